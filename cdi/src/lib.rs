@@ -1,0 +1,1 @@
+//! CDI specs for NVIDIA IMEX channels: model, edits, durable per-claim files.

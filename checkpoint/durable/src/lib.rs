@@ -1,0 +1,1 @@
+//! One directory of durable files: read, replace, remove, list, lock.

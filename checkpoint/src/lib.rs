@@ -1,0 +1,1 @@
+//! The claim checkpoint of a DRA node plugin, in the bytes of the Go driver.

@@ -1,0 +1,1 @@
+//! The ComputeDomain API: CRD types, opaque configs, names, feature gates, IMEX settings.

@@ -1,0 +1,1 @@
+//! The controller's decisions: which objects and status a ComputeDomain should have.

@@ -1,0 +1,1 @@
+//! What both daemons share around their logic: arguments, logs, signals, health and metrics, events.

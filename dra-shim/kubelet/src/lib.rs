@@ -1,0 +1,1 @@
+//! The node side of Kubernetes Dynamic Resource Allocation: registration, prepare, health, ResourceSlices.

@@ -1,0 +1,1 @@
+//! A claim's life on a node: checkpoint, config, CDI, in durable steps.

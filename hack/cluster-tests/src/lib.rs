@@ -1,0 +1,1 @@
+//! Behaviours seen on the real cluster of hack/cluster.sh, one file each.

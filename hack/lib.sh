@@ -1,0 +1,56 @@
+# Shared by the scripts in hack/: where things are cached, how a script speaks,
+# and how it gets the tools it needs. Sourced, not run.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+IMEX_CACHE=${IMEX_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/imex-dra}
+export IMEX_CACHE
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+    printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 1
+}
+
+# The Debian package that brings a tool.
+package_of() {
+    case $1 in
+        ip) echo iproute2 ;;
+        nft) echo nftables ;;
+        busybox) echo busybox-static ;;
+        flock | unshare | nsenter | setsid | mountpoint) echo util-linux ;;
+        pkill | pgrep | ps | sysctl) echo procps ;;
+        cc) echo gcc libc6-dev ;;
+        go) echo golang ;;
+        xz) echo xz-utils ;;
+        python3) echo python3 python3-venv ;;
+        *) echo "$1" ;;
+    esac
+}
+
+# need_tools TOOL...: on Debian as root, install what is missing; elsewhere
+# say in one line what to run. Go and Rust are the user's to install: Debian's
+# are too old.
+need_tools() {
+    local missing=() tool
+    for tool in "$@"; do
+        command -v "$tool" >/dev/null 2>&1 || missing+=("$tool")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    local packages=()
+    for tool in "${missing[@]}"; do
+        case $tool in
+            go) die "go is missing: install Go 1.26.3 or newer and put it on PATH" ;;
+            cargo) die "cargo is missing: install Rust 1.89 or newer with rustup and put it on PATH" ;;
+        esac
+        # shellcheck disable=SC2207 # words on purpose: a tool may need two packages
+        packages+=($(package_of "$tool"))
+    done
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        say "installing ${packages[*]} (for ${missing[*]})"
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}"; } >/dev/null ||
+            die "${missing[*]} missing; as root run: apt-get update && apt-get install ${packages[*]}"
+    else
+        die "${missing[*]} missing; as root run: apt-get update && apt-get install ${packages[*]}"
+    fi
+}
