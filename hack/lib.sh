@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # used by who sources it
 # Shared by the scripts in hack/: where things are cached, how a script speaks,
 # and how it gets the tools it needs. Sourced, not run.
 
@@ -18,7 +19,7 @@ package_of() {
         ip) echo iproute2 ;;
         nft) echo nftables ;;
         busybox) echo busybox-static ;;
-        flock | unshare | nsenter | setsid | mountpoint) echo util-linux ;;
+        flock | unshare | nsenter | setpriv | setsid | mountpoint) echo util-linux ;;
         pkill | pgrep | ps | sysctl) echo procps ;;
         cc) echo gcc libc6-dev ;;
         go) echo golang ;;

@@ -1,1 +1,43 @@
-//! The claim checkpoint of a DRA node plugin, in the bytes of the Go driver.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+//!
+//! ## How data flows
+//!
+//! ```text
+//!            Store::open                      Store::commit(|claims| …)
+//!                 │                                     │
+//!      pu.lock ───┤                          pu.lock ───┤
+//!                 ▼                                     ▼
+//!  checkpoint.json ─► format::decode ─► View ─► Claims (a copy, legal moves only)
+//!        ▲                  │                           │
+//!        │                  └► Damage                   ▼
+//!        └───── durable_file::Dir::replace ◄── format::encode
+//! ```
+//!
+//! [`ClaimStatus`] is the API's claim status in Go's field order, [`Checkpoint`]
+//! the file's content without a store around it.
+
+mod boot;
+mod checksum;
+mod claims;
+mod damage;
+mod disk;
+mod error;
+mod format;
+mod gojson;
+mod record;
+mod status;
+mod store;
+mod view;
+
+pub use boot::{Boot, BootId, BootIdError};
+pub use claims::{ClaimName, Claims, Refused};
+pub use damage::{Damage, DamageReason, Survivors};
+pub use disk::{CHECKPOINT_FILE, LOCK_FILE};
+pub use durable_file::Class;
+pub use error::{CommitError, StoreError};
+pub use format::{Checkpoint, Damaged, EncodeError};
+pub use record::{ABORTED_FENCE, ClaimRecord, Payload, State};
+pub use status::{ClaimStatus, DeviceConfig, DeviceResult, OpaqueConfig, StatusError};
+pub use store::Store;
+pub use view::{Unsettled, View};

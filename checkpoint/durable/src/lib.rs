@@ -1,1 +1,30 @@
-//! One directory of durable files: read, replace, remove, list, lock.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+//!
+//! ## How the crate is laid out
+//!
+//! ```text
+//!  caller ──► trait Dir ──┬── OsDir ──► OsSteps  ── system calls on one directory descriptor
+//!                         └── SimDir ─► SimSteps ── memory: what is live, what is durable
+//!                                          ▲
+//!                  sequence.rs: the order of steps, written once for both
+//! ```
+//!
+//! `sequence.rs` alone knows that a replace is "temporary, write, fsync, rename,
+//! fsync of the directory". Both directories run it, so a crash found in
+//! `SimDir` is a crash of the real thing.
+
+mod dir;
+mod error;
+mod name;
+mod os;
+mod sequence;
+#[cfg(feature = "sim")]
+mod sim;
+
+pub use dir::{Dir, Lock, Version};
+pub use error::{Class, Error, Op};
+pub use name::is_leftover;
+pub use os::OsDir;
+#[cfg(feature = "sim")]
+pub use sim::{SimDir, Step};

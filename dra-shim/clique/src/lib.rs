@@ -1,1 +1,52 @@
 //! Finds the NVIDIA driver of a host, reads each GPU's NVLink fabric state and names the clique.
+//!
+//! ```text
+//! DriverRoot ──finds──> libnvidia-ml.so.1 ──NvmlProbe──> [Gpu] ──Fabric::of──> Fabric
+//!     │                                        ▲                                 │
+//!     │                            FabricWatch asks again and again        one row of
+//!     │                            and keeps the last Reading              what to do
+//!     └───finds──> nvidia-imex-ctl ──HostImex::ready──> Ok or why not
+//! ```
+//!
+//! * [`DriverRoot`] resolves files below a root (`/`, `/run/nvidia/driver`, a
+//!   mount of either) without leaving it.
+//! * [`NvmlProbe`] loads that library, opens one NVML session per read and asks
+//!   every GPU for its fabric state. [`FabricProbe`] is its trait, so that
+//!   callers test with a fake.
+//! * [`Fabric`] folds the GPUs into one value. A fabric that is coming up,
+//!   broken or absent is a value too: each has a one-line reason (its
+//!   `Display`), a stable [`code`](Fabric::code) and a [`hint`](Fabric::hint).
+//! * [`FabricWatch`] repeats the read on a thread of its own, so a library that
+//!   never returns costs that thread and nothing else.
+//! * [`HostImex`] asks the host's own `nvidia-imex` whether it is ready.
+//!
+//! Everything is synchronous. `unsafe` is confined to two modules: the fabric
+//! calls that `nvml-wrapper` lacks, and entering the host's root.
+
+mod clique;
+mod command;
+mod fabric;
+mod ffi;
+mod gpu;
+mod health;
+mod host_imex;
+mod nvml;
+mod probe;
+mod resolve;
+mod root;
+mod watch;
+
+pub use clique::{CliqueId, ClusterUuid};
+pub use fabric::{Clique, DegradedGpu, Fabric, NoClique, Unsettled};
+pub use gpu::{FabricState, Gpu, GpuRef};
+pub use health::{Health, HealthSummary};
+pub use host_imex::{HostImex, HostImexError};
+pub use nvml::{NvmlCode, NvmlFailure};
+pub use probe::{FabricProbe, NoLibrary, NvmlProbe, ProbeError};
+pub use root::{DriverRoot, NotFound, Reason, Rejected};
+pub use watch::{FabricWatch, Reading, WatchConfig};
+
+/// Compiles the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,1 +1,21 @@
-//! Behaviours seen on the real cluster of hack/cluster.sh, one file each.
+//! What the cluster tests share. Each file in `tests/` is one behaviour, seen on
+//! the real cluster of `hack/cluster.sh` with the chart installed, as
+//! `hack/e2e.sh` sets both up.
+//!
+//! ```text
+//! test ──► Namespace (own, deleted at the end)
+//!      ──► kubectl / on_node ──► hack/cluster.sh ──► the real components
+//!      ──► eventually("…", condition) ──► gives up after GIVE_UP with the tail
+//!                                         of every component's log
+//! ```
+//!
+//! A test waits on conditions only; [`GIVE_UP`] is for giving up, never for
+//! passing. All tests are `#[ignore]`: without the cluster they mean nothing.
+
+mod cluster;
+pub mod imex;
+pub mod plugin;
+mod wait;
+
+pub use cluster::{Cluster, Namespace};
+pub use wait::{GIVE_UP, eventually};

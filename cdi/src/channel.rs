@@ -1,0 +1,194 @@
+//! IMEX channels: the id, and the edits that give a container one.
+
+use std::fmt;
+
+use crate::{ContainerEdits, DeviceName, DeviceNode, DeviceType, Major, Permissions};
+
+/// Directory of the channels' nodes, in a container and on a host.
+pub const CHANNEL_DIR: &str = "/dev/nvidia-caps-imex-channels";
+
+/// Permission bits of a channel's node: anyone in the container may open it, as
+/// with NVIDIA's driver. The device cgroup decides which containers can.
+const CHANNEL_MODE: u32 = 0o666;
+
+/// What stands before the id in a DRA device name.
+const DEVICE_PREFIX: &str = "channel-";
+
+/// An IMEX channel; also the minor of its device node.
+///
+/// Below 2^20, the kernel's minor width. How many of them a node's driver
+/// really has is the module option `NVreg_ImexChannelCount` (default 2048).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelId(u32);
+
+/// Not an IMEX channel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChannelIdError {
+    /// The number is no device minor.
+    #[error("IMEX channel {0} is not below {limit}", limit = ChannelId::LIMIT)]
+    OutOfRange(u32),
+    /// The device's name is not `channel-` and a number.
+    #[error("device {0:?} is not an IMEX channel")]
+    NotAChannel(String),
+}
+
+/// The edits that make `channel`'s node in a container and let it be opened.
+///
+/// Fully specified (type, major, minor) and without host path, so that no node
+/// on the host is needed and none is copied from. The minor is written also
+/// when it is 0: CDI's Go library drops a zero when writing but reads it as
+/// the number it is, and a reader that takes an absent minor for an unknown
+/// one would otherwise refuse channel 0.
+pub fn channel_edits(channel: ChannelId, major: Major) -> ContainerEdits {
+    ContainerEdits {
+        device_nodes: vec![DeviceNode {
+            path: format!("{CHANNEL_DIR}/channel{channel}"),
+            host_path: None,
+            device_type: Some(DeviceType::Char),
+            major: Some(major.get()),
+            minor: Some(channel.get()),
+            file_mode: Some(CHANNEL_MODE),
+            permissions: Some(Permissions::READ_WRITE),
+            uid: None,
+            gid: None,
+        }],
+        ..ContainerEdits::default()
+    }
+}
+
+// === impl ChannelId ===
+
+impl ChannelId {
+    /// One more than the highest id: 2^20, the kernel's minor width.
+    pub const LIMIT: u32 = 1 << 20;
+
+    /// The channel `id`.
+    pub fn new(id: u32) -> Result<Self, ChannelIdError> {
+        if id < Self::LIMIT {
+            Ok(Self(id))
+        } else {
+            Err(ChannelIdError::OutOfRange(id))
+        }
+    }
+
+    /// The channel that the DRA device `channel-N` stands for. `N` is spelled
+    /// as [`device_name`](Self::device_name) spells it: no sign, no leading 0.
+    pub fn from_device_name(name: &str) -> Result<Self, ChannelIdError> {
+        let not_a_channel = || ChannelIdError::NotAChannel(name.to_owned());
+        let digits = name.strip_prefix(DEVICE_PREFIX).ok_or_else(not_a_channel)?;
+        let id: u32 = digits.parse().map_err(|_| not_a_channel())?;
+        if id.to_string() != digits {
+            return Err(not_a_channel());
+        }
+        Self::new(id)
+    }
+
+    /// The id as a number.
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The name of the DRA device for this channel, `channel-N`.
+    pub fn device_name(self) -> DeviceName {
+        // A letter first, a digit last, a dash between: always a name.
+        DeviceName::from_valid(format!("{DEVICE_PREFIX}{self}"))
+    }
+}
+
+impl TryFrom<u32> for ChannelId {
+    type Error = ChannelIdError;
+
+    fn try_from(id: u32) -> Result<Self, ChannelIdError> {
+        Self::new(id)
+    }
+}
+
+impl fmt::Display for ChannelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+// === impl ChannelIdError ===
+
+impl ChannelIdError {
+    /// A stable word for events and metrics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::OutOfRange(_) => "imex-channel-out-of-range",
+            Self::NotAChannel(_) => "not-an-imex-channel",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::OutOfRange(_) => "ask for a channel below the driver's NVreg_ImexChannelCount",
+            Self::NotAChannel(_) => "ask for a device named channel-N, N being the channel's id",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_is_a_minor() {
+        assert_eq!(ChannelId::new(0).map(ChannelId::get), Ok(0));
+        assert_eq!(ChannelId::new(1_048_575).map(ChannelId::get), Ok(1_048_575));
+        assert_eq!(
+            ChannelId::new(1_048_576),
+            Err(ChannelIdError::OutOfRange(1_048_576))
+        );
+    }
+
+    #[test]
+    fn a_device_name_reads_back_as_its_channel() {
+        for id in [0, 7, 2047, 1_048_575] {
+            let channel = ChannelId::new(id).unwrap();
+            let name = channel.device_name();
+            assert_eq!(ChannelId::from_device_name(name.as_str()), Ok(channel));
+        }
+    }
+
+    #[test]
+    fn only_the_one_spelling_of_a_device_name_is_a_channel() {
+        for name in [
+            "",
+            "channel",
+            "channel-",
+            "channel0",
+            "channel-00",
+            "channel-+1",
+            "channel--1",
+            "channel-1 ",
+            "Channel-1",
+            "daemon-0",
+            "channel-0x1",
+            "channel-99999999999",
+        ] {
+            assert!(
+                matches!(
+                    ChannelId::from_device_name(name),
+                    Err(ChannelIdError::NotAChannel(_))
+                ),
+                "{name:?}"
+            );
+        }
+        assert_eq!(
+            ChannelId::from_device_name("channel-1048576"),
+            Err(ChannelIdError::OutOfRange(1_048_576))
+        );
+    }
+
+    #[test]
+    fn channel_0_says_minor_0() {
+        let edits = channel_edits(ChannelId::new(0).unwrap(), Major::new(235).unwrap());
+        assert_eq!(
+            serde_json::to_string(&edits).unwrap(),
+            r#"{"deviceNodes":[{"path":"/dev/nvidia-caps-imex-channels/channel0","type":"c","major":235,"minor":0,"fileMode":438,"permissions":"rw"}]}"#
+        );
+    }
+}

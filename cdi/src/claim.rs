@@ -1,0 +1,131 @@
+//! One claim's part of a spec: its UID and its devices.
+
+use std::fmt;
+
+use crate::{ChannelId, ContainerEdits, Device, DeviceName, Major, channel_edits};
+
+/// The UID of a `ResourceClaim`: letters, digits and dashes, first a letter or
+/// digit, at most 63 characters. Kubernetes makes them UUIDs.
+///
+/// It becomes part of a file name and of a device name, so it has no path
+/// separator, no dot, and none of the `_` with which a file name separates it
+/// from the kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimUid(String);
+
+/// A text that is no claim UID.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("claim UID {shown:?} is not 1 to 63 letters, digits and inner dashes")]
+pub struct ClaimUidError {
+    /// The text, at most 64 characters of it.
+    shown: String,
+}
+
+/// One device of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimDevice {
+    /// The DRA device's name, `channel-0`. The CDI device is `<uid>-<name>`.
+    pub name: DeviceName,
+    /// What a container gets that asks for it. Not empty.
+    pub edits: ContainerEdits,
+}
+
+// === impl ClaimUid ===
+
+impl ClaimUid {
+    const MAX_LEN: usize = 63;
+
+    /// The UID `uid`.
+    pub fn new(uid: impl Into<String>) -> Result<Self, ClaimUidError> {
+        let uid = uid.into();
+        let length = (1..=Self::MAX_LEN).contains(&uid.len());
+        let edges = !uid.starts_with('-') && !uid.ends_with('-');
+        let characters = uid.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if length && edges && characters {
+            Ok(Self(uid))
+        } else {
+            Err(ClaimUidError {
+                shown: uid.chars().take(Self::MAX_LEN + 1).collect(),
+            })
+        }
+    }
+
+    /// The UID as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The CDI device that stands for this claim's `device`.
+    pub(crate) fn device_name(&self, device: &DeviceName) -> DeviceName {
+        // The UID starts and the device ends as a device name must, and inside
+        // both have only what may stand inside one.
+        DeviceName::from_valid(format!("{self}-{device}"))
+    }
+}
+
+impl fmt::Display for ClaimUid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+// === impl ClaimUidError ===
+
+impl ClaimUidError {
+    /// A stable word for events and metrics.
+    pub fn code(&self) -> &'static str {
+        "claim-uid-invalid"
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        "pass the ResourceClaim's metadata.uid as the API server gave it"
+    }
+}
+
+// === impl ClaimDevice ===
+
+impl ClaimDevice {
+    /// The device `channel-N` with the edits for IMEX channel N.
+    pub fn imex_channel(channel: ChannelId, major: Major) -> Self {
+        Self {
+            name: channel.device_name(),
+            edits: channel_edits(channel, major),
+        }
+    }
+
+    pub(crate) fn for_claim(&self, claim: &ClaimUid) -> Device {
+        Device {
+            name: claim.device_name(&self.name),
+            container_edits: self.edits.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_a_claim_uid() {
+        let text = "11111111-aaaa-4bbb-8ccc-000000000001";
+        assert_eq!(ClaimUid::new(text).unwrap().as_str(), text);
+        assert!(ClaimUid::new("a".repeat(63)).is_ok());
+    }
+
+    #[test]
+    fn what_could_leave_the_directory_or_the_name_is_no_claim_uid() {
+        for text in [
+            "", ".", "..", "../x", "a/b", "a_b", "a.b", "-a", "a-", "a b", "a\0", "a\n", "ä",
+        ] {
+            assert!(ClaimUid::new(text).is_err(), "{text:?}");
+        }
+        assert!(ClaimUid::new("a".repeat(64)).is_err());
+    }
+
+    #[test]
+    fn an_error_shows_no_more_than_the_start_of_a_long_text() {
+        let error = ClaimUid::new("a".repeat(1 << 20)).unwrap_err();
+        assert!(error.to_string().len() < 200, "{error}");
+    }
+}

@@ -1,0 +1,253 @@
+//! Durable spec files, one per claim.
+//!
+//! A claim's file is named as Go's CDI library names a transient spec,
+//! `<vendor>-<class>_<uid>.yaml`, so that either driver replaces and removes
+//! what the other wrote. It holds JSON, which every YAML reader reads: a
+//! block of YAML cut short is often still YAML, a JSON object never.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use durable_file::Dir;
+
+use crate::{ClaimDevice, ClaimUid, Class, DeviceName, Kind, QualifiedName, Spec, SpecError};
+
+/// Mode of a spec file. Also runtimes without root rights read specs.
+const SPEC_MODE: u32 = 0o644;
+
+/// Extension of a spec file; Go's default, and one of two that runtimes load.
+const SPEC_EXTENSION: &str = ".yaml";
+
+/// The spec files of one kind's claims in a CDI directory.
+///
+/// A claim's file lives as long as the claim is prepared, not as long as a
+/// container: runtimes read it each time a container starts.
+///
+/// # Guarantees
+///
+/// What a call did is durable when it returns. Each call may be repeated, and
+/// may be cut off anywhere by a crash: a claim's file is then the old one or
+/// the new one, never a part of one. Files of other kinds and vendors are
+/// never touched. (What a crash leaves of a write is invisible to runtimes,
+/// and [`durable_file::OsDir`] removes it when the directory is next opened.)
+///
+/// # Caveats
+///
+/// Calls exclude nobody. Whoever removes or sweeps must know that no one else
+/// asserts the same claims meanwhile, in this process or another.
+#[derive(Debug)]
+pub struct ClaimSpecs {
+    dir: Arc<dyn Dir>,
+    kind: Kind,
+}
+
+/// What [`ClaimSpecs::assert`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asserted {
+    /// Whether the file was missing or different, and is now written.
+    pub written: bool,
+    /// The CDI device ids for kubelet, in the order of the devices.
+    pub ids: Vec<QualifiedName>,
+}
+
+/// What [`ClaimSpecs::sweep`] did.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// Names of the files that are gone now.
+    pub removed: Vec<String>,
+    /// Why others are still there. They do no harm beyond their being there.
+    pub failed: Vec<ClaimSpecsError>,
+}
+
+/// A claim's spec file that could not be brought to the state asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClaimSpecsError {
+    /// No runtime would accept the devices.
+    #[error("the devices of claim {claim} make no CDI spec")]
+    Devices {
+        /// The claim.
+        claim: ClaimUid,
+        /// What is wrong with them.
+        source: SpecError,
+    },
+    /// The file cannot be read.
+    #[error("cannot read CDI spec {file}")]
+    Read {
+        /// The file's name.
+        file: String,
+        /// Why.
+        source: durable_file::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write CDI spec {file}")]
+    Write {
+        /// The file's name.
+        file: String,
+        /// Why.
+        source: durable_file::Error,
+    },
+    /// The file cannot be removed.
+    #[error("cannot remove {file} from the CDI directory")]
+    Remove {
+        /// The file's name.
+        file: String,
+        /// Why.
+        source: durable_file::Error,
+    },
+    /// The directory cannot be listed.
+    #[error("cannot list the CDI directory")]
+    List {
+        /// Why.
+        source: durable_file::Error,
+    },
+}
+
+// === impl ClaimSpecs ===
+
+impl ClaimSpecs {
+    /// The specs of `kind` in `dir`, a directory that the runtimes of the host
+    /// read (`/etc/cdi` or `/var/run/cdi` unless they are told otherwise).
+    pub fn new(dir: Arc<dyn Dir>, kind: Kind) -> Self {
+        Self { dir, kind }
+    }
+
+    /// Sees to it that `claim`'s spec file is there, whole, and says exactly
+    /// `devices`. Writes nothing if it does: each write makes every runtime
+    /// on the host read all specs again.
+    ///
+    /// For a crash-safe Prepare call it between the records "started" and
+    /// "completed", and again for a completed claim, because `/var/run` is
+    /// empty after a reboot.
+    pub fn assert(
+        &self,
+        claim: &ClaimUid,
+        devices: &[ClaimDevice],
+    ) -> Result<Asserted, ClaimSpecsError> {
+        let spec = self.spec(claim, devices)?;
+        let bytes = spec.to_json();
+        let file = self.file_name(claim);
+        let written = match self.dir.read(&file) {
+            Ok(found) => found.is_none_or(|found| found != bytes),
+            Err(source) => return Err(ClaimSpecsError::Read { file, source }),
+        };
+        let done = if written {
+            self.dir.replace(&file, &bytes, SPEC_MODE).map(drop)
+        } else {
+            // Whoever wrote it may have died before its name was durable.
+            self.dir.sync()
+        };
+        done.map_err(|source| ClaimSpecsError::Write { file, source })?;
+        let ids = devices.iter().map(|device| self.id(claim, &device.name));
+        Ok(Asserted {
+            written,
+            ids: ids.collect(),
+        })
+    }
+
+    /// Whether `claim` has a spec file, whatever it says.
+    pub fn exists(&self, claim: &ClaimUid) -> Result<bool, ClaimSpecsError> {
+        let file = self.file_name(claim);
+        match self.dir.read(&file) {
+            Ok(found) => Ok(found.is_some()),
+            Err(source) => Err(ClaimSpecsError::Read { file, source }),
+        }
+    }
+
+    /// Removes `claim`'s spec file. One that is absent is removed.
+    pub fn remove(&self, claim: &ClaimUid) -> Result<(), ClaimSpecsError> {
+        self.remove_file(self.file_name(claim))
+    }
+
+    /// Removes the spec files of claims that are not `live`. One that cannot be
+    /// removed does not keep the others.
+    pub fn sweep(&self, live: &BTreeSet<ClaimUid>) -> Result<Swept, ClaimSpecsError> {
+        let names = self.dir.list();
+        let names = names.map_err(|source| ClaimSpecsError::List { source })?;
+        let mut swept = Swept::default();
+        for name in names {
+            if self
+                .claim_of(&name)
+                .is_none_or(|claim| live.contains(&claim))
+            {
+                continue;
+            }
+            match self.remove_file(name.clone()) {
+                Ok(()) => swept.removed.push(name),
+                Err(error) => swept.failed.push(error),
+            }
+        }
+        Ok(swept)
+    }
+
+    /// The CDI id of `claim`'s `device`, as [`assert`](Self::assert) returns it.
+    pub fn id(&self, claim: &ClaimUid, device: &DeviceName) -> QualifiedName {
+        QualifiedName::new(self.kind.clone(), claim.device_name(device))
+    }
+
+    fn spec(&self, claim: &ClaimUid, devices: &[ClaimDevice]) -> Result<Spec, ClaimSpecsError> {
+        let devices = devices.iter().map(|device| device.for_claim(claim));
+        Spec::new(self.kind.clone(), devices.collect()).map_err(|source| ClaimSpecsError::Devices {
+            claim: claim.clone(),
+            source,
+        })
+    }
+
+    fn remove_file(&self, file: String) -> Result<(), ClaimSpecsError> {
+        let removed = self.dir.remove(&file);
+        removed.map_err(|source| ClaimSpecsError::Remove { file, source })
+    }
+
+    fn file_name(&self, claim: &ClaimUid) -> String {
+        format!("{}{claim}{SPEC_EXTENSION}", self.prefix())
+    }
+
+    fn prefix(&self) -> String {
+        format!("{}-{}_", self.kind.vendor(), self.kind.class())
+    }
+
+    /// The claim whose spec file `name` is.
+    fn claim_of(&self, name: &str) -> Option<ClaimUid> {
+        let uid = name
+            .strip_prefix(&self.prefix())?
+            .strip_suffix(SPEC_EXTENSION)?;
+        ClaimUid::new(uid).ok()
+    }
+}
+
+// === impl ClaimSpecsError ===
+
+impl ClaimSpecsError {
+    /// A stable word for events and metrics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Devices { source, .. } => source.code(),
+            Self::Read { .. } => "cdi-spec-unreadable",
+            Self::Write { .. } => "cdi-spec-unwritable",
+            Self::Remove { .. } => "cdi-spec-unremovable",
+            Self::List { .. } => "cdi-directory-unreadable",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Devices { source, .. } => source.hint(),
+            Self::Read { source, .. }
+            | Self::Write { source, .. }
+            | Self::Remove { source, .. }
+            | Self::List { source } => source.hint(),
+        }
+    }
+
+    /// Whether repeating the call can help.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Devices { .. } => Class::Permanent,
+            Self::Read { source, .. }
+            | Self::Write { source, .. }
+            | Self::Remove { source, .. }
+            | Self::List { source } => source.class(),
+        }
+    }
+}

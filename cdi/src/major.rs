@@ -1,0 +1,236 @@
+//! The major of the IMEX channel devices, from `/proc/devices`.
+//!
+//! The driver takes a dynamic major when it is loaded, so it may change while
+//! a daemon runs: read it for each use, keep it for none.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Where the kernel lists device majors.
+pub const PROC_DEVICES: &str = "/proc/devices";
+
+/// The driver's name in that list. `nvidia-caps`, of which it is an extension,
+/// is another device with another major.
+pub const CHANNEL_DRIVER: &str = "nvidia-caps-imex-channels";
+
+/// Most bytes read of a device list. The kernel has 512 majors of at most some
+/// 70 bytes a line for each of two kinds, and shows far fewer.
+const LIST_LIMIT: u64 = 128 * 1024;
+
+/// A character device major in use: 1 to 4095 (12 bits). 0 is none, and CDI
+/// takes it for absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Major(u32);
+
+/// A number that is no device major.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not a device major (1 to {limit})", limit = Major::MAX)]
+pub struct MajorOutOfRange(u32);
+
+/// A device list that does not say the major of the IMEX channels.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MajorError {
+    /// The list is fine, the driver is not in it.
+    #[error("no {CHANNEL_DRIVER} among the character devices")]
+    Missing,
+    /// The text is no device list.
+    #[error("no 'Character devices:' line")]
+    NoCharacterDevices,
+    /// The driver's line has no usable number.
+    #[error("line {line}: {found:?} is not a device major (1 to {limit})", limit = Major::MAX)]
+    BadMajor {
+        /// Line number, from 1.
+        line: usize,
+        /// What stands before the name, at most 16 characters of it.
+        found: String,
+    },
+    /// The driver is listed twice, and one of the numbers is wrong.
+    #[error("{CHANNEL_DRIVER} has both major {} and {}", first.get(), second.get())]
+    Ambiguous {
+        /// The first in the list.
+        first: Major,
+        /// The next that differs.
+        second: Major,
+    },
+}
+
+/// A file that does not say the major of the IMEX channels.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadMajorError {
+    /// The file cannot be read.
+    #[error("cannot read the device list {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is longer than any device list.
+    #[error("device list {} is longer than {LIST_LIMIT} bytes", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was read.
+    #[error("device list {} gives no IMEX channel major", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: MajorError,
+    },
+}
+
+/// The major of the IMEX channels in `list`, a text like `/proc/devices`:
+///
+/// ```text
+/// Character devices:
+///   1 mem
+/// 235 nvidia-caps-imex-channels
+///
+/// Block devices:
+///   8 sd
+/// ```
+///
+/// Only the section `Character devices:` counts; it ends at `Block devices:`
+/// or with the text. The name must match exactly. Allocates only for an error.
+pub fn channel_major(list: &str) -> Result<Major, MajorError> {
+    let mut lines = (1..).zip(list.lines().map(str::trim));
+    lines
+        .find(|(_, line)| *line == "Character devices:")
+        .ok_or(MajorError::NoCharacterDevices)?;
+    let mut majors = lines
+        .take_while(|(_, line)| *line != "Block devices:")
+        .filter_map(|(number, line)| Some((number, channel_number(line)?)))
+        .map(|(line, found)| parse_major(line, found));
+    let first = majors.next().ok_or(MajorError::Missing)??;
+    for second in majors {
+        let second = second?;
+        if second != first {
+            return Err(MajorError::Ambiguous { first, second });
+        }
+    }
+    Ok(first)
+}
+
+/// The major of the IMEX channels in the file `path`, usually [`PROC_DEVICES`].
+/// Reads at most 128 KiB.
+pub fn read_channel_major(path: &Path) -> Result<Major, ReadMajorError> {
+    let bytes = read_bounded(path).map_err(|source| ReadMajorError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    if bytes.len() as u64 > LIST_LIMIT {
+        return Err(ReadMajorError::TooLong {
+            path: path.to_owned(),
+        });
+    }
+    // Another driver's name may be any bytes; it cannot hide ours.
+    channel_major(&String::from_utf8_lossy(&bytes)).map_err(|source| ReadMajorError::Content {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// At most one byte more than the limit, so that the caller can tell.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(LIST_LIMIT + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What stands before the IMEX driver's name, if the line has that name.
+fn channel_number(line: &str) -> Option<&str> {
+    let before = line.strip_suffix(CHANNEL_DRIVER)?;
+    let number = before.trim_end();
+    // `x-nvidia-caps-imex-channels` and `1 x nvidia-caps-imex-channels` are
+    // other names.
+    (number.len() < before.len() && !number.contains(char::is_whitespace)).then_some(number)
+}
+
+fn parse_major(line: usize, found: &str) -> Result<Major, MajorError> {
+    let digits = found.bytes().all(|b| b.is_ascii_digit());
+    let number = found.parse().ok().filter(|_| digits);
+    number
+        .and_then(|number| Major::new(number).ok())
+        .ok_or_else(|| MajorError::BadMajor {
+            line,
+            found: found.chars().take(16).collect(),
+        })
+}
+
+// === impl Major ===
+
+impl Major {
+    /// The highest major that the kernel has.
+    pub const MAX: u32 = (1 << 12) - 1;
+
+    /// The major `number`.
+    pub fn new(number: u32) -> Result<Self, MajorOutOfRange> {
+        if (1..=Self::MAX).contains(&number) {
+            Ok(Self(number))
+        } else {
+            Err(MajorOutOfRange(number))
+        }
+    }
+
+    /// The major as a number.
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+// === impl MajorError ===
+
+impl MajorError {
+    /// A stable word for events and metrics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing => "imex-channel-major-missing",
+            Self::NoCharacterDevices | Self::BadMajor { .. } => "device-list-malformed",
+            Self::Ambiguous { .. } => "imex-channel-major-ambiguous",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing => {
+                "load the nvidia kernel module with NVreg_ImexChannelCount above 0 (2048 is its \
+                 default); drivers before IMEX do not have it"
+            }
+            Self::NoCharacterDevices | Self::BadMajor { .. } => {
+                "let the path name the host's /proc/devices or a file of the same form"
+            }
+            Self::Ambiguous { .. } => "reload the nvidia kernel module",
+        }
+    }
+}
+
+// === impl ReadMajorError ===
+
+impl ReadMajorError {
+    /// A stable word for events and metrics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "device-list-unreadable",
+            Self::TooLong { .. } => "device-list-malformed",
+            Self::Content { source, .. } => source.code(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } | Self::TooLong { .. } => {
+                "let the path name the host's /proc/devices, mounted and readable"
+            }
+            Self::Content { source, .. } => source.hint(),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! CDI names: kind, device name, qualified name.
+//!
+//! The grammar is what the CDI library enforces (`pkg/parser` of
+//! `tags.cncf.io/container-device-interface`), which sets no length limits:
+//!
+//! ```text
+//! qualified = kind "=" device        k8s.compute-domain.nvidia.com/claim=0a1b-channel-0
+//! kind      = vendor "/" class
+//! vendor, class   letter, then letters digits _ - . , last a letter or digit
+//! device          letter or digit, then also ":",     last a letter or digit
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a spec's devices are: `vendor/class`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Kind {
+    vendor: String,
+    class: String,
+}
+
+/// A device's name within its kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DeviceName(String);
+
+/// A device's name among all kinds, `vendor/class=device`: what a DRA driver
+/// hands to kubelet as CDI device id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QualifiedName {
+    kind: Kind,
+    device: DeviceName,
+}
+
+/// The part of a name that an error speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamePart {
+    /// Before the `/` of a kind.
+    Vendor,
+    /// After the `/` of a kind.
+    Class,
+    /// After the `=` of a qualified name.
+    Device,
+}
+
+/// A text that is not a CDI name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// The part is missing altogether.
+    #[error("CDI {part} name is empty")]
+    Empty {
+        /// Which part.
+        part: NamePart,
+    },
+    /// A character stands where the grammar does not allow it.
+    #[error("CDI {part} name {name:?} cannot have {found:?} {position}")]
+    Character {
+        /// Which part.
+        part: NamePart,
+        /// The whole part.
+        name: String,
+        /// The character.
+        found: char,
+        /// Where it stands.
+        position: Position,
+    },
+    /// A kind without `/`.
+    #[error("CDI kind {0:?} has no '/' between vendor and class")]
+    NoSlash(String),
+    /// A qualified name without `=`.
+    #[error("CDI name {0:?} has no '=' between kind and device")]
+    NoEquals(String),
+}
+
+/// Where in a name a character stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// The first character.
+    First,
+    /// Neither first nor last.
+    Inside,
+    /// The last character.
+    Last,
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// The kind of `vendor` and `class`, both checked against the grammar.
+    pub fn new(vendor: &str, class: &str) -> Result<Self, NameError> {
+        check(NamePart::Vendor, vendor)?;
+        check(NamePart::Class, class)?;
+        Ok(Self {
+            vendor: vendor.to_owned(),
+            class: class.to_owned(),
+        })
+    }
+
+    /// The kind under which NVIDIA's ComputeDomain driver, and this one, write
+    /// the devices of one claim: `k8s.compute-domain.nvidia.com/claim`.
+    pub fn compute_domain_claim() -> Self {
+        Self {
+            vendor: "k8s.compute-domain.nvidia.com".to_owned(),
+            class: "claim".to_owned(),
+        }
+    }
+
+    /// The part before the `/`.
+    pub fn vendor(&self) -> &str {
+        &self.vendor
+    }
+
+    /// The part after the `/`.
+    pub fn class(&self) -> &str {
+        &self.class
+    }
+}
+
+impl FromStr for Kind {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let (vendor, class) = text
+            .split_once('/')
+            .ok_or_else(|| NameError::NoSlash(text.to_owned()))?;
+        Self::new(vendor, class)
+    }
+}
+
+impl TryFrom<String> for Kind {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<Kind> for String {
+    fn from(kind: Kind) -> Self {
+        kind.to_string()
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.vendor, self.class)
+    }
+}
+
+// === impl DeviceName ===
+
+impl DeviceName {
+    /// `name`, checked against the grammar.
+    pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
+        let name = name.into();
+        check(NamePart::Device, &name)?;
+        Ok(Self(name))
+    }
+
+    /// A name that its parts guarantee to be valid; the caller says why.
+    pub(crate) fn from_valid(name: String) -> Self {
+        debug_assert!(check(NamePart::Device, &name).is_ok(), "{name:?}");
+        Self(name)
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the first character is a digit, which needs CDI 0.5.0.
+    pub(crate) fn starts_with_digit(&self) -> bool {
+        self.0.starts_with(|c: char| c.is_ascii_digit())
+    }
+}
+
+impl TryFrom<String> for DeviceName {
+    type Error = NameError;
+
+    fn try_from(name: String) -> Result<Self, NameError> {
+        Self::new(name)
+    }
+}
+
+impl From<DeviceName> for String {
+    fn from(name: DeviceName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+// === impl QualifiedName ===
+
+impl QualifiedName {
+    /// The name of `device` of `kind`.
+    pub fn new(kind: Kind, device: DeviceName) -> Self {
+        Self { kind, device }
+    }
+
+    /// The part before the `=`.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// The part after the `=`.
+    pub fn device(&self) -> &DeviceName {
+        &self.device
+    }
+}
+
+impl FromStr for QualifiedName {
+    type Err = NameError;
+
+    /// Splits at the first `=`, then at the first `/`, as the CDI library does.
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let (kind, device) = text
+            .split_once('=')
+            .ok_or_else(|| NameError::NoEquals(text.to_owned()))?;
+        Ok(Self::new(kind.parse()?, DeviceName::new(device)?))
+    }
+}
+
+impl fmt::Display for QualifiedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.kind, self.device)
+    }
+}
+
+// === impl NameError ===
+
+impl NameError {
+    /// A stable word for events and metrics.
+    pub fn code(&self) -> &'static str {
+        "cdi-name-invalid"
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        "write vendor/class=device; vendor and class start with a letter, a device name with a \
+         letter or digit, all end with one, and '_', '-', '.' (in a device name also ':') may \
+         stand between"
+    }
+}
+
+impl fmt::Display for NamePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Vendor => "vendor",
+            Self::Class => "class",
+            Self::Device => "device",
+        })
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "at its start",
+            Self::Inside => "in it",
+            Self::Last => "at its end",
+        })
+    }
+}
+
+fn check(part: NamePart, name: &str) -> Result<(), NameError> {
+    let last = name
+        .char_indices()
+        .next_back()
+        .ok_or(NameError::Empty { part })?
+        .0;
+    for (at, found) in name.char_indices() {
+        let position = match at {
+            0 => Position::First,
+            _ if at == last => Position::Last,
+            _ => Position::Inside,
+        };
+        if !allowed(part, position, found) {
+            return Err(NameError::Character {
+                part,
+                name: name.to_owned(),
+                found,
+                position,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn allowed(part: NamePart, position: Position, c: char) -> bool {
+    match (position, part) {
+        (Position::First, NamePart::Vendor | NamePart::Class) => c.is_ascii_alphabetic(),
+        (Position::First, NamePart::Device) | (Position::Last, _) => c.is_ascii_alphanumeric(),
+        (Position::Inside, NamePart::Device) => {
+            c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':')
+        }
+        (Position::Inside, _) => c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_qualified_name_reads_back_as_written() {
+        let text = "k8s.compute-domain.nvidia.com/claim=0a1b-channel-0";
+        let name: QualifiedName = text.parse().unwrap();
+        assert_eq!(name.kind(), &Kind::compute_domain_claim());
+        assert_eq!(name.device().as_str(), "0a1b-channel-0");
+        assert_eq!(name.to_string(), text);
+    }
+
+    #[test]
+    fn names_that_the_cdi_library_accepts_are_accepted() {
+        for name in ["0", "a", "0:1.2_3-z", "gpu0"] {
+            assert!(DeviceName::new(name).is_ok(), "{name:?}");
+        }
+        for kind in ["a/b", "nvidia.com/gpu", "v_1/c.2"] {
+            assert!(kind.parse::<Kind>().is_ok(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_the_cdi_library_refuses_are_refused() {
+        for name in ["", "-a", "a-", "a/b", "a=b", "a b", "ä", "aä", "a\n"] {
+            assert!(DeviceName::new(name).is_err(), "{name:?}");
+        }
+        for kind in ["", "a", "/", "a/", "/b", "0/b", "a/b/c", "a./b", "a:b/c"] {
+            assert!(kind.parse::<Kind>().is_err(), "{kind:?}");
+        }
+        for name in ["a/b", "/dev/null=x", "a=b", "a/b="] {
+            assert!(name.parse::<QualifiedName>().is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_text_and_the_character() {
+        let error = "nvidia.com/gpu=a b".parse::<QualifiedName>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "CDI device name \"a b\" cannot have ' ' in it"
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! Device cgroup access of a device node.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a container may do with a device node: any of `r`, `w` and `m`
+/// (mknod). The last adds nothing where the runtime makes the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Permissions {
+    /// open(2) for reading.
+    pub read: bool,
+    /// open(2) for writing.
+    pub write: bool,
+    /// mknod(2) with the same numbers.
+    pub mknod: bool,
+}
+
+/// A letter that is no permission.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("device permissions {0:?} have a letter other than r, w and m")]
+pub struct UnknownPermission(String);
+
+impl Permissions {
+    /// Open for reading and writing, no mknod.
+    pub const READ_WRITE: Self = Self {
+        read: true,
+        write: true,
+        mknod: false,
+    };
+}
+
+impl FromStr for Permissions {
+    type Err = UnknownPermission;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPermission> {
+        if text.chars().all(|c| matches!(c, 'r' | 'w' | 'm')) {
+            Ok(Self {
+                read: text.contains('r'),
+                write: text.contains('w'),
+                mknod: text.contains('m'),
+            })
+        } else {
+            Err(UnknownPermission(text.to_owned()))
+        }
+    }
+}
+
+impl TryFrom<String> for Permissions {
+    type Error = UnknownPermission;
+
+    fn try_from(text: String) -> Result<Self, UnknownPermission> {
+        text.parse()
+    }
+}
+
+impl From<Permissions> for String {
+    fn from(Permissions { read, write, mknod }: Permissions) -> Self {
+        [(read, 'r'), (write, 'w'), (mknod, 'm')]
+            .into_iter()
+            .filter_map(|(allowed, letter)| allowed.then_some(letter))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_read_back_as_written() {
+        for text in ["r", "w", "m", "rw", "rm", "wm", "rwm"] {
+            assert_eq!(String::from(text.parse::<Permissions>().unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn other_letters_are_refused() {
+        for text in ["x", "RW", "rw ", "none"] {
+            assert!(text.parse::<Permissions>().is_err(), "{text:?}");
+        }
+    }
+}

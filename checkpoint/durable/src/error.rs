@@ -1,0 +1,140 @@
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a directory operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name is not a single path component, or is one of our temporaries'.
+    #[error("{name:?} cannot name a file here: it must be one path component")]
+    InvalidName {
+        /// What was asked for.
+        name: String,
+    },
+    /// Something that is not a regular file has the name.
+    #[error("{} is not a regular file", path.display())]
+    NotAFile {
+        /// The thing in the way.
+        path: PathBuf,
+    },
+    /// A system call failed.
+    #[error("cannot {op} {}", path.display())]
+    Io {
+        /// The step that failed.
+        op: Op,
+        /// What it was done to.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Someone else held the lock for the whole time.
+    #[error("{} was locked by another process for {} ms", path.display(), waited.as_millis())]
+    LockTimeout {
+        /// The lock file.
+        path: PathBuf,
+        /// How long this call waited.
+        waited: Duration,
+    },
+}
+
+/// The step of an operation that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Op {
+    /// Opening the directory.
+    OpenDir,
+    /// Creating the directory.
+    CreateDir,
+    /// Creating a file.
+    Create,
+    /// Reading a file or its attributes.
+    Read,
+    /// Writing a file or its attributes.
+    Write,
+    /// Making a file's content durable.
+    Sync,
+    /// Making the directory's names durable.
+    SyncDir,
+    /// Renaming a file.
+    Rename,
+    /// Removing a file.
+    Remove,
+    /// Listing the directory.
+    List,
+    /// Locking a file.
+    Lock,
+}
+
+/// What a caller may do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The same call fails again.
+    Permanent,
+    /// The same call may succeed once the world has changed.
+    Retry,
+}
+
+// === impl Error ===
+
+impl Error {
+    /// A stable word for metrics and events.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidName { .. } => "invalid-file-name",
+            Self::NotAFile { .. } => "not-a-file",
+            Self::LockTimeout { .. } => "lock-timeout",
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk-full",
+                io::ErrorKind::ReadOnlyFilesystem => "read-only-filesystem",
+                io::ErrorKind::PermissionDenied => "permission-denied",
+                io::ErrorKind::NotFound => "directory-missing",
+                _ => "io-error",
+            },
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self.code() {
+            "invalid-file-name" => "use a name without '/'",
+            "not-a-file" => "move what has the file's name out of the way",
+            "lock-timeout" => "find the other process that holds the lock file open",
+            "disk-full" => "free space on the file system of this path",
+            "read-only-filesystem" => "remount the file system of this path writable",
+            "permission-denied" => "let this process write there",
+            "directory-missing" => "create the directory, or mount it into the container",
+            _ => "look for disk errors in the kernel log",
+        }
+    }
+
+    /// Whether repeating the call can help.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::InvalidName { .. } => Class::Permanent,
+            Self::NotAFile { .. } | Self::LockTimeout { .. } | Self::Io { .. } => Class::Retry,
+        }
+    }
+}
+
+// === impl Op ===
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OpenDir => "open directory",
+            Self::CreateDir => "create directory",
+            Self::Create => "create",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "fsync",
+            Self::SyncDir => "fsync directory",
+            Self::Rename => "rename",
+            Self::Remove => "remove",
+            Self::List => "list",
+            Self::Lock => "lock",
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! The directory on a real disk.
+#![expect(clippy::unwrap_used, reason = "test helpers")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use durable_file::{Class, Dir, Error, OsDir, is_leftover};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn scratch() -> (tempfile::TempDir, OsDir) {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = OsDir::open(scratch.path()).unwrap();
+    (scratch, dir)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn what_was_replaced_can_be_read_and_nothing_else_remains() {
+    let (scratch, dir) = scratch();
+    assert_eq!(dir.read("state").unwrap(), None);
+    dir.replace("state", b"one", 0o600).unwrap();
+    dir.replace("state", b"two", 0o600).unwrap();
+    assert_eq!(dir.read("state").unwrap().unwrap(), b"two");
+    assert_eq!(dir.list().unwrap(), ["state"]);
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_mode_is_exactly_what_was_asked_for() {
+    let (scratch, dir) = scratch();
+    for wanted in [0o600, 0o644, 0o666, 0o640] {
+        dir.replace("state", b"", wanted).unwrap();
+        assert_eq!(mode(&scratch.path().join("state")), wanted);
+    }
+}
+
+#[test]
+fn removing_what_is_not_there_is_success() {
+    let (_scratch, dir) = scratch();
+    dir.replace("state", b"", 0o600).unwrap();
+    dir.remove("state").unwrap();
+    dir.remove("state").unwrap();
+    assert_eq!(dir.read("state").unwrap(), None);
+}
+
+#[test]
+fn renaming_keeps_the_content() {
+    let (_scratch, dir) = scratch();
+    dir.replace("state", b"bad", 0o600).unwrap();
+    dir.rename("state", "state.bad").unwrap();
+    assert_eq!(dir.list().unwrap(), ["state.bad"]);
+    assert_eq!(dir.read("state.bad").unwrap().unwrap(), b"bad");
+}
+
+#[test]
+fn a_name_is_one_component_and_never_a_temporarys() {
+    let (_scratch, dir) = scratch();
+    for name in [
+        "",
+        ".",
+        "..",
+        "a/b",
+        "/etc/passwd",
+        "a\0b",
+        ".durable-1-1.tmp",
+    ] {
+        let err = dir.replace(name, b"", 0o600).unwrap_err();
+        assert_eq!(
+            (err.code(), err.class()),
+            ("invalid-file-name", Class::Permanent),
+            "{name:?}"
+        );
+        assert_eq!(dir.read(name).unwrap_err().code(), "invalid-file-name");
+        assert_eq!(dir.remove(name).unwrap_err().code(), "invalid-file-name");
+        assert_eq!(
+            dir.lock(name, Duration::ZERO).unwrap_err().code(),
+            "invalid-file-name"
+        );
+    }
+}
+
+#[test]
+fn a_directory_is_created_with_its_parents_and_an_existing_one_is_kept() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("a/b/c");
+    OsDir::create(&path, 0o700)
+        .unwrap()
+        .replace("state", b"x", 0o600)
+        .unwrap();
+    assert_eq!(mode(&path), 0o700);
+    let again = OsDir::create(&path, 0o755).unwrap();
+    assert_eq!(mode(&path), 0o700);
+    assert_eq!(again.read("state").unwrap().unwrap(), b"x");
+}
+
+#[test]
+fn opening_what_is_no_directory_names_the_path() {
+    let scratch = tempfile::tempdir().unwrap();
+    let missing = OsDir::open(scratch.path().join("missing")).unwrap_err();
+    assert_eq!(missing.code(), "directory-missing");
+    assert!(missing.to_string().contains("missing"), "{missing}");
+    fs::write(scratch.path().join("file"), "").unwrap();
+    assert!(OsDir::open(scratch.path().join("file")).is_err());
+    assert!(OsDir::create(scratch.path().join("file"), 0o755).is_err());
+}
+
+#[test]
+fn a_change_by_anyone_else_is_noticed() {
+    let (scratch, dir) = scratch();
+    let path = scratch.path().join("state");
+    let written = dir.replace("state", b"one", 0o600).unwrap();
+    let (_, read) = dir.read_version("state").unwrap().unwrap();
+    assert!(dir.is_current("state", &written).unwrap());
+    assert!(dir.is_current("state", &read).unwrap());
+
+    // Same content, another file.
+    fs::write(scratch.path().join("other"), "one").unwrap();
+    fs::rename(scratch.path().join("other"), &path).unwrap();
+    assert!(!dir.is_current("state", &written).unwrap());
+    assert!(!dir.is_current("state", &read).unwrap());
+
+    // The same file, edited in place.
+    let (_, read) = dir.read_version("state").unwrap().unwrap();
+    fs::write(&path, "one and more").unwrap();
+    assert!(!dir.is_current("state", &read).unwrap());
+
+    let (_, read) = dir.read_version("state").unwrap().unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(!dir.is_current("state", &read).unwrap());
+}
+
+#[test]
+fn a_version_is_not_taken_for_its_successors_although_inodes_are_reused() {
+    let (scratch, dir) = scratch();
+    let path = scratch.path().join("state");
+    let known = dir.replace("state", b"one", 0o600).unwrap();
+    for _ in 0..100 {
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "one").unwrap();
+        assert!(!dir.is_current("state", &known).unwrap());
+    }
+}
+
+#[test]
+fn leftovers_of_the_dead_are_swept_and_those_of_the_living_are_not() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dead = scratch.path().join(".durable-4194304-0.tmp");
+    let alive = scratch.path().join(".durable-4194304-1.tmp");
+    let foreign = scratch.path().join(".123456789");
+    for path in [&dead, &alive, &foreign] {
+        fs::write(path, "half").unwrap();
+    }
+    let writer = File::open(&alive).unwrap();
+    writer.lock().unwrap();
+
+    let dir = OsDir::open(scratch.path()).unwrap();
+    assert!(!dead.exists());
+    assert!(alive.exists() && foreign.exists());
+    assert_eq!(dir.list().unwrap(), [".123456789"]);
+    assert!(is_leftover(".durable-4194304-1.tmp") && !is_leftover(".123456789"));
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
+    let (scratch, dir) = scratch();
+    fs::create_dir(scratch.path().join("dir")).unwrap();
+    let fifo = scratch.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for name in ["dir", "fifo"] {
+        let err = dir.read(name).unwrap_err();
+        assert!(matches!(err, Error::NotAFile { .. }), "{err}");
+    }
+    assert_eq!(
+        dir.replace("dir", b"", 0o600).unwrap_err().class(),
+        Class::Retry
+    );
+    assert_eq!(dir.list().unwrap(), ["dir", "fifo"], "no temporary is left");
+}
+
+#[test]
+fn a_lock_excludes_other_descriptors_of_the_same_file_and_leaves_the_file() {
+    let (scratch, dir) = scratch();
+    let lock = dir.lock("pu.lock", Duration::ZERO).unwrap();
+    // As another process, Go included, would take it.
+    let foreign = File::open(scratch.path().join("pu.lock")).unwrap();
+    assert!(foreign.try_lock().is_err());
+    let err = dir.lock("pu.lock", Duration::from_millis(5)).unwrap_err();
+    assert_eq!((err.code(), err.class()), ("lock-timeout", Class::Retry));
+
+    drop(lock);
+    foreign.try_lock().unwrap();
+    assert!(dir.lock("pu.lock", Duration::ZERO).is_err());
+    drop(foreign);
+    drop(dir.lock("pu.lock", Duration::ZERO).unwrap());
+    assert!(scratch.path().join("pu.lock").exists());
+}
+
+#[test]
+fn a_waiting_lock_is_taken_when_it_becomes_free() {
+    let (_scratch, dir) = scratch();
+    let held = dir.lock("pu.lock", Duration::ZERO).unwrap();
+    let (order, seen) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let lock = dir.lock("pu.lock", PATIENCE).unwrap();
+            order.send("taken").unwrap();
+            drop(lock);
+        });
+        order.send("released").unwrap();
+        drop(held);
+    });
+    let order: Vec<_> = seen.try_iter().collect();
+    assert_eq!(order, ["released", "taken"]);
+}
+
+#[test]
+fn a_lock_does_not_outlive_its_holder_in_a_child_process() {
+    let (_scratch, dir) = scratch();
+    let lock = dir.lock("pu.lock", Duration::ZERO).unwrap();
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .unwrap();
+    drop(lock);
+    let again = dir.lock("pu.lock", Duration::ZERO);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(again.unwrap());
+}
+
+#[test]
+fn writers_of_one_file_never_mix_their_contents() {
+    let (scratch, dir) = scratch();
+    thread::scope(|scope| {
+        for byte in [b'a', b'b'] {
+            let path = scratch.path();
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    // Each opens anew, as another process would, and sweeps.
+                    let dir = OsDir::open(path).unwrap();
+                    dir.replace("state", &[byte; 10_000], 0o600).unwrap();
+                }
+            });
+        }
+    });
+    let content = dir.read("state").unwrap().unwrap();
+    assert_eq!(content.len(), 10_000);
+    assert!(content.iter().all(|byte| *byte == content[0]));
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+}

@@ -1,0 +1,143 @@
+//! The simulated directory: the same steps, their failures, and what a crash
+//! leaves.
+#![expect(clippy::unwrap_used, reason = "test helpers")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use durable_file::{Dir, SimDir, Step};
+
+const ENOSPC: i32 = 28;
+
+fn with_old() -> SimDir {
+    let dir = SimDir::new();
+    dir.replace("state", b"old", 0o600).unwrap();
+    dir
+}
+
+fn content(dir: &SimDir) -> Vec<u8> {
+    dir.read("state").unwrap().unwrap()
+}
+
+#[test]
+fn a_replace_syncs_the_content_before_the_name_and_the_name_last() {
+    let dir = SimDir::new();
+    dir.replace("state", b"new", 0o600).unwrap();
+    let steps = dir.steps();
+    let [
+        Step::Create(temp),
+        Step::Write,
+        Step::SyncFile,
+        Step::Rename(from, to),
+        Step::SyncDir,
+    ] = &steps[..]
+    else {
+        panic!("{steps:?}")
+    };
+    assert_eq!((temp, to.as_str()), (from, "state"));
+    assert!(temp.starts_with('.') && Path::new(temp).extension().is_some_and(|e| e == "tmp"));
+    assert_eq!(dir.mode("state"), Some(0o600));
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_the_old_or_the_new_content() {
+    let total = with_old().steps().len();
+    for step in 0..=total {
+        let dir = with_old();
+        dir.crash_after(step);
+        let done = dir.replace("state", b"new", 0o600).is_ok();
+        assert_eq!(done, step == total);
+        for after in [dir.after_kill(), dir.after_power_loss()] {
+            let found = content(&after);
+            assert!(
+                found == b"new" || (!done && found == b"old"),
+                "step {step}: {found:?}"
+            );
+            assert_eq!(after.list().unwrap(), ["state"], "step {step}");
+        }
+        assert_eq!(
+            done,
+            content(&dir.after_power_loss()) == b"new",
+            "step {step}"
+        );
+    }
+}
+
+#[test]
+fn an_unsynced_rename_survives_a_kill_but_not_a_power_loss() {
+    let dir = with_old();
+    dir.crash_after(4);
+    dir.replace("state", b"new", 0o600).unwrap_err();
+    assert_eq!(content(&dir.after_kill()), b"new");
+    assert_eq!(content(&dir.after_power_loss()), b"old");
+    let killed = dir.after_kill();
+    assert_eq!(content(&killed.after_power_loss()), b"old");
+    killed.sync().unwrap();
+    assert_eq!(content(&killed.after_power_loss()), b"new");
+}
+
+#[test]
+fn a_failure_at_any_step_is_an_error_and_leaves_no_temporary() {
+    let total = with_old().steps().len();
+    for step in 0..total {
+        let dir = with_old();
+        dir.fail_step(step, ENOSPC);
+        let err = dir.replace("state", b"new", 0o600).unwrap_err();
+        assert_eq!(err.code(), "disk-full", "step {step}");
+        let renamed = step == total - 1;
+        assert_eq!(content(&dir), if renamed { b"new" } else { b"old" });
+        let created = dir
+            .steps()
+            .iter()
+            .filter(|s| matches!(s, Step::Create(_)))
+            .count();
+        let gone = |s: &&Step| matches!(s, Step::Remove(_) | Step::Rename(..));
+        assert_eq!(
+            created,
+            dir.steps().iter().filter(gone).count(),
+            "step {step}"
+        );
+
+        dir.replace("state", b"newer", 0o600).unwrap();
+        assert_eq!(content(&dir.after_power_loss()), b"newer");
+    }
+}
+
+#[test]
+fn a_failed_fsync_is_followed_by_a_new_file_not_by_another_fsync() {
+    let dir = with_old();
+    dir.fail_step(2, ENOSPC);
+    dir.replace("state", b"new", 0o600).unwrap_err();
+    let before = dir.steps().len();
+    dir.replace("state", b"new", 0o600).unwrap();
+    assert!(matches!(dir.steps()[before], Step::Create(_)));
+}
+
+#[test]
+fn a_repeated_remove_is_durable_even_if_the_first_died_before_its_fsync() {
+    let dir = with_old();
+    dir.crash_after(1);
+    dir.remove("state").unwrap_err();
+    let dir = dir.after_kill();
+    assert_eq!(dir.read("state").unwrap(), None);
+    dir.remove("state").unwrap();
+    assert_eq!(dir.after_power_loss().read("state").unwrap(), None);
+}
+
+#[test]
+fn clones_are_one_directory_with_one_lock_and_other_versions() {
+    let ours = with_old();
+    let theirs = ours.clone();
+    let (_, version) = ours.read_version("state").unwrap().unwrap();
+    let lock = theirs.lock("pu.lock", Duration::ZERO).unwrap();
+    assert_eq!(
+        ours.lock("pu.lock", Duration::ZERO).unwrap_err().code(),
+        "lock-timeout"
+    );
+    drop(lock);
+    drop(ours.lock("pu.lock", Duration::ZERO).unwrap());
+
+    assert!(ours.is_current("state", &version).unwrap());
+    theirs.replace("state", b"old", 0o600).unwrap();
+    assert!(!ours.is_current("state", &version).unwrap());
+}

@@ -1,0 +1,93 @@
+use std::fs;
+use std::io;
+
+/// Where Linux tells its boot id; the same in every container of a host.
+const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Identifies one boot of one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootId(String);
+
+/// How the boot that a checkpoint was written in relates to this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Boot {
+    /// The records are of this boot.
+    Same,
+    /// The records are of an earlier boot: whatever they describe that does
+    /// not survive a reboot is gone, whatever does is still to be undone.
+    Changed {
+        /// The boot id in the file.
+        recorded: String,
+    },
+    /// There are records without a boot id, written by Go before 0.4.0 or
+    /// saved from a damaged file. They may be of any boot.
+    Missing,
+}
+
+/// Why there is no boot id.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BootIdError {
+    /// The host does not tell.
+    #[error("cannot read {BOOT_ID_PATH}")]
+    Unreadable(#[source] io::Error),
+    /// The text is empty or more than one line.
+    #[error("a boot id is one non-empty line, not {text:?}")]
+    Invalid {
+        /// What was given.
+        text: String,
+    },
+}
+
+// === impl BootId ===
+
+impl BootId {
+    /// A boot id from its text, surrounding white space dropped.
+    pub fn new(text: &str) -> Result<Self, BootIdError> {
+        let id = text.trim();
+        if id.is_empty() || id.contains('\n') {
+            return Err(BootIdError::Invalid {
+                text: text.to_owned(),
+            });
+        }
+        Ok(Self(id.to_owned()))
+    }
+
+    /// The boot id of this host.
+    pub fn of_this_host() -> Result<Self, BootIdError> {
+        Self::new(&fs::read_to_string(BOOT_ID_PATH).map_err(BootIdError::Unreadable)?)
+    }
+
+    /// The id as it is written to the checkpoint.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Compares with what a file holds.
+    pub(crate) fn compare(&self, recorded: Option<&str>) -> Boot {
+        match recorded {
+            None => Boot::Missing,
+            Some(recorded) if recorded == self.0 => Boot::Same,
+            Some(recorded) => Boot::Changed {
+                recorded: recorded.to_owned(),
+            },
+        }
+    }
+}
+
+// === impl BootIdError ===
+
+impl BootIdError {
+    /// A stable word for metrics and events.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable(_) => "boot-id-unreadable",
+            Self::Invalid { .. } => "boot-id-invalid",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        "mount /proc of the host's kernel"
+    }
+}

@@ -1,0 +1,379 @@
+use std::ops::Deref;
+use std::sync::Arc;
+
+use durable_file::Class;
+use jiff::Timestamp;
+
+use crate::boot::{Boot, BootId};
+use crate::damage::Damage;
+use crate::record::{ClaimRecord, Payload, State};
+use crate::status::{ClaimStatus, Seconds};
+use crate::view::{Unsettled, View};
+
+/// The records inside a [`commit`](crate::Store::commit): a [`View`] with the
+/// legal transitions.
+///
+/// ```text
+///            start                complete
+///  absent ─────────► Started ───────────────► Completed ──► absent
+///    ▲                 │  ▲                        remove
+///    │                 │  │ start: another version, or after 90 s
+///    │           abort ▼  │
+///    └───────────── Aborted
+///      expire (90 s)
+/// ```
+///
+/// Starting and completing need a settled store; undoing never does.
+#[derive(Debug)]
+pub struct Claims<P> {
+    view: View<P>,
+    current_boot: BootId,
+    pub(crate) changed: bool,
+    pub(crate) settles_damage: bool,
+}
+
+/// A claim's names, as in the call that is being served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimName {
+    /// The UID, which the record is kept by.
+    pub uid: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.namespace`.
+    pub namespace: String,
+}
+
+/// Why a transition was refused. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The store does not know enough.
+    #[error(transparent)]
+    Unsettled(#[from] Unsettled),
+    /// The claim is prepared already: answer with its recorded devices.
+    #[error("claim {uid} is prepared already")]
+    Completed {
+        /// The claim.
+        uid: String,
+    },
+    /// A prepare of this version of the claim was undone a short while ago.
+    #[error("the prepare of this version of claim {uid} was aborted")]
+    Aborted {
+        /// The claim.
+        uid: String,
+        /// When a new attempt is possible.
+        until: Timestamp,
+    },
+    /// There is no started prepare to complete or to abort.
+    #[error("claim {uid} has no prepare in progress: it was undone meanwhile")]
+    NotStarted {
+        /// The claim.
+        uid: String,
+    },
+    /// The started prepare is that of another version of the claim.
+    #[error("claim {uid} has changed since its prepare started")]
+    OtherVersion {
+        /// The claim.
+        uid: String,
+    },
+    /// A prepare in progress cannot be removed, only aborted.
+    #[error("claim {uid} has a prepare in progress")]
+    InProgress {
+        /// The claim.
+        uid: String,
+    },
+    /// The records are of an earlier boot and cannot be kept.
+    #[error("the records are of another boot ({recorded}) and cannot be kept")]
+    OtherBoot {
+        /// The boot id in the file.
+        recorded: String,
+    },
+    /// Only a damaged store may be told what it lost.
+    #[error("claim {uid} cannot be restored: no claims are missing")]
+    NotDamaged {
+        /// The claim.
+        uid: String,
+    },
+}
+
+// === impl Claims ===
+
+impl<P> Deref for Claims<P> {
+    type Target = View<P>;
+
+    fn deref(&self) -> &View<P> {
+        &self.view
+    }
+}
+
+impl<P: Payload> Claims<P> {
+    pub(crate) fn new(view: View<P>, current_boot: BootId) -> Self {
+        Self {
+            view,
+            current_boot,
+            changed: false,
+            settles_damage: false,
+        }
+    }
+
+    pub(crate) fn into_view(self) -> View<P> {
+        self.view
+    }
+
+    /// Records that a prepare of this version of the claim begins, before its
+    /// first effect. Repeating it changes nothing.
+    ///
+    /// Refused while the claim is completed, and while an aborted prepare of
+    /// the same version is younger than [`ABORTED_FENCE`](crate::ABORTED_FENCE)
+    /// at `now`. A started or aborted prepare of another version is taken over.
+    pub fn start(
+        &mut self,
+        claim: &ClaimName,
+        status: &ClaimStatus,
+        now: Timestamp,
+    ) -> Result<(), Refused> {
+        self.settled()?;
+        let uid = claim.uid.clone();
+        if let Some(record) = self.get(&uid) {
+            let same_version = record.status == *status;
+            match &record.state {
+                State::Completed(_) => return Err(Refused::Completed { uid }),
+                State::Started if same_version => return Ok(()),
+                State::Aborted { .. } if same_version => {
+                    if let Some(until) = record.fenced_until(now) {
+                        return Err(Refused::Aborted { uid, until });
+                    }
+                }
+                State::Started | State::Aborted { .. } => {}
+            }
+        }
+        self.put(claim, status.clone(), State::Started);
+        Ok(())
+    }
+
+    /// Records that every effect of the started prepare is in place: from now
+    /// on the claim holds `devices`.
+    ///
+    /// Refused unless the claim's record is still the started one of the same
+    /// version: an unprepare of this or another process may have undone it.
+    /// Whether another claim holds a device is for the caller to check, in the
+    /// same commit, with [`View::all`].
+    pub fn complete(
+        &mut self,
+        uid: &str,
+        status: &ClaimStatus,
+        devices: Vec<P>,
+    ) -> Result<(), Refused> {
+        self.settled()?;
+        let record = self.get(uid).ok_or_else(|| Refused::NotStarted {
+            uid: uid.to_owned(),
+        })?;
+        match &record.state {
+            State::Completed(_) => {
+                return Err(Refused::Completed {
+                    uid: uid.to_owned(),
+                });
+            }
+            State::Aborted { .. } => {
+                return Err(Refused::NotStarted {
+                    uid: uid.to_owned(),
+                });
+            }
+            State::Started if record.status != *status => {
+                return Err(Refused::OtherVersion {
+                    uid: uid.to_owned(),
+                });
+            }
+            State::Started => {}
+        }
+        self.set_state(uid, State::Completed(devices));
+        Ok(())
+    }
+
+    /// Records that the effects of a started prepare are undone, and refuses
+    /// late attempts of the same version from `now` on. Repeating it changes
+    /// nothing.
+    pub fn abort(&mut self, uid: &str, now: Timestamp) -> Result<(), Refused> {
+        match self.get(uid).map(|record| &record.state) {
+            Some(State::Started) => {
+                let at = Some(Seconds::floor(now).timestamp());
+                self.set_state(uid, State::Aborted { at });
+                Ok(())
+            }
+            Some(State::Aborted { .. }) => Ok(()),
+            Some(State::Completed(_)) => Err(Refused::Completed {
+                uid: uid.to_owned(),
+            }),
+            None => Err(Refused::NotStarted {
+                uid: uid.to_owned(),
+            }),
+        }
+    }
+
+    /// Forgets a completed claim, after its effects are undone. `false` if
+    /// there was nothing to forget: repeating it changes nothing, and an
+    /// aborted record stays until [`expire`](Self::expire).
+    ///
+    /// Refused for a prepare in progress: abort it.
+    pub fn remove(&mut self, uid: &str) -> Result<bool, Refused> {
+        match self.get(uid).map(|record| &record.state) {
+            None | Some(State::Aborted { .. }) => Ok(false),
+            Some(State::Completed(_)) => {
+                self.view.records.remove(uid);
+                self.changed = true;
+                Ok(true)
+            }
+            Some(State::Started) => Err(Refused::InProgress {
+                uid: uid.to_owned(),
+            }),
+        }
+    }
+
+    /// Removes the aborted records that refuse nothing any more at `now`.
+    /// Returns how many.
+    pub fn expire(&mut self, now: Timestamp) -> usize {
+        let before = self.view.records.len();
+        self.view
+            .records
+            .retain(|_, record| !record.is_expired(now));
+        let expired = before - self.view.records.len();
+        self.changed |= expired > 0;
+        expired
+    }
+
+    /// Accepts records without a boot id as being of this boot. The caller has
+    /// seen that their effects exist.
+    ///
+    /// Refused for records of another boot; without effect for this one's.
+    pub fn keep_through_boot(&mut self) -> Result<(), Refused> {
+        match &self.view.boot {
+            Boot::Same => Ok(()),
+            Boot::Changed { recorded } => Err(Refused::OtherBoot {
+                recorded: recorded.clone(),
+            }),
+            Boot::Missing => {
+                self.adopt_boot();
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets all records of an earlier or unknown boot, after the caller has
+    /// undone what survived it. Without effect on those of this boot.
+    pub fn forget_earlier_boot(&mut self) {
+        if self.view.boot != Boot::Same {
+            self.view.records.clear();
+            self.adopt_boot();
+        }
+    }
+
+    /// Puts a claim back that a damaged checkpoint has lost: the caller knows
+    /// from elsewhere that it is prepared. A record that survived stays.
+    pub fn restore(
+        &mut self,
+        claim: &ClaimName,
+        status: ClaimStatus,
+        devices: Vec<P>,
+    ) -> Result<(), Refused> {
+        if self.view.damage == Damage::None {
+            return Err(Refused::NotDamaged {
+                uid: claim.uid.clone(),
+            });
+        }
+        if self.get(&claim.uid).is_none() {
+            self.put(claim, status, State::Completed(devices));
+        }
+        Ok(())
+    }
+
+    /// Declares that no claim is missing any more. From the commit on the
+    /// store answers for what is free.
+    pub fn settle_damage(&mut self) {
+        if self.view.damage != Damage::None {
+            self.view.damage = Damage::None;
+            self.settles_damage = true;
+            self.changed = true;
+        }
+    }
+
+    fn adopt_boot(&mut self) {
+        self.view.recorded_boot = Some(self.current_boot.as_str().to_owned());
+        self.view.boot = Boot::Same;
+        self.changed = true;
+    }
+
+    fn put(&mut self, claim: &ClaimName, status: ClaimStatus, state: State<P>) {
+        let ClaimName {
+            uid,
+            name,
+            namespace,
+        } = claim.clone();
+        let record = ClaimRecord {
+            state,
+            status,
+            name,
+            namespace,
+        };
+        self.view.records.insert(uid, Arc::new(record));
+        self.changed = true;
+    }
+
+    fn set_state(&mut self, uid: &str, state: State<P>) {
+        if let Some(slot) = self.view.records.get_mut(uid) {
+            let record = ClaimRecord {
+                state,
+                status: slot.status.clone(),
+                name: slot.name.clone(),
+                namespace: slot.namespace.clone(),
+            };
+            *slot = Arc::new(record);
+            self.changed = true;
+        }
+    }
+}
+
+// === impl Refused ===
+
+impl Refused {
+    /// A stable word for metrics and events.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unsettled(unsettled) => unsettled.code(),
+            Self::Completed { .. } => "claim-completed",
+            Self::Aborted { .. } => "claim-aborted",
+            Self::NotStarted { .. } => "claim-not-started",
+            Self::OtherVersion { .. } => "claim-changed",
+            Self::InProgress { .. } => "claim-in-progress",
+            Self::OtherBoot { .. } => "other-boot",
+            Self::NotDamaged { .. } => "not-damaged",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Unsettled(unsettled) => unsettled.hint(),
+            Self::Completed { .. } => "use the recorded devices",
+            Self::Aborted { .. } => "kubelet asks again; after 90 s the claim can be prepared",
+            Self::NotStarted { .. } | Self::OtherVersion { .. } => {
+                "undo the attempt; kubelet asks again if a pod still needs the claim"
+            }
+            Self::InProgress { .. } => "abort the prepare first",
+            Self::OtherBoot { .. } => "undo the records' effects and forget them",
+            Self::NotDamaged { .. } => "prepare the claim as usual",
+        }
+    }
+
+    /// Whether the same request may succeed later in the same call.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Unsettled(_) | Self::InProgress { .. } => Class::Retry,
+            Self::Completed { .. }
+            | Self::Aborted { .. }
+            | Self::NotStarted { .. }
+            | Self::OtherVersion { .. }
+            | Self::OtherBoot { .. }
+            | Self::NotDamaged { .. } => Class::Permanent,
+        }
+    }
+}

@@ -1,0 +1,193 @@
+use std::fmt;
+
+/// The name's middle part that marks a bad file whose loss is not settled yet.
+const UNSETTLED_MARK: &str = ".damaged-";
+/// What the mark becomes when the loss is settled.
+const SETTLED_MARK: &str = ".settled-";
+
+/// Whether claims may be missing from what the store knows.
+///
+/// Unlike an empty store, a damaged one does not know who holds what:
+/// [`View::all`](crate::View::all), and with it every decision that needs the
+/// complete set, fails until the caller has settled the damage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a damaged checkpoint does not know who holds what"]
+pub enum Damage {
+    /// Everything is known.
+    None,
+    /// The checkpoint could not be trusted, now or in an earlier process that
+    /// did not settle it.
+    Damaged {
+        /// What was wrong with the file.
+        reason: DamageReason,
+        /// The bad file's name in the checkpoint's directory. It is never
+        /// deleted.
+        kept_as: String,
+        /// How much of it is in the store.
+        survivors: Survivors,
+    },
+}
+
+/// What is wrong with a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DamageReason {
+    /// The file has no content.
+    Empty,
+    /// It is not JSON: torn, truncated, or never a checkpoint.
+    NotJson,
+    /// It is JSON, checksums included, but not a checkpoint's.
+    Layout,
+    /// The V1 part does not match its checksum.
+    V1Checksum,
+    /// The V2 part does not match its checksum.
+    V2Checksum,
+    /// Neither part matches its checksum.
+    BothChecksums,
+    /// A claim is in a state that this version does not know.
+    UnknownState,
+    /// Something else than a file has its name.
+    NotAFile,
+    /// An earlier process moved it aside for a reason that this one does not
+    /// know.
+    Unrecorded,
+}
+
+/// How much of a damaged checkpoint could be saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Survivors {
+    /// Nothing.
+    None,
+    /// Some claims: at most the completed ones, perhaps without their names.
+    Some,
+    /// Every claim: only the redundant V1 part was bad.
+    All,
+}
+
+// === impl DamageReason ===
+
+impl DamageReason {
+    const EVERY: [Self; 9] = [
+        Self::Empty,
+        Self::NotJson,
+        Self::Layout,
+        Self::V1Checksum,
+        Self::V2Checksum,
+        Self::BothChecksums,
+        Self::UnknownState,
+        Self::NotAFile,
+        Self::Unrecorded,
+    ];
+
+    /// A stable word, also part of the bad file's name.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::NotJson => "not-json",
+            Self::Layout => "layout",
+            Self::V1Checksum => "v1-checksum",
+            Self::V2Checksum => "v2-checksum",
+            Self::BothChecksums => "both-checksums",
+            Self::UnknownState => "unknown-state",
+            Self::NotAFile => "not-a-file",
+            Self::Unrecorded => "unrecorded",
+        }
+    }
+
+    /// What an earlier process may have saved of a file that was bad for this
+    /// reason.
+    pub(crate) fn survivors_of_earlier(self) -> Survivors {
+        if self == Self::V1Checksum {
+            Survivors::All
+        } else {
+            Survivors::Some
+        }
+    }
+}
+
+impl fmt::Display for DamageReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "the file is empty",
+            Self::NotJson => "the file is not JSON",
+            Self::Layout => "the file is not laid out as a checkpoint",
+            Self::V1Checksum => "the V1 part does not match its checksum",
+            Self::V2Checksum => "the V2 part does not match its checksum",
+            Self::BothChecksums => "neither part matches its checksum",
+            Self::UnknownState => "a claim is in an unknown state",
+            Self::NotAFile => "its name is not that of a regular file",
+            Self::Unrecorded => "an earlier process moved it aside",
+        })
+    }
+}
+
+// === names of files kept aside ===
+
+/// A free name for the bad file: `checkpoint.json.damaged-v2-checksum`, with a
+/// number from the second on.
+pub(crate) fn name_aside(file: &str, reason: DamageReason, taken: &[String]) -> String {
+    let first = format!("{file}{UNSETTLED_MARK}{}", reason.code());
+    let numbered = (2_u64..).map(|n| format!("{first}-{n}"));
+    let is_free = |name: &String| !taken.contains(name) && !taken.contains(&settled_name(name));
+    std::iter::once(first.clone())
+        .chain(numbered)
+        .find(is_free)
+        .unwrap_or(first)
+}
+
+/// The reason in the name of a file kept aside and not settled; `None` for
+/// other files.
+pub(crate) fn unsettled_reason(file: &str, name: &str) -> Option<DamageReason> {
+    let word = name.strip_prefix(file)?.strip_prefix(UNSETTLED_MARK)?;
+    let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let stem = if stem.len() < word.len() {
+        stem.strip_suffix('-').unwrap_or(word)
+    } else {
+        word
+    };
+    let known = DamageReason::EVERY
+        .into_iter()
+        .find(|reason| reason.code() == stem);
+    Some(known.unwrap_or(DamageReason::Unrecorded))
+}
+
+/// What an unsettled file is called from now on.
+pub(crate) fn settled_name(name: &str) -> String {
+    name.replacen(UNSETTLED_MARK, SETTLED_MARK, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "checkpoint.json";
+
+    #[test]
+    fn the_reason_can_be_read_back_from_the_name() {
+        for reason in DamageReason::EVERY {
+            let first = name_aside(FILE, reason, &[]);
+            let second = name_aside(FILE, reason, std::slice::from_ref(&first));
+            assert_ne!(first, second);
+            assert_eq!(unsettled_reason(FILE, &first), Some(reason));
+            assert_eq!(unsettled_reason(FILE, &second), Some(reason));
+            assert_eq!(unsettled_reason(FILE, &settled_name(&second)), None);
+        }
+    }
+
+    #[test]
+    fn a_name_is_not_used_again_after_it_was_settled() {
+        let first = name_aside(FILE, DamageReason::Empty, &[]);
+        assert_ne!(
+            name_aside(FILE, DamageReason::Empty, &[settled_name(&first)]),
+            first
+        );
+    }
+
+    #[test]
+    fn an_unknown_reason_of_another_version_is_still_unsettled_damage() {
+        let name = "checkpoint.json.damaged-by-moonlight";
+        assert_eq!(unsettled_reason(FILE, name), Some(DamageReason::Unrecorded));
+        assert_eq!(unsettled_reason(FILE, "checkpoint.json"), None);
+        assert_eq!(unsettled_reason(FILE, "pu.lock"), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! What the directory holds: the file, its lock, and bad files set aside.
+
+use std::time::Duration;
+
+use durable_file::{Dir, Error as FileError, Lock, Version};
+
+use crate::damage::{self, Damage, DamageReason, Survivors};
+use crate::error::{StoreError, storage};
+use crate::format::{Checkpoint, Damaged};
+use crate::record::Payload;
+
+/// The file's name in its directory, as Go has it.
+pub const CHECKPOINT_FILE: &str = "checkpoint.json";
+/// The lock's name beside it, as Go has it.
+pub const LOCK_FILE: &str = "pu.lock";
+
+const FILE_MODE: u32 = 0o600;
+/// As long as Go waits. A Go plugin may hold the lock across API calls.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is on the disk. A bad file has been set aside.
+pub(crate) struct Loaded<P> {
+    pub(crate) checkpoint: Checkpoint<P>,
+    pub(crate) version: Option<Version>,
+    pub(crate) damage: Damage,
+}
+
+/// Keeps every other process from changing the file.
+pub(crate) fn lock(dir: &dyn Dir) -> Result<Lock, StoreError> {
+    dir.lock(LOCK_FILE, LOCK_TIMEOUT).map_err(storage("lock"))
+}
+
+/// Whether the file is still the one that `version` is of; `None`: no file.
+pub(crate) fn is_current(dir: &dyn Dir, version: Option<&Version>) -> Result<bool, StoreError> {
+    match version {
+        Some(version) => dir.is_current(CHECKPOINT_FILE, version),
+        None => match dir.read(CHECKPOINT_FILE) {
+            Err(FileError::NotAFile { .. }) => Ok(false),
+            file => file.map(|bytes| bytes.is_none()),
+        },
+    }
+    .map_err(storage("read"))
+}
+
+pub(crate) fn replace(dir: &dyn Dir, bytes: &[u8]) -> Result<Version, StoreError> {
+    dir.replace(CHECKPOINT_FILE, bytes, FILE_MODE)
+        .map_err(storage("write"))
+}
+
+/// Reads the file; sets a bad one aside. Whatever is read is durable then.
+pub(crate) fn load<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
+    let (bytes, version) = match dir.read_version(CHECKPOINT_FILE) {
+        Ok(Some((bytes, version))) => (bytes, version),
+        Ok(None) => return load_aside(dir),
+        Err(FileError::NotAFile { .. }) => return set_aside(dir, DamageReason::NotAFile),
+        Err(source) => return Err(storage("read")(source)),
+    };
+    match Checkpoint::decode(&bytes) {
+        Ok(checkpoint) => {
+            // Its writer may have died before the fsync of the directory.
+            dir.sync().map_err(storage("read"))?;
+            let damage = earlier_damage(dir)?;
+            Ok(Loaded {
+                checkpoint,
+                version: Some(version),
+                damage,
+            })
+        }
+        Err(damaged) => set_aside(dir, damaged.reason),
+    }
+}
+
+fn set_aside<P: Payload>(dir: &dyn Dir, reason: DamageReason) -> Result<Loaded<P>, StoreError> {
+    let taken = dir.list().map_err(storage("read"))?;
+    let name = damage::name_aside(CHECKPOINT_FILE, reason, &taken);
+    dir.rename(CHECKPOINT_FILE, &name)
+        .map_err(storage("set aside"))?;
+    load_aside(dir)
+}
+
+/// There is no file: either there never was one, or what survives is in those
+/// that were set aside, by us or by a process that died before its next write.
+fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
+    dir.sync().map_err(storage("read"))?;
+    let mut loaded = Loaded {
+        checkpoint: Checkpoint::empty(),
+        version: None,
+        damage: Damage::None,
+    };
+    for (name, reason) in unsettled(dir)? {
+        let (saved, survivors) = salvage(dir, &name)?;
+        loaded.checkpoint.add_missing(saved);
+        loaded.damage = worse(loaded.damage, reason, name, survivors);
+    }
+    Ok(loaded)
+}
+
+fn salvage<P: Payload>(
+    dir: &dyn Dir,
+    name: &str,
+) -> Result<(Checkpoint<P>, Survivors), StoreError> {
+    match dir.read(name) {
+        Ok(bytes) => Ok(match Checkpoint::decode(&bytes.unwrap_or_default()) {
+            // A later version of us may understand what an earlier did not.
+            Ok(checkpoint) => (checkpoint, Survivors::All),
+            Err(Damaged {
+                survivors, saved, ..
+            }) => (saved, survivors),
+        }),
+        Err(FileError::NotAFile { .. }) => Ok((Checkpoint::empty(), Survivors::None)),
+        Err(source) => Err(storage("read")(source)),
+    }
+}
+
+/// The file is good, and may hold less than one that was set aside before it.
+fn earlier_damage(dir: &dyn Dir) -> Result<Damage, StoreError> {
+    let mut damage = Damage::None;
+    for (name, reason) in unsettled(dir)? {
+        damage = worse(damage, reason, name, reason.survivors_of_earlier());
+    }
+    Ok(damage)
+}
+
+fn worse(known: Damage, reason: DamageReason, kept_as: String, survivors: Survivors) -> Damage {
+    match known {
+        Damage::Damaged {
+            survivors: fewer, ..
+        } if fewer <= survivors => known,
+        _ => Damage::Damaged {
+            reason,
+            kept_as,
+            survivors,
+        },
+    }
+}
+
+fn unsettled(dir: &dyn Dir) -> Result<Vec<(String, DamageReason)>, StoreError> {
+    let names = dir.list().map_err(storage("read"))?.into_iter();
+    let with_reason = names.filter_map(|name| {
+        let reason = damage::unsettled_reason(CHECKPOINT_FILE, &name)?;
+        Some((name, reason))
+    });
+    Ok(with_reason.collect())
+}
+
+/// Marks every file set aside as dealt with.
+pub(crate) fn settle(dir: &dyn Dir) -> Result<(), StoreError> {
+    for (name, _) in unsettled(dir)? {
+        dir.rename(&name, &damage::settled_name(&name))
+            .map_err(storage("set aside"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ClaimStatus;
+
+/// How long an aborted prepare refuses a late attempt of the same claim
+/// version: twice the 45 s that kubelet waits for one call, as in Go.
+pub const ABORTED_FENCE: SignedDuration = SignedDuration::from_secs(90);
+
+/// One element of a record's `preparedDevices`: what the driver needs to
+/// answer a repeated Prepare and to undo it.
+///
+/// Its `Serialize` decides the bytes: fields in Go's order and with Go's rules
+/// for leaving them out. Strings need no care, the writer escapes like Go.
+pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// Reads one element as 25.3.0-rc.2 wrote it, given as JSON text. A driver
+    /// without such ancestors reads the text as itself.
+    fn from_legacy(json: &str) -> Result<Self, serde_json::Error>;
+}
+
+/// What the checkpoint knows of one claim. It is kept by the claim's UID.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ClaimRecord<P> {
+    /// How far the claim got.
+    pub state: State<P>,
+    /// The claim's status at that time: its version.
+    pub status: ClaimStatus,
+    /// The claim's name; empty if 25.3.x wrote the record.
+    pub name: String,
+    /// The claim's namespace; empty if 25.3.x wrote the record.
+    pub namespace: String,
+}
+
+/// How far a claim got on this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State<P> {
+    /// Prepare has begun: there may be effects to undo. Holds no device.
+    Started,
+    /// Prepared; the only state that holds devices.
+    Completed(Vec<P>),
+    /// An unfinished prepare was undone; a late attempt must not revive it.
+    Aborted {
+        /// When, in whole seconds. `None` counts as long ago.
+        at: Option<Timestamp>,
+    },
+}
+
+/// Records by claim UID, in the order of their bytes, which is the file's.
+pub(crate) type Records<P> = BTreeMap<String, Arc<ClaimRecord<P>>>;
+
+// === impl ClaimRecord ===
+
+impl<P> ClaimRecord<P> {
+    /// The devices of a completed claim; empty in every other state.
+    pub fn devices(&self) -> &[P] {
+        match &self.state {
+            State::Completed(devices) => devices,
+            State::Started | State::Aborted { .. } => &[],
+        }
+    }
+
+    /// Whether the record holds its devices against other claims.
+    pub fn is_completed(&self) -> bool {
+        matches!(self.state, State::Completed(_))
+    }
+
+    /// Until when the record refuses a new attempt of the same claim version;
+    /// `None` if it does not at `now`.
+    ///
+    /// A time that lies further ahead than the fence is long means that the
+    /// clock was set back; it does not count, or it could block a pod for ever.
+    pub fn fenced_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let State::Aborted { at: Some(at) } = self.state else {
+            return None;
+        };
+        let age = now.duration_since(at);
+        if age > ABORTED_FENCE || age < -ABORTED_FENCE {
+            return None;
+        }
+        at.checked_add(ABORTED_FENCE).ok()
+    }
+
+    /// Whether the record is an aborted one that means nothing any more.
+    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
+        matches!(self.state, State::Aborted { .. }) && self.fenced_until(now).is_none()
+    }
+}

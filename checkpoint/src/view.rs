@@ -1,0 +1,107 @@
+use std::sync::Arc;
+
+use crate::boot::Boot;
+use crate::damage::Damage;
+use crate::record::{ClaimRecord, Records};
+
+/// What the store knows at one moment.
+#[derive(Debug)]
+pub struct View<P> {
+    pub(crate) records: Records<P>,
+    /// As in the file: carried along unchanged until the caller settles it.
+    pub(crate) recorded_boot: Option<String>,
+    pub(crate) boot: Boot,
+    pub(crate) damage: Damage,
+}
+
+/// Why the records are not the whole truth about this boot of this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsettled {
+    /// Claims may be missing.
+    #[error("the checkpoint was damaged and is not rebuilt yet: claims may be missing from it")]
+    Damaged,
+    /// The records are of an earlier boot.
+    #[error("the checkpoint is of an earlier boot and its claims are not undone yet")]
+    BootChanged,
+    /// Nobody knows of which boot the records are.
+    #[error("the checkpoint has no boot id: its claims may be of an earlier boot")]
+    BootMissing,
+}
+
+// === impl View ===
+
+impl<P> View<P> {
+    /// The record of the claim with this UID.
+    pub fn get(&self, uid: &str) -> Option<&ClaimRecord<P>> {
+        self.records.get(uid).map(Arc::as_ref)
+    }
+
+    /// The records there are, by UID; in an unsettled store perhaps too few or
+    /// of an earlier boot. Enough for undoing; not for deciding what is free.
+    pub fn known(&self) -> impl Iterator<Item = (&str, &ClaimRecord<P>)> {
+        self.records
+            .iter()
+            .map(|(uid, record)| (uid.as_str(), record.as_ref()))
+    }
+
+    /// Every record of this boot: what is not among them is free.
+    pub fn all(&self) -> Result<impl Iterator<Item = (&str, &ClaimRecord<P>)>, Unsettled> {
+        self.settled()?;
+        Ok(self.known())
+    }
+
+    /// Whether [`all`](Self::all) can answer, and if not, why.
+    pub fn settled(&self) -> Result<(), Unsettled> {
+        match (&self.damage, &self.boot) {
+            (Damage::Damaged { .. }, _) => Err(Unsettled::Damaged),
+            (Damage::None, Boot::Changed { .. }) => Err(Unsettled::BootChanged),
+            (Damage::None, Boot::Missing) => Err(Unsettled::BootMissing),
+            (Damage::None, Boot::Same) => Ok(()),
+        }
+    }
+
+    /// Of which boot the records are.
+    pub fn boot(&self) -> &Boot {
+        &self.boot
+    }
+
+    /// Whether claims may be missing.
+    pub fn damage(&self) -> &Damage {
+        &self.damage
+    }
+}
+
+impl<P> Clone for View<P> {
+    fn clone(&self) -> Self {
+        Self {
+            records: self.records.clone(),
+            recorded_boot: self.recorded_boot.clone(),
+            boot: self.boot.clone(),
+            damage: self.damage.clone(),
+        }
+    }
+}
+
+// === impl Unsettled ===
+
+impl Unsettled {
+    /// A stable word for metrics and events.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Damaged => "checkpoint-damaged",
+            Self::BootChanged => "checkpoint-of-earlier-boot",
+            Self::BootMissing => "checkpoint-without-boot-id",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::Damaged => "wait until the plugin has rebuilt it from the API server",
+            Self::BootChanged | Self::BootMissing => {
+                "wait until the plugin has undone the earlier boot's claims"
+            }
+        }
+    }
+}

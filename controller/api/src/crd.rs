@@ -1,0 +1,193 @@
+//! The `ComputeDomain` custom resource.
+//!
+//! Fields, defaults and the immutability rule are those of the Go driver's CRD. What it does not
+//! have is additive: `status.conditions` and printer columns, which Go ignores.
+
+#![expect(
+    unreachable_pub,
+    reason = "KubeSchema copies public types into a private scope"
+)]
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::AllocationMode;
+
+/// The root of a ComputeDomain beside its metadata and status.
+///
+/// `spec` is optional in the CRD, as in Go's, so it is here: an object without one is read and
+/// judged like any other. [`ComputeDomain::spec`] leads to it.
+#[derive(
+    CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
+)]
+#[kube(
+    group = "resource.nvidia.com",
+    version = "v1beta1",
+    kind = "ComputeDomain",
+    doc = "A set of workloads that may share memory over NVLink through IMEX channels",
+    namespaced,
+    no_spec,
+    status = "ComputeDomainStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn = r#"{"name":"Status", "type":"string", "jsonPath":".status.status",
+        "description":"Whether it is admitted and its claim template exists"}"#,
+    printcolumn = r#"{"name":"Reason", "type":"string", "jsonPath":".status.conditions[?(@.type==\"Ready\")].reason",
+        "description":"Why"}"#,
+    printcolumn = r#"{"name":"Template", "type":"string", "jsonPath":".spec.channel.resourceClaimTemplate.name",
+        "description":"ResourceClaimTemplate for the workload's pods"}"#,
+    printcolumn = r#"{"name":"Age", "type":"date", "jsonPath":".metadata.creationTimestamp"}"#
+)]
+pub struct ComputeDomainRoot {
+    /// What the user asks for. It never changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ComputeDomainSpec")]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("A computeDomain.spec is immutable"))]
+    pub spec: Option<ComputeDomainSpec>,
+}
+
+/// What the user asks for.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ComputeDomainSpec {
+    /// Deprecated: how many nodes take part. Ignored where the operator runs IMEX on the hosts.
+    #[serde(default)]
+    #[schemars(schema_with = "num_nodes_schema")]
+    pub num_nodes: i64,
+    /// The channel that workloads get.
+    pub channel: ComputeDomainChannelSpec,
+}
+
+/// The channel that workloads get.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ComputeDomainChannelSpec {
+    /// The `ResourceClaimTemplate` that the controller creates for the workload's pods.
+    pub resource_claim_template: ComputeDomainTemplateRef,
+    /// Whether a pod gets one IMEX channel or all channels of its node.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    #[schemars(schema_with = "allocation_mode_schema")]
+    pub allocation_mode: AllocationMode,
+}
+
+/// A `ResourceClaimTemplate` in the namespace of the ComputeDomain.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComputeDomainTemplateRef {
+    /// Its name.
+    pub name: String,
+}
+
+/// What was observed.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ComputeDomainStatus {
+    /// `Ready`: admitted, and the claim template exists. It says nothing about IMEX on any node.
+    #[schemars(schema_with = "state_schema")]
+    pub status: ComputeDomainState,
+    /// Nodes of a driver-managed ComputeDomain. Where the operator runs IMEX nobody writes it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub nodes: Vec<ComputeDomainNode>,
+    /// Why the status is what it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// A node of a driver-managed ComputeDomain.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ComputeDomainNode {
+    /// Name of the node.
+    pub name: String,
+    /// Address of its IMEX daemon.
+    pub ip_address: String,
+    /// NVLink fabric and clique; empty without a fabric.
+    #[serde(rename = "cliqueID")]
+    pub clique_id: String,
+    /// Number of its daemon within the clique; -1 without a fabric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "integer_schema")]
+    pub index: Option<i64>,
+    /// Whether its daemon is ready.
+    #[serde(default)]
+    #[schemars(schema_with = "state_schema")]
+    pub status: ComputeDomainState,
+}
+
+/// Ready or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ComputeDomainState {
+    /// Ready.
+    Ready,
+    /// Not ready, also before the first status.
+    #[default]
+    NotReady,
+}
+
+// === impl ComputeDomain ===
+
+impl ComputeDomain {
+    /// The spec, if the object has one.
+    pub fn spec(&self) -> Option<&ComputeDomainSpec> {
+        self.spec.spec.as_ref()
+    }
+}
+
+// === impl ComputeDomainState ===
+
+impl ComputeDomainState {
+    /// Every state.
+    pub const ALL: [Self; 2] = [Self::Ready, Self::NotReady];
+
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::NotReady => "NotReady",
+        }
+    }
+}
+
+// === impl AllocationMode ===
+
+impl Serialize for AllocationMode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for AllocationMode {
+    /// Any word, and null: an object of a newer CRD is not refused for its mode.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::<String>::deserialize(deserializer)?
+            .unwrap_or_default()
+            .into())
+    }
+}
+
+fn is_unset(mode: &AllocationMode) -> bool {
+    *mode == AllocationMode::Unset
+}
+
+// === schemas: Go's exact shapes, which the derive would give formats and no defaults ===
+
+fn num_nodes_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "minimum": 0, "default": 0 })
+}
+
+fn integer_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer" })
+}
+
+fn allocation_mode_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["All", "Single"], "default": "Single" })
+}
+
+fn state_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["Ready", "NotReady"], "default": "NotReady" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+use super::*;
+
+const UID: &str = "6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1";
+
+fn channel(rest: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomainChannelConfig","domainID":"{UID}"{rest}}}"#
+    )
+}
+
+fn refuse(json: &str) -> String {
+    OpaqueConfig::decode_strict(json).unwrap_err().to_string()
+}
+
+#[test]
+fn a_channel_config_decodes_with_its_allocation_mode() {
+    for (rest, expected) in [
+        ("", AllocationMode::Unset),
+        (r#","allocationMode":null"#, AllocationMode::Unset),
+        (r#","allocationMode":"""#, AllocationMode::Unset),
+        (r#","allocationMode":"Single""#, AllocationMode::Single),
+        (r#","allocationMode":"All""#, AllocationMode::All),
+        (
+            r#","allocationMode":"foo""#,
+            AllocationMode::Unknown("foo".into()),
+        ),
+    ] {
+        let OpaqueConfig::Channel(config) = OpaqueConfig::decode_strict(&channel(rest)).unwrap()
+        else {
+            panic!("{rest}: not a channel config");
+        };
+        assert_eq!(config.domain_id.as_str(), UID);
+        assert_eq!(config.allocation_mode, expected, "{rest}");
+    }
+}
+
+#[test]
+fn a_daemon_config_decodes_and_has_no_allocation_mode() {
+    let daemon = channel("").replace("Channel", "Daemon");
+    assert!(matches!(
+        OpaqueConfig::decode_strict(&daemon),
+        Ok(OpaqueConfig::Daemon(_))
+    ));
+    let daemon = channel(r#","allocationMode":"All""#).replace("Channel", "Daemon");
+    assert_eq!(
+        refuse(&daemon),
+        r#"strict decoding error: unknown field "allocationMode""#
+    );
+}
+
+#[test]
+fn unknown_and_duplicate_fields_are_refused_together_in_their_order() {
+    assert_eq!(
+        refuse(&channel(r#","x":1"#)),
+        r#"strict decoding error: unknown field "x""#
+    );
+    assert_eq!(
+        refuse(&channel(r#","domainID":"other""#)),
+        r#"strict decoding error: duplicate field "domainID""#
+    );
+    assert_eq!(
+        refuse(&channel(
+            r#","DomainID":"a","x":{},"kind":"ComputeDomainChannelConfig""#
+        )),
+        r#"strict decoding error: unknown field "DomainID", unknown field "x", duplicate field "kind""#
+    );
+}
+
+#[test]
+fn a_duplicate_hidden_by_an_escape_is_found() {
+    assert_eq!(
+        refuse(&channel(r#","domain\u0049D":"other""#)),
+        r#"strict decoding error: duplicate field "domainID""#
+    );
+}
+
+#[test]
+fn wrong_kinds_and_versions_are_named() {
+    let version = channel("").replace("v1beta1", "v1");
+    assert_eq!(
+        refuse(&version),
+        r#"no kind "ComputeDomainChannelConfig" is registered for version "resource.nvidia.com/v1""#
+    );
+    let kind = channel("").replace("ComputeDomainChannelConfig", "Foo");
+    assert_eq!(
+        refuse(&kind),
+        r#"no kind "Foo" is registered for version "resource.nvidia.com/v1beta1""#
+    );
+    let gpu = channel("").replace("ComputeDomainChannelConfig", "GpuConfig");
+    assert_eq!(
+        refuse(&gpu),
+        r#"kind "GpuConfig" is not a configuration of a compute domain claim"#
+    );
+    assert_eq!(
+        refuse(r#"{"apiVersion":"resource.nvidia.com/v1beta1"}"#),
+        "object 'kind' is missing"
+    );
+    assert_eq!(
+        refuse(r#"{"kind":"Foo","apiVersion":null}"#),
+        "object 'apiVersion' is missing"
+    );
+}
+
+#[test]
+fn what_is_no_json_object_is_refused() {
+    for json in ["", "null", "[]", "\"x\"", "kind: Foo", "{", "{} {}"] {
+        assert_eq!(refuse(json), "parameters are not a JSON object", "{json:?}");
+    }
+}
+
+#[test]
+fn a_field_of_the_wrong_type_is_refused_by_both_decoders() {
+    let json = channel(r#","allocationMode":1"#);
+    assert_eq!(refuse(&json), r#"field "allocationMode" is not a string"#);
+    assert!(matches!(
+        StoredConfig::decode(&json),
+        Err(ConfigError::WrongType { .. })
+    ));
+}
+
+#[test]
+fn a_domain_id_that_is_no_uid_is_refused_when_strict_and_none_when_stored() {
+    for (id, message) in [
+        ("\"\"", "domainID cannot be empty"),
+        ("null", "domainID cannot be empty"),
+        ("\"../etc\"", "domainID \"../etc\" is not a UID"),
+    ] {
+        let json = channel("").replace(&format!("\"{UID}\""), id);
+        assert!(
+            refuse(&json).starts_with(message),
+            "{json}: {}",
+            refuse(&json)
+        );
+        assert_eq!(StoredConfig::decode(&json).unwrap().domain_id, None);
+    }
+}
+
+#[test]
+fn what_a_newer_release_stored_still_decodes_and_the_last_duplicate_wins() {
+    let json = channel(r#","new":[1],"domainID":"last""#);
+    let stored = StoredConfig::decode(&json).unwrap();
+    assert_eq!(stored.kind, ConfigKind::Channel);
+    assert_eq!(stored.domain_id, Some(DomainId::parse("last").unwrap()));
+}
+
+#[test]
+fn what_we_put_into_a_template_decodes_to_the_same_config() {
+    for mode in ["", "Single", "All", "foo"] {
+        let config = ComputeDomainChannelConfig {
+            domain_id: DomainId::parse(UID).unwrap(),
+            allocation_mode: mode.to_owned().into(),
+        };
+        let text = config.to_parameters().to_string();
+        assert_eq!(
+            OpaqueConfig::decode_strict(&text).unwrap(),
+            OpaqueConfig::Channel(config),
+            "{text}"
+        );
+    }
+}

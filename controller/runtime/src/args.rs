@@ -1,0 +1,228 @@
+//! Groups of command-line options. Flags and environment names are Go's where it has one.
+//!
+//! An environment variable set to the empty string is the same as not set: a chart renders an
+//! unset value so.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use clap::Args;
+use compute_domain_api::{ImexOptions, Settings};
+use kube::Client;
+use tracing::{info, warn};
+
+use crate::http::{HttpError, HttpServer, listen_addresses};
+use crate::logs::{self, LogFormat};
+use crate::{Condition, StartError, client};
+
+/// Where log lines go and how many there are.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Logging")]
+pub struct LogArgs {
+    /// Verbosity, as klog counts it: 0 operator, 4 one claim's story, 6 every request.
+    #[arg(short = 'v', long = "v", env = "V", default_value = "0", value_name = "N", value_parser = parse_verbosity)]
+    pub verbosity: u8,
+    /// Format of the lines on stderr: text or json.
+    #[arg(long, env = "LOGGING_FORMAT", default_value = "text", value_parser = parse_format)]
+    pub logging_format: LogFormat,
+}
+
+/// How to reach the API server.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Kubernetes client")]
+pub struct KubeArgs {
+    /// Path of a kubeconfig; empty: the service account of the pod.
+    #[arg(long, env = "KUBECONFIG", default_value = "")]
+    pub kubeconfig: String,
+    /// Accepted for Go's command lines; the API server's own fairness limits the requests.
+    #[arg(long, env = "KUBE_API_QPS", default_value = "")]
+    pub kube_api_qps: String,
+    /// Accepted for Go's command lines; see --kube-api-qps.
+    #[arg(long, env = "KUBE_API_BURST", default_value = "")]
+    pub kube_api_burst: String,
+}
+
+/// Which IMEX mode runs.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "IMEX")]
+pub struct ImexArgs {
+    /// Feature gates: NAME=true,NAME=false.
+    #[arg(long, env = "FEATURE_GATES", default_value = "")]
+    pub feature_gates: String,
+    /// Who runs the IMEX daemons: hostManaged; empty: what the feature gates say.
+    #[arg(long, env = "IMEX_MODE", default_value = "")]
+    pub imex_mode: String,
+    /// What keeps workloads of one fabric apart: none; empty is the same.
+    #[arg(long, env = "IMEX_ISOLATION", default_value = "")]
+    pub imex_isolation: String,
+    /// Host path of the nvidia-imex control socket; empty: the host daemon is not looked at.
+    #[arg(long, env = "IMEX_HOST_SOCKET_PATH", default_value = "")]
+    pub imex_host_socket_path: String,
+}
+
+/// Where health and metrics are served.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "HTTP")]
+pub struct HttpArgs {
+    /// Address of /livez, /readyz and the metrics: ":8080", "127.0.0.1:8080"; empty: no server.
+    #[arg(long, env = "HTTP_ENDPOINT", default_value = "")]
+    pub http_endpoint: String,
+    /// Path of the metrics; empty: none.
+    #[arg(long, env = "METRICS_PATH", default_value = "/metrics")]
+    pub metrics_path: String,
+}
+
+// === impl LogArgs ===
+
+impl LogArgs {
+    /// Sends log lines, and panics as such, to stderr from now on. Call it once.
+    pub fn install(&self) -> Result<(), StartError> {
+        logs::install(self.verbosity, self.logging_format)
+            .map_err(|err| StartError::new(&err, "install logging once per process"))?;
+        logs::install_panic_hook();
+        Ok(())
+    }
+}
+
+fn parse_verbosity(text: &str) -> Result<u8, std::num::ParseIntError> {
+    if text.is_empty() { Ok(0) } else { text.parse() }
+}
+
+fn parse_format(text: &str) -> Result<LogFormat, &'static str> {
+    match text {
+        "" | "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("must be text or json"),
+    }
+}
+
+// === impl KubeArgs ===
+
+impl KubeArgs {
+    /// A client all of whose requests end in time. `reached` follows what the API server does: an
+    /// answer makes it ready, silence and server errors not.
+    ///
+    /// Does not connect. Errors are of the configuration: no kubeconfig, no service account.
+    pub async fn client(&self, reached: &Condition) -> Result<Client, StartError> {
+        Ok(client::connect(Path::new(&self.kubeconfig), reached).await?)
+    }
+}
+
+// === impl ImexArgs ===
+
+impl ImexArgs {
+    /// What the options mean, or the one line that says what to set.
+    pub fn resolve(&self) -> Result<Settings, StartError> {
+        let options = ImexOptions {
+            feature_gates: &self.feature_gates,
+            mode: &self.imex_mode,
+            isolation: &self.imex_isolation,
+            host_socket_path: &self.imex_host_socket_path,
+        };
+        Ok(options.resolve()?)
+    }
+}
+
+/// Logs what was resolved and every gate that was forced: the first lines of a daemon.
+pub fn log_settings(settings: &Settings) {
+    info!(
+        mode = %settings.mode,
+        isolation = %settings.isolation,
+        host_socket = settings.host_socket_path.as_ref().map(|path| path.display().to_string()),
+        feature_gates = %settings.gates,
+        "IMEX settings: {}", settings.isolation.meaning(),
+    );
+    for forced in &settings.forced {
+        info!(gate = %forced.gate, value = forced.value, "feature gate forced: {}", forced.reason());
+    }
+    for warning in &settings.warnings {
+        warn!("{warning}");
+    }
+}
+
+// === impl HttpArgs ===
+
+impl HttpArgs {
+    /// Binds the endpoint; `None` if there is none. A port in use is a configuration error.
+    pub async fn bind(&self) -> Result<Option<HttpServer>, StartError> {
+        if self.http_endpoint.is_empty() {
+            return Ok(None);
+        }
+        let refuse = |err: HttpError| StartError::new(&err, err.hint());
+        let addresses: Vec<SocketAddr> = listen_addresses(&self.http_endpoint).map_err(refuse)?;
+        HttpServer::bind(&addresses, &self.metrics_path)
+            .await
+            .map(Some)
+            .map_err(refuse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct All {
+        #[command(flatten)]
+        log: LogArgs,
+        #[command(flatten)]
+        kube: KubeArgs,
+        #[command(flatten)]
+        imex: ImexArgs,
+        #[command(flatten)]
+        http: HttpArgs,
+    }
+
+    #[test]
+    fn the_flags_of_a_go_command_line_are_understood() {
+        let args = All::parse_from([
+            "x",
+            "-v",
+            "4",
+            "--logging-format",
+            "json",
+            "--kube-api-qps=5",
+            "--kube-api-burst=10",
+            "--feature-gates",
+            "HostManagedIMEX=true,",
+            "--imex-mode=hostManaged",
+            "--imex-isolation=domain",
+            "--http-endpoint=:8081",
+            "--metrics-path",
+            "/m",
+        ]);
+        assert_eq!(args.log.verbosity, 4);
+        assert_eq!(args.log.logging_format, LogFormat::Json);
+        assert_eq!(args.http.http_endpoint, ":8081");
+        assert_eq!(args.imex.resolve().unwrap().mode.to_string(), "hostManaged");
+    }
+
+    #[test]
+    fn empty_values_are_the_same_as_none() {
+        let args = All::parse_from([
+            "x",
+            "--v=",
+            "--logging-format=",
+            "--kube-api-qps=",
+            "--imex-mode=",
+            "--imex-isolation=",
+            "--imex-host-socket-path=",
+            "--http-endpoint=",
+            "--feature-gates=HostManagedIMEX=true",
+        ]);
+        assert_eq!(args.log.verbosity, 0);
+        assert_eq!(args.imex.resolve().unwrap().host_socket_path, None);
+    }
+
+    #[test]
+    fn a_refused_option_is_one_line_with_its_fix() {
+        let args = All::parse_from(["x", "--imex-mode=foo"]);
+        let line = args.imex.resolve().unwrap_err().to_string();
+        assert!(
+            line.starts_with("unknown imex.mode \"foo\"; set "),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! The `main` of a daemon.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::StartError;
+
+/// tokio would take one per visible CPU: more than a hundred on the machines this runs on, for a
+/// handful of requests a minute.
+const WORKER_THREADS: usize = 2;
+
+/// Parses the command line and runs `run` to its end. Exit code 0, or 1 with one line
+/// `Error: ...` on stderr.
+pub fn main<A, F>(run: impl FnOnce(A) -> F) -> ExitCode
+where
+    A: Parser,
+    F: Future<Output = Result<(), StartError>>,
+{
+    let args = match A::try_parse() {
+        Ok(args) => args,
+        Err(err)
+            if matches!(
+                err.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            ) =>
+        {
+            // A closed stdout (`--help | head`) is no failure.
+            let _ = err.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(err) => return refuse(&usage_error(&err)),
+    };
+    crate::client::install_tls_provider();
+    match runtime() {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(run(args));
+            // A blocking call that hangs (NVML can) must not hold the process: what it was
+            // writing survives a kill anywhere.
+            runtime.shutdown_background();
+            outcome.map_or_else(|err| refuse(&err), |()| ExitCode::SUCCESS)
+        }
+        Err(err) => refuse(&err),
+    }
+}
+
+fn runtime() -> Result<Runtime, StartError> {
+    Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|err| StartError::new(&err, "raise the limits on threads and open files"))
+}
+
+/// clap's first paragraph; what follows is usage, which `--help` shows.
+fn usage_error(err: &clap::Error) -> StartError {
+    let text = err.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let first = first.trim().trim_start_matches("error: ");
+    StartError::from_line(&format!("{first}; see --help"))
+}
+
+fn refuse(err: &StartError) -> ExitCode {
+    // Nobody is left to tell if stderr is closed.
+    let _ = writeln!(std::io::stderr(), "Error: {err}");
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Args {
+        #[arg(long)]
+        node_name: String,
+        #[arg(long)]
+        port: Option<u16>,
+    }
+
+    fn line(args: &[&str]) -> String {
+        usage_error(&Args::try_parse_from(args).unwrap_err()).to_string()
+    }
+
+    #[test]
+    fn a_bad_command_line_is_one_line() {
+        assert_eq!(
+            line(&["x"]),
+            "the following required arguments were not provided: --node-name <NODE_NAME>; see --help"
+        );
+        assert_eq!(
+            line(&["x", "--node-name=a", "--bogus"]),
+            "unexpected argument '--bogus' found; see --help"
+        );
+        assert_eq!(
+            line(&["x", "--node-name=a", "--port=b"]),
+            "invalid value 'b' for '--port <PORT>': invalid digit found in string; see --help"
+        );
+    }
+}

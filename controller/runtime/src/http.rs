@@ -1,0 +1,199 @@
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use crate::Readiness;
+
+/// The listener for health and metrics.
+#[derive(Debug)]
+pub struct HttpServer {
+    listener: TcpListener,
+    /// With a leading slash; `None`: no metrics.
+    metrics_path: Option<String>,
+}
+
+/// Why health and metrics cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum HttpError {
+    /// Not an address.
+    #[error("--http-endpoint {endpoint:?} is not an address")]
+    Endpoint {
+        /// As it was typed.
+        endpoint: String,
+    },
+    /// Not an address that can be listened on.
+    #[error("cannot listen on {addresses:?}")]
+    Bind {
+        /// All that were tried.
+        addresses: Vec<SocketAddr>,
+        /// Why the last one failed.
+        #[source]
+        source: io::Error,
+    },
+    /// A path that is taken or that the router cannot serve.
+    #[error("--metrics-path {path:?} cannot be served")]
+    MetricsPath {
+        /// As it was typed.
+        path: String,
+    },
+}
+
+/// What the handlers read.
+#[derive(Clone)]
+struct Served {
+    readiness: Readiness,
+    registry: Arc<Registry>,
+}
+
+// === impl HttpError ===
+
+impl HttpError {
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Endpoint { .. } => {
+                "write --http-endpoint (HTTP_ENDPOINT) as :PORT or ADDRESS:PORT, or leave it empty"
+            }
+            Self::Bind { .. } => {
+                "set --http-endpoint (HTTP_ENDPOINT) to an address of this pod and a free port, or leave it empty"
+            }
+            Self::MetricsPath { .. } => {
+                "set --metrics-path (METRICS_PATH) to a plain path other than /livez and /readyz, or leave it empty"
+            }
+        }
+    }
+}
+
+// === impl HttpServer ===
+
+impl HttpServer {
+    pub(crate) async fn bind(
+        addresses: &[SocketAddr],
+        metrics_path: &str,
+    ) -> Result<Self, HttpError> {
+        let metrics_path = normalise(metrics_path)?;
+        let listener = TcpListener::bind(addresses)
+            .await
+            .map_err(|source| HttpError::Bind {
+                addresses: addresses.to_vec(),
+                source,
+            })?;
+        Ok(Self {
+            listener,
+            metrics_path,
+        })
+    }
+
+    /// The address that was bound: its port is known even if `:0` was asked for.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves `/livez` (200 while the runtime turns), `/readyz` (200, or 503 with one line
+    /// `condition: reason` for each that is not met) and the metrics, until `shutdown`.
+    pub async fn serve(
+        self,
+        readiness: Readiness,
+        registry: Registry,
+        shutdown: CancellationToken,
+    ) {
+        if let Ok(address) = self.local_addr() {
+            info!(%address, metrics = self.metrics_path, "serving health and metrics");
+        }
+        let mut router = Router::new()
+            .route("/livez", get(|| async { "ok\n" }))
+            .route("/readyz", get(readyz));
+        if let Some(path) = &self.metrics_path {
+            router = router.route(path, get(metrics));
+        }
+        let router = router.with_state(Served {
+            readiness,
+            registry: Arc::new(registry),
+        });
+        let serving = axum::serve(self.listener, router).into_future();
+        // Not graceful: an idle connection would hold the process, and every answer is one packet.
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            result = serving => if let Err(err) = result {
+                error!(error = %err, "health and metrics are not served any more");
+            }
+        }
+    }
+}
+
+async fn readyz(State(served): State<Served>) -> Response {
+    let unmet = served.readiness.unmet();
+    if unmet.is_empty() {
+        return "ok\n".into_response();
+    }
+    let mut body = String::new();
+    for (name, reason) in unmet {
+        body.extend([
+            name, ": ", &reason, "
+",
+        ]);
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
+}
+
+async fn metrics(State(served): State<Served>) -> Response {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let mut body = String::new();
+    match encode(&mut body, &served.registry) {
+        Ok(()) => ([(header::CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
+        Err(_) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "a metric failed to encode\n",
+        )
+            .into_response(),
+    }
+}
+
+/// A leading slash is added; what the router would take for a pattern is refused.
+fn normalise(path: &str) -> Result<Option<String>, HttpError> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let normal = format!("/{}", path.trim_start_matches('/'));
+    let plain = normal
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"/-_.".contains(&b));
+    if !plain || normal == "/livez" || normal == "/readyz" {
+        return Err(HttpError::MetricsPath {
+            path: path.to_owned(),
+        });
+    }
+    Ok(Some(normal))
+}
+
+/// Go's form of an address. `:8080` is every address: the IPv6 one, which takes IPv4 too, or the
+/// IPv4 one where the kernel has no IPv6.
+pub(crate) fn listen_addresses(endpoint: &str) -> Result<Vec<SocketAddr>, HttpError> {
+    let bad = || HttpError::Endpoint {
+        endpoint: endpoint.to_owned(),
+    };
+    if let Some(port) = endpoint.strip_prefix(':') {
+        let port: u16 = port.parse().map_err(|_| bad())?;
+        let every: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
+        return Ok(every.map(|ip| SocketAddr::new(ip, port)).to_vec());
+    }
+    let address = endpoint.replace("localhost:", "127.0.0.1:");
+    address
+        .parse()
+        .map(|address| vec![address])
+        .map_err(|_| bad())
+}
+
+#[cfg(test)]
+mod tests;

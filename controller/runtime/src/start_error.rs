@@ -1,0 +1,65 @@
+use std::error::Error;
+use std::fmt;
+
+use compute_domain_api::SettingsError;
+
+use crate::client::KubeError;
+use crate::error_chain;
+
+/// Why a daemon refuses to run: printed as one line, exit code 1.
+///
+/// Only for what a person has to change: options, flags, a port in use. Whatever heals by itself
+/// is waited for.
+#[derive(Debug)]
+pub struct StartError {
+    line: String,
+}
+
+impl StartError {
+    /// The error, its chain of sources, and the fix.
+    pub fn new(error: &(dyn Error + 'static), hint: &str) -> Self {
+        Self::from_line(&format!("{}; {hint}", error_chain(error)))
+    }
+
+    /// `text` with its line breaks folded: a log collector gets one record.
+    pub(crate) fn from_line(text: &str) -> Self {
+        Self {
+            line: text.split_whitespace().collect::<Vec<_>>().join(" "),
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line)
+    }
+}
+
+impl Error for StartError {}
+
+impl From<SettingsError> for StartError {
+    fn from(error: SettingsError) -> Self {
+        Self::new(&error, error.hint())
+    }
+}
+
+impl From<KubeError> for StartError {
+    fn from(error: KubeError) -> Self {
+        Self::new(&error, error.hint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_holds_error_sources_and_fix_and_no_line_break() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("outer")]
+        struct Outer(#[source] std::io::Error);
+
+        let err = StartError::new(&Outer(std::io::Error::other("in\nner")), "do this");
+        assert_eq!(err.to_string(), "outer: in ner; do this");
+    }
+}

@@ -1,0 +1,162 @@
+{{- define "imex-dra.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "imex-dra.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "imex-dra.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride }}
+{{- end }}
+
+{{- define "imex-dra.image" -}}
+{{ .Values.image.repository }}:{{ default (printf "v%s" .Chart.AppVersion) .Values.image.tag }}
+{{- end }}
+
+{{- define "imex-dra.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{ include "imex-dra.podLabels" . }}
+{{- end }}
+
+{{- define "imex-dra.podLabels" -}}
+app.kubernetes.io/name: {{ include "imex-dra.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* (list . "controller"|"kubelet-plugin"): labels that select one component's pods. */}}
+{{- define "imex-dra.selectorLabels" -}}
+{{- $root := index . 0 -}}
+{{ include "imex-dra.podLabels" $root }}
+{{ include "imex-dra.name" $root }}-component: {{ index . 1 }}
+{{- end }}
+
+{{/* (list . "controller"|"kubeletplugin"): a component's service account. */}}
+{{- define "imex-dra.serviceAccount" -}}
+{{- $root := index . 0 -}}
+{{- $base := default (printf "%s-service-account" (include "imex-dra.fullname" $root)) $root.Values.serviceAccount.name -}}
+{{ $base }}-{{ index . 1 }}
+{{- end }}
+
+{{- define "imex-dra.kubeletRegistry" -}}
+{{ default (printf "%s/plugins_registry" (trimSuffix "/" .Values.kubeletPlugin.kubeletRoot)) .Values.kubeletPlugin.kubeletRegistrarDirectoryPath }}
+{{- end }}
+
+{{- define "imex-dra.kubeletPlugins" -}}
+{{ default (printf "%s/plugins" (trimSuffix "/" .Values.kubeletPlugin.kubeletRoot)) .Values.kubeletPlugin.kubeletPluginsDirectoryPath }}
+{{- end }}
+
+{{/* (list NAME VALUE): "true" or "", for booleans and for the strings that the
+programs read as one. The string "false" is false. */}}
+{{- define "imex-dra.bool" -}}
+{{- $value := index . 1 | toString -}}
+{{- if has $value (list "true" "True" "TRUE" "t" "T" "1") -}}
+true
+{{- else if not (has $value (list "false" "False" "FALSE" "f" "F" "0")) -}}
+{{- fail (printf "%s=%s is not a boolean: set it to true or false" (index . 0) $value) -}}
+{{- end -}}
+{{- end }}
+
+{{/* Environment that both programs read alike. */}}
+{{- define "imex-dra.commonEnv" -}}
+- name: V
+  value: {{ .Values.logVerbosity | toString | quote }}
+- name: LOGGING_FORMAT
+  value: {{ .Values.logFormat | quote }}
+- name: NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: NVIDIA_VISIBLE_DEVICES
+  value: void
+- name: FEATURE_GATES
+  value: {{ include "imex-dra.featureGates" . | quote }}
+{{- with .Values.resources.computeDomains.imex }}
+{{- if .mode }}
+- name: IMEX_MODE
+  value: {{ .mode | quote }}
+{{- end }}
+{{- if .isolation }}
+- name: IMEX_ISOLATION
+  value: {{ .isolation | quote }}
+{{- end }}
+{{- if .hostSocketPath }}
+- name: IMEX_HOST_SOCKET_PATH
+  value: {{ .hostSocketPath | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The gates that the programs know: those of NVIDIA's chart, and ours. */}}
+{{- define "imex-dra.knownGates" -}}
+[AllAlpha, AllBeta, ComputeDomainCliques, ConsumableShares, ContextualLogging,
+CrashOnNVLinkFabricErrors, DRAListTypeAttributes, DeviceMetadata, DynamicMIG,
+FabricManagerPartitioning, HostManagedIMEX, HostManagedIMEXDaemon,
+IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport,
+NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings]
+{{- end }}
+
+{{- define "imex-dra.featureGates" -}}
+{{- $gates := list -}}
+{{- range $name, $value := .Values.featureGates -}}
+{{- $gates = append $gates (printf "%s=%t" $name (eq "true" (include "imex-dra.bool" (list (printf "featureGates.%s" $name) $value)))) -}}
+{{- end -}}
+{{- join "," $gates -}}
+{{- end }}
+
+{{/* (list KEY OURS THEIRS): OURS (YAML text) followed by the user's list. One
+variable set twice would be refused by the API server, and the IMEX settings
+must be the same in both programs. */}}
+{{- define "imex-dra.env" -}}
+{{- $key := index . 0 -}}
+{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_HOST_SOCKET_PATH" -}}
+{{- range fromYamlArray (index . 1) }}{{ $ours = append $ours .name }}{{ end -}}
+{{- range index . 2 -}}
+{{- if has .name $ours -}}
+{{- fail (printf "%s: %s is set by the chart from a value of its own; set that value instead" $key .name) -}}
+{{- end -}}
+{{- end -}}
+{{ index . 1 }}
+{{- with index . 2 }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* (list PORT): the three probes. /livez says whether a restart would help, so
+a driver that is missing or broken is not ready and never restarted. */}}
+{{- define "imex-dra.probes" -}}
+{{- if gt (int (index . 0)) 0 -}}
+startupProbe:
+  httpGet:
+    path: /livez
+    port: {{ index . 0 }}
+  periodSeconds: 1
+  failureThreshold: 60
+  timeoutSeconds: 10
+livenessProbe:
+  httpGet:
+    path: /livez
+    port: {{ index . 0 }}
+  periodSeconds: 10
+  failureThreshold: 3
+  timeoutSeconds: 10
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: {{ index . 0 }}
+  periodSeconds: 5
+  failureThreshold: 1
+  timeoutSeconds: 10
+{{- end }}
+{{- end }}

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Renders the chart and compares: two whole renderings with the golden files
+# beside this script, and every refused value with its one line.
+#
+#   deployments/helm/test.sh [--update]
+#
+# --update writes the golden files anew. HELM names the helm to use; without it
+# the one of the test cluster is built (once) and used.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+chart=$here/imex-dra
+HELM=${HELM:-$("$here/../../hack/cluster/build.sh")/bin/helm}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+gate=(--set featureGates.HostManagedIMEX=true)
+
+# render ARGUMENT...: as for a release `test` in the namespace imex-dra.
+render() { "$HELM" template test "$chart" --namespace imex-dra --kube-version 1.34.0 "$@"; }
+
+fail() {
+    printf 'FAILED: %s\n' "$1" >&2
+    failed=1
+}
+
+# golden NAME ARGUMENT...: the rendering is golden/NAME.yaml.
+golden() {
+    local name=$1
+    shift
+    render "$@" >"$scratch/$name.yaml"
+    if [ "${update:-}" ]; then cp "$scratch/$name.yaml" "$here/golden/$name.yaml"; fi
+    diff -u "$here/golden/$name.yaml" "$scratch/$name.yaml" >&2 || fail "$name does not render as golden/$name.yaml (if it should differ: $0 --update)"
+}
+
+# refuses LINE ARGUMENT...: rendering fails with that one line.
+refuses() {
+    local line=$1 said
+    shift
+    if said=$(render "$@" 2>&1 >/dev/null); then
+        fail "rendered in spite of: $*"
+        return
+    fi
+    # helm says where in the template, then what; `helm template` adds a hint.
+    said=${said#Error: }
+    said=${said#execution error at (imex-dra/templates/*): }
+    said=${said%$'\n\nUse --debug flag to render out invalid YAML'}
+    [ "$said" = "$line" ] || fail "$(printf '%s\n  said:   %s\n  wanted: %s' "$*" "$said" "$line")"
+}
+
+# contains TEXT NAME, lacks TEXT NAME: about the rendering NAME.
+contains() { grep -qF -- "$1" "$scratch/$2.yaml" || fail "$2 lacks: $1"; }
+lacks() { if grep -nE -- "$1" "$scratch/$2.yaml" >&2; then fail "$2 should not contain: $1"; fi; }
+
+case ${1:-} in
+    "") ;;
+    --update) update=1 ;;
+    *) echo "usage: $0 [--update]" >&2 && exit 2 ;;
+esac
+
+golden default "${gate[@]}"
+golden everything -f "$here/golden/everything.values.yaml"
+
+# What host-managed mode is, whatever the golden files say.
+contains "name: compute-domain-default-channel.nvidia.com" default
+contains 'value: "HostManagedIMEX=true"' default
+[ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = 2 ] || fail "FEATURE_GATES is not in both programs' environment"
+for rendering in default everything; do
+    lacks 'compute-domain-daemon|computedomaincliques' $rendering
+done
+contains "system:serviceaccount:imex-dra:$(sed -n 's/^ *serviceAccountName: \(.*kubeletplugin\)$/\1/p' "$scratch/default.yaml")\"" default
+
+# Renders as it does with the value unset.
+renders_as_default() {
+    render "$@" >"$scratch/same.yaml" || fail "does not render: $*"
+    diff -q "$scratch/default.yaml" "$scratch/same.yaml" >/dev/null || fail "differs from the default: $*"
+}
+renders_as_default --set-string featureGates.HostManagedIMEX=true
+renders_as_default --set-string featureGates.HostManagedIMEX=1
+renders_as_default "${gate[@]}" --set-string resources.gpus.enabled=false
+render --set featureGates.HostManagedIMEXDaemon=true >/dev/null || fail "the gate's other name does not render"
+render --set featureGates.HostManagedIMEX=true,featureGates.HostManagedIMEXDaemon=true >/dev/null || fail "both names of the gate do not render"
+for isolation in none domain; do
+    render "${gate[@]}" --set resources.computeDomains.imex.isolation=$isolation >/dev/null || fail "isolation $isolation does not render"
+done
+
+imex=resources.computeDomains.imex
+needs_gate="only host-managed IMEX is built yet: on hosts that run nvidia-imex, add --set featureGates.HostManagedIMEX=true"
+refuses "$needs_gate"
+refuses "$needs_gate" --set featureGates.HostManagedIMEX=false
+refuses "$needs_gate" --set-string featureGates.HostManagedIMEX=false
+refuses "$needs_gate" --set-string featureGates.HostManagedIMEXDaemon=f
+refuses "$needs_gate" --set featureGates.AllAlpha=true,featureGates.HostManagedIMEX=false
+refuses "$needs_gate" --set $imex.isolation=channel
+refuses "featureGates.HostManagedIMEX=yes is not a boolean: set it to true or false" --set featureGates.HostManagedIMEX=yes
+refuses "unrecognized feature gate featureGates.HostManagedImex: remove it, or set one of AllAlpha, AllBeta, ComputeDomainCliques, ConsumableShares, ContextualLogging, CrashOnNVLinkFabricErrors, DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, HostManagedIMEX, HostManagedIMEXDaemon, IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport, NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings" --set featureGates.HostManagedImex=true
+for value in "true,featureGates.HostManagedIMEXDaemon=false" "false,featureGates.HostManagedIMEXDaemon=true"; do
+    refuses "featureGates.HostManagedIMEX and featureGates.HostManagedIMEXDaemon contradict each other: they are two names of one gate, set only HostManagedIMEX" --set "featureGates.HostManagedIMEX=$value"
+done
+refuses "resources.computeDomains.imex.mode=hostManaged needs the feature gate HostManagedIMEX: add --set featureGates.HostManagedIMEX=true" --set $imex.mode=hostManaged
+not_built="resources.computeDomains.imex.mode=driverManaged is not built yet: leave it empty and set featureGates.HostManagedIMEX=true, on hosts that run nvidia-imex"
+refuses "$not_built" --set $imex.mode=driverManaged
+refuses "$not_built" "${gate[@]}" --set $imex.mode=driverManaged
+refuses 'unknown resources.computeDomains.imex.mode "foo": leave it empty or set hostManaged' "${gate[@]}" --set $imex.mode=foo
+refuses "resources.computeDomains.imex.isolation=channel is not built yet: leave it empty, and all pods of one NVLink fabric share channel 0" "${gate[@]}" --set $imex.isolation=channel
+refuses 'unknown resources.computeDomains.imex.isolation "pod": leave it empty or set none' "${gate[@]}" --set $imex.isolation=pod
+refuses "resources.computeDomains.enabled=false leaves nothing to install: this chart holds ComputeDomains only, uninstall it instead" "${gate[@]}" --set resources.computeDomains.enabled=false
+refuses "resources.gpus.enabled=true is not for this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
+refuses "webhook.enabled=true is not for this chart, it has no webhook: remove the value" "${gate[@]}" --set webhook.enabled=true
+refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if it is meant" "${gate[@]}" --namespace default
+refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it both would write" "${gate[@]}" --set controller.replicas=2
+refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist" "${gate[@]}" --set serviceAccount.create=false
+refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
+refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock
+refuses "controller.containers.computeDomain.env: IMEX_MODE is set by the chart from a value of its own; set that value instead" "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=IMEX_MODE'
+refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the chart from a value of its own; set that value instead" "${gate[@]}" --set 'kubeletPlugin.containers.computeDomains.env[0].name=NODE_NAME'
+refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9" "${gate[@]}" --kube-version 1.33.9
+
+[ "$(sed -n 's/^appVersion: //p' "$chart/Chart.yaml")" = "$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")" ] ||
+    fail "Chart.yaml's appVersion is not the workspace's version"
+
+if [ $failed = 0 ]; then echo "chart: all renderings as expected"; fi
+exit $failed

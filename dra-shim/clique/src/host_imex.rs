@@ -1,0 +1,219 @@
+//! Whether the `nvidia-imex` that the operator runs on the host is ready.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use crate::command::{self, Failure, Output};
+use crate::root::{DriverRoot, NotFound};
+
+/// The host's IMEX daemon, asked through its own `nvidia-imex-ctl`.
+///
+/// The program and the socket belong to one root, that of the operating system
+/// that runs the daemon. That is the host's root, which need not be the
+/// driver's: a driver container has neither.
+#[derive(Debug, Clone)]
+pub struct HostImex {
+    root: DriverRoot,
+    socket: PathBuf,
+}
+
+/// Why the daemon does not count as ready.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum HostImexError {
+    /// The program to ask with is not there.
+    #[error("cannot ask the host's nvidia-imex: no nvidia-imex-ctl under {}", .0.root.display())]
+    ToolMissing(#[source] NotFound),
+    /// The program could not be run.
+    #[error("cannot run {} in root {}", tool.display(), root.display())]
+    Start {
+        /// The program, as seen from inside the root.
+        tool: PathBuf,
+        /// The root it was to run in.
+        root: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The program did not end in time; it and its children were killed.
+    #[error("nvidia-imex-ctl -q did not answer within {} s", limit.as_secs_f32())]
+    TimedOut {
+        /// How long it had.
+        limit: Duration,
+    },
+    /// The program failed, usually because the daemon does not listen.
+    #[error("nvidia-imex-ctl -q for {} failed ({status}){}", socket.display(), said(stdout, stderr))]
+    Failed {
+        /// The socket it was told to ask.
+        socket: PathBuf,
+        /// How it ended.
+        status: ExitStatus,
+        /// The beginning of its output.
+        stdout: String,
+        /// The beginning of what it complained about.
+        stderr: String,
+    },
+    /// The daemon answered with another word than `READY`.
+    #[error("the host's nvidia-imex at {} is not READY{}", socket.display(), said(stdout, stderr))]
+    NotReady {
+        /// The socket that was asked.
+        socket: PathBuf,
+        /// The answer, e.g. `INITIALIZING` or `WAITING_FOR_PEERS`.
+        stdout: String,
+        /// The beginning of what it complained about; not part of the decision.
+        stderr: String,
+    },
+}
+
+const TOOL: &str = "nvidia-imex-ctl";
+const READY: &[u8] = b"READY";
+
+// === impl HostImex ===
+
+impl HostImex {
+    /// The daemon that listens on `socket`. Both the path of the socket
+    /// (`IMEX_CMD_UNIX_DOMAIN_PATH` of the daemon's configuration) and
+    /// `nvidia-imex-ctl` are looked up inside `root`, the operating system that
+    /// runs the daemon as this process sees it.
+    pub fn new(root: DriverRoot, socket: impl Into<PathBuf>) -> Self {
+        Self {
+            root,
+            socket: socket.into(),
+        }
+    }
+
+    /// Ok if and only if the daemon says exactly `READY` within `limit`.
+    ///
+    /// Runs one program for up to `limit`, with the root changed unless it is
+    /// `/` (that needs `CAP_SYS_CHROOT`): not for an async worker, and not
+    /// under a lock.
+    pub fn ready(&self, limit: Duration) -> Result<(), HostImexError> {
+        let found = self.root.tool(TOOL).map_err(HostImexError::ToolMissing)?;
+        let tool = self.inside(&found);
+        let mut command = Command::new(&tool);
+        if self.root.path() != Path::new("/") {
+            command::enter(&mut command, self.root.path())
+                .map_err(|source| self.not_started(&tool, source))?;
+        }
+        self.judge(command, limit)
+    }
+
+    /// Puts the question through `command` and judges the answer.
+    fn judge(&self, command: Command, limit: Duration) -> Result<(), HostImexError> {
+        let output = self.ask(command, limit)?;
+        let ready = output.stdout.trim_ascii() == READY;
+        if output.status.success() && ready {
+            return Ok(());
+        }
+        let socket = self.socket.clone();
+        let stdout = one_line(&output.stdout);
+        let stderr = one_line(&output.stderr);
+        if output.status.success() {
+            return Err(HostImexError::NotReady {
+                socket,
+                stdout,
+                stderr,
+            });
+        }
+        Err(HostImexError::Failed {
+            socket,
+            status: output.status,
+            stdout,
+            stderr,
+        })
+    }
+
+    fn ask(&self, mut command: Command, limit: Duration) -> Result<Output, HostImexError> {
+        let mut socket = OsString::from("--u=");
+        socket.push(&self.socket);
+        let tool = PathBuf::from(command.get_program());
+        // Nothing of ours (LD_PRELOAD, locale) decides what a host program says.
+        command
+            .arg("-q")
+            .arg(socket)
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command::run(command, limit).map_err(|failure| match failure {
+            Failure::Start(source) => self.not_started(&tool, source),
+            Failure::TimedOut => HostImexError::TimedOut { limit },
+        })
+    }
+
+    fn not_started(&self, tool: &Path, source: io::Error) -> HostImexError {
+        HostImexError::Start {
+            tool: tool.to_owned(),
+            root: self.root.path().to_owned(),
+            source,
+        }
+    }
+
+    fn inside(&self, found: &Path) -> PathBuf {
+        let relative = found.strip_prefix(self.root.path()).unwrap_or(found);
+        Path::new("/").join(relative)
+    }
+}
+
+// === impl HostImexError ===
+
+impl HostImexError {
+    /// A stable word for logs, metrics and findings.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::ToolMissing(_) => "imex-ctl-missing",
+            Self::Start { .. } => "imex-ctl-not-started",
+            Self::TimedOut { .. } => "imex-ctl-timed-out",
+            Self::Failed { .. } => "imex-ctl-failed",
+            Self::NotReady { .. } => "imex-not-ready",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::ToolMissing(_) => {
+                "install the nvidia-imex package of the driver's branch on the host, or leave the host socket path empty"
+            }
+            Self::Start { .. } => {
+                "the program and its libraries must be whole under the host's root, and entering it needs CAP_SYS_CHROOT"
+            }
+            Self::TimedOut { .. } => {
+                "run `nvidia-imex-ctl -q` on the host; restart the nvidia-imex service if it hangs there too"
+            }
+            Self::Failed { .. } => {
+                "on the host: systemctl status nvidia-imex; its config.cfg needs IMEX_CMD_ENABLED=1 and IMEX_CMD_UNIX_DOMAIN_PATH set to this socket"
+            }
+            Self::NotReady { .. } => {
+                "on the host: nvidia-imex-ctl -N shows which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
+            }
+        }
+    }
+}
+
+/// Text for one line of an error: printable, and at most a few words of it.
+fn one_line(bytes: &[u8]) -> String {
+    const ENOUGH: usize = 200;
+    let text = String::from_utf8_lossy(bytes);
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(ENOUGH)
+        .collect()
+}
+
+fn said(stdout: &str, stderr: &str) -> String {
+    match (stdout, stderr) {
+        ("", "") => " and said nothing".to_owned(),
+        ("", stderr) => format!(": {stderr}"),
+        (stdout, "") => format!(": {stdout}"),
+        (stdout, stderr) => format!(": {stdout} ({stderr})"),
+    }
+}
+
+#[cfg(test)]
+#[path = "host_imex_tests.rs"]
+mod tests;

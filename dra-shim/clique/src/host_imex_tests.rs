@@ -1,0 +1,122 @@
+use std::error::Error as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The answer of a script in the tool's place, in this machine's own root.
+fn ask(script: &str, limit: Duration) -> Result<(), HostImexError> {
+    let mut tool = Command::new("/bin/sh");
+    tool.arg("-c").arg(script).arg("nvidia-imex-ctl");
+    HostImex::new(DriverRoot::new("/"), "/run/imex.sock").judge(tool, limit)
+}
+
+#[test]
+fn only_the_exact_word_is_ready() {
+    ask("echo READY", LIMIT).unwrap();
+    for word in [
+        "NOT READY",
+        "NOT_READY",
+        "READY READY",
+        "ready",
+        "READYISH",
+        "",
+    ] {
+        let error = ask(&format!("echo '{word}'"), LIMIT).unwrap_err();
+        assert_eq!(error.code(), "imex-not-ready", "{word}");
+    }
+}
+
+#[test]
+fn the_wrong_word_is_in_the_error() {
+    let error = ask("echo WAITING_FOR_PEERS", LIMIT).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the host's nvidia-imex at /run/imex.sock is not READY: WAITING_FOR_PEERS"
+    );
+}
+
+#[test]
+fn complaints_do_not_decide_but_are_shown() {
+    ask("echo old config >&2; echo READY", LIMIT).unwrap();
+    let error = ask("echo READY >&2; echo no socket >&2; exit 1", LIMIT).unwrap_err();
+    assert_eq!(error.code(), "imex-ctl-failed");
+    assert!(error.to_string().ends_with(": READY no socket"), "{error}");
+}
+
+#[test]
+fn ready_from_a_program_that_failed_is_not_ready() {
+    let error = ask("echo READY; exit 1", LIMIT).unwrap_err();
+    assert_eq!(error.code(), "imex-ctl-failed");
+}
+
+#[test]
+fn a_program_that_hangs_is_a_time_out() {
+    let error = ask("sleep 1000", Duration::from_millis(100)).unwrap_err();
+    assert_eq!(error.code(), "imex-ctl-timed-out");
+    assert_eq!(
+        error.to_string(),
+        "nvidia-imex-ctl -q did not answer within 0.1 s"
+    );
+}
+
+#[test]
+fn a_host_without_the_program_is_told_what_to_install() {
+    let dir = tempfile::tempdir().unwrap();
+    let imex = HostImex::new(DriverRoot::new(dir.path()), "/run/imex.sock");
+    let error = imex.ready(LIMIT).unwrap_err();
+    assert_eq!(error.code(), "imex-ctl-missing");
+    let source = error.source().unwrap().to_string();
+    assert!(source.contains("nvidia-imex-ctl"), "{source}");
+}
+
+/// A root with a shell in it, made of this machine's own and its libraries.
+fn root_with_a_shell(script: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let ldd = Command::new("ldd").arg("/bin/sh").output().unwrap();
+    let listed = String::from_utf8(ldd.stdout).unwrap();
+    let files = listed.split_whitespace().filter(|it| it.starts_with('/'));
+    for file in files.chain(["/bin/sh"]) {
+        let to = dir.path().join(file.trim_start_matches('/'));
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(file, to).unwrap();
+    }
+    let tool = dir.path().join("usr/bin/nvidia-imex-ctl");
+    fs::create_dir_all(tool.parent().unwrap()).unwrap();
+    fs::write(&tool, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+/// `CAP_SYS_CHROOT` (18) among the effective capabilities.
+fn may_chroot() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let effective = status.lines().find_map(|it| it.strip_prefix("CapEff:"));
+    u64::from_str_radix(effective.unwrap().trim(), 16).unwrap() >> 18 & 1 == 1
+}
+
+#[test]
+fn the_program_runs_inside_the_hosts_root_and_is_told_the_socket() {
+    let root = root_with_a_shell(
+        r#"[ "$1" = -q ] && [ "$2" = --u=/run/imex.sock ] && [ -f "$0" ] && [ ! -e /proc ] && echo READY"#,
+    );
+    let imex = HostImex::new(DriverRoot::new(root.path()), "/run/imex.sock");
+    let answer = loop {
+        match imex.ready(LIMIT) {
+            // A sibling test forked while the script was being written, and
+            // holds it open until its exec.
+            Err(HostImexError::Start { source, .. })
+                if source.kind() == io::ErrorKind::ExecutableFileBusy => {}
+            answer => break answer,
+        }
+    };
+    if may_chroot() {
+        answer.unwrap();
+    } else {
+        let error = answer.unwrap_err();
+        assert_eq!(error.code(), "imex-ctl-not-started");
+        assert!(error.hint().contains("CAP_SYS_CHROOT"), "{error}");
+    }
+}

@@ -1,0 +1,174 @@
+//! What NVML answers when it does not succeed, as values that can be kept and compared.
+
+use std::fmt;
+
+use nvml_wrapper::error::NvmlError;
+
+/// A return code of NVML (`nvmlReturn_t`).
+///
+/// Displays as its name in `nvml.h` and the number; a code newer than the
+/// names known here as the number alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NvmlCode(pub u32);
+
+/// A call of NVML that gave no result.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NvmlFailure {
+    /// The function was called and returned an error.
+    #[error("{call} returned {code}")]
+    Returned {
+        /// The function's name in `nvml.h`.
+        call: &'static str,
+        /// What it returned.
+        code: NvmlCode,
+    },
+    /// The library has no such function.
+    #[error("the library has no {call}")]
+    SymbolMissing {
+        /// The function's name in `nvml.h`.
+        call: &'static str,
+    },
+    /// The function returned text that is not UTF-8.
+    #[error("{call} returned text that is not UTF-8")]
+    NotText {
+        /// The function's name in `nvml.h`.
+        call: &'static str,
+    },
+    /// The probe's own code panicked; the next read starts afresh.
+    #[error("the probe panicked: {message}")]
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+}
+
+// === impl NvmlCode ===
+
+impl NvmlCode {
+    pub(crate) const SUCCESS: Self = Self(0);
+    pub(crate) const UNINITIALIZED: Self = Self(1);
+    pub(crate) const NOT_SUPPORTED: Self = Self(3);
+    pub(crate) const DRIVER_NOT_LOADED: Self = Self(9);
+    pub(crate) const FUNCTION_NOT_FOUND: Self = Self(13);
+    pub(crate) const GPU_IS_LOST: Self = Self(15);
+    pub(crate) const RESET_REQUIRED: Self = Self(16);
+    pub(crate) const LIB_RM_VERSION_MISMATCH: Self = Self(18);
+    pub(crate) const ARGUMENT_VERSION_MISMATCH: Self = Self(25);
+
+    /// The name in `nvml.h`, if known.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self.0 {
+            0 => "NVML_SUCCESS",
+            1 => "NVML_ERROR_UNINITIALIZED",
+            2 => "NVML_ERROR_INVALID_ARGUMENT",
+            3 => "NVML_ERROR_NOT_SUPPORTED",
+            4 => "NVML_ERROR_NO_PERMISSION",
+            5 => "NVML_ERROR_ALREADY_INITIALIZED",
+            6 => "NVML_ERROR_NOT_FOUND",
+            7 => "NVML_ERROR_INSUFFICIENT_SIZE",
+            8 => "NVML_ERROR_INSUFFICIENT_POWER",
+            9 => "NVML_ERROR_DRIVER_NOT_LOADED",
+            10 => "NVML_ERROR_TIMEOUT",
+            11 => "NVML_ERROR_IRQ_ISSUE",
+            12 => "NVML_ERROR_LIBRARY_NOT_FOUND",
+            13 => "NVML_ERROR_FUNCTION_NOT_FOUND",
+            14 => "NVML_ERROR_CORRUPTED_INFOROM",
+            15 => "NVML_ERROR_GPU_IS_LOST",
+            16 => "NVML_ERROR_RESET_REQUIRED",
+            17 => "NVML_ERROR_OPERATING_SYSTEM",
+            18 => "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+            19 => "NVML_ERROR_IN_USE",
+            20 => "NVML_ERROR_MEMORY",
+            21 => "NVML_ERROR_NO_DATA",
+            22 => "NVML_ERROR_VGPU_ECC_NOT_SUPPORTED",
+            23 => "NVML_ERROR_INSUFFICIENT_RESOURCES",
+            24 => "NVML_ERROR_FREQ_NOT_SUPPORTED",
+            25 => "NVML_ERROR_ARGUMENT_VERSION_MISMATCH",
+            26 => "NVML_ERROR_DEPRECATED",
+            27 => "NVML_ERROR_NOT_READY",
+            28 => "NVML_ERROR_GPU_NOT_FOUND",
+            29 => "NVML_ERROR_INVALID_STATE",
+            30 => "NVML_ERROR_RESET_TYPE_NOT_SUPPORTED",
+            999 => "NVML_ERROR_UNKNOWN",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for NvmlCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} ({})", self.0),
+            None => write!(f, "NVML error {}", self.0),
+        }
+    }
+}
+
+// === impl NvmlFailure ===
+
+impl NvmlFailure {
+    /// What the wrapper said about `call`. Its own errors carry the code of
+    /// the library, also where it knows no variant for it.
+    pub(crate) fn of_wrapper(call: &'static str, error: NvmlError) -> Self {
+        match error {
+            NvmlError::FailedToLoadSymbol(_) => Self::SymbolMissing { call },
+            NvmlError::Utf8Error(_) | NvmlError::NulError(_) => Self::NotText { call },
+            error => Self::Returned {
+                call,
+                code: NvmlCode(error.into()),
+            },
+        }
+    }
+
+    /// A stable word for logs, metrics and findings.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Returned { .. } => "nvml-error",
+            Self::SymbolMissing { .. } => "nvml-symbol-missing",
+            Self::NotText { .. } => "nvml-bad-text",
+            Self::Panicked { .. } => "nvml-probe-panicked",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Returned { code, .. } => match *code {
+                NvmlCode::DRIVER_NOT_LOADED | NvmlCode::UNINITIALIZED => {
+                    "load the NVIDIA kernel module (modprobe nvidia) and look at dmesg for NVRM lines"
+                }
+                NvmlCode::LIB_RM_VERSION_MISMATCH => {
+                    "the library and the loaded kernel module are of different driver versions: reload the module or reboot"
+                }
+                NvmlCode::GPU_IS_LOST | NvmlCode::RESET_REQUIRED => {
+                    "reset the GPU (nvidia-smi --gpu-reset) or reboot, and look at dmesg for Xid lines"
+                }
+                _ => "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines",
+            },
+            Self::SymbolMissing { .. } => "install a newer NVIDIA driver on this host",
+            Self::NotText { .. } => "run nvidia-smi -L on the host; the driver may be damaged",
+            Self::Panicked { .. } => "report this with the log of the process",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_shown_by_name_and_a_newer_one_by_number() {
+        assert_eq!(NvmlCode(9).to_string(), "NVML_ERROR_DRIVER_NOT_LOADED (9)");
+        assert_eq!(NvmlCode(777).to_string(), "NVML error 777");
+    }
+
+    #[test]
+    fn a_code_the_wrapper_does_not_know_survives_it() {
+        let failure = NvmlFailure::of_wrapper("nvmlDeviceGetCount_v2", NvmlError::from(25));
+        assert_eq!(
+            failure.to_string(),
+            "nvmlDeviceGetCount_v2 returned NVML_ERROR_ARGUMENT_VERSION_MISMATCH (25)"
+        );
+    }
+}

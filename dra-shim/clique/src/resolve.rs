@@ -1,0 +1,185 @@
+//! Symbolic links resolved as a process whose root is another directory would.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::root::Reason;
+
+/// As many links as Linux itself follows in one path (`MAXSYMLINKS`).
+const MAX_LINKS: usize = 40;
+
+/// Follows `inside` from `root` to a regular file, and returns that file's path
+/// with no link left below `root`. Absolute links and `..` stay inside `root`;
+/// links in `root` itself are the caller's business and are followed as usual.
+pub(crate) fn regular_file(root: &Path, inside: &Path) -> Result<PathBuf, Reason> {
+    let mut walk = Walk {
+        root,
+        reached: PathBuf::new(),
+        pending: VecDeque::new(),
+        links: 0,
+    };
+    walk.prepend(inside);
+    walk.follow()
+}
+
+/// `root/reached` is free of links; `pending` is still to be followed.
+struct Walk<'a> {
+    root: &'a Path,
+    reached: PathBuf,
+    pending: VecDeque<Step>,
+    links: usize,
+}
+
+enum Step {
+    Up,
+    Into(OsString),
+}
+
+// === impl Walk ===
+
+impl Walk<'_> {
+    fn prepend(&mut self, path: &Path) {
+        for component in path.components().rev() {
+            match component {
+                Component::ParentDir => self.pending.push_front(Step::Up),
+                Component::Normal(name) => self.pending.push_front(Step::Into(name.to_owned())),
+                Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+            }
+        }
+    }
+
+    fn follow(mut self) -> Result<PathBuf, Reason> {
+        while let Some(step) = self.pending.pop_front() {
+            match step {
+                Step::Up => {
+                    self.reached.pop();
+                }
+                Step::Into(name) => self.enter(&name)?,
+            }
+        }
+        let path = self.root.join(&self.reached);
+        let metadata = path.symlink_metadata().map_err(|e| self.reason(&e))?;
+        if metadata.is_file() {
+            Ok(path)
+        } else {
+            Err(Reason::NotAFile)
+        }
+    }
+
+    fn enter(&mut self, name: &OsString) -> Result<(), Reason> {
+        self.reached.push(name);
+        let path = self.root.join(&self.reached);
+        let metadata = path.symlink_metadata().map_err(|e| self.reason(&e))?;
+        if !metadata.is_symlink() {
+            return Ok(());
+        }
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Reason::LinkLoop);
+        }
+        let target = path.read_link().map_err(|e| self.reason(&e))?;
+        if target.is_absolute() {
+            self.reached.clear();
+        } else {
+            self.reached.pop();
+        }
+        self.prepend(&target);
+        Ok(())
+    }
+
+    fn reason(&self, error: &io::Error) -> Reason {
+        match error.kind() {
+            io::ErrorKind::NotFound if self.links == 0 => Reason::Missing,
+            io::ErrorKind::NotFound => Reason::BrokenLink {
+                missing: Path::new("/").join(&self.reached),
+            },
+            kind => Reason::Unreadable(kind),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const LIB: &str = "usr/lib64/libnvidia-ml.so.1";
+
+    fn root() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("usr/lib64")).unwrap();
+        dir
+    }
+
+    #[test]
+    fn an_absolute_link_stays_inside_the_root() {
+        let dir = root();
+        fs::create_dir(dir.path().join("opt")).unwrap();
+        fs::write(dir.path().join("opt/real.so"), "inside").unwrap();
+        symlink("/opt/real.so", dir.path().join(LIB)).unwrap();
+        assert_eq!(
+            regular_file(dir.path(), Path::new(LIB)),
+            Ok(dir.path().join("opt/real.so"))
+        );
+    }
+
+    #[test]
+    fn dots_cannot_climb_out_of_the_root() {
+        let dir = root();
+        fs::write(dir.path().join("real.so"), "inside").unwrap();
+        symlink("../../../../../../../../../real.so", dir.path().join(LIB)).unwrap();
+        assert_eq!(
+            regular_file(dir.path(), Path::new(LIB)),
+            Ok(dir.path().join("real.so"))
+        );
+    }
+
+    #[test]
+    fn a_linked_directory_is_followed_before_the_rest_of_the_path() {
+        let dir = root();
+        fs::write(dir.path().join(LIB), "inside").unwrap();
+        symlink("usr/lib64", dir.path().join("lib64")).unwrap();
+        symlink("/lib64/../lib64", dir.path().join("again")).unwrap();
+        assert_eq!(
+            regular_file(dir.path(), Path::new("again/libnvidia-ml.so.1")),
+            Ok(dir.path().join(LIB))
+        );
+    }
+
+    #[test]
+    fn a_link_to_nothing_says_what_is_missing_inside_the_root() {
+        let dir = root();
+        symlink("libnvidia-ml.so.580", dir.path().join(LIB)).unwrap();
+        assert_eq!(
+            regular_file(dir.path(), Path::new(LIB)),
+            Err(Reason::BrokenLink {
+                missing: "/usr/lib64/libnvidia-ml.so.580".into()
+            })
+        );
+    }
+
+    #[test]
+    fn links_in_a_circle_end() {
+        let dir = root();
+        symlink("b", dir.path().join("a")).unwrap();
+        symlink("a", dir.path().join("b")).unwrap();
+        assert_eq!(
+            regular_file(dir.path(), Path::new("a")),
+            Err(Reason::LinkLoop)
+        );
+    }
+
+    #[test]
+    fn a_directory_of_the_right_name_is_not_the_library() {
+        let dir = root();
+        fs::create_dir(dir.path().join(LIB)).unwrap();
+        assert_eq!(
+            regular_file(dir.path(), Path::new(LIB)),
+            Err(Reason::NotAFile)
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! The real probe and the real watch on a real shared library.
+//!
+//! What the crate says to each state of NVML, through dlopen and the C ABI.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, which clippy takes for library code"
+)]
+
+mod errors;
+mod script;
+mod states;
+mod support;
+mod watch;

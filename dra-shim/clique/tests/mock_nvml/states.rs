@@ -1,0 +1,133 @@
+//! What the GPUs say, and what is made of it.
+
+use nvml_clique::{FabricState, HealthSummary, NvmlCode};
+
+use crate::support::{MockDriver, OTHER_RACK, RACK, device, devices, member, rack};
+
+#[test]
+fn a_node_in_a_clique_names_it_and_its_gpus() {
+    let driver = MockDriver::new(&rack());
+    let clique = driver.fabric().clique().unwrap();
+    assert_eq!(clique.to_string(), format!("{RACK}.5"));
+    let gpus = driver.gpus();
+    let names: Vec<_> = gpus.iter().map(|gpu| gpu.name.as_deref()).collect();
+    assert_eq!(names, [Some("NVIDIA GB200"); 2]);
+    assert_eq!(gpus[1].id.to_string(), "gpu 1 (GPU-1)");
+}
+
+#[test]
+fn every_fabric_state_is_a_value_of_its_own() {
+    let table = [
+        (r#""state": "not-supported""#, "fabric-not-supported"),
+        (r#""state": "not-started""#, "fabric-not-started"),
+        (r#""state": "in-progress""#, "fabric-in-progress"),
+        (r#""state": "completed""#, "fabric-zero-cluster-uuid"),
+        (r#""state": "completed", "status": 999"#, "fabric-failed"),
+        (r#""state": 4"#, "fabric-state-unknown"),
+    ];
+    for (fabric, code) in table {
+        let driver = MockDriver::new(&devices(&[device(0, fabric)], ""));
+        assert_eq!(driver.fabric().code(), code, "{fabric}");
+    }
+    let pcie = r#"{"name": "NVIDIA L4", "uuid": "GPU-0"}"#.to_owned();
+    let driver = MockDriver::new(&devices(&[pcie], ""));
+    assert_eq!(driver.fabric().code(), "fabric-not-supported");
+}
+
+#[test]
+fn a_failed_registration_keeps_its_status() {
+    let failed = device(0, r#""state": "completed", "status": 18"#);
+    let driver = MockDriver::new(&devices(&[failed], ""));
+    assert_eq!(
+        driver.gpus()[0].fabric,
+        FabricState::Failed {
+            status: NvmlCode(18)
+        }
+    );
+}
+
+#[test]
+fn gpus_that_disagree_are_described() {
+    let gpus = [member(0, RACK, 5), member(1, OTHER_RACK, 5)];
+    let driver = MockDriver::new(&devices(&gpus, ""));
+    let fabric = driver.fabric();
+    assert_eq!(fabric.code(), "gpus-disagree");
+    let reason = fabric.to_string();
+    assert!(
+        reason.contains(RACK) && reason.contains(OTHER_RACK),
+        "{reason}"
+    );
+}
+
+#[test]
+fn gpus_that_contribute_nothing_do_not_disagree() {
+    let gpus = [
+        device(0, r#""state": "not-supported""#),
+        member(1, RACK, 0),
+        device(2, r#""state": "completed", "clique_id": 77"#),
+        r#"{"name": "NVIDIA L4", "uuid": "GPU-3"}"#.to_owned(),
+    ];
+    let driver = MockDriver::new(&devices(&gpus, ""));
+    let clique = driver.fabric().clique().unwrap();
+    assert_eq!(clique.to_string(), format!("{RACK}.0"));
+}
+
+#[test]
+fn display_adapters_are_left_out() {
+    let gpus = [
+        r#"{"name": "DGX Display", "uuid": "GPU-0", "fabric": {"state": "not-started"}}"#,
+        r#"{"name": "NVIDIA DGX Display", "uuid": "GPU-1"}"#,
+    ]
+    .map(str::to_owned);
+    let only_displays = MockDriver::new(&devices(&gpus, ""));
+    assert_eq!(only_displays.fabric().code(), "no-gpus");
+    let [one, two] = gpus;
+    let driver = MockDriver::new(&devices(&[one, two, member(2, RACK, 1)], ""));
+    assert_eq!(driver.fabric().code(), "clique");
+}
+
+#[test]
+fn no_gpu_at_all_is_described() {
+    let driver = MockDriver::new(&devices(&[], ""));
+    assert_eq!(driver.fabric().code(), "no-gpus");
+}
+
+#[test]
+fn a_degraded_gpu_is_in_the_clique_and_says_what_it_has() {
+    let sick = r#""state": "completed", "cluster_uuid": "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+                  "clique_id": 5, "health_mask": 1193, "health_summary": 3"#;
+    let driver = MockDriver::new(&devices(&[member(0, RACK, 5), device(1, sick)], ""));
+    let fabric = driver.fabric();
+    assert_eq!(fabric.code(), "clique-degraded");
+    let reason = fabric.to_string();
+    assert!(
+        reason.ends_with(
+            "gpu 1 (GPU-1) is degraded: degraded bandwidth, \
+             incorrect configuration: no partition, summary: limited capacity (mask 0x4a9)"
+        ),
+        "{reason}"
+    );
+}
+
+#[test]
+fn an_older_driver_is_asked_in_older_forms_and_names_the_same_clique() {
+    for (newest, mask, summary) in [
+        (3, Some(426), Some(HealthSummary::Healthy)),
+        (2, Some(426), None),
+        (1, None, None),
+    ] {
+        let rest = format!(r#", "fabric_info_version": {newest}"#);
+        let driver = MockDriver::new(&devices(&[member(0, RACK, 5)], &rest));
+        assert_eq!(driver.fabric().code(), "clique", "version {newest}");
+        let health = driver.gpus()[0].health;
+        assert_eq!(health.map(|it| it.mask), mask, "version {newest}");
+        assert_eq!(health.and_then(|it| it.summary), summary);
+    }
+}
+
+#[test]
+fn a_library_without_the_versioned_call_is_asked_the_old_one() {
+    let driver = MockDriver::lacking(&["nvmlDeviceGetGpuFabricInfoV"], &rack());
+    assert_eq!(driver.fabric().code(), "clique");
+    assert_eq!(driver.gpus()[0].health, None);
+}

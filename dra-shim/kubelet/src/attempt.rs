@@ -1,0 +1,127 @@
+//! One attempt at one claim: read it, check it, hand it to the driver, and let
+//! nothing that goes wrong there reach another claim.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use backon::{BackoffBuilder as _, ExponentialBuilder};
+use futures_util::FutureExt as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::call::Call;
+use crate::claim::{Claim, ClaimRef};
+use crate::driver::{ClaimError, Driver};
+use crate::source::{ClaimSource, GetClaimError};
+use crate::text::reason;
+use crate::work::Outcome;
+
+/// One read of a claim may take this long: well over a slow API server's answer,
+/// and several fit into a call.
+const GET_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What every attempt needs.
+pub(crate) struct Attempts<D, S> {
+    pub(crate) driver_name: String,
+    pub(crate) driver: D,
+    pub(crate) source: S,
+}
+
+/// A claim that was read for the calls that were waiting until `answer_by`.
+pub(crate) struct Fetched {
+    claim: Claim,
+    answer_by: Instant,
+}
+
+/// Pauses between attempts: 250 ms, doubling to 3 s, plus up to 250 ms so that
+/// nodes that wait for the same thing do not ask in step.
+pub(crate) fn delays() -> impl Iterator<Item = Duration> + Send {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(250))
+        .with_max_delay(Duration::from_secs(3))
+        .with_jitter()
+        .without_max_times()
+        .build()
+}
+
+impl<D: Driver, S: ClaimSource> Attempts<D, S> {
+    /// `fetched` carries the claim from attempt to attempt. A call that joined in
+    /// between may know a newer version, so its later `answer_by` makes it stale.
+    pub(crate) async fn prepare(
+        &self,
+        id: &ClaimRef,
+        fetched: &mut Option<Fetched>,
+        answer_by: Instant,
+        cancel: &CancellationToken,
+    ) -> Outcome {
+        let current = fetched
+            .take()
+            .filter(|fetched| fetched.answer_by == answer_by);
+        let claim = match current {
+            Some(Fetched { claim, .. }) => claim,
+            None => self.fetch(id, answer_by, cancel).await?,
+        };
+        let call = Call::new(answer_by.into_std(), cancel.clone());
+        let outcome = shielded(self.driver.prepare(&call, &claim)).await;
+        *fetched = Some(Fetched { claim, answer_by });
+        outcome
+    }
+
+    pub(crate) async fn unprepare(
+        &self,
+        id: &ClaimRef,
+        answer_by: Instant,
+        cancel: &CancellationToken,
+    ) -> Outcome {
+        let call = Call::new(answer_by.into_std(), cancel.clone());
+        shielded(self.driver.unprepare(&call, id))
+            .await
+            .map(|()| Vec::new())
+    }
+
+    async fn fetch(
+        &self,
+        id: &ClaimRef,
+        answer_by: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<Claim, ClaimError> {
+        let until = answer_by.min(Instant::now() + GET_TIMEOUT);
+        let get = self.source.get(&id.namespace, &id.name);
+        let json = tokio::select! {
+            () = cancel.cancelled() => return Err(ClaimError::retry("the call was cancelled")),
+            json = tokio::time::timeout_at(until, get) => json,
+        };
+        let json = json
+            .map_err(|_| ClaimError::retry("the API server did not answer in time"))?
+            .map_err(|error| get_error(&error))?;
+        Claim::parse(&json, id, &self.driver_name).map_err(ClaimError::permanent)
+    }
+}
+
+fn get_error(error: &GetClaimError) -> ClaimError {
+    match error {
+        GetClaimError::NotFound => ClaimError::permanent(error),
+        GetClaimError::Api(source) => {
+            ClaimError::retry(format_args!("{error}: {}", reason(source)))
+        }
+    }
+}
+
+/// Turns a panic of the driver into the claim's error. The driver's own state is
+/// its own affair: a poisoned lock is reported again by the next attempt.
+async fn shielded<T>(
+    step: impl Future<Output = Result<T, ClaimError>> + Send,
+) -> Result<T, ClaimError> {
+    AssertUnwindSafe(step)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| {
+            tracing::error!(
+                "the driver panicked; the panic message is in the log before this line"
+            );
+            Err(ClaimError::permanent(
+                "the driver failed internally; its log has the details",
+            ))
+        })
+}

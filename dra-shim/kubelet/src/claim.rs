@@ -1,0 +1,329 @@
+//! A claim as a driver sees it: identity, the allocation results and configs that
+//! are its own, and the status exactly as the API server sent it.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Which claim a call is about. The UID is the identity: another claim may have
+/// the same name later.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClaimRef {
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.uid`
+    pub uid: String,
+}
+
+impl fmt::Display for ClaimRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{}", self.namespace, self.name, self.uid)
+    }
+}
+
+/// An allocated claim, seen by one driver.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Namespace, name and UID; the UID is the one kubelet asked for.
+    pub id: ClaimRef,
+    /// This driver's entries of `status.allocation.devices.results`, in order.
+    /// Empty is possible only outside kubelet, which skips such drivers.
+    pub results: Vec<Allocated>,
+    /// This driver's entries of `status.allocation.devices.config`, in order:
+    /// those of the class first, later entries override earlier ones.
+    pub configs: Vec<Config>,
+    /// `.status` byte for byte: for drivers that keep or compare it whole.
+    pub status: Box<RawValue>,
+}
+
+/// One allocation result (`DeviceRequestAllocationResult`). What is not here is
+/// in [`Claim::status`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocated {
+    /// `request`, for a prioritized list in the form `request/subrequest`.
+    pub request: String,
+    /// `pool`
+    pub pool: String,
+    /// `device`
+    pub device: String,
+    /// `adminAccess`: the device may be in use by others and is not taken.
+    pub admin_access: bool,
+    /// `shareID`, where the device allows several allocations.
+    pub share_id: Option<String>,
+}
+
+impl Allocated {
+    /// The request's name as containers refer to it, without the subrequest: what
+    /// [`Device::requests`](crate::Device::requests) must carry.
+    pub fn base_request(&self) -> &str {
+        base(&self.request)
+    }
+}
+
+/// One opaque configuration meant for this driver.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Who wrote it.
+    pub source: ConfigSource,
+    /// `requests`: where it applies, see [`Config::applies_to`].
+    pub requests: Vec<String>,
+    /// `opaque.parameters` byte for byte: not trusted, not validated.
+    pub parameters: Box<RawValue>,
+}
+
+impl Config {
+    /// Whether it applies to an allocation result: it names no request, or exactly
+    /// this one, or its base name.
+    pub fn applies_to(&self, result: &Allocated) -> bool {
+        self.requests.is_empty()
+            || self
+                .requests
+                .iter()
+                .any(|name| *name == result.request || name == result.base_request())
+    }
+}
+
+/// Who wrote a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigSource {
+    /// The administrator, in the `DeviceClass`.
+    Class,
+    /// The user, in the claim.
+    Claim,
+}
+
+/// Why a claim object is not one to prepare.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClaimObjectError {
+    /// Not the claim that kubelet means.
+    #[error("the ResourceClaim was replaced by another one of the same name")]
+    Replaced,
+    /// Nothing allocated, so nothing to prepare.
+    #[error("the ResourceClaim is not allocated")]
+    NotAllocated,
+    /// Not what `resource.k8s.io/v1` says.
+    #[error("the ResourceClaim's allocation is not readable")]
+    Malformed(#[source] serde_json::Error),
+    /// A config of this driver comes from neither class nor claim.
+    #[error("the ResourceClaim has a configuration from an unknown source `{0}`")]
+    UnknownConfigSource(String),
+    /// A config of this driver has no parameters.
+    #[error("the ResourceClaim has a configuration without parameters")]
+    NoParameters,
+}
+
+impl ClaimObjectError {
+    /// A stable word for logs and metrics.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Replaced => "claim-replaced",
+            Self::NotAllocated => "claim-not-allocated",
+            Self::Malformed(_) => "claim-malformed",
+            Self::UnknownConfigSource(_) => "claim-config-source",
+            Self::NoParameters => "claim-config-empty",
+        }
+    }
+}
+
+impl Claim {
+    /// Reads the JSON text of a `resource.k8s.io/v1 ResourceClaim` for `driver`,
+    /// and checks that it is the claim `id` and allocated.
+    pub fn parse(json: &str, id: &ClaimRef, driver: &str) -> Result<Self, ClaimObjectError> {
+        let object: Object<'_> = serde_json::from_str(json).map_err(ClaimObjectError::Malformed)?;
+        if object.metadata.uid != id.uid {
+            return Err(ClaimObjectError::Replaced);
+        }
+        let status = object.status.ok_or(ClaimObjectError::NotAllocated)?;
+        let parsed: Status<'_> =
+            serde_json::from_str(status.get()).map_err(ClaimObjectError::Malformed)?;
+        let devices = parsed
+            .allocation
+            .ok_or(ClaimObjectError::NotAllocated)?
+            .devices;
+        let results = devices
+            .results
+            .into_iter()
+            .filter(|result| result.driver == driver);
+        Ok(Self {
+            id: id.clone(),
+            results: results.map(Allocated::from).collect(),
+            configs: configs(devices.config, driver)?,
+            status: status.to_owned(),
+        })
+    }
+}
+
+fn base(request: &str) -> &str {
+    request.split_once('/').map_or(request, |(base, _)| base)
+}
+
+fn configs(entries: Vec<ConfigJson<'_>>, driver: &str) -> Result<Vec<Config>, ClaimObjectError> {
+    let ours = entries.into_iter().filter_map(|entry| {
+        let opaque = entry.opaque.filter(|opaque| opaque.driver == driver)?;
+        Some((entry.source, entry.requests, opaque.parameters))
+    });
+    ours.map(|(source, requests, parameters)| {
+        Ok(Config {
+            source: match source.as_str() {
+                "FromClass" => ConfigSource::Class,
+                "FromClaim" => ConfigSource::Claim,
+                _ => return Err(ClaimObjectError::UnknownConfigSource(source)),
+            },
+            requests: requests.unwrap_or_default(),
+            parameters: parameters.ok_or(ClaimObjectError::NoParameters)?.to_owned(),
+        })
+    })
+    .collect()
+}
+
+// The part of resource.k8s.io/v1 that is read. Not k8s-openapi's types: they would
+// re-encode the opaque parameters and drop what a newer server adds.
+
+#[derive(Deserialize)]
+struct Object<'a> {
+    metadata: Metadata,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    uid: String,
+}
+
+#[derive(Deserialize)]
+struct Status<'a> {
+    #[serde(borrow)]
+    allocation: Option<Allocation<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Allocation<'a> {
+    #[serde(default, borrow)]
+    devices: Devices<'a>,
+}
+
+#[derive(Deserialize, Default)]
+struct Devices<'a> {
+    #[serde(default)]
+    results: Vec<ResultJson>,
+    #[serde(default, borrow)]
+    config: Vec<ConfigJson<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultJson {
+    request: String,
+    driver: String,
+    pool: String,
+    device: String,
+    #[serde(default)]
+    admin_access: Option<bool>,
+    #[serde(default, rename = "shareID")]
+    share_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ConfigJson<'a> {
+    #[serde(default)]
+    source: String,
+    #[serde(default)]
+    requests: Option<Vec<String>>,
+    #[serde(default, borrow)]
+    opaque: Option<Opaque<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Opaque<'a> {
+    driver: String,
+    #[serde(default, borrow)]
+    parameters: Option<&'a RawValue>,
+}
+
+impl From<ResultJson> for Allocated {
+    fn from(json: ResultJson) -> Self {
+        Self {
+            request: json.request,
+            pool: json.pool,
+            device: json.device,
+            admin_access: json.admin_access.unwrap_or(false),
+            share_id: json.share_id,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = r#"{"allocation": {"devices": {"results": [
+        {"request": "a/fast", "driver": "ours", "pool": "n", "device": "d0", "adminAccess": true},
+        {"request": "b", "driver": "theirs", "pool": "n", "device": "x"},
+        {"request": "c", "driver": "ours", "pool": "n", "device": "d1", "shareID": "s-1"}],
+      "config": [
+        {"source": "FromClass", "opaque": {"driver": "ours", "parameters": {"z": 1,   "a": 2}}},
+        {"source": "FromTheFuture", "opaque": {"driver": "theirs", "parameters": {}}},
+        {"source": "FromClaim", "requests": ["a"], "opaque": {"driver": "ours", "parameters": {}}}]}},
+      "reservedFor": null, "newField": 1}"#;
+
+    fn mk_ref(uid: &str) -> ClaimRef {
+        ClaimRef {
+            namespace: "ns".into(),
+            name: "c".into(),
+            uid: uid.into(),
+        }
+    }
+
+    fn mk_object(status: &str) -> String {
+        format!(r#"{{"kind": "ResourceClaim", "metadata": {{"uid": "u1"}}, "status": {status}}}"#)
+    }
+
+    #[test]
+    fn only_the_drivers_own_results_and_configs_are_handed_over() {
+        let claim = Claim::parse(&mk_object(STATUS), &mk_ref("u1"), "ours").unwrap();
+        let devices: Vec<_> = claim.results.iter().map(|r| r.device.as_str()).collect();
+        assert_eq!(devices, ["d0", "d1"]);
+        assert!(claim.results[0].admin_access);
+        assert_eq!(claim.results[1].share_id.as_deref(), Some("s-1"));
+        let sources: Vec<_> = claim.configs.iter().map(|c| c.source).collect();
+        assert_eq!(sources, [ConfigSource::Class, ConfigSource::Claim]);
+    }
+
+    #[test]
+    fn status_and_parameters_keep_their_bytes() {
+        let claim = Claim::parse(&mk_object(STATUS), &mk_ref("u1"), "ours").unwrap();
+        assert_eq!(claim.status.get(), STATUS);
+        assert_eq!(claim.configs[0].parameters.get(), r#"{"z": 1,   "a": 2}"#);
+    }
+
+    #[test]
+    fn a_config_applies_to_all_requests_or_to_the_base_name_or_the_exact_one() {
+        let claim = Claim::parse(&mk_object(STATUS), &mk_ref("u1"), "ours").unwrap();
+        assert_eq!(claim.results[0].base_request(), "a");
+        assert!(claim.configs[0].applies_to(&claim.results[1]));
+        assert!(claim.configs[1].applies_to(&claim.results[0]));
+        assert!(!claim.configs[1].applies_to(&claim.results[1]));
+    }
+
+    #[test]
+    fn a_claim_replaced_under_the_same_name_is_refused() {
+        let error = Claim::parse(&mk_object(STATUS), &mk_ref("u2"), "ours").unwrap_err();
+        assert!(matches!(error, ClaimObjectError::Replaced));
+    }
+
+    #[test]
+    fn a_claim_without_allocation_is_refused() {
+        for status in ["null", "{}", r#"{"allocation": null}"#] {
+            let error = Claim::parse(&mk_object(status), &mk_ref("u1"), "ours").unwrap_err();
+            assert!(
+                matches!(error, ClaimObjectError::NotAllocated),
+                "{status}: {error}"
+            );
+        }
+    }
+}

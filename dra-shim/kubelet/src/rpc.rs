@@ -1,0 +1,147 @@
+//! The DRA service in both its versions: calls in, one answer per claim out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status};
+
+use crate::claim::ClaimRef;
+use crate::driver::Driver;
+use crate::source::ClaimSource;
+use crate::work::{Kind, Outcome, Work};
+
+/// What kubelet sends, should the header ever be missing.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45);
+/// No caller waits longer; a larger number in the header is nonsense.
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// The answer is under way this long before the deadline: an answer that comes too
+/// late costs the pod its reason, and a minute.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// One service for both versions; the conversions are in [`crate::convert`].
+pub(crate) struct Dra<D, S>(pub(crate) Work<D, S>);
+
+impl<D: Driver, S: ClaimSource> Dra<D, S> {
+    /// One outcome for each UID in the request. All work has begun before the
+    /// first await, so a call that is cut off loses its answer and nothing else.
+    async fn each<C, A>(
+        &self,
+        kind: Kind,
+        metadata: &MetadataMap,
+        claims: Vec<C>,
+    ) -> BTreeMap<String, A>
+    where
+        C: Into<ClaimRef>,
+        A: From<Outcome>,
+    {
+        let answer_by = answer_by(Instant::now(), metadata);
+        let tickets: Vec<_> = claims
+            .into_iter()
+            .map(|claim| {
+                let claim: ClaimRef = claim.into();
+                (claim.uid.clone(), self.0.submit(kind, claim, answer_by))
+            })
+            .collect();
+        let answers = tickets
+            .into_iter()
+            .map(|(uid, ticket)| async move { (uid, A::from(ticket.outcome(answer_by).await)) });
+        join_all(answers).await.into_iter().collect()
+    }
+}
+
+macro_rules! dra_plugin {
+    ($version:ident) => {
+        #[tonic::async_trait]
+        impl<D: Driver, S: ClaimSource> crate::proto::$version::dra_plugin_server::DraPlugin
+            for Dra<D, S>
+        {
+            async fn node_prepare_resources(
+                &self,
+                request: Request<crate::proto::$version::NodePrepareResourcesRequest>,
+            ) -> Result<Response<crate::proto::$version::NodePrepareResourcesResponse>, Status>
+            {
+                let (metadata, _, request) = request.into_parts();
+                let claims = self.each(Kind::Prepare, &metadata, request.claims).await;
+                Ok(Response::new(
+                    crate::proto::$version::NodePrepareResourcesResponse { claims },
+                ))
+            }
+
+            async fn node_unprepare_resources(
+                &self,
+                request: Request<crate::proto::$version::NodeUnprepareResourcesRequest>,
+            ) -> Result<Response<crate::proto::$version::NodeUnprepareResourcesResponse>, Status>
+            {
+                let (metadata, _, request) = request.into_parts();
+                let claims = self.each(Kind::Unprepare, &metadata, request.claims).await;
+                Ok(Response::new(
+                    crate::proto::$version::NodeUnprepareResourcesResponse { claims },
+                ))
+            }
+        }
+    };
+}
+
+dra_plugin!(v1);
+dra_plugin!(v1beta1);
+
+/// When the answer must be given: [`MARGIN`] before the caller's deadline, less
+/// for a caller that waits only seconds.
+fn answer_by(now: Instant, metadata: &MetadataMap) -> Instant {
+    let header = metadata
+        .get("grpc-timeout")
+        .and_then(|value| value.to_str().ok());
+    let timeout = header
+        .and_then(parse_timeout)
+        .unwrap_or(DEFAULT_TIMEOUT)
+        .min(MAX_TIMEOUT);
+    now + timeout.saturating_sub(MARGIN.min(timeout / 4))
+}
+
+/// The gRPC header: at most 8 digits and a unit.
+fn parse_timeout(header: &str) -> Option<Duration> {
+    let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
+    if digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_header_is_read_in_all_its_units() {
+        assert_eq!(
+            parse_timeout("44999971u"),
+            Some(Duration::from_micros(44_999_971))
+        );
+        assert_eq!(parse_timeout("45S"), Some(Duration::from_secs(45)));
+        assert_eq!(parse_timeout("2M"), Some(Duration::from_secs(120)));
+        for bad in ["", "S", "45", "123456789S", "+4S", "4x", "4ä"] {
+            assert_eq!(parse_timeout(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_answer_is_due_two_seconds_before_the_deadline() {
+        let now = Instant::now();
+        let mut metadata = MetadataMap::new();
+        assert_eq!(answer_by(now, &metadata), now + Duration::from_secs(43));
+        metadata.insert("grpc-timeout", "2S".parse().unwrap());
+        assert_eq!(answer_by(now, &metadata), now + Duration::from_millis(1500));
+    }
+}

@@ -1,0 +1,36 @@
+//! Texts for users: short, and within kubelet's limits.
+
+use std::error::Error;
+
+/// The longest start of `text` that has at most `max` bytes and whole characters.
+pub(crate) fn cut(text: &str, max: usize) -> &str {
+    let end = (0..=max.min(text.len()))
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+/// What went wrong with a request, in one clause: the API server's own words, or
+/// the innermost error, since `connection refused` says more than the five around it.
+pub(crate) fn reason(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
+    }
+    let mut error: &dyn Error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(cut("aäb", 2), "a");
+        assert_eq!(cut("aäb", 3), "aä");
+        assert_eq!(cut("aäb", 9), "aäb");
+    }
+}

@@ -1,0 +1,278 @@
+//! Registration, health, lost sockets and the end.
+#![allow(missing_docs, reason = "a test")]
+
+#[cfg(test)]
+mod support;
+
+use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
+
+use dra_kubelet::{DeviceHealth, Health, Plugin, Registration, StartError};
+use support::proto::health::NodeWatchResourcesRequest;
+use support::proto::health::dra_resource_health_client::DraResourceHealthClient;
+use support::proto::registration::{InfoRequest, RegistrationStatus};
+use support::{
+    Claims, DRIVER, GIVE_UP, Script, devices, files, prepare_request, soon, start, start_with,
+    until,
+};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot, watch};
+
+fn registered() -> RegistrationStatus {
+    RegistrationStatus {
+        plugin_registered: true,
+        error: String::new(),
+    }
+}
+
+#[tokio::test]
+async fn the_plugin_introduces_itself_newest_version_first() {
+    let running = start(Script::instant(), Claims::default());
+    let info = running
+        .registration()
+        .await
+        .get_info(InfoRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        (info.r#type.as_str(), info.name.as_str()),
+        ("DRAPlugin", DRIVER)
+    );
+    let versions = [
+        "v1.DRAPlugin",
+        "v1beta1.DRAPlugin",
+        "v1alpha1.DRAResourceHealth",
+    ];
+    assert_eq!(info.supported_versions, versions);
+    assert_eq!(
+        files(&running.data()),
+        [std::path::PathBuf::from(info.endpoint)]
+    );
+}
+
+#[tokio::test]
+async fn kubelets_verdict_is_seen_each_time() {
+    let running = start(Script::instant(), Claims::default());
+    let mut state = running.plugin.registered();
+    assert_eq!(*state.borrow_and_update(), Registration::Pending);
+    let mut client = running.registration().await;
+
+    client
+        .notify_registration_status(registered())
+        .await
+        .unwrap();
+    assert!(state.borrow_and_update().is_registered());
+    client
+        .notify_registration_status(registered())
+        .await
+        .unwrap();
+    assert!(state.has_changed().unwrap());
+
+    let refused = RegistrationStatus {
+        plugin_registered: false,
+        error: "no version".into(),
+    };
+    client.notify_registration_status(refused).await.unwrap();
+    assert_eq!(
+        *state.borrow(),
+        Registration::Refused {
+            reason: "no version".into()
+        }
+    );
+}
+
+#[tokio::test]
+async fn a_dead_instances_sockets_go_once_kubelet_has_registered_this_one() {
+    let running = start(Script::instant(), Claims::default());
+    let mut client = running.registration().await;
+    let dead = running
+        .registry()
+        .join(format!("{DRIVER}-00c0ffee@reg.sock"));
+    drop(UnixListener::bind(&dead).unwrap());
+    let living = running
+        .registry()
+        .join(format!("{DRIVER}-0badcafe@reg.sock"));
+    let _living = UnixListener::bind(&living).unwrap();
+
+    client
+        .notify_registration_status(registered())
+        .await
+        .unwrap();
+    until("the dead socket is removed", || !dead.exists()).await;
+    assert!(living.exists());
+    assert_eq!(files(&running.registry()).len(), 2);
+}
+
+#[tokio::test]
+async fn health_comes_at_once_and_at_every_change_and_ends_with_the_plugin() {
+    let device = |health| DeviceHealth {
+        pool: "n1".into(),
+        device: "d0".into(),
+        health,
+        message: "x".repeat(2000),
+    };
+    let (sender, receiver) = watch::channel(vec![device(Health::Healthy)]);
+    let running = start_with(Script::instant(), Claims::default(), |builder| {
+        builder.health(receiver)
+    });
+    let mut client = DraResourceHealthClient::new(running.service().await);
+    let stream = client
+        .node_watch_resources(NodeWatchResourcesRequest {})
+        .await
+        .unwrap();
+    let mut stream = stream.into_inner();
+
+    let first = soon("the first report", stream.message())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (first.devices[0].health, first.devices[0].message.len()),
+        (1, 1024)
+    );
+    sender.send_replace(vec![device(Health::Unhealthy)]);
+    let second = soon("the change", stream.message()).await.unwrap().unwrap();
+    assert_eq!(second.devices[0].health, 2);
+
+    soon("the shutdown", running.plugin.shutdown()).await;
+    assert!(
+        soon("the end of the stream", stream.message())
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn a_removed_registration_socket_is_replaced_under_a_new_name() {
+    let running = start(Script::instant(), Claims::allocated(&["a"]));
+    let mut client = running.registration().await;
+    client
+        .notify_registration_status(registered())
+        .await
+        .unwrap();
+    let old = running.registration_socket();
+    std::fs::remove_dir_all(running.registry()).unwrap();
+    until("new sockets", || {
+        running.registry().exists() && !files(&running.registry()).is_empty()
+    })
+    .await;
+    assert_ne!(running.registration_socket(), old);
+    assert_eq!(*running.plugin.registered().borrow(), Registration::Pending);
+    let request = prepare_request(&["a"], GIVE_UP);
+    let answer = running
+        .dra()
+        .await
+        .node_prepare_resources(request)
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(answer.claims["uid-a"].error, "");
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_work_in_flight_end_and_leaves_no_socket() {
+    let (begun, has_begun) = oneshot::channel();
+    let begun = std::sync::Mutex::new(Some(begun));
+    let driver = Script::preparing(move |_, claim| {
+        let begun = begun.lock().unwrap().take();
+        async move {
+            begun.unwrap().send(()).unwrap();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            Ok(devices(&claim))
+        }
+    });
+    let running = start(driver, Claims::allocated(&["a"]));
+    let (registry, data) = (running.registry(), running.data());
+    let mut client = running.dra().await;
+    let call = tokio::spawn(async move {
+        client
+            .node_prepare_resources(prepare_request(&["a"], GIVE_UP))
+            .await
+    });
+    soon("the step", has_begun).await.unwrap();
+    soon("the shutdown", running.plugin.shutdown()).await;
+    assert_eq!(
+        call.await.unwrap().unwrap().into_inner().claims["uid-a"].error,
+        ""
+    );
+    assert!(files(&registry).is_empty() && files(&data).is_empty());
+}
+
+#[tokio::test]
+async fn a_shutdown_is_bounded_whatever_hangs() {
+    let driver = Script::preparing(|_, _| std::future::pending());
+    let running = start_with(driver, Claims::allocated(&["a"]), |builder| {
+        builder.shutdown_grace(Duration::from_millis(100))
+    });
+    // A connection that never speaks holds hyper's graceful shutdown forever.
+    let _silent = UnixStream::connect(running.registration_socket())
+        .await
+        .unwrap();
+    let mut client = running.dra().await;
+    let call = tokio::spawn(async move {
+        client
+            .node_prepare_resources(prepare_request(&["a"], GIVE_UP))
+            .await
+    });
+    let began = Instant::now();
+    soon("the shutdown", running.plugin.shutdown()).await;
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    call.abort();
+}
+
+#[tokio::test]
+async fn a_shutdown_answers_what_is_still_being_retried() {
+    let (attempts, mut attempted) = mpsc::unbounded_channel();
+    let driver = Script::preparing(move |_, _| {
+        attempts.send(()).unwrap();
+        async { Err(dra_kubelet::ClaimError::retry("not yet")) }
+    });
+    let running = start_with(driver, Claims::allocated(&["a"]), |builder| {
+        builder.shutdown_grace(Duration::from_millis(100))
+    });
+    let mut client = running.dra().await;
+    let call = tokio::spawn(async move {
+        client
+            .node_prepare_resources(prepare_request(&["a"], Duration::from_secs(45)))
+            .await
+    });
+    soon("the first attempt", attempted.recv()).await;
+    soon("the shutdown", running.plugin.shutdown()).await;
+    let answer = soon("the answer", call)
+        .await
+        .unwrap()
+        .unwrap()
+        .into_inner();
+    assert!(
+        answer.claims["uid-a"].error.contains("shutting down"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn bad_settings_are_refused_by_name() {
+    let start = |driver: &str, node: &str, root: &str| {
+        let builder = Plugin::builder(driver, node).kubelet_root(root);
+        builder
+            .start(Script::instant(), Claims::default())
+            .err()
+            .expect("refused")
+    };
+    assert!(matches!(
+        start("Upper.example.com", "n", "/tmp"),
+        StartError::DriverName(_)
+    ));
+    assert!(matches!(start(DRIVER, "", "/tmp"), StartError::NodeName));
+    let long = format!("/tmp/{}", "x".repeat(100));
+    assert_eq!(start(DRIVER, "n", &long).code(), "socket-path-too-long");
+    assert_eq!(
+        start(DRIVER, "n", "relative").code(),
+        "socket-directory-not-absolute"
+    );
+}

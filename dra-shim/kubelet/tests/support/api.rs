@@ -1,0 +1,227 @@
+//! An API server in memory: nodes and `ResourceSlices`, with watches.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Channel, Full};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
+
+type Answer = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Clones are the same server.
+#[derive(Clone, Default)]
+pub struct ApiServer(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    nodes: BTreeMap<String, String>,
+    slices: BTreeMap<String, Value>,
+    events: Vec<(u64, Bytes)>,
+    watches: Vec<mpsc::UnboundedSender<Bytes>>,
+    requests: Vec<String>,
+    down: bool,
+}
+
+impl ApiServer {
+    pub fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    pub fn put_node(&self, name: &str, uid: &str) {
+        self.state().nodes.insert(name.to_owned(), uid.to_owned());
+    }
+
+    /// Refuses everything, or nothing.
+    pub fn set_down(&self, down: bool) {
+        self.state().down = down;
+    }
+
+    /// As another client would: the watches hear of it.
+    pub fn put_slice(&self, slice: Value) -> Value {
+        self.state().store(slice)
+    }
+
+    pub fn delete_slice(&self, name: &str) {
+        self.state().delete(name).expect("the slice exists");
+    }
+
+    pub fn slices(&self) -> Vec<Value> {
+        self.state().slices.values().cloned().collect()
+    }
+
+    /// `METHOD PATH` of each request that changes something.
+    pub fn writes(&self) -> Vec<String> {
+        let writes = |request: &&String| !request.starts_with("GET ");
+        self.state()
+            .requests
+            .iter()
+            .filter(writes)
+            .cloned()
+            .collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Answer> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let path = head.uri.path();
+        let query = head.uri.query().unwrap_or_default();
+        let mut state = self.state();
+        state.requests.push(format!("{} {path}", head.method));
+        if state.down {
+            return refusal(StatusCode::INTERNAL_SERVER_ERROR, "the server is down");
+        }
+        if let Some(name) = path.strip_prefix("/api/v1/nodes/") {
+            return state.node(name);
+        }
+        let name = path
+            .strip_prefix(SLICES)
+            .unwrap_or_else(|| panic!("unexpected {path}"));
+        let name = name.trim_start_matches('/');
+        match head.method {
+            Method::GET if query.contains("watch=true") => state.watch(query),
+            Method::GET => {
+                assert!(
+                    query.contains("spec.driver") && query.contains("spec.nodeName"),
+                    "{query}"
+                );
+                state.list()
+            }
+            Method::POST => state.create(body),
+            Method::PUT => state.replace(name, body),
+            Method::DELETE => state.delete(name).unwrap_or_else(not_found),
+            method => panic!("unexpected {method} {path}"),
+        }
+    }
+}
+
+impl State {
+    fn node(&self, name: &str) -> Response<Answer> {
+        let Some(uid) = self.nodes.get(name) else {
+            return not_found();
+        };
+        ok(&json!({
+            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": {"name": name, "uid": uid},
+        }))
+    }
+
+    fn list(&self) -> Response<Answer> {
+        ok(&json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList",
+            "metadata": {"resourceVersion": self.version.to_string()},
+            "items": self.slices.values().collect::<Vec<_>>(),
+        }))
+    }
+
+    /// Everything after the version that the client has listed, and all that comes.
+    fn watch(&mut self, query: &str) -> Response<Answer> {
+        let listed = query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("resourceVersion="));
+        let listed: u64 = listed.unwrap().parse().unwrap();
+        let (events, mut pending) = mpsc::unbounded_channel();
+        for (_, event) in self.events.iter().filter(|(version, _)| *version > listed) {
+            events.send(event.clone()).unwrap();
+        }
+        self.watches.push(events);
+        let (mut body, answer) = Channel::<Bytes, Infallible>::new(1);
+        tokio::spawn(async move {
+            while let Some(event) = pending.recv().await {
+                if body.send_data(event).await.is_err() {
+                    break;
+                }
+            }
+        });
+        Response::new(answer.boxed_unsync())
+    }
+
+    fn create(&mut self, slice: Value) -> Response<Answer> {
+        if self.slices.contains_key(name(&slice)) {
+            return refusal(StatusCode::CONFLICT, "AlreadyExists");
+        }
+        ok(&self.store(slice))
+    }
+
+    fn replace(&mut self, name: &str, slice: Value) -> Response<Answer> {
+        let Some(stored) = self.slices.get(name) else {
+            return not_found();
+        };
+        if stored["metadata"]["resourceVersion"] != slice["metadata"]["resourceVersion"] {
+            return refusal(StatusCode::CONFLICT, "Conflict");
+        }
+        ok(&self.store(slice))
+    }
+
+    fn store(&mut self, mut slice: Value) -> Value {
+        self.version += 1;
+        slice["metadata"]["resourceVersion"] = self.version.to_string().into();
+        if slice["metadata"]["uid"].is_null() {
+            slice["metadata"]["uid"] = format!("uid-{}", self.version).into();
+        }
+        let before = self.slices.insert(name(&slice).to_owned(), slice.clone());
+        self.tell(
+            if before.is_some() {
+                "MODIFIED"
+            } else {
+                "ADDED"
+            },
+            &slice,
+        );
+        slice
+    }
+
+    fn delete(&mut self, name: &str) -> Option<Response<Answer>> {
+        let slice = self.slices.remove(name)?;
+        self.version += 1;
+        self.tell("DELETED", &slice);
+        Some(ok(&slice))
+    }
+
+    fn tell(&mut self, kind: &str, slice: &Value) {
+        let event = Bytes::from(format!("{}\n", json!({"type": kind, "object": slice})));
+        self.events.push((self.version, event.clone()));
+        self.watches
+            .retain(|watch| watch.send(event.clone()).is_ok());
+    }
+}
+
+fn name(slice: &Value) -> &str {
+    slice["metadata"]["name"].as_str().unwrap()
+}
+
+fn ok(object: &Value) -> Response<Answer> {
+    Response::new(Full::from(object.to_string()).boxed_unsync())
+}
+
+fn not_found() -> Response<Answer> {
+    refusal(StatusCode::NOT_FOUND, "NotFound")
+}
+
+fn refusal(code: StatusCode, reason: &str) -> Response<Answer> {
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure",
+        "code": code.as_u16(), "reason": reason, "message": reason,
+    });
+    let mut response = ok(&status);
+    *response.status_mut() = code;
+    response
+}

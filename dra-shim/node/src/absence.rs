@@ -1,0 +1,104 @@
+//! When a record whose claim is gone may be undone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// For how long every check must miss a claim before its record is undone.
+/// kubelet comes first: its loop over vanished pods takes up to 60 s to look
+/// and 45 s for the call, and a second round may follow a restart (45 s more).
+pub const ABSENT_FOR: Duration = Duration::from_secs(60 + 45 + 45);
+
+/// What a check of the API server said about a claim's UID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// A claim with this UID exists.
+    Present,
+    /// The API server answered, and none does.
+    Absent,
+    /// The API server did not answer, or cannot be asked.
+    Unknown,
+}
+
+/// Since when the claims of records are missing from the API server.
+#[derive(Debug, Default)]
+pub struct Absences {
+    since: BTreeMap<String, Timestamp>,
+}
+
+impl Absences {
+    /// Takes in one check of all records, and returns the UIDs that every check
+    /// of the last [`ABSENT_FOR`] has missed. A check without answer proves
+    /// nothing: the wait for that claim starts anew.
+    pub fn observe(&mut self, check: &BTreeMap<String, Presence>, now: Timestamp) -> Vec<String> {
+        self.since
+            .retain(|uid, _| check.get(uid) == Some(&Presence::Absent));
+        for (uid, presence) in check {
+            if *presence == Presence::Absent {
+                self.since.entry(uid.clone()).or_insert(now);
+            }
+        }
+        let long_enough =
+            |since: &Timestamp| now.duration_since(*since).unsigned_abs() >= ABSENT_FOR;
+        self.since
+            .iter()
+            .filter(|(_, since)| long_enough(since))
+            .map(|(uid, _)| uid.clone())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+    }
+
+    fn check(presence: Presence) -> BTreeMap<String, Presence> {
+        BTreeMap::from([("claim".to_owned(), presence)])
+    }
+
+    #[test]
+    fn a_claim_that_every_check_misses_for_the_whole_time_is_gone() {
+        let mut absences = Absences::default();
+        assert!(absences.observe(&check(Presence::Absent), at(0)).is_empty());
+        assert!(
+            absences
+                .observe(&check(Presence::Absent), at(149))
+                .is_empty()
+        );
+        assert_eq!(
+            absences.observe(&check(Presence::Absent), at(150)),
+            ["claim"]
+        );
+    }
+
+    #[test]
+    fn an_api_error_or_one_sighting_starts_the_wait_anew() {
+        for interruption in [Presence::Unknown, Presence::Present] {
+            let mut absences = Absences::default();
+            absences.observe(&check(Presence::Absent), at(0));
+            absences.observe(&check(interruption), at(100));
+            assert!(
+                absences
+                    .observe(&check(Presence::Absent), at(160))
+                    .is_empty(),
+                "{interruption:?}"
+            );
+            assert_eq!(
+                absences.observe(&check(Presence::Absent), at(310)),
+                ["claim"]
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_that_went_meanwhile_is_not_named() {
+        let mut absences = Absences::default();
+        absences.observe(&check(Presence::Absent), at(0));
+        assert!(absences.observe(&BTreeMap::new(), at(200)).is_empty());
+    }
+}

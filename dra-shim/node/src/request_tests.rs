@@ -1,0 +1,165 @@
+use super::*;
+
+const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
+
+/// A status with `results` (JSON objects) and `configs` (JSON objects).
+fn mk_status(results: &str, configs: &str) -> ClaimStatus {
+    let text =
+        format!(r#"{{"allocation":{{"devices":{{"results":[{results}],"config":[{configs}]}}}}}}"#);
+    ClaimStatus::from_json(&text).unwrap()
+}
+
+fn mk_result(device: &str) -> String {
+    format!(
+        r#"{{"request":"channel","driver":"compute-domain.nvidia.com","pool":"node-a","device":"{device}"}}"#
+    )
+}
+
+fn mk_config(source: &str, requests: &str, parameters: &str) -> String {
+    format!(
+        r#"{{"source":"{source}","requests":{requests},"opaque":{{"driver":"compute-domain.nvidia.com","parameters":{parameters}}}}}"#
+    )
+}
+
+fn mk_parameters(more: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomainChannelConfig","domainID":"{DOMAIN}"{more}}}"#
+    )
+}
+
+fn request(results: &str, parameters: &str) -> Result<ChannelRequest, PrepareError> {
+    ChannelRequest::of(&mk_status(
+        results,
+        &mk_config("FromClaim", r#"["channel"]"#, parameters),
+    ))
+}
+
+#[test]
+fn the_template_of_a_domain_asks_for_the_allocated_channel_whichever_it_is() {
+    for (device, id) in [("channel-0", 0), ("channel-7", 7)] {
+        let request = request(
+            &mk_result(device),
+            &mk_parameters(r#","allocationMode":"Single""#),
+        )
+        .unwrap();
+        assert_eq!(request.channel.get(), id);
+        assert_eq!(
+            (request.domain.as_str(), request.pool.as_str()),
+            (DOMAIN, "node-a")
+        );
+    }
+}
+
+#[test]
+fn mode_single_and_no_mode_are_accepted_and_every_other_word_is_permanently_refused() {
+    for mode in [
+        "",
+        r#","allocationMode":"""#,
+        r#","allocationMode":"Single""#,
+        r#","allocationMode":null"#,
+    ] {
+        assert!(
+            request(&mk_result("channel-0"), &mk_parameters(mode)).is_ok(),
+            "{mode}"
+        );
+    }
+    for mode in ["All", "foo", "single"] {
+        let error = request(
+            &mk_result("channel-0"),
+            &mk_parameters(&format!(r#","allocationMode":"{mode}""#)),
+        )
+        .unwrap_err();
+        assert_eq!(error.class(), crate::Class::Permanent);
+        assert!(error.to_string().contains(&format!("{mode:?}")), "{error}");
+    }
+}
+
+#[test]
+fn no_device_or_two_of_ours_is_refused_and_other_drivers_devices_do_not_count() {
+    let two = format!("{},{}", mk_result("channel-0"), mk_result("channel-1"));
+    let foreign = mk_result("channel-0").replace("compute-domain.nvidia.com", "gpu.nvidia.com");
+    let parameters = mk_parameters("");
+    assert!(matches!(
+        request(&two, &parameters),
+        Err(PrepareError::NotOneResult { found: 2 })
+    ));
+    assert!(matches!(
+        request(&foreign, &parameters),
+        Err(PrepareError::NotOneResult { found: 0 })
+    ));
+    assert!(
+        request(
+            &format!("{foreign},{}", mk_result("channel-0")),
+            &parameters
+        )
+        .is_ok()
+    );
+}
+
+#[test]
+fn a_claim_without_allocation_is_refused() {
+    let error = ChannelRequest::of(&ClaimStatus::default()).unwrap_err();
+    assert!(matches!(error, PrepareError::NotOneResult { found: 0 }));
+}
+
+#[test]
+fn an_unknown_field_is_named() {
+    let error = request(
+        &mk_result("channel-0"),
+        &mk_parameters(r#","unexpectedField":1"#),
+    )
+    .unwrap_err();
+    let text = crate::with_sources(&error);
+    assert_eq!(
+        text,
+        r#"error decoding config parameters: strict decoding error: unknown field "unexpectedField""#
+    );
+}
+
+#[test]
+fn a_daemon_claim_and_a_device_that_is_no_channel_are_refused() {
+    let daemon = mk_parameters("").replace("ChannelConfig", "DaemonConfig");
+    assert!(matches!(
+        request(&mk_result("daemon-0"), &daemon),
+        Err(PrepareError::DaemonClaim)
+    ));
+    assert!(matches!(
+        request(&mk_result("daemon-0"), &mk_parameters("")),
+        Err(PrepareError::NotAChannel { device, .. }) if device == "daemon-0"
+    ));
+}
+
+#[test]
+fn admin_access_is_refused() {
+    let result = mk_result("channel-0").replace("\"pool\"", "\"adminAccess\":true,\"pool\"");
+    assert!(matches!(
+        request(&result, &mk_parameters("")),
+        Err(PrepareError::AdminAccess)
+    ));
+}
+
+#[test]
+fn the_claims_config_wins_over_the_classes_whatever_their_order() {
+    let all = mk_config(
+        "FromClass",
+        "[]",
+        &mk_parameters(r#","allocationMode":"All""#),
+    );
+    let single = mk_config("FromClaim", "[]", &mk_parameters(""));
+    let status = mk_status(&mk_result("channel-0"), &format!("{single},{all}"));
+    assert!(ChannelRequest::of(&status).is_ok());
+}
+
+#[test]
+fn a_config_for_the_base_request_applies_to_its_subrequests() {
+    let result = mk_result("channel-0").replace("\"channel\"", "\"channel/fast\"");
+    let request = request(&result, &mk_parameters("")).unwrap();
+    assert_eq!(request.request, "channel");
+}
+
+#[test]
+fn a_claim_whose_configs_are_for_others_has_none() {
+    let other = mk_config("FromClaim", r#"["gpu"]"#, &mk_parameters(""));
+    let error = ChannelRequest::of(&mk_status(&mk_result("channel-0"), &other)).unwrap_err();
+    assert!(matches!(error, PrepareError::NoConfig { request } if request == "channel"));
+}

@@ -1,0 +1,150 @@
+//! A damaged checkpoint: nothing is prepared until files and API server have
+//! said who holds what.
+
+use durable_file::SimDir;
+
+use super::*;
+use crate::{Attempt, PrepareError, World};
+use jiff::Timestamp;
+
+const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
+
+fn mk_live(uid: &str) -> LiveClaim {
+    let status = format!(
+        r#"{{"allocation":{{"devices":{{
+            "results":[{{"request":"channel","driver":"compute-domain.nvidia.com","pool":"node-a","device":"channel-0"}}],
+            "config":[{{"source":"FromClaim","opaque":{{"driver":"compute-domain.nvidia.com","parameters":
+                {{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomainChannelConfig","domainID":"{DOMAIN}"}}}}}}]}}}}}}"#
+    );
+    LiveClaim {
+        claim: ClaimName {
+            uid: uid.to_owned(),
+            name: uid.to_owned(),
+            namespace: "default".to_owned(),
+        },
+        status: ClaimStatus::from_json(&status).unwrap(),
+    }
+}
+
+fn mk_world() -> World {
+    use nvml_clique::{ClusterUuid, Fabric, FabricState, Gpu, GpuRef};
+    let fabric = FabricState::Completed {
+        cluster: ClusterUuid([7; 16]),
+        clique_id: 0,
+    };
+    let gpu = Gpu {
+        id: GpuRef {
+            index: 0,
+            uuid: None,
+        },
+        name: None,
+        fabric,
+        health: None,
+    };
+    let major =
+        imex_cdi::channel_major("Character devices:\n235 nvidia-caps-imex-channels\n").unwrap();
+    World {
+        fabric: Fabric::of(&[gpu]),
+        library_seen: true,
+        major: Ok(major),
+    }
+}
+
+fn prepare(node: &Node, live: &LiveClaim) -> Result<(), PrepareError> {
+    let request = ChannelRequest::of(&live.status)?;
+    let (world, now) = (mk_world(), Timestamp::UNIX_EPOCH);
+    let attempt = Attempt {
+        claim: &live.claim,
+        status: &live.status,
+        request: &request,
+        domain_exists: true,
+        world: &world,
+        now,
+    };
+    node.prepare(&attempt).map(drop)
+}
+
+fn start(checkpoint: &SimDir, cdi: &SimDir, boot: &str) -> (Node, Started) {
+    let boot = BootId::new(boot).unwrap();
+    Node::start(
+        Arc::new(checkpoint.clone()),
+        Arc::new(cdi.clone()),
+        boot,
+        mk_world().channel_major().ok(),
+    )
+    .unwrap()
+}
+
+/// A node on which `holder` is prepared and whose checkpoint is then torn.
+fn mk_damaged() -> (SimDir, SimDir) {
+    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+    prepare(&start(&checkpoint, &cdi, "boot-1").0, &mk_live("holder")).unwrap();
+    checkpoint
+        .replace("checkpoint.json", br#"{"checksum":10"#, 0o600)
+        .unwrap();
+    (checkpoint, cdi)
+}
+
+#[test]
+fn until_rebuilt_nothing_is_prepared_and_no_file_is_removed() {
+    let (checkpoint, cdi) = mk_damaged();
+    let (node, started) = start(&checkpoint, &cdi, "boot-1");
+    assert!(matches!(started.damage, Damage::Damaged { .. }));
+    assert!(matches!(
+        prepare(&node, &mk_live("other")),
+        Err(PrepareError::HoldersUnknown)
+    ));
+    assert_eq!(cdi.list().unwrap().len(), 1);
+}
+
+#[test]
+fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes() {
+    let (checkpoint, cdi) = mk_damaged();
+    cdi.replace(
+        "k8s.compute-domain.nvidia.com-claim_dead.yaml",
+        b"{}",
+        0o644,
+    )
+    .unwrap();
+    let (node, _) = start(&checkpoint, &cdi, "boot-1");
+
+    let rebuilt = node
+        .rebuild(
+            vec![mk_live("holder"), mk_live("never-prepared-here")],
+            mk_world().channel_major().ok(),
+        )
+        .unwrap();
+
+    assert_eq!(
+        rebuilt.removed_files,
+        ["k8s.compute-domain.nvidia.com-claim_dead.yaml"]
+    );
+    assert!(matches!(
+        prepare(&node, &mk_live("other")),
+        Err(PrepareError::Held { holder, .. }) if holder == "default/holder:holder"
+    ));
+    // And the next process starts without damage.
+    let (node, started) = start(&checkpoint, &cdi, "boot-1");
+    assert_eq!(
+        (started.damage, node.prepared_channels()),
+        (Damage::None, 1)
+    );
+}
+
+#[test]
+fn damage_found_after_a_reboot_has_no_holders() {
+    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+    prepare(&start(&checkpoint, &cdi, "boot-1").0, &mk_live("holder")).unwrap();
+    let text = String::from_utf8(checkpoint.read("checkpoint.json").unwrap().unwrap()).unwrap();
+    // Only the redundant V1 part is bad: records and boot id survive.
+    let bad = text.replacen("\"checksum\":", "\"checksum\":1", 1);
+    checkpoint
+        .replace("checkpoint.json", bad.as_bytes(), 0o600)
+        .unwrap();
+
+    let (node, _) = start(&checkpoint, &cdi, "boot-2");
+    node.rebuild(vec![mk_live("holder")], mk_world().channel_major().ok())
+        .unwrap();
+    assert_eq!(node.prepared_channels(), 0);
+    prepare(&node, &mk_live("other")).unwrap();
+}

@@ -1,0 +1,133 @@
+use nvml_clique::{CliqueId, ClusterUuid, FabricState, Gpu, GpuRef, NvmlCode};
+
+use super::*;
+use crate::Class;
+
+fn mk_gpu(index: u32, fabric: FabricState) -> Gpu {
+    Gpu {
+        id: GpuRef { index, uuid: None },
+        name: None,
+        fabric,
+        health: None,
+    }
+}
+
+fn mk_completed(cluster: u8) -> FabricState {
+    FabricState::Completed {
+        cluster: ClusterUuid([cluster; 16]),
+        clique_id: 0,
+    }
+}
+
+fn mk_world(fabric: Fabric, library_seen: bool, devices: &str) -> World {
+    let major = imex_cdi::channel_major(devices).map_err(|source| ReadMajorError::Content {
+        path: imex_cdi::PROC_DEVICES.into(),
+        source,
+    });
+    World {
+        fabric,
+        library_seen,
+        major,
+    }
+}
+
+fn no_library() -> Fabric {
+    let dir = tempfile::tempdir().unwrap();
+    let probe = nvml_clique::NvmlProbe::new(nvml_clique::DriverRoot::new(dir.path()));
+    nvml_clique::FabricProbe::read(&probe).unwrap_err().into()
+}
+
+const DEVICES: &str = "Character devices:\n235 nvidia-caps-imex-channels\n";
+
+/// What Prepare does: "ok", or the class of its error.
+fn prepare(world: &World) -> Result<(), Class> {
+    world.clique().map_err(|error| error.class())?;
+    world
+        .channel_major()
+        .map(drop)
+        .map_err(|error| error.class())
+}
+
+#[test]
+fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_does() {
+    let (yes, no) = (true, false);
+    let prepared = Ok(());
+    let refused = Err(Class::Permanent);
+    let retried = Err(Class::Retry);
+    let of = |states: &[FabricState]| {
+        Fabric::of(
+            &states
+                .iter()
+                .cloned()
+                .zip(0..)
+                .map(|(s, i)| mk_gpu(i, s))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let failed = FabricState::Failed {
+        status: NvmlCode(999),
+    };
+
+    let rows = [
+        // seen                                                 library seen   publish  ready  Prepare
+        (of(&[mk_completed(1)]), yes, yes, yes, prepared),
+        (
+            of(&[mk_completed(1), FabricState::NotSupported]),
+            yes,
+            yes,
+            yes,
+            prepared,
+        ),
+        (of(&[FabricState::NotSupported]), yes, yes, yes, refused),
+        (of(&[mk_completed(0)]), yes, yes, yes, refused),
+        (of(&[FabricState::NotStarted]), yes, yes, no, retried),
+        (of(&[FabricState::InProgress]), yes, yes, no, retried),
+        (of(&[mk_completed(1), failed]), yes, yes, no, retried),
+        (
+            of(&[mk_completed(1), mk_completed(2)]),
+            yes,
+            yes,
+            no,
+            retried,
+        ),
+        (
+            Fabric::NoAnswer {
+                waited: std::time::Duration::from_secs(9),
+            },
+            yes,
+            yes,
+            no,
+            retried,
+        ),
+        (no_library(), yes, yes, no, retried),
+        (no_library(), no, no, no, retried),
+    ];
+    for (fabric, library_seen, publishes, ready, outcome) in rows {
+        let row = fabric.to_string();
+        let world = mk_world(fabric, library_seen, DEVICES);
+        assert_eq!(world.publishes(), publishes, "publish: {row}");
+        assert_eq!(world.fabric_ready().is_ok(), ready, "ready: {row}");
+        assert_eq!(prepare(&world), outcome, "prepare: {row}");
+    }
+}
+
+#[test]
+fn without_channel_major_nothing_is_published_and_claims_are_retried() {
+    let fabric = Fabric::of(&[mk_gpu(0, mk_completed(1))]);
+    let world = mk_world(fabric, true, "Character devices:\n195 nvidia\n");
+    assert!(!world.publishes());
+    assert_eq!(prepare(&world), Err(Class::Retry));
+    assert!(
+        world
+            .major_ready()
+            .unwrap_err()
+            .contains("nvidia-caps-imex-channels")
+    );
+}
+
+#[test]
+fn clique_id_0_is_a_clique() {
+    let world = mk_world(Fabric::of(&[mk_gpu(0, mk_completed(1))]), true, DEVICES);
+    let cluster = ClusterUuid([1; 16]);
+    assert_eq!(world.clique().unwrap().id, CliqueId { cluster, id: 0 });
+}

@@ -1,0 +1,132 @@
+//! What was typed. Names and environment are the Go driver's where it has one.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use compute_domain_api::names::DRIVER_NAME;
+use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
+
+/// Gives pods IMEX channels through Dynamic Resource Allocation.
+#[derive(Debug, Parser)]
+#[command(name = "compute-domain-kubelet-plugin", version)]
+pub(crate) struct Args {
+    /// Name of the node that this runs on.
+    #[arg(long, env = "NODE_NAME")]
+    pub(crate) node_name: String,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    /// Port of /livez and /readyz: -1 none, 0 any.
+    #[arg(long, env = "HEALTHCHECK_PORT", default_value_t = -1, allow_negative_numbers = true)]
+    pub(crate) healthcheck_port: i32,
+    #[command(flatten)]
+    pub(crate) imex: ImexArgs,
+    #[command(flatten)]
+    pub(crate) kube: KubeArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+/// Where things are. An empty value is the same as none.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Paths")]
+pub(crate) struct PathArgs {
+    /// kubelet's --root-dir; the next two follow from it.
+    #[arg(long, env = "KUBELET_ROOT", default_value = "/var/lib/kubelet")]
+    kubelet_root: PathBuf,
+    /// Directory of registration sockets; empty: `plugins_registry` below the root.
+    #[arg(long, env = "KUBELET_REGISTRAR_DIRECTORY_PATH", default_value = "")]
+    kubelet_registrar_directory_path: String,
+    /// Directory of plugins' data; empty: `plugins` below the root.
+    #[arg(long, env = "KUBELET_PLUGINS_DIRECTORY_PATH", default_value = "")]
+    kubelet_plugins_directory_path: String,
+    /// Directory of CDI specs that the container runtime reads.
+    #[arg(long, env = "CDI_ROOT", default_value = "/etc/cdi")]
+    cdi_root: PathBuf,
+    /// Where the root of the NVIDIA driver is in this container.
+    #[arg(long, env = "DRIVER_ROOT_CTR_PATH", default_value = "/driver-root")]
+    container_driver_root: PathBuf,
+    /// Where the host's root is in this container; only for imex.hostSocketPath.
+    #[arg(long, env = "HOST_ROOT_CTR_PATH", default_value = "/host-root")]
+    container_host_root: PathBuf,
+    /// A file to read instead of /proc/devices; empty: none.
+    #[arg(long, env = "ALT_PROC_DEVICES_PATH", default_value = "")]
+    alt_proc_devices_path: String,
+}
+
+/// What the paths mean.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    pub(crate) registry_dir: PathBuf,
+    /// Checkpoint, lock and service socket.
+    pub(crate) data_dir: PathBuf,
+    pub(crate) cdi_root: PathBuf,
+    pub(crate) driver_root: PathBuf,
+    pub(crate) host_root: PathBuf,
+    pub(crate) proc_devices: PathBuf,
+}
+
+impl PathArgs {
+    pub(crate) fn resolve(self) -> Paths {
+        let or = |typed: String, default: PathBuf| {
+            if typed.is_empty() {
+                default
+            } else {
+                typed.into()
+            }
+        };
+        let root = self.kubelet_root;
+        let plugins = or(self.kubelet_plugins_directory_path, root.join("plugins"));
+        Paths {
+            registry_dir: or(
+                self.kubelet_registrar_directory_path,
+                root.join("plugins_registry"),
+            ),
+            data_dir: plugins.join(DRIVER_NAME),
+            cdi_root: self.cdi_root,
+            driver_root: self.container_driver_root,
+            host_root: self.container_host_root,
+            proc_devices: or(self.alt_proc_devices_path, imex_cdi::PROC_DEVICES.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(args: &[&str]) -> Paths {
+        Args::parse_from([&["x", "--node-name=n"], args].concat())
+            .paths
+            .resolve()
+    }
+
+    #[test]
+    fn registry_and_data_follow_from_the_kubelet_root() {
+        let paths = paths(&["--kubelet-root=/var/snap/kubelet"]);
+        assert_eq!(
+            paths.registry_dir,
+            PathBuf::from("/var/snap/kubelet/plugins_registry")
+        );
+        assert_eq!(
+            paths.data_dir,
+            PathBuf::from("/var/snap/kubelet/plugins/compute-domain.nvidia.com")
+        );
+    }
+
+    #[test]
+    fn gos_directory_flags_override_the_root_and_empty_ones_do_not() {
+        let paths = paths(&[
+            "--kubelet-registrar-directory-path=/r",
+            "--kubelet-plugins-directory-path=",
+            "--alt-proc-devices-path=",
+        ]);
+        assert_eq!(paths.registry_dir, PathBuf::from("/r"));
+        assert_eq!(
+            paths.data_dir,
+            PathBuf::from("/var/lib/kubelet/plugins/compute-domain.nvidia.com")
+        );
+        assert_eq!(paths.proc_devices, PathBuf::from("/proc/devices"));
+    }
+}

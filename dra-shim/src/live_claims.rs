@@ -1,0 +1,123 @@
+//! Which claims exist, for rebuilding after damage and for reconciling.
+
+use std::collections::BTreeMap;
+
+use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_node::{LiveClaim, Presence};
+use dra_checkpoint::{ClaimName, ClaimStatus};
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use kube::api::{ListParams, PartialObjectMeta};
+use kube::core::Request;
+use kube::{Api, Client, Resource as _, ResourceExt};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Asks the API server about claims.
+#[derive(Clone)]
+pub(crate) struct LiveClaims {
+    client: Client,
+    node: String,
+}
+
+/// The part of a list of claims that is read; the status stays as it was sent.
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Metadata,
+    #[serde(default)]
+    status: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    uid: String,
+    name: String,
+    namespace: String,
+}
+
+impl LiveClaims {
+    pub(crate) fn new(client: Client, node: &str) -> Self {
+        Self {
+            client,
+            node: node.to_owned(),
+        }
+    }
+
+    /// Every claim that has a device of this driver in this node's pool.
+    pub(crate) async fn allocated_here(&self) -> Result<Vec<LiveClaim>, kube::Error> {
+        let path = ResourceClaim::url_path(&(), None);
+        let request = Request::new(path)
+            .list(&ListParams::default())
+            .map_err(kube::Error::BuildRequest)?;
+        let list: List = self.client.request(request).await?;
+        Ok(list
+            .items
+            .into_iter()
+            .filter_map(|item| self.here(item))
+            .collect())
+    }
+
+    fn here(&self, item: Item) -> Option<LiveClaim> {
+        let status = ClaimStatus::from_raw(&item.status?).ok()?;
+        let ours = status
+            .results()
+            .iter()
+            .any(|result| result.driver() == DRIVER_NAME && result.pool() == self.node);
+        let Metadata {
+            uid,
+            name,
+            namespace,
+        } = item.metadata;
+        ours.then_some(LiveClaim {
+            claim: ClaimName {
+                uid,
+                name,
+                namespace,
+            },
+            status,
+        })
+    }
+
+    /// Whether each of these claims exists, by its UID. Those whose name is not
+    /// known (records of 25.3.x) are looked for among all.
+    pub(crate) async fn presence(&self, claims: &[ClaimName]) -> BTreeMap<String, Presence> {
+        let all = if claims.iter().any(|claim| claim.name.is_empty()) {
+            self.all_uids().await
+        } else {
+            None
+        };
+        let mut presence = BTreeMap::new();
+        for claim in claims {
+            let found = match &all {
+                _ if !claim.name.is_empty() => self.by_name(claim).await,
+                None => Presence::Unknown,
+                Some(uids) if uids.contains(&claim.uid) => Presence::Present,
+                Some(_) => Presence::Absent,
+            };
+            presence.insert(claim.uid.clone(), found);
+        }
+        presence
+    }
+
+    async fn by_name(&self, claim: &ClaimName) -> Presence {
+        let claims: Api<PartialObjectMeta<ResourceClaim>> =
+            Api::namespaced(self.client.clone(), &claim.namespace);
+        match claims.get_opt(&claim.name).await {
+            Ok(Some(found)) if found.uid().as_deref() == Some(claim.uid.as_str()) => {
+                Presence::Present
+            }
+            Ok(_) => Presence::Absent,
+            Err(_) => Presence::Unknown,
+        }
+    }
+
+    async fn all_uids(&self) -> Option<Vec<String>> {
+        let claims: Api<PartialObjectMeta<ResourceClaim>> = Api::all(self.client.clone());
+        let list = claims.list(&ListParams::default()).await.ok()?;
+        Some(list.iter().filter_map(ResourceExt::uid).collect())
+    }
+}

@@ -1,0 +1,242 @@
+//! The cluster as a test sees it: commands through `hack/cluster.sh`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+/// The components whose logs tell a failure's story.
+const COMPONENTS: [&str; 5] = [
+    "scheduler",
+    "controller-manager",
+    "kubelet-1",
+    "kubelet-2",
+    "containerd-1",
+];
+
+/// A handle on the running cluster.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    script: PathBuf,
+}
+
+/// A namespace of one test, deleted when the test ends, however it ends.
+#[derive(Debug)]
+pub struct Namespace {
+    cluster: Cluster,
+    /// Its name.
+    pub name: String,
+}
+
+impl Cluster {
+    /// The cluster that `hack/cluster.sh up` started.
+    ///
+    /// # Errors
+    /// If its API server does not answer.
+    pub fn connect() -> Result<Self> {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../cluster.sh");
+        let cluster = Self { script };
+        cluster
+            .kubectl(&["get", "--raw", "/readyz"])
+            .context("no cluster answers; start it and install the chart with hack/e2e.sh")?;
+        Ok(cluster)
+    }
+
+    /// The script itself, for what runs beside the test.
+    pub fn path(&self) -> &Path {
+        &self.script
+    }
+
+    /// Runs `hack/cluster.sh ARGS` with `stdin`, returns its output.
+    ///
+    /// # Errors
+    /// If it exits non-zero: with what it printed on standard error.
+    pub fn script(&self, args: &[&str], stdin: &str) -> Result<String> {
+        let mut child = Command::new(&self.script)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("{} does not start", self.script.display()))?;
+        if let Some(mut pipe) = child.stdin.take() {
+            pipe.write_all(stdin.as_bytes())?;
+        }
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!(
+                "cluster.sh {} failed ({}): {}{}",
+                args.join(" "),
+                output.status,
+                String::from_utf8_lossy(&output.stderr),
+                String::from_utf8_lossy(&output.stdout)
+            );
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs `kubectl ARGS`.
+    ///
+    /// # Errors
+    /// As [`Cluster::script`].
+    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
+        self.script(&[&["kubectl"], args].concat(), "")
+    }
+
+    /// `kubectl ARGS -o json`, parsed.
+    ///
+    /// # Errors
+    /// As [`Cluster::script`], or if the output is not JSON.
+    pub fn json(&self, args: &[&str]) -> Result<Value> {
+        Ok(serde_json::from_str(
+            &self.kubectl(&[args, &["-o", "json"]].concat())?,
+        )?)
+    }
+
+    /// Applies a manifest.
+    ///
+    /// # Errors
+    /// As [`Cluster::script`].
+    pub fn apply(&self, manifest: &str) -> Result<()> {
+        self.script(&["kubectl", "apply", "-f", "-"], manifest)
+            .map(drop)
+    }
+
+    /// Runs a shell command on a node, in its mount and network namespace.
+    ///
+    /// # Errors
+    /// As [`Cluster::script`].
+    pub fn on_node(&self, node: u8, command: &str) -> Result<String> {
+        self.script(
+            &["exec", "--node", &node.to_string(), "sh", "-c", command],
+            "",
+        )
+    }
+
+    /// Runs a shell command in a pod and returns both output streams and
+    /// whether it succeeded: a refusal is what some tests are about.
+    ///
+    /// # Errors
+    /// Never for the command's own failure; only if `kubectl` cannot be run.
+    pub fn in_pod(&self, namespace: &str, pod: &str, command: &str) -> Result<(bool, String)> {
+        let command = format!("({command}) 2>&1; echo \"exit=$?\"");
+        let output = self.kubectl(&["exec", "-n", namespace, pod, "--", "sh", "-c", &command])?;
+        let (text, code) = output
+            .rsplit_once("exit=")
+            .context("the pod's shell said no exit code")?;
+        Ok((code.trim() == "0", text.to_owned()))
+    }
+
+    /// The items of a list, as `kubectl get ARGS` gives them.
+    ///
+    /// # Errors
+    /// As [`Cluster::json`].
+    pub fn items(&self, args: &[&str]) -> Result<Vec<Value>> {
+        let list = self.json(&[&["get"], args].concat())?;
+        Ok(list
+            .get("items")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default())
+    }
+
+    /// The messages of the events about one object, newest last.
+    ///
+    /// # Errors
+    /// As [`Cluster::json`].
+    pub fn events_about(&self, namespace: &str, name: &str) -> Result<Vec<String>> {
+        let selector = format!("involvedObject.name={name}");
+        let events = self.items(&["events", "-n", namespace, "--field-selector", &selector])?;
+        Ok(events
+            .iter()
+            .map(|event| {
+                let field = |name: &str| {
+                    event
+                        .get(name)
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                        .to_owned()
+                };
+                format!("{}: {}", field("reason"), field("message"))
+            })
+            .collect())
+    }
+
+    /// Prints pods, claims, slices, events and the tail of every log.
+    #[expect(
+        clippy::print_stderr,
+        reason = "a failing test tells its story on standard error"
+    )]
+    pub fn print_state(&self) {
+        for args in [
+            &[
+                "get",
+                "pods,resourceclaims,computedomains,resourceclaimtemplates",
+                "-A",
+                "-o",
+                "wide",
+            ][..],
+            &["get", "resourceslices", "-o", "yaml"],
+            &["get", "events", "-A", "--sort-by=.lastTimestamp"],
+            &[
+                "logs",
+                "-n",
+                "imex-dra",
+                "-l",
+                "app.kubernetes.io/name=imex-dra",
+                "--all-containers",
+                "--prefix",
+                "--tail=60",
+            ],
+        ] {
+            let output = self
+                .kubectl(args)
+                .unwrap_or_else(|error| format!("{error:#}"));
+            eprintln!("---- kubectl {}\n{output}", args.join(" "));
+        }
+        for component in COMPONENTS {
+            let log = self
+                .script(&["logs", component], "")
+                .unwrap_or_else(|error| format!("{error:#}"));
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines
+                .get(lines.len().saturating_sub(30)..)
+                .unwrap_or_default()
+                .join("\n");
+            eprintln!("---- {component}\n{tail}");
+        }
+    }
+}
+
+impl Namespace {
+    /// Creates the namespace `name`, after waiting for an earlier one to go.
+    ///
+    /// # Errors
+    /// As [`Cluster::script`].
+    pub fn create(cluster: &Cluster, name: &str) -> Result<Self> {
+        cluster.kubectl(&[
+            "delete",
+            "namespace",
+            name,
+            "--ignore-not-found",
+            "--wait",
+            "--timeout=120s",
+        ])?;
+        cluster.kubectl(&["create", "namespace", name])?;
+        Ok(Self {
+            cluster: cluster.clone(),
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let ignored = self
+            .cluster
+            .kubectl(&["delete", "namespace", &self.name, "--wait=false"]);
+        drop(ignored); // the next run's `create` waits for it, and says what is wrong
+    }
+}

@@ -1,0 +1,51 @@
+//! A missing driver, a missing channel major: the plugin stays, is not ready,
+//! says why, and recovers when the host does. It never exits.
+
+use anyhow::{Result, bail, ensure};
+use cluster_tests::imex::BrokenDriver;
+use cluster_tests::plugin::PluginPod;
+use cluster_tests::{Cluster, eventually};
+
+const NODE: u8 = 2;
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn without_libnvidia_ml_the_plugin_stays_unready_says_so_and_recovers() -> Result<()> {
+    broken_and_repaired("--no-library", "libnvidia-ml.so.1")
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn without_channel_major_the_plugin_stays_unready_says_so_and_recovers() -> Result<()> {
+    broken_and_repaired("--no-major", "nvidia-caps-imex-channels")
+}
+
+/// Breaks the node, replaces the plugin's pod, and sees the new one wait and
+/// name what is missing; repairs the node, and sees the same container recover.
+fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let driver = BrokenDriver::with(NODE, &[how])?;
+    let pod = PluginPod::on(&cluster, NODE)?.replace(NODE)?;
+
+    eventually(&cluster, "the plugin's log says what is missing and it publishes nothing", || {
+        let log = pod.log()?;
+        ensure!(log.contains(named), "its log does not name {named}: {log}");
+        let slices = slices(&cluster)?;
+        if slices == 0 { Ok(()) } else { bail!("it publishes {slices} slices") }
+    })?;
+    ensure!(!pod.is_ready()?, "the pod is ready although its host is broken");
+
+    driver.repair()?;
+    eventually(&cluster, "the plugin is ready and publishes again", || {
+        ensure!(pod.is_ready()?, "not ready");
+        ensure!(slices(&cluster)? == 1, "no slice");
+        Ok(())
+    })?;
+    ensure!(pod.restarts()? == 0, "the plugin was restarted; it should have waited");
+    Ok(())
+}
+
+fn slices(cluster: &Cluster) -> Result<usize> {
+    let selector = format!("--field-selector=spec.nodeName=node{NODE}");
+    Ok(cluster.items(&["resourceslices", &selector])?.len())
+}

@@ -1,0 +1,33 @@
+//! A node whose NVML definitely reports no clique refuses claims by that name,
+//! and serves them once the fabric has come up, without a restart.
+
+use anyhow::{Result, bail};
+use cluster_tests::imex::{self, BrokenDriver, Domain};
+use cluster_tests::plugin::PluginPod;
+use cluster_tests::{Cluster, Namespace, eventually};
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "no-clique")?;
+    let domain = Domain::create(&cluster, &namespace, "lonely", "Single")?;
+    let driver = BrokenDriver::with(2, &["--state", "not-supported"])?;
+    eventually(&cluster, "the plugin has noticed", || {
+        let log = PluginPod::on(&cluster, 2)?.log()?;
+        let last = log.lines().rfind(|line| line.contains("fabric=")).unwrap_or_default();
+        if last.contains("no clique") { Ok(()) } else { bail!("the last it said of the fabric: {last}") }
+    })?;
+
+    cluster.apply(&imex::channel_pod(&namespace, "worker", "node2", Some(&domain.template)))?;
+    eventually(&cluster, "the pod's event names the missing clique", || {
+        let events = cluster.events_about(&namespace.name, "worker")?;
+        let named = events
+            .iter()
+            .any(|event| event.starts_with("FailedPrepare") && event.contains("requires an NVLink clique"));
+        if named { Ok(()) } else { bail!("its events: {events:#?}") }
+    })?;
+
+    driver.repair()?;
+    imex::until_running(&cluster, &namespace, "worker")
+}

@@ -1,0 +1,35 @@
+//! `allocationMode: All` is admitted by the API, reaches Prepare and is refused
+//! there, with a sentence that the pod's owner can act on.
+
+use anyhow::{Result, bail};
+use cluster_tests::imex::{self, Domain};
+use cluster_tests::{Cluster, Namespace, eventually};
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_pod_of_a_domain_with_mode_all_gets_an_event_that_says_what_to_change() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "mode-all")?;
+    let domain = Domain::create(&cluster, &namespace, "everything", "All")?;
+    cluster.apply(&imex::channel_pod(
+        &namespace,
+        "greedy",
+        "node1",
+        Some(&domain.template),
+    ))?;
+
+    eventually(&cluster, "the pod has the refusal as an event", || {
+        let events = cluster.events_about(&namespace.name, "greedy")?;
+        let refused = events.iter().any(|event| {
+            event.starts_with("FailedPrepareDynamicResources")
+                && event.contains("allocationMode")
+                && event.contains("\"All\"")
+                && event.contains("Single")
+        });
+        if refused {
+            Ok(())
+        } else {
+            bail!("its events: {events:#?}")
+        }
+    })
+}

@@ -1,0 +1,146 @@
+//! The main job: a domain's pods get channel 0 on their nodes, nobody else does,
+//! and nothing is left when they are gone.
+
+use anyhow::{Result, bail, ensure};
+use cluster_tests::imex::{self, CHANNEL, Domain};
+use cluster_tests::{Cluster, Namespace, eventually};
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_pod_on_each_node_opens_the_mocks_channel_and_a_pod_without_the_claim_cannot() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "channel0")?;
+    let domain = Domain::create(&cluster, &namespace, "train-a", "Single")?;
+
+    for node in [1, 2] {
+        let pod = format!("worker-{node}");
+        cluster.apply(&imex::channel_pod(
+            &namespace,
+            &pod,
+            &format!("node{node}"),
+            Some(&domain.template),
+        ))?;
+        imex::until_running(&cluster, &namespace, &pod)?;
+        the_channel_is_as_the_mock_says(&cluster, &namespace, &pod, node)?;
+    }
+    a_pod_without_the_claim_gets_eperm(&cluster, &namespace)?;
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "cleanup")?;
+    let domain = Domain::create(&cluster, &namespace, "train-b", "Single")?;
+    for node in [1, 2] {
+        let pod = format!("worker-{node}");
+        cluster.apply(&imex::channel_pod(
+            &namespace,
+            &pod,
+            &format!("node{node}"),
+            Some(&domain.template),
+        ))?;
+        imex::until_running(&cluster, &namespace, &pod)?;
+    }
+    let claims = imex::claim_uids(&cluster, &namespace)?;
+    ensure!(claims.len() == 2, "two pods, so two claims, not {claims:?}");
+    let before = imex::traces_on_node(&cluster, 1, &claims[0])?
+        + &imex::traces_on_node(&cluster, 1, &claims[1])?;
+    ensure!(
+        before.lines().count() == 2,
+        "node 1 has one CDI file and one checkpoint entry, not {before:?}"
+    );
+
+    cluster.kubectl(&["delete", "pods", "--all", "-n", &namespace.name, "--wait"])?;
+    cluster.kubectl(&[
+        "delete",
+        "computedomain",
+        &domain.name,
+        "-n",
+        &namespace.name,
+        "--wait",
+        "--timeout=60s",
+    ])?;
+
+    eventually(&cluster, "claims and template are gone", || {
+        let left = cluster.kubectl(&[
+            "get",
+            "resourceclaims,resourceclaimtemplates",
+            "-n",
+            &namespace.name,
+            "-o",
+            "name",
+        ])?;
+        if left.trim().is_empty() {
+            Ok(())
+        } else {
+            bail!("left: {left}")
+        }
+    })?;
+    for (node, claim) in [1, 2]
+        .into_iter()
+        .flat_map(|node| claims.iter().map(move |claim| (node, claim)))
+    {
+        eventually(
+            &cluster,
+            &format!("node {node} has forgotten claim {claim}"),
+            || {
+                let traces = imex::traces_on_node(&cluster, node, claim)?;
+                if traces.is_empty() {
+                    Ok(())
+                } else {
+                    bail!("left: {traces}")
+                }
+            },
+        )?;
+    }
+    Ok(())
+}
+
+fn the_channel_is_as_the_mock_says(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    pod: &str,
+    node: u8,
+) -> Result<()> {
+    let (_, stat) = cluster.in_pod(
+        &namespace.name,
+        pod,
+        &format!("stat -c '%F %a %t %T' {CHANNEL}"),
+    )?;
+    let expected = format!(
+        "character special file 666 {:x} 0",
+        imex::mock_major(cluster, node)?
+    );
+    ensure!(
+        stat.trim() == expected,
+        "the channel in {pod} is {stat:?}, not {expected:?}"
+    );
+
+    // No driver stands behind the mock's number: past the device cgroup the
+    // kernel finds nothing (ENXIO), before it the cgroup refuses (EPERM).
+    let (opened, text) = cluster.in_pod(&namespace.name, pod, &format!("cat {CHANNEL}"))?;
+    ensure!(
+        !opened && text.contains("No such device or address"),
+        "opening the channel said {text:?}, not ENXIO"
+    );
+    Ok(())
+}
+
+fn a_pod_without_the_claim_gets_eperm(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+    cluster.apply(&imex::channel_pod(namespace, "outsider", "node1", None))?;
+    imex::until_running(cluster, namespace, "outsider")?;
+    let major = imex::mock_major(cluster, 1)?;
+    let command = format!("mknod /tmp/channel0 c {major} 0 && cat /tmp/channel0");
+    let (opened, text) = cluster.in_pod(&namespace.name, "outsider", &command)?;
+    ensure!(
+        !opened && text.contains("Operation not permitted"),
+        "an outsider's open said {text:?}, not EPERM"
+    );
+    ensure!(
+        text.contains("open"),
+        "it was the mknod that failed, not the open: {text:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,89 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
+# etcd, the API server, the scheduler and the controller manager, in the
+# supervisor's own namespaces. Each `run_NAME` becomes that program. Sourced
+# after state.sh and namespaces.sh.
+
+api_server=https://10.200.0.1:6443
+service_subnet=10.96.0.0/16
+service_of_api_server=10.96.0.1
+
+# as_component PROGRAM ARG...: with nothing of the caller's environment, and
+# without the ignored signals that a background job of a shell has.
+as_component() {
+    exec env -i --default-signal "PATH=$programs:/usr/sbin:/usr/bin:/sbin:/bin" \
+        "HOME=$state/home" "TMPDIR=$state/tmp" "$@"
+}
+
+# The identities that the built-in RBAC and the Node authorizer know, by token.
+write_identities() {
+    local k
+    mkdir -p "$state/kubeconfig" "$state/api"
+    {
+        identity admin imex-dra-admin system:masters
+        identity scheduler system:kube-scheduler
+        identity controller-manager system:kube-controller-manager
+        for k in $(seq 1 "$(node_count)"); do
+            identity "kubelet-$k" "system:node:node$k" system:nodes
+            identity "proxy-$k" system:kube-proxy
+        done
+    } >"$state/api/tokens.csv"
+    openssl ecparam -name prime256v1 -genkey -noout -out "$state/api/service-accounts.key"
+}
+
+# identity NAME USER [GROUP]: a line of the API server's token file, and a
+# kubeconfig beside it.
+identity() {
+    local token
+    token=$(openssl rand -hex 16)
+    echo "$token,$2,$2${3:+,\"$3\"}"
+    cat >"$state/kubeconfig/$1" <<-EOT
+	apiVersion: v1
+	kind: Config
+	clusters: [{name: imex-dra, cluster: {server: "$api_server", certificate-authority: "$state/api/certs/apiserver.crt"}}]
+	users: [{name: "$1", user: {token: "$token"}}]
+	contexts: [{name: imex-dra, context: {cluster: imex-dra, user: "$1"}}]
+	current-context: imex-dra
+	EOT
+}
+
+run_etcd() {
+    as_component etcd --name default --data-dir "$state/etcd" --unsafe-no-fsync \
+        --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
+        --listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 \
+        --initial-cluster default=http://127.0.0.1:2380
+}
+
+# It makes its own serving certificate, which names the service address, so that
+# pods verify it with the root that the controller manager gives them.
+run_apiserver() {
+    as_component kube-apiserver \
+        --etcd-servers=http://127.0.0.1:2379 \
+        --bind-address=0.0.0.0 --secure-port=6443 --advertise-address=10.200.0.1 \
+        --cert-dir="$state/api/certs" \
+        --service-cluster-ip-range="$service_subnet" \
+        --token-auth-file="$state/api/tokens.csv" \
+        --authorization-mode=Node,RBAC \
+        --enable-admission-plugins=NodeRestriction \
+        --service-account-issuer=https://kubernetes.default.svc.cluster.local \
+        --service-account-key-file="$state/api/service-accounts.key" \
+        --service-account-signing-key-file="$state/api/service-accounts.key" \
+        --kubelet-preferred-address-types=InternalIP \
+        --allow-privileged=true
+}
+
+run_scheduler() {
+    local kubeconfig=$state/kubeconfig/scheduler
+    as_component kube-scheduler --bind-address=127.0.0.1 --leader-elect=false --authentication-skip-lookup=true \
+        --kubeconfig="$kubeconfig" --authentication-kubeconfig="$kubeconfig" --authorization-kubeconfig="$kubeconfig"
+}
+
+# The default of --flex-volume-plugin-dir is made in the host's /usr.
+run_controller-manager() {
+    local kubeconfig=$state/kubeconfig/controller-manager
+    as_component kube-controller-manager --bind-address=127.0.0.1 --leader-elect=false \
+        --kubeconfig="$kubeconfig" --authentication-kubeconfig="$kubeconfig" --authorization-kubeconfig="$kubeconfig" \
+        --authentication-skip-lookup=true --use-service-account-credentials=true \
+        --flex-volume-plugin-dir="$state/api/volume-plugins" \
+        --service-account-private-key-file="$state/api/service-accounts.key" \
+        --root-ca-file="$state/api/certs/apiserver.crt"
+}

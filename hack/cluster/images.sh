@@ -1,0 +1,70 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
+# Container images without a registry: the two that every node starts with, made
+# of the host's static busybox, and the import of archives. Sourced after
+# state.sh.
+
+pause_image=localhost/pause:1
+busybox_image=localhost/busybox:1
+
+# Writes an OCI archive with both images to $1.
+write_base_images() {
+    local work=$state/tmp/images
+    mkdir -p "$work/root"/{bin,etc,root} "$work/oci/blobs/sha256"
+    mkdir -m 1777 "$work/root/tmp"
+    cp "$(command -v busybox)" "$work/root/bin/busybox"
+    "$work/root/bin/busybox" --list | grep -vx busybox | xargs -I{} ln -s busybox "$work/root/bin/{}"
+    echo "root:x:0:0:root:/root:/bin/sh" >"$work/root/etc/passwd"
+    echo "root:x:0:" >"$work/root/etc/group"
+    tar --create --file "$work/layer.tar" --directory "$work/root" --owner=0 --group=0 --numeric-owner .
+
+    local layer pause busybox
+    layer=$(descriptor "$work" application/vnd.oci.image.layer.v1.tar "$work/layer.tar")
+    pause=$(image "$work" "$layer" "$pause_image" '"/bin/sleep", "2147483647"')
+    busybox=$(image "$work" "$layer" "$busybox_image" '"/bin/sh"')
+    echo '{"imageLayoutVersion": "1.0.0"}' >"$work/oci/oci-layout"
+    echo "{\"schemaVersion\": 2, \"manifests\": [$pause, $busybox]}" >"$work/oci/index.json"
+    tar --create --file "$1" --directory "$work/oci" .
+}
+
+# image WORK LAYER NAME COMMAND: adds an image of one layer, prints its
+# descriptor.
+image() {
+    local work=$1 layer=$2 architecture config
+    case $(uname -m) in
+        x86_64) architecture=amd64 ;;
+        aarch64) architecture=arm64 ;;
+        *) architecture=$(uname -m) ;;
+    esac
+    cat >"$work/config" <<-EOT
+	{"architecture": "$architecture", "os": "linux", "config": {"Env": ["PATH=/bin"], "Cmd": [$4]},
+	 "rootfs": {"type": "layers", "diff_ids": ["sha256:$(sha256sum "$work/layer.tar" | cut -d' ' -f1)"]}}
+	EOT
+    config=$(descriptor "$work" application/vnd.oci.image.config.v1+json "$work/config")
+    echo "{\"schemaVersion\": 2, \"config\": $config, \"layers\": [$layer]}" >"$work/manifest"
+    descriptor "$work" application/vnd.oci.image.manifest.v1+json "$work/manifest" \
+        ", \"annotations\": {\"io.containerd.image.name\": \"$3\"}"
+}
+
+# descriptor WORK MEDIA-TYPE FILE [MORE]: adds the file as a blob, prints its
+# descriptor.
+descriptor() {
+    local digest
+    digest=$(sha256sum "$3" | cut -d' ' -f1)
+    cp "$3" "$1/oci/blobs/sha256/$digest"
+    echo "{\"mediaType\": \"$2\", \"digest\": \"sha256:$digest\", \"size\": $(stat --format=%s "$3")${4-}}"
+}
+
+# import_archive FILE PREFIX...: imports an archive, OCI or docker, into the
+# containerd of the node that the prefix runs commands in, and waits until
+# kubelet can see its images: the CRI plugin labels each that it has taken over.
+import_archive() {
+    local file=$1 output deadline=$((SECONDS + 30))
+    shift
+    local ctr=("$@" ctr --address "$containerd_socket" --namespace k8s.io images)
+    output=$("${ctr[@]}" import --local --snapshotter "$(cat "$state/snapshotter")" - <"$file" 2>&1) ||
+        { say "$output"; return 1; }
+    until ("${ctr[@]}" list) | awk 'NR > 1 && !/io.cri-containerd.image=managed/ {missing = 1} END {exit missing}'; do
+        [ $SECONDS -lt $deadline ] || { say "containerd's CRI plugin does not know the images after 30 s"; return 1; }
+        sleep 0.1
+    done
+}

@@ -1,0 +1,94 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # shares variables with its siblings
+# What a process of the cluster sees of the machine: mounts and network, for the
+# control plane and for each node. Everything here is mounted or made in private
+# namespaces and ends with them. Sourced after state.sh and cgroups.sh.
+#
+#   control plane   10.200.0.1       bridge "nodes"
+#   node K          10.200.0.(10+K)  eth0, hostname nodeK, pods in 10.201.K.0/24
+#
+# /run, /etc and /var/lib are writable without the host seeing it; below them,
+# the directories that hold a node's data are the state directory's.
+
+containerd_socket=/run/containerd/containerd.sock
+
+node_address() { echo "10.200.0.$((10 + $1))"; }
+pod_subnet() { echo "10.201.$1.0/24"; }
+
+# The part of the machine that all of the cluster sees alike.
+mount_common() {
+    mount -t proc proc /proc
+    fence_sysctls
+    mount_sys
+    mount -t tmpfs -o mode=755 tmpfs /run
+    mount_writable_copy /etc
+    mount_writable_copy /var/lib
+    rm -f /etc/resolv.conf /etc/hosts
+    : >/etc/resolv.conf # no name server: with one, the API server waits for it
+    echo "127.0.0.1 localhost" >/etc/hosts
+    mkdir -p /etc/cdi /var/lib/kubelet /var/lib/containerd /var/lib/cni
+}
+
+# Kubelet sets these for the whole machine. It finds the values that it wants,
+# and in any case writes into a file of ours.
+fence_sysctls() {
+    local name value
+    mkdir -p "$state/sysctl"
+    while read -r name value; do
+        [ -e "/proc/sys/$name" ] || continue # keys are optional in the kernel
+        echo "$value" >"$state/sysctl/${name//\//.}"
+        mount --bind "$state/sysctl/${name//\//.}" "/proc/sys/$name"
+    done <<-EOT
+	vm/overcommit_memory 1
+	vm/panic_on_oom 0
+	kernel/panic 10
+	kernel/panic_on_oops 1
+	kernel/keys/root_maxkeys 1000000
+	kernel/keys/root_maxbytes 25000000
+	EOT
+}
+
+mount_writable_copy() {
+    local over=/run/cluster$1
+    mkdir -p "$over/changes" "$over/work"
+    mount -t overlay -o "lowerdir=$1,upperdir=$over/changes,workdir=$over/work" overlay "$1"
+}
+
+# In the mount and network namespace of node $1.
+mount_node() {
+    local data=$state/node$1 path
+    mount -t tmpfs -o mode=755 tmpfs /run
+    mount_sys
+    for path in /etc/cdi /var/lib/kubelet /var/lib/containerd /var/lib/cni /var/log; do
+        mkdir -p "$data$path"
+        mount --bind "$data$path" "$path"
+    done
+    mount --make-shared /var/lib/kubelet # for volumes with mount propagation
+    hostname "node$1"
+}
+
+control_plane_network() {
+    ip link set lo up
+    ip link add nodes type bridge
+    ip address add 10.200.0.1/24 dev nodes
+    ip link set nodes up
+    echo 1 >/proc/sys/net/ipv4/ip_forward
+}
+
+# Connects node $1, whose network namespace process $2 is in, with the control
+# plane and, by the routes, its pods with everyone's.
+node_network() {
+    local k=$1 anchor=$2 other
+    ip link add "node$k" type veth peer name eth0 netns "$anchor"
+    ip link set "node$k" master nodes up
+    ip route add "$(pod_subnet "$k")" via "$(node_address "$k")"
+    {
+        echo link set lo up
+        echo "address add $(node_address "$k")/24 dev eth0"
+        echo link set eth0 up
+        echo route add default via 10.200.0.1
+        for other in $(seq 1 "$(node_count)"); do
+            [ "$other" = "$k" ] || echo "route add $(pod_subnet "$other") via $(node_address "$other")"
+        done
+    } | nsenter --target "$anchor" --net ip -batch -
+    nsenter --target "$anchor" --net sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+}

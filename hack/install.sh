@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs imex-dra on the running cluster of hack/cluster.sh, as an operator
+# would: a driver on every node, the image, the chart.
+#
+# The driver is the mock, see hack/mock-node.sh.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$root"
+
+cluster=hack/cluster.sh
+driver_root=/run/nvidia/driver
+namespace=imex-dra
+image=out/imex-dra-image.tar
+
+say "building the mock NVML and the image"
+cargo build --quiet --locked -p nvml-mock
+hack/image.sh --profile dev --out "$image"
+
+nodes=$($cluster kubectl get nodes -o name | sed 's,^node/node,,')
+for node in $nodes; do
+    say "node$node: laying out a mock driver at $driver_root"
+    hack/mock-node.sh "$node" >/dev/null
+    $cluster kubectl label --overwrite "node/node$node" nvidia.com/gpu.present=true >/dev/null
+done
+
+say "loading the image on every node"
+$cluster load "$image"
+
+say "installing the chart and waiting until its pods are ready"
+$cluster helm upgrade --install imex-dra deployments/helm/imex-dra \
+    --namespace "$namespace" --create-namespace --wait --timeout 180s \
+    --set featureGates.HostManagedIMEX=true \
+    --set nvidiaDriverRoot="$driver_root" \
+    --set altProcDevices="$driver_root/proc-devices" "$@" >/dev/null ||
+    { $cluster kubectl get pods -A -o wide; $cluster kubectl describe pods -n "$namespace" | tail -40; $cluster kubectl logs -n "$namespace" -l app.kubernetes.io/name=imex-dra --all-containers --prefix --tail=40; die "the chart's pods did not become ready; their state is above"; } >&2

@@ -1,0 +1,301 @@
+#!/usr/bin/env bash
+# Lays out an NVIDIA driver root without a GPU: the mock of NVML with its
+# nvml-mock.json, nvidia-smi, nvidia-imex-ctl, and stand-ins for /proc files.
+#
+# Each run describes the whole root: run it again with other options to break
+# or repair a host under a running program. Every file is replaced by a rename,
+# so a reader sees the old one or the new one. Needs bash and coreutils; sed
+# for --without.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+    cat <<'USAGE'
+usage: mock-driver.sh ROOT [OPTION]...
+
+library
+  --library FILE         the built mock (target/debug/libnvml_mock.so)
+  --driver-version V     580.82.07
+  --without SYMBOL       a library that lacks SYMBOL (repeat)
+  --no-library           no libnvidia-ml at all
+
+GPUs and fabric (nvml-mock.json)
+  --gpus N               how many (4)
+  --name NAME            their product (NVIDIA GB200)
+  --clique UUID.ID       the clique of all of them
+  --state STATE          completed, in-progress, not-started, not-supported or a number
+  --status CODE          what the registration ended with (0)
+  --health MASK          health mask (0x1aa: healthy)
+  --gpu I:KEY=VALUE      one GPU otherwise: name, uuid, clique, state, status, health (repeat)
+  --fabric-info V        newest fabric info the driver knows: 3, 2 or 1
+  --error SYMBOL[@I]=CODE    a call that fails [on GPU I] (repeat)
+  --delay SYMBOL[@I]=MS      a call that takes its time (repeat)
+  --hang SYMBOL[@I]          a call that returns only when a later run drops this (repeat)
+
+kernel and host
+  --major N              major of the IMEX channels (a free one that the kernel gives out last)
+  --no-major             a kernel module without IMEX channels
+  --channels N           ImexChannelCount (2048)
+  --imex-state WORD      what nvidia-imex-ctl -q says (READY); FAIL fails, HANG hangs
+  --imex-socket PATH     the only socket it answers for (any)
+  --shell FILE           a static shell to put at bin/sh, so that the root can be entered
+USAGE
+}
+
+need() { [ "$#" -ge 2 ] || die "$1 needs a value (see --help)"; }
+is_number() { [[ $1 =~ ^(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})$ ]] || die "$2 needs a number, not '$1'"; }
+
+driver_root=
+library=$root/target/debug/libnvml_mock.so
+version=580.82.07
+without=()
+with_library=yes
+gpus=4
+declare -A all=([name]="NVIDIA GB200" [clique]=6ba7b810-9dad-11d1-80b4-00c04fd430c8.1 [state]=completed [status]=0 [health]=0x1aa)
+declare -A one=()
+fabric_info=3
+errors=() delays=() hangs=()
+major=
+with_major=yes
+channels=2048
+imex_state=READY
+imex_socket=
+shell=
+
+while [ $# -gt 0 ]; do
+    case $1 in
+        -h | --help) usage && exit 0 ;;
+        --no-library) with_library=no && shift && continue ;;
+        --no-major) with_major=no && shift && continue ;;
+        --*) need "$@" ;;
+        *)
+            [ -z "$driver_root" ] || die "one ROOT only, not '$driver_root' and '$1'"
+            driver_root=$1
+            shift
+            continue
+            ;;
+    esac
+    case $1 in
+        --library) library=$2 ;;
+        --driver-version) version=$2 ;;
+        --without) without+=("$2") ;;
+        --gpus) is_number "$2" "$1" && gpus=$2 ;;
+        --name | --clique | --state | --status | --health) all[${1#--}]=$2 ;;
+        --gpu)
+            [[ $2 =~ ^([0-9]+):(name|uuid|clique|state|status|health)=(.*)$ ]] || die "--gpu needs I:KEY=VALUE, not '$2' (see --help)"
+            one[${BASH_REMATCH[1]}:${BASH_REMATCH[2]}]=${BASH_REMATCH[3]}
+            ;;
+        --fabric-info) is_number "$2" "$1" && fabric_info=$2 ;;
+        --error | --delay)
+            [[ $2 =~ ^([A-Za-z0-9_@]+)=([0-9]+)$ ]] || die "$1 needs SYMBOL=NUMBER, not '$2'"
+            entry="\"${BASH_REMATCH[1]}\": ${BASH_REMATCH[2]}"
+            if [ "$1" = --error ]; then errors+=("$entry"); else delays+=("$entry"); fi
+            ;;
+        --hang) hangs+=("\"$2\"") ;;
+        --major) is_number "$2" "$1" && major=$2 ;;
+        --channels) is_number "$2" "$1" && channels=$2 ;;
+        --imex-state) imex_state=$2 ;;
+        --imex-socket) imex_socket=$2 ;;
+        --shell) shell=$2 ;;
+        *) die "unknown option $1 (see --help)" ;;
+    esac
+    shift 2
+done
+[ -n "$driver_root" ] || { usage >&2 && die "which ROOT?"; }
+[ "$with_library" = no ] || [ -f "$library" ] || die "no mock library at $library; run: cargo build -p nvml-mock"
+
+library_dir=$driver_root/usr/lib/$(uname -m)-linux-gnu
+
+# put FILE [MODE]: FILE becomes standard input, at once.
+put() {
+    mkdir -p "$(dirname "$1")"
+    cat >"$1.new.$$"
+    chmod "${2:-644}" "$1.new.$$"
+    mv -fT "$1.new.$$" "$1"
+}
+
+put_library() {
+    local real=$library_dir/libnvidia-ml.so.$version old symbol
+    mkdir -p "$library_dir"
+    if [ "$with_library" = yes ]; then
+        cp "$library" "$real.new.$$"
+        for symbol in "${without[@]}"; do
+            drop_symbol "$real.new.$$" "$symbol"
+        done
+        mv -fT "$real.new.$$" "$real"
+        ln -sfn "$(basename "$real")" "$library_dir/libnvidia-ml.so.1.new.$$"
+        mv -fT "$library_dir/libnvidia-ml.so.1.new.$$" "$library_dir/libnvidia-ml.so.1"
+    else
+        rm -f "$library_dir/libnvidia-ml.so.1" "$real"
+    fi
+    for old in "$library_dir"/libnvidia-ml.so.*.*; do
+        [ "$old" = "$real" ] || rm -f "$old"
+    done
+}
+
+# The name with another first letter, where it stands between NUL bytes (the
+# dynamic string table): its hash no longer leads to it, so dlsym fails.
+drop_symbol() {
+    local before after
+    before=$(cksum <"$1")
+    LC_ALL=C sed -i "s/\x00$2\x00/\x00x${2:1}\x00/g" "$1"
+    after=$(cksum <"$1")
+    [ "$before" != "$after" ] || { rm -f "$1" && die "--without $2: the mock has no such symbol"; }
+}
+
+# json_text TEXT: as a JSON string.
+json_text() {
+    local text=${1//\\/\\\\}
+    printf '"%s"' "${text//\"/\\\"}"
+}
+
+# device I: one line, which the mock's nvidia-smi relies on.
+device() {
+    local key state
+    local -A gpu=()
+    for key in name clique state status health; do
+        gpu[$key]=${one[$1:$key]-${all[$key]}}
+    done
+    [[ ${gpu[clique]} =~ ^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})\.([0-9]+)$ ]] || die "a clique is UUID.ID, not '${gpu[clique]}'"
+    local cluster=${BASH_REMATCH[1]} id=${BASH_REMATCH[3]}
+    is_number "${gpu[status]}" status
+    is_number "${gpu[health]}" health
+    case ${gpu[state]} in
+        completed | in-progress | not-started | not-supported) state=$(json_text "${gpu[state]}") ;;
+        *) is_number "${gpu[state]}" state && state=${gpu[state]} ;;
+    esac
+    printf '{"name": %s, "uuid": %s, "fabric": {"state": %s, "status": %d, "cluster_uuid": "%s", "clique_id": %s, "health_mask": %d, "health_summary": 1}}' \
+        "$(json_text "${gpu[name]}")" "$(json_text "${one[$1:uuid]-$(gpu_uuid "$1")}")" \
+        "$state" "${gpu[status]}" "$cluster" "$id" "${gpu[health]}"
+}
+
+# The same on every run, another on every host.
+gpu_uuid() {
+    local sum
+    sum=$(cksum <<<"${HOSTNAME:-}")
+    printf 'GPU-%08x-0000-4000-8000-%012x' "${sum%% *}" "$1"
+}
+
+# joined ITEM...: with commas, each on its own line.
+joined() {
+    local separator=
+    for item in "$@"; do
+        printf '%s\n    %s' "$separator" "$item"
+        separator=,
+    done
+}
+
+put_config() {
+    local devices=() i
+    for ((i = 0; i < gpus; i++)); do
+        # Not in one line with the assignment: a die inside must end the script.
+        item=$(device "$i") || exit 1
+        devices+=("$item")
+    done
+    put "$library_dir/nvml-mock.json" <<JSON
+{
+  "driver_version": $(json_text "$version"),
+  "fabric_info_version": $fabric_info,
+  "devices": [$(joined "${devices[@]}")
+  ],
+  "errors": {$(joined "${errors[@]}")
+  },
+  "delay_ms": {$(joined "${delays[@]}")
+  },
+  "hang": [$(joined "${hangs[@]}")
+  ]
+}
+JSON
+}
+
+# The name of a character major of this machine, or nothing.
+owner_of() {
+    local number name
+    while read -r number name; do
+        [ "$number" != Block ] || return 0
+        [ "$number" != "$1" ] || printf '%s' "$name"
+    done </proc/devices
+}
+
+# The kernel gives out dynamic majors from 254 down to 234, then from 511 down
+# to 384, so the lowest of these is the last that a driver loaded later gets.
+free_major() {
+    local candidate
+    for ((candidate = 384; candidate <= 511; candidate++)); do
+        [ "$candidate" != "${1:-}" ] && [ -z "$(owner_of "$candidate")" ] && echo "$candidate" && return
+    done
+    die "no major between 384 and 511 is free on this machine"
+}
+
+# This machine's /proc/devices with the driver's majors in it.
+put_proc_devices() {
+    local line ours
+    ours=$(printf '%3d nvidia\n%3d nvidiactl\n%3d nvidia-caps' 195 195 "$caps_major")
+    [ "$with_major" = no ] || ours+=$(printf '\n%3d nvidia-caps-imex-channels' "$major")
+    while IFS= read -r line; do
+        case $line in
+            *' nvidia' | *' nvidiactl' | *' nvidia-'*) ;;
+            '') printf '%s\n\n' "$ours" ;;
+            *) printf '%s\n' "$line" ;;
+        esac
+    done </proc/devices | put "$driver_root/proc-devices"
+}
+
+put_proc() {
+    put "$driver_root/proc/driver/nvidia/params" <<PARAMS
+DeviceFileUID: 0
+DeviceFileGID: 0
+DeviceFileMode: 438
+ModifyDeviceFiles: 1
+ImexChannelCount: $channels
+CreateImexChannel0: 0
+PARAMS
+    put "$driver_root/proc/driver/nvidia/version" <<VERSION
+NVRM version: NVIDIA UNIX Open Kernel Module for $(uname -m)  $version  Release Build  (mock)
+VERSION
+    put "$driver_root/proc/driver/nvidia/capabilities/fabric-imex-mgmt" <<CAPABILITY
+DeviceFileMinor: 4323
+DeviceFileMode: 256
+DeviceFileModify: 1
+CAPABILITY
+}
+
+put_tools() {
+    local tool
+    for tool in nvidia-smi nvidia-imex-ctl; do
+        put "$driver_root/usr/bin/$tool" 755 <"$root/hack/nvml-mock/bin/$tool"
+    done
+    printf '%s\n%s\n' "$imex_state" "$imex_socket" | put "$driver_root/imex-state"
+    [ -z "$shell" ] || put "$driver_root/bin/sh" 755 <"$shell"
+}
+
+if [ -n "$major" ]; then
+    [ -z "$(owner_of "$major")" ] || die "major $major belongs to $(owner_of "$major") on this machine; without --major a free one is taken"
+else
+    major=$(free_major) || exit 1
+fi
+caps_major=$(free_major "$major") || exit 1
+
+# Describing comes before being found: the library goes in last, out first.
+mkdir -p "$driver_root/dev"
+[ "$with_library" = yes ] || put_library
+put_config
+put_proc_devices
+put_proc
+put_tools
+[ "$with_library" = no ] || put_library
+
+echo "mock driver $version at $driver_root"
+if [ "$with_library" = yes ]; then
+    echo "  library        $library_dir/libnvidia-ml.so.1${without:+ (without ${without[*]})}"
+else
+    echo "  library        none"
+fi
+echo "  configuration  $library_dir/nvml-mock.json ($gpus GPUs, fabric ${all[state]}, clique ${all[clique]})"
+if [ "$with_major" = yes ]; then
+    echo "  channels       major $major in $driver_root/proc-devices, $channels in proc/driver/nvidia/params"
+else
+    echo "  channels       none in $driver_root/proc-devices"
+fi
+echo "  nvidia-imex    $imex_state${imex_socket:+ at $imex_socket} ($driver_root/imex-state)"

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Lays out the mock driver on one node of the running cluster, where a driver
+# container has its root on real nodes.
+#
+#   hack/mock-node.sh K [OPTION]...    options as in hack/mock-driver.sh
+#
+# All nodes are in one clique. Each has a channel major of its own, so that a
+# hard-coded one shows; they are the highest of the kernel's dynamic range,
+# which it hands out last.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+[ $# -ge 1 ] || die "usage: hack/mock-node.sh K [OPTION]..."
+node=$1
+shift
+"$root/hack/cluster.sh" exec --node "$node" "$root/hack/mock-driver.sh" /run/nvidia/driver \
+    --library "$root/target/debug/libnvml_mock.so" \
+    --clique 8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7 --major $((383 + node)) "$@"

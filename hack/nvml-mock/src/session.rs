@@ -1,0 +1,91 @@
+//! What every call goes through: hang, delay, error, initialised or not.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nvml_wrapper_sys::bindings::{
+    nvmlDevice_t, nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED as DRIVER_NOT_LOADED,
+    nvmlReturn_enum_NVML_ERROR_GPU_IS_LOST as GPU_IS_LOST,
+    nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT,
+    nvmlReturn_enum_NVML_ERROR_UNINITIALIZED as UNINITIALIZED, nvmlReturn_t,
+};
+
+use crate::config::{Config, Device, Names};
+
+/// How soon a hang notices that the file no longer asks for it.
+const TICK: Duration = Duration::from_millis(20);
+
+/// NVML counts its initialisations.
+static SESSIONS: AtomicU32 = AtomicU32::new(0);
+
+/// Begins a call that needs no session.
+pub(crate) fn begin(symbol: &'static str) -> Result<Config, nvmlReturn_t> {
+    begin_named(&Names::new(symbol, None))
+}
+
+/// Begins a call that needs one.
+pub(crate) fn begin_in_session(symbol: &'static str) -> Result<Config, nvmlReturn_t> {
+    let config = begin(symbol)?;
+    require_session()?;
+    Ok(config)
+}
+
+/// Begins a call on a device; the device is taken out of its configuration.
+pub(crate) fn begin_on(
+    symbol: &'static str,
+    device: nvmlDevice_t,
+) -> Result<(Config, Device), nvmlReturn_t> {
+    // Handles count from 1, so that NULL is none.
+    let index = device.addr().checked_sub(1).ok_or(INVALID_ARGUMENT)?;
+    let mut config = begin_named(&Names::new(symbol, Some(index)))?;
+    require_session()?;
+    if index >= config.devices.len() {
+        // It was there when the handle was given out.
+        return Err(GPU_IS_LOST);
+    }
+    let device = config.devices.swap_remove(index);
+    Ok((config, device))
+}
+
+/// Begins the call that gives out the handle of a device.
+pub(crate) fn begin_handle(symbol: &'static str, index: u32) -> Result<nvmlDevice_t, nvmlReturn_t> {
+    let index = index as usize;
+    let config = begin_named(&Names::new(symbol, Some(index)))?;
+    require_session()?;
+    if index >= config.devices.len() {
+        return Err(INVALID_ARGUMENT);
+    }
+    Ok(std::ptr::without_provenance_mut(index + 1))
+}
+
+pub(crate) fn open() {
+    SESSIONS.fetch_add(1, Ordering::SeqCst);
+}
+
+pub(crate) fn close() -> Result<(), nvmlReturn_t> {
+    SESSIONS
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
+        .map(drop)
+        .map_err(|_| UNINITIALIZED)
+}
+
+fn require_session() -> Result<(), nvmlReturn_t> {
+    if SESSIONS.load(Ordering::SeqCst) == 0 {
+        return Err(UNINITIALIZED);
+    }
+    Ok(())
+}
+
+fn begin_named(names: &Names) -> Result<Config, nvmlReturn_t> {
+    let mut config = Config::read().ok_or(DRIVER_NOT_LOADED)?;
+    thread::sleep(Duration::from_millis(config.delay_ms(names)));
+    while config.hangs(names) {
+        thread::sleep(TICK);
+        config = Config::read().ok_or(DRIVER_NOT_LOADED)?;
+    }
+    match config.error(names) {
+        Some(code) => Err(code),
+        None => Ok(config),
+    }
+}
