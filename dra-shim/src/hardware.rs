@@ -95,7 +95,8 @@ impl Hardware {
             let world = self.look();
             consequences.draw(&world);
             let state = describe(&world);
-            if said.as_ref() != Some(&state) {
+            let seen = !matches!(world.fabric, Fabric::Unsettled(Unsettled::NotReadYet));
+            if seen && said.as_ref() != Some(&state) {
                 consequences.say(&world, &state).await;
                 said = Some(state);
             }

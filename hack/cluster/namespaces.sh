@@ -62,7 +62,9 @@ mount_node() {
         mkdir -p "$data$path"
         mount --bind "$data$path" "$path"
     done
-    mount --make-shared /var/lib/kubelet # for volumes with mount propagation
+    # As systemd has it on a host: volumes with mount propagation need it. The
+    # node's namespace is a private copy, so nothing spreads outside.
+    mount --make-rshared /
     hostname "node$1"
 }
 

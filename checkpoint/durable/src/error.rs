@@ -86,10 +86,11 @@ impl Error {
             Self::InvalidName { .. } => "invalid-file-name",
             Self::NotAFile { .. } => "not-a-file",
             Self::LockTimeout { .. } => "lock-timeout",
-            Self::Io { source, .. } => match source.kind() {
+            Self::Io { op, source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk-full",
                 io::ErrorKind::ReadOnlyFilesystem => "read-only-filesystem",
                 io::ErrorKind::PermissionDenied => "permission-denied",
+                io::ErrorKind::NotFound if *op == Op::Rename => "file-missing",
                 io::ErrorKind::NotFound => "directory-missing",
                 _ => "io-error",
             },
@@ -105,6 +106,7 @@ impl Error {
             "disk-full" => "free space on the file system of this path",
             "read-only-filesystem" => "remount the file system of this path writable",
             "permission-denied" => "let this process write there",
+            "file-missing" => "see who else removes files from the directory",
             "directory-missing" => "create the directory, or mount it into the container",
             _ => "look for disk errors in the kernel log",
         }

@@ -64,7 +64,7 @@ pub struct ComputeDomainSpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainChannelSpec {
-    /// The `ResourceClaimTemplate` that the controller creates for the workload's pods.
+    /// The claim template that the controller creates for the workload's pods.
     pub resource_claim_template: ComputeDomainTemplateRef,
     /// Whether a pod gets one IMEX channel or all channels of its node.
     #[serde(default, skip_serializing_if = "is_unset")]
@@ -72,7 +72,7 @@ pub struct ComputeDomainChannelSpec {
     pub allocation_mode: AllocationMode,
 }
 
-/// A `ResourceClaimTemplate` in the namespace of the ComputeDomain.
+/// A claim template in the namespace of the ComputeDomain.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeDomainTemplateRef {
     /// Its name.
@@ -82,7 +82,7 @@ pub struct ComputeDomainTemplateRef {
 /// What was observed.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComputeDomainStatus {
-    /// `Ready`: admitted, and the claim template exists. It says nothing about IMEX on any node.
+    /// Ready means admitted, and the claim template exists. It says nothing about IMEX on any node.
     #[schemars(schema_with = "state_schema")]
     pub status: ComputeDomainState,
     /// Nodes of a driver-managed ComputeDomain. Where the operator runs IMEX nobody writes it.

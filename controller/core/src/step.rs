@@ -40,7 +40,7 @@ pub enum Step {
 pub enum Outcome {
     /// Its template exists and its status says so.
     Admitted,
-    /// Its status says why not.
+    /// Its status says why not; only an unreadable one's cannot.
     Refused(Refusal),
     /// It is deleted, but somebody else's finalizer holds its template.
     Held(TemplateRef),
@@ -59,6 +59,8 @@ pub fn next(domain: &Domain, observed: &Observed) -> Step {
 
 fn next_live(domain: &Domain, observed: &Observed) -> Step {
     match wanted(domain, observed) {
+        // A status that cannot be read cannot be compared: writing it would never end.
+        Err(refusal @ Refusal::Unreadable { .. }) => Step::Rest(Outcome::Refused(refusal)),
         Err(refusal) => settle(domain, Verdict::Refused(refusal)),
         Ok(_) if !finalizer::is_on(domain.metadata()) => {
             Step::AddFinalizer(finalizer::add(domain.metadata()))

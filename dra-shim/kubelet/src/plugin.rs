@@ -130,7 +130,7 @@ impl Plugin {
 
     /// Stops in bounded time: calls in flight, and those that still come in, get
     /// the grace period to end by themselves; then they are cancelled and answered
-    /// with their last error. The streams end and the sockets are removed, which is
+    /// as such. It takes at most three seconds more. The streams end and the sockets are removed, which is
     /// how kubelet learns of it. Slices stay: kubelet removes them after 30 s
     /// without a successor.
     pub async fn shutdown(self) {

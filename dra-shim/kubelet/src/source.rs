@@ -77,3 +77,42 @@ impl ClaimSource for KubeClaims {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    fn mk_source(code: u16, answer: &'static str) -> KubeClaims {
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            let path = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c";
+            assert_eq!(
+                (request.method().as_str(), request.uri().path()),
+                ("GET", path)
+            );
+            let body = Body::from(answer.as_bytes().to_vec());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        });
+        KubeClaims::new(kube::Client::new(service, "default"))
+    }
+
+    #[tokio::test]
+    async fn a_claim_comes_byte_for_byte_as_the_server_sent_it() {
+        let text = "{\"z\":  1,\n \"a\": \"\\u003c\"}";
+        assert_eq!(mk_source(200, text).get("ns", "c").await.unwrap(), text);
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_is_gone_is_told_from_a_server_that_refuses() {
+        let gone = r#"{"kind": "Status", "reason": "NotFound", "message": "gone", "code": 404}"#;
+        let error = mk_source(404, gone).get("ns", "c").await.unwrap_err();
+        assert!(matches!(error, GetClaimError::NotFound), "{error:?}");
+        let refused = r#"{"kind": "Status", "reason": "Forbidden", "message": "no", "code": 403}"#;
+        let error = mk_source(403, refused).get("ns", "c").await.unwrap_err();
+        assert!(matches!(error, GetClaimError::Api(_)), "{error:?}");
+    }
+}

@@ -14,10 +14,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::attempt::Attempts;
+use crate::attempt::{Attempts, Fetched};
 use crate::claim::ClaimRef;
 use crate::driver::{ClaimError, Class, Device, Driver};
 use crate::source::ClaimSource;
+
+/// Retries end with an attempt this long before the answer is due, so that what
+/// comes right in a call's last seconds is not missed.
+const LAST_ATTEMPT: Duration = Duration::from_secs(1);
 
 /// What an operation ends with. Unprepare answers with no devices.
 pub(crate) type Outcome = Result<Vec<Device>, ClaimError>;
@@ -182,6 +186,10 @@ impl Ticket {
     }
 }
 
+fn superseded() -> ClaimError {
+    ClaimError::retry("the claim is being unprepared")
+}
+
 fn unfinished(kind: Kind) -> ClaimError {
     ClaimError::retry(match kind {
         Kind::Prepare => "preparing takes longer than kubelet waits; it goes on",
@@ -223,7 +231,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
     async fn work(&self) -> Outcome {
         let mut delays = crate::attempt::delays();
         let mut fetched = None;
-        if self.give_up(Duration::ZERO) {
+        if self.too_late() {
             return Err(ClaimError::retry(
                 "an earlier call for the claim is still at work",
             ));
@@ -232,26 +240,18 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
             if let Some(error) = self.unwanted() {
                 return Err(error);
             }
-            let answer_by = *self.operation.answer_by.borrow();
-            let attempts = &self.shared.attempts;
-            let cancel = &self.operation.cancel;
-            let outcome = match self.operation.kind {
-                Kind::Prepare => {
-                    attempts
-                        .prepare(&self.claim, &mut fetched, answer_by, cancel)
-                        .await
-                }
-                Kind::Unprepare => attempts.unprepare(&self.claim, answer_by, cancel).await,
-            };
-            let error = match outcome {
+            let error = match self.attempt(&mut fetched).await {
                 // Devices that an Unprepare is about to take away are no success.
-                Ok(devices) => return self.unwanted().map_or(Ok(devices), Err),
+                Ok(_) if self.is_superseded() => return Err(superseded()),
+                Ok(devices) => return Ok(devices),
                 Err(error) => error,
             };
-            let delay = delays.next().unwrap_or_default();
-            if error.class() == Class::Permanent || self.give_up(delay) {
+            if error.class() == Class::Permanent {
                 return Err(error);
             }
+            let Some(delay) = self.pause(delays.next().unwrap_or_default()) else {
+                return Err(error);
+            };
             tracing::debug!(%error, ?delay, "will try again");
             self.progress
                 .send_replace(Progress::Working { last: Some(error) });
@@ -262,26 +262,55 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         }
     }
 
+    async fn attempt(&self, fetched: &mut Option<Fetched>) -> Outcome {
+        let answer_by = *self.operation.answer_by.borrow();
+        let (attempts, cancel) = (&self.shared.attempts, &self.operation.cancel);
+        match self.operation.kind {
+            Kind::Prepare => {
+                attempts
+                    .prepare(&self.claim, fetched, answer_by, cancel)
+                    .await
+            }
+            Kind::Unprepare => attempts.unprepare(&self.claim, answer_by, cancel).await,
+        }
+    }
+
+    /// Whether an Unprepare follows. The end of a shutdown fires the same token,
+    /// but lets nothing follow.
+    fn is_superseded(&self) -> bool {
+        self.operation.cancel.is_cancelled() && !self.shared.stop.is_cancelled()
+    }
+
     /// Why no further attempt may start, if so.
     fn unwanted(&self) -> Option<ClaimError> {
         if self.shared.stop.is_cancelled() {
             return Some(ClaimError::retry("the driver is shutting down"));
         }
-        if self.operation.cancel.is_cancelled() {
-            return Some(ClaimError::retry("the claim is being unprepared"));
-        }
-        None
+        self.is_superseded().then(superseded)
     }
 
-    /// True when no call waits long enough for an attempt after `delay`. From then
-    /// on nobody can join.
-    fn give_up(&self, delay: Duration) -> bool {
+    /// True when no call waits any more. From then on nobody can join.
+    fn too_late(&self) -> bool {
         let mut last = self.shared.lock();
-        let too_late = Instant::now() + delay >= *self.operation.answer_by.borrow();
+        let too_late = Instant::now() >= *self.operation.answer_by.borrow();
         if too_late {
             self.leave(&mut last);
         }
         too_late
+    }
+
+    /// How long to wait before the next attempt: `delay`, or less for a last one
+    /// that still leaves [`LAST_ATTEMPT`]. None when the last one is over; from
+    /// then on nobody can join.
+    fn pause(&self, delay: Duration) -> Option<Duration> {
+        let mut last = self.shared.lock();
+        let answer_by = *self.operation.answer_by.borrow();
+        let left = answer_by.saturating_duration_since(Instant::now());
+        if left <= LAST_ATTEMPT {
+            self.leave(&mut last);
+            return None;
+        }
+        Some(delay.min(left.saturating_sub(LAST_ATTEMPT)))
     }
 }
 

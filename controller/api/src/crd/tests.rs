@@ -106,3 +106,18 @@ fn an_allocation_mode_of_a_newer_crd_is_read_as_it_is() {
         AllocationMode::Unknown("Shared".into())
     );
 }
+
+/// The API server takes only structural schemas: each property says its type.
+#[test]
+fn every_property_has_a_type() {
+    fn walk(path: &str, schema: &Value) {
+        assert!(schema["type"].is_string(), "{path} has no type: {schema}");
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            walk(&format!("{path}.{name}"), property);
+        }
+        if let Some(items) = schema.get("items") {
+            walk(&format!("{path}[]"), items);
+        }
+    }
+    walk("", &version()["schema"]["openAPIV3Schema"]);
+}

@@ -238,10 +238,12 @@ fn a_domain_without_a_spec_is_refused_and_not_a_panic() {
 }
 
 #[test]
-fn a_domain_that_cannot_be_read_is_refused_with_the_reason() {
+fn a_domain_that_cannot_be_read_is_refused_without_a_status_that_could_not_be_compared() {
     let metadata = mk_domain(json!({})).object().metadata.clone();
     let domain = Domain::unreadable(metadata, "missing field `channel`").unwrap();
-    let refusal = refusal(next(&domain, &Observed::default()));
+    let Step::Rest(Outcome::Refused(refusal)) = next(&domain, &Observed::default()) else {
+        panic!("not refused");
+    };
     assert_eq!(refusal.reason(), "Unreadable");
     assert!(refusal.message().contains("missing field `channel`"));
 }

@@ -8,6 +8,7 @@
 //! kubelet's Notify ─┘        └───────── back-off on errors ────────┘
 //! ```
 
+mod due;
 mod plan;
 mod publisher;
 mod seen;
@@ -31,7 +32,7 @@ pub enum Desired {
 /// How publishing stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Publication {
-    /// Nothing was published or withdrawn since the start.
+    /// Nothing is decided, or the API server was not reached yet.
     #[default]
     Pending,
     /// The API server holds what is desired.

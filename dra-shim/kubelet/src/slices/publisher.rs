@@ -4,7 +4,6 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::ResourceSlice;
@@ -12,9 +11,9 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_slices};
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::due::Due;
 use super::plan::{self, Accepted, Pool, Step};
 use super::seen::{Seen, name};
 use super::{Desired, Publication, SliceError};
@@ -22,6 +21,7 @@ use crate::registration::Registration;
 
 /// One request may take this long.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Keeps the API server at what is desired.
 pub(crate) struct Publisher {
     driver: String,
@@ -51,11 +51,7 @@ impl Publisher {
             state: watch::Sender::new(Publication::Pending),
             seen: Seen::default(),
             accepted: None,
-            due: Due {
-                at: None,
-                list: false,
-                delays: delays(),
-            },
+            due: Due::never(),
         }
     }
 
@@ -93,7 +89,7 @@ impl Publisher {
                         self.due.now();
                     }
                 }
-                () = sleep_until(self.due.at) => self.reconcile().await,
+                () = self.due.wait() => self.reconcile().await,
             }
         }
     }
@@ -111,6 +107,8 @@ impl Publisher {
             }
             // The watch was too old and begins again by itself: routine.
             Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
+            // The slice may be right all the same, so what an attempt found says more.
+            Err(_) if matches!(*self.state.borrow(), Publication::Failing { .. }) => {}
             Err(error) => self.report(Publication::Failing {
                 code: "watch-slices",
                 reason: format!("cannot watch ResourceSlices: {}", watch_reason(&error)),
@@ -119,19 +117,16 @@ impl Publisher {
     }
 
     async fn reconcile(&mut self) {
-        self.due.at = None;
         match self.attempt().await {
             Ok(state) => {
-                self.due.delays = delays();
+                self.due.reset();
                 if let Some(state) = state {
                     self.report(state);
                 }
             }
             Err(error) => {
                 if !error.is_permanent() {
-                    self.due.list = true;
-                    let delay = self.due.delays.next().unwrap_or(REQUEST_TIMEOUT);
-                    self.due.by(Instant::now() + delay);
+                    self.due.again();
                 }
                 self.report(Publication::Failing {
                     code: error.code(),
@@ -154,7 +149,7 @@ impl Publisher {
         }
         let desired = self.desired.borrow().clone();
         match desired {
-            Desired::Undecided => Ok(None),
+            Desired::Undecided => Ok(Some(Publication::Pending)),
             Desired::Withdrawn => {
                 self.apply(plan::withdraw(&self.seen.slices)).await?;
                 Ok(Some(Publication::Withdrawn))

@@ -223,6 +223,17 @@ async fn a_call_that_nobody_waits_for_any_more_is_not_begun() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_attempt_begins_one_second_before_the_answer_is_due() {
+    let bench = mk_bench(1000, 1000);
+    let began = Instant::now();
+    assert_eq!(
+        bench.call(Kind::Prepare, 43).await,
+        Err(ClaimError::retry("broken"))
+    );
+    assert_eq!(began.elapsed(), Duration::from_secs(42));
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_remembered_of_claims_that_are_done() {
     let bench = mk_bench(1000, 1000);
     bench.call(Kind::Prepare, 5).await.unwrap_err();
@@ -235,6 +246,24 @@ async fn nothing_is_remembered_of_claims_that_are_done() {
     );
     bench.call(Kind::Unprepare, 5).await.unwrap_err();
     assert!(bench.work.shared.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_succeeds_in_the_last_moment_of_a_drain_is_a_success() {
+    let mut bench = mk_bench(0, 0);
+    let prepare = bench.call(Kind::Prepare, 43);
+    bench.next().await;
+    let drained = bench
+        .work
+        .drain()
+        .run(Duration::from_secs(5), Duration::from_secs(1));
+    let gate = Arc::clone(&bench.gate);
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(5500)).await;
+        gate.add_permits(1);
+    };
+    let (prepared, drained, ()) = tokio::join!(prepare, drained, late);
+    assert_eq!((prepared, drained), (Ok(vec![]), true));
 }
 
 #[tokio::test(start_paused = true)]

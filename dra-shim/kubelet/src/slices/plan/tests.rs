@@ -27,9 +27,7 @@ fn mk_slice(name: &str, generation: i64, devices: &[Device]) -> ResourceSlice {
     slice
 }
 
-fn mk_observed(
-    slices: impl IntoIterator<Item = ResourceSlice>,
-) -> BTreeMap<String, ResourceSlice> {
+fn mk_observed(slices: impl IntoIterator<Item = ResourceSlice>) -> BTreeMap<String, ResourceSlice> {
     slices
         .into_iter()
         .map(|slice| (slice.metadata.name.clone().unwrap(), slice))

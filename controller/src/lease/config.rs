@@ -1,0 +1,108 @@
+use std::time::Duration;
+
+use crate::args::LeaderElectionArgs;
+
+/// Where the lease is, who we are, and the three times.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseConfig {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// `POD-UUID`: a restarted container is another candidate.
+    pub(crate) identity: String,
+    pub(crate) lease_duration: Duration,
+    pub(crate) renew_deadline: Duration,
+    pub(crate) retry_period: Duration,
+}
+
+/// Options that cannot elect a leader.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum LeaseConfigError {
+    #[error("leader election needs the pod's name")]
+    PodName,
+    #[error(
+        "the times of the leader election do not order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
+    )]
+    Times {
+        lease: Duration,
+        renew: Duration,
+        retry: Duration,
+    },
+    #[error("cannot make an identity for the leader election")]
+    Identity(#[source] std::io::Error),
+}
+
+impl LeaseConfigError {
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::PodName => {
+                "set --pod-name (POD_NAME), or controller.leaderElection.enabled=false"
+            }
+            Self::Times { .. } => {
+                "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period, all of them at least 1s but the last"
+            }
+            Self::Identity(_) => "make /proc/sys/kernel/random/uuid readable",
+        }
+    }
+}
+
+impl LeaseConfig {
+    /// The configuration, or `None` without leader election.
+    pub(crate) fn new(
+        args: LeaderElectionArgs,
+        pod_name: &str,
+    ) -> Result<Option<Self>, LeaseConfigError> {
+        let LeaderElectionArgs {
+            enabled,
+            namespace,
+            name,
+            lease_duration,
+            renew_deadline,
+            retry_period,
+        } = args;
+        if !enabled {
+            return Ok(None);
+        }
+        if pod_name.is_empty() {
+            return Err(LeaseConfigError::PodName);
+        }
+        let (lease, renew, retry) = (
+            lease_duration.into(),
+            renew_deadline.into(),
+            retry_period.into(),
+        );
+        let negative = [lease_duration, renew_deadline, retry_period]
+            .iter()
+            .any(kube::core::Duration::is_negative);
+        if negative || !ordered(lease, renew, retry) {
+            return Err(LeaseConfigError::Times {
+                lease,
+                renew,
+                retry,
+            });
+        }
+        let identity = format!("{pod_name}-{}", random_uuid()?);
+        Ok(Some(Self {
+            namespace,
+            name,
+            identity,
+            lease_duration: lease,
+            renew_deadline: renew,
+            retry_period: retry,
+        }))
+    }
+}
+
+/// client-go's rule, and whole seconds because the record has no others.
+fn ordered(lease: Duration, renew: Duration, retry: Duration) -> bool {
+    lease > renew
+        && renew > retry.mul_f64(1.2)
+        && renew >= Duration::from_secs(1)
+        && !retry.is_zero()
+}
+
+fn random_uuid() -> Result<String, LeaseConfigError> {
+    std::fs::read_to_string("/proc/sys/kernel/random/uuid")
+        .map(|text| text.trim().to_owned())
+        .map_err(LeaseConfigError::Identity)
+}

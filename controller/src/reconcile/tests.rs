@@ -1,0 +1,380 @@
+use kube::core::DeserializeGuard;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::scripted_api::{Exchange, ScriptedApi, expect, refuse};
+
+const UID: &str = "6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1";
+const FINALIZER: &str = "resource.nvidia.com/computeDomain";
+
+const GET_DOMAIN: &str =
+    "GET /apis/resource.nvidia.com/v1beta1/namespaces/team-1/computedomains/train-a";
+const PATCH_DOMAIN: &str =
+    "PATCH /apis/resource.nvidia.com/v1beta1/namespaces/team-1/computedomains/train-a?";
+const PATCH_STATUS: &str = "PATCH /apis/resource.nvidia.com/v1beta1/namespaces/team-1/computedomains/train-a/status?&force=true&fieldManager=compute-domain-controller";
+const LIST_TEMPLATES: &str = "GET /apis/resource.k8s.io/v1/resourceclaimtemplates?&labelSelector=resource.nvidia.com%2FcomputeDomain%3D6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1";
+const GET_TEMPLATE: &str =
+    "GET /apis/resource.k8s.io/v1/namespaces/team-1/resourceclaimtemplates/train-a-channel";
+const CREATE_TEMPLATE: &str = "POST /apis/resource.k8s.io/v1/namespaces/team-1/resourceclaimtemplates?&fieldManager=compute-domain-controller";
+const DELETE_TEMPLATE: &str =
+    "DELETE /apis/resource.k8s.io/v1/namespaces/team-1/resourceclaimtemplates/train-a-channel?";
+const PATCH_TEMPLATE: &str =
+    "PATCH /apis/resource.k8s.io/v1/namespaces/team-1/resourceclaimtemplates/train-a-channel?";
+const POST_EVENT: &str = "POST /apis/events.k8s.io/v1/namespaces/team-1/events?";
+
+// === objects as the API server answers ===
+
+fn merge(mut into: Value, patch: Value) -> Value {
+    match (&mut into, patch) {
+        (Value::Object(fields), Value::Object(patch)) => {
+            for (key, value) in patch {
+                let field = fields.remove(&key).unwrap_or_default();
+                fields.insert(key, merge(field, value));
+            }
+            into
+        }
+        (_, patch) => patch,
+    }
+}
+
+fn mk_domain(patch: Value) -> Value {
+    merge(
+        json!({
+            "apiVersion": "resource.nvidia.com/v1beta1",
+            "kind": "ComputeDomain",
+            "metadata": {
+                "name": "train-a", "namespace": "team-1", "uid": UID,
+                "generation": 1, "resourceVersion": "1",
+            },
+            "spec": { "numNodes": 0, "channel": {
+                "allocationMode": "Single",
+                "resourceClaimTemplate": { "name": "train-a-channel" },
+            } },
+        }),
+        patch,
+    )
+}
+
+fn finalized() -> Value {
+    mk_domain(json!({ "metadata": { "finalizers": [FINALIZER] } }))
+}
+
+fn with_status(domain: Value, status: &str, reason: &str, message: &str) -> Value {
+    let condition = json!({
+        "type": "Ready",
+        "status": if status == "Ready" { "True" } else { "False" },
+        "reason": reason,
+        "message": message,
+        "observedGeneration": 1,
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    });
+    merge(
+        domain,
+        json!({ "status": { "status": status, "conditions": [condition] } }),
+    )
+}
+
+fn admitted() -> Value {
+    let message =
+        "the ResourceClaimTemplate for the workload exists; IMEX on the nodes is the operator's";
+    with_status(finalized(), "Ready", "Admitted", message)
+}
+
+fn deleted() -> Value {
+    merge(
+        admitted(),
+        json!({ "metadata": { "deletionTimestamp": "2026-01-02T03:04:05Z" } }),
+    )
+}
+
+fn wanted_template() -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {
+            "name": "train-a-channel",
+            "namespace": "team-1",
+            "finalizers": [FINALIZER],
+            "labels": {
+                "resource.nvidia.com/computeDomain": UID,
+                "resource.nvidia.com/computeDomainTarget": "Workload",
+            },
+        },
+        "spec": { "spec": { "devices": {
+            "requests": [{
+                "name": "channel",
+                "exactly": { "deviceClassName": "compute-domain-default-channel.nvidia.com" },
+            }],
+            "config": [{
+                "requests": ["channel"],
+                "opaque": {
+                    "driver": "compute-domain.nvidia.com",
+                    "parameters": {
+                        "apiVersion": "resource.nvidia.com/v1beta1",
+                        "kind": "ComputeDomainChannelConfig",
+                        "domainID": UID,
+                        "allocationMode": "Single",
+                    },
+                },
+            }],
+        } } },
+    })
+}
+
+fn template() -> Value {
+    merge(
+        wanted_template(),
+        json!({ "metadata": { "uid": "template-uid" } }),
+    )
+}
+
+fn terminating() -> Value {
+    merge(
+        template(),
+        json!({ "metadata": { "deletionTimestamp": "2026-01-02T03:04:05Z" } }),
+    )
+}
+
+fn list(items: &[Value]) -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplateList",
+        "metadata": {}, "items": items,
+    })
+}
+
+fn event() -> Exchange {
+    expect(POST_EVENT, json!({ "metadata": {}, "eventTime": null }))
+}
+
+fn removal(uid: &str) -> Value {
+    json!([
+        { "op": "test", "path": "/metadata/uid", "value": uid },
+        { "op": "test", "path": "/metadata/finalizers/0", "value": FINALIZER },
+        { "op": "remove", "path": "/metadata/finalizers/0" },
+    ])
+}
+
+fn mk_context(api: &ScriptedApi) -> Arc<Context> {
+    let events = Events::new(api.client(), "compute-domain-controller", "pod-1");
+    Arc::new(Context::new(Cluster::new(api.client()), events))
+}
+
+fn watched() -> Arc<Watched> {
+    let domain = serde_json::from_value(mk_domain(json!({}))).unwrap();
+    Arc::new(DeserializeGuard(Ok(domain)))
+}
+
+/// One pass against the script, which has to be used up.
+async fn pass(script: impl IntoIterator<Item = Exchange>) -> Result<Action, ReconcileError> {
+    let api = ScriptedApi::new(script);
+    let outcome = reconcile(watched(), mk_context(&api)).await;
+    api.assert_done();
+    outcome
+}
+
+// === passes ===
+
+#[tokio::test]
+async fn a_new_domain_gets_finalizer_template_status_and_event_in_one_pass() {
+    let action = pass([
+        expect(GET_DOMAIN, mk_domain(json!({}))),
+        expect(LIST_TEMPLATES, list(&[])),
+        refuse(GET_TEMPLATE, 404, "NotFound"),
+        expect(PATCH_DOMAIN, finalized()).with(json!([
+            { "op": "test", "path": "/metadata/uid", "value": UID },
+            { "op": "test", "path": "/metadata/finalizers", "value": null },
+            { "op": "add", "path": "/metadata/finalizers", "value": [FINALIZER] },
+        ])),
+        expect(CREATE_TEMPLATE, template()).with(wanted_template()),
+        expect(PATCH_STATUS, admitted()),
+        event(),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+}
+
+#[tokio::test]
+async fn a_second_pass_writes_nothing() {
+    let action = pass([
+        expect(GET_DOMAIN, admitted()),
+        expect(LIST_TEMPLATES, list(&[template()])),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+}
+
+#[tokio::test]
+async fn a_pass_that_died_half_way_is_completed_by_the_next() {
+    let action = pass([
+        expect(GET_DOMAIN, finalized()),
+        expect(LIST_TEMPLATES, list(&[template()])),
+        expect(PATCH_STATUS, admitted()),
+        event(),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+}
+
+#[tokio::test]
+async fn a_deleted_domain_goes_after_its_template() {
+    let action = pass([
+        expect(GET_DOMAIN, deleted()),
+        expect(LIST_TEMPLATES, list(&[template()])),
+        expect(DELETE_TEMPLATE, terminating())
+            .with(json!({ "preconditions": { "uid": "template-uid" } })),
+        expect(LIST_TEMPLATES, list(&[terminating()])),
+        expect(PATCH_TEMPLATE, terminating()).with(removal("template-uid")),
+        expect(LIST_TEMPLATES, list(&[])),
+        expect(
+            PATCH_DOMAIN,
+            merge(deleted(), json!({ "metadata": { "finalizers": null } })),
+        )
+        .with(removal(UID)),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+}
+
+#[tokio::test]
+async fn a_template_that_went_meanwhile_does_not_stop_the_deletion() {
+    let action = pass([
+        expect(GET_DOMAIN, deleted()),
+        expect(LIST_TEMPLATES, list(&[template()])),
+        refuse(DELETE_TEMPLATE, 404, "NotFound"),
+        expect(LIST_TEMPLATES, list(&[])),
+        expect(
+            PATCH_DOMAIN,
+            merge(deleted(), json!({ "metadata": { "finalizers": null } })),
+        ),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+}
+
+#[tokio::test]
+async fn a_domain_that_is_gone_gets_no_template_again_from_a_stale_cache() {
+    let action = pass([refuse(GET_DOMAIN, 404, "NotFound")]).await;
+    assert_eq!(action.unwrap(), Action::await_change());
+}
+
+#[tokio::test]
+async fn a_template_name_taken_by_somebody_else_is_refused_without_a_takeover() {
+    let foreign = merge(
+        template(),
+        json!({ "metadata": { "labels": null, "finalizers": null } }),
+    );
+    let message = "a ResourceClaimTemplate \"train-a-channel\" exists and belongs to no ComputeDomain; delete that ResourceClaimTemplate, or create the ComputeDomain anew with another spec.channel.resourceClaimTemplate.name";
+    let api = ScriptedApi::new([
+        expect(GET_DOMAIN, mk_domain(json!({}))),
+        expect(LIST_TEMPLATES, list(&[])),
+        expect(GET_TEMPLATE, foreign),
+        expect(
+            PATCH_STATUS,
+            with_status(
+                mk_domain(json!({})),
+                "NotReady",
+                "TemplateNameTaken",
+                message,
+            ),
+        ),
+        event(),
+    ]);
+    let action = reconcile(watched(), mk_context(&api)).await.unwrap();
+    api.assert_done();
+    assert_eq!(action, Action::requeue(LOOK_AGAIN));
+}
+
+#[tokio::test]
+async fn a_template_name_that_no_object_can_have_is_refused_without_a_request_for_it() {
+    let bad = mk_domain(json!({ "spec": { "channel": {
+        "resourceClaimTemplate": { "name": "A\nnamespace: kube-system" },
+    } } }));
+    let message = "\"A\\nnamespace: kube-system\" cannot be the name of a ResourceClaimTemplate: it holds 'A'; delete it and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'";
+    let action = pass([
+        expect(GET_DOMAIN, bad.clone()),
+        expect(LIST_TEMPLATES, list(&[])),
+        expect(
+            PATCH_STATUS,
+            with_status(bad, "NotReady", "InvalidTemplateName", message),
+        ),
+        event(),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+}
+
+#[tokio::test]
+async fn a_domain_that_does_not_fit_the_crd_is_refused_and_can_be_deleted() {
+    let odd = mk_domain(json!({ "spec": { "channel": "none" } }));
+    let action = pass([
+        expect(GET_DOMAIN, odd.clone()),
+        expect(LIST_TEMPLATES, list(&[])),
+        event(),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+
+    let odd = merge(
+        odd,
+        json!({ "metadata": {
+        "finalizers": [FINALIZER], "deletionTimestamp": "2026-01-02T03:04:05Z",
+    } }),
+    );
+    let action = pass([
+        expect(GET_DOMAIN, odd.clone()),
+        expect(LIST_TEMPLATES, list(&[])),
+        expect(
+            PATCH_DOMAIN,
+            merge(odd, json!({ "metadata": { "finalizers": null } })),
+        )
+        .with(removal(UID)),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+}
+
+#[tokio::test]
+async fn leftovers_of_the_driver_managed_mode_are_reported_and_never_touched() {
+    let daemon = merge(
+        template(),
+        json!({ "metadata": {
+            "name": "computedomain-daemon-x", "namespace": "nvidia",
+            "labels": { "resource.nvidia.com/computeDomainTarget": "Daemon" },
+        } }),
+    );
+    let message = "the ComputeDomain is still driver-managed: ResourceClaimTemplate nvidia/computedomain-daemon-x exists; switch back to the driver-managed mode, delete the ComputeDomain there, and switch again";
+    let refused = with_status(finalized(), "NotReady", "DriverManagedLeftovers", message);
+    let action = pass([
+        expect(GET_DOMAIN, admitted()),
+        expect(LIST_TEMPLATES, list(&[template(), daemon.clone()])),
+        expect(PATCH_STATUS, refused),
+        event(),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+
+    let gone = merge(deleted(), json!({ "metadata": { "finalizers": null } }));
+    let action = pass([
+        expect(GET_DOMAIN, deleted()),
+        expect(LIST_TEMPLATES, list(&[daemon])),
+        expect(PATCH_DOMAIN, gone),
+        event(),
+    ])
+    .await;
+    assert_eq!(action.unwrap(), Action::await_change());
+}
+
+#[tokio::test]
+async fn a_failed_request_is_an_error_that_names_it_and_is_retried_later_each_time() {
+    let api = ScriptedApi::new([refuse(GET_DOMAIN, 500, "InternalError")]);
+    let context = mk_context(&api);
+    let error = reconcile(watched(), context.clone()).await.unwrap_err();
+    assert!(
+        error_chain(&error).starts_with("cannot read the ComputeDomain: "),
+        "{error}"
+    );
+    let first = retry(watched(), &error, context.clone());
+    let second = retry(watched(), &error, context);
+    assert_eq!(first, Action::requeue(Duration::from_millis(250)));
+    assert_eq!(second, Action::requeue(Duration::from_millis(500)));
+}

@@ -1,0 +1,131 @@
+//! The program's command line, as a person or a chart meets it.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where its expectation fails"
+)]
+
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_compute-domain-controller");
+
+fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
+    Command::new(PROGRAM)
+        .args(args)
+        .env_clear()
+        .envs(env.iter().copied())
+        .output()
+        .unwrap()
+}
+
+/// Exit code 1 and one line on stderr, which is returned.
+fn refusal(args: &[&str], env: &[(&str, &str)]) -> String {
+    let output = run(args, env);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{args:?} {env:?}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{args:?} {env:?}: {stderr}");
+    assert!(stderr.starts_with("Error: "), "{stderr}");
+    stderr
+}
+
+#[test]
+fn a_configuration_error_is_one_line_that_names_the_fix() {
+    let gate = "--feature-gates=HostManagedIMEX=true";
+    for (args, env, parts) in [
+        (
+            &["--imex-mode=foo"][..],
+            &[][..],
+            ["unknown imex.mode \"foo\"", "--imex-mode"],
+        ),
+        (
+            &["--imex-mode=hostManaged"],
+            &[],
+            ["requires the HostManagedIMEX feature gate", "FEATURE_GATES"],
+        ),
+        (
+            &[],
+            &[],
+            ["not built yet", "featureGates.HostManagedIMEX=true"],
+        ),
+        (
+            &[],
+            &[("IMEX_MODE", "")],
+            ["not built yet", "featureGates.HostManagedIMEX=true"],
+        ),
+        (
+            &["--feature-gates=Bogus=true"],
+            &[],
+            ["unrecognized feature gate: Bogus", "featureGates"],
+        ),
+        (
+            &[],
+            &[("FEATURE_GATES", "MPSSupport=yes")],
+            ["MPSSupport=yes", "NAME=true"],
+        ),
+        (
+            &["--feature-gates=HostManagedIMEX=true,HostManagedIMEXDaemon=false"],
+            &[],
+            ["contradicting", "HostManagedIMEX"],
+        ),
+        (
+            &[gate],
+            &[("IMEX_ISOLATION", "channel")],
+            ["not built yet", "IMEX_ISOLATION"],
+        ),
+        (
+            &[gate, "--leader-election-enabled"],
+            &[],
+            ["needs the pod's name", "POD_NAME"],
+        ),
+        (
+            &[
+                gate,
+                "--leader-election-enabled=true",
+                "--pod-name=a",
+                "--leader-election-renew-deadline=20s",
+            ],
+            &[],
+            ["do not order", "--leader-election-lease-duration"],
+        ),
+        (&[gate], &[], ["no service account", "KUBECONFIG"]),
+        (
+            &[gate, "--kubeconfig=/nonexistent"],
+            &[],
+            ["/nonexistent", "KUBECONFIG"],
+        ),
+        (
+            &["--bogus"],
+            &[],
+            ["unexpected argument '--bogus'", "--help"],
+        ),
+        (&["positional"], &[], ["positional", "--help"]),
+    ] {
+        let line = refusal(args, env);
+        for part in parts {
+            assert!(line.contains(part), "{args:?} {env:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn help_and_version_succeed() {
+    for flag in ["--help", "--version"] {
+        assert_eq!(run(&[flag], &[]).status.code(), Some(0), "{flag}");
+    }
+}
+
+#[test]
+fn the_crd_that_the_chart_ships_is_the_one_that_the_program_prints() {
+    let output = run(&["crd"], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let golden = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/golden/computedomains.yaml"
+    );
+    let expected = std::fs::read_to_string(golden).unwrap();
+    assert!(
+        printed == expected,
+        "compute-domain-controller crd > {golden}\n{printed}"
+    );
+}
