@@ -27,7 +27,8 @@ step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
 # shows COMMAND...: prints the command as a user would type it, then runs it.
 shows() {
-    printf '$ %s\n' "$*"
+    local words=$*
+    printf '$ %s\n' "${words/#k /$cluster kubectl }"
     "$@"
 }
 
@@ -56,7 +57,7 @@ failed() {
 
 down() {
     status=$?
-    if [ -n "$keep" ]; then
+    if [ -n "$keep" ] && "$cluster" status >/dev/null; then
         say ""
         say "The cluster is up. Try:"
         say "  hack/cluster.sh kubectl get resourceslices,deviceclasses"
@@ -71,6 +72,7 @@ down() {
 }
 
 step "A cluster of two nodes, each with a (mock) NVIDIA driver, and the chart"
+! "$cluster" status >/dev/null || die "a cluster is up already; end it first with hack/cluster.sh down"
 trap down EXIT
 "$cluster" up --nodes 2
 hack/install.sh

@@ -13,6 +13,15 @@ driver_root=/run/nvidia/driver
 namespace=imex-dra
 image=out/imex-dra-image.tar
 
+explain() {
+    {
+        $cluster kubectl get pods -A -o wide
+        $cluster kubectl get events -n "$namespace" --sort-by=.lastTimestamp | tail -20
+        $cluster kubectl logs -n "$namespace" -l app.kubernetes.io/name=imex-dra --all-containers --prefix --tail=20
+    } >&2
+    die "the chart's pods did not become ready; their state is above"
+}
+
 say "building the mock NVML and the image"
 cargo build --quiet --locked -p nvml-mock
 hack/image.sh --profile dev --out "$image"
@@ -27,10 +36,16 @@ done
 say "loading the image on every node"
 $cluster load "$image"
 
+# The image's name does not change with its content; an annotation that does
+# makes the pods new when the image is.
+digest=$(sha256sum "$image" | cut -c1-16)
+
 say "installing the chart and waiting until its pods are ready"
 $cluster helm upgrade --install imex-dra deployments/helm/imex-dra \
-    --namespace "$namespace" --create-namespace --wait --timeout 180s \
+    --namespace "$namespace" --create-namespace --wait --timeout 120s \
     --set featureGates.HostManagedIMEX=true \
     --set nvidiaDriverRoot="$driver_root" \
-    --set altProcDevices="$driver_root/proc-devices" "$@" >/dev/null ||
-    { $cluster kubectl get pods -A -o wide; $cluster kubectl describe pods -n "$namespace" | tail -40; $cluster kubectl logs -n "$namespace" -l app.kubernetes.io/name=imex-dra --all-containers --prefix --tail=40; die "the chart's pods did not become ready; their state is above"; } >&2
+    --set altProcDevices="$driver_root/proc-devices" \
+    --set-string controller.podAnnotations.image="$digest" \
+    --set-string kubeletPlugin.podAnnotations.image="$digest" "$@" >/dev/null ||
+    explain

@@ -1,14 +1,18 @@
+use std::time::Duration;
+
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_core::{
     Domain, Observed, TemplateRef, UnidentifiedError, Verdict, status_patch,
 };
+use imex_runtime::{Condition, error_chain};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::DeserializeGuard;
 use kube::{Api, Client};
 use serde_json::Value;
+use tokio::time::sleep;
 
 /// A ComputeDomain as it is read: one that does not fit the CRD keeps its metadata and stops
 /// nothing.
@@ -16,6 +20,9 @@ pub(crate) type Watched = DeserializeGuard<ComputeDomain>;
 
 /// Whose fields the status and the template are, and who says events.
 pub(crate) const MANAGER: &str = "compute-domain-controller";
+
+/// Pause between looks for the CRD or a permission: both come by hand.
+const LIST_AGAIN: Duration = Duration::from_secs(2);
 
 /// The requests that the controller makes for one ComputeDomain.
 #[derive(Clone)]
@@ -45,6 +52,34 @@ enum RequestCause {
 impl Cluster {
     pub(crate) fn new(client: Client) -> Self {
         Self { client }
+    }
+
+    /// Returns when both kinds can be listed; until then the condition says why not: no CRD yet, no
+    /// permission.
+    ///
+    /// The watches list again. Their store cannot be waited on beside a running `Controller`: its
+    /// readiness wakes only one of two waiters.
+    pub(crate) async fn wait_until_listed(&self, listed: &Condition) {
+        while let Err(err) = self.list_once().await {
+            listed.not_ready(&error_chain(&err));
+            sleep(LIST_AGAIN).await;
+        }
+        listed.ready();
+    }
+
+    async fn list_once(&self) -> Result<(), RequestError> {
+        let one = ListParams::default().limit(1);
+        let domains: Api<Watched> = Api::all(self.client.clone());
+        domains
+            .list(&one)
+            .await
+            .map_err(failing("list ComputeDomains"))?;
+        let templates: Api<ResourceClaimTemplate> = Api::all(self.client.clone());
+        templates
+            .list(&one)
+            .await
+            .map_err(failing("list ResourceClaimTemplates"))?;
+        Ok(())
     }
 
     /// The domain as it is now, if it is there. Never from a cache: from a stale copy a deleted

@@ -5,6 +5,7 @@ mod config;
 
 use std::time::Duration;
 
+use imex_runtime::error_chain;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -150,7 +151,7 @@ impl Elector {
             match timeout(self.config.renew_deadline, self.attempt(Term::Waiting)).await {
                 Ok(Ok(true)) => break,
                 Ok(Ok(false)) => {}
-                Ok(Err(err)) => debug!(error = %err, "lease not acquired"),
+                Ok(Err(err)) => debug!(error = error_chain(&err), "lease not acquired"),
                 Err(_) => debug!("lease not acquired in time"),
             }
             sleep(self.config.retry_period).await;
@@ -177,7 +178,7 @@ impl Elector {
             match timeout(left, self.attempt(Term::Leading)).await {
                 Ok(Ok(true)) => renewed = started,
                 Ok(Ok(false)) => return warn!("the lease was taken by another replica"),
-                Ok(Err(err)) => warn!(error = %err, "lease not renewed"),
+                Ok(Err(err)) => warn!(error = error_chain(&err), "lease not renewed"),
                 Err(_) => return warn!("the lease could not be renewed in time"),
             }
         }
@@ -190,7 +191,7 @@ impl Elector {
         let lease = released(&seen.lease, &self.config, Timestamp::now());
         match timeout(self.config.retry_period, self.write(&lease)).await {
             Ok(Ok(_)) => info!("lease released"),
-            Ok(Err(err)) => warn!(error = %err, "lease not released"),
+            Ok(Err(err)) => warn!(error = error_chain(&err), "lease not released"),
             Err(_) => warn!("lease not released in time"),
         }
     }

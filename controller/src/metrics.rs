@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use compute_domain_api::crd::ComputeDomainState;
 use kube::runtime::reflector::Store;
@@ -6,7 +7,6 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
 
 use crate::cluster::Watched;
 
@@ -14,17 +14,19 @@ use crate::cluster::Watched;
 const NAME: &str = "nvidia_dra_compute_domain_info";
 
 /// Counts from the watch's cache when asked, so that nothing has to be forgotten and a restart
-/// counts right at once.
-struct DomainCounts {
-    domains: Store<Watched>,
-}
-
-/// Adds the controller's metrics.
-pub(crate) fn register(registry: &mut Registry, domains: Store<Watched>) {
-    registry.register_collector(Box::new(DomainCounts { domains }));
+/// counts right at once. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct DomainCounts {
+    /// Of the watch that runs now; none while another replica works.
+    domains: Arc<Mutex<Option<Store<Watched>>>>,
 }
 
 impl DomainCounts {
+    /// Counts this watch's domains from now on.
+    pub(crate) fn follow(&self, domains: Store<Watched>) {
+        *self.lock() = Some(domains);
+    }
+
     /// Domains that have no status yet count as neither.
     fn count(&self, state: ComputeDomainState) -> usize {
         let is = |domain: &Watched| {
@@ -35,11 +37,13 @@ impl DomainCounts {
                 .and_then(|domain| domain.status.as_ref());
             status.is_some_and(|status| status.status == state)
         };
-        self.domains
-            .state()
-            .iter()
-            .filter(|domain| is(domain))
-            .count()
+        let domains = self.lock().as_ref().map(Store::state).unwrap_or_default();
+        domains.iter().filter(|domain| is(domain)).count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Store<Watched>>> {
+        // A store is replaced whole.
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -67,6 +71,7 @@ mod tests {
     use kube::core::DeserializeGuard;
     use kube::runtime::{reflector, watcher};
     use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
 
     use super::*;
 
@@ -85,7 +90,9 @@ mod tests {
     fn domains_are_counted_by_status_and_forgotten_when_they_go() {
         let (domains, mut writer) = reflector::store();
         let mut registry = Registry::default();
-        register(&mut registry, domains);
+        let counts = DomainCounts::default();
+        registry.register_collector(Box::new(counts.clone()));
+        counts.follow(domains);
         let ready = mk_domain("a", Some(ComputeDomainState::Ready));
         for domain in [
             ready.clone(),

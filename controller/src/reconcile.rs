@@ -88,6 +88,10 @@ impl Context {
         }
     }
 
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Takes steps until there is nothing to do.
     async fn pass(&self, namespace: &str, name: &str) -> Result<Action, ReconcileError> {
         let Some(mut domain) = self.cluster.domain(namespace, name).await? else {

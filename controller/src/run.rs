@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 use crate::args::{Args, Command};
 use crate::cluster::{Cluster, MANAGER, Watched};
 use crate::lease::{Elector, LeaseConfig};
-use crate::metrics;
+use crate::metrics::DomainCounts;
 use crate::reconcile::{Context, ReconcileError, reconcile, retry};
 
 /// Domains reconciled at the same time: their requests take turns on few connections, and
@@ -29,9 +29,6 @@ const CONCURRENCY: u16 = 8;
 
 /// How long a shutdown waits for passes: each is repeated by whoever works next.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// How late readiness may notice the first list.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The program, from options to its end.
 pub(crate) async fn run(args: Args) -> Result<(), StartError> {
@@ -60,12 +57,13 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     log.install()?;
     log_settings(&settings);
 
-    let controller = controller(&client);
+    let counts = DomainCounts::default();
     let mut registry = Registry::default();
-    metrics::register(&mut registry, controller.store());
+    registry.register_collector(Box::new(counts.clone()));
     if let Some(server) = server {
         tokio::spawn(server.serve(readiness.clone(), registry, shutdown.clone()));
     }
+
     let instance = if pod_name.is_empty() {
         MANAGER
     } else {
@@ -73,10 +71,16 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     };
     let events = Events::new(client.clone(), MANAGER, instance);
     let context = Arc::new(Context::new(Cluster::new(client.clone()), events));
-    let work = work(controller, context, readiness, shutdown.clone());
+    let term = Term {
+        client: client.clone(),
+        context,
+        counts,
+        readiness,
+        shutdown,
+    };
     match lease {
-        None => work.await,
-        Some(config) => lead(Elector::new(client, config), work, shutdown).await?,
+        None => term.work().await,
+        Some(config) => lead(&mut Elector::new(client, config), &term).await,
     }
     info!("shutdown");
     Ok(())
@@ -91,38 +95,31 @@ fn print_crd() -> Result<(), StartError> {
         .map_err(|err| StartError::new(&err, "make standard output writable"))
 }
 
-/// Works only while holding the lease, and gives it up at the end.
-async fn lead(
-    mut elector: Elector,
-    work: impl Future<Output = ()>,
-    shutdown: CancellationToken,
-) -> Result<(), StartError> {
-    if shutdown
+/// Works only while holding the lease, and gives it up at the end. A lost lease ends the term, not
+/// the process: it is lost when the API server is down, and comes back with it.
+async fn lead(elector: &mut Elector, term: &Term) {
+    while term
+        .shutdown
         .run_until_cancelled(elector.acquire())
         .await
-        .is_none()
+        .is_some()
     {
-        return Ok(());
+        tokio::select! {
+            () = term.work() => return elector.release().await,
+            // Dropping the work drops its requests: none follows once another may work.
+            () = elector.keep() => {}
+        }
     }
-    let lost = tokio::select! {
-        () = work => false,
-        () = elector.keep() => true,
-    };
-    if lost {
-        // A new term starts with a fresh process.
-        return Err(StartError::new(
-            &LeaseLost,
-            "nothing to do: the pod starts again and waits for the lease",
-        ));
-    }
-    elector.release().await;
-    Ok(())
 }
 
-/// Another replica may be working already.
-#[derive(Debug, thiserror::Error)]
-#[error("the lease was lost")]
-struct LeaseLost;
+/// What each term of work starts from: its watches are new.
+struct Term {
+    client: Client,
+    context: Arc<Context>,
+    counts: DomainCounts,
+    readiness: Readiness,
+    shutdown: CancellationToken,
+}
 
 fn controller(client: &Client) -> Controller<Watched> {
     let domains: Api<Watched> = Api::all(client.clone());
@@ -147,39 +144,38 @@ fn domain_of(
     Some(ObjectRef::from_obj(&*domain))
 }
 
-/// Reconciles until `shutdown`.
-async fn work(
-    controller: Controller<Watched>,
-    context: Arc<Context>,
-    readiness: Readiness,
-    shutdown: CancellationToken,
-) {
-    let listed = readiness.condition("compute-domains", "not listed yet");
-    let store = controller.store();
-    tokio::spawn(async move {
-        until_listed(&store).await;
-        listed.ready();
-    });
-    let mut complaint = String::new();
-    let running = controller
-        .graceful_shutdown_on(shutdown.clone().cancelled_owned())
-        .run(reconcile, retry, context)
-        .for_each(|outcome| {
-            hear(&mut complaint, outcome.err());
-            std::future::ready(())
-        });
-    tokio::select! {
-        () = running => {}
-        () = async { shutdown.cancelled().await; sleep(GRACE).await } => {
-            warn!("shutdown before the last requests were answered");
+impl Term {
+    /// Reconciles until the shutdown.
+    async fn work(&self) {
+        let Self {
+            client,
+            context,
+            counts,
+            readiness,
+            shutdown,
+        } = self;
+        let listed = readiness.condition("compute-domains", "not listed yet");
+        let listing = context.cluster().wait_until_listed(&listed);
+        if shutdown.run_until_cancelled(listing).await.is_none() {
+            return;
+        }
+        let controller = controller(client);
+        counts.follow(controller.store());
+        let mut complaint = String::new();
+        let running = controller
+            .graceful_shutdown_on(shutdown.clone().cancelled_owned())
+            .run(reconcile, retry, context.clone())
+            .for_each(|outcome| {
+                hear(&mut complaint, outcome.err());
+                std::future::ready(())
+            });
+        tokio::select! {
+            () = running => {}
+            () = async { shutdown.cancelled().await; sleep(GRACE).await } => {
+                warn!("shutdown before the last requests were answered");
+            }
         }
     }
-}
-
-/// Waits for the first list. The controller waits for it, too, and kube-runtime 5
-/// wakes only the last of several waiters: so this one asks again by itself.
-async fn until_listed(store: &Store<Watched>) {
-    while tokio::time::timeout(ASK_AGAIN, store.wait_until_ready()).await.is_err() {}
 }
 
 /// Says what the watches suffer from, once per change; what a pass suffers from is said already.

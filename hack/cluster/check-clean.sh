@@ -102,6 +102,11 @@ kill -s KILL "$(cat "$IMEX_CLUSTER_DIR/supervisor.pid")"
 "$cluster" down
 expect_clean "after the supervisor of a running cluster was killed, up, down"
 
+"$cluster" up 2>/dev/null
+timeout --signal=KILL 0.1 "$cluster" down || true # the moment does not matter
+"$cluster" down
+expect_clean "after down was killed, down"
+
 for moment in 0.02 0.05 0.1 0.15 0.2 0.3 0.5; do
     early_up "$moment"
     "$cluster" down

@@ -63,7 +63,7 @@ import_archive() {
     local ctr=("$@" ctr --address "$containerd_socket" --namespace k8s.io images)
     output=$("${ctr[@]}" import --local --snapshotter "$(cat "$state/snapshotter")" - <"$file" 2>&1) ||
         { say "$output"; return 1; }
-    until ("${ctr[@]}" list) | awk 'NR > 1 && !/io.cri-containerd.image=managed/ {missing = 1} END {exit missing}'; do
+    until ("${ctr[@]}" list 2>/dev/null) | awk 'NR > 1 && !/io.cri-containerd.image=managed/ {missing = 1} END {exit missing}'; do
         [ $SECONDS -lt $deadline ] || { say "containerd's CRI plugin does not know the images after 30 s"; return 1; }
         sleep 0.1
     done

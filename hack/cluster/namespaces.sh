@@ -65,7 +65,7 @@ mount_node() {
     # As systemd has it on a host: volumes with mount propagation need it. The
     # node's namespace is a private copy, so nothing spreads outside.
     mount --make-rshared /
-    hostname "node$1"
+    echo "node$1" >/proc/sys/kernel/hostname
 }
 
 control_plane_network() {

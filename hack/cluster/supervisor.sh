@@ -105,15 +105,15 @@ node_is_usable() {
 progress() { printf '%3ds  %s\n' $SECONDS "$*" >>"$state/progress"; }
 
 # wait_for COMPONENT WHAT COMMAND...: until the command succeeds; gives up when
-# the component that it depends on dies, or when `up` has taken too long.
+# any component dies, or when `up` has taken too long. COMPONENT is the one whose
+# log then tells most.
 wait_for() {
-    local component=$1 what=$2
+    local component=$1 what=$2 dead
     shift 2
     progress "waiting until $what"
     until "$@" >/dev/null 2>&1; do
-        case $(component_state "$component") in
-            exited*) fail "$component" "$component died while waiting until $what" ;;
-        esac
+        dead=$(cd "$state/components" && grep -l ^exited -- * | head -1) || true
+        [ -z "$dead" ] || fail "$dead" "$dead died while waiting until $what"
         [ $SECONDS -lt "$give_up_after" ] || fail "$component" "gave up after $give_up_after s waiting until $what"
         sleep 0.1
     done

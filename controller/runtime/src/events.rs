@@ -8,6 +8,8 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use crate::error_chain;
+
 /// The same thing about the same object is said again after this time: the API server forgets
 /// events after an hour.
 const SAY_AGAIN: Duration = Duration::from_secs(10 * 60);
@@ -90,7 +92,12 @@ impl Events {
         match recorder.publish(&event, object).await {
             Ok(()) => debug!(reason, note, object = object.name, "event written"),
             Err(err) => {
-                warn!(reason, object = object.name, error = %err, "event not written");
+                warn!(
+                    reason,
+                    object = object.name,
+                    error = error_chain(&err),
+                    "event not written"
+                );
                 self.lock().remove(&said);
             }
         }

@@ -378,3 +378,32 @@ async fn a_failed_request_is_an_error_that_names_it_and_is_retried_later_each_ti
     assert_eq!(first, Action::requeue(Duration::from_millis(250)));
     assert_eq!(second, Action::requeue(Duration::from_millis(500)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_watches_begin_when_both_kinds_can_be_listed_and_readiness_says_what_is_missing() {
+    const DOMAINS: &str = "GET /apis/resource.nvidia.com/v1beta1/computedomains?&limit=1";
+    const TEMPLATES: &str = "GET /apis/resource.k8s.io/v1/resourceclaimtemplates?&limit=1";
+    let domains = || json!({ "kind": "ComputeDomainList", "metadata": {}, "items": [] });
+    let api = ScriptedApi::new([
+        refuse(DOMAINS, 404, "NotFound"),
+        expect(DOMAINS, domains()),
+        refuse(TEMPLATES, 403, "Forbidden"),
+        expect(DOMAINS, domains()),
+        expect(TEMPLATES, list(&[])),
+    ]);
+    let readiness = imex_runtime::Readiness::default();
+    let listed = readiness.condition("compute-domains", "not listed yet");
+    let cluster = Cluster::new(api.client());
+    let waiting = tokio::spawn(async move { cluster.wait_until_listed(&listed).await });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let unmet = readiness.unmet();
+    assert!(
+        unmet[0]
+            .1
+            .starts_with("cannot list ResourceClaimTemplates: "),
+        "{unmet:?}"
+    );
+    waiting.await.unwrap();
+    assert_eq!(readiness.unmet(), []);
+    api.assert_done();
+}
