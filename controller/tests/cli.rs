@@ -119,13 +119,13 @@ fn the_crd_that_the_chart_ships_is_the_one_that_the_program_prints() {
     let output = run(&["crd"], &[]);
     assert_eq!(output.status.code(), Some(0));
     let printed = String::from_utf8(output.stdout).unwrap();
-    let golden = concat!(
+    let chart = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/tests/golden/computedomains.yaml"
+        "/../deployments/helm/imex-dra/crds/resource.nvidia.com_computedomains.yaml"
     );
-    let expected = std::fs::read_to_string(golden).unwrap();
+    let expected = std::fs::read_to_string(chart).unwrap();
     assert!(
         printed == expected,
-        "compute-domain-controller crd > {golden}\n{printed}"
+        "compute-domain-controller crd > {chart}\n{printed}"
     );
 }

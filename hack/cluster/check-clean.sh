@@ -18,10 +18,12 @@ need_tools ip nft ps sysctl
 
 # What a cluster could leave on the machine. Not looked at: directories that
 # other programs write to at any time.
-snapshot() {
+snapshot() (
+    set +e +o pipefail # processes and files of others vanish under the eyes of find
     mounts
     find /sys/fs/cgroup -maxdepth 2 -type d | sed 's/^/cgroup /'
-    ps -eo netns,pidns --no-headers | awk '{print "netns", $1; print "pidns", $2}' | sort -u
+    find /proc/[0-9]*/ns -lname 'pid:*' -printf '%l\n' 2>/dev/null |
+        awk 'NR == FNR {ours[$0]; next} $0 in ours && !seen[$0]++ {print "namespace", $0}' "$scratch/namespaces" -
     ps -eo args --no-headers | awk -v dir="$IMEX_CLUSTER_DIR" '/hack\/cluster\/[s]upervisor/ || index($0, dir) && !/awk/ {print "process", $0}'
     ip -oneline link | awk '{print "link", $2}'
     ip netns list | sed 's/^/netns /'
@@ -30,6 +32,13 @@ snapshot() {
     sysctl -a 2>/dev/null | grep -E '^(vm\.(overcommit|panic)|kernel\.(panic|keys)|net\.ipv4\.(ip_forward|conf))' | sed 's/^/sysctl /'
     find / -xdev \( -path "$IMEX_CACHE" -o -path "$root" -o -path /tmp -o -path /var/tmp -o -path /var/log/journal \
         -o -path "${CARGO_HOME:-$HOME/.cargo}" -o -path "${XDG_CACHE_HOME:-$HOME/.cache}" \) -prune -o -printf 'file %p\n' 2>/dev/null
+)
+
+# Adds the PID namespace of the running cluster, which holds every process of it,
+# to those that may have no process any more after `down`.
+note_namespace() {
+    local pid
+    pid=$(cat "$IMEX_CLUSTER_DIR/supervisor.pid") && readlink "/proc/$pid/ns/pid" >>"$scratch/namespaces"
 }
 
 mounts() { awk '{print "mount", $5, $3}' /proc/self/mountinfo; }
@@ -54,6 +63,7 @@ interrupted_up() {
     exec {output}< <(exec "$cluster" up 2>&1)
     pid=$!
     while [ "$lines" -lt "$1" ] && read -r -u "$output" _; do lines=$((lines + 1)); done
+    note_namespace
     case $2 in
         up) kill -s KILL "$pid" ;;
         supervisor) kill -s KILL "$(cat "$IMEX_CLUSTER_DIR/supervisor.pid")" ;;
@@ -79,12 +89,17 @@ a_pod_runs() {
     "$cluster" kubectl wait --for=condition=Ready "pod/$1" --timeout=60s >/dev/null
 }
 
+echo none >"$scratch/namespaces"
 "$cluster" build >/dev/null # whatever is installed or built is there before
 "$cluster" down
 snapshot | sort >"$scratch/before"
 
 "$cluster" up --nodes 2
+note_namespace
 a_pod_runs stale
+for kind in cgroup namespace process; do
+    [[ $(snapshot | sort | diff "$scratch/before" -) == *"> $kind "* ]] || die "the check does not see the $kind of a running cluster"
+done
 expect "up twice is up once" "cluster.sh: the cluster is already up" "cluster.sh: $("$cluster" up --nodes 2 2>&1)"
 "$cluster" status >/dev/null
 if "$cluster" up --nodes 1 2>/dev/null; then die "up with another number of nodes must be refused"; fi
@@ -94,10 +109,12 @@ expect_clean "after down"
 expect_clean "after a second down"
 
 "$cluster" up 2>/dev/null
+note_namespace
 expect "every up starts with empty state" "" "$("$cluster" kubectl get pods --output=name)"
 a_pod_runs mine
 kill -s KILL "$(cat "$IMEX_CLUSTER_DIR/supervisor.pid")"
 "$cluster" up 2>/dev/null
+note_namespace
 "$cluster" status >/dev/null
 "$cluster" down
 expect_clean "after the supervisor of a running cluster was killed, up, down"

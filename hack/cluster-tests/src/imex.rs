@@ -171,8 +171,15 @@ impl Drop for BrokenDriver {
 
 fn mock_node(node: u8, options: &[&str]) -> Result<()> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../mock-node.sh");
-    let output = Command::new(script).arg(node.to_string()).args(options).output()?;
-    ensure!(output.status.success(), "mock-node.sh failed: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(script)
+        .arg(node.to_string())
+        .args(options)
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "mock-node.sh failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(())
 }
 

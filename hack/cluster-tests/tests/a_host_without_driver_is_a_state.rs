@@ -27,13 +27,24 @@ fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
     let driver = BrokenDriver::with(NODE, &[how])?;
     let pod = PluginPod::on(&cluster, NODE)?.replace(NODE)?;
 
-    eventually(&cluster, "the plugin's log says what is missing and it publishes nothing", || {
-        let log = pod.log()?;
-        ensure!(log.contains(named), "its log does not name {named}: {log}");
-        let slices = slices(&cluster)?;
-        if slices == 0 { Ok(()) } else { bail!("it publishes {slices} slices") }
-    })?;
-    ensure!(!pod.is_ready()?, "the pod is ready although its host is broken");
+    eventually(
+        &cluster,
+        "the plugin's log says what is missing and it publishes nothing",
+        || {
+            let log = pod.log()?;
+            ensure!(log.contains(named), "its log does not name {named}: {log}");
+            let slices = slices(&cluster)?;
+            if slices == 0 {
+                Ok(())
+            } else {
+                bail!("it publishes {slices} slices")
+            }
+        },
+    )?;
+    ensure!(
+        !pod.is_ready()?,
+        "the pod is ready although its host is broken"
+    );
 
     driver.repair()?;
     eventually(&cluster, "the plugin is ready and publishes again", || {
@@ -41,7 +52,10 @@ fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
         ensure!(slices(&cluster)? == 1, "no slice");
         Ok(())
     })?;
-    ensure!(pod.restarts()? == 0, "the plugin was restarted; it should have waited");
+    ensure!(
+        pod.restarts()? == 0,
+        "the plugin was restarted; it should have waited"
+    );
     Ok(())
 }
 

@@ -15,17 +15,33 @@ fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there
     let driver = BrokenDriver::with(2, &["--state", "not-supported"])?;
     eventually(&cluster, "the plugin has noticed", || {
         let log = PluginPod::on(&cluster, 2)?.log()?;
-        let last = log.lines().rfind(|line| line.contains("fabric=")).unwrap_or_default();
-        if last.contains("no clique") { Ok(()) } else { bail!("the last it said of the fabric: {last}") }
+        let last = log
+            .lines()
+            .rfind(|line| line.contains("fabric="))
+            .unwrap_or_default();
+        if last.contains("no clique") {
+            Ok(())
+        } else {
+            bail!("the last it said of the fabric: {last}")
+        }
     })?;
 
-    cluster.apply(&imex::channel_pod(&namespace, "worker", "node2", Some(&domain.template)))?;
+    cluster.apply(&imex::channel_pod(
+        &namespace,
+        "worker",
+        "node2",
+        Some(&domain.template),
+    ))?;
     eventually(&cluster, "the pod's event names the missing clique", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
-        let named = events
-            .iter()
-            .any(|event| event.starts_with("FailedPrepare") && event.contains("requires an NVLink clique"));
-        if named { Ok(()) } else { bail!("its events: {events:#?}") }
+        let named = events.iter().any(|event| {
+            event.starts_with("FailedPrepare") && event.contains("requires an NVLink clique")
+        });
+        if named {
+            Ok(())
+        } else {
+            bail!("its events: {events:#?}")
+        }
     })?;
 
     driver.repair()?;

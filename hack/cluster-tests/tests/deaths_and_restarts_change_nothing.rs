@@ -16,7 +16,11 @@ fn a_killed_plugin_serves_the_next_pod_and_cleans_up_the_last() -> Result<()> {
         let before = pod.restarts()?;
         pod.kill(1)?;
         eventually(&cluster, "kubelet has restarted the plugin", || {
-            if pod.restarts()? > before { Ok(()) } else { bail!("not yet") }
+            if pod.restarts()? > before {
+                Ok(())
+            } else {
+                bail!("not yet")
+            }
         })
     })
 }
@@ -26,7 +30,9 @@ fn a_killed_plugin_serves_the_next_pod_and_cleans_up_the_last() -> Result<()> {
 fn a_restarted_kubelet_finds_the_plugin_again() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "restarted-kubelet")?;
-    survives(&cluster, &namespace, || cluster.script(&["restart", "kubelet-1"], "").map(drop))
+    survives(&cluster, &namespace, || {
+        cluster.script(&["restart", "kubelet-1"], "").map(drop)
+    })
 }
 
 #[test]
@@ -44,27 +50,56 @@ fn both_dead_at_once_come_back() -> Result<()> {
 
 /// A pod runs with its channel; `disaster` strikes; the pod still has it, goes
 /// without trace, and the next one gets it.
-fn survives(cluster: &Cluster, namespace: &Namespace, disaster: impl FnOnce() -> Result<()>) -> Result<()> {
+fn survives(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    disaster: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let domain = Domain::create(cluster, namespace, "train", "Single")?;
-    cluster.apply(&imex::channel_pod(namespace, "before", "node1", Some(&domain.template)))?;
+    cluster.apply(&imex::channel_pod(
+        namespace,
+        "before",
+        "node1",
+        Some(&domain.template),
+    ))?;
     imex::until_running(cluster, namespace, "before")?;
     let claims = imex::claim_uids(cluster, namespace)?;
 
     disaster()?;
 
-    eventually(cluster, "the pod that was there still has its channel", || {
-        let (found, text) = cluster.in_pod(&namespace.name, "before", &format!("test -c {CHANNEL}"))?;
-        ensure!(found, "{text}");
-        Ok(())
-    })?;
-    cluster.kubectl(&["delete", "pod", "before", "-n", &namespace.name, "--wait=false"])?;
-    cluster.apply(&imex::channel_pod(namespace, "after", "node1", Some(&domain.template)))?;
+    eventually(
+        cluster,
+        "the pod that was there still has its channel",
+        || {
+            let (found, text) =
+                cluster.in_pod(&namespace.name, "before", &format!("test -c {CHANNEL}"))?;
+            ensure!(found, "{text}");
+            Ok(())
+        },
+    )?;
+    cluster.kubectl(&[
+        "delete",
+        "pod",
+        "before",
+        "-n",
+        &namespace.name,
+        "--wait=false",
+    ])?;
+    cluster.apply(&imex::channel_pod(
+        namespace,
+        "after",
+        "node1",
+        Some(&domain.template),
+    ))?;
     imex::until_running(cluster, namespace, "after")?;
     let (found, text) = cluster.in_pod(&namespace.name, "after", &format!("test -c {CHANNEL}"))?;
     ensure!(found, "{text}");
     for claim in claims {
         let traces = imex::traces_on_node(cluster, 1, &claim)?;
-        ensure!(traces.is_empty(), "the first pod's claim is still there: {traces}");
+        ensure!(
+            traces.is_empty(),
+            "the first pod's claim is still there: {traces}"
+        );
     }
     Ok(())
 }

@@ -45,10 +45,16 @@ fn a_pod_gets_its_claims_text_as_an_environment_variable() -> Result<()> {
     let namespace = Namespace::create(&cluster, "echo")?;
     let _driver = EchoDriver::start(&cluster)?;
 
-    cluster.script(&["kubectl", "apply", "-n", &namespace.name, "-f", "-"], OBJECTS)?;
+    cluster.script(
+        &["kubectl", "apply", "-n", &namespace.name, "-f", "-"],
+        OBJECTS,
+    )?;
     imex::until_running(&cluster, &namespace, "listener")?;
     let (_, text) = cluster.in_pod(&namespace.name, "listener", "echo $ECHO")?;
-    ensure!(text.trim() == "hello <kubelet> & world", "the pod heard {text:?}");
+    ensure!(
+        text.trim() == "hello <kubelet> & world",
+        "the pod heard {text:?}"
+    );
 
     cluster.kubectl(&["delete", "pod", "listener", "-n", &namespace.name, "--wait"])?;
     eventually(&cluster, "the claim's CDI file is gone", || {
@@ -66,7 +72,10 @@ struct EchoDriver<'a> {
 
 impl<'a> EchoDriver<'a> {
     fn start(cluster: &'a Cluster) -> Result<Self> {
-        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/debug/examples/echo");
+        let program = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../target/debug/examples/echo"
+        );
         let process = Command::new(cluster.path())
             .args(["exec", "--node", "1", "sh", "-c"])
             .arg(format!("exec {program} --node-name node1 --kubeconfig \"$KUBECONFIG\""))

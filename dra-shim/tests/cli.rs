@@ -1,0 +1,79 @@
+//! The plugin's command line, as a person or a chart meets it. The table of
+//! modes itself is tested in `compute-domain-api`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test ends where its expectation fails"
+)]
+
+use std::process::{Command, Output};
+
+fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_compute-domain-kubelet-plugin"))
+        .args(args)
+        .env_clear()
+        .envs(env.iter().copied())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_configuration_error_is_one_line_that_names_the_fix() {
+    let node = ("NODE_NAME", "node-a");
+    for (args, env, parts) in [
+        (&[][..], &[][..], ["--node-name", "--help"]),
+        (
+            &[],
+            &[node],
+            ["not built yet", "featureGates.HostManagedIMEX=true"],
+        ),
+        (
+            &["--feature-gates=Bogus=true"],
+            &[node],
+            ["unrecognized feature gate: Bogus", "featureGates"],
+        ),
+        (
+            &["--imex-mode=foo"],
+            &[node, ("FEATURE_GATES", "HostManagedIMEX=true,")],
+            ["\"foo\"", "hostManaged"],
+        ),
+        (
+            &["--feature-gates=HostManagedIMEX=true,HostManagedIMEXDaemon=false"],
+            &[node],
+            ["contradicting", "HostManagedIMEX"],
+        ),
+        (
+            &["--imex-mode=hostManaged"],
+            &[node],
+            ["requires the HostManagedIMEX feature gate", "FEATURE_GATES"],
+        ),
+        (
+            &["--feature-gates=HostManagedIMEX=true"],
+            &[node],
+            ["no service account", "KUBECONFIG"],
+        ),
+        (&["--healthcheck-port=http"], &[node], ["'http'", "--help"]),
+    ] {
+        let output = run(args, env);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?} {env:?}: {stderr}");
+        let refusals: Vec<&str> = stderr
+            .lines()
+            .filter(|line| line.starts_with("Error: "))
+            .collect();
+        let [refusal] = refusals.as_slice() else {
+            panic!("{args:?} {env:?}: {stderr}")
+        };
+        for part in parts {
+            assert!(refusal.contains(part), "{args:?} {env:?}: {refusal}");
+        }
+    }
+}
+
+#[test]
+fn help_and_version_succeed() {
+    for flag in ["--help", "--version"] {
+        assert_eq!(run(&[flag], &[]).status.code(), Some(0), "{flag}");
+    }
+}
