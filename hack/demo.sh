@@ -34,7 +34,7 @@ shows() {
 
 # until_is WHAT EXPECTED COMMAND...: waits until the command prints EXPECTED.
 until_is() {
-    local what=$1 expected=$2 got= deadline=$((SECONDS + 240))
+    local what=$1 expected=$2 got='' deadline=$((SECONDS + 240))
     shift 2
     printf '... waiting until %s\n' "$what"
     while got=$("$@" 2>&1) && [ "$got" = "$expected" ] && return 0 || [ $SECONDS -lt $deadline ]; do

@@ -201,7 +201,7 @@ async fn follow_kubelet(
         match &*registration.borrow_and_update() {
             Registration::Registered => registered.ready(),
             Registration::Refused { reason } => {
-                registered.not_ready(&format!("kubelet refused: {reason}"))
+                registered.not_ready(&format!("kubelet refused: {reason}"));
             }
             Registration::Pending => registered.not_ready("not registered with kubelet yet"),
         }

@@ -65,7 +65,7 @@ interrupted_up() {
     while [ "$lines" -lt "$1" ] && read -r -u "$output" _; do lines=$((lines + 1)); done
     note_namespace
     case $2 in
-        up) kill -s KILL "$pid" ;;
+        up) kill -s KILL "$pid" 2>/dev/null ;; # ended already at the last step
         supervisor) kill -s KILL "$(cat "$IMEX_CLUSTER_DIR/supervisor.pid")" ;;
     esac
     exec {output}<&-

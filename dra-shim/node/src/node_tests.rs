@@ -371,9 +371,9 @@ fn killed_after_every_step(
                 prepare(&node, &mk_claim("claim-1")).unwrap();
             }
             if of_cdi {
-                disks.cdi.crash_after(step)
+                disks.cdi.crash_after(step);
             } else {
-                disks.checkpoint.crash_after(step)
+                disks.checkpoint.crash_after(step);
             }
             scenario(&node);
             if !disks.has_crashed() {
