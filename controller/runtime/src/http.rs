@@ -101,13 +101,15 @@ impl HttpServer {
     }
 
     /// Serves `/livez` (200 while the runtime turns), `/readyz` (200, or 503 with one line
-    /// `condition: reason` for each that is not met) and the metrics, until `shutdown`.
+    /// `condition: reason` for each that is not met) and the metrics, those of the conditions
+    /// included, until `shutdown`.
     pub async fn serve(
         self,
         readiness: Readiness,
-        registry: Registry,
+        mut registry: Registry,
         shutdown: CancellationToken,
     ) {
+        registry.register_collector(Box::new(readiness.clone()));
         if let Ok(address) = self.local_addr() {
             info!(%address, metrics = self.metrics_path, "serving health and metrics");
         }

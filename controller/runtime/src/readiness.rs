@@ -1,7 +1,15 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
 use tracing::{info, warn};
+
+/// The metric that has each condition: 1 when it is met.
+const METRIC: &str = "imex_dra_condition_met";
 
 /// The named conditions of which a daemon's readiness is made. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +63,18 @@ impl Readiness {
     }
 }
 
+impl Collector for Readiness {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Whether a condition of readiness is met; /readyz has the reason";
+        let mut family = encoder.encode_descriptor(METRIC, help, None, MetricType::Gauge)?;
+        for (name, reason) in &*self.lock() {
+            let met = u64::from(reason.is_none());
+            ConstGauge::new(met).encode(family.encode_family(&[("condition", *name)])?)?;
+        }
+        Ok(())
+    }
+}
+
 // === impl Condition ===
 
 impl Condition {
@@ -71,7 +91,29 @@ impl Condition {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
     use super::*;
+
+    #[test]
+    fn each_condition_is_a_series() {
+        let readiness = Readiness::default();
+        readiness.condition("api-server", "not reached yet");
+        readiness.condition("fabric", "not probed yet").ready();
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(readiness));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        assert!(
+            text.contains("imex_dra_condition_met{condition=\"api-server\"} 0\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("imex_dra_condition_met{condition=\"fabric\"} 1\n"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn ready_means_that_no_condition_is_unmet() {
