@@ -37,16 +37,11 @@ until_is() {
     local what=$1 expected=$2 got='' deadline=$((SECONDS + 240))
     shift 2
     printf '... waiting until %s\n' "$what"
-    while got=$("$@" 2>&1) && [ "$got" = "$expected" ] && return 0 || [ $SECONDS -lt $deadline ]; do
+    until got=$("$@" 2>&1) && [ "$got" = "$expected" ]; do
+        [ $SECONDS -lt $deadline ] || failed "$what: expected '$expected', got '$got'"
         sleep 0.3
     done
-    failed "$what: expected '$expected', got '$got'"
-}
-
-# expects WHAT EXPECTED GOT
-expects() {
-    [ "$2" = "$3" ] || failed "$1: expected '$2', got '$3'"
-    printf 'ok  %s: %s\n' "$1" "$3"
+    [ -z "$expected" ] || printf 'ok  %s\n' "$expected"
 }
 
 failed() {
@@ -57,6 +52,7 @@ failed() {
 
 down() {
     status=$?
+    [ $status = 0 ] || say "demo.sh: the demo failed; what it did last is above"
     if [ -n "$keep" ] && "$cluster" status >/dev/null; then
         say ""
         say "The cluster is up. Try:"
@@ -80,7 +76,7 @@ shows k get nodes,pods -A -o wide
 
 step "What each node's plugin published: one channel"
 slices() { k get resourceslices -o jsonpath='{range .items[*]}{.spec.nodeName}/{.spec.devices[*].name} {end}'; }
-until_is "both nodes publish channel-0" "node1/channel-0 node2/channel-0 " slices
+until_is "both nodes publish it" "node1/channel-0 node2/channel-0 " slices
 shows k get resourceslices
 
 step "A user's ComputeDomain and a Job of two pods that share its template"
@@ -99,21 +95,21 @@ for entry in $pods; do
     pod=${entry%:*} node=${entry#*:node}
     nodes+="$node "
     major=$("$cluster" exec --node "$node" sed -n 's/^ *\([0-9]*\) nvidia-caps-imex-channels$/\1/p' /run/nvidia/driver/proc-devices)
+    until_is "$pod on node$node has $channel: kind, mode, major (hex) of node$node's mock, minor" \
+        "character special file 666 $(printf %x "$major") 0" k exec "$pod" -- stat -c '%F %a %t %T' "$channel"
+    until_is "its open() passes the device cgroup and finds no driver behind the mock (ENXIO)" \
+        "cat: can't open '$channel': No such device or address" k exec "$pod" -- sh -c "cat $channel 2>&1 || true"
     shows k exec "$pod" -- ls -l "$channel"
-    expects "node$node: kind, mode, major (hex), minor of $channel" \
-        "character special file 666 $(printf %x "$major") 0" "$(k exec "$pod" -- stat -c '%F %a %t %T' "$channel")"
-    expects "node$node: open() passes the device cgroup and finds no driver behind the mock (ENXIO)" \
-        "cat: can't open '$channel': No such device or address" "$(k exec "$pod" -- sh -c "cat $channel 2>&1 || true")"
 done
-expects "the pods are on both nodes" "1 2" "$(tr ' ' '\n' <<<"$nodes" | sort -n | xargs)"
+until_is "the pods are on both nodes" "1 2" xargs <<<"$(tr ' ' '\n' <<<"$nodes" | sort -n)"
 
 step "A pod without the claim makes the same device by hand, and may not open it"
 k run outsider --image=localhost/busybox:1 --image-pull-policy=Never --restart=Never \
     --overrides='{"spec":{"nodeName":"node1","terminationGracePeriodSeconds":1}}' -- sleep 100000 >/dev/null
 until_is "the outsider runs" Running k get pod outsider -o 'jsonpath={.status.phase}'
 major=$("$cluster" exec --node 1 sed -n 's/^ *\([0-9]*\) nvidia-caps-imex-channels$/\1/p' /run/nvidia/driver/proc-devices)
-expects "open() is refused (EPERM)" "cat: can't open '/tmp/channel0': Operation not permitted" \
-    "$(k exec outsider -- sh -c "mknod /tmp/channel0 c $major 0 && cat /tmp/channel0 2>&1 || true")"
+until_is "its open() is refused (EPERM)" "cat: can't open '/tmp/channel0': Operation not permitted" \
+    k exec outsider -- sh -c "rm -f /tmp/channel0 && mknod /tmp/channel0 c $major 0 && cat /tmp/channel0 2>&1 || true"
 
 step "On a node: the claim's CDI spec and the checkpoint"
 shows "$cluster" exec --node 1 sh -c 'head -c 2000 /var/run/cdi/*claim_*; echo'

@@ -51,3 +51,7 @@ hack/cluster.sh up --nodes 2
 hack/install.sh
 cargo build --quiet --locked -p dra-kubelet --example echo
 cargo test --locked -p cluster-tests "${tests[@]/#/--test=}" -- --ignored --test-threads=1
+if [ ${#tests[@]} = ${#all[@]} ]; then
+    hack/cluster.sh down
+    hack/cluster/check-clean.sh
+fi

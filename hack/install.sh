@@ -22,6 +22,7 @@ explain() {
     die "the chart's pods did not become ready; their state is above"
 }
 
+need_tools cargo cc
 say "building the mock NVML and the image"
 cargo build --quiet --locked -p nvml-mock
 hack/image.sh --profile dev --out "$image"

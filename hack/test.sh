@@ -28,7 +28,7 @@ cargo_tool() {
 }
 
 fast() {
-    need_tools cargo shellcheck
+    need_tools cargo cc shellcheck
 
     step "format"
     cargo fmt --all --check

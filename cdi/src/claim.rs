@@ -26,7 +26,8 @@ pub struct ClaimUidError {
 pub struct ClaimDevice {
     /// The DRA device's name, `channel-0`. The CDI device is `<uid>-<name>`.
     pub name: DeviceName,
-    /// What a container gets that asks for it. Not empty.
+    /// What a container gets that asks for it. Not empty, and such as a
+    /// [`Spec`](crate::Spec) accepts.
     pub edits: ContainerEdits,
 }
 

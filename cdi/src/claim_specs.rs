@@ -18,7 +18,8 @@ const SPEC_MODE: u32 = 0o644;
 /// Extension of a spec file; Go's default, and one of two that runtimes load.
 const SPEC_EXTENSION: &str = ".yaml";
 
-/// The spec files of one kind's claims in a CDI directory.
+/// The spec files of one kind's claims in a CDI directory. Any vendor's
+/// kind will do, and any device.
 ///
 /// A claim's file lives as long as the claim is prepared, not as long as a
 /// container: runtimes read it each time a container starts.
@@ -27,14 +28,19 @@ const SPEC_EXTENSION: &str = ".yaml";
 ///
 /// What a call did is durable when it returns. Each call may be repeated, and
 /// may be cut off anywhere by a crash: a claim's file is then the old one or
-/// the new one, never a part of one. Files of other kinds and vendors are
-/// never touched. (What a crash leaves of a write is invisible to runtimes,
-/// and [`durable_file::OsDir`] removes it when the directory is next opened.)
+/// the new one, never a part of one. Files with other names are never touched.
+/// (What a crash leaves of a write is invisible to runtimes, and
+/// [`durable_file::OsDir`] removes it when the directory is next opened.)
 ///
 /// # Caveats
 ///
 /// Calls exclude nobody. Whoever removes or sweeps must know that no one else
 /// asserts the same claims meanwhile, in this process or another.
+///
+/// A file is a claim's by its name, whatever is in it, so that torn files and
+/// those of Go's driver go too. The name has a `-` where the kind has its `/`:
+/// kinds like `lamps/ceiling-claim` and `lamps-ceiling/claim` share their
+/// files, and must not be used in one directory.
 #[derive(Debug)]
 pub struct ClaimSpecs {
     dir: Arc<dyn Dir>,
@@ -112,9 +118,9 @@ impl ClaimSpecs {
         Self { dir, kind }
     }
 
-    /// Sees to it that `claim`'s spec file is there, whole, and says exactly
-    /// `devices`. Writes nothing if it does: each write makes every runtime
-    /// on the host read all specs again.
+    /// Writes `claim`'s spec file unless it says exactly `devices` already,
+    /// and makes it durable in either case. It is not written needlessly
+    /// because each write makes every runtime on the host read all specs again.
     ///
     /// For a crash-safe Prepare call it between the records "started" and
     /// "completed", and again for a completed claim, because `/var/run` is
@@ -145,7 +151,11 @@ impl ClaimSpecs {
         })
     }
 
-    /// Whether `claim` has a spec file, whatever it says.
+    /// Whether `claim` has a spec file: any version of it, torn or written by
+    /// another driver too, and not necessarily durable. To know that it is
+    /// right, [`assert`](Self::assert) it.
+    ///
+    /// What has the name and is no regular file is an error, not a `false`.
     pub fn exists(&self, claim: &ClaimUid) -> Result<bool, ClaimSpecsError> {
         let file = self.file_name(claim);
         match self.dir.read(&file) {

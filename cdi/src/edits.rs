@@ -1,5 +1,7 @@
 //! What a CDI device changes in a container.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Permissions, SpecVersion};
@@ -79,7 +81,8 @@ pub enum DeviceType {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hook {
-    /// When it runs: an OCI hook name such as `createContainer`.
+    /// When it runs: `prestart`, `createRuntime`, `createContainer`,
+    /// `startContainer`, `poststart` or `poststop`.
     pub hook_name: String,
     /// Program, an absolute path on the host.
     pub path: String,
@@ -110,6 +113,28 @@ pub struct Mount {
     pub fs_type: Option<String>,
 }
 
+/// What the CDI library refuses in a field of [`ContainerEdits`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EditFault {
+    /// A path without a character.
+    EmptyPath,
+    /// An environment variable without `=`, or without a name before it.
+    NotAssigned,
+    /// A hook at a moment that OCI does not have.
+    UnknownHook,
+}
+
+/// The OCI hooks.
+const HOOK_NAMES: [&str; 6] = [
+    "prestart",
+    "createRuntime",
+    "createContainer",
+    "startContainer",
+    "poststart",
+    "poststop",
+];
+
 // === impl ContainerEdits ===
 
 impl ContainerEdits {
@@ -133,5 +158,139 @@ impl ContainerEdits {
         } else {
             SpecVersion::V0_3_0
         }
+    }
+
+    /// The first field that the CDI library refuses (`Validate` in its
+    /// `pkg/cdi/container-edits.go`), as path in JSON. What it checks besides
+    /// (node types, permissions, negative numbers) the types already exclude.
+    pub(crate) fn check(&self) -> Result<(), (String, EditFault)> {
+        check_env("env", &self.env)?;
+        for (at, node) in self.device_nodes.iter().enumerate() {
+            check_path(&node.path, || format!("deviceNodes[{at}].path"))?;
+        }
+        for (at, hook) in self.hooks.iter().enumerate() {
+            if !HOOK_NAMES.contains(&hook.hook_name.as_str()) {
+                return Err((format!("hooks[{at}].hookName"), EditFault::UnknownHook));
+            }
+            check_path(&hook.path, || format!("hooks[{at}].path"))?;
+            check_env(&format!("hooks[{at}].env"), &hook.env)?;
+        }
+        for (at, mount) in self.mounts.iter().enumerate() {
+            check_path(&mount.host_path, || format!("mounts[{at}].hostPath"))?;
+            check_path(&mount.container_path, || {
+                format!("mounts[{at}].containerPath")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn check_env(field: &str, env: &[String]) -> Result<(), (String, EditFault)> {
+    let assigned = |variable: &String| variable.find('=').is_some_and(|name_len| name_len > 0);
+    match env.iter().position(|variable| !assigned(variable)) {
+        Some(at) => Err((format!("{field}[{at}]"), EditFault::NotAssigned)),
+        None => Ok(()),
+    }
+}
+
+fn check_path(path: &str, field: impl FnOnce() -> String) -> Result<(), (String, EditFault)> {
+    if path.is_empty() {
+        Err((field(), EditFault::EmptyPath))
+    } else {
+        Ok(())
+    }
+}
+
+// === impl EditFault ===
+
+impl EditFault {
+    pub(crate) fn hint(self) -> &'static str {
+        match self {
+            Self::EmptyPath => "give the full path",
+            Self::NotAssigned => "write the variable as NAME=value",
+            Self::UnknownHook => {
+                "use prestart, createRuntime, createContainer, startContainer, poststart or \
+                 poststop"
+            }
+        }
+    }
+}
+
+impl fmt::Display for EditFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EmptyPath => "is empty",
+            Self::NotAssigned => "is not NAME=value",
+            Self::UnknownHook => "is no OCI hook",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn fault(edits: Value) -> Option<(String, EditFault)> {
+        let edits: ContainerEdits = serde_json::from_value(edits).unwrap();
+        edits.check().err()
+    }
+
+    #[test]
+    fn every_field_that_the_cdi_library_refuses_is_refused_by_its_path() {
+        use EditFault::{EmptyPath, NotAssigned, UnknownHook};
+        let hook = |name: &str, path: &str, env: &str| json!({"hooks": [{"hookName": name, "path": path, "env": [env]}]});
+        let mount = |host: &str, container: &str| {
+            json!({"mounts": [
+                {"hostPath": "/a", "containerPath": "/b"},
+                {"hostPath": host, "containerPath": container},
+            ]})
+        };
+        let cases = [
+            (json!({"env": ["A=b", "A"]}), "env[1]", NotAssigned),
+            (json!({"env": ["=b"]}), "env[0]", NotAssigned),
+            (json!({"env": [""]}), "env[0]", NotAssigned),
+            (
+                json!({"deviceNodes": [{"path": ""}]}),
+                "deviceNodes[0].path",
+                EmptyPath,
+            ),
+            (
+                hook("prestop", "/h", "A="),
+                "hooks[0].hookName",
+                UnknownHook,
+            ),
+            (
+                hook("Prestart", "/h", "A="),
+                "hooks[0].hookName",
+                UnknownHook,
+            ),
+            (hook("prestart", "", "A="), "hooks[0].path", EmptyPath),
+            (hook("prestart", "/h", "A"), "hooks[0].env[0]", NotAssigned),
+            (mount("", "/b"), "mounts[1].hostPath", EmptyPath),
+            (mount("/a", ""), "mounts[1].containerPath", EmptyPath),
+        ];
+        for (edits, field, what) in cases {
+            assert_eq!(
+                fault(edits.clone()),
+                Some((field.to_owned(), what)),
+                "{edits}"
+            );
+        }
+    }
+
+    #[test]
+    fn fields_that_the_cdi_library_accepts_are_accepted() {
+        let hooks: Vec<_> = HOOK_NAMES
+            .map(|name| json!({"hookName": name, "path": "relative", "env": ["A=b=c"]}))
+            .into();
+        let edits = json!({
+            "env": ["A=", "A=b=c"],
+            "deviceNodes": [{"path": "dev"}],
+            "hooks": hooks,
+            "mounts": [{"hostPath": "a", "containerPath": "b"}],
+        });
+        assert_eq!(fault(edits), None);
     }
 }

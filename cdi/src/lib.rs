@@ -34,7 +34,7 @@ pub use claim::{ClaimDevice, ClaimUid, ClaimUidError};
 pub use claim_specs::{Asserted, ClaimSpecs, ClaimSpecsError, Swept};
 /// What a caller may do about an error.
 pub use durable_file::Class;
-pub use edits::{ContainerEdits, DeviceNode, DeviceType, Hook, Mount};
+pub use edits::{ContainerEdits, DeviceNode, DeviceType, EditFault, Hook, Mount};
 pub use major::{
     CHANNEL_DRIVER, Major, MajorError, MajorOutOfRange, PROC_DEVICES, ReadMajorError,
     channel_major, read_channel_major,

@@ -118,7 +118,8 @@ pub fn channel_major(list: &str) -> Result<Major, MajorError> {
 
 /// The major of the IMEX channels in the file `path`, usually [`PROC_DEVICES`].
 /// Reads at most 128 KiB.
-pub fn read_channel_major(path: &Path) -> Result<Major, ReadMajorError> {
+pub fn read_channel_major(path: impl AsRef<Path>) -> Result<Major, ReadMajorError> {
+    let path = path.as_ref();
     let bytes = read_bounded(path).map_err(|source| ReadMajorError::Unreadable {
         path: path.to_owned(),
         source,
@@ -227,8 +228,11 @@ impl ReadMajorError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Unreadable { .. } | Self::TooLong { .. } => {
+            Self::Unreadable { .. } => {
                 "let the path name the host's /proc/devices, mounted and readable"
+            }
+            Self::TooLong { .. } => {
+                "let the path name the host's /proc/devices; this is some other file or device"
             }
             Self::Content { source, .. } => source.hint(),
         }

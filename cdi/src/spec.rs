@@ -9,10 +9,14 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ContainerEdits, DeviceName, Kind, SpecVersion};
+use crate::{ContainerEdits, DeviceName, EditFault, Kind, SpecVersion};
 
-/// A CDI spec that a runtime accepts: at least one device, unique names, no
-/// device without edits, and a version that has everything the spec uses.
+/// A CDI spec that a runtime loads: at least one device, unique names, no
+/// device without edits, no edits that the CDI library refuses, and a version
+/// that has everything the spec uses.
+///
+/// Whether a container then starts is more than a spec can say: nobody checks
+/// that paths are absolute or exist, or that a device number means anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
@@ -51,6 +55,19 @@ pub enum SpecError {
         /// The device.
         device: DeviceName,
     },
+    /// Edits that the CDI library refuses, and the whole spec with them.
+    #[error("{}: containerEdits.{field} {fault}", owner(kind, device.as_ref()))]
+    Edits {
+        /// The spec's kind.
+        kind: Kind,
+        /// The device whose edits they are; `None` for those of the spec.
+        device: Option<DeviceName>,
+        /// Path of the field in the edits' JSON, `hooks[0].hookName`.
+        // Boxed, because an error is part of every result.
+        field: Box<str>,
+        /// What is wrong with it.
+        fault: EditFault,
+    },
     /// Two devices of one name.
     #[error("CDI device {kind}={device} is defined twice")]
     DuplicateDevice {
@@ -85,7 +102,7 @@ impl Spec {
             devices,
             container_edits: ContainerEdits::default(),
         };
-        spec.check_devices()?;
+        spec.check()?;
         spec.cdi_version = spec.needed_version();
         Ok(spec)
     }
@@ -104,7 +121,7 @@ impl Spec {
             devices,
             container_edits,
         };
-        spec.check_devices()?;
+        spec.check()?;
         let needed = spec.needed_version();
         if declared < needed {
             return Err(SpecError::VersionTooLow {
@@ -147,7 +164,7 @@ impl Spec {
         &self.container_edits
     }
 
-    fn check_devices(&self) -> Result<(), SpecError> {
+    fn check(&self) -> Result<(), SpecError> {
         let kind = || self.kind.clone();
         if self.devices.is_empty() {
             return Err(SpecError::NoDevices { kind: kind() });
@@ -165,6 +182,7 @@ impl Spec {
                     device,
                 });
             }
+            self.check_edits(Some(name), container_edits)?;
             if !seen.insert(name) {
                 return Err(SpecError::DuplicateDevice {
                     kind: kind(),
@@ -172,7 +190,20 @@ impl Spec {
                 });
             }
         }
-        Ok(())
+        self.check_edits(None, &self.container_edits)
+    }
+
+    fn check_edits(
+        &self,
+        device: Option<&DeviceName>,
+        edits: &ContainerEdits,
+    ) -> Result<(), SpecError> {
+        edits.check().map_err(|(field, fault)| SpecError::Edits {
+            kind: self.kind.clone(),
+            device: device.cloned(),
+            field: field.into(),
+            fault,
+        })
     }
 
     /// The lowest version that has every feature in use, never below 0.3.0,
@@ -222,6 +253,7 @@ impl SpecError {
         match self {
             Self::NoDevices { .. } => "cdi-spec-no-devices",
             Self::NoEdits { .. } => "cdi-device-no-edits",
+            Self::Edits { .. } => "cdi-edits-invalid",
             Self::DuplicateDevice { .. } => "cdi-device-duplicate",
             Self::VersionTooLow { .. } => "cdi-version-too-low",
             Self::Json(_) => "cdi-spec-malformed",
@@ -233,10 +265,19 @@ impl SpecError {
         match self {
             Self::NoDevices { .. } => "define at least one device, or write no spec",
             Self::NoEdits { .. } => "give the device an environment variable, node, hook or mount",
+            Self::Edits { fault, .. } => fault.hint(),
             Self::DuplicateDevice { .. } => "give each device a name of its own",
             Self::VersionTooLow { .. } => "raise cdiVersion to the version that the error names",
             Self::Json(_) => "let the driver that owns the file write it again",
         }
+    }
+}
+
+/// Whose edits an error speaks of.
+fn owner(kind: &Kind, device: Option<&DeviceName>) -> String {
+    match device {
+        Some(device) => format!("CDI device {kind}={device}"),
+        None => format!("CDI spec of {kind}"),
     }
 }
 
@@ -332,6 +373,30 @@ mod tests {
             Spec::new(kind(), vec![device("full"), bare]),
             Err(SpecError::NoEdits { device, .. }) if device.as_str() == "bare"
         ));
+    }
+
+    #[test]
+    fn edits_that_the_cdi_library_refuses_are_named_with_device_and_field() {
+        let mut odd = device("odd");
+        odd.container_edits.env.push("B".to_owned());
+        let error = Spec::new(kind(), vec![device("fine"), odd]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "CDI device example.com/thing=odd: containerEdits.env[1] is not NAME=value"
+        );
+        assert_eq!(error.code(), "cdi-edits-invalid");
+        assert!(error.hint().contains("NAME=value"));
+    }
+
+    #[test]
+    fn edits_of_the_spec_itself_are_checked_when_it_is_read() {
+        let json = br#"{"cdiVersion":"0.3.0","kind":"a/b","devices":[{"name":"c","containerEdits":{"env":["A=b"]}}],
+            "containerEdits":{"deviceNodes":[{"path":""}]}}"#;
+        let error = Spec::from_json(json).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "CDI spec of a/b: containerEdits.deviceNodes[0].path is empty"
+        );
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The IMEX channel major in texts like `/proc/devices`.
 use std::fmt::Write;
-use std::path::Path;
 
 use imex_cdi::{
     CHANNEL_DRIVER, Major, MajorError, ReadMajorError, channel_major, read_channel_major,
@@ -138,8 +137,9 @@ fn a_file_is_read_and_named_when_it_is_wrong() {
 
 #[test]
 fn a_file_without_end_is_given_up() {
-    let error = read_channel_major(Path::new("/dev/zero")).unwrap_err();
+    let error = read_channel_major("/dev/zero").unwrap_err();
     assert!(matches!(error, ReadMajorError::TooLong { .. }));
+    assert!(error.hint().contains("some other file"), "{}", error.hint());
 }
 
 proptest::proptest! {

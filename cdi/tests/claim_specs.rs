@@ -126,6 +126,44 @@ fn a_removed_claim_may_be_removed_again() {
 }
 
 #[test]
+fn a_claim_has_a_file_from_its_first_assert_to_its_removal() {
+    let dir = SimDir::new();
+    let specs = specs(&dir);
+    let (claim, other) = (uid(UID), uid("11111111-aaaa-4bbb-8ccc-00000000000"));
+    assert!(!specs.exists(&claim).unwrap());
+    specs.assert(&claim, &[channel(0, 235)]).unwrap();
+    assert!(specs.exists(&claim).unwrap());
+    assert!(!specs.exists(&other).unwrap());
+    specs.remove(&claim).unwrap();
+    assert!(!specs.exists(&claim).unwrap());
+}
+
+#[test]
+fn a_file_counts_as_there_whoever_wrote_it_and_however_little_of_it() {
+    let dir = SimDir::new();
+    let specs = specs(&dir);
+    for content in [
+        &b""[..],
+        b"---\ncdiVersion: 0.5.0\n",
+        &SPEC.as_bytes()[..40],
+    ] {
+        dir.replace(FILE, content, 0o600).unwrap();
+        assert!(specs.exists(&uid(UID)).unwrap(), "{content:?}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_neither_there_nor_absent() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::create_dir(scratch.path().join(FILE)).unwrap();
+    let dir = Arc::new(OsDir::open(scratch.path()).unwrap());
+    let specs = ClaimSpecs::new(dir, Kind::compute_domain_claim());
+    let error = specs.exists(&uid(UID)).unwrap_err();
+    assert_eq!(error.code(), "cdi-spec-unreadable");
+    assert!(error.to_string().contains(FILE), "{error}");
+}
+
+#[test]
 fn devices_that_no_runtime_would_accept_are_refused_before_anything_is_written() {
     let dir = SimDir::new();
     let specs = specs(&dir);
@@ -133,8 +171,10 @@ fn devices_that_no_runtime_would_accept_are_refused_before_anything_is_written()
         edits: ContainerEdits::default(),
         ..channel(0, 235)
     };
+    let mut unset = channel(0, 235);
+    unset.edits.env.push("UNSET".to_owned());
     let twice = [channel(0, 235), channel(0, 235)];
-    for devices in [&[][..], &[bare], &twice] {
+    for devices in [&[][..], &[bare], &[unset], &twice] {
         let error = specs.assert(&uid(UID), devices).unwrap_err();
         assert_eq!(error.class(), Class::Permanent);
         assert!(error.to_string().contains(UID));
@@ -209,6 +249,31 @@ fn a_sweep_removes_the_files_of_dead_claims_and_no_others() {
     let left: BTreeSet<_> = dir.list().unwrap().into_iter().collect();
     let expected = foreign.into_iter().chain([FILE]).map(str::to_owned);
     assert_eq!(left, expected.collect());
+}
+
+#[test]
+fn the_sweep_of_one_vendors_kind_leaves_the_claims_of_anothers() {
+    let dir = SimDir::new();
+    let of = |kind: &str| ClaimSpecs::new(Arc::new(dir.clone()), kind.parse().unwrap());
+    let (ours, theirs) = (of("lamps.example/claim"), of("lamps.example.org/claim"));
+    for specs in [&ours, &theirs] {
+        specs.assert(&uid(UID), &[channel(0, 235)]).unwrap();
+    }
+    assert_eq!(ours.sweep(&BTreeSet::new()).unwrap().removed.len(), 1);
+    assert!(theirs.exists(&uid(UID)).unwrap());
+}
+
+/// The file name is Go's: a claim of both kinds has one file, whatever a sweep
+/// looks at.
+#[test]
+fn kinds_that_differ_only_in_where_the_slash_stands_share_their_files() {
+    let dir = SimDir::new();
+    let of = |kind: &str| ClaimSpecs::new(Arc::new(dir.clone()), kind.parse().unwrap());
+    let claim = uid(UID);
+    of("lamps/ceiling-claim")
+        .assert(&claim, &[channel(0, 235)])
+        .unwrap();
+    assert!(of("lamps-ceiling/claim").exists(&claim).unwrap());
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub struct BootId(String);
 /// How the boot that a checkpoint was written in relates to this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Boot {
-    /// The records are of this boot.
+    /// The records are of this boot, or there are none.
     Same,
     /// The records are of an earlier boot: whatever they describe that does
     /// not survive a reboot is gone, whatever does is still to be undone.

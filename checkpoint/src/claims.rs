@@ -61,7 +61,7 @@ pub enum Refused {
     Aborted {
         /// The claim.
         uid: String,
-        /// When a new attempt is possible.
+        /// When a new attempt is possible: from this time on.
         until: Timestamp,
     },
     /// There is no started prepare to complete or to abort.
@@ -220,6 +220,7 @@ impl<P: Payload> Claims<P> {
             None | Some(State::Aborted { .. }) => Ok(false),
             Some(State::Completed(_)) => {
                 self.view.records.remove(uid);
+                self.view.adopt_boot_if_empty(&self.current_boot);
                 self.changed = true;
                 Ok(true)
             }
@@ -231,12 +232,16 @@ impl<P: Payload> Claims<P> {
 
     /// Removes the aborted records that refuse nothing any more at `now`.
     /// Returns how many.
+    ///
+    /// The store never calls it: once in a while the caller does. Late is
+    /// harmless, since [`start`](Self::start) looks at the time itself.
     pub fn expire(&mut self, now: Timestamp) -> usize {
         let before = self.view.records.len();
         self.view
             .records
             .retain(|_, record| !record.is_expired(now));
         let expired = before - self.view.records.len();
+        self.view.adopt_boot_if_empty(&self.current_boot);
         self.changed |= expired > 0;
         expired
     }
@@ -259,7 +264,8 @@ impl<P: Payload> Claims<P> {
     }
 
     /// Forgets all records of an earlier or unknown boot, after the caller has
-    /// undone what survived it. Without effect on those of this boot.
+    /// undone what survived it. Without effect on those of this boot. The last
+    /// old record that goes, by whichever call, makes the store one of this boot.
     pub fn forget_earlier_boot(&mut self) {
         if self.view.boot != Boot::Same {
             self.view.records.clear();
@@ -291,14 +297,14 @@ impl<P: Payload> Claims<P> {
     pub fn settle_damage(&mut self) {
         if self.view.damage != Damage::None {
             self.view.damage = Damage::None;
+            self.view.adopt_boot_if_empty(&self.current_boot);
             self.settles_damage = true;
             self.changed = true;
         }
     }
 
     fn adopt_boot(&mut self) {
-        self.view.recorded_boot = Some(self.current_boot.as_str().to_owned());
-        self.view.boot = Boot::Same;
+        self.view.adopt_boot(&self.current_boot);
         self.changed = true;
     }
 

@@ -69,8 +69,8 @@ impl<P> ClaimRecord<P> {
         matches!(self.state, State::Completed(_))
     }
 
-    /// Until when the record refuses a new attempt of the same claim version;
-    /// `None` if it does not at `now`.
+    /// Until when the record refuses a new attempt of the same claim version,
+    /// that time excluded; `None` if it does not at `now`.
     ///
     /// A time that lies further ahead than the fence is long means that the
     /// clock was set back; it does not count, or it could block a pod for ever.
@@ -79,7 +79,7 @@ impl<P> ClaimRecord<P> {
             return None;
         };
         let age = now.duration_since(at);
-        if age > ABORTED_FENCE || age < -ABORTED_FENCE {
+        if age >= ABORTED_FENCE || age < -ABORTED_FENCE {
             return None;
         }
         at.checked_add(ABORTED_FENCE).ok()

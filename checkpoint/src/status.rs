@@ -1,6 +1,7 @@
 //! `ResourceClaimStatus` of `resource.k8s.io/v1`, as Go keeps it in a
 //! checkpoint.
 
+mod object;
 mod quantity;
 mod raw;
 mod time;
@@ -26,7 +27,7 @@ pub use self::wire::{DeviceConfig, DeviceResult, OpaqueConfig};
 /// dropped: Go would refuse a checkpoint that holds them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ClaimStatus(wire::Status);
+pub struct ClaimStatus(#[serde(deserialize_with = "object::object")] wire::Status);
 
 /// A text that is not a claim status.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,10 @@ pub struct StatusError(#[source] serde_json::Error);
 impl ClaimStatus {
     /// Reads the JSON of a claim's `.status` as the API server sends it.
     /// `null` is an empty status.
+    ///
+    /// So is the JSON of the whole claim, given by mistake, since unknown
+    /// fields are dropped: whoever prepares asks
+    /// [`is_allocated`](Self::is_allocated) first.
     pub fn from_json(text: &str) -> Result<Self, StatusError> {
         let status: Option<Self> = serde_json::from_str(text).map_err(StatusError)?;
         Ok(status.unwrap_or_default())

@@ -48,7 +48,8 @@ impl<P: Payload> Store<P> {
     ///
     /// `boot` is the running boot. Records of another one are kept, and nothing
     /// new can be started, until the caller has undone them and says so; see
-    /// [`View::boot`] and [`Claims::forget_earlier_boot`].
+    /// [`View::boot`] and [`Claims::forget_earlier_boot`]. The caller has both
+    /// to look at before its first claim: the damage and the boot.
     pub fn open(dir: Arc<dyn Dir>, boot: BootId) -> Result<(Self, Damage), StoreError> {
         let _lock = disk::lock(&*dir)?;
         let loaded = disk::load(&*dir)?;
@@ -79,7 +80,9 @@ impl<P: Payload> Store<P> {
     /// Applies `change` to the claims and makes the result durable before
     /// returning. If `change` fails, or changes nothing, nothing is written.
     ///
-    /// The file is locked meanwhile: `change` must not wait for anything.
+    /// The file is locked meanwhile: `change` must not wait for anything. It
+    /// owns what it uses (`Send + 'static`), as does what it returns: which
+    /// thread runs it is the store's to choose, a writer's of its own included.
     pub fn commit<R, E>(
         &self,
         change: impl FnOnce(&mut Claims<P>) -> Result<R, E> + Send + 'static,
@@ -157,18 +160,15 @@ impl<P: Payload> Store<P> {
 impl<P> View<P> {
     fn new(checkpoint: Checkpoint<P>, damage: Damage, current: &BootId) -> Self {
         let Checkpoint { records, boot_id } = checkpoint;
-        // Where there are no records there is nothing of another boot.
-        let recorded_boot = match boot_id {
-            None if records.is_empty() => Some(current.as_str().to_owned()),
-            recorded => recorded,
-        };
-        let boot = current.compare(recorded_boot.as_deref());
-        Self {
+        let boot = current.compare(boot_id.as_deref());
+        let mut view = Self {
             records,
-            recorded_boot,
+            recorded_boot: boot_id,
             boot,
             damage,
-        }
+        };
+        view.adopt_boot_if_empty(current);
+        view
     }
 
     fn to_checkpoint(&self) -> Checkpoint<P> {

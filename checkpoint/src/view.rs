@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::boot::Boot;
+use crate::boot::{Boot, BootId};
 use crate::damage::Damage;
 use crate::record::{ClaimRecord, Records};
 
@@ -33,6 +33,11 @@ pub enum Unsettled {
 
 impl<P> View<P> {
     /// The record of the claim with this UID.
+    ///
+    /// In an unsettled store it may be of an earlier boot, and its effects gone:
+    /// enough for undoing. Whoever answers a Prepare with its devices asks
+    /// [`settled`](Self::settled) first, or [`start`](crate::Claims::start),
+    /// which does.
     pub fn get(&self, uid: &str) -> Option<&ClaimRecord<P>> {
         self.records.get(uid).map(Arc::as_ref)
     }
@@ -69,6 +74,20 @@ impl<P> View<P> {
     /// Whether claims may be missing.
     pub fn damage(&self) -> &Damage {
         &self.damage
+    }
+
+    pub(crate) fn adopt_boot(&mut self, current: &BootId) {
+        self.recorded_boot = Some(current.as_str().to_owned());
+        self.boot = Boot::Same;
+    }
+
+    /// Without records there is nothing of another boot to undo; unless some
+    /// may be missing, and the boot that they are of is known.
+    pub(crate) fn adopt_boot_if_empty(&mut self, current: &BootId) {
+        let may_be_missing = self.damage != Damage::None && self.recorded_boot.is_some();
+        if self.records.is_empty() && !may_be_missing {
+            self.adopt_boot(current);
+        }
     }
 }
 

@@ -129,8 +129,17 @@ impl Keeper {
         }
     }
 
-    /// One check of every record's claim; undoes those that are gone for long.
+    /// One check of every record's claim; undoes those that are gone for long,
+    /// and forgets attempts whose fence has ended.
     async fn reconcile(&self, node: &Arc<Node>, absences: &mut Absences) {
+        let expiring = Arc::clone(node);
+        let expired = tokio::task::spawn_blocking(move || expiring.expire(Timestamp::now())).await;
+        if let Ok(Err(error)) = expired {
+            warn!(
+                error = with_sources(&error),
+                "aborted attempts stay for now"
+            );
+        }
         let claims = node.claims();
         let presence = self.live_claims.presence(&claims).await;
         for uid in absences.observe(&presence, Timestamp::now()) {

@@ -146,7 +146,7 @@ async fn serve_kubelet(
         .condition("resource-slice", "the node's devices are not published yet");
     let mut plugin = start(shared, &desired, &health).await?;
     let conditions = tokio::spawn(follow_kubelet(
-        plugin.registered(),
+        plugin.registration(),
         plugin.publication(),
         registered,
         published,

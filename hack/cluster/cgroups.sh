@@ -64,7 +64,8 @@ mount_sys() {
     local hierarchies at type options v2=
     hierarchies=$(cgroup_hierarchies)
     if is_pure_v2; then v2=1; fi
-    umount --recursive /sys
+    # Lazy: a command that was let in early may hold something of it.
+    umount --recursive --lazy /sys
     mount -t sysfs sysfs /sys
     [ -n "$v2" ] || mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup
     while read -r at type options; do

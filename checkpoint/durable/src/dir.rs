@@ -8,11 +8,13 @@ use crate::os::OsVersion;
 /// One flat directory whose changes are durable when the call returns.
 ///
 /// Two implementations: [`OsDir`](crate::OsDir) on a disk and
-/// `SimDir` (feature `sim`) in memory with faults and crashes.
+/// `SimDir` (feature `sim`) in memory with faults and crashes. Sealed: there
+/// are no others, since only these can make a [`Version`] or a [`Lock`].
 ///
 /// Names are single path components. An empty name, `.`, `..`, a name with `/`
-/// or NUL, and a name that a leftover temporary could have are refused with
-/// [`Error::InvalidName`].
+/// or NUL or of more than 255 bytes, and a name that a leftover temporary could
+/// have are refused with [`Error::InvalidName`]. Where something else than a
+/// file is in the way, calls fail with [`Error::NotAFile`].
 ///
 /// # Guarantees
 ///
@@ -23,7 +25,7 @@ use crate::os::OsVersion;
 ///   rely on either surviving a power loss before a later call succeeds.
 /// * No call retries a failed fsync on the same descriptor: the kernel may
 ///   have dropped the pages and would report success.
-pub trait Dir: fmt::Debug + Send + Sync {
+pub trait Dir: sealed::Sealed + fmt::Debug + Send + Sync {
     /// The content of `name`; `None` when there is no such file.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.read_version(name)?.map(|(bytes, _)| bytes))
@@ -43,6 +45,9 @@ pub trait Dir: fmt::Debug + Send + Sync {
 
     /// Gives the file another name. A file already there is replaced: whoever
     /// must not lose one chooses a free name under a [`lock`](Self::lock).
+    ///
+    /// Unlike that of a remove, a repetition fails: an absent `from` is an
+    /// [`Error::Io`] with the code `file-missing`.
     fn rename(&self, from: &str, to: &str) -> Result<(), Error>;
 
     /// The names of everything in the directory, sorted, without leftovers of
@@ -63,6 +68,10 @@ pub trait Dir: fmt::Debug + Send + Sync {
     ///
     /// Not fair and not reentrant: a second call in the same thread waits too.
     fn lock(&self, name: &str, timeout: Duration) -> Result<Lock, Error>;
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
 }
 
 /// Which content of a file was seen. See [`Dir::is_current`].

@@ -8,12 +8,14 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Error {
     /// The name is not a single path component, or is one of our temporaries'.
-    #[error("{name:?} cannot name a file here: it must be one path component")]
+    #[error("{name:?} cannot name a file here: {rule}")]
     InvalidName {
         /// What was asked for.
         name: String,
+        /// What is wrong with it: "it is empty".
+        rule: &'static str,
     },
-    /// Something that is not a regular file has the name.
+    /// Something that is not a regular file, usually a directory, has the name.
     #[error("{} is not a regular file", path.display())]
     NotAFile {
         /// The thing in the way.
@@ -30,8 +32,8 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// Someone else held the lock for the whole time.
-    #[error("{} was locked by another process for {} ms", path.display(), waited.as_millis())]
+    /// Another holder, in this process or another, had the lock all the time.
+    #[error("{} was locked by another holder for {} ms", path.display(), waited.as_millis())]
     LockTimeout {
         /// The lock file.
         path: PathBuf,
@@ -90,6 +92,9 @@ impl Error {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk-full",
                 io::ErrorKind::ReadOnlyFilesystem => "read-only-filesystem",
                 io::ErrorKind::PermissionDenied => "permission-denied",
+                io::ErrorKind::NotADirectory if matches!(op, Op::OpenDir | Op::CreateDir) => {
+                    "not-a-directory"
+                }
                 io::ErrorKind::NotFound if *op == Op::Rename => "file-missing",
                 io::ErrorKind::NotFound => "directory-missing",
                 _ => "io-error",
@@ -100,14 +105,19 @@ impl Error {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self.code() {
-            "invalid-file-name" => "use a name without '/'",
+            "invalid-file-name" => "use one path component that is no temporary's name",
             "not-a-file" => "move what has the file's name out of the way",
-            "lock-timeout" => "find the other process that holds the lock file open",
+            "lock-timeout" => {
+                "find who holds the lock: another process, or a Lock that this one keeps"
+            }
             "disk-full" => "free space on the file system of this path",
             "read-only-filesystem" => "remount the file system of this path writable",
             "permission-denied" => "let this process write there",
+            "not-a-directory" => "move the file on the directory's path out of the way",
             "file-missing" => "see who else removes files from the directory",
-            "directory-missing" => "create the directory, or mount it into the container",
+            "directory-missing" => {
+                "create the directory; if it exists on the host, restart the container that mounts it"
+            }
             _ => "look for disk errors in the kernel log",
         }
     }

@@ -22,13 +22,24 @@ pub(crate) fn temporary() -> String {
     format!("{TEMP_PREFIX}{}-{n}{TEMP_SUFFIX}", std::process::id())
 }
 
+/// What Linux allows, in bytes.
+const LONGEST: usize = 255;
+
 pub(crate) fn check(name: &str) -> Result<(), Error> {
-    let component = !name.is_empty() && name != "." && name != "..";
-    if component && !name.contains(['/', '\0']) && !is_leftover(name) {
-        Ok(())
-    } else {
-        Err(Error::InvalidName {
+    let broken = match name {
+        "" => Some("it is empty"),
+        "." | ".." => Some("it is a directory's"),
+        _ if name.contains('/') => Some("it has a '/'"),
+        _ if name.contains('\0') => Some("it has a NUL"),
+        _ if name.len() > LONGEST => Some("it is longer than 255 bytes"),
+        _ if is_leftover(name) => Some("it is a temporary's"),
+        _ => None,
+    };
+    match broken {
+        None => Ok(()),
+        Some(rule) => Err(Error::InvalidName {
             name: name.to_owned(),
-        })
+            rule,
+        }),
     }
 }

@@ -1,44 +1,36 @@
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+mod steps;
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{self, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nix::dir::Dir as Entries;
-use nix::fcntl::{AtFlags, OFlag, openat, renameat};
-use nix::sys::stat::{FileStat, Mode, fstatat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
-
-use crate::dir::{Dir, Lock, Version, VersionKind};
-use crate::sequence::{self, Content, Steps};
+use self::steps::OsSteps;
+pub(crate) use self::steps::OsVersion;
+use crate::dir::sealed::Sealed;
+use crate::dir::{Dir, Lock, Version};
+use crate::sequence;
 use crate::{Error, Op};
 
-/// A directory on a disk, opened once: everything happens relative to that
-/// descriptor, wherever the path may lead later.
+/// A directory on a disk.
+///
+/// It follows its path. If someone removes the directory and creates it anew,
+/// or puts another in its place, the next call happens in the new one, as if it
+/// had been opened then. Calls under way and locks held keep the old one: all
+/// that happens under one [`Lock`] happens in the directory of that lock.
+///
+/// As long as nothing has the path, a removed directory is an empty one, and
+/// creating a file in it fails as `directory-missing`.
+///
+/// In a container the path is often a bind mount of its own. If its source is
+/// removed on the host, the mount goes on leading to the removed directory
+/// until the container is restarted; a mount of the parent follows.
 #[derive(Debug)]
-pub struct OsDir(OsSteps);
-
-#[derive(Debug)]
-struct OsSteps {
-    dir: File,
+pub struct OsDir {
     path: PathBuf,
-}
-
-/// The file that was seen, kept open so that its inode number stays taken.
-#[derive(Debug)]
-pub(crate) struct OsVersion {
-    _file: File,
-    stamp: Stamp,
-}
-
-/// A replaced file differs in its inode, one changed in place in the rest.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: i128,
-    modified: (i64, i64),
+    current: Mutex<Arc<OsSteps>>,
 }
 
 // === impl OsDir ===
@@ -48,18 +40,10 @@ impl OsDir {
     /// their replaces. Temporaries of live processes are left alone.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
-        match open_dir(&path) {
-            Ok(dir) => {
-                let steps = OsSteps { dir, path };
-                sequence::sweep(&steps)?;
-                Ok(Self(steps))
-            }
-            Err(source) => Err(Error::Io {
-                op: Op::OpenDir,
-                path,
-                source,
-            }),
-        }
+        // The working directory may change before the path is looked at again.
+        let path = path::absolute(&path).unwrap_or(path);
+        let current = Mutex::new(Arc::new(OsSteps::open(&path)?));
+        Ok(Self { path, current })
     }
 
     /// Like [`open`](Self::open), after creating the directory and its parents
@@ -75,202 +59,71 @@ impl OsDir {
         Self::open(path)
     }
 
-    /// The path that it was opened with.
+    /// The path that it was opened with, made absolute then.
     pub fn path(&self) -> &Path {
-        &self.0.path
+        &self.path
+    }
+
+    /// The directory of one call.
+    fn steps(&self) -> Result<Arc<OsSteps>, Error> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        // A lock in the old directory, which holds it, excludes nobody in the new one.
+        let in_use = Arc::strong_count(&current) > 1;
+        if !in_use && current.is_replaced() {
+            *current = Arc::new(reopen(&self.path)?);
+        }
+        Ok(Arc::clone(&current))
     }
 }
+
+impl Sealed for OsDir {}
 
 impl Dir for OsDir {
     fn read_version(&self, name: &str) -> Result<Option<(Vec<u8>, Version)>, Error> {
-        sequence::read(&self.0, name)
+        sequence::read(&*self.steps()?, name)
     }
 
     fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> Result<Version, Error> {
-        sequence::replace(&self.0, name, bytes, mode)
+        sequence::replace(&*self.steps()?, name, bytes, mode)
     }
 
     fn remove(&self, name: &str) -> Result<(), Error> {
-        sequence::remove(&self.0, name)
+        sequence::remove(&*self.steps()?, name)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
-        sequence::rename(&self.0, from, to)
+        sequence::rename(&*self.steps()?, from, to)
     }
 
     fn list(&self) -> Result<Vec<String>, Error> {
-        sequence::list(&self.0)
+        sequence::list(&*self.steps()?)
     }
 
     fn is_current(&self, name: &str, version: &Version) -> Result<bool, Error> {
-        sequence::is_current(&self.0, name, version)
+        sequence::is_current(&*self.steps()?, name, version)
     }
 
     fn sync(&self) -> Result<(), Error> {
-        sequence::sync(&self.0)
+        sequence::sync(&*self.steps()?)
     }
 
     fn lock(&self, name: &str, timeout: Duration) -> Result<Lock, Error> {
-        sequence::lock(&self.0, name, timeout)
+        let steps = self.steps()?;
+        let lock = sequence::lock(&*steps, name, timeout)?;
+        Ok(Lock::new((lock, steps)))
     }
 }
 
-// === impl OsSteps ===
-
-impl OsSteps {
-    fn open_at(&self, name: &str, flags: OFlag, mode: u32) -> io::Result<File> {
-        // Children of this process must not keep a lock alive.
-        let flags = flags | OFlag::O_CLOEXEC;
-        let fd = openat(
-            self.dir.as_fd(),
-            name,
-            flags,
-            Mode::from_bits_truncate(mode),
-        )?;
-        Ok(File::from(fd))
-    }
-
-    fn unlink(&self, name: &str) -> io::Result<()> {
-        Ok(unlinkat(
-            self.dir.as_fd(),
-            name,
-            UnlinkatFlags::NoRemoveDir,
-        )?)
-    }
-}
-
-impl Steps for OsSteps {
-    type File = File;
-
-    fn create(&self, name: &str, mode: u32) -> io::Result<File> {
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
-        let file = self.open_at(name, flags, mode)?;
-        // A sweeper of another process may have been quicker with the lock.
-        let swept = io::ErrorKind::AlreadyExists;
-        match file.try_lock() {
-            Ok(()) if file.metadata()?.nlink() > 0 => {}
-            Ok(()) | Err(TryLockError::WouldBlock) => return Err(swept.into()),
-            Err(TryLockError::Error(err)) => return Err(err),
-        }
-        // The umask has no say in who may read the file.
-        file.set_permissions(Permissions::from_mode(mode))?;
-        Ok(file)
-    }
-
-    fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
-        file.write_all(bytes)
-    }
-
-    fn sync_file(&self, file: &File) -> io::Result<()> {
-        file.sync_all()
-    }
-
-    fn publish(&self, file: File) -> io::Result<Version> {
-        file.unlock()?;
-        version(file)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(renameat(self.dir.as_fd(), from, self.dir.as_fd(), to)?)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.unlink(name)
-    }
-
-    fn remove_leftover(&self, name: &str) -> io::Result<()> {
-        let file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
-        match file.try_lock() {
-            Ok(()) => self.unlink(name),
-            Err(TryLockError::WouldBlock) => Ok(()),
-            Err(TryLockError::Error(err)) => Err(err),
-        }
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.dir.sync_all()
-    }
-
-    fn read(&self, name: &str) -> io::Result<Content> {
-        // Without O_NONBLOCK a FIFO of that name would hold us up for ever.
-        let mut file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
-        if !file.metadata()?.is_file() {
-            return Ok(Content::NotAFile);
-        }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(Content::File(bytes, version(file)?))
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut entries = Entries::openat(self.dir.as_fd(), ".", flags, Mode::empty())?;
-        let mut names = Vec::new();
-        for entry in entries.iter() {
-            // A name that is not UTF-8 is nobody's that we know.
-            if let Ok(name) = entry?.file_name().to_str()
-                && name != "."
-                && name != ".."
-            {
-                names.push(name.to_owned());
-            }
-        }
-        Ok(names)
-    }
-
-    fn is_current(&self, name: &str, version: &Version) -> io::Result<bool> {
-        let stat = match fstatat(self.dir.as_fd(), name, AtFlags::empty()) {
-            Ok(stat) => stat,
-            Err(nix::errno::Errno::ENOENT) => return Ok(false),
-            Err(errno) => return Err(errno.into()),
-        };
-        Ok(match &version.0 {
-            VersionKind::Os(known) => known.stamp == Stamp::from(&stat),
-            #[cfg(feature = "sim")]
-            VersionKind::Sim(_) => false,
-        })
-    }
-
-    fn try_lock(&self, name: &str) -> io::Result<Option<Lock>> {
-        let file = self.open_at(name, OFlag::O_RDWR | OFlag::O_CREAT, 0o644)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Lock::new(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(err)) => Err(err),
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        if name.is_empty() {
-            self.path.clone()
-        } else {
-            self.path.join(name)
-        }
-    }
-}
-
-// === impl Stamp ===
-
-impl From<&FileStat> for Stamp {
-    fn from(stat: &FileStat) -> Self {
-        Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-            size: stat.st_size.into(),
-            modified: (stat.st_mtime, stat.st_mtime_nsec),
-        }
-    }
-}
-
-fn version(file: File) -> io::Result<Version> {
-    let meta = file.metadata()?;
-    let stamp = Stamp {
-        device: meta.dev(),
-        inode: meta.ino(),
-        size: meta.len().into(),
-        modified: (meta.mtime(), meta.mtime_nsec()),
-    };
-    Ok(Version(VersionKind::Os(OsVersion { _file: file, stamp })))
+/// Opens the directory that has taken another's place.
+fn reopen(path: &Path) -> Result<OsSteps, Error> {
+    let steps = OsSteps::open(path)?;
+    // Whoever created it need not have made its name durable.
+    sync_parent(path).map_err(|source| Error::Io {
+        op: Op::SyncDir,
+        path: path.parent().unwrap_or(path).to_owned(),
+        source,
+    })?;
+    Ok(steps)
 }
 
 fn open_dir(path: &Path) -> io::Result<File> {

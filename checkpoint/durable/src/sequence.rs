@@ -117,9 +117,10 @@ pub(crate) fn remove<S: Steps>(steps: &S, name: &str) -> Result<(), Error> {
 pub(crate) fn rename<S: Steps>(steps: &S, from: &str, to: &str) -> Result<(), Error> {
     name::check(from)?;
     name::check(to)?;
-    steps
-        .rename(from, to)
-        .map_err(|e| io_error(steps, Op::Rename, from, e))?;
+    steps.rename(from, to).map_err(|e| match e.kind() {
+        io::ErrorKind::IsADirectory => io_error(steps, Op::Rename, to, e),
+        _ => io_error(steps, Op::Rename, from, e),
+    })?;
     sync(steps)
 }
 
@@ -169,6 +170,8 @@ pub(crate) fn sync<S: Steps>(steps: &S) -> Result<(), Error> {
         .map_err(|e| io_error(steps, Op::SyncDir, "", e))
 }
 
+/// Of a lock file that is created; less the umask.
+pub(crate) const LOCK_MODE: u32 = 0o644;
 /// First wait of a contended lock; doubled up to [`LOCK_POLL_MAX`]. A commit
 /// takes a few milliseconds; Go's plugin polls every 100.
 const LOCK_POLL_MIN: Duration = Duration::from_millis(1);
@@ -197,9 +200,9 @@ pub(crate) fn lock<S: Steps>(steps: &S, name: &str, timeout: Duration) -> Result
 }
 
 fn io_error<S: Steps>(steps: &S, op: Op, name: &str, source: io::Error) -> Error {
-    Error::Io {
-        op,
-        path: steps.path(name),
-        source,
+    let path = steps.path(name);
+    match source.kind() {
+        io::ErrorKind::IsADirectory => Error::NotAFile { path },
+        _ => Error::Io { op, path, source },
     }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::dir::sealed::Sealed;
 use crate::dir::{Dir, Lock, Version, VersionKind};
-use crate::sequence::{self, Content, Steps};
+use crate::sequence::{self, Content, LOCK_MODE, Steps};
 use crate::{Error, name};
 
 /// A directory in memory that knows what is durable, fails on request, and can
@@ -18,6 +19,22 @@ use crate::{Error, name};
 /// the disk is a [`Step`]; [`steps`](Self::steps) tells which were done, so a
 /// test can run its scenario once to count them and then once per step with
 /// [`fail_step`](Self::fail_step) or [`crash_after`](Self::crash_after).
+///
+/// ```
+/// use durable_file::{Dir, SimDir};
+///
+/// let dir = SimDir::new();
+/// dir.fail_step(0, 28); // ENOSPC of Linux
+/// assert_eq!(dir.replace("state", b"{}", 0o600).unwrap_err().code(), "disk-full");
+///
+/// dir.crash_after(1); // the temporary is created, and nothing else
+/// dir.replace("state", b"{}", 0o600).unwrap_err();
+/// assert_eq!(dir.after_kill().read("state").unwrap(), None);
+/// ```
+///
+/// Creating the empty file of a lock is no step, and it may be lost. Everything
+/// in here is a regular file: [`Error::NotAFile`] cannot be simulated, nor can
+/// the directory's own removal.
 #[derive(Clone, Default)]
 pub struct SimDir(Arc<Mutex<Disk>>);
 
@@ -95,7 +112,8 @@ impl SimDir {
             .map(|file| file.mode)
     }
 
-    /// Makes the step after the next `n` fail once with `errno`, undone.
+    /// Makes the step after the next `n` fail once with `errno`, undone. Stays
+    /// armed until a call comes to that step; a later `fail_step` replaces it.
     pub fn fail_step(&self, n: usize, errno: i32) {
         let mut disk = self.disk();
         disk.fault = Some((disk.steps.len() + n, errno));
@@ -108,7 +126,8 @@ impl SimDir {
         disk.crash = Some(disk.steps.len() + n);
     }
 
-    /// Whether a call has met the crash point.
+    /// Whether the steps before the crash point are done, so that every further
+    /// call fails; true at once after `crash_after(0)`.
     pub fn has_crashed(&self) -> bool {
         let disk = self.disk();
         disk.crash.is_some_and(|limit| disk.steps.len() >= limit)
@@ -116,6 +135,9 @@ impl SimDir {
 
     /// The directory as the next process finds it after a kill: every step
     /// counts, whether or not it is durable. This directory stays as it is.
+    ///
+    /// The next process starts with no steps done, no failure or crash armed,
+    /// no lock held, and leftovers swept.
     #[must_use]
     pub fn after_kill(&self) -> Self {
         let disk = self.disk();
@@ -124,6 +146,8 @@ impl SimDir {
 
     /// The directory as the next boot finds it when everything that was not
     /// synced is lost. This directory stays as it is.
+    ///
+    /// It starts as after [`after_kill`](Self::after_kill).
     #[must_use]
     pub fn after_power_loss(&self) -> Self {
         let disk = self.disk();
@@ -193,6 +217,8 @@ impl fmt::Debug for SimDir {
     }
 }
 
+impl Sealed for SimDir {}
+
 impl Dir for SimDir {
     fn read_version(&self, name: &str) -> Result<Option<(Vec<u8>, Version)>, Error> {
         sequence::read(self, name)
@@ -235,16 +261,7 @@ impl Steps for SimDir {
         if disk.live.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let inode = disk.next_inode;
-        disk.next_inode += 1;
-        disk.inodes.insert(
-            inode,
-            File {
-                mode,
-                ..File::default()
-            },
-        );
-        disk.live.insert(name.to_owned(), inode);
+        let inode = disk.create(name, mode);
         disk.steps.push(Step::Create(name.to_owned()));
         Ok(inode)
     }
@@ -328,6 +345,9 @@ impl Steps for SimDir {
         if disk.locked.iter().any(|held| held == name) {
             return Ok(None);
         }
+        if !disk.live.contains_key(name) {
+            disk.create(name, LOCK_MODE);
+        }
         disk.locked.push(name.to_owned());
         Ok(Some(Lock::new(Held {
             dir: self.clone(),
@@ -343,6 +363,18 @@ impl Steps for SimDir {
 // === impl Disk ===
 
 impl Disk {
+    fn create(&mut self, name: &str, mode: u32) -> Inode {
+        let inode = self.next_inode;
+        self.next_inode += 1;
+        let file = File {
+            mode,
+            ..File::default()
+        };
+        self.inodes.insert(inode, file);
+        self.live.insert(name.to_owned(), inode);
+        inode
+    }
+
     fn file(&mut self, inode: Inode) -> io::Result<&mut File> {
         self.inodes
             .get_mut(&inode)

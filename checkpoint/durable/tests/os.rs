@@ -75,6 +75,7 @@ fn a_name_is_one_component_and_never_a_temporarys() {
         "/etc/passwd",
         "a\0b",
         ".durable-1-1.tmp",
+        &"n".repeat(256),
     ] {
         let err = dir.replace(name, b"", 0o600).unwrap_err();
         assert_eq!(
@@ -89,6 +90,24 @@ fn a_name_is_one_component_and_never_a_temporarys() {
             "invalid-file-name"
         );
     }
+}
+
+#[test]
+fn a_refused_name_is_told_what_is_wrong_with_it() {
+    let (_scratch, dir) = scratch();
+    for (name, rule) in [
+        ("", "it is empty"),
+        ("..", "it is a directory's"),
+        ("a/b", "it has a '/'"),
+        ("a\0b", "it has a NUL"),
+        (".durable-1-1.tmp", "it is a temporary's"),
+    ] {
+        let message = dir.read(name).unwrap_err().to_string();
+        assert!(message.ends_with(rule), "{message}");
+    }
+    let longest = "n".repeat(255);
+    dir.replace(&longest, b"", 0o600).unwrap();
+    assert_eq!(dir.list().unwrap(), [longest]);
 }
 
 #[test]
@@ -112,8 +131,15 @@ fn opening_what_is_no_directory_names_the_path() {
     assert_eq!(missing.code(), "directory-missing");
     assert!(missing.to_string().contains("missing"), "{missing}");
     fs::write(scratch.path().join("file"), "").unwrap();
-    assert!(OsDir::open(scratch.path().join("file")).is_err());
-    assert!(OsDir::create(scratch.path().join("file"), 0o755).is_err());
+    for path in ["file", "file/below"] {
+        let path = scratch.path().join(path);
+        for err in [
+            OsDir::open(&path).unwrap_err(),
+            OsDir::create(&path, 0o755).unwrap_err(),
+        ] {
+            assert_eq!(err.code(), "not-a-directory", "{err}");
+        }
+    }
 }
 
 #[test]
@@ -182,11 +208,21 @@ fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
         let err = dir.read(name).unwrap_err();
         assert!(matches!(err, Error::NotAFile { .. }), "{err}");
     }
+    fs::write(scratch.path().join("file"), "").unwrap();
+    for err in [
+        dir.replace("dir", b"", 0o600).unwrap_err(),
+        dir.remove("dir").unwrap_err(),
+        dir.rename("file", "dir").unwrap_err(),
+        dir.lock("dir", PATIENCE).unwrap_err(),
+    ] {
+        assert_eq!((err.code(), err.class()), ("not-a-file", Class::Retry));
+        assert!(err.to_string().contains("/dir "), "{err}");
+    }
     assert_eq!(
-        dir.replace("dir", b"", 0o600).unwrap_err().class(),
-        Class::Retry
+        dir.list().unwrap(),
+        ["dir", "fifo", "file"],
+        "no temporary is left"
     );
-    assert_eq!(dir.list().unwrap(), ["dir", "fifo"], "no temporary is left");
 }
 
 #[test]
@@ -197,6 +233,7 @@ fn a_lock_excludes_other_descriptors_of_the_same_file_and_leaves_the_file() {
     let foreign = File::open(scratch.path().join("pu.lock")).unwrap();
     assert!(foreign.try_lock().is_err());
     let err = dir.lock("pu.lock", Duration::from_millis(5)).unwrap_err();
+    assert!(err.to_string().contains("another holder"), "{err}");
     assert_eq!((err.code(), err.class()), ("lock-timeout", Class::Retry));
 
     drop(lock);
@@ -244,4 +281,66 @@ fn writers_of_one_file_never_mix_their_contents() {
     assert_eq!(content.len(), 10_000);
     assert!(content.iter().all(|byte| *byte == content[0]));
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_directory_that_was_removed_and_created_anew_is_used_as_if_just_opened() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("cdi");
+    let dir = OsDir::create(&path, 0o755).unwrap();
+    let version = dir.replace("state", b"old", 0o600).unwrap();
+
+    fs::remove_dir_all(&path).unwrap();
+    let err = dir.replace("state", b"lost", 0o600).unwrap_err();
+    assert_eq!(
+        (err.code(), err.class()),
+        ("directory-missing", Class::Retry)
+    );
+    assert_eq!(dir.read("state").unwrap(), None);
+
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("state"), "another's").unwrap();
+    fs::write(path.join(".durable-4194304-0.tmp"), "half").unwrap();
+    assert!(!dir.is_current("state", &version).unwrap());
+    assert_eq!(dir.read("state").unwrap().unwrap(), b"another's");
+    assert_eq!(
+        fs::read_dir(&path).unwrap().count(),
+        1,
+        "leftovers are swept"
+    );
+    dir.replace("state", b"new", 0o600).unwrap();
+    assert_eq!(fs::read(path.join("state")).unwrap(), b"new");
+    dir.remove("state").unwrap();
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+}
+
+#[test]
+fn what_happens_under_a_lock_happens_in_the_locks_directory() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("plugin");
+    let moved = scratch.path().join("moved");
+    let dir = OsDir::create(&path, 0o755).unwrap();
+    let lock = dir.lock("pu.lock", Duration::ZERO).unwrap();
+
+    fs::rename(&path, &moved).unwrap();
+    fs::create_dir(&path).unwrap();
+    // Another process holds the new directory's lock by now.
+    let theirs = OsDir::open(&path).unwrap();
+    let other = theirs.lock("pu.lock", Duration::ZERO).unwrap();
+    dir.replace("state", b"ours", 0o600).unwrap();
+    assert_eq!(theirs.read("state").unwrap(), None);
+    assert_eq!(fs::read(moved.join("state")).unwrap(), b"ours");
+
+    drop(lock);
+    let err = dir.lock("pu.lock", Duration::ZERO).unwrap_err();
+    assert_eq!(err.code(), "lock-timeout", "now it is the same lock");
+    drop(other);
+    dir.replace("state", b"ours", 0o600).unwrap();
+    assert_eq!(theirs.read("state").unwrap().unwrap(), b"ours");
+}
+
+#[test]
+fn a_relative_path_is_not_looked_up_in_a_later_working_directory() {
+    let dir = OsDir::open("src").unwrap();
+    assert!(dir.path().is_absolute() && dir.path().ends_with("src"));
 }

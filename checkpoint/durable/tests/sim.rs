@@ -141,3 +141,33 @@ fn clones_are_one_directory_with_one_lock_and_other_versions() {
     theirs.replace("state", b"old", 0o600).unwrap();
     assert!(!ours.is_current("state", &version).unwrap());
 }
+
+#[test]
+fn a_lock_leaves_an_empty_file_as_on_a_disk() {
+    let scratch = tempfile::tempdir().unwrap();
+    let real = durable_file::OsDir::open(scratch.path()).unwrap();
+    let simulated = SimDir::new();
+    for dir in [&real as &dyn Dir, &simulated] {
+        drop(dir.lock("pu.lock", Duration::ZERO).unwrap());
+        assert_eq!(dir.list().unwrap(), ["pu.lock"]);
+        assert_eq!(dir.read("pu.lock").unwrap().unwrap(), b"");
+        // The file stays the same one.
+        let (_, version) = dir.read_version("pu.lock").unwrap().unwrap();
+        drop(dir.lock("pu.lock", Duration::ZERO).unwrap());
+        assert!(dir.is_current("pu.lock", &version).unwrap());
+    }
+    assert_eq!(simulated.steps(), [], "no step that a test has to count");
+}
+
+#[test]
+fn what_a_crash_leaves_has_no_steps_and_nothing_armed() {
+    let dir = with_old();
+    dir.fail_step(0, ENOSPC);
+    dir.crash_after(0);
+    assert!(dir.has_crashed());
+    for next in [dir.after_kill(), dir.after_power_loss()] {
+        assert_eq!(next.steps(), []);
+        assert!(!next.has_crashed());
+        next.replace("state", b"new", 0o600).unwrap();
+    }
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::object;
 use super::quantity::Quantity;
 use super::raw::Raw;
 use super::time::{Seconds, optional_seconds};
@@ -12,20 +13,32 @@ use super::time::{Seconds, optional_seconds};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Status {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) allocation: Option<Allocation>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "object::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     reserved_for: Vec<Consumer>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "object::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     devices: Vec<DeviceStatus>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Allocation {
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "object::object")]
     pub(crate) devices: Devices,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     node_selector: Option<NodeSelector>,
     #[serde(
         rename = "allocationTimestamp",
@@ -38,9 +51,15 @@ pub(crate) struct Allocation {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Devices {
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "object::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub(crate) results: Vec<DeviceResult>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "object::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub(crate) config: Vec<DeviceConfig>,
 }
 
@@ -58,7 +77,10 @@ pub struct DeviceResult {
     device: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     admin_access: Option<bool>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "object::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     tolerations: Vec<Toleration>,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     binding_conditions: Vec<String>,
@@ -108,7 +130,10 @@ pub struct DeviceConfig {
     source: String,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     requests: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     opaque: Option<OpaqueConfig>,
 }
 
@@ -131,9 +156,15 @@ struct NodeSelector {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct NodeSelectorTerm {
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "object::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     match_expressions: Vec<NodeRequirement>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "object::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     match_fields: Vec<NodeRequirement>,
 }
 
@@ -178,7 +209,10 @@ struct DeviceStatus {
     conditions: NullableVec<Condition>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Raw>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     network_data: Option<NetworkData>,
 }
 
@@ -220,8 +254,8 @@ struct Condition {
 /// A list that Go never leaves out: null and empty are written apart, and
 /// compared as one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-struct NullableVec<T>(Option<Vec<T>>);
+#[serde(transparent, bound(deserialize = "T: Deserialize<'de>"))]
+struct NullableVec<T>(#[serde(deserialize_with = "object::optional_list")] Option<Vec<T>>);
 
 // === impl DeviceResult ===
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use dra_checkpoint::{Boot, BootId, Claims, Refused, Store, Unsettled};
-use durable_file::SimDir;
+use durable_file::{Dir, SimDir};
 
-use crate::common::{BOOT, Group, at, boot, claim, dir_with, open, rewritten, status};
+use crate::common::{BOOT, Group, at, boot, claim, dir_with, group, open, rewritten, status};
 
 const UID: &str = "11111111-aaaa-4bbb-8ccc-000000000001";
 
@@ -13,6 +13,21 @@ fn open_in(dir: &SimDir, boot: &str) -> Store<Group> {
     Store::open(Arc::new(dir.clone()), BootId::new(boot).unwrap())
         .unwrap()
         .0
+}
+
+/// Two completed claims, `a` and `b`, of `BOOT`.
+fn two_prepared() -> SimDir {
+    let dir = SimDir::new();
+    let (store, _) = open(&dir);
+    for uid in ["a", "b"] {
+        store
+            .commit(move |claims| {
+                claims.start(&claim(uid), &status("p"), at(0))?;
+                claims.complete(uid, &status("p"), vec![group()])
+            })
+            .unwrap();
+    }
+    dir
 }
 
 #[test]
@@ -65,13 +80,88 @@ fn records_of_another_boot_are_handed_over_before_they_are_forgotten() {
 
 #[test]
 fn undoing_one_record_of_another_boot_does_not_make_the_rest_current() {
-    let dir = dir_with("02-channel-completed.json");
+    let dir = two_prepared();
     let store = open_in(&dir, "after-the-reboot");
-    assert!(store.commit(|claims| claims.remove(UID)).unwrap());
+    assert!(store.commit(|claims| claims.remove("a")).unwrap());
     let recorded = Boot::Changed {
         recorded: BOOT.into(),
     };
+    assert_eq!(store.view().boot(), &recorded);
     assert_eq!(open_in(&dir, "after-the-reboot").view().boot(), &recorded);
+}
+
+#[test]
+fn once_the_last_record_of_another_boot_is_undone_there_is_nothing_to_forget() {
+    let dir = two_prepared();
+    let store = open_in(&dir, "after-the-reboot");
+    for uid in ["a", "b"] {
+        assert!(store.commit(move |claims| claims.remove(uid)).unwrap());
+    }
+    assert_eq!(store.view().settled(), Ok(()));
+    store
+        .commit(|claims| claims.start(&claim("c"), &status("p"), at(0)))
+        .unwrap();
+    let text = String::from_utf8(rewritten(&dir)).unwrap();
+    assert!(
+        text.ends_with(r#""nodeBootID":"after-the-reboot"}}"#),
+        "{text}"
+    );
+}
+
+#[test]
+fn after_a_reboot_without_records_claims_are_prepared_as_usual() {
+    let dir = two_prepared();
+    let (before, _) = open(&dir);
+    for uid in ["a", "b"] {
+        before.commit(move |claims| claims.remove(uid)).unwrap();
+    }
+    let store = open_in(&dir, "after-the-reboot");
+    assert_eq!(store.view().boot(), &Boot::Same);
+    store
+        .commit(|claims| {
+            claims.start(&claim("c"), &status("p"), at(0))?;
+            claims.complete("c", &status("p"), vec![group()])
+        })
+        .unwrap();
+    assert_eq!(open_in(&dir, "after-the-reboot").view().boot(), &Boot::Same);
+}
+
+#[test]
+fn an_aborted_record_of_another_boot_expires_like_any() {
+    let dir = SimDir::new();
+    open(&dir)
+        .0
+        .commit(|claims| {
+            claims.start(&claim("a"), &status("p"), at(0))?;
+            claims.abort("a", at(0))
+        })
+        .unwrap();
+    let store = open_in(&dir, "after-the-reboot");
+    assert_eq!(store.view().settled(), Err(Unsettled::BootChanged));
+    store
+        .commit(|claims| Ok::<_, Refused>(claims.expire(at(90))))
+        .unwrap();
+    assert_eq!(store.view().settled(), Ok(()));
+}
+
+#[test]
+fn an_empty_checkpoint_of_another_boot_that_may_have_lost_claims_is_still_of_that_boot() {
+    let dir = two_prepared();
+    let (before, _) = open(&dir);
+    for uid in ["a", "b"] {
+        before.commit(move |claims| claims.remove(uid)).unwrap();
+    }
+    dir.replace("checkpoint.json.damaged-not-json", b"{", 0o600)
+        .unwrap();
+    let store = open_in(&dir, "after-the-reboot");
+    assert!(matches!(store.view().boot(), Boot::Changed { .. }));
+    store
+        .commit(|claims| {
+            claims.settle_damage();
+            Ok::<_, Refused>(())
+        })
+        .unwrap();
+    assert_eq!(store.view().settled(), Ok(()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use dra_checkpoint::{Boot, ClaimRecord, CommitError, Refused, Store};
+use dra_checkpoint::{Boot, ClaimRecord, Class, CommitError, Refused, Store};
 use durable_file::{Dir, OsDir, SimDir};
 
 use crate::common::{BOOT, Group, at, boot, claim, fixture, group, open, status};
@@ -125,4 +125,29 @@ fn the_file_on_disk_has_gos_name_and_form() {
         "{text}"
     );
     assert!(scratch.path().join("plugin/pu.lock").exists());
+}
+
+#[test]
+fn a_removed_plugin_directory_that_is_back_gets_every_record() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("plugin");
+    let dir = Arc::new(OsDir::create(&path, 0o750).unwrap());
+    let (store, _) = Store::<Group>::open(dir, boot()).unwrap();
+    let start = |uid: &'static str| {
+        store.commit(move |claims| claims.start(&claim(uid), &status("p"), at(0)))
+    };
+    start("a").unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
+    let Err(CommitError::Store(err)) = start("b") else {
+        panic!("there is nowhere to write")
+    };
+    assert_eq!(
+        (err.code(), err.class()),
+        ("directory-missing", Class::Retry)
+    );
+
+    std::fs::create_dir(&path).unwrap();
+    start("b").unwrap();
+    let fresh = Store::<Group>::open(Arc::new(OsDir::open(&path).unwrap()), boot()).unwrap();
+    assert_eq!(fresh.0.view().known().count(), 2);
 }

@@ -157,7 +157,7 @@ fn an_aborted_claim_refuses_the_same_version_for_90_seconds() {
     let (other, _) = open(&dir);
     other
         .commit(|claims| {
-            let late = claims.start(&claim("a"), &status("p"), at(100));
+            let late = claims.start(&claim("a"), &status("p"), at(99));
             let aborted = Refused::Aborted {
                 uid: "a".into(),
                 until: at(100),
@@ -169,7 +169,7 @@ fn an_aborted_claim_refuses_the_same_version_for_90_seconds() {
                 claims.complete("a", &status("p"), vec![group()]),
                 Err(undone)
             );
-            claims.start(&claim("a"), &status("p"), at(101))
+            claims.start(&claim("a"), &status("p"), at(100))
         })
         .unwrap();
 }
@@ -195,8 +195,8 @@ fn a_repeated_abort_does_not_prolong_the_fence() {
             claims.start(&claim("a"), &status("p"), at(0))?;
             claims.abort("a", at(0))?;
             claims.abort("a", at(80))?;
-            assert_eq!(claims.get("a").unwrap().fenced_until(at(90)), Some(at(90)));
-            assert_eq!(claims.get("a").unwrap().fenced_until(at(91)), None);
+            assert_eq!(claims.get("a").unwrap().fenced_until(at(89)), Some(at(90)));
+            assert_eq!(claims.get("a").unwrap().fenced_until(at(90)), None);
             Ok::<_, Refused>(())
         })
         .unwrap();

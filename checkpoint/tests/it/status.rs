@@ -136,3 +136,51 @@ fn what_is_no_status_is_one_clear_error() {
     assert_eq!(err.code(), "invalid-claim-status");
     assert!(std::error::Error::source(&err).is_some());
 }
+
+#[test]
+fn an_array_is_no_object_wherever_the_api_has_one() {
+    for (path, in_a_list) in [
+        ("", false),
+        ("allocation", false),
+        ("reservedFor", true),
+        ("devices", true),
+        ("devices.[].conditions", true),
+        ("devices.[].networkData", false),
+        ("allocation.devices", false),
+        ("allocation.devices.results", true),
+        ("allocation.devices.results.[].tolerations", true),
+        ("allocation.devices.config", true),
+        ("allocation.devices.config.[].opaque", false),
+        ("allocation.nodeSelector", false),
+        ("allocation.nodeSelector.nodeSelectorTerms", true),
+        (
+            "allocation.nodeSelector.nodeSelectorTerms.[].matchExpressions",
+            true,
+        ),
+        (
+            "allocation.nodeSelector.nodeSelectorTerms.[].matchFields",
+            true,
+        ),
+    ] {
+        for (value, fits) in [("{}", true), ("[]", false), ("[{}]", false)] {
+            let innermost = if in_a_list {
+                format!("[{value}]")
+            } else {
+                value.to_owned()
+            };
+            let text = path.rsplit('.').fold(innermost, |inner, part| match part {
+                "" => inner,
+                "[]" => format!("[{inner}]"),
+                member => format!(r#"{{"{member}":{inner}}}"#),
+            });
+            assert_eq!(ClaimStatus::from_json(&text).is_ok(), fits, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_whole_claim_is_a_status_without_an_allocation() {
+    let claim = r#"{"kind":"ResourceClaim","metadata":{},"status":{"allocation":{}}}"#;
+    assert_eq!(status(claim), ClaimStatus::default());
+    assert!(!status(claim).is_allocated());
+}

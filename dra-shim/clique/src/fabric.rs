@@ -176,6 +176,9 @@ impl fmt::Display for Fabric {
             Self::Unsettled(unsettled) => unsettled.fmt(f),
             Self::NoLibrary(missing) => missing.fmt(f),
             Self::NvmlFailed(failure) => failure.fmt(f),
+            Self::NoAnswer { waited } if waited.as_secs() == 0 => {
+                write!(f, "no answer from NVML for {} ms", waited.as_millis())
+            }
             Self::NoAnswer { waited } => {
                 write!(f, "no answer from NVML for {} s", waited.as_secs())
             }

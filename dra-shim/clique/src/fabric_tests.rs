@@ -166,3 +166,15 @@ fn health_of_a_gpu_outside_the_clique_does_not_degrade_it() {
     let fabric = Fabric::of(&[mk_gpu(0, completed(RACK, 1)), outsider]);
     assert_eq!(fabric.code(), "clique");
 }
+
+#[test]
+fn a_wait_is_told_in_seconds_and_a_short_one_in_milliseconds() {
+    let said = |millis| {
+        let waited = Duration::from_millis(millis);
+        Fabric::NoAnswer { waited }.to_string()
+    };
+    assert_eq!(said(20), "no answer from NVML for 20 ms");
+    assert_eq!(said(999), "no answer from NVML for 999 ms");
+    assert_eq!(said(1000), "no answer from NVML for 1 s");
+    assert_eq!(said(10_040), "no answer from NVML for 10 s");
+}

@@ -223,6 +223,9 @@ impl NoLibrary {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::Missing(missing) if missing.has_broken_link() => {
+                "the NVIDIA driver is installed only in part: wait if it is being installed, otherwise install it again"
+            }
             Self::Missing(_) => {
                 "install the NVIDIA driver on this node, or point the driver root at where it is (`/`, `/run/nvidia/driver`)"
             }
@@ -230,5 +233,31 @@ impl NoLibrary {
                 "check that the driver's architecture is this node's and its files are whole (`ldd` on the library)"
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn half_a_driver_gets_another_hint_than_none() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("usr/lib64")).unwrap();
+        let probe = NvmlProbe::new(DriverRoot::new(dir.path()));
+        let error = probe.read().unwrap_err();
+        assert!(error.hint().starts_with("install "), "{}", error.hint());
+
+        let library = dir.path().join("usr/lib64/libnvidia-ml.so.1");
+        symlink("libnvidia-ml.so.580.82.07", library).unwrap();
+        let error = probe.read().unwrap_err();
+        assert_eq!(error.code(), "nvml-missing");
+        assert!(error.hint().contains("only in part"), "{}", error.hint());
+        let reason = error.to_string();
+        let missing = "is a broken link: /usr/lib64/libnvidia-ml.so.580.82.07 does not exist";
+        assert!(reason.ends_with(missing), "{reason}");
     }
 }

@@ -19,6 +19,7 @@ pub(crate) fn regular_file(root: &Path, inside: &Path) -> Result<PathBuf, Reason
         reached: PathBuf::new(),
         pending: VecDeque::new(),
         links: 0,
+        behind_link: false,
     };
     walk.prepend(inside);
     walk.follow()
@@ -30,6 +31,8 @@ struct Walk<'a> {
     reached: PathBuf,
     pending: VecDeque<Step>,
     links: usize,
+    /// The last component of the path asked for is there and is a link.
+    behind_link: bool,
 }
 
 enum Step {
@@ -79,6 +82,9 @@ impl Walk<'_> {
         if self.links > MAX_LINKS {
             return Err(Reason::LinkLoop);
         }
+        // A link's target goes before what is left of the path, so nothing is
+        // left only once the path's own last component was taken.
+        self.behind_link |= self.pending.is_empty();
         let target = path.read_link().map_err(|e| self.reason(&e))?;
         if target.is_absolute() {
             self.reached.clear();
@@ -91,10 +97,10 @@ impl Walk<'_> {
 
     fn reason(&self, error: &io::Error) -> Reason {
         match error.kind() {
-            io::ErrorKind::NotFound if self.links == 0 => Reason::Missing,
-            io::ErrorKind::NotFound => Reason::BrokenLink {
+            io::ErrorKind::NotFound if self.behind_link => Reason::BrokenLink {
                 missing: Path::new("/").join(&self.reached),
             },
+            io::ErrorKind::NotFound => Reason::Missing,
             kind => Reason::Unreadable(kind),
         }
     }
@@ -158,6 +164,38 @@ mod tests {
             regular_file(dir.path(), Path::new(LIB)),
             Err(Reason::BrokenLink {
                 missing: "/usr/lib64/libnvidia-ml.so.580".into()
+            })
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_not_in_a_linked_directory_is_missing_and_no_broken_link() {
+        let dir = root();
+        symlink("usr/lib64", dir.path().join("lib64")).unwrap();
+        symlink("/usr/nowhere", dir.path().join("lib")).unwrap();
+        for inside in ["lib64/libnvidia-ml.so.1", "lib/libnvidia-ml.so.1"] {
+            assert_eq!(
+                regular_file(dir.path(), Path::new(inside)),
+                Err(Reason::Missing),
+                "{inside}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_broken_link_in_a_linked_directory_and_one_at_the_end_of_a_chain_are_broken() {
+        let dir = root();
+        symlink("usr/lib64", dir.path().join("lib64")).unwrap();
+        symlink("libnvidia-ml.so.580", dir.path().join(LIB)).unwrap();
+        symlink(
+            "/opt/driver/real.so",
+            dir.path().join("usr/lib64/libnvidia-ml.so.580"),
+        )
+        .unwrap();
+        assert_eq!(
+            regular_file(dir.path(), Path::new("lib64/libnvidia-ml.so.1")),
+            Err(Reason::BrokenLink {
+                missing: "/opt".into()
             })
         );
     }

@@ -42,9 +42,9 @@ pub struct Rejected {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// There is nothing by that name.
+    /// There is nothing by that name, or no directory for it.
     Missing,
-    /// It is a link, and what it leads to does not exist.
+    /// It is there and is a link, and what it leads to does not exist.
     BrokenLink {
         /// The missing path, as seen from inside the root.
         missing: PathBuf,
@@ -136,21 +136,38 @@ impl DriverRoot {
 
 // === impl NotFound ===
 
-/// One line: what was there but would not do, or how many places were empty.
+impl NotFound {
+    /// Whether the name is there and only what it leads to is not, as while an
+    /// installation is under way and after one that broke off.
+    pub(crate) fn has_broken_link(&self) -> bool {
+        self.rejected
+            .iter()
+            .any(|it| matches!(it.reason, Reason::BrokenLink { .. }))
+    }
+}
+
+/// One line: how many places were tried, and of them only those where
+/// something was.
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no {} under {}: ", self.name, self.root.display())?;
-        let mut unfit = self
-            .rejected
-            .iter()
-            .filter(|it| it.reason != Reason::Missing || it.path == self.root)
-            .peekable();
-        if unfit.peek().is_none() {
-            return write!(f, "none of {} places has it", self.rejected.len());
+        let Self {
+            name,
+            root,
+            rejected,
+        } = self;
+        if let [only] = rejected.as_slice()
+            && only.path == *root
+        {
+            return write!(f, "no {name}: the root {only}");
         }
-        for (position, rejected) in unfit.enumerate() {
-            let separator = if position == 0 { "" } else { ", " };
-            write!(f, "{separator}{rejected}")?;
+        let places = rejected.len();
+        let root = root.display();
+        write!(
+            f,
+            "{name} is in none of the {places} usual places below {root}"
+        )?;
+        for unfit in rejected.iter().filter(|it| it.reason != Reason::Missing) {
+            write!(f, "; {unfit}")?;
         }
         Ok(())
     }
@@ -171,11 +188,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Missing => f.write_str("does not exist"),
             Self::BrokenLink { missing } => {
-                write!(
-                    f,
-                    "is a link to {}, which does not exist",
-                    missing.display()
-                )
+                write!(f, "is a broken link: {} does not exist", missing.display())
             }
             Self::LinkLoop => f.write_str("is a link in a circle"),
             Self::NotAFile => f.write_str("is not a regular file"),
@@ -188,6 +201,7 @@ impl fmt::Display for Reason {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -234,7 +248,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             format!(
-                "no libnvidia-ml.so.1 under {root}: {root}/usr/lib64/libnvidia-ml.so.1 is not a regular file",
+                "libnvidia-ml.so.1 is in none of the 7 usual places below {root}; \
+                 {root}/usr/lib64/libnvidia-ml.so.1 is not a regular file",
                 root = dir.path().display()
             )
         );
@@ -247,7 +262,25 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no nvidia-imex-ctl under /nonexistent/driver: /nonexistent/driver does not exist"
+            "no nvidia-imex-ctl: the root /nonexistent/driver does not exist"
+        );
+    }
+
+    #[test]
+    fn a_usr_merged_host_without_driver_gets_one_short_sentence() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("usr/lib/x86_64-linux-gnu")).unwrap();
+        fs::create_dir_all(dir.path().join("usr/lib64")).unwrap();
+        for merged in ["lib", "lib64"] {
+            symlink(Path::new("usr").join(merged), dir.path().join(merged)).unwrap();
+        }
+        let error = DriverRoot::new(dir.path()).library().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "libnvidia-ml.so.1 is in none of the 7 usual places below {}",
+                dir.path().display()
+            )
         );
     }
 }

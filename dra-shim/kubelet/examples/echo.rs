@@ -2,30 +2,23 @@
 //! `ECHO=TEXT` in its environment. The text is the claim's opaque parameter
 //! `{"echo": "TEXT"}`, without one the claim's UID.
 //!
-//! It runs on a node, with kubelet's directories and a CDI directory that the
-//! container runtime reads:
-//!
-//! ```text
-//! echo --node-name NODE [--kubeconfig FILE] [--kubelet-root DIR] [--cdi-dir DIR]
-//! ```
+//! It runs on a node: `echo --node-name NODE --kubeconfig FILE`. (In a pod,
+//! `kube::Client::try_default` takes the place of the file.)
 
 use std::error::Error;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::{fs, io};
 
-use dra_kubelet::{Call, Claim, ClaimError, ClaimRef, Desired, Device, Driver, KubeClaims, Plugin};
+use dra_kubelet::{
+    Allocated, Call, Claim, ClaimError, ClaimRef, Config, Desired, Device, Driver, KubeClaims,
+    Plugin,
+};
 use k8s_openapi::api::resource::v1 as resource;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-const DRIVER: &str = "echo.example.com";
-
-struct Echo {
-    cdi: PathBuf,
-}
+struct Echo;
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,18 +28,23 @@ struct Parameters {
 
 impl Driver for Echo {
     async fn prepare(&self, call: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
-        let text = text(claim)?;
         let uid = claim.id.uid.clone();
         let spec = serde_json::json!({
             "cdiVersion": "0.5.0",
             "kind": "echo.example.com/claim",
-            "devices": [{"name": uid, "containerEdits": {"env": [format!("ECHO={text}")]}}],
+            "devices": [{"name": uid, "containerEdits": {"env": [format!("ECHO={}", text(claim)?)]}}],
         });
-        let path = self.path(&uid);
-        // Written on every call: after a reboot the directory is empty.
-        call.run_blocking(move || write(&path, &spec.to_string()).map_err(ClaimError::retry))
-            .await?;
-        let device = |result: &dra_kubelet::Allocated| Device {
+        let path = spec_path(&uid);
+        // Written on every call: after a reboot the directory is empty. The runtime
+        // sees the whole file or none, since it reads `*.json` only.
+        call.run_blocking(move || {
+            let unfinished = path.with_extension("new");
+            fs::write(&unfinished, spec.to_string())
+                .and_then(|()| fs::rename(unfinished, path))
+                .map_err(ClaimError::retry)
+        })
+        .await?;
+        let device = |result: &Allocated| Device {
             requests: vec![result.base_request().to_owned()],
             pool: result.pool.clone(),
             device: result.device.clone(),
@@ -57,7 +55,7 @@ impl Driver for Echo {
     }
 
     async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
-        let path = self.path(&claim.uid);
+        let path = spec_path(&claim.uid);
         call.run_blocking(move || match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ClaimError::retry(error)),
             _ => Ok(()),
@@ -66,17 +64,13 @@ impl Driver for Echo {
     }
 }
 
-impl Echo {
-    fn path(&self, uid: &str) -> PathBuf {
-        self.cdi.join(format!("echo.example.com-claim_{uid}.json"))
-    }
+fn spec_path(uid: &str) -> PathBuf {
+    format!("/var/run/cdi/echo.example.com-claim_{uid}.json").into()
 }
 
 /// Later configurations override earlier ones.
 fn text(claim: &Claim) -> Result<String, ClaimError> {
-    let applies = |config: &&dra_kubelet::Config| {
-        claim.results.iter().any(|result| config.applies_to(result))
-    };
+    let applies = |config: &&Config| claim.results.iter().any(|result| config.applies_to(result));
     let Some(config) = claim.configs.iter().rfind(applies) else {
         return Ok(claim.id.uid.clone());
     };
@@ -85,77 +79,31 @@ fn text(claim: &Claim) -> Result<String, ClaimError> {
     Ok(parameters.echo)
 }
 
-/// The runtime sees the whole file or none: it skips dot-files.
-fn write(path: &Path, content: &str) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let hidden = path.with_file_name(format!(".{name}"));
-    let mut file = File::create(&hidden)?;
-    file.write_all(content.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(hidden, path)
-}
-
-struct Args {
-    node: String,
-    kubeconfig: Option<PathBuf>,
-    kubelet_root: PathBuf,
-    cdi: PathBuf,
-}
-
-impl Args {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
-        let mut args = Self {
-            node: String::new(),
-            kubeconfig: None,
-            kubelet_root: "/var/lib/kubelet".into(),
-            cdi: "/var/run/cdi".into(),
-        };
-        while let Some(flag) = words.next() {
-            let value = words
-                .next()
-                .ok_or_else(|| format!("{flag} needs a value"))?;
-            match flag.as_str() {
-                "--node-name" => args.node = value,
-                "--kubeconfig" => args.kubeconfig = Some(value.into()),
-                "--kubelet-root" => args.kubelet_root = value.into(),
-                "--cdi-dir" => args.cdi = value.into(),
-                _ => return Err(format!("unknown flag {flag}").into()),
-            }
-        }
-        Ok(args)
-    }
-}
-
-async fn client(kubeconfig: Option<&Path>) -> Result<kube::Client, Box<dyn Error>> {
-    let mut config = match kubeconfig {
-        None => Config::incluster()?,
-        Some(path) => {
-            let file = Kubeconfig::read_from(path)?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
-        }
-    };
-    config.connect_timeout = Some(Duration::from_secs(5));
-    Ok(kube::Client::try_from(config)?)
-}
-
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().init();
-    let args = Args::parse(std::env::args().skip(1))?;
-    fs::create_dir_all(&args.cdi)?;
-    let client = client(args.kubeconfig.as_deref()).await?;
+    let words: Vec<_> = std::env::args().collect();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let [_, "--node-name", node, "--kubeconfig", kubeconfig] = *words else {
+        return Err("usage: echo --node-name NODE --kubeconfig FILE".into());
+    };
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    let client = kube::Client::try_from(config)?;
+    fs::create_dir_all("/var/run/cdi")?;
 
+    // Before the start: as a container's first process, a program that does not
+    // handle SIGTERM is not ended by it.
+    let mut terminate = signal(SignalKind::terminate())?;
     let device = |n| resource::Device {
         name: format!("echo-{n}"),
         ..Default::default()
     };
     let (_devices, desired) = watch::channel(Desired::Devices((0..4).map(device).collect()));
-    let mut plugin = Plugin::builder(DRIVER, args.node)
-        .kubelet_root(args.kubelet_root)
+    let mut plugin = Plugin::builder("echo.example.com", node)
         .publish(client.clone(), desired)
-        .start(Echo { cdi: args.cdi }, KubeClaims::new(client))?;
-
-    let mut terminate = signal(SignalKind::terminate())?;
+        .start(Echo, KubeClaims::new(client))?;
     tokio::select! {
         error = plugin.failed() => return Err(error.into()),
         _ = terminate.recv() => {}

@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::claim::{Claim, ClaimRef};
 use crate::driver::{ClaimError, Driver};
 use crate::source::{ClaimSource, GetClaimError};
-use crate::text::reason;
+use crate::text::{chain, reason};
 use crate::work::Outcome;
 
 /// One read of a claim may take this long: well over a slow API server's answer,
@@ -95,7 +95,8 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         let json = json
             .map_err(|_| ClaimError::retry("the API server did not answer in time"))?
             .map_err(|error| get_error(&error))?;
-        Claim::parse(&json, id, &self.driver_name).map_err(ClaimError::permanent)
+        Claim::parse(&json, id, &self.driver_name)
+            .map_err(|error| ClaimError::permanent(chain(&error)))
     }
 }
 
@@ -105,6 +106,7 @@ fn get_error(error: &GetClaimError) -> ClaimError {
         GetClaimError::Api(source) => {
             ClaimError::retry(format_args!("{error}: {}", reason(source)))
         }
+        GetClaimError::Source(_) => ClaimError::retry(chain(error)),
     }
 }
 

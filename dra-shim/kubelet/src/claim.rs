@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
+
+mod json;
 
 /// Which claim a call is about. The UID is the identity: another claim may have
 /// the same name later.
@@ -133,12 +134,13 @@ impl Claim {
     /// Reads the JSON text of a `resource.k8s.io/v1 ResourceClaim` for `driver`,
     /// and checks that it is the claim `id` and allocated.
     pub fn parse(json: &str, id: &ClaimRef, driver: &str) -> Result<Self, ClaimObjectError> {
-        let object: Object<'_> = serde_json::from_str(json).map_err(ClaimObjectError::Malformed)?;
+        let object: json::Object<'_> =
+            serde_json::from_str(json).map_err(ClaimObjectError::Malformed)?;
         if object.metadata.uid != id.uid {
             return Err(ClaimObjectError::Replaced);
         }
         let status = object.status.ok_or(ClaimObjectError::NotAllocated)?;
-        let parsed: Status<'_> =
+        let parsed: json::Status<'_> =
             serde_json::from_str(status.get()).map_err(ClaimObjectError::Malformed)?;
         let devices = parsed
             .allocation
@@ -161,7 +163,7 @@ fn base(request: &str) -> &str {
     request.split_once('/').map_or(request, |(base, _)| base)
 }
 
-fn configs(entries: Vec<ConfigJson<'_>>, driver: &str) -> Result<Vec<Config>, ClaimObjectError> {
+fn configs(entries: Vec<json::Config<'_>>, driver: &str) -> Result<Vec<Config>, ClaimObjectError> {
     let ours = entries.into_iter().filter_map(|entry| {
         let opaque = entry.opaque.filter(|opaque| opaque.driver == driver)?;
         Some((entry.source, entry.requests, opaque.parameters))
@@ -178,83 +180,6 @@ fn configs(entries: Vec<ConfigJson<'_>>, driver: &str) -> Result<Vec<Config>, Cl
         })
     })
     .collect()
-}
-
-// The part of resource.k8s.io/v1 that is read. Not k8s-openapi's types: they would
-// re-encode the opaque parameters and drop what a newer server adds.
-
-#[derive(Deserialize)]
-struct Object<'a> {
-    metadata: Metadata,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    uid: String,
-}
-
-#[derive(Deserialize)]
-struct Status<'a> {
-    #[serde(borrow)]
-    allocation: Option<Allocation<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Allocation<'a> {
-    #[serde(default, borrow)]
-    devices: Devices<'a>,
-}
-
-#[derive(Deserialize, Default)]
-struct Devices<'a> {
-    #[serde(default)]
-    results: Vec<ResultJson>,
-    #[serde(default, borrow)]
-    config: Vec<ConfigJson<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResultJson {
-    request: String,
-    driver: String,
-    pool: String,
-    device: String,
-    #[serde(default)]
-    admin_access: Option<bool>,
-    #[serde(default, rename = "shareID")]
-    share_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct ConfigJson<'a> {
-    #[serde(default)]
-    source: String,
-    #[serde(default)]
-    requests: Option<Vec<String>>,
-    #[serde(default, borrow)]
-    opaque: Option<Opaque<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Opaque<'a> {
-    driver: String,
-    #[serde(default, borrow)]
-    parameters: Option<&'a RawValue>,
-}
-
-impl From<ResultJson> for Allocated {
-    fn from(json: ResultJson) -> Self {
-        Self {
-            request: json.request,
-            pool: json.pool,
-            device: json.device,
-            admin_access: json.admin_access.unwrap_or(false),
-            share_id: json.share_id,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -122,3 +122,29 @@ fn report(device: &DeviceHealth, now: i64) -> proto::DeviceHealth {
         message: crate::text::cut(&device.message, MAX_MESSAGE).to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_sender_leaves_its_last_list_reported() {
+        let (sender, devices) = watch::channel(vec![DeviceHealth {
+            pool: "n1".into(),
+            device: "d0".into(),
+            health: Health::Unhealthy,
+            message: String::new(),
+        }]);
+        drop(sender);
+        let stop = CancellationToken::new();
+        let service = HealthService { devices, stop };
+        let request = Request::new(proto::NodeWatchResourcesRequest {});
+        let stream = service.node_watch_resources(request).await.unwrap();
+        let reports: Vec<_> = stream.into_inner().take(2).collect().await;
+        let verdicts: Vec<_> = reports
+            .into_iter()
+            .map(|report| report.unwrap().devices[0].health)
+            .collect();
+        assert_eq!(verdicts, [2, 2]);
+    }
+}

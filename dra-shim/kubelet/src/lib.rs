@@ -29,9 +29,9 @@
 //!   outlives its call. It retries, joins, cancels and fences.
 //! * `attempt` reads the claim through a [`ClaimSource`], checks UID and
 //!   allocation, and calls the [`Driver`].
-//! * `sockets` and `instance` open the two sockets and serve them; `plugin` keeps
-//!   an instance open, opens a new one under new names if its files go, and lets
-//!   `sweep` remove what dead predecessors left.
+//! * `sockets` and `instance` open the two sockets and serve them; `supervisor`
+//!   keeps an instance open, opens a new one under new names if its files go, and
+//!   lets `sweep` remove what dead predecessors left.
 //! * `slices` is independent of all that, but for kubelet's Notify: a kubelet that
 //!   starts deletes every slice of its node.
 //!
@@ -62,6 +62,7 @@ mod rpc;
 mod slices;
 mod sockets;
 mod source;
+mod supervisor;
 mod sweep;
 mod text;
 mod work;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::driver::Driver;
@@ -15,11 +14,9 @@ use crate::registration::Registration;
 use crate::slices::{Desired, Publication, Publisher};
 use crate::sockets::{Directories, SocketError};
 use crate::source::ClaimSource;
-use crate::sweep::sweep;
+use crate::supervisor::supervise;
 use crate::work::{Drain, Work};
 
-/// How long a lost socket may resist being opened again.
-const REOPEN: Duration = Duration::from_secs(30);
 /// What cancelled steps and closing servers get at the end of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -100,7 +97,7 @@ impl Plugin {
     }
 
     /// What kubelet says about the plugin: ready is [`Registration::Registered`].
-    pub fn registered(&self) -> watch::Receiver<Registration> {
+    pub fn registration(&self) -> watch::Receiver<Registration> {
         self.registration.clone()
     }
 
@@ -130,9 +127,9 @@ impl Plugin {
 
     /// Stops in bounded time: calls in flight, and those that still come in, get
     /// the grace period to end by themselves; then they are cancelled and answered
-    /// as such. It takes at most three seconds more. The streams end and the sockets are removed, which is
-    /// how kubelet learns of it. Slices stay: kubelet removes them after 30 s
-    /// without a successor.
+    /// as such, in at most three seconds more. The streams end and the sockets are
+    /// removed, which is how kubelet learns of it. Slices stay: kubelet removes
+    /// them after 30 s without a successor.
     pub async fn shutdown(self) {
         let Self {
             supervisor,
@@ -192,12 +189,20 @@ impl Builder {
 
     /// Where the devices' health is read from: always the complete list. Without
     /// it kubelet sees a stream of empty lists.
+    ///
+    /// A dropped sender is not a verdict: the last list goes on being reported as
+    /// current. Whoever may stop watching devices sends
+    /// [`Health::Unknown`](crate::Health::Unknown) first.
     pub fn health(mut self, devices: watch::Receiver<Vec<DeviceHealth>>) -> Self {
         self.health = devices;
         self
     }
 
     /// Publishes the node's devices as a `ResourceSlice`, and keeps it so.
+    ///
+    /// A dropped sender fixes the last value: it goes on being published, and is
+    /// restored when someone changes or deletes it. To take the devices away, send
+    /// [`Desired::Withdrawn`].
     pub fn publish(mut self, client: kube::Client, desired: watch::Receiver<Desired>) -> Self {
         self.slices = Some((client, desired));
         self
@@ -278,48 +283,4 @@ fn is_driver_name(name: &str) -> bool {
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     name.len() <= 63 && name.split('.').all(is_label)
-}
-
-/// Keeps an instance open until `stop`, and the directories free of dead ones.
-async fn supervise<D: Driver, S: ClaimSource>(
-    common: Common<D, S>,
-    mut instance: Instance,
-    stop: CancellationToken,
-) -> Result<(), SocketError> {
-    let mut registration = common.registration.subscribe();
-    loop {
-        let lost = tokio::select! {
-            lost = instance.lost() => lost,
-            () = stop.cancelled() => {
-                instance.close().await;
-                return Ok(());
-            }
-            // The sender is in `common`, so this cannot fail.
-            _ = registration.changed() => {
-                if registration.borrow_and_update().is_registered() {
-                    sweep(&common.directories).await;
-                }
-                continue;
-            }
-        };
-        tracing::warn!(%lost, "kubelet cannot reach the plugin; opening new sockets");
-        instance.close().await;
-        common.registration.send_replace(Registration::Pending);
-        instance = tokio::select! {
-            opened = reopen(&common) => opened?,
-            () = stop.cancelled() => return Ok(()),
-        };
-    }
-}
-
-async fn reopen<D: Driver, S: ClaimSource>(common: &Common<D, S>) -> Result<Instance, SocketError> {
-    let until = Instant::now() + REOPEN;
-    loop {
-        match Instance::open(common) {
-            Ok(instance) => return Ok(instance),
-            Err(error) if Instant::now() >= until => return Err(error),
-            Err(error) => tracing::warn!(%error, "cannot open the sockets yet"),
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
 }

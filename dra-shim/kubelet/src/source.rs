@@ -1,5 +1,6 @@
 //! Where claims come from.
 
+use std::error::Error;
 use std::future::Future;
 
 use http::header::ACCEPT;
@@ -24,15 +25,24 @@ pub trait ClaimSource: Send + Sync + 'static {
 }
 
 /// Why a source could not hand out a claim.
+///
+/// [`GetClaimError::NotFound`] fails the claim at once; after every other error
+/// the claim is read again until [`Call::deadline`](crate::Call::deadline). The
+/// pod's event has the sentence and the reason behind it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GetClaimError {
-    /// The API server answered, and no such claim exists.
+    /// The API server answered, and no such claim exists. Permanent.
     #[error("the ResourceClaim does not exist any more")]
     NotFound,
-    /// The API server refused, failed, or was not reached.
+    /// The API server refused, failed, or was not reached. Tried again; the event
+    /// has the server's own words, or the innermost error.
     #[error("the ResourceClaim could not be read from the API server")]
     Api(#[source] Box<kube::Error>),
+    /// A source that is not [`KubeClaims`] failed in its own way. Tried again; the
+    /// event has every error of the chain, from the outside in.
+    #[error("the ResourceClaim could not be read")]
+    Source(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl GetClaimError {
@@ -41,6 +51,7 @@ impl GetClaimError {
         match self {
             Self::NotFound => "claim-not-found",
             Self::Api(_) => "claim-read",
+            Self::Source(_) => "claim-source",
         }
     }
 }

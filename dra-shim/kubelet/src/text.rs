@@ -23,6 +23,13 @@ pub(crate) fn reason(error: &kube::Error) -> String {
     error.to_string()
 }
 
+/// An error and all its sources, from the outside in.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let errors = std::iter::successors(Some(error), |&error| error.source());
+    let words: Vec<_> = errors.map(ToString::to_string).collect();
+    words.join(": ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

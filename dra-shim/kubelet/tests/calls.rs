@@ -4,14 +4,13 @@
 #[cfg(test)]
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use dra_kubelet::ClaimError;
+use dra_kubelet::{ClaimError, ClaimSource, GetClaimError};
 use support::proto::v1beta1;
 use support::{Claims, DRIVER, Script, devices, prepare_request, soon, start, unprepare_request};
-use tokio::sync::{Semaphore, mpsc};
 
 const LONG: Duration = Duration::from_secs(45);
 
@@ -119,34 +118,61 @@ async fn what_may_pass_is_tried_again_inside_the_call() {
     assert_eq!(attempts.load(Ordering::SeqCst), 3);
 }
 
-#[tokio::test]
-async fn a_claim_that_cannot_be_read_at_first_is_prepared_inside_the_call() {
-    struct Late(AtomicUsize, Claims);
-    impl dra_kubelet::ClaimSource for Late {
-        async fn get(
-            &self,
-            namespace: &str,
-            name: &str,
-        ) -> Result<String, dra_kubelet::GetClaimError> {
-            if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
-                let refused = kube::core::Status::failure("etcd is away", "InternalError");
-                let refused = kube::Error::Api(refused.with_code(500).boxed());
-                return Err(dra_kubelet::GetClaimError::Api(Box::new(refused)));
-            }
-            self.1.get(namespace, name).await
+/// Fails with these errors, the last one first, then hands out the claims.
+#[cfg(test)]
+struct Late(Mutex<Vec<GetClaimError>>, Claims);
+
+#[cfg(test)]
+impl ClaimSource for Late {
+    async fn get(&self, namespace: &str, name: &str) -> Result<String, GetClaimError> {
+        let error = self.0.lock().unwrap().pop();
+        match error {
+            Some(error) => Err(error),
+            None => self.1.get(namespace, name).await,
         }
     }
-    let root = tempfile::tempdir().unwrap();
-    let source = Late(AtomicUsize::new(0), Claims::allocated(&["a"]));
-    let builder = dra_kubelet::Plugin::builder(DRIVER, "n1").kubelet_root(root.path());
-    let plugin = builder.start(Script::instant(), source).unwrap();
-    let running = support::Running { plugin, root };
+}
+
+#[tokio::test]
+async fn a_claim_that_cannot_be_read_at_first_is_prepared_inside_the_call() {
+    let refused = kube::core::Status::failure("etcd is away", "InternalError");
+    let refused = kube::Error::Api(refused.with_code(500).boxed());
+    let errors = vec![
+        GetClaimError::Api(Box::new(refused)),
+        GetClaimError::Source("the cache is cold".into()),
+    ];
+    let running = start(
+        Script::instant(),
+        Late(Mutex::new(errors), Claims::allocated(&["a"])),
+    );
     let answer = running
         .dra()
         .await
         .node_prepare_resources(prepare_request(&["a"], LONG))
         .await;
     assert_eq!(answer.unwrap().into_inner().claims["uid-a"].error, "");
+}
+
+#[tokio::test]
+async fn an_own_sources_error_reaches_the_user_with_all_its_reasons() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("the cache is cold")]
+    struct Cold(#[source] std::io::Error);
+
+    struct Never;
+    impl ClaimSource for Never {
+        async fn get(&self, _: &str, _: &str) -> Result<String, GetClaimError> {
+            let cold = Cold(std::io::Error::other("its file is damaged"));
+            Err(GetClaimError::Source(cold.into()))
+        }
+    }
+    let running = start(Script::instant(), Never);
+    let request = prepare_request(&["a"], Duration::from_secs(2));
+    let answer = running.dra().await.node_prepare_resources(request).await;
+    assert_eq!(
+        answer.unwrap().into_inner().claims["uid-a"].error,
+        "the ResourceClaim could not be read: the cache is cold: its file is damaged"
+    );
 }
 
 #[tokio::test]
@@ -238,145 +264,4 @@ async fn a_panic_in_the_driver_is_that_claims_error_only() {
         answers["uid-blocks"].error.contains("failed internally"),
         "{answers:?}"
     );
-}
-
-/// A driver whose Prepare says that it has begun and waits to be let go on.
-#[cfg(test)]
-fn stepwise() -> (
-    Script,
-    mpsc::UnboundedReceiver<&'static str>,
-    Arc<Semaphore>,
-) {
-    let (log, events) = mpsc::unbounded_channel();
-    let gate = Arc::new(Semaphore::new(0));
-    let open = Arc::clone(&gate);
-    let driver = Script::preparing(move |_, claim| {
-        let (log, open) = (log.clone(), Arc::clone(&open));
-        async move {
-            log.send("begun").unwrap();
-            open.acquire().await.unwrap().forget();
-            log.send("ended").unwrap();
-            Ok(devices(&claim))
-        }
-    });
-    (driver, events, gate)
-}
-
-#[tokio::test]
-async fn work_goes_on_when_its_call_is_dropped() {
-    let (driver, mut events, gate) = stepwise();
-    let running = start(driver, Claims::allocated(&["a"]));
-    let mut client = running.dra().await;
-    let call = tokio::spawn(async move {
-        client
-            .node_prepare_resources(prepare_request(&["a"], LONG))
-            .await
-    });
-    assert_eq!(soon("the first step", events.recv()).await, Some("begun"));
-    call.abort();
-    assert!(call.await.unwrap_err().is_cancelled());
-    gate.add_permits(1);
-    assert_eq!(
-        soon("the end of the step", events.recv()).await,
-        Some("ended")
-    );
-}
-
-#[tokio::test]
-async fn a_second_call_joins_the_work_instead_of_beginning_its_own() {
-    let (driver, mut events, gate) = stepwise();
-    let running = start(driver, Claims::allocated(&["a"]));
-    let mut client = running.dra().await;
-    let mut first = client.clone();
-    let first = tokio::spawn(async move {
-        first
-            .node_prepare_resources(prepare_request(&["a"], LONG))
-            .await
-    });
-    assert_eq!(soon("the first step", events.recv()).await, Some("begun"));
-
-    // Shut out, the second call is answered before its own deadline ...
-    let request = prepare_request(&["a"], Duration::from_secs(1));
-    let second = client
-        .node_prepare_resources(request)
-        .await
-        .unwrap()
-        .into_inner();
-    assert!(
-        second.claims["uid-a"].error.contains("it goes on"),
-        "{second:?}"
-    );
-    gate.add_permits(1);
-    let first = first.await.unwrap().unwrap().into_inner();
-    assert_eq!(first.claims["uid-a"].error, "");
-    // ... and has begun nothing.
-    assert_eq!(
-        soon("the end of the step", events.recv()).await,
-        Some("ended")
-    );
-    assert!(events.try_recv().is_err());
-}
-
-#[tokio::test]
-async fn an_unprepare_cancels_the_prepare_and_waits_for_its_step() {
-    let (log, mut events) = mpsc::unbounded_channel();
-    let unprepare_log = log.clone();
-    let mut driver = Script::preparing(move |call, _| {
-        let log = log.clone();
-        async move {
-            log.send("prepare begun").unwrap();
-            call.cancelled().cancelled().await;
-            // An unprepare that did not wait would get in between.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            log.send("prepare ended").unwrap();
-            Err(ClaimError::retry("interrupted"))
-        }
-    });
-    driver.unprepare = Box::new(move |_, _| {
-        unprepare_log.send("unprepared").unwrap();
-        Box::pin(async { Ok(()) })
-    });
-    let running = start(driver, Claims::allocated(&["a"]));
-    let mut client = running.dra().await;
-    let mut preparing = client.clone();
-    let preparing = tokio::spawn(async move {
-        preparing
-            .node_prepare_resources(prepare_request(&["a"], LONG))
-            .await
-    });
-    assert_eq!(
-        soon("the first step", events.recv()).await,
-        Some("prepare begun")
-    );
-
-    let unprepare = client.node_unprepare_resources(unprepare_request(&["a"], LONG));
-    let answer = soon("the unprepare", unprepare).await.unwrap().into_inner();
-    assert_eq!(answer.claims["uid-a"].error, "");
-    assert_eq!(events.recv().await, Some("prepare ended"));
-    assert_eq!(events.recv().await, Some("unprepared"));
-    let prepared = soon("the prepare's answer", preparing)
-        .await
-        .unwrap()
-        .unwrap()
-        .into_inner();
-    assert!(!prepared.claims["uid-a"].error.is_empty());
-    // No further attempt of the cancelled Prepare: the driver may be gone by now.
-    assert!(events.try_recv().is_err());
-}
-
-#[tokio::test]
-async fn a_prepare_after_an_unprepare_is_a_new_one() {
-    let running = start(Script::instant(), Claims::allocated(&["a"]));
-    let mut client = running.dra().await;
-    for _ in 0..2 {
-        let answer = client
-            .node_prepare_resources(prepare_request(&["a"], LONG))
-            .await
-            .unwrap();
-        assert_eq!(answer.into_inner().claims["uid-a"].error, "");
-        let answer = client
-            .node_unprepare_resources(unprepare_request(&["a"], LONG))
-            .await;
-        assert_eq!(answer.unwrap().into_inner().claims["uid-a"].error, "");
-    }
 }

@@ -54,7 +54,7 @@ async fn the_plugin_introduces_itself_newest_version_first() {
 #[tokio::test]
 async fn kubelets_verdict_is_seen_each_time() {
     let running = start(Script::instant(), Claims::default());
-    let mut state = running.plugin.registered();
+    let mut state = running.plugin.registration();
     assert_eq!(*state.borrow_and_update(), Registration::Pending);
     let mut client = running.registration().await;
 
@@ -159,7 +159,10 @@ async fn a_removed_registration_socket_is_replaced_under_a_new_name() {
     })
     .await;
     assert_ne!(running.registration_socket(), old);
-    assert_eq!(*running.plugin.registered().borrow(), Registration::Pending);
+    assert_eq!(
+        *running.plugin.registration().borrow(),
+        Registration::Pending
+    );
     let request = prepare_request(&["a"], GIVE_UP);
     let answer = running
         .dra()

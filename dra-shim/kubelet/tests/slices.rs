@@ -102,6 +102,18 @@ async fn a_slice_deleted_by_hand_is_back_within_a_second() {
 }
 
 #[tokio::test]
+async fn a_dropped_sender_leaves_its_last_devices_published() {
+    let server = ApiServer::default();
+    server.put_node("n1", "node-uid");
+    let (running, desired) = publish(&server, mk_devices(&["a"]));
+    publication(&running, |p| matches!(p, Publication::Published { .. })).await;
+    drop(desired);
+    server.delete_slice(NAME);
+    until("the slice is back", || server.slices().len() == 1).await;
+    assert_eq!(devices(&server.slices()[0]), ["a"]);
+}
+
+#[tokio::test]
 async fn another_makers_slice_is_adopted_without_a_write() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
@@ -166,7 +178,7 @@ async fn an_api_server_that_is_down_delays_publishing_and_nothing_else() {
         .notify_registration_status(notify)
         .await
         .unwrap();
-    assert!(running.plugin.registered().borrow().is_registered());
+    assert!(running.plugin.registration().borrow().is_registered());
 
     server.set_down(false);
     publication(&running, |p| matches!(p, Publication::Published { .. })).await;

@@ -127,12 +127,19 @@ impl Node {
         let undone = self
             .store
             .commit(move |claims| undo(claims, &specs, &owned, now));
-        undone.map_err(|error| match error {
-            CommitError::Refused(error) => error,
-            CommitError::Store(error) => UnprepareError::Checkpoint {
-                reason: with_sources(&error),
-            },
-        })
+        undone.map_err(undo_failed)
+    }
+
+    /// Forgets aborted attempts that fence nothing any more.
+    ///
+    /// # Errors
+    /// [`UnprepareError`]: they go with a later call.
+    pub fn expire(&self, now: Timestamp) -> Result<(), UnprepareError> {
+        let expired = self.store.commit(move |claims| {
+            claims.expire(now);
+            Ok(())
+        });
+        expired.map_err(undo_failed)
     }
 
     /// Every record's claim, for checks against the API server. The names are
@@ -274,6 +281,15 @@ fn undo(
     undone.map_err(|refused| UnprepareError::Checkpoint {
         reason: with_sources(&refused),
     })
+}
+
+fn undo_failed(error: CommitError<UnprepareError>) -> UnprepareError {
+    match error {
+        CommitError::Refused(error) => error,
+        CommitError::Store(error) => UnprepareError::Checkpoint {
+            reason: with_sources(&error),
+        },
+    }
 }
 
 /// Puts a Completed record's file back. One that a driver in another mode wrote

@@ -324,6 +324,34 @@ fn unprepare_of_a_claim_that_nobody_knows_is_success() {
 }
 
 #[test]
+fn an_aborted_attempt_is_forgotten_when_its_fence_has_ended() {
+    let disks = Disks::default();
+    let node = disks.start();
+    let (claim, status, world) = (
+        mk_claim("claim-1"),
+        mk_status("pod-1", "channel-0"),
+        mk_world(),
+    );
+    let request = ChannelRequest::of(&status).unwrap();
+    let attempt = Attempt {
+        claim: &claim,
+        status: &status,
+        request: &request,
+        domain_exists: true,
+        world: &world,
+        now: at(0),
+    };
+    node.begin(&attempt, &ClaimUid::new("claim-1").unwrap())
+        .unwrap();
+    node.unprepare("claim-1", at(0)).unwrap();
+
+    node.expire(at(89)).unwrap();
+    assert_eq!(node.claims(), std::slice::from_ref(&claim));
+    node.expire(at(90)).unwrap();
+    assert!(node.claims().is_empty());
+}
+
+#[test]
 fn without_domain_or_clique_nothing_is_written() {
     let disks = Disks::default();
     let node = disks.start();

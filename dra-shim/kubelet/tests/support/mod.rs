@@ -144,13 +144,13 @@ pub struct Running {
     pub root: TempDir,
 }
 
-pub fn start(driver: Script, claims: Claims) -> Running {
+pub fn start(driver: Script, claims: impl ClaimSource) -> Running {
     start_with(driver, claims, |builder| builder)
 }
 
 pub fn start_with(
     driver: Script,
-    claims: Claims,
+    claims: impl ClaimSource,
     settings: impl FnOnce(Builder) -> Builder,
 ) -> Running {
     let root = tempfile::tempdir().unwrap();

@@ -1,0 +1,226 @@
+//! The system calls, all on one directory descriptor.
+
+use std::fs::{self, File, Permissions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::dir::Dir as Entries;
+use nix::fcntl::{AtFlags, OFlag, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, fstatat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+use super::open_dir;
+use crate::dir::{Lock, Version, VersionKind};
+use crate::sequence::{self, Content, LOCK_MODE, Steps};
+use crate::{Error, Op};
+
+/// One directory, wherever its path may lead later.
+#[derive(Debug)]
+pub(super) struct OsSteps {
+    dir: File,
+    path: PathBuf,
+}
+
+/// The file that was seen, kept open so that its inode number stays taken.
+#[derive(Debug)]
+pub(crate) struct OsVersion {
+    _file: File,
+    stamp: Stamp,
+}
+
+/// A replaced file differs in its inode, one changed in place in the rest.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: i128,
+    modified: (i64, i64),
+}
+
+// === impl OsSteps ===
+
+impl OsSteps {
+    /// Opens what `path` leads to and sweeps it.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let path = path.to_owned();
+        match open_dir(&path) {
+            Ok(dir) => {
+                let steps = Self { dir, path };
+                sequence::sweep(&steps)?;
+                Ok(steps)
+            }
+            Err(source) => Err(Error::Io {
+                op: Op::OpenDir,
+                path,
+                source,
+            }),
+        }
+    }
+
+    /// Whether the path leads to another directory by now. The inode number of
+    /// a removed one is not given away while it is open here.
+    pub(super) fn is_replaced(&self) -> bool {
+        match (self.dir.metadata(), fs::metadata(&self.path)) {
+            (Ok(ours), Ok(found)) => {
+                found.is_dir() && (ours.dev(), ours.ino()) != (found.dev(), found.ino())
+            }
+            _ => false,
+        }
+    }
+
+    fn open_at(&self, name: &str, flags: OFlag, mode: u32) -> io::Result<File> {
+        // Children of this process must not keep a lock alive.
+        let flags = flags | OFlag::O_CLOEXEC;
+        let fd = openat(
+            self.dir.as_fd(),
+            name,
+            flags,
+            Mode::from_bits_truncate(mode),
+        )?;
+        Ok(File::from(fd))
+    }
+
+    fn unlink(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(
+            self.dir.as_fd(),
+            name,
+            UnlinkatFlags::NoRemoveDir,
+        )?)
+    }
+}
+
+impl Steps for OsSteps {
+    type File = File;
+
+    fn create(&self, name: &str, mode: u32) -> io::Result<File> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+        let file = self.open_at(name, flags, mode)?;
+        // A sweeper of another process may have been quicker with the lock.
+        let swept = io::ErrorKind::AlreadyExists;
+        match file.try_lock() {
+            Ok(()) if file.metadata()?.nlink() > 0 => {}
+            Ok(()) | Err(TryLockError::WouldBlock) => return Err(swept.into()),
+            Err(TryLockError::Error(err)) => return Err(err),
+        }
+        // The umask has no say in who may read the file.
+        file.set_permissions(Permissions::from_mode(mode))?;
+        Ok(file)
+    }
+
+    fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+        file.write_all(bytes)
+    }
+
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn publish(&self, file: File) -> io::Result<Version> {
+        file.unlock()?;
+        version(file)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(self.dir.as_fd(), from, self.dir.as_fd(), to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.unlink(name)
+    }
+
+    fn remove_leftover(&self, name: &str) -> io::Result<()> {
+        let file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
+        match file.try_lock() {
+            Ok(()) => self.unlink(name),
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Error(err)) => Err(err),
+        }
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.dir.sync_all()
+    }
+
+    fn read(&self, name: &str) -> io::Result<Content> {
+        // Without O_NONBLOCK a FIFO of that name would hold us up for ever.
+        let mut file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
+        if !file.metadata()?.is_file() {
+            return Ok(Content::NotAFile);
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Content::File(bytes, version(file)?))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let mut entries = Entries::openat(self.dir.as_fd(), ".", flags, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in entries.iter() {
+            // A name that is not UTF-8 is nobody's that we know.
+            if let Ok(name) = entry?.file_name().to_str()
+                && name != "."
+                && name != ".."
+            {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn is_current(&self, name: &str, version: &Version) -> io::Result<bool> {
+        let stat = match fstatat(self.dir.as_fd(), name, AtFlags::empty()) {
+            Ok(stat) => stat,
+            Err(nix::errno::Errno::ENOENT) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        };
+        Ok(match &version.0 {
+            VersionKind::Os(known) => known.stamp == Stamp::from(&stat),
+            #[cfg(feature = "sim")]
+            VersionKind::Sim(_) => false,
+        })
+    }
+
+    fn try_lock(&self, name: &str) -> io::Result<Option<Lock>> {
+        let file = self.open_at(name, OFlag::O_RDWR | OFlag::O_CREAT, LOCK_MODE)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(err)) => Err(err),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() {
+            self.path.clone()
+        } else {
+            self.path.join(name)
+        }
+    }
+}
+
+// === impl Stamp ===
+
+impl From<&FileStat> for Stamp {
+    fn from(stat: &FileStat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size.into(),
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+        }
+    }
+}
+
+fn version(file: File) -> io::Result<Version> {
+    let meta = file.metadata()?;
+    let stamp = Stamp {
+        device: meta.dev(),
+        inode: meta.ino(),
+        size: meta.len().into(),
+        modified: (meta.mtime(), meta.mtime_nsec()),
+    };
+    Ok(Version(VersionKind::Os(OsVersion { _file: file, stamp })))
+}
