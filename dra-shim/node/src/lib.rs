@@ -20,11 +20,15 @@
 #![forbid(unsafe_code)]
 
 mod absence;
+#[cfg(test)]
+mod crash_tests;
 mod error;
 mod node;
 mod payload;
 mod request;
 mod start;
+#[cfg(test)]
+mod test_objects;
 mod world;
 
 pub use absence::{ABSENT_FOR, Absences, Presence};

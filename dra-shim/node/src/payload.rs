@@ -193,3 +193,47 @@ impl From<LegacyDevice> for Device {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dra_checkpoint::Checkpoint;
+
+    use super::Group;
+
+    const FIXTURES: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../checkpoint/tests/fixtures"
+    );
+
+    fn read(name: &str) -> Vec<u8> {
+        std::fs::read(format!("{FIXTURES}/{name}")).unwrap()
+    }
+
+    fn devices(checkpoint: &Checkpoint<Group>) -> Vec<String> {
+        let records = checkpoint.claims();
+        let groups = records.flat_map(|(_, record)| record.devices());
+        let devices = groups.flat_map(Group::kubelet_devices);
+        devices.map(|device| device.device_name.clone()).collect()
+    }
+
+    #[test]
+    fn gos_records_of_channels_and_daemons_keep_their_bytes() {
+        for (name, expected) in [
+            ("02-channel-completed.json", "channel-0"),
+            ("05-daemon-completed.json", "daemon-0"),
+            ("08-channel-completed-no-clique.json", "channel-0"),
+        ] {
+            let bytes = read(name);
+            let checkpoint = Checkpoint::<Group>::decode(&bytes).unwrap();
+            assert_eq!(devices(&checkpoint), [expected], "{name}");
+            assert!(checkpoint.encode().unwrap() == bytes, "{name}");
+        }
+    }
+
+    #[test]
+    fn records_of_the_first_release_candidate_are_read() {
+        let bytes = read("12-legacy-25.3.0-rc.2.json");
+        let checkpoint = Checkpoint::<Group>::decode(&bytes).unwrap();
+        assert_eq!(devices(&checkpoint), ["channel-0"]);
+    }
+}

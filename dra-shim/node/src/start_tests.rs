@@ -4,62 +4,26 @@
 use durable_file::SimDir;
 
 use super::*;
-use crate::{Attempt, PrepareError, World};
-use jiff::Timestamp;
-
-const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
+use crate::test_objects::{at, mk_claim, mk_status, mk_world};
+use crate::{Attempt, PrepareError};
 
 fn mk_live(uid: &str) -> LiveClaim {
-    let status = format!(
-        r#"{{"allocation":{{"devices":{{
-            "results":[{{"request":"channel","driver":"compute-domain.nvidia.com","pool":"node-a","device":"channel-0"}}],
-            "config":[{{"source":"FromClaim","opaque":{{"driver":"compute-domain.nvidia.com","parameters":
-                {{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomainChannelConfig","domainID":"{DOMAIN}"}}}}}}]}}}}}}"#
-    );
     LiveClaim {
-        claim: ClaimName {
-            uid: uid.to_owned(),
-            name: uid.to_owned(),
-            namespace: "default".to_owned(),
-        },
-        status: ClaimStatus::from_json(&status).unwrap(),
-    }
-}
-
-fn mk_world() -> World {
-    use nvml_clique::{ClusterUuid, Fabric, FabricState, Gpu, GpuRef};
-    let fabric = FabricState::Completed {
-        cluster: ClusterUuid([7; 16]),
-        clique_id: 0,
-    };
-    let gpu = Gpu {
-        id: GpuRef {
-            index: 0,
-            uuid: None,
-        },
-        name: None,
-        fabric,
-        health: None,
-    };
-    let major =
-        imex_cdi::channel_major("Character devices:\n235 nvidia-caps-imex-channels\n").unwrap();
-    World {
-        fabric: Fabric::of(&[gpu]),
-        library_seen: true,
-        major: Ok(major),
+        claim: mk_claim(uid),
+        status: mk_status("pod-1", "channel-0"),
     }
 }
 
 fn prepare(node: &Node, live: &LiveClaim) -> Result<(), PrepareError> {
     let request = ChannelRequest::of(&live.status)?;
-    let (world, now) = (mk_world(), Timestamp::UNIX_EPOCH);
+    let world = mk_world();
     let attempt = Attempt {
         claim: &live.claim,
         status: &live.status,
         request: &request,
         domain_exists: true,
         world: &world,
-        now,
+        now: at(0),
     };
     node.prepare(&attempt).map(drop)
 }
@@ -121,7 +85,7 @@ fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes(
     );
     assert!(matches!(
         prepare(&node, &mk_live("other")),
-        Err(PrepareError::Held { holder, .. }) if holder == "default/holder:holder"
+        Err(PrepareError::Held { holder, .. }) if holder == "default/holder-name:holder"
     ));
     // And the next process starts without damage.
     let (node, started) = start(&checkpoint, &cdi, "boot-1");

@@ -1,23 +1,8 @@
-use nvml_clique::{CliqueId, ClusterUuid, FabricState, Gpu, GpuRef, NvmlCode};
+use nvml_clique::{CliqueId, ClusterUuid, FabricState, NvmlCode};
 
 use super::*;
 use crate::Class;
-
-fn mk_gpu(index: u32, fabric: FabricState) -> Gpu {
-    Gpu {
-        id: GpuRef { index, uuid: None },
-        name: None,
-        fabric,
-        health: None,
-    }
-}
-
-fn mk_completed(cluster: u8) -> FabricState {
-    FabricState::Completed {
-        cluster: ClusterUuid([cluster; 16]),
-        clique_id: 0,
-    }
-}
+use crate::test_objects::{mk_completed, mk_gpu};
 
 fn mk_world(fabric: Fabric, library_seen: bool, devices: &str) -> World {
     let major = imex_cdi::channel_major(devices).map_err(|source| ReadMajorError::Content {

@@ -13,14 +13,7 @@ fn a_pod_on_each_node_opens_the_mocks_channel_and_a_pod_without_the_claim_cannot
     let domain = Domain::create(&cluster, &namespace, "train-a", "Single")?;
 
     for node in [1, 2] {
-        let pod = format!("worker-{node}");
-        cluster.apply(&imex::channel_pod(
-            &namespace,
-            &pod,
-            &format!("node{node}"),
-            Some(&domain.template),
-        ))?;
-        imex::until_running(&cluster, &namespace, &pod)?;
+        let pod = worker_on(&cluster, &namespace, node, &domain)?;
         the_channel_is_as_the_mock_says(&cluster, &namespace, &pod, node)?;
     }
     a_pod_without_the_claim_gets_eperm(&cluster, &namespace)?;
@@ -34,14 +27,7 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
     let namespace = Namespace::create(&cluster, "cleanup")?;
     let domain = Domain::create(&cluster, &namespace, "train-b", "Single")?;
     for node in [1, 2] {
-        let pod = format!("worker-{node}");
-        cluster.apply(&imex::channel_pod(
-            &namespace,
-            &pod,
-            &format!("node{node}"),
-            Some(&domain.template),
-        ))?;
-        imex::until_running(&cluster, &namespace, &pod)?;
+        worker_on(&cluster, &namespace, node, &domain)?;
     }
     let claims = imex::claim_uids(&cluster, &namespace)?;
     ensure!(claims.len() == 2, "two pods, so two claims, not {claims:?}");
@@ -96,6 +82,24 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// A running pod with a claim of the domain's channel.
+fn worker_on(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    node: u8,
+    domain: &Domain,
+) -> Result<String> {
+    let pod = format!("worker-{node}");
+    cluster.apply(&imex::channel_pod(
+        namespace,
+        &pod,
+        &format!("node{node}"),
+        Some(&domain.template),
+    ))?;
+    imex::until_running(cluster, namespace, &pod)?;
+    Ok(pod)
 }
 
 fn the_channel_is_as_the_mock_says(

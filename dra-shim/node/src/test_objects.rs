@@ -1,0 +1,147 @@
+//! The objects that this crate's tests are about: a node's two directories, and
+//! claims to prepare there.
+
+use std::sync::Arc;
+
+use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
+use durable_file::{Dir as _, SimDir};
+use imex_cdi::{ReadMajorError, channel_major};
+use jiff::Timestamp;
+use nvml_clique::{ClusterUuid, Fabric, FabricState, Gpu, GpuRef};
+
+use crate::{Attempt, ChannelRequest, Node, PrepareError, Prepared, StartError, Started, World};
+
+/// The UID of the claims' domain.
+pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
+
+/// The two directories of a node; they outlive processes.
+#[derive(Clone, Default)]
+pub(crate) struct Disks {
+    pub(crate) checkpoint: SimDir,
+    pub(crate) cdi: SimDir,
+}
+
+impl Disks {
+    pub(crate) fn start(&self) -> Node {
+        self.try_start("boot-1").unwrap().0
+    }
+
+    pub(crate) fn try_start(&self, boot: &str) -> Result<(Node, Started), StartError> {
+        let boot = BootId::new(boot).unwrap();
+        Node::start(
+            Arc::new(self.checkpoint.clone()),
+            Arc::new(self.cdi.clone()),
+            boot,
+            mk_world().channel_major().ok(),
+        )
+    }
+
+    pub(crate) fn after_kill(&self) -> Self {
+        Self {
+            checkpoint: self.checkpoint.after_kill(),
+            cdi: self.cdi.after_kill(),
+        }
+    }
+
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.checkpoint.has_crashed() || self.cdi.has_crashed()
+    }
+
+    pub(crate) fn spec_of(&self, claim: &ClaimName) -> Option<String> {
+        let name = format!("k8s.compute-domain.nvidia.com-claim_{}.yaml", claim.uid);
+        self.cdi
+            .read(&name)
+            .unwrap()
+            .map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+}
+
+/// As the plugin does it: held, else prepare.
+pub(crate) fn prepare_in(
+    node: &Node,
+    claim: &ClaimName,
+    status: &ClaimStatus,
+    world: &World,
+    now: Timestamp,
+) -> Result<Prepared, PrepareError> {
+    if let Some(prepared) = node.held(claim, world)? {
+        return Ok(prepared);
+    }
+    let request = ChannelRequest::of(status)?;
+    node.prepare(&Attempt {
+        claim,
+        status,
+        request: &request,
+        domain_exists: true,
+        world,
+        now,
+    })
+}
+
+pub(crate) fn prepare(node: &Node, claim: &ClaimName) -> Result<Prepared, PrepareError> {
+    prepare_in(
+        node,
+        claim,
+        &mk_status("pod-1", "channel-0"),
+        &mk_world(),
+        at(0),
+    )
+}
+
+pub(crate) fn mk_claim(uid: &str) -> ClaimName {
+    ClaimName {
+        uid: uid.to_owned(),
+        name: format!("{uid}-name"),
+        namespace: "default".to_owned(),
+    }
+}
+
+pub(crate) fn mk_status(pod: &str, device: &str) -> ClaimStatus {
+    let text = format!(
+        r#"{{"allocation":{{"devices":{{
+            "results":[{{"request":"channel","driver":"compute-domain.nvidia.com","pool":"node-a","device":"{device}"}}],
+            "config":[{{"source":"FromClaim","requests":["channel"],"opaque":{{"driver":"compute-domain.nvidia.com","parameters":
+                {{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomainChannelConfig","domainID":"{DOMAIN}","allocationMode":"Single"}}}}}}]
+        }}}},"reservedFor":[{{"resource":"pods","name":"{pod}","uid":"{pod}"}}]}}"#
+    );
+    ClaimStatus::from_json(&text).unwrap()
+}
+
+pub(crate) fn mk_world_with(major: u32, fabric: Fabric) -> World {
+    let list = format!("Character devices:\n{major} nvidia-caps-imex-channels\n");
+    let major = channel_major(&list).map_err(|source| ReadMajorError::Content {
+        path: "/proc/devices".into(),
+        source,
+    });
+    World {
+        fabric,
+        library_seen: true,
+        major,
+    }
+}
+
+/// A healthy node of one clique.
+pub(crate) fn mk_world() -> World {
+    mk_world_with(235, Fabric::of(&[mk_gpu(0, mk_completed(7))]))
+}
+
+pub(crate) fn mk_gpu(index: u32, fabric: FabricState) -> Gpu {
+    Gpu {
+        id: GpuRef { index, uuid: None },
+        name: None,
+        fabric,
+        health: None,
+    }
+}
+
+/// Registered with the fabric whose UUID is this byte repeated; 0 is none.
+pub(crate) fn mk_completed(cluster: u8) -> FabricState {
+    FabricState::Completed {
+        cluster: ClusterUuid([cluster; 16]),
+        clique_id: 0,
+    }
+}
+
+pub(crate) fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
