@@ -1,14 +1,17 @@
+mod refused;
+
 use std::ops::Deref;
 use std::sync::Arc;
 
-use durable_file::Class;
 use jiff::Timestamp;
 
+pub use self::refused::Refused;
 use crate::boot::{Boot, BootId};
 use crate::damage::Damage;
-use crate::record::{ClaimRecord, Payload, State};
+use crate::format::{Checkpoint, EncodeError};
+use crate::record::{ClaimRecord, Payload, Records, State};
 use crate::status::{ClaimStatus, Seconds};
-use crate::view::{Unsettled, View};
+use crate::view::View;
 
 /// The records inside a [`commit`](crate::Store::commit): a [`View`] with the
 /// legal transitions.
@@ -30,6 +33,8 @@ pub struct Claims<P> {
     current_boot: BootId,
     pub(crate) changed: bool,
     pub(crate) settles_damage: bool,
+    /// The records that the running change wrote.
+    written: Records<P>,
 }
 
 /// A claim's names, as in the call that is being served.
@@ -41,59 +46,6 @@ pub struct ClaimName {
     pub name: String,
     /// `metadata.namespace`.
     pub namespace: String,
-}
-
-/// Why a transition was refused. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refused {
-    /// The store does not know enough.
-    #[error(transparent)]
-    Unsettled(#[from] Unsettled),
-    /// The claim is prepared already: answer with its recorded devices.
-    #[error("claim {uid} is prepared already")]
-    Completed {
-        /// The claim.
-        uid: String,
-    },
-    /// A prepare of this version of the claim was undone a short while ago.
-    #[error("the prepare of this version of claim {uid} was aborted")]
-    Aborted {
-        /// The claim.
-        uid: String,
-        /// When a new attempt is possible: from this time on.
-        until: Timestamp,
-    },
-    /// There is no started prepare to complete or to abort.
-    #[error("claim {uid} has no prepare in progress: it was undone meanwhile")]
-    NotStarted {
-        /// The claim.
-        uid: String,
-    },
-    /// The started prepare is that of another version of the claim.
-    #[error("claim {uid} has changed since its prepare started")]
-    OtherVersion {
-        /// The claim.
-        uid: String,
-    },
-    /// A prepare in progress cannot be removed, only aborted.
-    #[error("claim {uid} has a prepare in progress")]
-    InProgress {
-        /// The claim.
-        uid: String,
-    },
-    /// The records are of an earlier boot and cannot be kept.
-    #[error("the records are of another boot ({recorded}) and cannot be kept")]
-    OtherBoot {
-        /// The boot id in the file.
-        recorded: String,
-    },
-    /// Only a damaged store may be told what it lost.
-    #[error("claim {uid} cannot be restored: no claims are missing")]
-    NotDamaged {
-        /// The claim.
-        uid: String,
-    },
 }
 
 // === impl Claims ===
@@ -113,11 +65,30 @@ impl<P: Payload> Claims<P> {
             current_boot,
             changed: false,
             settles_damage: false,
+            written: Records::new(),
         }
     }
 
     pub(crate) fn into_view(self) -> View<P> {
         self.view
+    }
+
+    /// Where a change that fails is taken back to.
+    pub(crate) fn savepoint(&self) -> Self {
+        Self {
+            view: self.view.clone(),
+            current_boot: self.current_boot.clone(),
+            changed: self.changed,
+            settles_damage: self.settles_damage,
+            written: Records::new(),
+        }
+    }
+
+    /// Whether what the change wrote, and it alone, can be encoded.
+    pub(crate) fn check_encodable(&mut self) -> Result<(), EncodeError> {
+        let mut written = Checkpoint::empty();
+        written.records = std::mem::take(&mut self.written);
+        written.encode().map(drop)
     }
 
     /// Records that a prepare of this version of the claim begins, before its
@@ -219,7 +190,7 @@ impl<P: Payload> Claims<P> {
         match self.get(uid).map(|record| &record.state) {
             None | Some(State::Aborted { .. }) => Ok(false),
             Some(State::Completed(_)) => {
-                self.view.records.remove(uid);
+                self.view.records_mut().remove(uid);
                 self.view.adopt_boot_if_empty(&self.current_boot);
                 self.changed = true;
                 Ok(true)
@@ -236,13 +207,15 @@ impl<P: Payload> Claims<P> {
     /// The store never calls it: once in a while the caller does. Late is
     /// harmless, since [`start`](Self::start) looks at the time itself.
     pub fn expire(&mut self, now: Timestamp) -> usize {
-        let before = self.view.records.len();
-        self.view
-            .records
-            .retain(|_, record| !record.is_expired(now));
-        let expired = before - self.view.records.len();
+        let aborted = self.view.records().values();
+        let expired = aborted.filter(|record| record.is_expired(now)).count();
+        if expired > 0 {
+            self.view
+                .records_mut()
+                .retain(|_, record| !record.is_expired(now));
+            self.changed = true;
+        }
         self.view.adopt_boot_if_empty(&self.current_boot);
-        self.changed |= expired > 0;
         expired
     }
 
@@ -268,7 +241,7 @@ impl<P: Payload> Claims<P> {
     /// old record that goes, by whichever call, makes the store one of this boot.
     pub fn forget_earlier_boot(&mut self) {
         if self.view.boot != Boot::Same {
-            self.view.records.clear();
+            self.view.records_mut().clear();
             self.adopt_boot();
         }
     }
@@ -320,66 +293,25 @@ impl<P: Payload> Claims<P> {
             name,
             namespace,
         };
-        self.view.records.insert(uid, Arc::new(record));
-        self.changed = true;
+        self.write(uid, record);
     }
 
     fn set_state(&mut self, uid: &str, state: State<P>) {
-        if let Some(slot) = self.view.records.get_mut(uid) {
+        if let Some(known) = self.view.records().get(uid) {
             let record = ClaimRecord {
                 state,
-                status: slot.status.clone(),
-                name: slot.name.clone(),
-                namespace: slot.namespace.clone(),
+                status: known.status.clone(),
+                name: known.name.clone(),
+                namespace: known.namespace.clone(),
             };
-            *slot = Arc::new(record);
-            self.changed = true;
-        }
-    }
-}
-
-// === impl Refused ===
-
-impl Refused {
-    /// A stable word for metrics and events.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unsettled(unsettled) => unsettled.code(),
-            Self::Completed { .. } => "claim-completed",
-            Self::Aborted { .. } => "claim-aborted",
-            Self::NotStarted { .. } => "claim-not-started",
-            Self::OtherVersion { .. } => "claim-changed",
-            Self::InProgress { .. } => "claim-in-progress",
-            Self::OtherBoot { .. } => "other-boot",
-            Self::NotDamaged { .. } => "not-damaged",
+            self.write(uid.to_owned(), record);
         }
     }
 
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Unsettled(unsettled) => unsettled.hint(),
-            Self::Completed { .. } => "use the recorded devices",
-            Self::Aborted { .. } => "kubelet asks again; after 90 s the claim can be prepared",
-            Self::NotStarted { .. } | Self::OtherVersion { .. } => {
-                "undo the attempt; kubelet asks again if a pod still needs the claim"
-            }
-            Self::InProgress { .. } => "abort the prepare first",
-            Self::OtherBoot { .. } => "undo the records' effects and forget them",
-            Self::NotDamaged { .. } => "prepare the claim as usual",
-        }
-    }
-
-    /// Whether the same request may succeed later in the same call.
-    pub fn class(&self) -> Class {
-        match self {
-            Self::Unsettled(_) | Self::InProgress { .. } => Class::Retry,
-            Self::Completed { .. }
-            | Self::Aborted { .. }
-            | Self::NotStarted { .. }
-            | Self::OtherVersion { .. }
-            | Self::OtherBoot { .. }
-            | Self::NotDamaged { .. } => Class::Permanent,
-        }
+    fn write(&mut self, uid: String, record: ClaimRecord<P>) {
+        let record = Arc::new(record);
+        self.written.insert(uid.clone(), Arc::clone(&record));
+        self.view.records_mut().insert(uid, record);
+        self.changed = true;
     }
 }

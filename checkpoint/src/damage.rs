@@ -53,15 +53,53 @@ pub enum DamageReason {
     Unrecorded,
 }
 
+/// A checksum that does not match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    /// What it is of.
+    pub part: FilePart,
+    /// The one in the file; `None` if that is no unsigned 64-bit number.
+    pub stored: Option<u64>,
+    /// That of the part's text as it is.
+    pub computed: u64,
+}
+
+/// A part of the file with its own checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FilePart {
+    /// `v1`, whose checksum is the file's.
+    V1,
+    /// `v2`, which has its checksum in it.
+    V2,
+}
+
 /// How much of a damaged checkpoint could be saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Survivors {
     /// Nothing.
     None,
-    /// Some claims: at most the completed ones, perhaps without their names.
+    /// Some claims: most often the completed ones, without their names and
+    /// boot, from V1; those of V2 that are understood, if its checksum matches.
     Some,
-    /// Every claim: only the redundant V1 part was bad.
+    /// Every claim: only the redundant V1, or what is around both parts, was bad.
     All,
+}
+
+// === impl Mismatch ===
+
+impl fmt::Display for Mismatch {
+    /// `V2 checksum is 17, the content's is 42`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = match self.part {
+            FilePart::V1 => "V1",
+            FilePart::V2 => "V2",
+        };
+        match self.stored {
+            Some(stored) => write!(f, "{part} checksum is {stored}")?,
+            None => write!(f, "{part} checksum is not a number")?,
+        }
+        write!(f, ", the content's is {}", self.computed)
+    }
 }
 
 // === impl DamageReason ===

@@ -1,9 +1,15 @@
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
 use durable_file::Class;
 
 use crate::format::EncodeError;
 
 /// Why the store could not be opened or a commit not be made durable.
-#[derive(Debug, thiserror::Error)]
+///
+/// Cheap to clone: every change that shared a failed write gets its own.
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The disk, or the lock, did not let us.
@@ -13,14 +19,39 @@ pub enum StoreError {
         action: &'static str,
         /// Why it failed.
         #[source]
-        source: durable_file::Error,
+        source: Arc<durable_file::Error>,
     },
     /// The caller's payload cannot be written.
     #[error("the checkpoint cannot be encoded")]
-    Encode(#[from] EncodeError),
+    Encode(#[source] Arc<EncodeError>),
+    /// The system has no thread for the store's writer.
+    #[error("cannot start the checkpoint's writer thread")]
+    NoThread(#[source] Arc<io::Error>),
+    /// Too many changes wait for the writer. This one was not run.
+    #[error("{waiting} changes of the checkpoint are waiting already")]
+    QueueFull {
+        /// How many may wait.
+        waiting: usize,
+    },
+    /// The writer did not come to this change in time: another process has the
+    /// lock, or the disk hangs. It was not run and will not be.
+    #[error("the checkpoint's writer did not come to the change within {} ms", limit.as_millis())]
+    NotBegun {
+        /// How long the caller waited.
+        limit: Duration,
+    },
+    /// The change is run, and was not durable in time. It may become so.
+    #[error("the change of the checkpoint was not durable within {} ms", limit.as_millis())]
+    Unanswered {
+        /// How long the caller waited.
+        limit: Duration,
+    },
+    /// The writer panicked. It goes on with the next commit.
+    #[error("the checkpoint's writer panicked during the commit")]
+    WriterPanicked,
 }
 
-/// Why a commit left the checkpoint as it was.
+/// Why a commit did not return the change's answer.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError<E> {
     /// The caller's change was refused, by itself or by the claims' states.
@@ -40,6 +71,11 @@ impl StoreError {
         match self {
             Self::Storage { source, .. } => source.code(),
             Self::Encode(source) => source.code(),
+            Self::NoThread(_) => "no-thread",
+            Self::QueueFull { .. } => "checkpoint-queue-full",
+            Self::NotBegun { .. } => "checkpoint-busy",
+            Self::Unanswered { .. } => "checkpoint-slow",
+            Self::WriterPanicked => "checkpoint-writer-panicked",
         }
     }
 
@@ -47,7 +83,13 @@ impl StoreError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Storage { source, .. } => source.hint(),
-            Self::Encode(_) => "report it: the driver's payload type is at fault",
+            Self::Encode(_) | Self::WriterPanicked => {
+                "report it: the driver's payload type is at fault"
+            }
+            Self::NoThread(_) => "raise the limit of threads (pids) of this process's container",
+            Self::QueueFull { .. } | Self::NotBegun { .. } | Self::Unanswered { .. } => {
+                "find what holds the lock or slows the disk of the checkpoint down"
+            }
         }
     }
 
@@ -56,11 +98,25 @@ impl StoreError {
         match self {
             Self::Storage { source, .. } => source.class(),
             Self::Encode(_) => Class::Permanent,
+            Self::NoThread(_)
+            | Self::QueueFull { .. }
+            | Self::NotBegun { .. }
+            | Self::Unanswered { .. }
+            | Self::WriterPanicked => Class::Retry,
         }
+    }
+}
+
+impl From<EncodeError> for StoreError {
+    fn from(source: EncodeError) -> Self {
+        Self::Encode(Arc::new(source))
     }
 }
 
 /// For `map_err`: what was tried when the directory failed.
 pub(crate) fn storage(action: &'static str) -> impl Fn(durable_file::Error) -> StoreError {
-    move |source| StoreError::Storage { action, source }
+    move |source| StoreError::Storage {
+        action,
+        source: Arc::new(source),
+    }
 }

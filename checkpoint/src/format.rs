@@ -1,27 +1,67 @@
 //! The file: both parts, both checksums, in both directions.
+//!
+//! ```text
+//!  bytes ──► scan ──► verify: checksums of the text as it is ──► claim ──► Records
+//!                       │ no: white space dropped; then Go's rule,          │
+//!                       │     the checksum of what we would write           │
+//!                       └─► Damaged: what the other part has                │
+//!  bytes ◄── encode: each record's text, at the place that template says ◄──┘
+//! ```
 
+mod claim;
 mod decode;
 mod encode;
 mod parts;
+mod records;
+mod scan;
+mod template;
+mod verify;
 
-use std::sync::Arc;
+use crate::damage::{DamageReason, Mismatch, Survivors};
+use crate::record::{ClaimRecord, Payload};
 
-use crate::damage::{DamageReason, Survivors};
-use crate::record::{ClaimRecord, Payload, Records};
+pub(crate) use self::records::Records;
 
 /// The content of a checkpoint file, without a store around it.
+///
+/// # What is carried
+/// A newer writer may have added fields. Those of the file, of V1 and V2 stay
+/// at their place, and so do those of a claim until its record changes: then it
+/// is written with the fields of the Go driver and no others, since what a
+/// foreign field says was said of the record as it was.
+///
+/// A part that we do not know (`v3`) says the same as `v1` and `v2` in another
+/// way: it goes with the first change, or it would contradict them.
 #[derive(Debug)]
 pub struct Checkpoint<P> {
     pub(crate) records: Records<P>,
     pub(crate) boot_id: Option<String>,
 }
 
+/// The layout that a checkpoint was read from. All are written as [`V2`](Self::V2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// V1 and V2 with a boot id, since 0.4.0; also a checkpoint from no file.
+    V2,
+    /// V1 and V2 without a boot id, of 25.8 to 25.12.
+    V2WithoutBootId,
+    /// V1 alone, of 25.3.0 to 25.3.2: every claim is completed and nameless.
+    V1,
+    /// V1 of 25.3.0-rc.2, which has no claim statuses either.
+    V1Rc2,
+}
+
 /// A file that is not, or not wholly, a checkpoint.
 #[derive(Debug, thiserror::Error)]
 #[error("the checkpoint is damaged: {reason}")]
+#[non_exhaustive]
 pub struct Damaged<P> {
     /// What is wrong with it.
     pub reason: DamageReason,
+    /// The checksums that do not match, V1's first. Empty if that is not what
+    /// is wrong, or if a part cannot even be found.
+    pub mismatches: Vec<Mismatch>,
     /// How much of it is in `saved`.
     pub survivors: Survivors,
     /// What can be trusted.
@@ -37,12 +77,23 @@ pub struct EncodeError(#[source] serde_json::Error);
 
 impl<P: Payload> Checkpoint<P> {
     /// Reads a file: V2 if it is there, else V1 or the 25.3.0-rc.2 layout, of
-    /// which every claim is completed and nameless. Both checksums must match.
+    /// which every claim is completed and nameless.
+    ///
+    /// # Guarantees
+    /// Both checksums match: that of the text as it is, or, where someone has
+    /// laid the text out anew by hand, that of what Go makes of it. Takes time
+    /// and memory in proportion to the file, whatever is in it.
+    ///
+    /// # Caveats
+    /// Go finds a field in any case of its letters, and spelled with escapes.
+    /// Here such a name is damage, found before anything is lost.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged<P>> {
         decode::decode(bytes)
     }
 
-    /// The bytes that Go writes for the same content.
+    /// The bytes that Go writes for the same content, and foreign fields where
+    /// they were. The same as were read, if Go or this crate wrote them as V2
+    /// and nothing has changed.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         encode::encode(&self.records, self.boot_id.as_deref()).map_err(EncodeError)
     }
@@ -53,12 +104,17 @@ impl<P> Checkpoint<P> {
     pub fn claims(&self) -> impl Iterator<Item = (&str, &ClaimRecord<P>)> {
         self.records
             .iter()
-            .map(|(uid, record)| (uid.as_str(), Arc::as_ref(record)))
+            .map(|(uid, record)| (uid.as_str(), record.as_ref()))
     }
 
     /// The boot that the records are of, if the file says it.
     pub fn boot_id(&self) -> Option<&str> {
         self.boot_id.as_deref()
+    }
+
+    /// The layout of the file that it was read from.
+    pub fn layout(&self) -> Layout {
+        self.records.source().layout
     }
 
     pub(crate) fn empty() -> Self {
@@ -70,10 +126,22 @@ impl<P> Checkpoint<P> {
 
     /// Adds what only `other` has.
     pub(crate) fn add_missing(&mut self, other: Self) {
-        for (uid, record) in other.records {
-            self.records.entry(uid).or_insert(record);
-        }
+        self.records.add_missing(other.records);
         self.boot_id = self.boot_id.take().or(other.boot_id);
+    }
+}
+
+// === impl Layout ===
+
+impl Layout {
+    /// A stable word for people and scripts.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::V2 => "v2",
+            Self::V2WithoutBootId => "v2-without-boot-id",
+            Self::V1 => "v1",
+            Self::V1Rc2 => "v1-rc.2",
+        }
     }
 }
 

@@ -32,11 +32,11 @@ mod view;
 
 pub use boot::{Boot, BootId, BootIdError};
 pub use claims::{ClaimName, Claims, Refused};
-pub use damage::{Damage, DamageReason, Survivors};
+pub use damage::{Damage, DamageReason, FilePart, Mismatch, Survivors};
 pub use disk::{CHECKPOINT_FILE, LOCK_FILE};
 pub use durable_file::Class;
 pub use error::{CommitError, StoreError};
-pub use format::{Checkpoint, Damaged, EncodeError};
+pub use format::{Checkpoint, Damaged, EncodeError, Layout};
 pub use record::{ABORTED_FENCE, ClaimRecord, Payload, State};
 pub use status::{ClaimStatus, DeviceConfig, DeviceResult, OpaqueConfig, StatusError};
 pub use store::Store;

@@ -1,15 +1,17 @@
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ClaimStatus;
+pub(crate) use crate::format::Records;
 
 /// How long an aborted prepare refuses a late attempt of the same claim
 /// version: twice the 45 s that kubelet waits for one call, as in Go.
 pub const ABORTED_FENCE: SignedDuration = SignedDuration::from_secs(90);
+
+pub(crate) const STARTED: &str = "PrepareStarted";
+pub(crate) const COMPLETED: &str = "PrepareCompleted";
+pub(crate) const ABORTED: &str = "PrepareAborted";
 
 /// One element of a record's `preparedDevices`: what the driver needs to
 /// answer a repeated Prepare and to undo it.
@@ -50,8 +52,19 @@ pub enum State<P> {
     },
 }
 
-/// Records by claim UID, in the order of their bytes, which is the file's.
-pub(crate) type Records<P> = BTreeMap<String, Arc<ClaimRecord<P>>>;
+// === impl State ===
+
+impl<P> State<P> {
+    /// The state's name in the file, as Go has it: `PrepareStarted`,
+    /// `PrepareCompleted` or `PrepareAborted`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Started => STARTED,
+            Self::Completed(_) => COMPLETED,
+            Self::Aborted { .. } => ABORTED,
+        }
+    }
+}
 
 // === impl ClaimRecord ===
 

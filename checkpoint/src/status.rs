@@ -24,7 +24,8 @@ pub use self::wire::{DeviceConfig, DeviceResult, OpaqueConfig};
 /// `reservedFor`, for instance, is another version.
 ///
 /// Fields that `resource.k8s.io/v1` of Kubernetes 1.36 does not have are
-/// dropped: Go would refuse a checkpoint that holds them.
+/// dropped: Go would refuse a checkpoint that holds them. In a checkpoint that
+/// a newer writer left they stay until the claim's record changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClaimStatus(#[serde(deserialize_with = "object::object")] wire::Status);

@@ -1,39 +1,49 @@
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+mod job;
+mod writer;
 
-use durable_file::{Dir, Version};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
+use std::time::Duration;
 
+use durable_file::Dir;
+
+use self::job::Job;
+use self::writer::Writer;
 use crate::boot::BootId;
 use crate::claims::Claims;
 use crate::damage::Damage;
-use crate::disk;
 use crate::error::{CommitError, StoreError};
-use crate::format::Checkpoint;
 use crate::record::Payload;
-use crate::view::View;
+use crate::view::{Published, View};
+
+/// How long [`Store::commit`] waits. The batch in flight and its own may each
+/// wait 10 s for the lock, the rest is for the disk; kubelet gives a call up
+/// after 45 s.
+const COMMIT_LIMIT: Duration = Duration::from_secs(30);
+
+/// How many changes may wait for the writer. Each has, or had, a caller's
+/// thread that waits for it; tokio's pool for them has 512 at most, and a node
+/// prepares tens of claims at once. More than this means that nothing moves.
+const QUEUE_LIMIT: usize = 256;
 
 /// The checkpoint of one driver on one node.
 ///
 /// Several processes may have it open, of this or the Go driver: each commit
 /// takes the lock, and reads again if another one has written meanwhile.
 ///
-/// Every call may block on the disk, [`view`](Self::view) excepted.
+/// ```text
+///  commit ──► queue ──► writer thread: lock, read if changed, run, write, unlock
+///    ▲                      │  every change that arrived meanwhile, in one write
+///    └────── answer ◄───────┘
+/// ```
+///
+/// [`open`](Self::open) and [`commit`](Self::commit) block: in a program with
+/// an async runtime they belong on its threads for that. Dropping the store
+/// ends its thread, after the commit in flight.
 #[derive(Debug)]
 pub struct Store<P> {
-    dir: Arc<dyn Dir>,
-    boot: BootId,
-    writer: Mutex<Writer>,
-    view: RwLock<Arc<View<P>>>,
-}
-
-/// What the last one to touch the file left.
-#[derive(Debug)]
-struct Writer {
-    /// The content that the view is of; `None`: there was no file.
-    version: Option<Version>,
-    /// A write has failed, or the file has vanished: what is visible may not be
-    /// durable. A later fsync alone would not tell: the kernel reports a lost
-    /// page once.
-    unsure: bool,
+    queue: SyncSender<Job<P>>,
+    published: Arc<Published<P>>,
 }
 
 // === impl Store ===
@@ -51,38 +61,49 @@ impl<P: Payload> Store<P> {
     /// [`View::boot`] and [`Claims::forget_earlier_boot`]. The caller has both
     /// to look at before its first claim: the damage and the boot.
     pub fn open(dir: Arc<dyn Dir>, boot: BootId) -> Result<(Self, Damage), StoreError> {
-        let _lock = disk::lock(&*dir)?;
-        let loaded = disk::load(&*dir)?;
-        let damage = loaded.damage.clone();
-        let view = RwLock::new(Arc::new(View::new(loaded.checkpoint, loaded.damage, &boot)));
-        let writer = Mutex::new(Writer {
-            version: loaded.version,
-            unsure: false,
-        });
-        Ok((
-            Self {
-                dir,
-                boot,
-                writer,
-                view,
-            },
-            damage,
-        ))
+        let (writer, published) = Writer::open(dir, boot)?;
+        let damage = published.get().damage().clone();
+        let (queue, jobs) = mpsc::sync_channel(QUEUE_LIMIT);
+        std::thread::Builder::new()
+            .name("checkpoint".to_owned())
+            .spawn(move || writer.serve(&jobs))
+            .map_err(|source| StoreError::NoThread(Arc::new(source)))?;
+        Ok((Self { queue, published }, damage))
     }
 
     /// What the last commit left, of this process, or of others as seen in it.
     /// Never waits for a commit in progress. What was read here may be
     /// outdated a moment later: decide inside a commit.
     pub fn view(&self) -> Arc<View<P>> {
-        Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+        self.published.get()
     }
 
     /// Applies `change` to the claims and makes the result durable before
-    /// returning. If `change` fails, or changes nothing, nothing is written.
+    /// returning. If `change` fails it leaves no trace in the file, and if
+    /// nothing changes nothing is written. If it panics, so does this call.
     ///
-    /// The file is locked meanwhile: `change` must not wait for anything. It
-    /// owns what it uses (`Send + 'static`), as does what it returns: which
-    /// thread runs it is the store's to choose, a writer's of its own included.
+    /// Waits for 30 s at most; see [`commit_within`](Self::commit_within).
+    ///
+    /// # The change
+    ///
+    /// It runs on the store's thread, owns what it uses, and must not wait for
+    /// anything, another commit least of all: the file is locked meanwhile.
+    ///
+    /// Changes that arrive during a commit share the next one. Each sees what
+    /// those before it did, and what it sees becomes durable in the same write
+    /// as what it does. If that write fails, every one of them fails with the
+    /// [`StoreError`], also one that only looked.
+    ///
+    /// A change may have effects outside the file, on the claim that it is
+    /// about: a CDI file, say. They are done while the lock is held, and before
+    /// the record is durable, so they
+    ///
+    /// * stay when the write then fails, or the process dies: the file then
+    ///   has the old record,
+    /// * may be done again, by the caller's next attempt,
+    /// * must be right next to the old record and next to the new one: undo
+    ///   the effects in the change that removes the record, and do not make
+    ///   them in the change that completes it, but between it and the start.
     pub fn commit<R, E>(
         &self,
         change: impl FnOnce(&mut Claims<P>) -> Result<R, E> + Send + 'static,
@@ -91,90 +112,40 @@ impl<P: Payload> Store<P> {
         R: Send + 'static,
         E: Send + 'static,
     {
-        // A change that panicked had its own copy of the claims.
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let _lock = disk::lock(&*self.dir)?;
-        self.refresh(&mut writer)?;
-        if writer.unsure {
-            // Else `change` could answer on the strength of what a power loss
-            // takes back.
-            self.write(&mut writer, View::clone(&self.view()), false)?;
-        }
-        let mut claims = Claims::new(View::clone(&self.view()), self.boot.clone());
-        let answer = change(&mut claims).map_err(CommitError::Refused)?;
-        if claims.changed {
-            let settles_damage = claims.settles_damage;
-            self.write(&mut writer, claims.into_view(), settles_damage)?;
-        }
-        Ok(answer)
+        self.commit_within(COMMIT_LIMIT, change)
     }
 
-    /// Reads again if another process wrote.
-    fn refresh(&self, writer: &mut Writer) -> Result<(), StoreError> {
-        if disk::is_current(&*self.dir, writer.version.as_ref())? {
-            return Ok(());
-        }
-        let loaded = disk::load(&*self.dir)?;
-        if loaded.version.is_none() && writer.version.is_some() && loaded.damage == Damage::None {
-            // The file was taken away; what it held is known, and not undone.
-            writer.version = None;
-            writer.unsure = true;
-            return Ok(());
-        }
-        let mut checkpoint = loaded.checkpoint;
-        if loaded.version.is_none() {
-            // The file went bad under us: what we know survives too.
-            checkpoint.add_missing(self.view().to_checkpoint());
-        }
-        writer.version = loaded.version;
-        self.publish(View::new(checkpoint, loaded.damage, &self.boot));
-        Ok(())
-    }
-
-    fn write(
+    /// As [`commit`](Self::commit), but waits for `limit` at most. Then:
+    ///
+    /// * [`StoreError::NotBegun`]: `change` was not run and will not be.
+    /// * [`StoreError::Unanswered`]: it is run, and its effects and its record
+    ///   may come at any time, but before those of any commit that begins
+    ///   after this call has returned. Repeat the call, as after any
+    ///   [`StoreError`].
+    pub fn commit_within<R, E>(
         &self,
-        writer: &mut Writer,
-        view: View<P>,
-        settles_damage: bool,
-    ) -> Result<(), StoreError> {
-        let bytes = view.to_checkpoint().encode()?;
-        // Until it has succeeded, what is visible may not be durable.
-        writer.unsure = true;
-        writer.version = Some(disk::replace(&*self.dir, &bytes)?);
-        if settles_damage {
-            // Only now: before, a crash would have hidden the loss.
-            disk::settle(&*self.dir)?;
-        }
-        writer.unsure = false;
-        self.publish(view);
-        Ok(())
-    }
-
-    fn publish(&self, view: View<P>) {
-        *self.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
-    }
-}
-
-// === impl View ===
-
-impl<P> View<P> {
-    fn new(checkpoint: Checkpoint<P>, damage: Damage, current: &BootId) -> Self {
-        let Checkpoint { records, boot_id } = checkpoint;
-        let boot = current.compare(boot_id.as_deref());
-        let mut view = Self {
-            records,
-            recorded_boot: boot_id,
-            boot,
-            damage,
-        };
-        view.adopt_boot_if_empty(current);
-        view
-    }
-
-    fn to_checkpoint(&self) -> Checkpoint<P> {
-        Checkpoint {
-            records: self.records.clone(),
-            boot_id: self.recorded_boot.clone(),
+        limit: Duration,
+        change: impl FnOnce(&mut Claims<P>) -> Result<R, E> + Send + 'static,
+    ) -> Result<R, CommitError<E>>
+    where
+        R: Send + 'static,
+        E: Send + 'static,
+    {
+        let (job, caller) = Job::new(change);
+        self.queue.try_send(job).map_err(|unsent| match unsent {
+            TrySendError::Full(_) => StoreError::QueueFull {
+                waiting: QUEUE_LIMIT,
+            },
+            TrySendError::Disconnected(_) => StoreError::WriterPanicked,
+        })?;
+        match caller.wait(limit) {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(RecvTimeoutError::Disconnected) => Err(StoreError::WriterPanicked.into()),
+            Err(RecvTimeoutError::Timeout) if caller.withdraw() => {
+                Err(StoreError::NotBegun { limit }.into())
+            }
+            Err(RecvTimeoutError::Timeout) => Err(StoreError::Unanswered { limit }.into()),
         }
     }
 }

@@ -1,15 +1,16 @@
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::boot::{Boot, BootId};
 use crate::damage::Damage;
-use crate::record::{ClaimRecord, Records};
+use crate::format::{Checkpoint, EncodeError};
+use crate::record::{ClaimRecord, Payload, Records};
 
 /// What the store knows at one moment.
 #[derive(Debug)]
 pub struct View<P> {
-    pub(crate) records: Records<P>,
-    /// As in the file: carried along unchanged until the caller settles it.
-    pub(crate) recorded_boot: Option<String>,
+    /// Shared until someone changes it. The boot id in it is the file's,
+    /// carried along unchanged until the caller settles it.
+    checkpoint: Arc<Checkpoint<P>>,
     pub(crate) boot: Boot,
     pub(crate) damage: Damage,
 }
@@ -29,9 +30,24 @@ pub enum Unsettled {
     BootMissing,
 }
 
+/// The view that callers may look at, never ahead of what is durable.
+#[derive(Debug)]
+pub(crate) struct Published<P>(RwLock<Arc<View<P>>>);
+
 // === impl View ===
 
 impl<P> View<P> {
+    pub(crate) fn new(checkpoint: Checkpoint<P>, damage: Damage, current: &BootId) -> Self {
+        let boot = current.compare(checkpoint.boot_id());
+        let mut view = Self {
+            checkpoint: Arc::new(checkpoint),
+            boot,
+            damage,
+        };
+        view.adopt_boot_if_empty(current);
+        view
+    }
+
     /// The record of the claim with this UID.
     ///
     /// In an unsettled store it may be of an earlier boot, and its effects gone:
@@ -39,15 +55,13 @@ impl<P> View<P> {
     /// [`settled`](Self::settled) first, or [`start`](crate::Claims::start),
     /// which does.
     pub fn get(&self, uid: &str) -> Option<&ClaimRecord<P>> {
-        self.records.get(uid).map(Arc::as_ref)
+        self.records().get(uid).map(Arc::as_ref)
     }
 
     /// The records there are, by UID; in an unsettled store perhaps too few or
     /// of an earlier boot. Enough for undoing; not for deciding what is free.
     pub fn known(&self) -> impl Iterator<Item = (&str, &ClaimRecord<P>)> {
-        self.records
-            .iter()
-            .map(|(uid, record)| (uid.as_str(), record.as_ref()))
+        self.checkpoint.claims()
     }
 
     /// Every record of this boot: what is not among them is free.
@@ -76,29 +90,75 @@ impl<P> View<P> {
         &self.damage
     }
 
+    pub(crate) fn records(&self) -> &Records<P> {
+        &self.checkpoint.records
+    }
+
+    /// To change them: a copy, if another view has them too.
+    pub(crate) fn records_mut(&mut self) -> &mut Records<P> {
+        &mut Arc::make_mut(&mut self.checkpoint).records
+    }
+
+    pub(crate) fn to_checkpoint(&self) -> Checkpoint<P> {
+        Checkpoint::clone(&self.checkpoint)
+    }
+
     pub(crate) fn adopt_boot(&mut self, current: &BootId) {
-        self.recorded_boot = Some(current.as_str().to_owned());
+        if self.checkpoint.boot_id() != Some(current.as_str()) {
+            Arc::make_mut(&mut self.checkpoint).boot_id = Some(current.as_str().to_owned());
+        }
         self.boot = Boot::Same;
     }
 
     /// Without records there is nothing of another boot to undo; unless some
     /// may be missing, and the boot that they are of is known.
     pub(crate) fn adopt_boot_if_empty(&mut self, current: &BootId) {
-        let may_be_missing = self.damage != Damage::None && self.recorded_boot.is_some();
-        if self.records.is_empty() && !may_be_missing {
+        let may_be_missing = self.damage != Damage::None && self.checkpoint.boot_id().is_some();
+        if self.records().is_empty() && !may_be_missing {
             self.adopt_boot(current);
         }
+    }
+}
+
+impl<P: Payload> View<P> {
+    /// The file that holds it.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, EncodeError> {
+        self.checkpoint.encode()
     }
 }
 
 impl<P> Clone for View<P> {
     fn clone(&self) -> Self {
         Self {
-            records: self.records.clone(),
-            recorded_boot: self.recorded_boot.clone(),
+            checkpoint: Arc::clone(&self.checkpoint),
             boot: self.boot.clone(),
             damage: self.damage.clone(),
         }
+    }
+}
+
+impl<P> Clone for Checkpoint<P> {
+    fn clone(&self) -> Self {
+        Self {
+            records: self.records.clone(),
+            boot_id: self.boot_id.clone(),
+        }
+    }
+}
+
+// === impl Published ===
+
+impl<P> Published<P> {
+    pub(crate) fn new(view: View<P>) -> Self {
+        Self(RwLock::new(Arc::new(view)))
+    }
+
+    pub(crate) fn get(&self) -> Arc<View<P>> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&self, view: View<P>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
     }
 }
 

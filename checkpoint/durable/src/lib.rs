@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  caller ──► trait Dir ──┬── OsDir ──► OsSteps  ── system calls on one directory descriptor
-//!                         └── SimDir ─► SimSteps ── memory: what is live, what is durable
+//!                         └── SimDir ──► sim::steps ── memory: what is live, what is durable
 //!                                          ▲
 //!                  sequence.rs: the order of steps, written once for both
 //! ```
@@ -20,7 +20,7 @@ mod name;
 mod os;
 mod sequence;
 #[cfg(feature = "sim")]
-mod sim;
+pub mod sim;
 
 pub use dir::{Dir, Lock, Version};
 pub use error::{Class, Error, Op};

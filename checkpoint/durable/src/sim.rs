@@ -1,24 +1,40 @@
-use std::collections::BTreeMap;
+//! A directory in memory, its faults, and its crashes.
+//!
+//! ```text
+//!  Dir calls ──► sequence.rs ──► steps.rs ──► Event ──► image.rs   the disk now
+//!                                              │ recorded
+//!                                              ▼
+//!                      crash.rs: each moment of the record ──► loss.rs   what may be left
+//! ```
+
+mod crash;
+mod image;
+mod loss;
+mod steps;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use self::crash::{Cause, Counts, Crash, enumerate};
+use self::image::{Change, Image, Inode};
 use crate::dir::sealed::Sealed;
-use crate::dir::{Dir, Lock, Version, VersionKind};
-use crate::sequence::{self, Content, LOCK_MODE, Steps};
-use crate::{Error, name};
+use crate::dir::{Dir, Lock, Version};
+use crate::{Error, sequence};
 
 /// A directory in memory that knows what is durable, fails on request, and can
 /// be reopened as a crash would have left it.
 ///
 /// Clones share one directory, as processes on one node do.
 ///
-/// It runs the same order of steps as [`OsDir`](crate::OsDir). Every change to
-/// the disk is a [`Step`]; [`steps`](Self::steps) tells which were done, so a
-/// test can run its scenario once to count them and then once per step with
-/// [`fail_step`](Self::fail_step) or [`crash_after`](Self::crash_after).
+/// It runs the same order of steps as [`OsDir`](crate::OsDir) and records them.
+/// [`enumerate`] and [`crashes`](Self::crashes) go through every state that a
+/// crash of the recorded run could leave. For a single one, or a step that
+/// fails, a test runs its scenario once to count the [`steps`](Self::steps) and
+/// then with [`fail_step`](Self::fail_step) or [`crash_after`](Self::crash_after).
 ///
 /// ```
 /// use durable_file::{Dir, SimDir};
@@ -32,9 +48,7 @@ use crate::{Error, name};
 /// assert_eq!(dir.after_kill().read("state").unwrap(), None);
 /// ```
 ///
-/// Creating the empty file of a lock is no step, and it may be lost. Everything
-/// in here is a regular file: [`Error::NotAFile`] cannot be simulated, nor can
-/// the directory's own removal.
+/// Creating the empty file of a lock is no [`Step`], and it may be lost.
 #[derive(Clone, Default)]
 pub struct SimDir(Arc<Mutex<Disk>>);
 
@@ -58,26 +72,31 @@ pub enum Step {
 
 #[derive(Default)]
 struct Disk {
-    inodes: BTreeMap<Inode, File>,
-    next_inode: Inode,
-    /// What a process sees.
-    live: BTreeMap<String, Inode>,
-    /// What a power loss leaves.
-    durable: BTreeMap<String, Inode>,
-    locked: Vec<String>,
+    /// What this process found, and what it did to it: `now` is the sum.
+    start: Image,
+    log: Vec<Event>,
+    now: Image,
     steps: Vec<Step>,
+    locked: Vec<String>,
     fault: Option<(usize, i32)>,
     crash: Option<usize>,
 }
 
-type Inode = u64;
+/// What happened in a directory, and when on a clock that all directories of
+/// this process share.
+#[derive(Debug, Clone)]
+struct Event {
+    at: u64,
+    what: What,
+}
 
-#[derive(Debug, Clone, Default)]
-struct File {
-    live: Vec<u8>,
-    /// `None`: nothing of it has reached the disk.
-    durable: Option<Vec<u8>>,
-    mode: u32,
+#[derive(Debug, Clone)]
+enum What {
+    /// A change that is a [`Step`].
+    Step(Change),
+    /// One that is none.
+    Aside(Change),
+    Acknowledged,
 }
 
 #[derive(Debug)]
@@ -85,10 +104,6 @@ pub(crate) struct SimVersion {
     inode: Inode,
     bytes: Vec<u8>,
 }
-
-/// The error of every step after the crash: the process that would see it is
-/// gone.
-const CRASHED: &str = "the simulated process has crashed";
 
 // === impl SimDir ===
 
@@ -105,11 +120,9 @@ impl SimDir {
 
     /// The permission bits of a file.
     pub fn mode(&self, name: &str) -> Option<u32> {
-        let disk = self.disk();
-        disk.live
-            .get(name)
-            .and_then(|inode| disk.inodes.get(inode))
-            .map(|file| file.mode)
+        let now = &self.disk().now;
+        let file = now.live.get(name).and_then(|inode| now.files.get(inode));
+        file.map(|file| file.mode)
     }
 
     /// Makes the step after the next `n` fail once with `errno`, undone. Stays
@@ -129,8 +142,7 @@ impl SimDir {
     /// Whether the steps before the crash point are done, so that every further
     /// call fails; true at once after `crash_after(0)`.
     pub fn has_crashed(&self) -> bool {
-        let disk = self.disk();
-        disk.crash.is_some_and(|limit| disk.steps.len() >= limit)
+        self.disk().has_crashed()
     }
 
     /// The directory as the next process finds it after a kill: every step
@@ -140,8 +152,7 @@ impl SimDir {
     /// no lock held, and leftovers swept.
     #[must_use]
     pub fn after_kill(&self) -> Self {
-        let disk = self.disk();
-        Self::with(disk.inodes.clone(), disk.live.clone(), disk.durable.clone())
+        Self::opened(self.disk().now.clone())
     }
 
     /// The directory as the next boot finds it when everything that was not
@@ -150,62 +161,31 @@ impl SimDir {
     /// It starts as after [`after_kill`](Self::after_kill).
     #[must_use]
     pub fn after_power_loss(&self) -> Self {
-        let disk = self.disk();
-        let mut inodes = disk.inodes.clone();
-        for file in inodes.values_mut() {
-            file.live = file.durable.clone().unwrap_or_default();
-            file.durable = Some(file.live.clone());
-        }
-        Self::with(inodes, disk.durable.clone(), disk.durable.clone())
+        Self::opened(loss::everything_unsynced(&self.disk().now))
     }
 
-    fn with(
-        inodes: BTreeMap<Inode, File>,
-        live: BTreeMap<String, Inode>,
-        durable: BTreeMap<String, Inode>,
-    ) -> Self {
-        let next_inode = inodes.keys().next_back().map_or(0, |last| last + 1);
-        let disk = Disk {
-            inodes,
-            next_inode,
-            live,
-            durable,
+    /// What the next process finds in `image` once `OsDir::open` has swept it;
+    /// a simulated process has no live neighbour.
+    fn opened(image: Image) -> Self {
+        let found = Disk {
+            now: image,
             ..Disk::default()
         };
-        let dir = Self(Arc::new(Mutex::new(disk)));
-        dir.sweep();
-        dir
-    }
-
-    /// What `OsDir::open` does; a simulated process has no live neighbour.
-    fn sweep(&self) {
-        self.disk().live.retain(|name, _| !name::is_leftover(name));
+        let dir = Self(Arc::new(Mutex::new(found)));
+        // Nothing is armed that could fail.
+        let _ = sequence::sweep(&dir);
+        let start = dir.disk().now.clone();
+        let disk = Disk {
+            now: start.clone(),
+            start,
+            ..Disk::default()
+        };
+        Self(Arc::new(Mutex::new(disk)))
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
         // A panic of another test thread leaves the maps whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A disk that still answers, or the crash.
-    fn running(&self) -> io::Result<MutexGuard<'_, Disk>> {
-        let disk = self.disk();
-        if disk.crash.is_some_and(|limit| disk.steps.len() >= limit) {
-            return Err(io::Error::other(CRASHED));
-        }
-        Ok(disk)
-    }
-
-    /// A disk that lets the next step happen, or the error it is to fail with.
-    fn step(&self) -> io::Result<MutexGuard<'_, Disk>> {
-        let mut disk = self.running()?;
-        if let Some((at, errno)) = disk.fault
-            && disk.steps.len() >= at
-        {
-            disk.fault = None;
-            return Err(io::Error::from_raw_os_error(errno));
-        }
-        Ok(disk)
     }
 }
 
@@ -253,143 +233,28 @@ impl Dir for SimDir {
     }
 }
 
-impl Steps for SimDir {
-    type File = Inode;
-
-    fn create(&self, name: &str, mode: u32) -> io::Result<Inode> {
-        let mut disk = self.step()?;
-        if disk.live.contains_key(name) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        let inode = disk.create(name, mode);
-        disk.steps.push(Step::Create(name.to_owned()));
-        Ok(inode)
-    }
-
-    fn write(&self, file: &mut Inode, bytes: &[u8]) -> io::Result<()> {
-        let mut disk = self.step()?;
-        disk.file(*file)?.live.extend_from_slice(bytes);
-        disk.steps.push(Step::Write);
-        Ok(())
-    }
-
-    fn sync_file(&self, file: &Inode) -> io::Result<()> {
-        let mut disk = self.step()?;
-        let file = disk.file(*file)?;
-        file.durable = Some(file.live.clone());
-        disk.steps.push(Step::SyncFile);
-        Ok(())
-    }
-
-    fn publish(&self, file: Inode) -> io::Result<Version> {
-        let mut disk = self.running()?;
-        let bytes = disk.file(file)?.live.clone();
-        Ok(Version(VersionKind::Sim(SimVersion { inode: file, bytes })))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut disk = self.step()?;
-        let inode = disk.live.remove(from).ok_or(io::ErrorKind::NotFound)?;
-        disk.live.insert(to.to_owned(), inode);
-        disk.steps
-            .push(Step::Rename(from.to_owned(), to.to_owned()));
-        Ok(())
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        let mut disk = self.step()?;
-        disk.live.remove(name).ok_or(io::ErrorKind::NotFound)?;
-        disk.steps.push(Step::Remove(name.to_owned()));
-        Ok(())
-    }
-
-    fn remove_leftover(&self, name: &str) -> io::Result<()> {
-        Steps::remove(self, name)
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        let mut disk = self.step()?;
-        disk.durable = disk.live.clone();
-        disk.steps.push(Step::SyncDir);
-        Ok(())
-    }
-
-    fn read(&self, name: &str) -> io::Result<Content> {
-        let mut disk = self.running()?;
-        let inode = *disk.live.get(name).ok_or(io::ErrorKind::NotFound)?;
-        let bytes = disk.file(inode)?.live.clone();
-        let version = Version(VersionKind::Sim(SimVersion {
-            inode,
-            bytes: bytes.clone(),
-        }));
-        Ok(Content::File(bytes, version))
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        Ok(self.running()?.live.keys().cloned().collect())
-    }
-
-    fn is_current(&self, name: &str, version: &Version) -> io::Result<bool> {
-        let mut disk = self.running()?;
-        let Some(inode) = disk.live.get(name).copied() else {
-            return Ok(false);
-        };
-        let VersionKind::Sim(known) = &version.0 else {
-            return Ok(false);
-        };
-        Ok(known.inode == inode && known.bytes == disk.file(inode)?.live)
-    }
-
-    fn try_lock(&self, name: &str) -> io::Result<Option<Lock>> {
-        let mut disk = self.running()?;
-        if disk.locked.iter().any(|held| held == name) {
-            return Ok(None);
-        }
-        if !disk.live.contains_key(name) {
-            disk.create(name, LOCK_MODE);
-        }
-        disk.locked.push(name.to_owned());
-        Ok(Some(Lock::new(Held {
-            dir: self.clone(),
-            name: name.to_owned(),
-        })))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        PathBuf::from("/simulated").join(name)
-    }
-}
-
 // === impl Disk ===
 
 impl Disk {
-    fn create(&mut self, name: &str, mode: u32) -> Inode {
-        let inode = self.next_inode;
-        self.next_inode += 1;
-        let file = File {
-            mode,
-            ..File::default()
-        };
-        self.inodes.insert(inode, file);
-        self.live.insert(name.to_owned(), inode);
-        inode
+    fn has_crashed(&self) -> bool {
+        self.crash.is_some_and(|limit| self.steps.len() >= limit)
     }
 
-    fn file(&mut self, inode: Inode) -> io::Result<&mut File> {
-        self.inodes
-            .get_mut(&inode)
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    fn step(&mut self, step: Step, change: Change) {
+        self.now.apply(&change);
+        self.steps.push(step);
+        self.record(What::Step(change));
     }
-}
 
-/// Gives the lock back when dropped.
-struct Held {
-    dir: SimDir,
-    name: String,
-}
+    /// A change that no test counts.
+    fn change(&mut self, change: Change) {
+        self.now.apply(&change);
+        self.record(What::Aside(change));
+    }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.dir.disk().locked.retain(|held| *held != self.name);
+    fn record(&mut self, what: What) {
+        static CLOCK: AtomicU64 = AtomicU64::new(1);
+        let at = CLOCK.fetch_add(1, Ordering::Relaxed);
+        self.log.push(Event { at, what });
     }
 }

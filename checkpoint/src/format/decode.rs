@@ -1,184 +1,166 @@
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! Which parts can be trusted, and which of them counts.
 
-use serde::Deserialize;
-use serde_json::error::Category;
+mod v1;
+mod v2;
+
 use serde_json::value::RawValue;
 
-use super::encode::outer_checksum;
-use super::parts::{
-    ABORTED, COMPLETED, ClaimLegacy, ClaimV1, ClaimV2, Envelope, Members, STARTED, V1, V2,
-};
-use super::{Checkpoint, Damaged};
-use crate::checksum::Checksum;
-use crate::damage::{DamageReason, Survivors};
+use self::v2::Flawed;
+use super::parts::{FILE, File, Part};
+use super::template::Template;
+use super::{Checkpoint, Damaged, verify};
+use crate::damage::{DamageReason, Mismatch, Survivors};
 use crate::gojson;
-use crate::record::{ClaimRecord, Payload, State};
-use crate::status::{ClaimStatus, Seconds};
+use crate::record::Payload;
 
-/// A part of the file, or why it cannot be used.
-type Part<P> = Result<Checkpoint<P>, DamageReason>;
+/// Why a part can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// The checksum is that of its text: whoever wrote that, wrote all of it.
+    Text,
+    /// The checksum is that of what Go would write for it: someone laid it out
+    /// anew, and may have added what no checksum covers.
+    Content,
+}
 
 pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<P>> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(lost(DamageReason::Empty));
     }
-    let envelope = Envelope::parse(bytes).map_err(|err| lost(reason_of(&err)))?;
-    let v1 = v1_part(&envelope);
-    match envelope.v2 {
-        Some(v2) => choose(v1, v2_part(v2)),
-        // 25.3.x wrote no other key: here the name of V2 itself is damaged.
-        None if envelope.has_unknown_key => choose(v1, Err(DamageReason::Layout)),
-        None => v1.map_err(lost),
+    let mut file = File::scan(bytes);
+    // Behind a good V1 the scan has come to where V2 is, or is broken.
+    if !file.is_whole && verify::v1_text(&file).is_err() {
+        file.find_v2(bytes);
     }
+    let mut damaged = match read(&file) {
+        Ok(checkpoint) => return Ok(checkpoint),
+        Err(damaged) => damaged,
+    };
+    if let Some(text) = without_white_space(bytes) {
+        match read(&File::scan(text.as_bytes())) {
+            Ok(checkpoint) => return Ok(checkpoint),
+            Err(other) if other.survivors > damaged.survivors => damaged = other,
+            Err(_) => {}
+        }
+    }
+    if serde_json::from_slice::<&RawValue>(bytes).is_err() {
+        damaged.reason = DamageReason::NotJson;
+    }
+    damaged.saved.records.forget_members_of_file();
+    Err(damaged)
 }
 
-/// V2 counts; V1 saves the completed claims when V2 is bad. V1's content is
-/// never compared with V2's, only its checksum matters, as in Go.
-fn choose<P>(v1: Part<P>, v2: Part<P>) -> Result<Checkpoint<P>, Damaged<P>> {
-    let (reason, survivors, saved) = match (v1, v2) {
-        (Ok(_), Ok(v2)) => return Ok(v2),
-        (Err(reason), Ok(v2)) => (reason, Survivors::All, v2),
-        (Ok(v1), Err(reason)) => (reason, Survivors::Some, v1),
-        (Err(DamageReason::V1Checksum), Err(DamageReason::V2Checksum)) => {
-            return Err(lost(DamageReason::BothChecksums));
-        }
-        (Err(_), Err(reason)) => return Err(lost(reason)),
-    };
-    Err(Damaged {
-        reason,
-        survivors,
-        saved,
-    })
+/// The text as Go lays it out, if it is another one.
+fn without_white_space(bytes: &[u8]) -> Option<String> {
+    let text = str::from_utf8(bytes).ok()?;
+    let compact = gojson::compact(text);
+    (compact != text).then_some(compact)
 }
 
 fn lost<P>(reason: DamageReason) -> Damaged<P> {
     Damaged {
         reason,
+        mismatches: Vec::new(),
         survivors: Survivors::None,
         saved: Checkpoint::empty(),
     }
 }
 
-fn reason_of(err: &serde_json::Error) -> DamageReason {
-    match err.classify() {
-        Category::Data => DamageReason::Layout,
-        Category::Syntax | Category::Eof | Category::Io => DamageReason::NotJson,
-    }
-}
-
-// === V1 ===
-
-fn v1_part<P: Payload>(envelope: &Envelope<'_>) -> Part<P> {
-    let text = envelope.v1.map(|raw| gojson::compact(raw.get()));
-    if outer_checksum(text.as_deref()) != envelope.checksum {
-        return Err(DamageReason::V1Checksum);
-    }
-    let Some(raw) = envelope.v1 else {
-        return Ok(Checkpoint::empty());
+/// V2 counts; V1 saves the completed claims when V2 is bad. V1's content is
+/// never compared with V2's, only its checksum matters, as in Go.
+fn read<P: Payload>(file: &File<'_>) -> Result<Checkpoint<P>, Damaged<P>> {
+    let order = Template::of(&FILE, &file.members).filter(|_| file.is_whole);
+    let v1 = v1::trust::<P>(file);
+    let Some(part) = &file.v2 else {
+        return without_v2(file, v1, order);
     };
-    match serde_json::from_str::<V1<ClaimV1<P>>>(raw.get()) {
-        Ok(part) => Ok(upgrade(part, completed)),
-        Err(_) => legacy_part(raw).map_err(|_| DamageReason::Layout),
+    let read = v2::read(file, part, v1.ok(), order.as_ref());
+    match (v1, read) {
+        (Ok(_), Ok(checkpoint)) if order.is_some() => Ok(checkpoint),
+        (Ok(_), Ok(saved)) => Err(Damaged {
+            reason: DamageReason::Layout,
+            mismatches: Vec::new(),
+            survivors: Survivors::All,
+            saved,
+        }),
+        (Err(mismatch), Ok(saved)) => Err(Damaged {
+            reason: DamageReason::V1Checksum,
+            // V1 may have another name now, or be broken.
+            mismatches: Vec::from_iter(file.v1.as_ref().map(|_| mismatch)),
+            survivors: Survivors::All,
+            saved,
+        }),
+        (v1, Err(flawed)) => Err(without_good_v2(file, v1, flawed)),
     }
 }
 
-fn completed<P>(claim: ClaimV1<P>) -> (ClaimStatus, Vec<P>) {
-    (
-        claim.status.unwrap_or_default(),
-        claim.devices.unwrap_or_default(),
-    )
-}
-
-fn legacy_part<P: Payload>(raw: &RawValue) -> Result<Checkpoint<P>, serde_json::Error> {
-    let part: V1<ClaimLegacy> = serde_json::from_str(raw.get())?;
-    let mut read = BTreeMap::new();
-    for (uid, groups) in part.claims.unwrap_or_default() {
-        let devices: Result<Vec<P>, _> = groups.iter().map(|g| P::from_legacy(g.get())).collect();
-        read.insert(uid, devices?);
+fn without_good_v2<P: Payload>(
+    file: &File<'_>,
+    v1: Result<Trust, Mismatch>,
+    v2: Flawed<P>,
+) -> Damaged<P> {
+    let upgraded = v1
+        .ok()
+        .and_then(|trust| v1::upgrade(file, trust, None).ok());
+    let survivors = match (&v2.saved, &upgraded) {
+        (None, None) => Survivors::None,
+        _ => Survivors::Some,
+    };
+    let mut saved = v2.saved.unwrap_or_else(Checkpoint::empty);
+    if let Some(upgraded) = upgraded {
+        saved.add_missing(upgraded);
     }
-    Ok(upgrade(V1 { claims: Some(read) }, |devices| {
-        (ClaimStatus::default(), devices)
-    }))
-}
-
-/// Every claim of V1 is completed; its names and boot were not recorded.
-fn upgrade<C, P>(part: V1<C>, split: impl Fn(C) -> (ClaimStatus, Vec<P>)) -> Checkpoint<P> {
-    let claims = part.claims.unwrap_or_default().into_iter();
-    let records = claims.map(|(uid, claim)| {
-        let (status, devices) = split(claim);
-        let (name, namespace) = (String::new(), String::new());
-        let state = State::Completed(devices);
-        (
-            uid,
-            Arc::new(ClaimRecord {
-                state,
-                status,
-                name,
-                namespace,
-            }),
-        )
-    });
-    Checkpoint {
-        records: records.collect(),
-        boot_id: None,
+    let reason = match (v1, v2.reason) {
+        (Err(_), DamageReason::V2Checksum) if file.v1.is_some() => DamageReason::BothChecksums,
+        (_, reason) => reason,
+    };
+    Damaged {
+        reason,
+        mismatches: v1.err().into_iter().chain(v2.mismatch).collect(),
+        survivors,
+        saved,
     }
 }
 
-// === V2 ===
-
-fn v2_part<P: Payload>(raw: &RawValue) -> Part<P> {
-    let members: Members<'_> = serde_json::from_str(raw.get()).map_err(|e| reason_of(&e))?;
-    verify_v2(&members)?;
-    let part: V2<P> = serde_json::from_str(raw.get()).map_err(|e| reason_of(&e))?;
-    let claims = part.claims.unwrap_or_default().into_iter();
-    let records: Result<_, DamageReason> = claims
-        .map(|(uid, claim)| Ok((uid, Arc::new(record(claim)?))))
-        .collect();
-    let boot_id = part.boot_id.filter(|id| !id.is_empty());
-    Ok(Checkpoint {
-        records: records?,
-        boot_id,
-    })
-}
-
-/// V2's own checksum is over its text with the checksum's value zeroed. It is
-/// verified on the file's text, not on what we understand of it, so that a
-/// newer writer's fields do not look like damage.
-fn verify_v2(members: &Members<'_>) -> Result<(), DamageReason> {
-    let mut stored = 0;
-    let mut sum = Checksum::new().add(b"{");
-    for (at, (key, value)) in members.0.iter().enumerate() {
-        let comma = if at == 0 { "" } else { "," };
-        let key_text = gojson::to_string(key.as_str()).map_err(|_| DamageReason::Layout)?;
-        sum = sum.add(format!("{comma}{key_text}:").as_bytes());
-        if key == "checksum" {
-            stored = u64::deserialize(*value).map_err(|_| DamageReason::Layout)?;
-            sum = sum.add(b"0");
-        } else {
-            sum = sum.add(gojson::compact(value.get()).as_bytes());
-        }
-    }
-    if sum.add(b"}").finish() == stored {
-        Ok(())
-    } else {
-        Err(DamageReason::V2Checksum)
-    }
-}
-
-fn record<P>(claim: ClaimV2<P>) -> Result<ClaimRecord<P>, DamageReason> {
-    let state = match claim.state.as_deref() {
-        Some(STARTED) => State::Started,
-        Some(COMPLETED) => State::Completed(claim.devices.unwrap_or_default()),
-        Some(ABORTED) => State::Aborted {
-            at: claim.aborted_at.map(Seconds::timestamp),
+fn without_v2<P: Payload>(
+    file: &File<'_>,
+    v1: Result<Trust, Mismatch>,
+    order: Option<Template>,
+) -> Result<Checkpoint<P>, Damaged<P>> {
+    let is_v1_file = order.is_some() && !file.claims_v2();
+    let read = match v1 {
+        Ok(trust) => v1::upgrade(file, trust, order),
+        Err(_) if is_v1_file => Err(DamageReason::V1Checksum),
+        Err(_) => Err(DamageReason::Layout),
+    };
+    let mut damaged = match read {
+        Ok(checkpoint) if is_v1_file => return Ok(checkpoint),
+        Ok(saved) => Damaged {
+            survivors: Survivors::Some,
+            saved,
+            ..lost(DamageReason::Layout)
         },
-        _ => return Err(DamageReason::UnknownState),
+        Err(reason) => lost(reason),
     };
-    Ok(ClaimRecord {
-        state,
-        status: claim.status.unwrap_or_default(),
-        name: claim.name.unwrap_or_default(),
-        namespace: claim.namespace.unwrap_or_default(),
+    if file.v1.is_some() || is_v1_file {
+        damaged.mismatches.extend(v1.err());
+    }
+    Err(damaged)
+}
+
+/// Foreign members stay if the checksum is over them.
+fn order_of(names: &[&str], part: &Part<'_>, trust: Trust) -> Result<Template, DamageReason> {
+    let read = Template::of(names, &part.object.members).ok_or(DamageReason::Layout)?;
+    Ok(match trust {
+        Trust::Text => read,
+        Trust::Content => Template::canonical(names.len()),
     })
+}
+
+/// In Go null is no claims; anything but an object is an error.
+fn has_claims(part: &Part<'_>) -> Result<(), DamageReason> {
+    match part.get("preparedClaims") {
+        Some(claims) if !claims.starts_with(b"{") && claims != b"null" => Err(DamageReason::Layout),
+        _ => Ok(()),
+    }
 }

@@ -1,167 +1,207 @@
-//! The parts of the file as serde sees them. Field order is the file's.
+//! The file's parts as they were found, and the names of what is in them.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::ops::Range;
 
-use jiff::Timestamp;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use super::scan::{Member, Object, Scanner};
 
-use crate::record::{ClaimRecord, State};
-use crate::status::{ClaimStatus, Seconds, optional_seconds};
+/// The members of the file, of its parts and of V1's claims, in Go's order.
+pub(super) const FILE: [&str; 3] = ["checksum", "v1", "v2"];
+pub(super) const V1: [&str; 1] = ["preparedClaims"];
+pub(super) const V2: [&str; 3] = ["checksum", "preparedClaims", "nodeBootID"];
+pub(super) const CLAIM_V1: [&str; 2] = ["status", "preparedDevices"];
+pub(super) const CLAIM_V2: [&str; 6] = [
+    "checkpointState",
+    "status",
+    "preparedDevices",
+    "name",
+    "namespace",
+    "abortedAt",
+];
 
-pub(super) const STARTED: &str = "PrepareStarted";
-pub(super) const COMPLETED: &str = "PrepareCompleted";
-pub(super) const ABORTED: &str = "PrepareAborted";
-
-/// `{"checksum":…,"v1":…,"v2":…}`; unknown keys are outside both checksums.
-#[derive(Default)]
-pub(super) struct Envelope<'a> {
-    pub(super) checksum: u64,
-    pub(super) v1: Option<&'a RawValue>,
-    pub(super) v2: Option<&'a RawValue>,
-    pub(super) has_unknown_key: bool,
+/// A file, as far as its structure could be followed.
+#[derive(Debug, Default)]
+pub(super) struct File<'a> {
+    /// `{"checksum":…,"v1":…,"v2":…}`; a part's value is the part's text.
+    pub(super) members: Vec<Member<'a>>,
+    /// `None` if it is absent, null or broken.
+    pub(super) v1: Option<Part<'a>>,
+    pub(super) v2: Option<Part<'a>>,
+    /// Whether another member than `v1` and `v2` looks like a part of a file.
+    pub(super) has_other_part: bool,
+    /// Whether the structure could be followed to its end.
+    pub(super) is_whole: bool,
 }
 
-/// The V1 part, `C` being its claims' layout.
-#[derive(Deserialize)]
-pub(super) struct V1<C> {
-    #[serde(rename = "preparedClaims")]
-    pub(super) claims: Option<BTreeMap<String, C>>,
+/// V1 or V2.
+#[derive(Debug, Default)]
+pub(super) struct Part<'a> {
+    /// The members other than `preparedClaims` have their values.
+    pub(super) object: Object<'a>,
+    pub(super) claims: Vec<Claim<'a>>,
+    /// Where the checksum's value is in the part's text.
+    checksum: Range<usize>,
 }
 
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "P: Deserialize<'de>"))]
-pub(super) struct ClaimV1<P> {
-    pub(super) status: Option<ClaimStatus>,
-    #[serde(rename = "preparedDevices")]
-    pub(super) devices: Option<Vec<P>>,
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    /// The UID as a JSON string.
+    pub(super) uid: &'a [u8],
+    pub(super) entry: Entry<'a>,
 }
 
-/// A claim as 25.3.0-rc.2 wrote it: its devices and nothing else.
-pub(super) type ClaimLegacy = Vec<Box<RawValue>>;
-
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "P: Deserialize<'de>"))]
-pub(super) struct V2<P> {
-    #[serde(rename = "preparedClaims")]
-    pub(super) claims: Option<BTreeMap<String, ClaimV2<P>>>,
-    #[serde(rename = "nodeBootID")]
-    pub(super) boot_id: Option<String>,
+#[derive(Debug)]
+pub(super) enum Entry<'a> {
+    Object(Object<'a>),
+    /// A list, as 25.3.0-rc.2 has it, or nothing that belongs there.
+    Other(&'a [u8]),
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "P: Deserialize<'de>"))]
-pub(super) struct ClaimV2<P> {
-    #[serde(rename = "checkpointState")]
-    pub(super) state: Option<String>,
-    pub(super) status: Option<ClaimStatus>,
-    #[serde(rename = "preparedDevices")]
-    pub(super) devices: Option<Vec<P>>,
-    pub(super) name: Option<String>,
-    pub(super) namespace: Option<String>,
-    #[serde(default, deserialize_with = "optional_seconds")]
-    pub(super) aborted_at: Option<Seconds>,
-}
+// === impl File ===
 
-/// What V1 keeps of a completed claim.
-#[derive(Serialize)]
-pub(super) struct ClaimV1Ref<'a, P> {
-    status: &'a ClaimStatus,
-    #[serde(rename = "preparedDevices", skip_serializing_if = "<[P]>::is_empty")]
-    devices: &'a [P],
-}
-
-#[derive(Serialize)]
-pub(super) struct ClaimV2Ref<'a, P> {
-    #[serde(rename = "checkpointState")]
-    state: &'static str,
-    status: &'a ClaimStatus,
-    #[serde(rename = "preparedDevices", skip_serializing_if = "<[P]>::is_empty")]
-    devices: &'a [P],
-    #[serde(skip_serializing_if = "str::is_empty")]
-    name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    namespace: &'a str,
-    #[serde(rename = "abortedAt", skip_serializing_if = "Option::is_none")]
-    aborted_at: Option<Seconds>,
-}
-
-/// The members of an object in the order of the text, values as text.
-pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
-
-// === impl Envelope ===
-
-impl<'a> Envelope<'a> {
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, serde_json::Error> {
-        let members: Members<'a> = serde_json::from_slice(bytes)?;
-        let mut envelope = Self::default();
-        for (key, value) in members.0 {
-            match key.as_str() {
-                "checksum" => envelope.checksum = serde_json::from_str(value.get())?,
-                "v1" => envelope.v1 = Some(value).filter(|v| v.get() != "null"),
-                "v2" => envelope.v2 = Some(value).filter(|v| v.get() != "null"),
-                _ => envelope.has_unknown_key = true,
+impl<'a> File<'a> {
+    /// Splits what can be split; never fails.
+    pub(super) fn scan(text: &'a [u8]) -> Self {
+        let mut file = Self::default();
+        let mut scanner = Scanner::new(text);
+        let end = scanner.object(|scanner, key| {
+            let (value, part) = part_or_value(scanner)?;
+            match (key, part) {
+                (br#""v1""#, part) => file.v1 = part,
+                (br#""v2""#, part) => file.v2 = part,
+                (_, Some(part)) => file.has_other_part |= part.get("checksum").is_some(),
+                (_, None) => {}
             }
+            file.members.push(Member { key, value });
+            Some(())
+        });
+        file.is_whole = end.is_some() && scanner.is_at_end();
+        file
+    }
+
+    /// Looks for V2 in another way, for a file whose structure is broken in V1.
+    pub(super) fn find_v2(&mut self, text: &'a [u8]) {
+        if self.v2.is_none() {
+            self.v2 = last_v2(text);
         }
-        Ok(envelope)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&'a [u8]> {
+        get(&self.members, key)
+    }
+
+    /// V1's text, whatever it is; in Go null is as good as absent.
+    pub(super) fn v1_text(&self) -> Option<&'a [u8]> {
+        self.get("v1").filter(|text| *text != b"null")
+    }
+
+    /// Whether there is a V2, or what may be one under a damaged name.
+    pub(super) fn claims_v2(&self) -> bool {
+        let named = self.get("v2").filter(|text| *text != b"null");
+        named.is_some() || self.has_other_part
     }
 }
 
-// === impl ClaimV1Ref ===
-
-impl<'a, P> From<&'a ClaimRecord<P>> for ClaimV1Ref<'a, P> {
-    fn from(record: &'a ClaimRecord<P>) -> Self {
-        Self {
-            status: &record.status,
-            devices: record.devices(),
-        }
+fn part_or_value<'a>(scanner: &mut Scanner<'a>) -> Option<(&'a [u8], Option<Part<'a>>)> {
+    if scanner.peek()? != b'{' {
+        return Some((scanner.value()?, None));
     }
+    let part = Part::scan(scanner)?;
+    Some((part.object.text, Some(part)))
 }
 
-// === impl ClaimV2Ref ===
+/// V2 of a file, without looking at what is before it. Go writes it last, so it
+/// counts only if nothing but the file's own bracket follows: what looks like
+/// a V2 within a claim's own data is followed by more, unless the file is cut
+/// just there.
+fn last_v2(text: &[u8]) -> Option<Part<'_>> {
+    const KEY: &[u8] = br#","v2":"#;
+    /// Each look scans to the text's end at most.
+    const LOOKS: usize = 16;
 
-impl<'a, P> From<&'a ClaimRecord<P>> for ClaimV2Ref<'a, P> {
-    fn from(record: &'a ClaimRecord<P>) -> Self {
-        let (state, at): (_, Option<Timestamp>) = match record.state {
-            State::Started => (STARTED, None),
-            State::Completed(_) => (COMPLETED, None),
-            State::Aborted { at } => (ABORTED, at),
-        };
-        Self {
-            state,
-            status: &record.status,
-            devices: record.devices(),
-            name: &record.name,
-            namespace: &record.namespace,
-            aborted_at: at.map(Seconds::floor),
-        }
-    }
+    let found = text.windows(KEY.len()).enumerate();
+    let starts = found.filter_map(|(at, window)| (window == KEY).then_some(at + KEY.len()));
+    starts.take(LOOKS).find_map(|start| {
+        let mut scanner = Scanner::new(text.get(start..)?);
+        let part = Part::scan(&mut scanner)?;
+        let rest = scanner.rest().trim_ascii();
+        (rest == b"}").then_some(part)
+    })
 }
 
-// === impl Members ===
+// === impl Part ===
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
+impl<'a> Part<'a> {
+    fn scan(scanner: &mut Scanner<'a>) -> Option<Self> {
+        let mut part = Self::default();
+        scanner.peek()?;
+        let start = scanner.at();
+        let text = scanner.object(|scanner, key| {
+            let value = if key == br#""preparedClaims""# && scanner.peek()? == b'{' {
+                scanner.object(|scanner, uid| {
+                    let entry = Entry::scan(scanner)?;
+                    part.claims.push(Claim { uid, entry });
+                    Some(())
+                })?
+            } else {
+                scanner.value()?
+            };
+            if key == br#""checksum""# {
+                let end = scanner.at() - start;
+                part.checksum = end - value.len()..end;
             }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(InOrder)
+            part.object.members.push(Member { key, value });
+            Some(())
+        })?;
+        part.object.text = text;
+        Some(part)
     }
+
+    pub(super) fn get(&self, key: &str) -> Option<&'a [u8]> {
+        get(&self.object.members, key)
+    }
+
+    /// The part's text before and after the checksum's value.
+    pub(super) fn around_checksum(&self) -> (&'a [u8], &'a [u8]) {
+        let Range { start, end } = self.checksum;
+        let text = self.object.text;
+        (
+            text.get(..start).unwrap_or_default(),
+            text.get(end..).unwrap_or_default(),
+        )
+    }
+}
+
+// === impl Claim ===
+
+impl Claim<'_> {
+    /// Whether it is laid out as 25.3.0-rc.2 did: a list.
+    pub(super) fn is_rc2(&self) -> bool {
+        matches!(self.entry, Entry::Other(list) if list.starts_with(b"["))
+    }
+}
+
+// === impl Entry ===
+
+impl<'a> Entry<'a> {
+    fn scan(scanner: &mut Scanner<'a>) -> Option<Self> {
+        Some(if scanner.peek()? == b'{' {
+            Self::Object(Object::scan(scanner)?)
+        } else {
+            Self::Other(scanner.value()?)
+        })
+    }
+}
+
+/// The value of a member by its key, which needs no escapes.
+pub(super) fn get<'a>(members: &[Member<'a>], key: &str) -> Option<&'a [u8]> {
+    let found = members.iter().find(|member| is_key(member.key, key));
+    found.map(|member| member.value)
+}
+
+/// Whether the text of a key says `name`, spelled without escapes.
+pub(super) fn is_key(text: &[u8], name: &str) -> bool {
+    let inner = text
+        .strip_prefix(b"\"")
+        .and_then(|rest| rest.strip_suffix(b"\""));
+    inner == Some(name.as_bytes())
 }

@@ -3,107 +3,118 @@
 //! after a crash at any step the store holds the state before or after the
 //! commit in progress, and everything that was acknowledged.
 
-use std::sync::Arc;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use dra_checkpoint::{ClaimRecord, CommitError, Damage, Refused, State, Store};
+use durable_file::sim::{self, Counts};
 use durable_file::{Dir, SimDir, Step};
+use proptest::prelude::*;
 
 use crate::common::{Group, at, boot, claim, group, open, status};
+use crate::script::{Commit, SCRIPT, check, expected};
 
-const EIO: i32 = 5;
-const ENOSPC: i32 = 28;
-
-type Commit = fn(&Store<Group>) -> Result<(), CommitError<Refused>>;
-
-const SCRIPT: &[Commit] = &[
-    |store| store.commit(|claims| claims.start(&claim("a"), &status("p"), at(0))),
-    |store| store.commit(|claims| claims.complete("a", &status("p"), vec![group()])),
-    |store| store.commit(|claims| claims.start(&claim("b"), &status("q"), at(1))),
-    |store| store.commit(|claims| claims.abort("b", at(2))),
-    |store| store.commit(|claims| claims.remove("a").map(drop)),
-    |store| {
-        store.commit(|claims| {
-            claims.expire(at(200));
-            Ok(())
-        })
-    },
-];
-
-/// UID and state of every record: what a test compares.
-type Summary = Vec<(String, State<Group>)>;
-
-fn summary(store: &Store<Group>) -> Summary {
-    let view = store.view();
-    view.known()
-        .map(|(uid, record)| (uid.to_owned(), record.state.clone()))
-        .collect()
-}
-
-/// The state before the script and after each of its commits, and the number
-/// of steps that it takes.
-fn expected() -> (Vec<Summary>, usize) {
-    let dir = SimDir::new();
-    let (store, _) = open(&dir);
-    let mut states = vec![summary(&store)];
-    for commit in SCRIPT {
-        commit(&store).unwrap();
-        states.push(summary(&store));
-    }
-    (states, dir.steps().len())
+fn enumerate(commits: &[Commit]) -> Counts {
+    let states = expected(commits);
+    sim::enumerate(
+        |dir| {
+            let (store, _) = open(dir);
+            for commit in commits {
+                // In a random sequence some are refused.
+                let _ = commit(&store);
+                dir.acknowledge();
+            }
+        },
+        |crash| check(crash, &states).unwrap(),
+    )
 }
 
 #[test]
 fn after_a_crash_at_any_step_the_state_is_old_or_new() {
-    let (states, steps) = expected();
-    assert!(steps >= SCRIPT.len() * 5, "every commit replaced the file");
-    for step in 0..steps {
-        let dir = SimDir::new();
-        dir.crash_after(step);
-        let acknowledged = Store::open(Arc::new(dir.clone()), boot()).map_or(0, |(store, _)| {
-            SCRIPT
-                .iter()
-                .take_while(|commit| commit(&store).is_ok())
-                .count()
-        });
-        assert!(dir.has_crashed());
-        for survivor in [dir.after_kill(), dir.after_power_loss()] {
-            let (store, damage) = open(&survivor);
-            assert_eq!(damage, Damage::None, "step {step}");
-            let allowed = &states[acknowledged..=(acknowledged + 1).min(SCRIPT.len())];
-            assert!(
-                allowed.contains(&summary(&store)),
-                "step {step}: {:?}",
-                summary(&store)
-            );
-        }
+    let counts = enumerate(SCRIPT);
+    println!("script: {counts}");
+    assert_eq!(counts.operations, SCRIPT.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn after_a_crash_in_any_sequence_the_state_is_old_or_new(
+        commits in prop::collection::vec(prop::sample::select(SCRIPT), 1..10),
+    ) {
+        let counts = enumerate(&commits);
+        prop_assert_eq!(counts.operations, commits.len());
     }
 }
 
 #[test]
-fn after_a_failure_at_any_step_repeating_the_commit_makes_it_durable() {
-    let (states, steps) = expected();
-    for errno in [EIO, ENOSPC] {
-        for step in 0..steps {
-            let dir = SimDir::new();
-            dir.fail_step(step, errno);
-            let store = match Store::open(Arc::new(dir.clone()), boot()) {
-                Ok((store, _)) => store,
-                Err(_) => open(&dir).0,
-            };
-            for (at, commit) in SCRIPT.iter().enumerate() {
-                if commit(&store).is_err() {
-                    match commit(&store) {
-                        // The first attempt failed only at its last step.
-                        Ok(()) | Err(CommitError::Refused(Refused::Completed { .. })) => {}
-                        Err(err) => panic!("step {step}, commit {at}: {err}"),
-                    }
-                }
-                let (after, damage) = open(&dir.after_power_loss());
-                assert_eq!(damage, Damage::None);
-                assert_eq!(summary(&after), states[at + 1], "step {step}, commit {at}");
+fn an_acknowledgement_before_the_commit_would_be_found() {
+    let states = expected(SCRIPT);
+    let lost = Cell::new(0);
+    sim::enumerate(
+        |dir| {
+            let (store, _) = open(dir);
+            for commit in SCRIPT {
+                dir.acknowledge();
+                commit(&store).unwrap();
             }
-        }
-    }
+        },
+        |crash| lost.set(lost.get() + usize::from(check(crash, &states).is_err())),
+    );
+    assert!(lost.get() >= SCRIPT.len(), "{} violations", lost.get());
+}
+
+type Call = fn(&Store<Group>, &'static str) -> Result<(), CommitError<Refused>>;
+
+/// One caller's commits on a claim of its own.
+const CALLS: [Call; 3] = [
+    |store, uid| store.commit(move |claims| claims.start(&claim(uid), &status("p"), at(0))),
+    |store, uid| store.commit(move |claims| claims.complete(uid, &status("p"), vec![group()])),
+    |store, uid| store.commit(move |claims| claims.remove(uid).map(drop)),
+];
+
+#[test]
+fn after_a_crash_under_many_callers_each_has_what_it_was_told() {
+    const CALLERS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+    let leave = |calls: usize| match calls {
+        1 => Some(State::Started),
+        2 => Some(State::Completed(vec![group()])),
+        _ => None,
+    };
+    // Whose call was acknowledged, in the order of the record.
+    let told = Mutex::new(Vec::new());
+    let counts = sim::enumerate(
+        |dir| {
+            let (store, _) = open(dir);
+            thread::scope(|scope| {
+                for uid in CALLERS {
+                    let (store, told) = (&store, &told);
+                    scope.spawn(move || {
+                        for call in CALLS {
+                            call(store, uid).unwrap();
+                            let mut told = told.lock().unwrap();
+                            dir.acknowledge();
+                            told.push(uid);
+                        }
+                    });
+                }
+            });
+        },
+        |crash| {
+            let (store, damage) = open(&crash.dir);
+            assert_eq!(damage, Damage::None, "{crash}");
+            let told = &told.lock().unwrap()[..crash.acknowledged];
+            for uid in CALLERS {
+                let calls = told.iter().filter(|told| **told == uid).count();
+                let found = store.view().get(uid).map(|record| record.state.clone());
+                let allowed = [leave(calls), leave(calls + 1)];
+                assert!(allowed.contains(&found), "{crash}: {uid}: {found:?}");
+            }
+        },
+    );
+    println!("many callers: {counts}");
 }
 
 #[test]
@@ -135,39 +146,43 @@ fn rebuild(dir: &SimDir) -> Result<(), CommitError<Refused>> {
     })
 }
 
+fn knows_a(store: &Store<Group>) -> bool {
+    store.view().get("a").is_some_and(ClaimRecord::is_completed)
+}
+
 #[test]
 fn no_crash_during_a_rebuild_makes_a_damaged_store_look_empty() {
-    let damaged = || {
-        let dir = SimDir::new();
-        dir.replace("checkpoint.json", b"{\"checksum\":", 0o600)
-            .unwrap();
-        dir
-    };
-    let dir = damaged();
-    let before = dir.steps().len();
-    rebuild(&dir).unwrap();
-    let steps = dir.steps().len() - before;
-    for step in 0..steps {
-        let dir = damaged();
-        dir.crash_after(step);
-        let _ = rebuild(&dir);
-        for survivor in [dir.after_kill(), dir.after_power_loss()] {
-            let (store, damage) = open(&survivor);
-            let known = store.view().get("a").is_some();
+    let counts = sim::enumerate(
+        |dir| {
+            dir.replace("checkpoint.json", b"{\"checksum\":", 0o600)
+                .unwrap();
+            dir.acknowledge();
+            rebuild(dir).unwrap();
+            dir.acknowledge();
+        },
+        |crash| {
+            let (store, damage) = open(&crash.dir);
+            let known = knows_a(&store);
+            let began = crash.acknowledged > 0;
             assert!(
-                known || damage != Damage::None,
-                "step {step}: the claim is forgotten"
+                known || damage != Damage::None || !began,
+                "{crash}: the claim is forgotten"
             );
-            rebuild(&survivor).unwrap_or_else(|err| {
-                // Settled before the crash: then there is nothing to restore.
+            let rebuilt = rebuild(&crash.dir);
+            if damage == Damage::None {
+                // Settled before the crash, or not yet damaged.
+                let error = rebuilt.unwrap_err();
                 assert!(matches!(
-                    err,
+                    error,
                     CommitError::Refused(Refused::NotDamaged { .. })
                 ));
-            });
-            let (store, damage) = open(&survivor);
-            assert_eq!(damage, Damage::None);
-            assert!(store.view().get("a").is_some_and(ClaimRecord::is_completed));
-        }
-    }
+            } else {
+                rebuilt.unwrap();
+                let (store, damage) = open(&crash.dir);
+                assert_eq!(damage, Damage::None, "{crash}");
+                assert!(knows_a(&store), "{crash}");
+            }
+        },
+    );
+    println!("rebuild: {counts}");
 }

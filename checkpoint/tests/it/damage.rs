@@ -1,6 +1,9 @@
 //! A checkpoint that cannot be trusted: what is known, kept, and refused.
 
-use dra_checkpoint::{Damage, DamageReason, Refused, Store, Survivors, Unsettled};
+use dra_checkpoint::{
+    Checkpoint, Damage, DamageReason, Damaged, FilePart, Mismatch, Refused, State, Store,
+    Survivors, Unsettled,
+};
 use durable_file::{Dir, SimDir};
 
 use crate::common::{Group, at, boot, claim, fixture, group, open, status};
@@ -60,6 +63,24 @@ fn each_kind_of_damage_is_named_kept_and_survived_as_far_as_possible() {
         (b"[]".to_vec(), Layout, Survivors::None),
         (b"\0\0\0\0".to_vec(), NotJson, Survivors::None),
         (fixture(GOOD)[..1000].to_vec(), NotJson, Survivors::None),
+        (fixture(GOOD)[..2000].to_vec(), NotJson, Survivors::Some),
+        (
+            spoiled("\"v1\":{", "\"v1\":{{", false),
+            NotJson,
+            Survivors::All,
+        ),
+        (spoiled("}}}", "}}]", false), NotJson, Survivors::All),
+        (spoiled("\"", "'", false), NotJson, Survivors::All),
+        (
+            [fixture(GOOD), b"}".to_vec()].concat(),
+            NotJson,
+            Survivors::All,
+        ),
+        (
+            spoiled("\"v1\"", "\"w1\"", false),
+            V1Checksum,
+            Survivors::All,
+        ),
         (
             spoiled("node-a", "node-b", false),
             V1Checksum,
@@ -118,6 +139,168 @@ fn checksum_of_v2(text: &str) -> u32 {
     rendered.bytes().fold(0x811c_9dc5, |hash: u32, c| {
         (hash ^ u32::from(c)).wrapping_mul(0x0100_0193)
     })
+}
+
+fn decode(bytes: &[u8]) -> Damaged<Group> {
+    Checkpoint::decode(bytes).unwrap_err()
+}
+
+fn names(saved: &Checkpoint<Group>) -> Vec<(&str, &str)> {
+    let records = saved.claims();
+    records.map(|(uid, r)| (uid, r.name.as_str())).collect()
+}
+
+#[test]
+fn the_mismatch_says_what_the_checksum_is_and_should_be() {
+    let stored_and_computed = |text: &str, last| {
+        let mismatches = decode(&spoiled("node-a", text, last)).mismatches;
+        let [mismatch] = mismatches[..] else {
+            panic!("one part is bad: {mismatches:?}")
+        };
+        mismatch
+    };
+    let v1 = stored_and_computed("node-b", false);
+    assert_eq!((v1.part, v1.stored), (FilePart::V1, Some(1_190_510_907)));
+    let v2 = stored_and_computed("node-b", true);
+    assert_eq!((v2.part, v2.stored), (FilePart::V2, Some(392_506_270)));
+    let Mismatch { computed, .. } = v2;
+    assert_eq!(
+        v2.to_string(),
+        format!("V2 checksum is 392506270, the content's is {computed}")
+    );
+    // With the other checksum it is a good file.
+    let text = String::from_utf8(spoiled("node-a", "node-b", true)).unwrap();
+    let text = text.replace("392506270", &computed.to_string());
+    assert!(Checkpoint::<Group>::decode(text.as_bytes()).is_ok());
+}
+
+#[test]
+fn a_v2_that_is_whole_saves_names_and_boot_from_any_harm_to_v1() {
+    let good = fixture(GOOD);
+    let v2 = good.windows(6).position(|w| w == b",\"v2\":").unwrap();
+    for at in 0..v2 {
+        for byte in [b'"', b'{', b'}', b'\\', b'x', b'\n', 0, 0xff] {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            let saved = match Checkpoint::<Group>::decode(&bytes) {
+                Ok(read) => read,
+                Err(damaged) => {
+                    assert_eq!(damaged.survivors, Survivors::All, "byte {at}: {byte}");
+                    damaged.saved
+                }
+            };
+            assert_eq!(
+                names(&saved),
+                [(UID, "worker-0-compute-domain-channel-abcde")]
+            );
+            assert!(saved.boot_id().is_some());
+            assert_eq!(saved.encode().unwrap(), good);
+        }
+    }
+}
+
+#[test]
+fn a_v1_that_is_whole_saves_the_completed_claims_from_any_cut_of_v2() {
+    let good = fixture(GOOD);
+    let v2 = good.windows(6).position(|w| w == b",\"v2\":").unwrap();
+    // But for the file's last bracket, which is not V2's.
+    for length in v2..good.len() - 1 {
+        let damaged = decode(&good[..length]);
+        assert_eq!(damaged.survivors, Survivors::Some, "{length}");
+        assert_eq!(names(&damaged.saved), [(UID, "")], "{length}");
+    }
+}
+
+#[test]
+fn what_looks_like_a_v2_in_a_claims_own_data_is_none() {
+    let mine = r#"{"a":1,"v2":{"checksum":3135963545,"nodeBootID":"6f1c1f0e-2c38-4c4a-9f5b-0d3a5a1b7c11"}}"#;
+    let forged = spoiled(
+        r#"{"allocationMode""#,
+        &format!(r#"{{"mine":{mine},"allocationMode""#),
+        false,
+    );
+    let v2 = forged.windows(6).rposition(|w| w == b",\"v2\":").unwrap();
+    for at in 0..v2 {
+        let mut bytes = forged.clone();
+        bytes[at] = b']';
+        assert_eq!(decode(&bytes).saved.claims().count(), 1, "byte {at}");
+    }
+}
+
+#[test]
+fn one_claim_that_is_not_understood_does_not_take_the_others_along() {
+    let mut file: serde_json::Value = serde_json::from_slice(&fixture(GOOD)).unwrap();
+    let mut started: serde_json::Value =
+        serde_json::from_slice(&fixture("03-channel-started.json")).unwrap();
+    let uid = "22222222-aaaa-4bbb-8ccc-000000000002";
+    let claim = started["v2"]["preparedClaims"][uid].take();
+    file["v2"]["preparedClaims"][uid] = claim.clone();
+    let mut postponed = claim;
+    postponed["checkpointState"] = "PreparePostponed".into();
+    file["v2"]["preparedClaims"]["3"] = postponed;
+    let computed = decode(file.to_string().as_bytes()).mismatches[0].computed;
+    file["v2"]["checksum"] = computed.into();
+
+    let Damaged {
+        reason,
+        saved,
+        survivors,
+        ..
+    } = decode(file.to_string().as_bytes());
+    assert_eq!(
+        (reason, survivors),
+        (DamageReason::UnknownState, Survivors::Some)
+    );
+    let states: Vec<_> = saved.claims().map(|(_, r)| r.state.name()).collect();
+    assert_eq!(states, ["PrepareCompleted", "PrepareStarted"]);
+    assert!(saved.claims().all(|(_, record)| !record.name.is_empty()));
+    assert!(
+        saved
+            .claims()
+            .any(|(_, record)| record.state == State::Started)
+    );
+    assert!(saved.boot_id().is_some());
+}
+
+#[test]
+fn a_good_checksum_does_not_make_nonsense_good() {
+    let text = String::from_utf8(fixture("03-channel-started.json")).unwrap();
+    for member in [
+        r#""preparedDevices":[1}"#,
+        r#""abortedAt":nil"#,
+        r#""new":[}"#,
+        r#""new":1,"name":"twice""#,
+        r#""\x":1"#,
+    ] {
+        let spoiled = text.replace(r#""status":{"#, &format!(r#"{member},"status":{{"#));
+        let computed = decode(spoiled.as_bytes()).mismatches[0].computed;
+        let fitting = spoiled.replace("262455068", &computed.to_string());
+        let damaged = decode(fitting.as_bytes());
+        assert_eq!(damaged.survivors, Survivors::Some, "{member}");
+        assert_eq!(damaged.saved.claims().count(), 0, "{member}");
+    }
+}
+
+#[test]
+fn a_huge_file_of_nonsense_is_refused_in_passing() {
+    const SIZE: usize = 4_000_000;
+    for (start, piece) in [
+        ("", "["),
+        ("", "{\"\":"),
+        ("", "{\"v2\":"),
+        ("{\"v1\":", ",\"v2\":{"),
+        ("[", ",\"v2\":{\"a\":1}"),
+        ("{\"checksum\":0,\"v1\":", "\""),
+        ("{", "\"a\":0,"),
+        ("{\"v2\":{", "\"checksum\":0,"),
+        ("{\"v2\":{\"preparedClaims\":{", "\"a\":{\"\\u0061\":1},"),
+        ("\\", "\\"),
+    ] {
+        let text = [start, &piece.repeat(SIZE / piece.len())].concat();
+        let damaged = decode(text.as_bytes());
+        assert_eq!(damaged.survivors, Survivors::None, "{start}{piece}");
+        assert_eq!(damaged.saved.claims().count(), 0);
+    }
 }
 
 #[test]

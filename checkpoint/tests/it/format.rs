@@ -1,8 +1,14 @@
 //! Files of the Go driver, in both directions.
 
+mod carry;
+mod random;
+mod sealed;
+
 use std::sync::Arc;
 
-use dra_checkpoint::{Boot, BootId, Checkpoint, ClaimName, ClaimStatus, Damage, State, Store};
+use dra_checkpoint::{
+    Boot, BootId, Checkpoint, ClaimName, ClaimStatus, Damage, Layout, State, Store,
+};
 use durable_file::SimDir;
 use proptest::prelude::{prop_assert_eq, proptest};
 
@@ -25,21 +31,68 @@ fn summary(checkpoint: &Checkpoint<Group>) -> Vec<(String, &'static str, String)
     states.collect()
 }
 
+/// Those that Go, too, writes again as they are.
+const CANONICAL: [&str; 8] = [
+    "01-empty.json",
+    "02-channel-completed.json",
+    "03-channel-started.json",
+    "04-channel-aborted.json",
+    "05-daemon-completed.json",
+    "06-unicode-html.json",
+    "08-channel-completed-no-clique.json",
+    "10-v2-no-bootid-25.8-to-25.12.json",
+];
+
 #[test]
 fn what_go_wrote_is_written_again_byte_for_byte() {
-    for name in [
-        "01-empty.json",
-        "02-channel-completed.json",
-        "03-channel-started.json",
-        "04-channel-aborted.json",
-        "05-daemon-completed.json",
-        "06-unicode-html.json",
-        "08-channel-completed-no-clique.json",
-        "10-v2-no-bootid-25.8-to-25.12.json",
-    ] {
+    for name in CANONICAL {
         let text = String::from_utf8(fixture(name)).unwrap();
         let again = String::from_utf8(decode(name).encode().unwrap()).unwrap();
         assert_eq!(again, text, "{name}");
+    }
+}
+
+#[test]
+fn what_someone_spelled_in_another_way_is_written_as_go_writes_it() {
+    for name in CANONICAL {
+        let text = String::from_utf8(fixture(name)).unwrap();
+        // In V1, in V2, in both; in our fields, the status's and the payload's.
+        for (from, to) in [
+            ("\"Prepare", r#""\u0050repare"#),
+            ("\"pods\"", r#""\u0070ods""#),
+            (r#"Name":"node-a""#, r#"Name":"\u006eode-a""#),
+            ("\"näme", r#""n\u00e4me"#),
+            ("\"6f1c1f0e", r#""\u0036f1c1f0e"#),
+            ("a\\u003cb \\u0026", "a<b &"),
+            (r#"Z","reason""#, r#".5Z","reason""#),
+        ] {
+            let respelled = text.replace(from, to);
+            let read = Checkpoint::<Group>::decode(respelled.as_bytes()).unwrap();
+            let again = String::from_utf8(read.encode().unwrap()).unwrap();
+            assert_eq!(again, text, "{name}, {from}");
+        }
+    }
+}
+
+#[test]
+fn the_layout_is_named() {
+    for (name, layout) in [
+        ("01-empty.json", Layout::V2),
+        (
+            "10-v2-no-bootid-25.8-to-25.12.json",
+            Layout::V2WithoutBootId,
+        ),
+        ("09-v1-only-25.3.x.json", Layout::V1),
+        ("11-v1-only-empty.json", Layout::V1),
+        ("12-legacy-25.3.0-rc.2.json", Layout::V1Rc2),
+    ] {
+        assert_eq!(decode(name).layout(), layout, "{name}");
+        let written = decode(name).encode().unwrap();
+        let again = Checkpoint::<Group>::decode(&written).unwrap().layout();
+        assert!(
+            matches!(again, Layout::V2 | Layout::V2WithoutBootId),
+            "{name}"
+        );
     }
 }
 

@@ -1,11 +1,16 @@
 //! The crate as its users see it, on simulated and real directories.
-#![expect(clippy::unwrap_used, reason = "test helpers")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "test helpers")]
 
 mod boot;
 mod common;
 mod crash;
 mod damage;
+mod faults;
 mod format;
+mod group;
+mod model;
+mod race;
+mod script;
 mod shared;
 mod states;
 mod status;

@@ -1,10 +1,9 @@
 //! Two processes with one checkpoint.
 
 use std::sync::Arc;
-use std::thread;
 
-use dra_checkpoint::{Boot, ClaimRecord, Class, CommitError, Refused, Store};
-use durable_file::{Dir, OsDir, SimDir};
+use dra_checkpoint::{Boot, Class, CommitError, Refused, Store};
+use durable_file::{OsDir, SimDir};
 
 use crate::common::{BOOT, Group, at, boot, claim, fixture, group, open, status};
 
@@ -45,66 +44,6 @@ fn what_go_writes_under_a_running_store_is_taken_over() {
     assert_eq!(seen, 1);
     assert!(store.view().get("a").is_none(), "Go's file is the truth");
     assert_eq!(store.view().boot(), &Boot::Same);
-}
-
-#[test]
-fn of_two_claims_racing_for_one_device_exactly_one_completes() {
-    let scratch = tempfile::tempdir().unwrap();
-    let stores: Vec<Store<Group>> = (0..2)
-        .map(|_| {
-            let dir: Arc<dyn Dir> = Arc::new(OsDir::open(scratch.path()).unwrap());
-            Store::open(dir, boot()).unwrap().0
-        })
-        .collect();
-    for round in 0..20 {
-        let winners: usize = thread::scope(|scope| {
-            let racers: Vec<_> = stores
-                .iter()
-                .enumerate()
-                .map(|(n, store)| scope.spawn(move || race(store, &format!("{round}-{n}"))))
-                .collect();
-            racers
-                .into_iter()
-                .map(|racer| usize::from(racer.join().unwrap()))
-                .sum()
-        });
-        assert_eq!(winners, 1, "round {round}");
-        let (fresh, _) =
-            Store::<Group>::open(Arc::new(OsDir::open(scratch.path()).unwrap()), boot()).unwrap();
-        let held: Vec<String> = fresh
-            .view()
-            .known()
-            .map(|(uid, _)| uid.to_owned())
-            .collect();
-        fresh
-            .commit(move |claims| {
-                for uid in &held {
-                    if claims.get(uid).is_some_and(ClaimRecord::is_completed) {
-                        claims.remove(uid)?;
-                    }
-                }
-                Ok::<_, Refused>(())
-            })
-            .unwrap();
-    }
-}
-
-/// Whether this claim got the only device.
-fn race(store: &Store<Group>, uid: &str) -> bool {
-    let uid = uid.to_owned();
-    let own = uid.clone();
-    store
-        .commit(move |claims| claims.start(&claim(&own), &status("p"), at(0)))
-        .unwrap();
-    store
-        .commit(move |claims| {
-            if claims.all()?.any(|(_, record)| record.is_completed()) {
-                return Ok(false);
-            }
-            claims.complete(&uid, &status("p"), vec![group()])?;
-            Ok::<_, Refused>(true)
-        })
-        .unwrap()
 }
 
 #[test]

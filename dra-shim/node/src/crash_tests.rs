@@ -1,16 +1,105 @@
 //! Every step of Prepare and Unprepare being the last, or failing.
 
+use dra_checkpoint::Damage;
+use durable_file::SimDir;
+use durable_file::sim::{Cause, Crash};
+
 use crate::test_objects::{Disks, at, mk_claim, prepare};
 use crate::{Class, Node};
 
-/// Runs `scenario` once per step of either directory with a kill after that
-/// step, and `then` on what the next process finds.
-fn killed_after_every_step(
-    prepared_before: bool,
-    scenario: impl Fn(&Node),
-    then: impl Fn(&Disks),
-) -> usize {
-    let mut kills = 0;
+/// The boot in which the operations under test run.
+const BOOT: u32 = 1;
+
+/// What a crash left of the node, and the boot in which it is found.
+struct Found {
+    /// For messages.
+    how: String,
+    disks: Disks,
+    boot: u32,
+    /// Whether the operation under test had been answered.
+    acknowledged: bool,
+}
+
+// === impl Found ===
+
+impl Found {
+    /// A crash in `boot`. `checkpoint` and `cdi` may be looked at by others.
+    fn new(crash: &Crash, boot: u32, checkpoint: &SimDir, cdi: &SimDir) -> Self {
+        Self {
+            how: crash.to_string(),
+            disks: Disks {
+                checkpoint: checkpoint.after_kill(),
+                cdi: cdi.after_kill(),
+            },
+            boot: match crash.cause {
+                Cause::Kill => boot,
+                Cause::PowerLoss => boot + 1,
+            },
+            acknowledged: crash.acknowledged > 0,
+        }
+    }
+
+    /// Starts on a copy, since a start changes what it finds.
+    fn start(&self) -> (Disks, Node) {
+        let disks = self.disks.after_kill();
+        let (node, started) = disks
+            .try_start(&format!("boot-{}", self.boot))
+            .unwrap_or_else(|error| panic!("{}: {error:?}", self.how));
+        assert_eq!(started.damage, Damage::None, "{}", self.how);
+        assert!(started.left.is_empty(), "{}: {:?}", self.how, started.left);
+        (disks, node)
+    }
+
+    fn has_rebooted(&self) -> bool {
+        self.boot != BOOT
+    }
+}
+
+/// Every state that a crash in `boot` could leave of the two directories. After
+/// a power loss the CDI directory may also be empty: it usually is a tmpfs.
+fn every_crash(disks: &Disks, boot: u32) -> Vec<Found> {
+    let mut all = Vec::new();
+    let mut add = |crash: &Crash, checkpoint: &SimDir, cdi: &SimDir| {
+        all.push(Found::new(crash, boot, checkpoint, cdi));
+        if crash.cause == Cause::PowerLoss {
+            all.push(Found::new(crash, boot, checkpoint, &SimDir::new()));
+        }
+    };
+    for crash in disks.checkpoint.crashes() {
+        for cdi in disks.cdi.crashes_with(&crash) {
+            add(&crash, &crash.dir, &cdi.dir);
+        }
+    }
+    for crash in disks.cdi.crashes() {
+        for checkpoint in disks.checkpoint.crashes_with(&crash) {
+            add(&crash, &checkpoint.dir, &crash.dir);
+        }
+    }
+    all
+}
+
+/// Runs `operation` on the claim and `check` on every state that a crash of it
+/// could leave.
+fn crashed_everywhere(prepared_before: bool, operation: impl Fn(&Node), check: impl Fn(&Found)) {
+    let disks = Disks::default();
+    if prepared_before {
+        prepare(&disks.start(), &mk_claim("claim-1")).unwrap();
+    }
+    let disks = disks.after_kill();
+    operation(&disks.start());
+    disks.checkpoint.acknowledge();
+    disks.cdi.acknowledge();
+    let steps = disks.checkpoint.steps().len() + disks.cdi.steps().len();
+    assert!(steps > 0, "the operation takes no step at all");
+    let found = every_crash(&disks, BOOT);
+    println!("{steps} steps, {} states", found.len());
+    found.iter().for_each(check);
+}
+
+/// Runs `operation` once per step of either directory, which answers nothing
+/// after that step while the process goes on, and `check` on what the next
+/// process finds.
+fn dead_after_every_step(prepared_before: bool, operation: impl Fn(&Node), check: impl Fn(&Found)) {
     for of_cdi in [false, true] {
         for step in 0.. {
             let disks = Disks::default();
@@ -18,65 +107,95 @@ fn killed_after_every_step(
             if prepared_before {
                 prepare(&node, &mk_claim("claim-1")).unwrap();
             }
-            if of_cdi {
-                disks.cdi.crash_after(step);
+            let dead = if of_cdi {
+                &disks.cdi
             } else {
-                disks.checkpoint.crash_after(step);
-            }
-            scenario(&node);
+                &disks.checkpoint
+            };
+            dead.crash_after(step);
+            operation(&node);
             if !disks.has_crashed() {
-                assert!(step > 0, "the scenario takes no step at all");
+                assert!(step > 0, "the operation takes no step at all");
                 break;
             }
-            kills += 1;
-            then(&disks.after_kill());
+            check(&Found {
+                how: format!("CDI directory: {of_cdi}, dead after step {step}"),
+                disks: disks.after_kill(),
+                boot: BOOT,
+                acknowledged: false,
+            });
         }
     }
-    kills
 }
 
-fn no_file_without_record(disks: &Disks) {
+fn file_without_record(disks: &Disks, node: &Node) -> bool {
     let claim = mk_claim("claim-1");
-    let record = disks.start().claims().contains(&claim);
-    assert!(
-        record || disks.spec_of(&claim).is_none(),
-        "a CDI file without a record"
-    );
+    disks.spec_of(&claim).is_some() && !node.claims().contains(&claim)
+}
+
+/// What holds whatever the crash cut off: start, Prepare and Unprepare work,
+/// and the device is not lost.
+fn the_next_process_copes(found: &Found) {
+    let how = &found.how;
+    let claim = mk_claim("claim-1");
+    let (disks, node) = found.start();
+    assert!(!file_without_record(&disks, &node), "{how}");
+    // Resumed:
+    prepare(&node, &claim).unwrap();
+    assert!(disks.spec_of(&claim).is_some(), "{how}");
+    // Undone, after which another claim gets the device:
+    let (disks, node) = found.start();
+    node.unprepare("claim-1", at(1)).unwrap();
+    assert_eq!(disks.spec_of(&claim), None, "{how}");
+    assert_eq!(node.prepared_channels(), 0, "{how}");
+    prepare(&node, &mk_claim("claim-2")).unwrap();
+    // And a crash on the way through start is no different.
+    let (disks, _) = found.start();
+    for again in every_crash(&disks, found.boot) {
+        let (disks, node) = again.start();
+        assert!(
+            !file_without_record(&disks, &node),
+            "{how}, then {}",
+            again.how
+        );
+    }
 }
 
 #[test]
-fn prepare_killed_after_any_step_is_resumed_or_undone() {
+fn prepare_crashed_anywhere_is_resumed_or_undone() {
+    let prepare_it = |node: &Node| drop(prepare(node, &mk_claim("claim-1")).unwrap());
+    crashed_everywhere(false, prepare_it, |found| {
+        the_next_process_copes(found);
+        let (disks, node) = found.start();
+        if found.acknowledged && !found.has_rebooted() {
+            assert_eq!(node.prepared_channels(), 1, "{}", found.how);
+            assert!(disks.spec_of(&mk_claim("claim-1")).is_some());
+        }
+        if found.has_rebooted() {
+            assert_eq!(node.prepared_channels(), 0, "{}", found.how);
+        }
+    });
+}
+
+#[test]
+fn unprepare_crashed_anywhere_is_finished_by_the_next() {
+    let unprepare_it = |node: &Node| node.unprepare("claim-1", at(1)).unwrap();
+    crashed_everywhere(true, unprepare_it, |found| {
+        the_next_process_copes(found);
+        let (disks, node) = found.start();
+        if found.acknowledged || found.has_rebooted() {
+            assert_eq!(node.prepared_channels(), 0, "{}", found.how);
+            assert_eq!(disks.spec_of(&mk_claim("claim-1")), None, "{}", found.how);
+        }
+    });
+}
+
+#[test]
+fn a_directory_that_dies_at_any_step_leaves_what_the_next_process_copes_with() {
     let prepare_it = |node: &Node| drop(prepare(node, &mk_claim("claim-1")));
-    let kills = killed_after_every_step(false, prepare_it, |disks| {
-        no_file_without_record(disks);
-        // Resumed:
-        let resumed = disks.after_kill();
-        prepare(&resumed.start(), &mk_claim("claim-1")).unwrap();
-        assert!(resumed.spec_of(&mk_claim("claim-1")).is_some());
-        // Undone, after which another claim gets the device:
-        let undone = disks.after_kill();
-        let node = undone.start();
-        node.unprepare("claim-1", at(1)).unwrap();
-        assert_eq!(undone.spec_of(&mk_claim("claim-1")), None);
-        prepare(&node, &mk_claim("claim-2")).unwrap();
-    });
-    assert!(
-        kills >= 12,
-        "{kills} kills: fewer than two commits and a file have steps"
-    );
-}
-
-#[test]
-fn unprepare_killed_after_any_step_is_finished_by_the_next() {
+    dead_after_every_step(false, prepare_it, the_next_process_copes);
     let unprepare_it = |node: &Node| drop(node.unprepare("claim-1", at(1)));
-    killed_after_every_step(true, unprepare_it, |disks| {
-        no_file_without_record(disks);
-        let node = disks.start();
-        node.unprepare("claim-1", at(2)).unwrap();
-        assert_eq!(disks.spec_of(&mk_claim("claim-1")), None);
-        assert_eq!(node.prepared_channels(), 0);
-        prepare(&node, &mk_claim("claim-2")).unwrap();
-    });
+    dead_after_every_step(true, unprepare_it, the_next_process_copes);
 }
 
 #[test]

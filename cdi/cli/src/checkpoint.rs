@@ -1,0 +1,100 @@
+//! `cdi-gen checkpoint`: one file in, claims or bytes out.
+
+mod report;
+mod table;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use compute_domain_node::Group;
+use dra_checkpoint::{BootId, Checkpoint, Damaged};
+
+use crate::args::CheckpointCommand;
+use crate::failure::{Failure, Outcome};
+use crate::output::printable;
+
+use self::report::Report;
+
+/// The file as far as it can be trusted.
+type Decoded = Result<Checkpoint<Group>, Damaged<Group>>;
+
+pub(crate) fn run(command: CheckpointCommand, output: &mut impl Write) -> Result<Outcome, Failure> {
+    match command {
+        CheckpointCommand::Show { file, json } => show(&file, json, output),
+        CheckpointCommand::Verify { files } => verify(&files, output),
+        CheckpointCommand::Rewrite { file } => rewrite(&file, output),
+    }
+}
+
+fn show(path: &Path, json: bool, output: &mut impl Write) -> Result<Outcome, Failure> {
+    let decoded = decode(path)?;
+    let this_boot = BootId::of_this_host().ok();
+    let report = Report::of(path, &decoded, this_boot.as_ref());
+    if json {
+        report.write_json(output)
+    } else {
+        table::write(&report, output)
+    }
+    .map_err(Failure::Output)?;
+    Ok(match decoded {
+        Ok(_) => Outcome::Clean,
+        Err(_) => Outcome::Findings,
+    })
+}
+
+/// Looks at every file, whatever the others are.
+fn verify(paths: &[PathBuf], output: &mut impl Write) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome::Clean;
+    let mut unread = 0;
+    for path in paths {
+        let verdict = match decode(path) {
+            Ok(Ok(_)) => "OK".to_owned(),
+            Ok(Err(damaged)) => {
+                outcome = Outcome::Findings;
+                format!("CORRUPT: {}", what_is_wrong(&damaged))
+            }
+            Err(failure) => {
+                failure.report();
+                unread += 1;
+                continue;
+            }
+        };
+        let name = printable(&path.to_string_lossy());
+        writeln!(output, "{name}: {verdict}").map_err(Failure::Output)?;
+    }
+    match unread {
+        0 => Ok(outcome),
+        files => Err(Failure::ReadSome { files }),
+    }
+}
+
+fn rewrite(path: &Path, output: &mut impl Write) -> Result<Outcome, Failure> {
+    let checkpoint = decode(path)?.map_err(|damaged| Failure::Damaged {
+        path: path.to_owned(),
+        what: what_is_wrong(&damaged),
+    })?;
+    let bytes = checkpoint.encode().map_err(|source| Failure::Encode {
+        path: path.to_owned(),
+        source,
+    })?;
+    output.write_all(&bytes).map_err(Failure::Output)?;
+    Ok(Outcome::Clean)
+}
+
+fn decode(path: &Path) -> Result<Decoded, Failure> {
+    let bytes = fs::read(path).map_err(|source| Failure::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(Checkpoint::decode(&bytes))
+}
+
+/// The reason, and the numbers of each checksum that does not match.
+fn what_is_wrong(damaged: &Damaged<Group>) -> String {
+    let mismatches = damaged.mismatches.iter().map(ToString::to_string);
+    std::iter::once(damaged.reason.to_string())
+        .chain(mismatches)
+        .collect::<Vec<_>>()
+        .join("; ")
+}

@@ -1,0 +1,362 @@
+//! `cdi-gen checkpoint` as a person or a script meets it: the real program on
+//! files that the Go driver wrote.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where its expectation fails"
+)]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use dra_checkpoint::BootId;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../checkpoint/tests/fixtures")
+        .join(name)
+}
+
+fn cdi_gen() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cdi-gen"));
+    command.arg("checkpoint").stdin(Stdio::null());
+    command
+}
+
+fn run(subcommand: &str, files: &[&Path]) -> Output {
+    cdi_gen().arg(subcommand).args(files).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A fixture with one text in it exchanged, in a directory of its own.
+fn changed(name: &str, from: &str, to: &str) -> (TempDir, PathBuf) {
+    let text = fs::read_to_string(fixture(name)).unwrap();
+    assert!(text.contains(from), "{from} is not in {name}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("checkpoint.json");
+    fs::write(&path, text.replacen(from, to, 1)).unwrap();
+    (dir, path)
+}
+
+const GO_REWRITES_IDENTICALLY: [&str; 8] = [
+    "01-empty.json",
+    "02-channel-completed.json",
+    "03-channel-started.json",
+    "04-channel-aborted.json",
+    "05-daemon-completed.json",
+    "06-unicode-html.json",
+    "08-channel-completed-no-clique.json",
+    "10-v2-no-bootid-25.8-to-25.12.json",
+];
+const OTHER_FIXTURES: [&str; 4] = [
+    "09-v1-only-25.3.x.json",
+    "11-v1-only-empty.json",
+    "12-legacy-25.3.0-rc.2.json",
+    "13-unknown-top-level-key.json",
+];
+
+// === verify ===
+
+#[test]
+fn every_file_of_the_go_driver_verifies() {
+    let names = GO_REWRITES_IDENTICALLY.iter().chain(&OTHER_FIXTURES);
+    let files: Vec<PathBuf> = names.map(|name| fixture(name)).collect();
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let output = run("verify", &files);
+    assert_eq!(output.status.code(), Some(0));
+    let expected: Vec<String> = files
+        .iter()
+        .map(|file| format!("{}: OK", file.display()))
+        .collect();
+    assert!(stdout(&output).lines().eq(expected));
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn the_checksum_that_does_not_match_is_named_with_both_numbers() {
+    let name = "02-channel-completed.json";
+    let text = fs::read_to_string(fixture(name)).unwrap();
+    let file: Value = serde_json::from_str(&text).unwrap();
+    let (v1, v2) = (&file["checksum"], &file["v2"]["checksum"]);
+    for (part, stored) in [("V1", v1), ("V2", v2)] {
+        // The content is whole, so the number that belongs there is known.
+        let (_dir, path) = changed(name, &format!(r#""checksum":{stored}"#), r#""checksum":17"#);
+        let output = run("verify", &[&path]);
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(
+            stdout(&output),
+            format!(
+                "{}: CORRUPT: the {part} part does not match its checksum; \
+                 {part} checksum is 17, the content's is {stored}\n",
+                path.display()
+            )
+        );
+    }
+}
+
+#[test]
+fn a_change_in_either_part_is_found_in_that_part() {
+    // V1 comes first in the file; only V2 has names.
+    for (part, from, to) in [
+        ("V1", "worker-0", "worker-9"),
+        ("V2", r#""namespace":"default""#, r#""namespace":"defaulT""#),
+    ] {
+        let (_dir, path) = changed("02-channel-completed.json", from, to);
+        let output = run("verify", &[&path]);
+        assert_eq!(output.status.code(), Some(1));
+        let line = stdout(&output);
+        assert!(line.contains(&format!("{part} checksum is ")), "{line}");
+        assert_eq!(line.matches(" checksum is ").count(), 1, "{line}");
+    }
+}
+
+#[test]
+fn all_files_are_looked_at_and_one_that_cannot_be_read_is_told_on_stderr() {
+    let (dir, corrupt) = changed("01-empty.json", "{", "");
+    let missing = dir.path().join("missing.json");
+    let whole = fixture("01-empty.json");
+    let output = run("verify", &[&corrupt, &missing, dir.path(), &whole]);
+    assert_eq!(output.status.code(), Some(3));
+    let lines = stdout(&output);
+    assert!(lines.contains("CORRUPT: the file is not JSON\n"), "{lines}");
+    assert!(lines.ends_with(": OK\n"), "{lines}");
+    assert_eq!(lines.lines().count(), 2);
+    let told = stderr(&output);
+    assert!(
+        told.contains("cannot read") && told.contains("missing.json"),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("cdi-gen: 2 of the files cannot be read\n"),
+        "{told}"
+    );
+}
+
+// === rewrite ===
+
+#[test]
+fn rewrite_gives_the_bytes_that_go_would_write() {
+    for name in GO_REWRITES_IDENTICALLY {
+        let output = run("rewrite", &[&fixture(name)]);
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        assert!(output.stdout == fs::read(fixture(name)).unwrap(), "{name}");
+        assert_eq!(stderr(&output), "", "{name}");
+    }
+}
+
+#[test]
+fn rewrite_keeps_a_key_that_go_would_lose() {
+    let name = "13-unknown-top-level-key.json";
+    let output = run("rewrite", &[&fixture(name)]);
+    assert!(output.stdout == fs::read(fixture(name)).unwrap());
+}
+
+#[test]
+fn a_rewritten_old_file_is_one_of_today() {
+    for name in OTHER_FIXTURES {
+        let output = run("rewrite", &[&fixture(name)]);
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("checkpoint.json");
+        fs::write(&path, &output.stdout).unwrap();
+        assert_eq!(run("verify", &[&path]).status.code(), Some(0), "{name}");
+        let again = run("rewrite", &[&path]);
+        assert!(again.stdout == output.stdout, "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_file_is_not_rewritten() {
+    let (_dir, path) = changed("02-channel-completed.json", "worker-0", "worker-9");
+    let output = run("rewrite", &[&path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "");
+    let told = stderr(&output);
+    assert!(told.contains("V1 checksum is "), "{told}");
+    assert!(told.contains("checkpoint show"), "the way on: {told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+// === show ===
+
+#[test]
+fn show_prints_a_table() {
+    for (name, golden) in [
+        ("02-channel-completed.json", "completed.txt"),
+        ("03-channel-started.json", "started.txt"),
+        ("04-channel-aborted.json", "aborted.txt"),
+        ("05-daemon-completed.json", "daemon.txt"),
+        ("09-v1-only-25.3.x.json", "v1.txt"),
+        ("01-empty.json", "empty.txt"),
+    ] {
+        let output = cdi_gen()
+            .current_dir(fixture(""))
+            .args(["show", name])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden")
+            .join(golden);
+        let expected = fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(stdout(&output), expected, "{}", path.display());
+    }
+}
+
+#[test]
+fn the_json_says_the_same_and_names_its_schema() {
+    let output = cdi_gen()
+        .args(["show", "--json"])
+        .arg(fixture("02-channel-completed.json"))
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], "cdi-gen/checkpoint-show/v1");
+    assert_eq!(report["layout"], "v2");
+    assert_eq!(report["boot"], "other");
+    assert_eq!(report["damage"], Value::Null);
+    let claim = &report["claims"][0];
+    assert_eq!(claim["uid"], "11111111-aaaa-4bbb-8ccc-000000000001");
+    assert_eq!(claim["state"], "completed");
+    assert_eq!(claim["namespace"], "default");
+    assert_eq!(claim["abortedAt"], Value::Null);
+    let device = &claim["devices"][0];
+    assert_eq!(device["device"], "channel-0");
+    assert_eq!(device["pool"], "node-a");
+    assert_eq!(
+        device["cdiDeviceIds"][0],
+        "k8s.compute-domain.nvidia.com/claim=11111111-aaaa-4bbb-8ccc-000000000001-channel-0"
+    );
+    assert_eq!(claim["allocated"][0]["request"], "channel");
+}
+
+#[test]
+fn a_file_of_this_boot_is_told_from_others() {
+    let text = fs::read_to_string(fixture("03-channel-started.json")).unwrap();
+    let file: Value = serde_json::from_str(&text).unwrap();
+    let recorded = file["v2"]["nodeBootID"].as_str().unwrap();
+    let this = BootId::of_this_host().unwrap();
+    let (_dir, path) = changed("03-channel-started.json", recorded, this.as_str());
+    // Of another boot's checksum: what is shown of a damaged file says which.
+    let verdict = stdout(&run("verify", &[&path]));
+    let computed = verdict.rsplit(' ').next().unwrap().trim();
+    let stored = file["v2"]["checksum"].to_string();
+    let sealed = fs::read_to_string(&path)
+        .unwrap()
+        .replace(&stored, computed);
+    fs::write(&path, sealed).unwrap();
+    let output = run("show", &[&path]);
+    assert_eq!(output.status.code(), Some(0));
+    let line = format!("boot id   {} (this host's current boot)\n", this.as_str());
+    assert!(stdout(&output).contains(&line), "{}", stdout(&output));
+}
+
+#[test]
+fn of_a_damaged_file_show_prints_what_survives() {
+    let (_dir, path) = changed(
+        "02-channel-completed.json",
+        r#""namespace":"default""#,
+        r#""namespace":"defaulT""#,
+    );
+    let output = run("show", &[&path]);
+    assert_eq!(output.status.code(), Some(1));
+    let table = stdout(&output);
+    assert!(table.contains("damaged   the V2 part"), "{table}");
+    assert!(table.contains("; claims may be missing below\n"), "{table}");
+    assert!(
+        table.contains("11111111-aaaa-4bbb-8ccc-000000000001  Completed"),
+        "{table}"
+    );
+    let json = cdi_gen()
+        .args(["show", "--json"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert_eq!(json.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(report["damage"]["code"], "v2-checksum");
+    assert_eq!(report["damage"]["survivors"], "some");
+    assert_eq!(report["damage"]["checksums"][0]["part"], "v2");
+    assert_eq!(report["layout"], Value::Null);
+}
+
+#[test]
+fn a_file_cannot_send_commands_to_the_terminal() {
+    let (_dir, path) = changed("01-empty.json", "{", "");
+    let evil = path.with_file_name("a\u{1b}[2J\nb: OK");
+    fs::rename(&path, &evil).unwrap();
+    for subcommand in ["verify", "show", "rewrite"] {
+        let output = run(subcommand, &[&evil]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = stdout(&output) + &stderr(&output);
+        assert!(!said.contains('\u{1b}'), "{said:?}");
+        assert!(!said.contains("\nb: OK"), "{said:?}");
+    }
+}
+
+// === how it ends ===
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    // More than a pipe holds, so that the program is still writing.
+    let whole = fixture("02-channel-completed.json");
+    let (_dir, corrupt) = changed("02-channel-completed.json", "worker-0", "worker-9");
+    let mut child = cdi_gen()
+        .arg("verify")
+        .args(std::iter::repeat_n(&whole, 2000))
+        .arg(&corrupt)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(stderr(&output), "");
+    assert_eq!(output.status.code(), Some(1), "still true of the last file");
+}
+
+#[test]
+fn a_full_disk_behind_stdout_is_told() {
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = cdi_gen()
+        .arg("rewrite")
+        .arg(fixture("02-channel-completed.json"))
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        stderr(&output).contains("cannot write to stdout"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_missing_file_is_exit_code_3_and_wrong_usage_2() {
+    for subcommand in ["show", "rewrite", "verify"] {
+        let output = run(subcommand, &[Path::new("/nonexistent/checkpoint.json")]);
+        assert_eq!(output.status.code(), Some(3), "{subcommand}");
+        let told = stderr(&output);
+        assert!(
+            told.contains("cannot read /nonexistent/checkpoint.json"),
+            "{told}"
+        );
+        assert_eq!(run(subcommand, &[]).status.code(), Some(2), "{subcommand}");
+    }
+}

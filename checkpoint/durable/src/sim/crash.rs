@@ -1,0 +1,234 @@
+//! Every state that a crash of a recorded run could leave.
+
+use std::fmt;
+use std::iter;
+use std::ops::AddAssign;
+
+use super::image::Image;
+use super::loss::losses;
+use super::{Event, SimDir, What};
+
+/// What a crash at one moment of a run left.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Crash {
+    /// What crashed.
+    pub cause: Cause,
+    /// How many steps were done before.
+    pub after: usize,
+    /// How many operations were acknowledged before, as told through
+    /// [`SimDir::acknowledge`]. One more may have been under way.
+    pub acknowledged: usize,
+    /// The directory as the next process opens it: with a record of its own, no
+    /// steps done, no failure or crash armed, no lock held, leftovers swept.
+    pub dir: SimDir,
+    at: u64,
+    note: String,
+}
+
+/// What crashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The process: everything it did is there, and may still be lost to a
+    /// later power loss.
+    Kill,
+    /// The machine: what was not synced is there, or not, or in part.
+    PowerLoss,
+}
+
+/// What an enumeration went through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Operations that the scenario acknowledged.
+    pub operations: usize,
+    /// Moments at which it was made to crash.
+    pub crash_points: usize,
+    /// States that were checked; distinct at each moment.
+    pub states: usize,
+}
+
+/// The disk at one moment of a run.
+#[derive(Clone)]
+struct Point {
+    at: u64,
+    after: usize,
+    acknowledged: usize,
+    image: Image,
+}
+
+/// Runs `scenario` in an empty directory and `check`, which panics at a
+/// violation, on every state that a crash at any moment could leave.
+///
+/// ```
+/// use durable_file::{Dir, sim};
+///
+/// let states: [Option<&[u8]>; 3] = [None, Some(b"one"), Some(b"two")];
+/// let counts = sim::enumerate(
+///     |dir| {
+///         for content in states.iter().flatten() {
+///             dir.replace("state", content, 0o600).unwrap();
+///             dir.acknowledge();
+///         }
+///     },
+///     |crash| {
+///         let found = crash.dir.read("state").unwrap();
+///         let in_flight = (crash.acknowledged + 1).min(2);
+///         let allowed = &states[crash.acknowledged..=in_flight];
+///         assert!(allowed.contains(&found.as_deref()), "{crash}: {found:?}");
+///     },
+/// );
+/// println!("{counts}"); // 2 operations, 13 crash points, 28 states
+/// # assert_eq!(counts.to_string(), "2 operations, 13 crash points, 28 states");
+/// ```
+///
+/// # Panics
+///
+/// As [`SimDir::crashes`] does, and if the scenario takes no step.
+pub fn enumerate(scenario: impl FnOnce(&SimDir), mut check: impl FnMut(&Crash)) -> Counts {
+    let dir = SimDir::new();
+    scenario(&dir);
+    assert!(!dir.steps().is_empty(), "the scenario takes no step");
+    let mut counts = Counts::default();
+    for point in dir.points() {
+        counts.operations = point.acknowledged;
+        counts.crash_points += 1;
+        for crash in point.crashes() {
+            counts.states += 1;
+            check(&crash);
+        }
+    }
+    counts
+}
+
+// === impl SimDir ===
+
+impl SimDir {
+    /// Notes in the record that the caller knows its operation to be done: no
+    /// crash from here on may undo it. See [`Crash::acknowledged`].
+    pub fn acknowledge(&self) {
+        let mut disk = self.disk();
+        if !disk.has_crashed() {
+            disk.record(What::Acknowledged);
+        }
+    }
+
+    /// Every distinct state that a crash could leave, at each moment of what
+    /// happened in this directory so far. The directory stays as it is.
+    ///
+    /// The README has what a power loss can do. A crash during the recovery
+    /// from a crash is found in the `crashes` of a crash's directory.
+    ///
+    /// # Panics
+    ///
+    /// If more changes were left unsynced than can be enumerated, 12 of names
+    /// or some 16 000 states at one moment: what is left out proves nothing.
+    pub fn crashes(&self) -> impl Iterator<Item = Crash> + use<> {
+        self.points().flat_map(|point| point.crashes())
+    }
+
+    /// What a crash of another directory of the same machine can have left of
+    /// this one: the same moment, the same cause. Between the two directories
+    /// every combination is possible.
+    ///
+    /// # Panics
+    ///
+    /// As [`crashes`](Self::crashes).
+    pub fn crashes_with(&self, other: &Crash) -> impl Iterator<Item = Crash> + use<> {
+        let (at, cause) = (other.at, other.cause);
+        let point = self.points().take_while(|point| point.at <= at).last();
+        let crashes = point.into_iter().flat_map(|point| point.crashes());
+        crashes.filter(move |crash| crash.cause == cause)
+    }
+
+    /// The disk at the beginning and after each event.
+    fn points(&self) -> impl Iterator<Item = Point> + use<> {
+        let disk = self.disk();
+        let mut point = Point {
+            at: 0,
+            after: 0,
+            acknowledged: 0,
+            image: disk.start.clone(),
+        };
+        let log = disk.log.clone();
+        drop(disk);
+        iter::once(point.clone()).chain(log.into_iter().map(move |event| {
+            point.advance(&event);
+            point.clone()
+        }))
+    }
+}
+
+// === impl Point ===
+
+impl Point {
+    fn advance(&mut self, event: &Event) {
+        self.at = event.at;
+        match &event.what {
+            What::Step(change) => {
+                self.after += 1;
+                self.image.apply(change);
+            }
+            What::Aside(change) => self.image.apply(change),
+            What::Acknowledged => self.acknowledged += 1,
+        }
+    }
+
+    fn crashes(&self) -> Vec<Crash> {
+        let kill = self.crash(Cause::Kill, self.image.clone(), String::new());
+        let losses = losses(&self.image).into_iter();
+        let losses = losses.map(|loss| self.crash(Cause::PowerLoss, loss.image, loss.note));
+        iter::once(kill).chain(losses).collect()
+    }
+
+    fn crash(&self, cause: Cause, image: Image, note: String) -> Crash {
+        Crash {
+            cause,
+            after: self.after,
+            acknowledged: self.acknowledged,
+            dir: SimDir::opened(image),
+            at: self.at,
+            note,
+        }
+    }
+}
+
+// === impl Crash ===
+
+impl fmt::Display for Crash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = match self.cause {
+            Cause::Kill => "kill",
+            Cause::PowerLoss => "power loss",
+        };
+        write!(
+            f,
+            "{cause} after step {}, {} acknowledged",
+            self.after, self.acknowledged
+        )?;
+        if !self.note.is_empty() {
+            write!(f, ", {}", self.note)?;
+        }
+        Ok(())
+    }
+}
+
+// === impl Counts ===
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, more: Self) {
+        self.operations += more.operations;
+        self.crash_points += more.crash_points;
+        self.states += more.states;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} operations, {} crash points, {} states",
+            self.operations, self.crash_points, self.states
+        )
+    }
+}

@@ -1,0 +1,159 @@
+//! What a power loss can make of an image: any of the changes that no fsync has
+//! made durable may be on the disk, or not, or in part.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::image::{File, Image, Inode, Names};
+use crate::name::is_leftover;
+
+/// More changes of names without an fsync than any sequence here makes; each
+/// doubles the states.
+const MAX_UNSYNCED: usize = 12;
+/// More states at one point than any test can look at.
+const MAX_STATES: usize = 1 << 14;
+
+/// One disk that a power loss can leave.
+pub(super) struct Loss {
+    pub(super) image: Image,
+    /// What is not as the process saw it.
+    pub(super) note: String,
+}
+
+/// What a file's content may be, and how to say it; `None`: all of it.
+type Left = (Vec<u8>, Option<String>);
+type Contents = BTreeMap<Inode, Left>;
+
+/// What readers find: names, modes and bytes.
+type Seen = BTreeMap<String, (u32, Vec<u8>)>;
+
+/// Every distinct disk that a power loss can leave of `image`.
+pub(super) fn losses(image: &Image) -> Vec<Loss> {
+    let mut seen = BTreeSet::new();
+    let mut losses = Vec::new();
+    for (names, lost) in names_left(image) {
+        for contents in contents_left(image, &names) {
+            let note = note(&lost, &names, &contents);
+            let bytes = contents.into_iter().map(|(inode, left)| (inode, left.0));
+            let left = image.settled(names.clone(), bytes.collect());
+            if seen.insert(visible(&left)) {
+                assert!(
+                    losses.len() < MAX_STATES,
+                    "more than {MAX_STATES} states after one step: a proof must not leave any out"
+                );
+                losses.push(Loss { image: left, note });
+            }
+        }
+    }
+    losses
+}
+
+/// The least that a power loss can leave: nothing that was not synced.
+pub(super) fn everything_unsynced(image: &Image) -> Image {
+    let synced = |(inode, file): (&Inode, &File)| {
+        let bytes = file.bytes.get(..file.synced).unwrap_or_default();
+        (*inode, bytes.to_vec())
+    };
+    let contents = image.files.iter().map(synced).collect();
+    image.settled(image.durable.clone(), contents)
+}
+
+/// Every subset of the unsynced changes of names, with those that are lost.
+/// Changes that only temporaries see are always there: they are to be swept.
+fn names_left(image: &Image) -> Vec<(Names, Vec<String>)> {
+    let visible = image.unsynced.iter().filter(|c| c.is_visible()).count();
+    assert!(
+        visible <= MAX_UNSYNCED,
+        "{visible} changes of names without an fsync of the directory: more than \
+         {MAX_UNSYNCED} cannot be enumerated"
+    );
+    (0_usize..1 << visible)
+        .rev()
+        .map(|kept| {
+            let mut names = image.durable.clone();
+            let mut lost = Vec::new();
+            let mut nth = 0;
+            for change in &image.unsynced {
+                let is_kept = !change.is_visible() || kept & (1 << nth) != 0;
+                nth += usize::from(change.is_visible());
+                if is_kept {
+                    change.apply(&mut names);
+                } else {
+                    lost.push(change.to_string());
+                }
+            }
+            (names, lost)
+        })
+        .collect()
+}
+
+/// Every combination of what may be left of the files that readers find.
+fn contents_left(image: &Image, names: &Names) -> Vec<Contents> {
+    let mut all = vec![Contents::new()];
+    for (_, inode) in names.iter().filter(|(name, _)| !is_leftover(name)) {
+        let Some(file) = image.files.get(inode).filter(|f| f.synced < f.bytes.len()) else {
+            continue;
+        };
+        let left = left_of(file);
+        assert!(
+            all.len() * left.len() <= MAX_STATES,
+            "more than {MAX_STATES} combinations of unsynced files: they cannot be enumerated"
+        );
+        all = all
+            .iter()
+            .flat_map(|known| {
+                left.iter().map(move |left| {
+                    let mut known = known.clone();
+                    known.insert(*inode, left.clone());
+                    known
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+/// What may be left of a file whose tail is unsynced: nothing of the tail, all
+/// of it, its beginning, its beginning in a file of full size, and its end in
+/// such a file. What was not written reads as zeros.
+fn left_of(file: &File) -> Vec<Left> {
+    let (synced, tail) = file.bytes.split_at(file.synced);
+    let len = tail.len();
+    let mut left = vec![(file.bytes.clone(), None)];
+    for cut in BTreeSet::from([0, 1.min(len), len / 2, len.saturating_sub(1)]) {
+        let (begin, end) = tail.split_at(cut);
+        let parts = [
+            (begin.to_vec(), format!("cut after {cut} of {len} bytes")),
+            (
+                [begin, &vec![0; end.len()]].concat(),
+                format!("zeros after {cut} of {len} bytes"),
+            ),
+            (
+                [&vec![0; begin.len()], end].concat(),
+                format!("zeros before byte {cut} of {len}"),
+            ),
+        ];
+        for (bytes, how) in parts {
+            left.push(([synced, &bytes].concat(), Some(how)));
+        }
+    }
+    left
+}
+
+fn visible(image: &Image) -> Seen {
+    let names = image.live.iter().filter(|(name, _)| !is_leftover(name));
+    names
+        .filter_map(|(name, inode)| {
+            let file = image.files.get(inode)?;
+            Some((name.clone(), (file.mode, file.bytes.clone())))
+        })
+        .collect()
+}
+
+fn note(lost: &[String], names: &Names, contents: &Contents) -> String {
+    let lost = lost.iter().map(|change| format!("without the {change}"));
+    let torn = names.iter().filter_map(|(name, inode)| {
+        let how = contents.get(inode)?.1.as_ref()?;
+        Some(format!("{name} with {how}"))
+    });
+    lost.chain(torn).collect::<Vec<_>>().join(", ")
+}

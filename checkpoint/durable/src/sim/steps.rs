@@ -1,0 +1,189 @@
+//! The steps of the simulated directory.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::MutexGuard;
+
+use super::image::{Change, File, Inode};
+use super::{Disk, SimDir, SimVersion, Step};
+use crate::dir::{Lock, Version, VersionKind};
+use crate::sequence::{Content, LOCK_MODE, Steps};
+
+/// The error of every step after the crash: the process that would see it is
+/// gone.
+const CRASHED: &str = "the simulated process has crashed";
+
+impl Steps for SimDir {
+    type File = Inode;
+
+    fn create(&self, name: &str, mode: u32) -> io::Result<Inode> {
+        let mut disk = self.ready()?;
+        if disk.now.live.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let inode = disk.now.next_inode();
+        let name = name.to_owned();
+        let create = Change::Create {
+            name: name.clone(),
+            mode,
+        };
+        disk.step(Step::Create(name), create);
+        Ok(inode)
+    }
+
+    fn write(&self, file: &mut Inode, bytes: &[u8]) -> io::Result<()> {
+        let mut disk = self.ready()?;
+        disk.file(*file)?;
+        let (file, bytes) = (*file, bytes.to_vec());
+        disk.step(Step::Write, Change::Write { file, bytes });
+        Ok(())
+    }
+
+    fn sync_file(&self, file: &Inode) -> io::Result<()> {
+        let mut disk = self.running()?;
+        disk.file(*file)?;
+        if let Err(error) = disk.fail_if_armed() {
+            disk.change(Change::LosePages(*file));
+            return Err(error);
+        }
+        disk.step(Step::SyncFile, Change::SyncFile(*file));
+        Ok(())
+    }
+
+    fn publish(&self, file: Inode) -> io::Result<Version> {
+        let disk = self.running()?;
+        Ok(disk.version(file)?.1)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut disk = self.ready()?;
+        disk.find(from)?;
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let step = Step::Rename(from.clone(), to.clone());
+        disk.step(step, Change::Rename { from, to });
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut disk = self.ready()?;
+        disk.find(name)?;
+        let name = name.to_owned();
+        disk.step(Step::Remove(name.clone()), Change::Remove { name });
+        Ok(())
+    }
+
+    fn remove_leftover(&self, name: &str) -> io::Result<()> {
+        Steps::remove(self, name)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.ready()?.step(Step::SyncDir, Change::SyncDir);
+        Ok(())
+    }
+
+    fn read(&self, name: &str) -> io::Result<Content> {
+        let disk = self.running()?;
+        let (bytes, version) = disk.version(disk.find(name)?)?;
+        Ok(Content::File(bytes, version))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.running()?.now.live.keys().cloned().collect())
+    }
+
+    fn is_current(&self, name: &str, version: &Version) -> io::Result<bool> {
+        let disk = self.running()?;
+        let Some(inode) = disk.now.live.get(name).copied() else {
+            return Ok(false);
+        };
+        let VersionKind::Sim(known) = &version.0 else {
+            return Ok(false);
+        };
+        Ok(known.inode == inode && known.bytes == disk.file(inode)?.bytes)
+    }
+
+    fn try_lock(&self, name: &str) -> io::Result<Option<Lock>> {
+        let mut disk = self.running()?;
+        if disk.locked.iter().any(|held| held == name) {
+            return Ok(None);
+        }
+        if !disk.now.live.contains_key(name) {
+            disk.change(Change::Create {
+                name: name.to_owned(),
+                mode: LOCK_MODE,
+            });
+        }
+        disk.locked.push(name.to_owned());
+        Ok(Some(Lock::new(Held {
+            dir: self.clone(),
+            name: name.to_owned(),
+        })))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from("/simulated").join(name)
+    }
+}
+
+impl SimDir {
+    /// A disk that still answers, or the crash.
+    fn running(&self) -> io::Result<MutexGuard<'_, Disk>> {
+        let disk = self.disk();
+        if disk.has_crashed() {
+            return Err(io::Error::other(CRASHED));
+        }
+        Ok(disk)
+    }
+
+    /// A disk that lets the next step happen, or the error it is to fail with.
+    fn ready(&self) -> io::Result<MutexGuard<'_, Disk>> {
+        let mut disk = self.running()?;
+        disk.fail_if_armed()?;
+        Ok(disk)
+    }
+}
+
+// === impl Disk ===
+
+impl Disk {
+    fn fail_if_armed(&mut self) -> io::Result<()> {
+        match self.fault {
+            Some((at, errno)) if self.steps.len() >= at => {
+                self.fault = None;
+                Err(io::Error::from_raw_os_error(errno))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn find(&self, name: &str) -> io::Result<Inode> {
+        let found = self.now.live.get(name).copied();
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn file(&self, inode: Inode) -> io::Result<&File> {
+        let found = self.now.files.get(&inode);
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn version(&self, inode: Inode) -> io::Result<(Vec<u8>, Version)> {
+        let bytes = self.file(inode)?.bytes.clone();
+        let version = SimVersion {
+            inode,
+            bytes: bytes.clone(),
+        };
+        Ok((bytes, Version(VersionKind::Sim(version))))
+    }
+}
+
+/// Gives the lock back when dropped.
+struct Held {
+    dir: SimDir,
+    name: String,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.dir.disk().locked.retain(|held| *held != self.name);
+    }
+}

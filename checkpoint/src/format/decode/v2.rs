@@ -1,0 +1,111 @@
+//! V2: every claim.
+
+use std::collections::BTreeMap;
+
+use super::super::claim::{self, json};
+use super::super::encode::v2_part;
+use super::super::parts::{Claim, File, Part, V1, V2};
+use super::super::records::{Records, Source};
+use super::super::template::Template;
+use super::super::{Checkpoint, Layout, verify};
+use super::{Trust, has_claims, order_of};
+use crate::damage::{DamageReason, Mismatch};
+use crate::record::{ClaimRecord, Payload};
+
+/// V2 as far as it can be used.
+pub(super) struct Flawed<P> {
+    pub(super) reason: DamageReason,
+    pub(super) mismatch: Option<Mismatch>,
+    /// The claims that are understood, of a part that can be trusted.
+    pub(super) saved: Option<Checkpoint<P>>,
+}
+
+pub(super) fn read<P: Payload>(
+    file: &File<'_>,
+    part: &Part<'_>,
+    v1: Option<Trust>,
+    order: Option<&Template>,
+) -> Result<Checkpoint<P>, Flawed<P>> {
+    let (trust, mismatch) = match verify::v2_text(part) {
+        Ok(()) => (Trust::Text, None),
+        Err(mismatch) => (Trust::Content, Some(mismatch)),
+    };
+    let (saved, flaw) = match claims_of(file, part, trust, v1, order) {
+        Ok((checkpoint, flaw)) => (Some(checkpoint), flaw),
+        Err(reason) => (None, Some(reason)),
+    };
+    match (mismatch, saved, flaw) {
+        (None, Some(checkpoint), None) => Ok(checkpoint),
+        (None, saved, flaw) => Err(Flawed {
+            reason: flaw.unwrap_or(DamageReason::Layout),
+            mismatch: None,
+            saved,
+        }),
+        (Some(_), Some(checkpoint), None) if is_as_written(part, &checkpoint) => Ok(checkpoint),
+        (mismatch, _, _) => Err(Flawed {
+            reason: DamageReason::V2Checksum,
+            mismatch,
+            saved: None,
+        }),
+    }
+}
+
+/// Go's rule: the checksum is that of what it would write.
+fn is_as_written<P: Payload>(part: &Part<'_>, read: &Checkpoint<P>) -> bool {
+    let written = v2_part(&read.records, read.boot_id());
+    written.is_ok_and(|text| verify::v2_rewritten(part, &text.zeroed()).is_ok())
+}
+
+/// The claims that are understood, and why others are not.
+fn claims_of<P: Payload>(
+    file: &File<'_>,
+    part: &Part<'_>,
+    trust: Trust,
+    v1: Option<Trust>,
+    order: Option<&Template>,
+) -> Result<(Checkpoint<P>, Option<DamageReason>), DamageReason> {
+    has_claims(part)?;
+    let v1 = file.v1.as_ref().filter(|_| v1 == Some(Trust::Text));
+    let source = source(part, trust, v1, order)?;
+    let boot_id = source.boot_id.clone();
+    let mut records = Records::read_from(source);
+    let v1_claims = v1.map(|part| &part.claims[..]).unwrap_or_default();
+    let v1_claims: BTreeMap<_, _> = v1_claims.iter().map(|c| (c.uid, &c.entry)).collect();
+    let mut flaw = None;
+    for Claim { uid, entry } in &part.claims {
+        let read: Result<(String, ClaimRecord<P>), _> =
+            json(uid).and_then(|key| Ok((key, claim::read_v2(entry)?)));
+        match read {
+            Ok((key, record)) => {
+                let carry = || claim::carried(&record, entry, v1_claims.get(uid).copied());
+                let text = (trust == Trust::Text).then(carry).flatten();
+                records.insert_read(key, record, text);
+            }
+            Err(reason) => flaw = Some(reason),
+        }
+    }
+    Ok((Checkpoint { records, boot_id }, flaw))
+}
+
+/// What is to be kept beside the claims.
+fn source(
+    part: &Part<'_>,
+    trust: Trust,
+    v1: Option<&Part<'_>>,
+    order: Option<&Template>,
+) -> Result<Source, DamageReason> {
+    let canonical = Source::default();
+    let boot_id: Option<String> = part.get("nodeBootID").map_or(Ok(None), json)?;
+    let boot_id = boot_id.filter(|id| !id.is_empty());
+    let v1 = v1.and_then(|part| order_of(&V1, part, Trust::Text).ok());
+    Ok(Source {
+        layout: match boot_id {
+            Some(_) => Layout::V2,
+            None => Layout::V2WithoutBootId,
+        },
+        boot_id,
+        file: order.cloned().unwrap_or(canonical.file),
+        v1: v1.unwrap_or(canonical.v1),
+        v2: order_of(&V2, part, trust)?,
+    })
+}

@@ -1,0 +1,205 @@
+//! The records together with the text that the file has of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use super::Layout;
+use super::parts::{FILE, V1, V2};
+use super::template::Template;
+use crate::record::ClaimRecord;
+
+/// Records by claim UID, in the order of their bytes, which is the file's.
+///
+/// With each goes its text. One that was read is written again as it was read,
+/// foreign fields included; one that changes loses its text, and is written
+/// anew with Go's fields and no others. Clones share the texts.
+pub(crate) struct Records<P> {
+    slots: BTreeMap<String, Slot<P>>,
+    source: Arc<Source>,
+    /// Whether any record is not as it was read.
+    changed: bool,
+}
+
+struct Slot<P> {
+    record: Arc<ClaimRecord<P>>,
+    /// Read, or made by the first to write the record.
+    text: Arc<OnceLock<ClaimText>>,
+}
+
+/// A record as the file has it.
+#[derive(Debug, Clone)]
+pub(super) struct ClaimText {
+    /// In V1; `None` if it is not there: only completed claims are.
+    pub(super) v1: Option<Box<str>>,
+    pub(super) v2: Box<str>,
+}
+
+/// What else is to be kept of the file that the records were read from.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) layout: Layout,
+    pub(super) boot_id: Option<String>,
+    pub(super) file: Template,
+    pub(super) v1: Template,
+    pub(super) v2: Template,
+}
+
+// === impl Records ===
+
+impl<P> Records<P> {
+    /// None, from no file.
+    pub(crate) fn new() -> Self {
+        Self::read_from(Source::default())
+    }
+
+    pub(super) fn read_from(source: Source) -> Self {
+        Self {
+            slots: BTreeMap::new(),
+            source: Arc::new(source),
+            changed: false,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub(crate) fn get(&self, uid: &str) -> Option<&Arc<ClaimRecord<P>>> {
+        self.slots.get(uid).map(|slot| &slot.record)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Arc<ClaimRecord<P>>)> {
+        self.slots.iter().map(|(uid, slot)| (uid, &slot.record))
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<ClaimRecord<P>>> {
+        self.slots.values().map(|slot| &slot.record)
+    }
+
+    pub(crate) fn insert(&mut self, uid: String, record: Arc<ClaimRecord<P>>) {
+        let text = Arc::default();
+        self.slots.insert(uid, Slot { record, text });
+        self.changed = true;
+    }
+
+    pub(crate) fn remove(&mut self, uid: &str) {
+        self.changed |= self.slots.remove(uid).is_some();
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&str, &ClaimRecord<P>) -> bool) {
+        let before = self.slots.len();
+        self.slots.retain(|uid, slot| keep(uid, &slot.record));
+        self.changed |= self.slots.len() < before;
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.changed |= !self.slots.is_empty();
+        self.slots.clear();
+    }
+
+    /// Adds what only `other` has, as it was read there.
+    pub(super) fn add_missing(&mut self, other: Self) {
+        if self.slots.is_empty() {
+            *self = other;
+            return;
+        }
+        for (uid, slot) in other.slots {
+            self.slots.entry(uid).or_insert_with(|| {
+                self.changed = true;
+                slot
+            });
+        }
+    }
+
+    /// Forgets the members beside the parts, of a file that is damaged: one may
+    /// be a part whose name is.
+    pub(super) fn forget_members_of_file(&mut self) {
+        Arc::make_mut(&mut self.source).file = Template::canonical(FILE.len());
+        self.changed = true;
+    }
+
+    /// Adds a record with its text, if the file's may be written again.
+    pub(super) fn insert_read(
+        &mut self,
+        uid: String,
+        record: ClaimRecord<P>,
+        text: Option<ClaimText>,
+    ) {
+        let record = Arc::new(record);
+        let text = Arc::new(text.map_or_else(OnceLock::new, OnceLock::from));
+        self.slots.insert(uid, Slot { record, text });
+    }
+
+    /// The records and their texts, which `make` makes where there is none yet.
+    pub(super) fn texts<E>(
+        &self,
+        make: impl Fn(&ClaimRecord<P>) -> Result<ClaimText, E>,
+    ) -> Result<Vec<(&str, &ClaimText)>, E> {
+        let mut texts = Vec::with_capacity(self.slots.len());
+        for (uid, slot) in &self.slots {
+            let text = if let Some(text) = slot.text.get() {
+                text
+            } else {
+                let new = make(&slot.record)?;
+                slot.text.get_or_init(|| new)
+            };
+            texts.push((uid.as_str(), text));
+        }
+        Ok(texts)
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Whether a record is not, or is no more, as the source has it.
+    pub(super) fn have_changed(&self) -> bool {
+        self.changed
+    }
+}
+
+impl<P> Default for Records<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P> Clone for Records<P> {
+    fn clone(&self) -> Self {
+        Self {
+            slots: self.slots.clone(),
+            source: Arc::clone(&self.source),
+            changed: self.changed,
+        }
+    }
+}
+
+impl<P> Clone for Slot<P> {
+    fn clone(&self) -> Self {
+        Self {
+            record: Arc::clone(&self.record),
+            text: Arc::clone(&self.text),
+        }
+    }
+}
+
+impl<P: std::fmt::Debug> std::fmt::Debug for Records<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+// === impl Source ===
+
+impl Default for Source {
+    /// A file that we write first.
+    fn default() -> Self {
+        Self {
+            layout: Layout::V2,
+            boot_id: None,
+            file: Template::canonical(FILE.len()),
+            v1: Template::canonical(V1.len()),
+            v2: Template::canonical(V2.len()),
+        }
+    }
+}

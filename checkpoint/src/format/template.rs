@@ -1,0 +1,162 @@
+//! The place of foreign members: what a newer writer added to an object, and
+//! where in it.
+
+use std::fmt::Write as _;
+
+use serde_json::value::RawValue;
+
+use super::parts::is_key;
+use super::scan::Member;
+
+/// The order of an object's members: those that we know, by their index in
+/// Go's order, and foreign ones as text. Every known one has its place, also
+/// those that the object did not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Template(Vec<Item>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Item {
+    Known(usize),
+    Foreign { key: Box<str>, value: Box<str> },
+}
+
+/// Room for the keys and punctuation of a part without foreign members.
+const SPARE: usize = 64;
+
+// === impl Template ===
+
+impl Template {
+    /// Go's order and nothing else.
+    pub(super) fn canonical(known: usize) -> Self {
+        Self((0..known).map(Item::Known).collect())
+    }
+
+    /// That of an object which was read. `None` if a known member is there
+    /// twice, or a foreign one is no JSON, or one that Go takes for a known.
+    pub(super) fn of(names: &[&str], members: &[Member<'_>]) -> Option<Self> {
+        let mut items = Vec::with_capacity(names.len());
+        for member in members {
+            match names.iter().position(|name| is_key(member.key, name)) {
+                Some(index) if items.contains(&Item::Known(index)) => return None,
+                Some(index) => items.push(Item::Known(index)),
+                None => items.push(Item::foreign(member, names)?),
+            }
+        }
+        let mut template = Self(items);
+        (0..names.len()).for_each(|index| template.place(index));
+        Some(template)
+    }
+
+    /// The same order without the foreign members whose key is refused.
+    pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.0.retain(|item| match item {
+            Item::Known(_) => true,
+            Item::Foreign { key, .. } => keep(key),
+        });
+    }
+
+    /// The object with these values of the known members, in Go's order; those
+    /// without a value are left out.
+    pub(super) fn write(&self, names: &[&str], values: &[Option<&str>]) -> String {
+        let size: usize = values.iter().flatten().map(|value| value.len()).sum();
+        let mut out = String::with_capacity(size + SPARE);
+        out.push('{');
+        for item in &self.0 {
+            let comma = if out.len() == 1 { "" } else { "," };
+            // Writing to a String cannot fail.
+            let _ = match item {
+                Item::Foreign { key, value } => write!(out, "{comma}{key}:{value}"),
+                Item::Known(index) => match (names.get(*index), values.get(*index)) {
+                    (Some(name), Some(Some(value))) => write!(out, r#"{comma}"{name}":{value}"#),
+                    _ => Ok(()),
+                },
+            };
+        }
+        out.push('}');
+        out
+    }
+
+    /// Gives a known member that is missing its place: behind the one before it.
+    fn place(&mut self, index: usize) {
+        if self.0.contains(&Item::Known(index)) {
+            return;
+        }
+        let before = index.checked_sub(1).map(Item::Known);
+        let at = self.0.iter().position(|item| Some(item) == before.as_ref());
+        self.0.insert(at.map_or(0, |at| at + 1), Item::Known(index));
+    }
+}
+
+// === impl Item ===
+
+impl Item {
+    /// The scanner does not look closely enough to know that it is JSON.
+    fn foreign(member: &Member<'_>, names: &[&str]) -> Option<Self> {
+        let key: &RawValue = serde_json::from_slice(member.key).ok()?;
+        let value: &RawValue = serde_json::from_slice(member.value).ok()?;
+        let name: String = serde_json::from_str(key.get()).ok()?;
+        if names.iter().any(|known| is_same_to_go(&name, known)) {
+            return None;
+        }
+        Some(Self::Foreign {
+            key: key.get().into(),
+            value: value.get().into(),
+        })
+    }
+}
+
+/// Go's decoder finds a field by its folded name: in any case, and with the
+/// two characters beyond ASCII that fold to a letter.
+fn is_same_to_go(name: &str, known: &str) -> bool {
+    let folded = name.chars().map(|c| match c {
+        '\u{212a}' => 'k',
+        '\u{17f}' => 's',
+        other => other.to_ascii_lowercase(),
+    });
+    folded.eq(known.chars().map(|c| c.to_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scan::{Object, Scanner};
+    use super::*;
+
+    const NAMES: [&str; 3] = ["a", "sk", "c"];
+
+    fn template(text: &str) -> Option<Template> {
+        let object = Object::scan(&mut Scanner::new(text.as_bytes())).unwrap();
+        Template::of(&NAMES, &object.members)
+    }
+
+    #[test]
+    fn foreign_members_keep_their_place_and_spelling() {
+        let read = template(r#"{"x":1.0, "a":0,"\u0079":{ "z":[]},"c":0,"w":null}"#).unwrap();
+        let written = read.write(&NAMES, &[Some("1"), Some("2"), None]);
+        assert_eq!(
+            written,
+            r#"{"x":1.0,"a":1,"sk":2,"\u0079":{ "z":[]},"w":null}"#
+        );
+    }
+
+    #[test]
+    fn an_order_that_is_not_gos_is_kept() {
+        let read = template(r#"{"c":0,"a":0}"#).unwrap();
+        let all = [Some("1"), Some("2"), Some("3")];
+        assert_eq!(read.write(&NAMES, &all), r#"{"c":3,"a":1,"sk":2}"#);
+    }
+
+    #[test]
+    fn what_go_would_take_for_a_known_member_is_refused() {
+        for text in [
+            r#"{"a":1,"a":2}"#,
+            r#"{"A":1}"#,
+            r#"{"\u0061":1}"#,
+            r#"{"\u017fk":1}"#,
+            "{\"s\u{212a}\":1}",
+            r#"{"x":tru}"#,
+            "{\"x\u{1}\":1}",
+        ] {
+            assert_eq!(template(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! One change on its way from its caller to the writer, and its answer back.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Duration;
+
+use crate::claims::Claims;
+use crate::error::{CommitError, StoreError};
+use crate::record::Payload;
+
+/// A change as the writer has it.
+pub(super) struct Job<P> {
+    /// Set by whoever is first: the writer that runs it, or the caller that
+    /// withdraws it.
+    taken: Arc<AtomicBool>,
+    work: Box<dyn Work<P>>,
+}
+
+/// A change as its caller has it.
+pub(super) struct Caller<R, E> {
+    taken: Arc<AtomicBool>,
+    answer: Receiver<Answer<R, E>>,
+}
+
+/// What a caller gets; `Err` is the panic of its change.
+type Answer<R, E> = thread::Result<Result<R, CommitError<E>>>;
+
+/// A [`Change`] whose types only its caller knows: the queue holds changes of
+/// every caller.
+trait Work<P>: Send {
+    fn run(&mut self, claims: &mut Claims<P>);
+    fn answer(self: Box<Self>, written: Result<(), StoreError>);
+}
+
+struct Change<F, R, E> {
+    run: Option<F>,
+    ran: Option<Answer<R, E>>,
+    caller: SyncSender<Answer<R, E>>,
+}
+
+// === impl Job ===
+
+impl<P: Payload> Job<P> {
+    pub(super) fn new<F, R, E>(change: F) -> (Self, Caller<R, E>)
+    where
+        F: FnOnce(&mut Claims<P>) -> Result<R, E> + Send + 'static,
+        R: Send + 'static,
+        E: Send + 'static,
+    {
+        // Room for the only answer: the writer never waits for a caller.
+        let (caller, answer) = mpsc::sync_channel(1);
+        let taken = Arc::new(AtomicBool::new(false));
+        let work = Box::new(Change {
+            run: Some(change),
+            ran: None,
+            caller,
+        });
+        let job = Self {
+            taken: Arc::clone(&taken),
+            work,
+        };
+        (job, Caller { taken, answer })
+    }
+
+    /// Runs the change, unless its caller has withdrawn it. After an error or
+    /// a panic `claims` is as before.
+    pub(super) fn run(&mut self, claims: &mut Claims<P>) {
+        if !self.taken.swap(true, Ordering::AcqRel) {
+            self.work.run(claims);
+        }
+    }
+
+    /// Tells the caller, who may be gone, how it ended.
+    pub(super) fn answer(self, written: Result<(), StoreError>) {
+        self.work.answer(written);
+    }
+}
+
+// === impl Caller ===
+
+impl<R, E> Caller<R, E> {
+    pub(super) fn wait(&self, limit: Duration) -> Result<Answer<R, E>, RecvTimeoutError> {
+        self.answer.recv_timeout(limit)
+    }
+
+    /// Whether the change was not begun; then it never will be.
+    pub(super) fn withdraw(&self) -> bool {
+        !self.taken.swap(true, Ordering::AcqRel)
+    }
+}
+
+// === impl Change ===
+
+impl<P, F, R, E> Work<P> for Change<F, R, E>
+where
+    P: Payload,
+    F: FnOnce(&mut Claims<P>) -> Result<R, E> + Send,
+    R: Send,
+    E: Send,
+{
+    fn run(&mut self, claims: &mut Claims<P>) {
+        let Some(change) = self.run.take() else {
+            return;
+        };
+        let before = claims.savepoint();
+        // Encoding in here, too: a payload that cannot be written, or whose
+        // Serialize panics, must not take the rest of the batch with it.
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let answer = change(claims).map_err(CommitError::Refused)?;
+            claims.check_encodable().map_err(StoreError::from)?;
+            Ok(answer)
+        }));
+        if !matches!(ran, Ok(Ok(_))) {
+            *claims = before;
+        }
+        self.ran = Some(ran);
+    }
+
+    fn answer(self: Box<Self>, written: Result<(), StoreError>) {
+        let answer = match (self.ran, written) {
+            // Its own fault, whatever became of the others.
+            (Some(own @ (Err(_) | Ok(Err(CommitError::Store(_))))), _) => own,
+            // A refusal may rest on a change that is lost now.
+            (_, Err(error)) => Ok(Err(error.into())),
+            (Some(answer), Ok(())) => answer,
+            // Withdrawn.
+            (None, Ok(())) => return,
+        };
+        // It fails if the caller has given up.
+        let _ = self.caller.send(answer);
+    }
+}

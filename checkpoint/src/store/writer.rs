@@ -1,0 +1,145 @@
+//! The one thread that touches the file.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use durable_file::{Dir, Version};
+
+use super::job::Job;
+use crate::boot::BootId;
+use crate::claims::Claims;
+use crate::damage::Damage;
+use crate::disk;
+use crate::error::StoreError;
+use crate::record::Payload;
+use crate::view::{Published, View};
+
+/// What the last one to touch the file left, and who is told.
+pub(super) struct Writer<P> {
+    dir: Arc<dyn Dir>,
+    boot: BootId,
+    /// What is durable; never ahead of the file.
+    published: Arc<Published<P>>,
+    /// The content that the view is of; `None`: there was no file.
+    version: Option<Version>,
+    /// A write has failed, or the file has vanished: what is visible may not be
+    /// durable. A later fsync alone would not tell: the kernel reports a lost
+    /// page once.
+    unsure: bool,
+}
+
+// === impl Writer ===
+
+impl<P: Payload> Writer<P> {
+    pub(super) fn open(
+        dir: Arc<dyn Dir>,
+        boot: BootId,
+    ) -> Result<(Self, Arc<Published<P>>), StoreError> {
+        let lock = disk::lock(&*dir)?;
+        let loaded = disk::load(&*dir)?;
+        drop(lock);
+        let view = View::new(loaded.checkpoint, loaded.damage, &boot);
+        let published = Arc::new(Published::new(view));
+        let writer = Self {
+            dir,
+            boot,
+            published: Arc::clone(&published),
+            version: loaded.version,
+            unsure: false,
+        };
+        Ok((writer, published))
+    }
+
+    /// Commits until nobody can send a change any more.
+    pub(super) fn serve(mut self, queue: &Receiver<Job<P>>) {
+        while let Ok(first) = queue.recv() {
+            // Whose answer a panic swallows sees the channel close; `unsure`
+            // is set if it came during a write.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.commit(first, queue)));
+        }
+    }
+
+    /// One lock, one look at the file and one write for `first` and whatever
+    /// else waits. Nobody is answered before it is durable.
+    pub(super) fn commit(&mut self, first: Job<P>, queue: &Receiver<Job<P>>) {
+        let mut batch = vec![first];
+        batch.extend(queue.try_iter());
+        let written = self.locked(&mut batch, queue);
+        for job in batch {
+            job.answer(written.clone());
+        }
+    }
+
+    fn locked(
+        &mut self,
+        batch: &mut Vec<Job<P>>,
+        queue: &Receiver<Job<P>>,
+    ) -> Result<(), StoreError> {
+        let _lock = disk::lock(&*self.dir)?;
+        // Who arrived while another process had the lock. Had it kept it, they
+        // would wait for the next try: their time begins when they come.
+        batch.extend(queue.try_iter());
+        self.refresh()?;
+        if self.unsure {
+            // Else a change could act on the strength of what a power loss
+            // takes back.
+            self.write(View::clone(&self.published.get()), false)?;
+        }
+        let mut claims = Claims::new(View::clone(&self.published.get()), self.boot.clone());
+        for job in batch {
+            job.run(&mut claims);
+        }
+        if claims.changed {
+            let settles_damage = claims.settles_damage;
+            self.write(claims.into_view(), settles_damage)?;
+        }
+        Ok(())
+    }
+
+    /// Reads again if another process wrote.
+    fn refresh(&mut self) -> Result<(), StoreError> {
+        if disk::is_current(&*self.dir, self.version.as_ref())? {
+            return Ok(());
+        }
+        let loaded = disk::load(&*self.dir)?;
+        if loaded.version.is_none() && self.version.is_some() && loaded.damage == Damage::None {
+            // The file was taken away; what it held is known, and not undone.
+            self.version = None;
+            self.unsure = true;
+            return Ok(());
+        }
+        let mut checkpoint = loaded.checkpoint;
+        if loaded.version.is_none() {
+            // The file went bad under us: what we know survives too.
+            checkpoint.add_missing(self.published.get().to_checkpoint());
+        }
+        self.version = loaded.version;
+        self.published
+            .set(View::new(checkpoint, loaded.damage, &self.boot));
+        Ok(())
+    }
+
+    fn write(&mut self, mut view: View<P>, settles_damage: bool) -> Result<(), StoreError> {
+        let bytes = view.encode()?;
+        // Until it has succeeded, what is visible may not be durable.
+        self.unsure = true;
+        self.version = Some(disk::replace(&*self.dir, &bytes)?);
+        self.unsure = false;
+        if settles_damage {
+            // Only now: before, a crash would have hidden the loss. If it fails
+            // the store stays damaged, and knows what was restored.
+            let settled = view.clone();
+            view.damage = self.published.get().damage().clone();
+            self.published.set(view);
+            disk::settle(&*self.dir)?;
+            view = settled;
+        }
+        self.published.set(view);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

@@ -1,0 +1,317 @@
+//! Batches put together by hand: what shares a commit is exact here.
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
+use std::time::Duration;
+
+use durable_file::{SimDir, Step, sim};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::super::job::Caller;
+use super::*;
+use crate::claims::{ClaimName, Refused};
+use crate::error::CommitError;
+use crate::record::State;
+use crate::status::ClaimStatus;
+
+/// For giving up only.
+const PATIENCE: Duration = Duration::from_secs(30);
+const EIO: i32 = 5;
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+enum Part {
+    Plain,
+    Unwritable,
+    Explosive,
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Plain => serializer.serialize_str("Plain"),
+            Self::Unwritable => Err(serde::ser::Error::custom("no words for it")),
+            Self::Explosive => panic!("a bug of the payload"),
+        }
+    }
+}
+
+impl Payload for Part {
+    fn from_legacy(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+}
+
+type Asked<R> = (Job<Part>, Caller<R, Refused>);
+
+fn writer(dir: &SimDir) -> Writer<Part> {
+    let boot = BootId::new("this-boot").unwrap();
+    Writer::open(Arc::new(dir.clone()), boot).unwrap().0
+}
+
+fn start(uid: &'static str) -> Asked<()> {
+    Job::new(move |claims: &mut Claims<Part>| begin(claims, uid))
+}
+
+fn prepare(uid: &'static str, part: Part) -> Asked<()> {
+    Job::new(move |claims: &mut Claims<Part>| {
+        begin(claims, uid)?;
+        claims.complete(uid, &ClaimStatus::default(), vec![part])
+    })
+}
+
+fn begin(claims: &mut Claims<Part>, uid: &str) -> Result<(), Refused> {
+    let claim = ClaimName {
+        uid: uid.to_owned(),
+        name: uid.to_owned(),
+        namespace: "default".to_owned(),
+    };
+    claims.start(&claim, &ClaimStatus::default(), Timestamp::UNIX_EPOCH)
+}
+
+fn look() -> Asked<Vec<String>> {
+    Job::new(|claims: &mut Claims<Part>| Ok(uids(claims)))
+}
+
+fn uids(view: &View<Part>) -> Vec<String> {
+    view.known().map(|(uid, _)| uid.to_owned()).collect()
+}
+
+/// Commits all of them as one batch.
+fn commit<const N: usize>(writer: &mut Writer<Part>, batch: [Job<Part>; N]) {
+    let mut batch = batch.into_iter();
+    let first = batch.next().unwrap();
+    let (queue, jobs) = std::sync::mpsc::sync_channel(N);
+    for job in batch {
+        queue.try_send(job).ok().unwrap();
+    }
+    writer.commit(first, &jobs);
+}
+
+fn answer<R>(caller: &Caller<R, Refused>) -> Result<R, CommitError<Refused>> {
+    caller
+        .wait(Duration::ZERO)
+        .expect("the batch is done")
+        .expect("no panic")
+}
+
+fn writes(dir: &SimDir) -> usize {
+    let steps = dir.steps();
+    let renames = steps.iter().filter(|step| matches!(step, Step::Rename(..)));
+    renames.count()
+}
+
+#[test]
+fn changes_that_wait_together_share_one_write_and_see_each_other() {
+    let dir = SimDir::new();
+    let mut writer = writer(&dir);
+    let ((a, told_a), (seen, told_seen)) = (start("a"), look());
+    let (b, told_b) = prepare("b", Part::Plain);
+    commit(&mut writer, [a, seen, b]);
+    assert_eq!(writes(&dir), 1);
+    answer(&told_a).unwrap();
+    answer(&told_b).unwrap();
+    assert_eq!(answer(&told_seen).unwrap(), ["a"], "not yet b");
+    assert_eq!(uids(&writer.published.get()), ["a", "b"]);
+}
+
+#[test]
+fn a_change_that_fails_leaves_no_trace_and_the_others_alone() {
+    let dir = SimDir::new();
+    let mut writer = writer(&dir);
+    let (first, told_first) = start("first");
+    let (refused, told_refused) = Job::new(|claims: &mut Claims<Part>| {
+        begin(claims, "refused")?;
+        claims.remove("first").map(drop)
+    });
+    let (panicking, told_panicking) =
+        Job::new(|claims: &mut Claims<Part>| -> Result<(), Refused> {
+            begin(claims, "panicking")?;
+            panic!("a bug of the caller")
+        });
+    let (unwritable, told_unwritable) = prepare("unwritable", Part::Unwritable);
+    let (explosive, told_explosive) = prepare("explosive", Part::Explosive);
+    let (last, told_last) = start("last");
+    commit(
+        &mut writer,
+        [first, refused, panicking, unwritable, explosive, last],
+    );
+
+    answer(&told_first).unwrap();
+    answer(&told_last).unwrap();
+    let in_progress = answer(&told_refused).unwrap_err();
+    assert!(matches!(
+        in_progress,
+        CommitError::Refused(Refused::InProgress { .. })
+    ));
+    let encode = answer(&told_unwritable).unwrap_err();
+    assert!(matches!(encode, CommitError::Store(StoreError::Encode(_))));
+    for told in [told_panicking, told_explosive] {
+        assert!(told.wait(Duration::ZERO).unwrap().is_err(), "it panics");
+    }
+    assert_eq!(uids(&self::writer(&dir).published.get()), ["first", "last"]);
+    assert_eq!(writes(&dir), 1);
+}
+
+#[test]
+fn settling_damage_in_a_change_that_fails_settles_nothing() {
+    let dir = SimDir::new();
+    dir.replace("checkpoint.json", b"{", 0o600).unwrap();
+    let mut writer = writer(&dir);
+    let (settle, told) = Job::new(|claims: &mut Claims<Part>| {
+        claims.settle_damage();
+        claims.remove("nobody")?;
+        claims.abort("nobody", Timestamp::UNIX_EPOCH)
+    });
+    let (seen, told_seen) = look();
+    commit(&mut writer, [settle, seen]);
+    assert!(answer(&told).is_err());
+    assert!(answer(&told_seen).unwrap().is_empty());
+    assert!(writer.published.get().settled().is_err());
+    assert!(self::writer(&dir).published.get().settled().is_err());
+}
+
+#[test]
+fn a_failed_write_fails_every_change_that_shared_it() {
+    let steps_of_a_write = {
+        let dir = SimDir::new();
+        let mut writer = writer(&dir);
+        let before = dir.steps().len();
+        commit(&mut writer, [start("a").0]);
+        dir.steps().len() - before
+    };
+    for step in 0..steps_of_a_write {
+        let dir = SimDir::new();
+        let mut writer = writer(&dir);
+        dir.fail_step(step, EIO);
+        let ((a, told_a), (seen, told_seen)) = (start("a"), look());
+        let (refused, told_refused) =
+            Job::new(|claims: &mut Claims<Part>| claims.remove("a").map(drop));
+        commit(&mut writer, [a, seen, refused]);
+        let told = [
+            answer(&told_a).unwrap_err(),
+            answer(&told_seen).map(drop).unwrap_err(),
+            answer(&told_refused).unwrap_err(),
+        ];
+        for error in told {
+            assert!(matches!(error, CommitError::Store(_)), "step {step}");
+        }
+        assert!(uids(&writer.published.get()).is_empty(), "step {step}");
+
+        let (again, told) = start("a");
+        commit(&mut writer, [again]);
+        answer(&told).unwrap();
+        let after = self::writer(&dir.after_power_loss());
+        assert_eq!(uids(&after.published.get()), ["a"], "step {step}");
+    }
+}
+
+#[test]
+fn a_crash_during_a_batch_leaves_all_of_it_or_nothing() {
+    let counts = sim::enumerate(
+        |dir| {
+            let mut writer = writer(dir);
+            let (first, _) = start("before");
+            commit(&mut writer, [first]);
+            dir.acknowledge();
+            commit(&mut writer, ["a", "b", "c"].map(|uid| start(uid).0));
+            dir.acknowledge();
+        },
+        |crash| {
+            let found = uids(&writer(&crash.dir).published.get());
+            let states: [&[&str]; 3] = [&[], &["before"], &["a", "b", "before", "c"]];
+            let allowed = states.iter().skip(crash.acknowledged).take(2);
+            assert!(
+                allowed.into_iter().any(|state| found == *state),
+                "{crash}: {found:?}"
+            );
+        },
+    );
+    println!("batches: {counts}");
+}
+
+#[test]
+fn a_withdrawn_change_is_not_run_and_its_batch_is() {
+    let dir = SimDir::new();
+    let mut writer = writer(&dir);
+    let (withdrawn, caller) = start("withdrawn");
+    let (stays, told) = start("stays");
+    assert!(caller.withdraw());
+    commit(&mut writer, [withdrawn, stays]);
+    answer(&told).unwrap();
+    let nothing = caller.wait(Duration::ZERO).err();
+    assert_eq!(nothing, Some(RecvTimeoutError::Disconnected));
+    assert_eq!(uids(&writer.published.get()), ["stays"]);
+}
+
+#[test]
+fn a_change_that_was_run_cannot_be_withdrawn() {
+    let dir = SimDir::new();
+    let (job, caller) = start("a");
+    commit(&mut writer(&dir), [job]);
+    assert!(!caller.withdraw());
+}
+
+#[test]
+fn who_comes_while_another_process_has_the_lock_shares_the_commit() {
+    let dir = SimDir::new();
+    let mut writer = writer(&dir);
+    let theirs = dir.lock(disk::LOCK_FILE, Duration::ZERO).unwrap();
+    let (queue, jobs) = std::sync::mpsc::sync_channel(1);
+    let ((early, told_early), (late, told_late)) = (start("early"), start("late"));
+    let commit = thread::spawn(move || writer.commit(early, &jobs));
+    queue.send(late).ok().unwrap();
+    drop(theirs);
+    told_early.wait(PATIENCE).unwrap().unwrap().unwrap();
+    commit.join().unwrap();
+    answer(&told_late).unwrap();
+    assert_eq!(writes(&dir), 1);
+}
+
+#[test]
+fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
+    let restored = || {
+        Job::new(|claims: &mut Claims<Part>| {
+            let claim = ClaimName {
+                uid: "lost".to_owned(),
+                name: String::new(),
+                namespace: String::new(),
+            };
+            // The second attempt may find it settled.
+            let _ = claims.restore(&claim, ClaimStatus::default(), vec![Part::Plain]);
+            claims.settle_damage();
+            Ok::<_, Refused>(())
+        })
+    };
+    for step in 0.. {
+        let dir = SimDir::new();
+        dir.replace("checkpoint.json", b"{", 0o600).unwrap();
+        let mut writer = writer(&dir);
+        dir.fail_step(step, EIO);
+        let (job, told) = restored();
+        commit(&mut writer, [job]);
+        if answer(&told).is_ok() {
+            assert!(step > 5, "a write and a rename are more steps than {step}");
+            return;
+        }
+        // Someone else's commit makes whatever is there durable.
+        let (other, _told) = Job::new(|claims: &mut Claims<Part>| {
+            let now = Timestamp::UNIX_EPOCH;
+            Ok::<_, Refused>(claims.expire(now))
+        });
+        commit(&mut writer, [other]);
+        for after in [dir.after_kill(), dir.after_power_loss()] {
+            let view = self::writer(&after).published.get();
+            let held = view.get("lost").map(|record| &record.state);
+            assert!(
+                held == Some(&State::Completed(vec![Part::Plain])) || view.settled().is_err(),
+                "step {step}: neither restored nor missed"
+            );
+        }
+        let (again, told) = restored();
+        commit(&mut writer, [again]);
+        answer(&told).unwrap();
+        let view = self::writer(&dir.after_power_loss()).published.get();
+        assert_eq!((view.known().count(), view.settled()), (1, Ok(())));
+    }
+}

@@ -1,0 +1,131 @@
+//! A disk that fails at any step: an error, the file as it was, and the next
+//! commit works when the disk does.
+
+use std::sync::Arc;
+
+use dra_checkpoint::{ClaimRecord, CommitError, Refused, Store};
+use durable_file::sim::{self, Counts};
+use durable_file::{Dir, SimDir, Step};
+
+use crate::common::{boot, open};
+use crate::script::{SCRIPT, check, expected, summary};
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+
+#[test]
+fn after_a_failure_at_any_step_the_commit_can_be_repeated_and_crash_again() {
+    let states = expected(SCRIPT);
+    let mut counts = Counts::default();
+    for errno in [EIO, ENOSPC, EROFS] {
+        for step in 0.. {
+            let dir = SimDir::new();
+            dir.fail_step(step, errno);
+            let failures = with_one_failure(&dir);
+            counts += sim::enumerate(
+                |dir| {
+                    dir.fail_step(step, errno);
+                    with_one_failure(dir);
+                },
+                |crash| check(crash, &states).unwrap(),
+            );
+            if failures == 0 {
+                assert!(step >= SCRIPT.len() * 5, "only {step} steps");
+                break;
+            }
+        }
+    }
+    println!("with a failing step: {counts}");
+}
+
+/// Runs the script, repeating what fails once. Returns how often that was.
+fn with_one_failure(dir: &SimDir) -> usize {
+    let mut failures = 0;
+    let first = Store::open(Arc::new(dir.clone()), boot()).map(|(store, _)| store);
+    let store = first.unwrap_or_else(|error| {
+        failures += 1;
+        assert!(matches!(
+            error.code(),
+            "io-error" | "disk-full" | "read-only-filesystem"
+        ));
+        open(dir).0
+    });
+    for commit in SCRIPT {
+        let before = summary(&store);
+        if let Err(error) = commit(&store) {
+            failures += 1;
+            assert!(matches!(error, CommitError::Store(_)), "{error}");
+            assert_eq!(summary(&store), before, "what may be lost is not shown");
+            match commit(&store) {
+                // The first attempt failed only at its last step.
+                Ok(()) | Err(CommitError::Refused(Refused::Completed { .. })) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        dir.acknowledge();
+    }
+    failures
+}
+
+#[test]
+fn while_the_disk_is_full_every_commit_fails_and_after_it_the_next_works() {
+    for errno in [EIO, ENOSPC, EROFS] {
+        let dir = SimDir::new();
+        let (store, _) = open(&dir);
+        SCRIPT[0](&store).unwrap();
+        let file = dir.read("checkpoint.json").unwrap();
+        for _ in 0..3 {
+            dir.fail_step(0, errno);
+            SCRIPT[1](&store).unwrap_err();
+            assert_eq!(dir.read("checkpoint.json").unwrap(), file);
+        }
+        SCRIPT[1](&store).unwrap();
+        let (after, _) = open(&dir.after_power_loss());
+        assert!(after.view().get("a").is_some_and(ClaimRecord::is_completed));
+    }
+}
+
+#[test]
+fn a_failed_fsync_is_not_repeated_on_the_same_file() {
+    let dir = SimDir::new();
+    let (store, _) = open(&dir);
+    let until_the_fsync = 2;
+    dir.fail_step(until_the_fsync, EIO);
+    SCRIPT[0](&store).unwrap_err();
+    let failed = dir.steps();
+    assert!(!failed.contains(&Step::SyncFile));
+    SCRIPT[0](&store).unwrap();
+    let steps = dir.steps();
+    let again = &steps[failed.len()..];
+    let created = again
+        .iter()
+        .position(|step| matches!(step, Step::Create(_)));
+    let synced = again.iter().position(|step| *step == Step::SyncFile);
+    assert!(created.unwrap() < synced.unwrap(), "{again:?}");
+}
+
+#[test]
+fn after_a_failed_last_fsync_whoever_looks_waits_for_another_write() {
+    let dir = SimDir::new();
+    let (store, _) = open(&dir);
+    let writes = || {
+        let steps = dir.steps().into_iter();
+        steps
+            .filter(|step| matches!(step, Step::Rename(..)))
+            .count()
+    };
+    let until_the_directory_sync = 4;
+    dir.fail_step(until_the_directory_sync, EIO);
+    SCRIPT[0](&store).unwrap_err();
+    assert_eq!(writes(), 1);
+    let look = || store.commit(|claims| Ok::<_, Refused>(claims.get("a").is_some()));
+    assert!(look().unwrap(), "it is visible");
+    assert_eq!(
+        writes(),
+        2,
+        "and durable only now: an fsync may lie after a failed one"
+    );
+    look().unwrap();
+    assert_eq!(writes(), 2);
+}

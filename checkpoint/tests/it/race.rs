@@ -1,0 +1,147 @@
+//! Two real processes and one device, on a real disk: this test program runs
+//! itself as the racers.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+
+use dra_checkpoint::{Checkpoint, Claims, Refused, State, Store};
+use durable_file::OsDir;
+
+use crate::common::{Group, at, boot, claim, group, status};
+
+const ROUNDS: usize = 1000;
+/// Where a racer finds the checkpoint.
+const RACE_DIR: &str = "DRA_CHECKPOINT_RACE_DIR";
+/// Before what a racer says, among what the test harness says.
+const SAYS: &str = "racer: ";
+
+#[test]
+fn of_two_processes_racing_for_one_device_exactly_one_holds_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let store = open(scratch.path());
+    let mut racers = [Racer::spawn(scratch.path()), Racer::spawn(scratch.path())];
+    let mut wins = [0, 0];
+    for round in 0..ROUNDS {
+        let uids = ["0", "1"].map(|n| format!("{round}-{n}"));
+        let line_up = uids.clone();
+        store
+            .commit(|claims| line_up_only(claims, line_up))
+            .unwrap();
+        // Whoever is told first has an advantage: take turns.
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        for n in order {
+            racers[n].go(&uids[n]);
+        }
+        let won = racers.each_mut().map(Racer::has_won);
+        assert!(won[0] != won[1], "round {round}: {won:?}");
+        let winner = usize::from(won[1]);
+        wins[winner] += 1;
+        assert_eq!(
+            holders(scratch.path()),
+            [uids[winner].as_str()],
+            "round {round}"
+        );
+    }
+    println!("{ROUNDS} rounds, won by each: {wins:?}");
+    racers.into_iter().for_each(Racer::finish);
+    let mut left: Vec<_> = std::fs::read_dir(scratch.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["checkpoint.json", "pu.lock"]);
+}
+
+/// The racer. It does nothing unless the test above runs it.
+#[test]
+#[ignore = "a process of the race, run by it"]
+fn racer() {
+    let Some(dir) = std::env::var_os(RACE_DIR) else {
+        return;
+    };
+    let store = open(Path::new(&dir));
+    for uid in std::io::stdin().lines() {
+        let won = complete_if_free(&store, uid.unwrap());
+        // In one write, and from a line's start: the harness writes, too.
+        print!("\n{SAYS}{won}\n");
+    }
+}
+
+fn open(dir: &Path) -> Store<Group> {
+    let dir = Arc::new(OsDir::open(dir).unwrap());
+    Store::open(dir, boot()).unwrap().0
+}
+
+/// Who holds the device, as the file says.
+fn holders(dir: &Path) -> Vec<String> {
+    let bytes = std::fs::read(dir.join("checkpoint.json")).unwrap();
+    let file = Checkpoint::<Group>::decode(&bytes).unwrap();
+    let holders = file.claims().filter(|(_, record)| record.is_completed());
+    holders.map(|(uid, _)| uid.to_owned()).collect()
+}
+
+/// The last round's claims are undone, this one's started.
+fn line_up_only(claims: &mut Claims<Group>, uids: [String; 2]) -> Result<(), Refused> {
+    let known: Vec<String> = claims.known().map(|(uid, _)| uid.to_owned()).collect();
+    for uid in known {
+        match claims.get(&uid).map(|record| &record.state) {
+            Some(State::Completed(_)) => drop(claims.remove(&uid)?),
+            _ => claims.abort(&uid, at(0))?,
+        }
+    }
+    claims.expire(at(100));
+    for uid in uids {
+        claims.start(&claim(&uid), &status("p"), at(0))?;
+    }
+    Ok(())
+}
+
+fn complete_if_free(store: &Store<Group>, uid: String) -> bool {
+    store
+        .commit(move |claims| {
+            if claims.all()?.any(|(_, record)| record.is_completed()) {
+                return Ok(false);
+            }
+            claims.complete(&uid, &status("p"), vec![group()])?;
+            Ok::<_, Refused>(true)
+        })
+        .unwrap()
+}
+
+struct Racer {
+    child: Child,
+    told: ChildStdin,
+    says: BufReader<ChildStdout>,
+}
+
+impl Racer {
+    fn spawn(dir: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "race::racer", "--ignored", "--nocapture"])
+            .env(RACE_DIR, dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let told = child.stdin.take().unwrap();
+        let says = BufReader::new(child.stdout.take().unwrap());
+        Self { child, told, says }
+    }
+
+    fn go(&mut self, uid: &str) {
+        writeln!(self.told, "{uid}").unwrap();
+    }
+
+    fn has_won(&mut self) -> bool {
+        let lines = (&mut self.says).lines().map(Result::unwrap);
+        let mut said = lines.filter_map(|line| line.strip_prefix(SAYS)?.parse().ok());
+        said.next().unwrap()
+    }
+
+    fn finish(mut self) {
+        drop(self.told);
+        assert!(self.child.wait().unwrap().success());
+    }
+}

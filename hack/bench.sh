@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs a benchmark (hack/bench) in release and prints its table in Markdown.
+#
+#   hack/bench.sh checkpoint [--rounds N] [--dir DIR]
+#
+# DIR is on a disk (target/ of the repository); the program refuses tmpfs.
+# Run it on a quiet machine: times are those of the hour, the ratio to the
+# floor, which runs beside each call, is what counts.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$root"
+
+need_tools cargo cc
+[ $# -gt 0 ] || die "usage: hack/bench.sh checkpoint [--rounds N] [--dir DIR]"
+cargo build --quiet --locked --release -p bench
+exec "${CARGO_TARGET_DIR:-target}/release/bench" "$@"

@@ -1,0 +1,93 @@
+//! Where the files go, and the floor under every durable write.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use nix::sys::statfs::{self, FsType};
+use tempfile::TempDir;
+
+/// A directory of our own on a real disk.
+pub(crate) struct Scratch {
+    dir: TempDir,
+    /// The file system's name, for the report.
+    pub(crate) filesystem: &'static str,
+}
+
+/// One file that is replaced durably with nothing but what that takes.
+pub(crate) struct RawFile {
+    dir: File,
+    path: PathBuf,
+    temporary: PathBuf,
+}
+
+// === impl Scratch ===
+
+impl Scratch {
+    /// Refuses file systems in memory, where a durable write costs nothing.
+    pub(crate) fn on_disk(parent: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(parent)
+            .with_context(|| format!("cannot create {}", parent.display()))?;
+        let found = statfs::statfs(parent)
+            .with_context(|| format!("cannot stat {}", parent.display()))?
+            .filesystem_type();
+        let Some(filesystem) = name(found) else {
+            bail!(
+                "{} is in memory: name a directory on a disk with --dir",
+                parent.display()
+            );
+        };
+        let dir = tempfile::Builder::new()
+            .prefix("bench-")
+            .tempdir_in(parent)?;
+        Ok(Self { dir, filesystem })
+    }
+
+    /// A fresh directory in it.
+    pub(crate) fn subdirectory(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.dir.path().join(name);
+        fs::create_dir(&path)?;
+        Ok(path)
+    }
+}
+
+/// `None` if it is in memory.
+fn name(found: FsType) -> Option<&'static str> {
+    match found {
+        statfs::TMPFS_MAGIC => None,
+        // ext2 and ext3 have the same number.
+        statfs::EXT4_SUPER_MAGIC => Some("ext4"),
+        statfs::XFS_SUPER_MAGIC => Some("xfs"),
+        statfs::BTRFS_SUPER_MAGIC => Some("btrfs"),
+        statfs::OVERLAYFS_SUPER_MAGIC => Some("overlayfs"),
+        _ => Some("a file system that this program does not know"),
+    }
+}
+
+// === impl RawFile ===
+
+impl RawFile {
+    pub(crate) fn in_directory(dir: &Path) -> io::Result<Self> {
+        Ok(Self {
+            dir: File::open(dir)?,
+            path: dir.join("floor"),
+            temporary: dir.join("floor.new"),
+        })
+    }
+
+    /// Temporary, write, fsync, rename, fsync of the directory: leave one out
+    /// and a power loss may take the content.
+    pub(crate) fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut temporary = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&self.temporary)?;
+        temporary.write_all(bytes)?;
+        temporary.sync_all()?;
+        fs::rename(&self.temporary, &self.path)?;
+        self.dir.sync_all()
+    }
+}

@@ -1,0 +1,163 @@
+//! Subject and floor, round by round.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use nix::time::{ClockId, clock_gettime};
+
+/// Rounds that nobody looks at, before the measured ones: caches, allocator,
+/// the disk's own wake-up.
+const WARM_UP: usize = 5;
+
+/// One call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    pub(crate) wall: Duration,
+    /// Of all threads of the process.
+    pub(crate) cpu: Duration,
+    /// Bytes handed to the kernel.
+    pub(crate) written: u64,
+}
+
+/// What the rounds were, in their order.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    subject: Vec<Sample>,
+    floor: Vec<Sample>,
+}
+
+/// How often [`interleave`] calls each.
+pub(crate) fn calls(rounds: usize) -> usize {
+    WARM_UP + rounds
+}
+
+/// Runs both in every round, each first in every other one: whatever disturbs
+/// a round disturbs both.
+pub(crate) fn interleave(
+    rounds: usize,
+    mut subject: impl FnMut() -> anyhow::Result<()>,
+    mut floor: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Rounds> {
+    let mut measured = Rounds {
+        subject: Vec::with_capacity(rounds),
+        floor: Vec::with_capacity(rounds),
+    };
+    for round in 0..calls(rounds) {
+        let (one, other);
+        if round % 2 == 0 {
+            other = time(&mut floor)?;
+            one = time(&mut subject)?;
+        } else {
+            one = time(&mut subject)?;
+            other = time(&mut floor)?;
+        }
+        if round >= WARM_UP {
+            measured.subject.push(one);
+            measured.floor.push(other);
+        }
+    }
+    Ok(measured)
+}
+
+fn time(call: &mut impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Sample> {
+    let written = written()?;
+    let cpu = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
+    let start = Instant::now();
+    call()?;
+    let wall = start.elapsed();
+    let cpu = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)? - cpu;
+    Ok(Sample {
+        wall,
+        cpu: cpu.into(),
+        written: self::written()? - written,
+    })
+}
+
+/// What this process has handed to write(2) so far, in bytes.
+fn written() -> anyhow::Result<u64> {
+    let text = fs::read_to_string("/proc/self/io").context("cannot read /proc/self/io")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("wchar: "));
+    Ok(line.context("/proc/self/io has no wchar")?.parse()?)
+}
+
+// === impl Rounds ===
+
+impl Rounds {
+    /// The `percent`-th percentile of the subject's times.
+    pub(crate) fn wall(&self, percent: usize) -> Duration {
+        percentile(self.subject.iter().map(|s| s.wall), percent)
+    }
+
+    /// The median of the subject's CPU times.
+    pub(crate) fn cpu(&self) -> Duration {
+        percentile(self.subject.iter().map(|s| s.cpu), 50)
+    }
+
+    /// Bytes written by one call of the subject, on average.
+    pub(crate) fn written(&self) -> u64 {
+        let calls = self.subject.len().max(1) as u64;
+        self.subject.iter().map(|s| s.written).sum::<u64>() / calls
+    }
+
+    /// The median of the floor's times.
+    pub(crate) fn floor(&self) -> Duration {
+        percentile(self.floor.iter().map(|s| s.wall), 50)
+    }
+
+    /// The `percent`-th percentile of subject by floor, each of one round.
+    pub(crate) fn ratio(&self, percent: usize) -> f64 {
+        let rounds = self.subject.iter().zip(&self.floor);
+        let ratios = rounds.map(|(s, f)| s.wall.as_secs_f64() / f.wall.as_secs_f64());
+        let mut ratios: Vec<f64> = ratios.collect();
+        ratios.sort_by(f64::total_cmp);
+        pick(&ratios, percent).unwrap_or(f64::NAN)
+    }
+}
+
+fn percentile(times: impl Iterator<Item = Duration>, percent: usize) -> Duration {
+    let mut times: Vec<Duration> = times.collect();
+    times.sort();
+    pick(&times, percent).unwrap_or_default()
+}
+
+/// The nearest rank; `None` only of nothing.
+fn pick<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_nearest_rank() {
+        let sorted: Vec<u32> = (1..=100).collect();
+        assert_eq!(pick(&sorted, 50), Some(50));
+        assert_eq!(pick(&sorted, 99), Some(99));
+        assert_eq!(pick(&[7], 99), Some(7));
+        assert_eq!(pick(&[1, 2, 3], 50), Some(2));
+        assert_eq!(pick::<u32>(&[], 50), None);
+    }
+
+    #[test]
+    fn each_round_runs_both_and_the_first_ones_do_not_count() {
+        let order = std::cell::RefCell::new(String::new());
+        let rounds = interleave(
+            30,
+            || {
+                order.borrow_mut().push('s');
+                Ok(())
+            },
+            || {
+                order.borrow_mut().push('f');
+                Ok(())
+            },
+        )
+        .unwrap();
+        assert!(order.borrow().starts_with("fssffssf"));
+        assert_eq!(order.borrow().len(), 2 * (WARM_UP + 30));
+        assert_eq!((rounds.subject.len(), rounds.floor.len()), (30, 30));
+    }
+}

@@ -1,0 +1,97 @@
+//! The report: ratios to be judged, milliseconds to be recorded.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::disk::Scratch;
+use crate::rounds::Rounds;
+
+/// One subject at one size.
+pub(crate) struct Row {
+    pub(crate) claims: usize,
+    pub(crate) file_bytes: usize,
+    pub(crate) operation: &'static str,
+    pub(crate) rounds: Rounds,
+    pub(crate) aim: Option<Aim>,
+}
+
+/// What a row is judged by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Aim {
+    /// The median ratio to the floor.
+    Ratio(f64),
+    /// The median time.
+    Within(Duration),
+}
+
+pub(crate) fn write(
+    out: &mut impl Write,
+    scratch: &Scratch,
+    rounds: usize,
+    rows: &[Row],
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "{rounds} rounds on {}; times in ms; ratio: of operation / floor in the same round, median and p10-p90; CPU: of all threads, median; written: in whole files",
+        scratch.filesystem
+    )?;
+    writeln!(out)?;
+    writeln!(
+        out,
+        "| claims | file | operation / floor | median | p99 | floor | ratio | p10-p90 | CPU | written | aim | |"
+    )?;
+    writeln!(out, "|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|---|")?;
+    for row in rows {
+        write_row(out, row)?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "files are far below 2^52 bytes")]
+fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
+    let Row {
+        claims,
+        file_bytes,
+        operation,
+        rounds,
+        aim,
+    } = row;
+    writeln!(
+        out,
+        "| {claims} | {:.1} kB | {operation} | {} | {} | {} | {:.2} | {:.2}-{:.2} | {} | {:.1} | {} | {} |",
+        *file_bytes as f64 / 1000.0,
+        ms(rounds.wall(50)),
+        ms(rounds.wall(99)),
+        ms(rounds.floor()),
+        rounds.ratio(50),
+        rounds.ratio(10),
+        rounds.ratio(90),
+        ms(rounds.cpu()),
+        rounds.written() as f64 / *file_bytes as f64,
+        aim.map(Aim::text).unwrap_or_default(),
+        aim.map(|aim| aim.verdict(rounds)).unwrap_or_default(),
+    )
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64() * 1000.0)
+}
+
+// === impl Aim ===
+
+impl Aim {
+    fn text(self) -> String {
+        match self {
+            Self::Ratio(ratio) => format!("{ratio:.1}x"),
+            Self::Within(time) => format!("{} ms", time.as_secs_f64() * 1000.0),
+        }
+    }
+
+    fn verdict(self, rounds: &Rounds) -> &'static str {
+        let met = match self {
+            Self::Ratio(ratio) => rounds.ratio(50) <= ratio,
+            Self::Within(time) => rounds.wall(50) <= time,
+        };
+        if met { "met" } else { "missed" }
+    }
+}

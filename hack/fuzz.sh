@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Looks for inputs that break what hack/fuzz/checks promises, with libFuzzer,
+# on stable Rust.
+#
+#   hack/fuzz.sh TARGET [SECONDS]   fuzzes for that long (60); fails with the
+#                                   input's path when one breaks a promise
+#   hack/fuzz.sh --keep TARGET      adds to hack/fuzz/corpus what earlier runs
+#                                   found and reaches code that it does not
+#
+# TARGET is a file in hack/fuzz/targets. What runs find is kept in target/fuzz;
+# the corpus is replayed by an ordinary test, `cargo test -p fuzz-checks`.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$root/hack/fuzz"
+
+usage="usage: hack/fuzz.sh TARGET [SECONDS] | hack/fuzz.sh --keep TARGET"
+keep=
+if [ "${1-}" = --keep ]; then
+    keep=1
+    shift
+fi
+target=${1-}
+seconds=${2:-60}
+[ -f "targets/$target.rs" ] || die "no target ${target:-given}; there are: $(basename -s .rs targets/*.rs | xargs); $usage"
+[[ $seconds =~ ^[0-9]+$ ]] || die "$seconds is not a number of seconds; $usage"
+need_tools cargo cc c++
+
+out=${CARGO_TARGET_DIR:-$root/target}/fuzz
+host=$(rustc -vV | sed -n 's/^host: //p')
+found=$out/corpus/$target
+seeds=$root/hack/fuzz/corpus/$target
+mkdir -p "$found" "$out/findings"
+
+# What cargo-fuzz passes, but for the sanitizer: that one needs nightly, and
+# what is fuzzed has no unsafe code. A target of its own, though it is the
+# host's: only so do build scripts stay without these flags.
+RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
+-Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+-Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares" \
+    cargo build --quiet --locked --release --target "$host" --target-dir "$out" --bin "$target"
+fuzzer=$out/$host/release/$target
+
+if [ -n "$keep" ]; then
+    "$fuzzer" -merge=1 "$seeds" "$found"
+else
+    "$fuzzer" -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=2048 \
+        -dict="$root/hack/fuzz/$target.dict" -artifact_prefix="$out/findings/$target-" \
+        -print_final_stats=1 "$found" "$seeds"
+fi

@@ -1,0 +1,82 @@
+use compute_domain_node::Group;
+use dra_checkpoint::{Checkpoint, Damaged, FilePart, Mismatch, Survivors};
+
+/// Reading never panics; what was read or saved is written, read back as the
+/// same, and written as the same again.
+///
+/// Checksums would keep a fuzzer out of all that is behind them: the bytes are
+/// also looked at with the checksums that they should have.
+///
+/// # Panics
+///
+/// If one of that does not hold.
+pub fn checkpoint(bytes: &[u8]) {
+    look_at(bytes);
+    let mut sealed = bytes.to_vec();
+    for part in [FilePart::V1, FilePart::V2] {
+        if let Some(better) = seal(&sealed, part) {
+            sealed = better;
+        }
+    }
+    if sealed != bytes {
+        look_at(&sealed);
+    }
+}
+
+fn look_at(bytes: &[u8]) {
+    match Checkpoint::<Group>::decode(bytes) {
+        Ok(read) => can_be_kept(&read),
+        Err(damaged) => is_honest(&damaged),
+    }
+}
+
+/// The bytes with this part's checksum put right; `None` if it is right or
+/// cannot be found.
+fn seal(bytes: &[u8], part: FilePart) -> Option<Vec<u8>> {
+    let wrong = mismatch(bytes, part)?;
+    let stored = wrong.stored?.to_string();
+    let starts = (0..bytes.len()).filter(|&at| starts_with(bytes, at, stored.as_bytes()));
+    // Other numbers may look the same: few of them are tried.
+    starts.take(4).find_map(|at| {
+        let (head, tail) = bytes.split_at_checked(at)?;
+        let tail = tail.get(stored.len()..)?;
+        let candidate = [head, wrong.computed.to_string().as_bytes(), tail].concat();
+        mismatch(&candidate, part).is_none().then_some(candidate)
+    })
+}
+
+fn starts_with(bytes: &[u8], at: usize, text: &[u8]) -> bool {
+    bytes.get(at..).is_some_and(|rest| rest.starts_with(text))
+}
+
+fn mismatch(bytes: &[u8], part: FilePart) -> Option<Mismatch> {
+    let damaged = Checkpoint::<Group>::decode(bytes).err()?;
+    damaged.mismatches.iter().copied().find(|m| m.part == part)
+}
+
+fn is_honest(damaged: &Damaged<Group>) {
+    let saved = &damaged.saved;
+    assert!(
+        damaged.survivors != Survivors::None || saved.claims().next().is_none(),
+        "claims survive where none do"
+    );
+    can_be_kept(saved);
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "a check of a fuzzer panics when it fails"
+)]
+fn can_be_kept(read: &Checkpoint<Group>) {
+    let written = read.encode().expect("what was read can be written");
+    let again = Checkpoint::<Group>::decode(&written).expect("what was written can be read");
+    assert!(
+        read.claims()
+            .map(|(uid, _)| uid)
+            .eq(again.claims().map(|(uid, _)| uid)),
+        "a claim was lost or invented"
+    );
+    assert_eq!(read.boot_id(), again.boot_id());
+    let rewritten = again.encode().expect("what was read can be written");
+    assert!(written == rewritten, "each rewrite changes the file");
+}

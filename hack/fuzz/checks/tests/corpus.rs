@@ -1,0 +1,31 @@
+//! The inputs that a fuzzer found interesting, as a test that takes no time.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test ends where its expectation fails, and shows the input then"
+)]
+
+use std::path::Path;
+
+fn replay(target: &str, check: impl Fn(&[u8])) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../corpus")
+        .join(target);
+    let mut replayed = 0;
+    for entry in std::fs::read_dir(corpus).unwrap() {
+        let path = entry.unwrap().path();
+        println!("{}", path.display());
+        check(&std::fs::read(path).unwrap());
+        replayed += 1;
+    }
+    assert!(
+        replayed > 10,
+        "only {replayed} inputs: is the corpus there?"
+    );
+}
+
+#[test]
+fn every_checkpoint_of_the_corpus_keeps_its_promises() {
+    replay("checkpoint", fuzz_checks::checkpoint);
+}

@@ -1,0 +1,5 @@
+//! Bytes that anyone may have written, as a checkpoint.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_checks::checkpoint(bytes));
