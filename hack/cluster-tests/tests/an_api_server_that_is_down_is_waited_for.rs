@@ -15,17 +15,22 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
     let plugin = PluginPod::on(&cluster, 1)?;
     let before = plugin.restarts()?;
 
+    let kill = plugin.kill_command()?;
     cluster.script(&["kill", "apiserver"], "")?;
     let back = ApiServer(&cluster);
-    // kubelet restarts the container without asking anyone.
-    cluster.on_node(1, "pkill -KILL -f compute-domain-kubelet-plugin")?;
-    eventually(&cluster, "the plugin runs again, and waits", || {
-        let id = "ctr -n k8s.io task ls | grep -c RUNNING";
-        cluster.on_node(
-            1,
-            &format!("pgrep -f compute-domain-kubelet-plugin && {id}"),
-        )
-    })?;
+    cluster.on_node(1, &kill)?;
+    // kubelet restarts the container without asking anyone, and takes its
+    // registration: Unprepare needs no API server.
+    eventually(
+        &cluster,
+        "the new plugin is registered with kubelet",
+        || {
+            let logs = "/var/log/pods/imex-dra_imex-dra-kubelet-plugin-*/compute-domains/*.log";
+            let newest = cluster.on_node(1, &format!("cat $(ls -t {logs} | head -1)"))?;
+            ensure!(newest.contains(r#"ready condition="kubelet""#), "{newest}");
+            Ok(())
+        },
+    )?;
     drop(back);
 
     eventually(&cluster, "the plugin is ready", || {
@@ -43,7 +48,18 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
         "node1",
         Some(&domain.template),
     ))?;
-    imex::until_running(&cluster, &namespace, "worker")
+    imex::until_running(&cluster, &namespace, "worker")?;
+    // And the controller sees what happens again.
+    cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
+    let delete = [
+        "delete",
+        "computedomain",
+        &domain.name,
+        "--wait",
+        "--timeout=60s",
+    ];
+    cluster.kubectl(&[&delete[..], &["-n", &namespace.name]].concat())?;
+    Ok(())
 }
 
 /// Started again when this is dropped.
