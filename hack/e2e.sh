@@ -25,7 +25,9 @@ all=(
     echo_driver_serves_a_pod
     a_node_without_clique_refuses
     a_host_without_driver_is_a_state
+    a_damaged_checkpoint_is_rebuilt
     deaths_and_restarts_change_nothing
+    an_api_server_that_is_down_is_waited_for
 )
 
 keep=

@@ -2,6 +2,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backon::ExponentialBuilder;
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::DOMAIN_LABEL;
 use futures_util::StreamExt as _;
@@ -125,13 +126,25 @@ fn controller(client: &Client) -> Controller<Watched> {
     let domains: Api<Watched> = Api::all(client.clone());
     let templates: Api<PartialObjectMeta<ResourceClaimTemplate>> = Api::all(client.clone());
     let controller = Controller::new(domains, watcher::Config::default())
-        .with_config(controller::Config::default().concurrency(CONCURRENCY));
+        .with_config(controller::Config::default().concurrency(CONCURRENCY))
+        .trigger_backoff(watch_backoff());
     let store = controller.store();
     // Of both modes: the end of a daemon template ends a refusal.
     let labelled = watcher::Config::default().labels(DOMAIN_LABEL);
     controller.watches(templates, labelled, move |template| {
         domain_of(&template, &store)
     })
+}
+
+/// Between attempts to watch. kube's default waits up to a minute, twice in a row when the server
+/// lost its history while it was away; this is one client, which may ask more often.
+fn watch_backoff() -> watcher::ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(500))
+        .with_max_delay(Duration::from_secs(4))
+        .with_jitter()
+        .without_max_times()
+        .into()
 }
 
 /// The domain whose UID the template carries.

@@ -10,6 +10,7 @@ use durable_file::OsDir;
 use imex_runtime::{Condition, Events};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -19,7 +20,8 @@ use crate::live_claims::LiveClaims;
 use crate::metrics::Metrics;
 use crate::node_slot::NodeSlot;
 
-/// Pause after an attempt that failed: about when a user looks again.
+/// Pause after an attempt that failed, and between looks for damage: about when
+/// a user looks again.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Between two checks of the records' claims against the API server: five of
@@ -51,32 +53,36 @@ impl Keeper {
     }
 
     async fn keep(&self) {
-        let (node, started) = self.open().await;
+        let node = self.open().await;
         self.slot.open(Arc::clone(&node));
-        if let Damage::Damaged {
-            reason, kept_as, ..
-        } = &started.damage
-        {
-            self.rebuild(&node, &format!("{reason}; it is kept as {kept_as}"))
-                .await;
-        }
-        self.ready.ready();
         let mut absences = Absences::default();
+        let mut reconcile_at = Instant::now();
         loop {
+            if let Damage::Damaged {
+                reason, kept_as, ..
+            } = node.damage()
+            {
+                self.rebuild(&node, &format!("{reason}; it is kept as {kept_as}"))
+                    .await;
+            }
+            self.ready.ready();
             self.metrics.prepared_channels(node.prepared_channels());
-            self.reconcile(&node, &mut absences).await;
-            tokio::time::sleep(RECONCILE_EVERY).await;
+            if reconcile_at <= Instant::now() {
+                self.reconcile(&node, &mut absences).await;
+                reconcile_at = Instant::now() + RECONCILE_EVERY;
+            }
+            tokio::time::sleep(AGAIN).await;
         }
     }
 
-    async fn open(&self) -> (Arc<Node>, Started) {
+    async fn open(&self) -> Arc<Node> {
         loop {
             let (paths, hardware) = (self.paths.clone(), Arc::clone(&self.hardware));
             let opened = tokio::task::spawn_blocking(move || open(&paths, &hardware)).await;
             let reason = match opened {
                 Ok(Ok((node, started))) => {
                     log_started(&started);
-                    return (Arc::new(node), started);
+                    return Arc::new(node);
                 }
                 Ok(Err(reason)) => reason,
                 Err(panic) => panic.to_string(),

@@ -62,8 +62,9 @@ fn directives(verbosity: u8) -> String {
         directives.extend([",", library, "=", theirs]);
     }
     if verbosity < 6 {
-        // It logs every failed request; the condition that watches the API server says it once.
-        directives.push_str(",kube_client::client::builder=off");
+        // They log every failed request and every watch that ends; the condition that watches the
+        // API server says it once.
+        directives.push_str(",kube_client::client=off");
     }
     directives
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dra_checkpoint::{
-    ClaimName, ClaimRecord, ClaimStatus, Claims, CommitError, Refused, State, Store, View,
+    ClaimName, ClaimRecord, ClaimStatus, Claims, CommitError, Damage, Refused, State, Store, View,
 };
 use imex_cdi::{ChannelId, ClaimDevice, ClaimSpecs, ClaimUid, Major};
 use jiff::Timestamp;
@@ -128,6 +128,12 @@ impl Node {
             .store
             .commit(move |claims| undo(claims, &specs, &owned, now));
         undone.map_err(undo_failed)
+    }
+
+    /// Whether it is known who holds what. Damage may be found by any call, and
+    /// lasts until [`rebuild`](Self::rebuild).
+    pub fn damage(&self) -> Damage {
+        self.store.view().damage().clone()
     }
 
     /// Forgets aborted attempts that fence nothing any more.

@@ -112,3 +112,25 @@ fn damage_found_after_a_reboot_has_no_holders() {
     assert_eq!(node.prepared_channels(), 0);
     prepare(&node, &mk_live("other")).unwrap();
 }
+
+#[test]
+fn damage_under_a_running_node_is_found_by_the_next_call_and_rebuilt_without_a_restart() {
+    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+    let (node, _) = start(&checkpoint, &cdi, "boot-1");
+    prepare(&node, &mk_live("holder")).unwrap();
+    checkpoint
+        .replace("checkpoint.json", b"scribble", 0o600)
+        .unwrap();
+
+    node.expire(at(1)).unwrap();
+    assert!(matches!(node.damage(), Damage::Damaged { .. }));
+    assert!(matches!(
+        prepare(&node, &mk_live("other")),
+        Err(PrepareError::HoldersUnknown)
+    ));
+
+    node.rebuild(vec![mk_live("holder")], mk_world().channel_major().ok())
+        .unwrap();
+    assert_eq!(node.damage(), Damage::None);
+    assert_eq!(node.prepared_channels(), 1);
+}

@@ -93,19 +93,21 @@ impl PluginPod {
     /// # Errors
     /// If it does not run.
     pub fn kill(&self, node: u8) -> Result<()> {
-        let id = self.container_status()?;
+        self.cluster.on_node(node, &self.kill_command()?).map(drop)
+    }
+
+    /// The command on its node that kills the plugin's process with SIGKILL; it
+    /// needs no API server.
+    ///
+    /// # Errors
+    /// If the pod has no container.
+    pub fn kill_command(&self) -> Result<String> {
+        let status = self.container_status()?;
+        let id = status.get("containerID").and_then(Value::as_str);
         let id = id
-            .get("containerID")
-            .and_then(Value::as_str)
             .and_then(|id| id.strip_prefix("containerd://"))
-            .context("no container id")?
-            .to_owned();
-        self.cluster
-            .on_node(
-                node,
-                &format!("ctr -n k8s.io task kill --signal SIGKILL {id}"),
-            )
-            .map(drop)
+            .context("no container id")?;
+        Ok(format!("ctr -n k8s.io task kill --signal SIGKILL {id}"))
     }
 
     fn container_status(&self) -> Result<Value> {

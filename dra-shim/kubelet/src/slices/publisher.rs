@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use backon::ExponentialBuilder;
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::ResourceSlice;
@@ -67,7 +68,7 @@ impl Publisher {
         stop: CancellationToken,
     ) {
         let config = watcher::Config::default().fields(&self.selector());
-        let mut events = pin!(watch_slices(self.slices.clone(), config).default_backoff());
+        let mut events = pin!(watch_slices(self.slices.clone(), config).backoff(watch_backoff()));
         let mut desired = self.desired.clone();
         let mut desired_may_change = true;
         let mut registration_may_change = true;
@@ -277,4 +278,15 @@ fn watch_reason(error: &watcher::Error) -> String {
         watcher::Error::WatchError(status) => status.message.clone(),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
+}
+/// Between attempts to watch. kube's default waits up to a minute, twice in a row
+/// when the server lost its history while it was away; with 8 s and jitter,
+/// thousands of nodes ask a server that comes back some hundred times a second.
+fn watch_backoff() -> watcher::ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(800))
+        .with_max_delay(Duration::from_secs(8))
+        .with_jitter()
+        .without_max_times()
+        .into()
 }

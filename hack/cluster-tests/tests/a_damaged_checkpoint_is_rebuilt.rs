@@ -1,0 +1,43 @@
+//! A checkpoint that is overwritten with garbage, under the running plugin: it
+//! is kept for whoever wants to look, who holds what is learnt from CDI files and
+//! API server, and nobody's pod notices.
+
+use anyhow::{Result, ensure};
+use cluster_tests::imex::{self, Domain};
+use cluster_tests::plugin::PluginPod;
+use cluster_tests::{Cluster, Namespace, eventually};
+
+const CHECKPOINT: &str = "/var/lib/kubelet/plugins/compute-domain.nvidia.com/checkpoint.json";
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "damage")?;
+    let domain = Domain::create(&cluster, &namespace, "train", "Single")?;
+    cluster.apply(&imex::channel_pod(
+        &namespace,
+        "holder",
+        "node1",
+        Some(&domain.template),
+    ))?;
+    imex::until_running(&cluster, &namespace, "holder")?;
+    let claims = imex::claim_uids(&cluster, &namespace)?;
+    let [claim] = claims.as_slice() else {
+        anyhow::bail!("one pod, so one claim, not {claims:?}")
+    };
+
+    cluster.on_node(1, &format!("echo garbage > {CHECKPOINT}"))?;
+    eventually(&cluster, "the plugin has rebuilt the checkpoint", || {
+        let text = cluster.on_node(1, &format!("cat {CHECKPOINT}; ls {CHECKPOINT}.*"))?;
+        ensure!(text.contains(claim), "the holder is not in it: {text}");
+        ensure!(text.contains("settled"), "the bad one was not kept: {text}");
+        Ok(())
+    })?;
+    ensure!(PluginPod::on(&cluster, 1)?.is_ready()?, "not ready again");
+
+    cluster.kubectl(&["delete", "pod", "holder", "-n", &namespace.name, "--wait"])?;
+    let traces = imex::traces_on_node(&cluster, 1, claim)?;
+    ensure!(traces.is_empty(), "left: {traces}");
+    Ok(())
+}

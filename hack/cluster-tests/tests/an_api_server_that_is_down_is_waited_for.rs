@@ -1,0 +1,73 @@
+//! The API server dies, and the plugin starts without it: nobody exits, and when
+//! it is back, everything works without a restart.
+
+use anyhow::{Result, ensure};
+use cluster_tests::imex::{self, Domain};
+use cluster_tests::plugin::PluginPod;
+use cluster_tests::{Cluster, Namespace, eventually};
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "no-api")?;
+    let domain = Domain::create(&cluster, &namespace, "train", "Single")?;
+    let plugin = PluginPod::on(&cluster, 1)?;
+    let before = plugin.restarts()?;
+
+    let kill = plugin.kill_command()?;
+    cluster.script(&["kill", "apiserver"], "")?;
+    let back = ApiServer(&cluster);
+    cluster.on_node(1, &kill)?;
+    // kubelet restarts the container without asking anyone, and takes its
+    // registration: Unprepare needs no API server.
+    eventually(
+        &cluster,
+        "the new plugin is registered with kubelet",
+        || {
+            let logs = "/var/log/pods/imex-dra_imex-dra-kubelet-plugin-*/compute-domains/*.log";
+            let newest = cluster.on_node(1, &format!("cat $(ls -t {logs} | head -1)"))?;
+            ensure!(newest.contains(r#"ready condition="kubelet""#), "{newest}");
+            Ok(())
+        },
+    )?;
+    drop(back);
+
+    eventually(&cluster, "the plugin is ready", || {
+        ensure!(plugin.restarts()? > before, "its death is not noticed yet");
+        ensure!(plugin.is_ready()?, "{:?}", plugin.log()?.lines().last());
+        Ok(())
+    })?;
+    ensure!(
+        plugin.restarts()? == before + 1,
+        "it was restarted more often than it was killed"
+    );
+    cluster.apply(&imex::channel_pod(
+        &namespace,
+        "worker",
+        "node1",
+        Some(&domain.template),
+    ))?;
+    imex::until_running(&cluster, &namespace, "worker")?;
+    // And the controller sees what happens again.
+    cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
+    let delete = [
+        "delete",
+        "computedomain",
+        &domain.name,
+        "--wait",
+        "--timeout=60s",
+    ];
+    cluster.kubectl(&[&delete[..], &["-n", &namespace.name]].concat())?;
+    Ok(())
+}
+
+/// Started again when this is dropped.
+struct ApiServer<'a>(&'a Cluster);
+
+impl Drop for ApiServer<'_> {
+    fn drop(&mut self) {
+        // Whoever asks it next says what is wrong.
+        drop(self.0.script(&["start", "apiserver"], ""));
+    }
+}
