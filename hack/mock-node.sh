@@ -15,5 +15,5 @@ set -euo pipefail
 node=$1
 shift
 "$root/hack/cluster.sh" exec --node "$node" "$root/hack/mock-driver.sh" /run/nvidia/driver \
-    --library "$root/target/debug/libnvml_mock.so" \
+    --library "${CARGO_TARGET_DIR:-$root/target}/debug/libnvml_mock.so" \
     --clique 8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7 --major $((383 + node)) "$@"

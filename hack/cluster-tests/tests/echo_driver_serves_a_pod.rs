@@ -72,10 +72,13 @@ struct EchoDriver<'a> {
 
 impl<'a> EchoDriver<'a> {
     fn start(cluster: &'a Cluster) -> Result<Self> {
-        let program = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../target/debug/examples/echo"
-        );
+        // Beside the test itself, wherever cargo builds: DIR/deps/TEST, DIR/examples/echo.
+        let test = std::env::current_exe()?;
+        let built = test
+            .ancestors()
+            .nth(2)
+            .context("the test is in no directory")?;
+        let program = built.join("examples/echo").display().to_string();
         let process = Command::new(cluster.path())
             .args(["exec", "--node", "1", "sh", "-c"])
             .arg(format!("exec {program} --node-name node1 --kubeconfig \"$KUBECONFIG\""))

@@ -69,6 +69,10 @@ fn is_honest(damaged: &Damaged<Group>) {
 )]
 fn can_be_kept(read: &Checkpoint<Group>) {
     let written = read.encode().expect("what was read can be written");
+    assert!(
+        is_as_go_lays_out(&written),
+        "Go lays the text out in another way, and takes its checksum of that"
+    );
     let again = Checkpoint::<Group>::decode(&written).expect("what was written can be read");
     assert!(
         read.claims()
@@ -79,4 +83,20 @@ fn can_be_kept(read: &Checkpoint<Group>) {
     assert_eq!(read.boot_id(), again.boot_id());
     let rewritten = again.encode().expect("what was read can be written");
     assert!(written == rewritten, "each rewrite changes the file");
+}
+
+/// No white space but in strings, and none of the characters in strings that
+/// Go escapes.
+fn is_as_go_lays_out(text: &[u8]) -> bool {
+    let mut in_string = false;
+    let mut after_backslash = false;
+    for byte in text {
+        if matches!(byte, b'<' | b'>' | b'&') || (!in_string && byte.is_ascii_whitespace()) {
+            return false;
+        }
+        let is_quote = *byte == b'"' && !after_backslash;
+        in_string ^= is_quote;
+        after_backslash = in_string && *byte == b'\\' && !after_backslash;
+    }
+    true
 }
