@@ -24,7 +24,7 @@ target=${1-}
 seconds=${2:-60}
 [ -f "targets/$target.rs" ] || die "no target ${target:-given}; there are: $(basename -s .rs targets/*.rs | xargs); $usage"
 [[ $seconds =~ ^[0-9]+$ ]] || die "$seconds is not a number of seconds; $usage"
-need_tools cargo cc c++
+need_tools cargo cc g++
 
 out=${CARGO_TARGET_DIR:-$root/target}/fuzz
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -44,7 +44,9 @@ RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
 fuzzer=$out/$host/release/$target
 
 if [ -n "$keep" ]; then
-    "$fuzzer" -merge=1 "$seeds" "$found"
+    # By reached code alone, and short inputs: or the corpus would be thousands.
+    "$fuzzer" -set_cover_merge=1 -use_counters=0 -use_cmp=0 -max_len=1024 \
+        -artifact_prefix="$out/findings/$target-" "$seeds" "$found"
 else
     "$fuzzer" -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=2048 \
         -dict="$root/hack/fuzz/$target.dict" -artifact_prefix="$out/findings/$target-" \

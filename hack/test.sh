@@ -28,7 +28,7 @@ cargo_tool() {
 }
 
 fast() {
-    need_tools cargo cc shellcheck
+    need_tools cargo cc g++ shellcheck
 
     step "format"
     cargo fmt --all --check
@@ -49,6 +49,8 @@ fast() {
 
     step "lints"
     cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+    # A workspace of its own: libFuzzer comes with it.
+    (cd hack/fuzz && cargo fmt --check && cargo check --quiet --locked --target-dir "${CARGO_TARGET_DIR:-$root/target}/fuzz")
     ! git grep -nE '^\s*(//[/!]|#).*```(ignore|no_run)' -- '*.rs' '*.md' || die "a doc example that does not run proves nothing"
 
     step "unit tests and doc examples"

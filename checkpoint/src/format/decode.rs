@@ -32,29 +32,49 @@ pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<
     if !file.is_whole && verify::v1_text(&file).is_err() {
         file.find_v2(bytes);
     }
-    let mut damaged = match read(&file) {
-        Ok(checkpoint) => return Ok(checkpoint),
-        Err(damaged) => damaged,
-    };
-    if let Some(text) = without_white_space(bytes) {
-        match read(&File::scan(text.as_bytes())) {
-            Ok(checkpoint) => return Ok(checkpoint),
-            Err(other) if other.survivors > damaged.survivors => damaged = other,
-            Err(_) => {}
-        }
+    let mut as_it_is = read(&file);
+    if is_laid_out_by_go(bytes) {
+        return as_it_is.map_err(|damaged| with_reason(damaged, bytes));
     }
+    // Go writes anew what it read, and hashes that: so does whoever carries it.
+    let as_go_writes = compact(bytes).map(|text| read(&File::scan(text.as_bytes())));
+    match &mut as_it_is {
+        Ok(checkpoint) => checkpoint.records.forget_text(),
+        Err(damaged) => damaged.saved.records.forget_text(),
+    }
+    match (as_it_is, as_go_writes) {
+        (_, Some(Ok(checkpoint))) | (Ok(checkpoint), _) => Ok(checkpoint),
+        (Err(damaged), Some(Err(mut other))) if other.survivors > damaged.survivors => {
+            // What is no JSON may be laid out in another way even so.
+            other.saved.records.forget_text();
+            Err(with_reason(other, bytes))
+        }
+        (Err(damaged), _) => Err(with_reason(damaged, bytes)),
+    }
+}
+
+fn with_reason<P: Payload>(mut damaged: Damaged<P>, bytes: &[u8]) -> Damaged<P> {
     if serde_json::from_slice::<&RawValue>(bytes).is_err() {
         damaged.reason = DamageReason::NotJson;
     }
     damaged.saved.records.forget_members_of_file();
-    Err(damaged)
+    damaged
 }
 
-/// The text as Go lays it out, if it is another one.
-fn without_white_space(bytes: &[u8]) -> Option<String> {
-    let text = str::from_utf8(bytes).ok()?;
-    let compact = gojson::compact(text);
-    (compact != text).then_some(compact)
+/// Whether Go would write the same text for the same JSON, as far as it is JSON.
+/// A quick look settles it for what Go writes, where white space is rare.
+fn is_laid_out_by_go(bytes: &[u8]) -> bool {
+    // 0xe2 begins U+2028 and U+2029.
+    let may_differ =
+        |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2) || byte.is_ascii_whitespace();
+    // Where quotes do not pair, nobody can tell what is in a string.
+    let is_compact = |text: &RawValue| gojson::compact(text.get()).as_bytes() == bytes;
+    !bytes.iter().any(may_differ) || serde_json::from_slice(bytes).is_ok_and(is_compact)
+}
+
+/// The text as Go lays it out.
+fn compact(bytes: &[u8]) -> Option<String> {
+    str::from_utf8(bytes).ok().map(gojson::compact)
 }
 
 fn lost<P>(reason: DamageReason) -> Damaged<P> {

@@ -118,6 +118,23 @@ impl<P> Records<P> {
         self.changed = true;
     }
 
+    /// Forgets how the file was written, and with it every foreign member: each
+    /// record is written anew.
+    pub(super) fn forget_text(&mut self) {
+        for slot in self.slots.values_mut() {
+            slot.text = Arc::default();
+        }
+        let Source {
+            layout, boot_id, ..
+        } = (*self.source).clone();
+        self.source = Arc::new(Source {
+            layout,
+            boot_id,
+            ..Source::default()
+        });
+        self.changed = true;
+    }
+
     /// Adds a record with its text, if the file's may be written again.
     pub(super) fn insert_read(
         &mut self,

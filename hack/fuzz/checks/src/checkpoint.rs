@@ -85,8 +85,8 @@ fn can_be_kept(read: &Checkpoint<Group>) {
     assert!(written == rewritten, "each rewrite changes the file");
 }
 
-/// No white space but in strings, and none of the characters in strings that
-/// Go escapes.
+/// No white space but in strings, and none of the five characters in strings
+/// that Go escapes.
 fn is_as_go_lays_out(text: &[u8]) -> bool {
     let mut in_string = false;
     let mut after_backslash = false;
@@ -98,5 +98,6 @@ fn is_as_go_lays_out(text: &[u8]) -> bool {
         in_string ^= is_quote;
         after_backslash = in_string && *byte == b'\\' && !after_backslash;
     }
-    true
+    let separators = ["\u{2028}".as_bytes(), "\u{2029}".as_bytes()];
+    !text.windows(3).any(|bytes| separators.contains(&bytes))
 }
