@@ -84,7 +84,7 @@ impl StoreError {
         match self {
             Self::Storage { source, .. } => source.hint(),
             Self::Encode(_) | Self::WriterPanicked => {
-                "report it: the driver's payload type is at fault"
+                "report it with the log: most likely the driver's payload type is at fault"
             }
             Self::NoThread(_) => "raise the limit of threads (pids) of this process's container",
             Self::QueueFull { .. } | Self::NotBegun { .. } | Self::Unanswered { .. } => {

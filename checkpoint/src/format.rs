@@ -86,7 +86,11 @@ impl<P: Payload> Checkpoint<P> {
     ///
     /// # Caveats
     /// Go finds a field in any case of its letters, and spelled with escapes.
-    /// Here such a name is damage, found before anything is lost.
+    /// Here such a name of the file, its parts or its records is damage, found
+    /// before anything is lost; the names inside `P` are its own affair.
+    ///
+    /// Harm that Go would not see (in the name of a member that is null, say)
+    /// is not seen here either.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged<P>> {
         decode::decode(bytes)
     }

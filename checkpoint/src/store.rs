@@ -39,7 +39,7 @@ const QUEUE_LIMIT: usize = 256;
 ///
 /// [`open`](Self::open) and [`commit`](Self::commit) block: in a program with
 /// an async runtime they belong on its threads for that. Dropping the store
-/// ends its thread, after the commit in flight.
+/// ends its thread after the commits in its queue, and does not wait for it.
 #[derive(Debug)]
 pub struct Store<P> {
     queue: SyncSender<Job<P>>,
@@ -80,7 +80,8 @@ impl<P: Payload> Store<P> {
 
     /// Applies `change` to the claims and makes the result durable before
     /// returning. If `change` fails it leaves no trace in the file, and if
-    /// nothing changes nothing is written. If it panics, so does this call.
+    /// nothing changes nothing is written (a file that is found damaged is set
+    /// aside all the same). If it panics, so does this call.
     ///
     /// Waits for 30 s at most; see [`commit_within`](Self::commit_within).
     ///
