@@ -155,8 +155,6 @@ impl Rendered {
 
 #[cfg(test)]
 mod tests {
-    use std::hint::black_box;
-    use std::time::Instant;
 
     use proptest::prelude::{Just, Strategy, any, prop_assert_eq, proptest};
     use serde::Deserialize;
@@ -227,28 +225,5 @@ mod tests {
             let (head, tail) = bytes.split_at(at);
             prop_assert_eq!(Checksum::new().add(head).add(tail).finish(), defined(&bytes));
         }
-    }
-
-    /// `cargo test --release -p dra-checkpoint --lib -- --ignored --nocapture checksum`
-    #[test]
-    #[ignore = "a measurement, meaningful in release only"]
-    fn the_table_against_one_character_at_a_time() {
-        let file = include_bytes!("../tests/fixtures/02-channel-completed.json");
-        let bytes: Vec<u8> = file.iter().copied().cycle().take(2_200_000).collect();
-        let char_by_char = |start, &byte: &u8| hash(start, Rendered::of(byte).all());
-        let _ = Checksum::new().add(&bytes[..2]);
-        let time = |sum: &dyn Fn() -> u32| {
-            let rounds = (0..30).map(|_| {
-                let start = Instant::now();
-                black_box(sum());
-                start.elapsed()
-            });
-            let mut rounds: Vec<_> = rounds.collect();
-            rounds.sort();
-            rounds[rounds.len() / 2]
-        };
-        let simple = time(&|| black_box(&bytes).iter().fold(OFFSET, char_by_char));
-        let table = time(&|| STEPS.walk(OFFSET, black_box(&bytes)));
-        println!("2.2 MB, median of 30: {simple:?} by characters, {table:?} by the table");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use compute_domain_node::{
-    Attempt, ChannelRequest, Node, PrepareError, Prepared, UnprepareError, with_sources,
+    Attempt, ChannelRequest, Node, PrepareError, Prepared, UnprepareError, with_hint, with_sources,
 };
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{Call, Claim, ClaimError, ClaimRef, Device, Driver};
@@ -16,7 +16,7 @@ use crate::domains::Domains;
 use crate::hardware::Hardware;
 use crate::metrics::{self, Metrics, Operation};
 use crate::node_slot::NodeSlot;
-use crate::words::{prepare_failed, unprepare_failed, with_fix};
+use crate::words::{prepare_failed, unprepare_failed};
 
 /// The longest that `nvidia-imex-ctl` gets; it answers in milliseconds.
 const HOST_IMEX_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -111,7 +111,10 @@ impl ComputeDomains {
         claim: &ClaimName,
     ) -> Result<Option<Prepared>, Failed> {
         let (node, hardware, claim) = (Arc::clone(node), Arc::clone(&self.hardware), claim.clone());
-        blocking(call, move || node.held(&claim, &hardware.look())).await
+        blocking(call, move || {
+            node.held(&claim, || hardware.look().major.ok())
+        })
+        .await
     }
 
     /// Asks the host's daemon, outside any lock.
@@ -125,7 +128,7 @@ impl ComputeDomains {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Failed {
                 code: error.code(),
-                error: ClaimError::retry(with_fix(&with_sources(&error), error.hint())),
+                error: ClaimError::retry(with_hint(&with_sources(&error), error.hint())),
             }),
             Err(panic) => Err(Failed {
                 code: "panic",

@@ -71,7 +71,7 @@ impl Hardware {
         Ok(hardware)
     }
 
-    /// The hardware now. Reads one small file.
+    /// The hardware now. Reads one small file, so not on an async worker.
     pub(crate) fn look(&self) -> World {
         let not_read = Fabric::Unsettled(Unsettled::NotReadYet);
         World {
@@ -92,7 +92,10 @@ impl Hardware {
     ) {
         let mut said = None;
         loop {
-            let world = self.look();
+            let hardware = Arc::clone(&self);
+            let Ok(world) = tokio::task::spawn_blocking(move || hardware.look()).await else {
+                return; // the runtime is going down
+            };
             consequences.draw(&world);
             let state = describe(&world);
             let seen = !matches!(world.fabric, Fabric::Unsettled(Unsettled::NotReadYet));

@@ -1,6 +1,6 @@
 //! Errors as sentences for pod events and logs: the one place where it is done.
 
-use compute_domain_node::{PrepareError, UnprepareError, with_sources};
+use compute_domain_node::{PrepareError, UnprepareError, with_hint, with_sources};
 use dra_kubelet::ClaimError;
 
 /// What the claim's user reads: what is wrong, why, and the fix.
@@ -9,21 +9,12 @@ pub(crate) fn prepare_failed(error: &PrepareError) -> ClaimError {
         compute_domain_node::Class::Permanent => dra_kubelet::Class::Permanent,
         compute_domain_node::Class::Retry => dra_kubelet::Class::Retry,
     };
-    ClaimError::new(class, with_fix(&with_sources(error), error.hint()))
+    ClaimError::new(class, with_hint(&with_sources(error), error.hint()))
 }
 
 /// As [`prepare_failed`]; Unprepare is always worth another attempt.
 pub(crate) fn unprepare_failed(error: &UnprepareError) -> ClaimError {
     ClaimError::retry(with_sources(error))
-}
-
-/// A sentence and its fix, if there is one.
-pub(crate) fn with_fix(sentence: &str, fix: &str) -> String {
-    if fix.is_empty() {
-        sentence.to_owned()
-    } else {
-        format!("{sentence}; {fix}")
-    }
 }
 
 #[cfg(test)]

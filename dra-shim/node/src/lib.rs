@@ -37,4 +37,4 @@ pub use node::{Attempt, Node, Prepared};
 pub use payload::{ConfigState, Device, Group, Held, Info, Slot};
 pub use request::ChannelRequest;
 pub use start::{LiveClaim, StartError, Started};
-pub use world::{World, with_sources};
+pub use world::{World, with_hint, with_sources};

@@ -51,11 +51,16 @@ pub struct Prepared {
 impl Node {
     /// The record of a claim that is prepared already, its CDI file put back if
     /// it is gone or says something else. Neither config nor fabric matter: a
-    /// prepared claim stays so. `None`: it is to be prepared.
+    /// prepared claim stays so. `None`: it is to be prepared, and `major` (the
+    /// channel major, looked up only where it is needed) was not asked for.
     ///
     /// # Errors
     /// [`PrepareError`] where the file or the checkpoint cannot be used.
-    pub fn held(&self, claim: &ClaimName, world: &World) -> Result<Option<Prepared>, PrepareError> {
+    pub fn held(
+        &self,
+        claim: &ClaimName,
+        major: impl FnOnce() -> Option<Major>,
+    ) -> Result<Option<Prepared>, PrepareError> {
         if !self
             .store
             .view()
@@ -65,7 +70,7 @@ impl Node {
             return Ok(None);
         }
         let uid = claim_uid(&claim.uid)?;
-        let major = world.channel_major().ok();
+        let major = major();
         let specs = Arc::clone(&self.specs);
         // In a commit, though it writes no record: an Unprepare of another
         // process between look and file would leave a file without record.

@@ -7,7 +7,8 @@ use nvml_clique::Fabric;
 use super::*;
 use crate::Class;
 use crate::test_objects::{
-    DOMAIN, Disks, at, mk_claim, mk_status, mk_world, mk_world_with, prepare, prepare_in,
+    DOMAIN, Disks, at, mk_attempt, mk_claim, mk_status, mk_world, mk_world_with, prepare,
+    prepare_in,
 };
 
 #[test]
@@ -66,7 +67,9 @@ fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
         .unwrap();
 
     let dark = mk_world_with(300, Fabric::of(&[]));
-    node.held(&claim, &dark).unwrap().unwrap();
+    node.held(&claim, || dark.channel_major().ok())
+        .unwrap()
+        .unwrap();
     assert!(
         disks.spec_of(&claim).unwrap().contains(r#""major":300"#),
         "a reloaded driver's major"
@@ -92,6 +95,12 @@ fn a_second_claim_waits_until_the_first_is_unprepared_and_is_told_who_holds_the_
     prepare(&node, &mk_claim("claim-2")).unwrap();
 }
 
+/// What a Prepare does between its two commits.
+fn write_file(node: &Node, uid: &ClaimUid, request: &ChannelRequest) {
+    let device = ClaimDevice::imex_channel(request.channel, mk_world().channel_major().unwrap());
+    node.specs.assert(uid, &[device]).unwrap();
+}
+
 #[test]
 fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     let disks = Disks::default();
@@ -100,26 +109,10 @@ fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     let status = mk_status("pod-1", "channel-0");
     let request = ChannelRequest::of(&status).unwrap();
     let world = mk_world();
-    let attempt = Attempt {
-        claim: &slow,
-        status: &status,
-        request: &request,
-        domain_exists: true,
-        world: &world,
-        now: at(0),
-    };
+    let attempt = mk_attempt(&slow, &status, &request, &world);
     let uid = ClaimUid::new("slow").unwrap();
     first.begin(&attempt, &uid).unwrap();
-    first
-        .specs
-        .assert(
-            &uid,
-            &[ClaimDevice::imex_channel(
-                request.channel,
-                world.channel_major().unwrap(),
-            )],
-        )
-        .unwrap();
+    write_file(&first, &uid, &request);
 
     prepare(&second, &fast).unwrap();
 
@@ -137,28 +130,13 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
     let status = mk_status("pod-1", "channel-0");
     let request = ChannelRequest::of(&status).unwrap();
     let world = mk_world();
-    let attempt = Attempt {
-        claim: &claim,
-        status: &status,
-        request: &request,
-        domain_exists: true,
-        world: &world,
-        now: at(0),
-    };
+    let attempt = mk_attempt(&claim, &status, &request, &world);
     let uid = ClaimUid::new("claim-1").unwrap();
     old.begin(&attempt, &uid).unwrap();
 
     new.unprepare("claim-1", at(1)).unwrap();
 
-    old.specs
-        .assert(
-            &uid,
-            &[ClaimDevice::imex_channel(
-                request.channel,
-                world.channel_major().unwrap(),
-            )],
-        )
-        .unwrap();
+    write_file(&old, &uid, &request);
     assert!(matches!(
         old.complete(&attempt, uid, Vec::new()),
         Err(PrepareError::Aborted)
@@ -205,14 +183,7 @@ fn an_aborted_attempt_is_forgotten_when_its_fence_has_ended() {
         mk_world(),
     );
     let request = ChannelRequest::of(&status).unwrap();
-    let attempt = Attempt {
-        claim: &claim,
-        status: &status,
-        request: &request,
-        domain_exists: true,
-        world: &world,
-        now: at(0),
-    };
+    let attempt = mk_attempt(&claim, &status, &request, &world);
     node.begin(&attempt, &ClaimUid::new("claim-1").unwrap())
         .unwrap();
     node.unprepare("claim-1", at(0)).unwrap();
@@ -232,12 +203,8 @@ fn without_domain_or_clique_nothing_is_written() {
     let request = ChannelRequest::of(&status).unwrap();
     let attempt = |domain_exists, world: &World| {
         let attempt = Attempt {
-            claim: &claim,
-            status: &status,
-            request: &request,
             domain_exists,
-            world,
-            now: at(0),
+            ..mk_attempt(&claim, &status, &request, world)
         };
         node.prepare(&attempt).unwrap_err()
     };

@@ -4,8 +4,8 @@
 use durable_file::SimDir;
 
 use super::*;
-use crate::test_objects::{at, mk_claim, mk_status, mk_world};
-use crate::{Attempt, PrepareError};
+use crate::PrepareError;
+use crate::test_objects::{at, mk_attempt, mk_claim, mk_status, mk_world};
 
 fn mk_live(uid: &str) -> LiveClaim {
     LiveClaim {
@@ -17,14 +17,7 @@ fn mk_live(uid: &str) -> LiveClaim {
 fn prepare(node: &Node, live: &LiveClaim) -> Result<(), PrepareError> {
     let request = ChannelRequest::of(&live.status)?;
     let world = mk_world();
-    let attempt = Attempt {
-        claim: &live.claim,
-        status: &live.status,
-        request: &request,
-        domain_exists: true,
-        world: &world,
-        now: at(0),
-    };
+    let attempt = mk_attempt(&live.claim, &live.status, &request, &world);
     node.prepare(&attempt).map(drop)
 }
 

@@ -64,17 +64,13 @@ pub(crate) fn prepare_in(
     world: &World,
     now: Timestamp,
 ) -> Result<Prepared, PrepareError> {
-    if let Some(prepared) = node.held(claim, world)? {
+    if let Some(prepared) = node.held(claim, || world.channel_major().ok())? {
         return Ok(prepared);
     }
     let request = ChannelRequest::of(status)?;
     node.prepare(&Attempt {
-        claim,
-        status,
-        request: &request,
-        domain_exists: true,
-        world,
         now,
+        ..mk_attempt(claim, status, &request, world)
     })
 }
 
@@ -86,6 +82,23 @@ pub(crate) fn prepare(node: &Node, claim: &ClaimName) -> Result<Prepared, Prepar
         &mk_world(),
         at(0),
     )
+}
+
+/// An attempt whose domain exists.
+pub(crate) fn mk_attempt<'a>(
+    claim: &'a ClaimName,
+    status: &'a ClaimStatus,
+    request: &'a ChannelRequest,
+    world: &'a World,
+) -> Attempt<'a> {
+    Attempt {
+        claim,
+        status,
+        request,
+        domain_exists: true,
+        world,
+        now: at(0),
+    }
 }
 
 pub(crate) fn mk_claim(uid: &str) -> ClaimName {

@@ -90,7 +90,8 @@ pub fn with_sources(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn with_hint(reason: &str, hint: &str) -> String {
+/// A sentence and its fix, if there is one, on one line.
+pub fn with_hint(reason: &str, hint: &str) -> String {
     if hint.is_empty() {
         reason.to_owned()
     } else {
