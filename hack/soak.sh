@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what takes too long for hack/test.sh: processes killed at random moments
-# on a real disk, and reopened.
+# on a real disk, and reopened; then five minutes of fuzzing.
 #
 #   hack/soak.sh              300 kills
 #   SOAK_ROUNDS=N hack/soak.sh
@@ -15,7 +15,9 @@ case $SOAK_ROUNDS in
 esac
 [ $# = 0 ] || die "unknown argument $1; usage: [SOAK_ROUNDS=N] hack/soak.sh"
 
-need_tools cargo cc
+need_tools cargo cc g++
 say "== checkpoint: $SOAK_ROUNDS kills"
 cargo test --quiet --locked -p dra-checkpoint --test soak -- --ignored --nocapture
+say "== checkpoint: fuzzed for 300 s"
+hack/fuzz.sh checkpoint 300
 say "the soak found nothing"

@@ -16,7 +16,7 @@ const SUFFIX: &[u8] = b"]";
 
 /// The checksum of bytes that arrive in pieces. The rendering is hashed as it
 /// would be written; its text, four times the input, never exists.
-pub(crate) struct Checksum {
+struct Checksum {
     hash: u32,
     empty: bool,
 }
@@ -45,14 +45,14 @@ struct Rendered {
 // === impl Checksum ===
 
 impl Checksum {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             hash: hash(OFFSET, PREFIX),
             empty: true,
         }
     }
 
-    pub(crate) fn add(mut self, bytes: &[u8]) -> Self {
+    fn add(mut self, bytes: &[u8]) -> Self {
         let mut rest = bytes;
         if self.empty
             && let Some((&first, others)) = bytes.split_first()
@@ -66,15 +66,73 @@ impl Checksum {
         self
     }
 
-    pub(crate) fn finish(self) -> u64 {
+    fn finish(self) -> u64 {
         hash(self.hash, SUFFIX).into()
     }
+}
+
+/// The checksum of a text in pieces.
+pub(crate) fn of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+    let pieces = pieces.into_iter();
+    pieces.fold(Checksum::new(), Checksum::add).finish()
+}
+
+/// The checksums of two texts, in about the time of one: a step waits for the
+/// one before it, and meanwhile the other text's is made.
+pub(crate) fn of_both<'a>(
+    first: impl IntoIterator<Item = &'a [u8]>,
+    second: impl IntoIterator<Item = &'a [u8]>,
+) -> (u64, u64) {
+    let (mut first, mut second) = (Walk::through(first), Walk::through(second));
+    while let (Some(one), Some(other)) = (first.piece(), second.piece()) {
+        let both = one.len().min(other.len());
+        let (one, rest_of_one) = one.split_at(both);
+        let (other, rest_of_other) = other.split_at(both);
+        let starts = (first.sum.hash, second.sum.hash);
+        (first.sum.hash, second.sum.hash) = STEPS.walk_both(starts, one, other);
+        (first.piece, second.piece) = (rest_of_one, rest_of_other);
+    }
+    (first.finish(), second.finish())
+}
+
+/// A text in pieces, hashed up to the rest of one.
+struct Walk<'a, I> {
+    sum: Checksum,
+    piece: &'a [u8],
+    pieces: I,
 }
 
 /// FNV-1a itself.
 fn hash(start: u32, text: &[u8]) -> u32 {
     text.iter()
         .fold(start, |h, &c| (h ^ u32::from(c)).wrapping_mul(PRIME))
+}
+
+// === impl Walk ===
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Walk<'a, I> {
+    fn through(pieces: impl IntoIterator<IntoIter = I>) -> Self {
+        let mut pieces = pieces.into_iter();
+        let first = pieces.by_ref().find(|piece| !piece.is_empty());
+        Self {
+            sum: Checksum::new().add(first.unwrap_or_default()),
+            piece: &[],
+            pieces,
+        }
+    }
+
+    /// What comes next, if anything does.
+    fn piece(&mut self) -> Option<&'a [u8]> {
+        if self.piece.is_empty() {
+            self.piece = self.pieces.find(|piece| !piece.is_empty())?;
+        }
+        Some(self.piece)
+    }
+
+    fn finish(self) -> u64 {
+        let sum = self.sum.add(self.piece);
+        self.pieces.fold(sum, Checksum::add).finish()
+    }
 }
 
 // === impl Steps ===
@@ -114,6 +172,23 @@ impl Steps {
             low = self.low[byte][low].into();
         }
         hash
+    }
+
+    /// As `walk`, of two texts of one length.
+    #[expect(clippy::indexing_slicing, reason = "every table has 256 entries")]
+    fn walk_both(&self, starts: (u32, u32), one: &[u8], other: &[u8]) -> (u32, u32) {
+        let (mut hash, mut hash2) = starts;
+        let (mut low, mut low2) = (usize::from(low_byte(hash)), usize::from(low_byte(hash2)));
+        for (&byte, &byte2) in one.iter().zip(other) {
+            let (byte, byte2) = (usize::from(byte), usize::from(byte2));
+            let product = hash.wrapping_mul(self.factor[byte]);
+            let product2 = hash2.wrapping_mul(self.factor[byte2]);
+            hash = product.wrapping_add(self.addend[byte][low]);
+            hash2 = product2.wrapping_add(self.addend[byte2][low2]);
+            low = self.low[byte][low].into();
+            low2 = self.low[byte2][low2].into();
+        }
+        (hash, hash2)
     }
 }
 
@@ -217,6 +292,10 @@ mod tests {
         proptest::collection::vec(any::<u8>(), 0..2000)
     }
 
+    fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..20)
+    }
+
     proptest! {
         #[test]
         fn any_bytes_in_any_pieces_have_the_defined_checksum(
@@ -224,6 +303,12 @@ mod tests {
         ) {
             let (head, tail) = bytes.split_at(at);
             prop_assert_eq!(Checksum::new().add(head).add(tail).finish(), defined(&bytes));
+        }
+
+        #[test]
+        fn two_texts_at_once_have_each_its_own_checksum(one in pieces(), other in pieces()) {
+            let both = of_both(one.iter().map(Vec::as_slice), other.iter().map(Vec::as_slice));
+            prop_assert_eq!(both, (defined(&one.concat()), defined(&other.concat())));
         }
     }
 }

@@ -1,15 +1,14 @@
 mod refused;
 
 use std::ops::Deref;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 
 pub use self::refused::Refused;
 use crate::boot::{Boot, BootId};
 use crate::damage::Damage;
-use crate::format::{Checkpoint, EncodeError};
-use crate::record::{ClaimRecord, Payload, Records, State};
+use crate::format::EncodeError;
+use crate::record::{ClaimRecord, Payload, State};
 use crate::status::{ClaimStatus, Seconds};
 use crate::view::View;
 
@@ -33,8 +32,6 @@ pub struct Claims<P> {
     current_boot: BootId,
     pub(crate) changed: bool,
     pub(crate) settles_damage: bool,
-    /// The records that the running change wrote.
-    written: Records<P>,
 }
 
 /// A claim's names, as in the call that is being served.
@@ -65,7 +62,6 @@ impl<P: Payload> Claims<P> {
             current_boot,
             changed: false,
             settles_damage: false,
-            written: Records::new(),
         }
     }
 
@@ -80,15 +76,12 @@ impl<P: Payload> Claims<P> {
             current_boot: self.current_boot.clone(),
             changed: self.changed,
             settles_damage: self.settles_damage,
-            written: Records::new(),
         }
     }
 
-    /// Whether what the change wrote, and it alone, can be encoded.
-    pub(crate) fn check_encodable(&mut self) -> Result<(), EncodeError> {
-        let mut written = Checkpoint::empty();
-        written.records = std::mem::take(&mut self.written);
-        written.encode().map(drop)
+    /// Makes the text of what the change wrote: all else has its text.
+    pub(crate) fn make_texts(&self) -> Result<(), EncodeError> {
+        self.view.make_texts()
     }
 
     /// Records that a prepare of this version of the claim begins, before its
@@ -293,7 +286,7 @@ impl<P: Payload> Claims<P> {
             name,
             namespace,
         };
-        self.write(uid, record);
+        self.write(&uid, record);
     }
 
     fn set_state(&mut self, uid: &str, state: State<P>) {
@@ -304,13 +297,11 @@ impl<P: Payload> Claims<P> {
                 name: known.name.clone(),
                 namespace: known.namespace.clone(),
             };
-            self.write(uid.to_owned(), record);
+            self.write(uid, record);
         }
     }
 
-    fn write(&mut self, uid: String, record: ClaimRecord<P>) {
-        let record = Arc::new(record);
-        self.written.insert(uid.clone(), Arc::clone(&record));
+    fn write(&mut self, uid: &str, record: ClaimRecord<P>) {
         self.view.records_mut().insert(uid, record);
         self.changed = true;
     }

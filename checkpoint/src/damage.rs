@@ -1,4 +1,8 @@
+mod detail;
+
 use std::fmt;
+
+pub use self::detail::Detail;
 
 /// The name's middle part that marks a bad file whose loss is not settled yet.
 const UNSETTLED_MARK: &str = ".damaged-";
@@ -132,6 +136,28 @@ impl DamageReason {
         }
     }
 
+    /// What to do about it.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::Empty
+            | Self::NotJson
+            | Self::V1Checksum
+            | Self::V2Checksum
+            | Self::BothChecksums => {
+                "keep the file: the plugin sets it aside at its next start or commit, and rebuilds what is missing from the API server"
+            }
+            Self::Layout | Self::UnknownState => {
+                "if a newer driver wrote it, run that version again; if not, keep the file: the plugin sets it aside at its next start or commit, and rebuilds what is missing from the API server"
+            }
+            Self::NotAFile => {
+                "leave it: the plugin sets it aside at its next start or commit, and rebuilds the checkpoint from the API server"
+            }
+            Self::Unrecorded => {
+                "keep what was set aside until the plugin has rebuilt the checkpoint from the API server"
+            }
+        }
+    }
+
     /// What an earlier process may have saved of a file that was bad for this
     /// reason.
     pub(crate) fn survivors_of_earlier(self) -> Survivors {
@@ -209,6 +235,15 @@ mod tests {
             assert_eq!(unsettled_reason(FILE, &first), Some(reason));
             assert_eq!(unsettled_reason(FILE, &second), Some(reason));
             assert_eq!(unsettled_reason(FILE, &settled_name(&second)), None);
+        }
+    }
+
+    #[test]
+    fn each_reason_says_what_becomes_of_the_file() {
+        for reason in DamageReason::EVERY {
+            assert!(reason.hint().contains("API server"), "{reason}");
+            let may_be_newer = matches!(reason, DamageReason::Layout | DamageReason::UnknownState);
+            assert_eq!(reason.hint().contains("newer"), may_be_newer, "{reason}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use durable_file::Class;
 
+use crate::claims::Refused;
 use crate::format::EncodeError;
 
 /// Why the store could not be opened or a commit not be made durable.
@@ -52,6 +53,22 @@ pub enum StoreError {
 }
 
 /// Why a commit did not return the change's answer.
+///
+/// `code`, `hint` and `class` are those of what is in it, for a change that
+/// fails with [`Refused`]. One with an error of its own is matched:
+///
+/// ```
+/// # use dra_checkpoint::CommitError;
+/// # struct PrepareError(&'static str);
+/// # impl PrepareError { fn code(&self) -> &'static str { self.0 } }
+/// fn code(error: &CommitError<PrepareError>) -> &'static str {
+///     match error {
+///         CommitError::Refused(own) => own.code(),
+///         CommitError::Store(store) => store.code(),
+///     }
+/// }
+/// # assert_eq!(code(&CommitError::Refused(PrepareError("no-clique"))), "no-clique");
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError<E> {
     /// The caller's change was refused, by itself or by the claims' states.
@@ -110,6 +127,34 @@ impl StoreError {
 impl From<EncodeError> for StoreError {
     fn from(source: EncodeError) -> Self {
         Self::Encode(Arc::new(source))
+    }
+}
+
+// === impl CommitError ===
+
+impl CommitError<Refused> {
+    /// A stable word for metrics and events.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused(refused) => refused.code(),
+            Self::Store(error) => error.code(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Refused(refused) => refused.hint(),
+            Self::Store(error) => error.hint(),
+        }
+    }
+
+    /// Whether repeating the call can help.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Refused(refused) => refused.class(),
+            Self::Store(error) => error.class(),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ mod scan;
 mod template;
 mod verify;
 
-use crate::damage::{DamageReason, Mismatch, Survivors};
+use crate::damage::{DamageReason, Detail, Mismatch, Survivors};
 use crate::record::{ClaimRecord, Payload};
 
 pub(crate) use self::records::Records;
@@ -54,11 +54,14 @@ pub enum Layout {
 
 /// A file that is not, or not wholly, a checkpoint.
 #[derive(Debug, thiserror::Error)]
-#[error("the checkpoint is damaged: {reason}")]
+#[error("the checkpoint is damaged: {reason}{}", in_detail(.detail.as_deref(), .mismatches))]
 #[non_exhaustive]
 pub struct Damaged<P> {
     /// What is wrong with it.
     pub reason: DamageReason,
+    /// Where: the place at which it stops being JSON, or the claim that is not
+    /// understood. `None` where no one place is to blame.
+    pub detail: Option<Box<Detail>>,
     /// The checksums that do not match, V1's first. Empty if that is not what
     /// is wrong, or if a part cannot even be found.
     pub mismatches: Vec<Mismatch>,
@@ -66,6 +69,8 @@ pub struct Damaged<P> {
     pub survivors: Survivors,
     /// What can be trusted.
     pub saved: Checkpoint<P>,
+    /// Whether no V2 that can be trusted was found, which has the boot id.
+    pub(crate) boot_id_is_lost: bool,
 }
 
 /// A payload that cannot be written as JSON.
@@ -87,7 +92,17 @@ impl<P: Payload> Checkpoint<P> {
     /// # Caveats
     /// Go finds a field in any case of its letters, and spelled with escapes.
     /// Here such a name of the file, its parts or its records is damage, found
-    /// before anything is lost; the names inside `P` are its own affair.
+    /// before anything is lost.
+    ///
+    /// So it is inside `P`, where only the case matters: a field that has the
+    /// name of one of `P`'s structs in another case is damage; a new name is not,
+    /// and is left to `P`. What is asked of `P` is a `Deserialize` that gives its
+    /// fields' names to `deserialize_struct`, as a derived one does; what is
+    /// flattened, or in an untagged or internally tagged enum, is not looked at.
+    /// [`Payload::from_legacy`] gets its text as it is, and does the same with
+    /// [`from_go_json`](crate::from_go_json).
+    ///
+    /// Inside a status, such a name is foreign: carried, and not looked at.
     ///
     /// Harm that Go would not see (in the name of a member that is null, say)
     /// is not seen here either.
@@ -101,14 +116,17 @@ impl<P: Payload> Checkpoint<P> {
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         encode::encode(&self.records, self.boot_id.as_deref()).map_err(EncodeError)
     }
+
+    /// Makes the texts of the records, all that can fail in `encode`.
+    pub(crate) fn make_texts(&self) -> Result<(), EncodeError> {
+        self.records.make_texts(claim::text).map_err(EncodeError)
+    }
 }
 
 impl<P> Checkpoint<P> {
     /// The records by claim UID, in the file's order.
     pub fn claims(&self) -> impl Iterator<Item = (&str, &ClaimRecord<P>)> {
-        self.records
-            .iter()
-            .map(|(uid, record)| (uid.as_str(), record.as_ref()))
+        self.records.iter()
     }
 
     /// The boot that the records are of, if the file says it.
@@ -135,6 +153,15 @@ impl<P> Checkpoint<P> {
     }
 }
 
+impl<P> Clone for Checkpoint<P> {
+    fn clone(&self) -> Self {
+        Self {
+            records: self.records.clone(),
+            boot_id: self.boot_id.clone(),
+        }
+    }
+}
+
 // === impl Layout ===
 
 impl Layout {
@@ -147,6 +174,29 @@ impl Layout {
             Self::V1Rc2 => "v1-rc.2",
         }
     }
+}
+
+// === impl Damaged ===
+
+impl<P> Damaged<P> {
+    /// Whether the boot id that the file had, if it had any, is lost with the
+    /// damage. If not, that of [`saved`](Self::saved) is the file's, and `None`
+    /// there means that none was recorded.
+    pub fn boot_id_is_lost(&self) -> bool {
+        self.boot_id_is_lost
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        self.reason.hint()
+    }
+}
+
+/// What is to be said behind the reason.
+fn in_detail(detail: Option<&Detail>, mismatches: &[Mismatch]) -> String {
+    let detail = detail.map(|detail| format!("; {detail}"));
+    let mismatches = mismatches.iter().map(|mismatch| format!("; {mismatch}"));
+    detail.into_iter().chain(mismatches).collect()
 }
 
 // === impl EncodeError ===

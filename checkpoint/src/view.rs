@@ -55,7 +55,7 @@ impl<P> View<P> {
     /// [`settled`](Self::settled) first, or [`start`](crate::Claims::start),
     /// which does.
     pub fn get(&self, uid: &str) -> Option<&ClaimRecord<P>> {
-        self.records().get(uid).map(Arc::as_ref)
+        self.records().get(uid)
     }
 
     /// The records there are, by UID; in an unsettled store perhaps too few or
@@ -125,6 +125,11 @@ impl<P: Payload> View<P> {
     pub(crate) fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         self.checkpoint.encode()
     }
+
+    /// What can fail in `encode`.
+    pub(crate) fn make_texts(&self) -> Result<(), EncodeError> {
+        self.checkpoint.make_texts()
+    }
 }
 
 impl<P> Clone for View<P> {
@@ -133,15 +138,6 @@ impl<P> Clone for View<P> {
             checkpoint: Arc::clone(&self.checkpoint),
             boot: self.boot.clone(),
             damage: self.damage.clone(),
-        }
-    }
-}
-
-impl<P> Clone for Checkpoint<P> {
-    fn clone(&self) -> Self {
-        Self {
-            records: self.records.clone(),
-            boot_id: self.boot_id.clone(),
         }
     }
 }

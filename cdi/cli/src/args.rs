@@ -1,8 +1,12 @@
 //! What was typed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Parser, Subcommand};
+
+/// What `-` stands for.
+pub(crate) const STDIN: &str = "/dev/stdin";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 nothing is wrong, 1 something is (see the output), 2 wrong usage,
@@ -34,7 +38,8 @@ pub(crate) enum CheckpointCommand {
     /// Prints the claims; of a damaged file, those that survive (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Show {
-        /// The checkpoint; /dev/stdin reads a pipe.
+        /// The checkpoint; - reads standard input.
+        #[arg(value_parser = file())]
         file: PathBuf,
         /// Prints one JSON document instead of a table.
         #[arg(long)]
@@ -44,16 +49,36 @@ pub(crate) enum CheckpointCommand {
     /// wrong with it (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Verify {
-        /// The checkpoints. All are looked at, also after one that cannot be
-        /// read (exit code 3, whatever the others are).
-        #[arg(required = true, value_name = "FILE")]
+        /// The checkpoints; - is standard input. All are looked at, also after
+        /// one that cannot be read (exit code 3, whatever the others are).
+        #[arg(required = true, value_name = "FILE", value_parser = file())]
         files: Vec<PathBuf>,
     },
     /// Writes to stdout the bytes that the plugin would write for the file's
     /// claims; refuses a damaged file (exit code 1).
+    ///
+    /// They are for comparing with the file's own:
+    ///
+    /// `cdi-gen checkpoint rewrite FILE | cmp - FILE`
+    ///
+    /// Never write `rewrite FILE > FILE`: the shell empties FILE before cdi-gen
+    /// reads it. And do not put the output in FILE's place while a plugin runs:
+    /// claims that the plugin prepares meanwhile would be lost. No file needs
+    /// it: the plugin itself reads old layouts and rewrites them.
     #[command(after_help = EXIT_CODES)]
     Rewrite {
-        /// The checkpoint; it is not changed.
+        /// The checkpoint, which is not changed; - reads standard input.
+        #[arg(value_parser = file())]
         file: PathBuf,
     },
+}
+
+fn file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(|typed| {
+        if typed == Path::new("-") {
+            PathBuf::from(STDIN)
+        } else {
+            typed
+        }
+    })
 }

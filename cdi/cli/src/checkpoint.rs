@@ -1,9 +1,9 @@
 //! `cdi-gen checkpoint`: one file in, claims or bytes out.
 
+mod input;
 mod report;
 mod table;
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,9 @@ use dra_checkpoint::{BootId, Checkpoint, Damaged};
 
 use crate::args::CheckpointCommand;
 use crate::failure::{Failure, Outcome};
-use crate::output::printable;
+use crate::printable::printable;
 
+pub(crate) use self::input::MOST_BYTES;
 use self::report::Report;
 
 /// The file as far as it can be trusted.
@@ -54,18 +55,23 @@ fn verify(paths: &[PathBuf], output: &mut impl Write) -> Result<Outcome, Failure
                 outcome = Outcome::Findings;
                 format!("CORRUPT: {}", what_is_wrong(&damaged))
             }
+            // Reported where the command ends, as anywhere else.
+            Err(failure) if paths.len() == 1 => return Err(failure),
             Err(failure) => {
                 failure.report();
                 unread += 1;
                 continue;
             }
         };
-        let name = printable(&path.to_string_lossy());
-        writeln!(output, "{name}: {verdict}").map_err(Failure::Output)?;
+        let line = printable(&format!("{}: {verdict}", path.display()));
+        writeln!(output, "{line}").map_err(Failure::Output)?;
     }
     match unread {
         0 => Ok(outcome),
-        files => Err(Failure::ReadSome { files }),
+        _ => Err(Failure::ReadSome {
+            unread,
+            files: paths.len(),
+        }),
     }
 }
 
@@ -83,17 +89,15 @@ fn rewrite(path: &Path, output: &mut impl Write) -> Result<Outcome, Failure> {
 }
 
 fn decode(path: &Path) -> Result<Decoded, Failure> {
-    let bytes = fs::read(path).map_err(|source| Failure::Read {
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(Checkpoint::decode(&bytes))
+    Ok(Checkpoint::decode(&input::read(path)?))
 }
 
-/// The reason, and the numbers of each checksum that does not match.
+/// The reason, the place, and the numbers of each checksum that does not match.
 fn what_is_wrong(damaged: &Damaged<Group>) -> String {
+    let detail = damaged.detail.iter().map(ToString::to_string);
     let mismatches = damaged.mismatches.iter().map(ToString::to_string);
     std::iter::once(damaged.reason.to_string())
+        .chain(detail)
         .chain(mismatches)
         .collect::<Vec<_>>()
         .join("; ")

@@ -1,13 +1,15 @@
 //! How a command ends.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use compute_domain_node::with_sources;
-use dra_checkpoint::EncodeError;
+use dra_checkpoint::{CHECKPOINT_FILE, EncodeError};
 
-use crate::output::printable;
+use crate::checkpoint::MOST_BYTES;
+use crate::printable::printable;
 
 /// What a command that ran to its end has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +25,20 @@ pub(crate) enum Outcome {
 pub(crate) enum Failure {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("cannot read {}", path.display())]
+    Missing {
+        path: PathBuf,
+        /// Damaged files that had its name.
+        set_aside: Vec<PathBuf>,
+        source: io::Error,
+    },
+    #[error("cannot read {}: it is a directory", path.display())]
+    Directory { path: PathBuf },
+    #[error("cannot read {}: it is larger than {} MiB", path.display(), MOST_BYTES >> 20)]
+    TooLarge { path: PathBuf },
     /// Each was reported when it was met.
-    #[error("{files} of the files cannot be read")]
-    ReadSome { files: usize },
+    #[error("{unread} of {files} files cannot be read")]
+    ReadSome { unread: usize, files: usize },
     #[error("cannot write to stdout")]
     Output(#[source] io::Error),
     #[error("{} is damaged: {what}", path.display())]
@@ -51,35 +64,62 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Damaged { .. } | Self::Encode { .. } => ExitCode::from(1),
-            Self::Read { .. } | Self::ReadSome { .. } | Self::Output(_) => ExitCode::from(3),
+            Self::Read { .. }
+            | Self::Missing { .. }
+            | Self::Directory { .. }
+            | Self::TooLarge { .. }
+            | Self::ReadSome { .. }
+            | Self::Output(_) => ExitCode::from(3),
         }
     }
 
-    fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Read { source, .. } => match source.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    Some("the plugin's files belong to root: run this as root, or on a copy")
-                }
-                io::ErrorKind::NotFound => {
-                    Some("the plugin writes it when it first prepares a claim")
-                }
-                io::ErrorKind::IsADirectory => Some("name the checkpoint.json in it"),
-                _ => None,
-            },
-            Self::Damaged { .. } => Some("`cdi-gen checkpoint show` prints what survives"),
-            Self::Encode { .. } => Some("report it, with the file"),
-            Self::ReadSome { .. } | Self::Output(_) => None,
-        }
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        let fixed = match self {
+            Self::Missing { set_aside, .. } if !set_aside.is_empty() => {
+                return Some(name_those(set_aside).into());
+            }
+            Self::Directory { path } => {
+                let file = path.join(CHECKPOINT_FILE);
+                return Some(format!("pass the file in it, e.g. {}", file.display()).into());
+            }
+            Self::Missing { .. } => {
+                "check the path: under another kubelet root than /var/lib/kubelet (the plugin's \
+                 --kubelet-root) it differs; the plugin writes the file when it first prepares a \
+                 claim"
+            }
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "the plugin's files belong to root: run this as root, or on a copy"
+            }
+            Self::TooLarge { .. } => {
+                "no checkpoint is (a thousand claims take about 2 MB): check the path"
+            }
+            Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",
+            Self::Encode { .. } => "report it, with the file",
+            Self::Read { .. } | Self::ReadSome { .. } | Self::Output(_) => return None,
+        };
+        Some(fixed.into())
     }
 
     /// One line on stderr: what, why, the fix.
     pub(crate) fn report(&self) {
-        let what = printable(&with_sources(self));
+        let what = with_sources(self);
         let fix = self
             .hint()
             .map_or_else(String::new, |hint| format!("; {hint}"));
+        let line = printable(&format!("cdi-gen: {what}{fix}"));
         // There is nowhere left to say that stderr is closed.
-        let _ = writeln!(io::stderr(), "cdi-gen: {what}{fix}");
+        let _ = writeln!(io::stderr(), "{line}");
     }
+}
+
+/// What to look at instead of the file that is gone.
+fn name_those(set_aside: &[PathBuf]) -> String {
+    let names: Vec<_> = set_aside
+        .iter()
+        .map(|path| path.to_string_lossy())
+        .collect();
+    format!(
+        "a plugin found it damaged and set it aside; see {}",
+        names.join(", ")
+    )
 }

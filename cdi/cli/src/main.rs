@@ -13,6 +13,7 @@ mod args;
 mod checkpoint;
 mod failure;
 mod output;
+mod printable;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -9,20 +9,6 @@ pub(crate) struct Output<W> {
     reader_left: bool,
 }
 
-/// Control characters escaped: names come from files that anyone may have
-/// written, and a terminal obeys what it is sent.
-pub(crate) fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
 // === impl Output ===
 
 impl<W: Write> Output<W> {
@@ -58,16 +44,5 @@ impl<W: Write> Write for Output<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.unless_left((), W::flush)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_terminal_would_obey_is_shown_instead() {
-        assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
-        assert_eq!(printable("Zoë-🦀"), "Zoë-🦀");
     }
 }

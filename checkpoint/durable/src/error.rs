@@ -26,7 +26,8 @@ pub enum Error {
     Io {
         /// The step that failed.
         op: Op,
-        /// What it was done to.
+        /// What it was done to, or to a temporary of it: the file that the
+        /// caller named, or the directory.
         path: PathBuf,
         /// What the system said.
         #[source]
@@ -50,7 +51,7 @@ pub enum Op {
     OpenDir,
     /// Creating the directory.
     CreateDir,
-    /// Creating a file.
+    /// Creating the temporary that is to replace a file.
     Create,
     /// Reading a file or its attributes.
     Read,
@@ -138,7 +139,7 @@ impl fmt::Display for Op {
         f.write_str(match self {
             Self::OpenDir => "open directory",
             Self::CreateDir => "create directory",
-            Self::Create => "create",
+            Self::Create => "create a temporary for",
             Self::Read => "read",
             Self::Write => "write",
             Self::Sync => "fsync",

@@ -52,7 +52,7 @@ pub(crate) fn replace<S: Steps>(
     mode: u32,
 ) -> Result<Version, Error> {
     name::check(name)?;
-    let (temp, file) = create_temporary(steps, mode)?;
+    let (temp, file) = create_temporary(steps, name, mode)?;
     let file = match fill(steps, &temp, file, bytes, name) {
         Ok(file) => file,
         Err(err) => {
@@ -69,7 +69,7 @@ pub(crate) fn replace<S: Steps>(
 }
 
 /// Content first, then the name: a rename that outlives its content would
-/// leave an empty file.
+/// leave an empty file. Errors name the file, the temporary is nobody's concern.
 fn fill<S: Steps>(
     steps: &S,
     temp: &str,
@@ -79,17 +79,21 @@ fn fill<S: Steps>(
 ) -> Result<S::File, Error> {
     steps
         .write(&mut file, bytes)
-        .map_err(|e| io_error(steps, Op::Write, temp, e))?;
+        .map_err(|e| io_error(steps, Op::Write, name, e))?;
     steps
         .sync_file(&file)
-        .map_err(|e| io_error(steps, Op::Sync, temp, e))?;
+        .map_err(|e| io_error(steps, Op::Sync, name, e))?;
     steps
         .rename(temp, name)
         .map_err(|e| io_error(steps, Op::Rename, name, e))?;
     Ok(file)
 }
 
-fn create_temporary<S: Steps>(steps: &S, mode: u32) -> Result<(String, S::File), Error> {
+fn create_temporary<S: Steps>(
+    steps: &S,
+    name: &str,
+    mode: u32,
+) -> Result<(String, S::File), Error> {
     let mut attempt = 0;
     loop {
         let temp = name::temporary();
@@ -97,7 +101,7 @@ fn create_temporary<S: Steps>(steps: &S, mode: u32) -> Result<(String, S::File),
         match steps.create(&temp, mode) {
             Ok(file) => return Ok((temp, file)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < CREATE_ATTEMPTS => {}
-            Err(e) => return Err(io_error(steps, Op::Create, &temp, e)),
+            Err(e) => return Err(io_error(steps, Op::Create, name, e)),
         }
     }
 }

@@ -84,6 +84,9 @@ fn a_failure_at_any_step_is_an_error_and_leaves_no_temporary() {
         dir.fail_step(step, ENOSPC);
         let err = dir.replace("state", b"new", 0o600).unwrap_err();
         assert_eq!(err.code(), "disk-full", "step {step}");
+        let (message, of_directory) = (err.to_string(), step == total - 1);
+        assert!(!message.contains(".tmp"), "{message}");
+        assert_eq!(message.ends_with("/state"), !of_directory, "{message}");
         let renamed = step == total - 1;
         assert_eq!(content(&dir), if renamed { b"new" } else { b"old" });
         let created = dir

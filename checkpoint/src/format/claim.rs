@@ -1,5 +1,7 @@
 //! One claim: its record from the file's text, and its text from the record.
 
+use std::slice;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,10 +10,10 @@ use super::parts::{CLAIM_V1, CLAIM_V2, Entry, get};
 use super::records::ClaimText;
 use super::scan::Object;
 use super::template::Template;
-use crate::damage::DamageReason;
-use crate::gojson;
+use crate::damage::{DamageReason, Detail};
 use crate::record::{ABORTED, COMPLETED, ClaimRecord, Payload, STARTED, State};
 use crate::status::{ClaimStatus, Seconds, optional_seconds};
+use crate::{gofields, gojson};
 
 /// What V1 has of a completed claim.
 #[derive(Serialize)]
@@ -36,26 +38,67 @@ struct ClaimV2<'a, P> {
     aborted_at: Option<Seconds>,
 }
 
+/// Why a record is not understood.
+pub(super) enum Flaw {
+    /// It is in a state of this name.
+    State(String),
+    /// It is not laid out as one: what is wrong with it.
+    Layout(String),
+}
+
+// === impl Flaw ===
+
+impl Flaw {
+    /// Of the record with this UID.
+    pub(super) fn of(self, uid: String) -> (DamageReason, Detail) {
+        match self {
+            Self::State(state) => (DamageReason::UnknownState, Detail::State { uid, state }),
+            Self::Layout(flaw) => (DamageReason::Layout, Detail::Record { uid, flaw }),
+        }
+    }
+
+    /// A record that is nothing like one.
+    pub(super) fn shape(expected: &str) -> Self {
+        Self::Layout(format!("it is not {expected}"))
+    }
+
+    /// Go would find a member twice, or by a name that it does not have.
+    fn names() -> Self {
+        let flaw = "a member is there twice, or in another case, or is no JSON";
+        Self::Layout(flaw.to_owned())
+    }
+
+    fn member(name: &str, error: &serde_json::Error) -> Self {
+        let message = error.to_string();
+        // The place is one in the member's own text.
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let message = message.strip_suffix(&place).unwrap_or(&message);
+        Self::Layout(format!("{name}: {message}"))
+    }
+}
+
 // === records from text ===
 
 /// Reads a claim of V2.
-pub(super) fn read_v2<P: Payload>(entry: &Entry<'_>) -> Result<ClaimRecord<P>, DamageReason> {
+pub(super) fn read_v2<P: Payload>(entry: &Entry<'_>) -> Result<ClaimRecord<P>, Flaw> {
     let Entry::Object(object) = entry else {
-        return Err(DamageReason::Layout);
+        return Err(Flaw::shape("an object"));
     };
-    Template::of(&CLAIM_V2, &object.members).ok_or(DamageReason::Layout)?;
+    Template::of(&CLAIM_V2, &object.members).ok_or_else(Flaw::names)?;
     let state: String = member(object, "checkpointState")?;
     let state = match state.as_str() {
         STARTED => State::Started,
-        COMPLETED => State::Completed(member(object, "preparedDevices")?),
+        COMPLETED => State::Completed(devices(object)?),
         ABORTED => State::Aborted {
             at: aborted_at(object)?.map(Seconds::timestamp),
         },
-        _ => return Err(DamageReason::UnknownState),
+        _ => return Err(Flaw::State(state)),
     };
     // What the state has no use for is carried, too, and has to be JSON.
     for unused in ["preparedDevices", "abortedAt"] {
-        let _: Option<&RawValue> = get(&object.members, unused).map_or(Ok(None), json)?;
+        let text = get(&object.members, unused).unwrap_or(b"null");
+        let _: &RawValue =
+            serde_json::from_slice(text).map_err(|error| Flaw::member(unused, &error))?;
     }
     Ok(ClaimRecord {
         state,
@@ -66,10 +109,10 @@ pub(super) fn read_v2<P: Payload>(entry: &Entry<'_>) -> Result<ClaimRecord<P>, D
 }
 
 /// Reads a claim of V1: it is completed; its names were not recorded.
-pub(super) fn read_v1<P: Payload>(object: &Object<'_>) -> Result<ClaimRecord<P>, DamageReason> {
-    Template::of(&CLAIM_V1, &object.members).ok_or(DamageReason::Layout)?;
+pub(super) fn read_v1<P: Payload>(object: &Object<'_>) -> Result<ClaimRecord<P>, Flaw> {
+    Template::of(&CLAIM_V1, &object.members).ok_or_else(Flaw::names)?;
     Ok(ClaimRecord {
-        state: State::Completed(member(object, "preparedDevices")?),
+        state: State::Completed(devices(object)?),
         status: member(object, "status")?,
         name: String::new(),
         namespace: String::new(),
@@ -77,12 +120,13 @@ pub(super) fn read_v1<P: Payload>(object: &Object<'_>) -> Result<ClaimRecord<P>,
 }
 
 /// Reads a claim of 25.3.0-rc.2: its devices and nothing else.
-pub(super) fn read_rc2<P: Payload>(list: &[u8]) -> Result<ClaimRecord<P>, DamageReason> {
-    let devices: Vec<&RawValue> = json(list)?;
+pub(super) fn read_rc2<P: Payload>(list: &[u8]) -> Result<ClaimRecord<P>, Flaw> {
+    let flaw = |error| Flaw::member("device", &error);
+    let devices: Vec<&RawValue> = serde_json::from_slice(list).map_err(flaw)?;
     let read = devices.iter().map(|text| P::from_legacy(text.get()));
     let devices: Result<Vec<P>, _> = read.collect();
     Ok(ClaimRecord {
-        state: State::Completed(devices.map_err(|_| DamageReason::Layout)?),
+        state: State::Completed(devices.map_err(flaw)?),
         status: ClaimStatus::default(),
         name: String::new(),
         namespace: String::new(),
@@ -90,23 +134,29 @@ pub(super) fn read_rc2<P: Payload>(list: &[u8]) -> Result<ClaimRecord<P>, Damage
 }
 
 /// In Go a member that is absent or null leaves the zero value.
-fn member<T: Default + DeserializeOwned>(
-    object: &Object<'_>,
-    key: &str,
-) -> Result<T, DamageReason> {
-    match get(&object.members, key) {
-        None => Ok(T::default()),
-        Some(text) => Ok(json::<Option<T>>(text)?.unwrap_or_default()),
-    }
+fn member<T: Default + DeserializeOwned>(object: &Object<'_>, key: &str) -> Result<T, Flaw> {
+    member_by(object, key, serde_json::from_slice)
 }
 
-fn aborted_at(object: &Object<'_>) -> Result<Option<Seconds>, DamageReason> {
-    let Some(text) = get(&object.members, "abortedAt") else {
-        return Ok(None);
-    };
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let read = optional_seconds(&mut reader);
-    read.map_err(|_| DamageReason::Layout)
+fn devices<P: Payload>(object: &Object<'_>) -> Result<Vec<P>, Flaw> {
+    member_by(object, "preparedDevices", gofields::from_slice)
+}
+
+fn aborted_at(object: &Object<'_>) -> Result<Option<Seconds>, Flaw> {
+    member_by(object, "abortedAt", |text| {
+        optional_seconds(&mut serde_json::Deserializer::from_slice(text)).map(Some)
+    })
+}
+
+fn member_by<'a, T: Default>(
+    object: &Object<'a>,
+    key: &str,
+    read: impl Fn(&'a [u8]) -> serde_json::Result<Option<T>>,
+) -> Result<T, Flaw> {
+    let text = get(&object.members, key);
+    let value = text.map_or(Ok(None), read);
+    let value = value.map_err(|error| Flaw::member(key, &error))?;
+    Ok(value.unwrap_or_default())
 }
 
 pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, DamageReason> {
@@ -116,14 +166,17 @@ pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, DamageRe
 // === text from records ===
 
 /// The text of a record with Go's fields and no others.
-pub(super) fn text<P: Payload>(record: &ClaimRecord<P>) -> Result<ClaimText, serde_json::Error> {
+pub(super) fn text<P: Payload>(
+    uid: &str,
+    record: &ClaimRecord<P>,
+) -> Result<ClaimText, serde_json::Error> {
     let aborted_at = match record.state {
         State::Aborted { at } => at.map(Seconds::floor),
         State::Started | State::Completed(_) => None,
     };
     let (status, devices) = (&record.status, record.devices());
     let v1 = match record.state {
-        State::Completed(_) => Some(gojson::to_string(&ClaimV1 { status, devices })?.into()),
+        State::Completed(_) => Some(gojson::to_string(&ClaimV1 { status, devices })?),
         State::Started | State::Aborted { .. } => None,
     };
     let v2 = gojson::to_string(&ClaimV2 {
@@ -134,7 +187,7 @@ pub(super) fn text<P: Payload>(record: &ClaimRecord<P>) -> Result<ClaimText, ser
         namespace: &record.namespace,
         aborted_at,
     })?;
-    Ok(ClaimText { v1, v2: v2.into() })
+    ClaimText::of(uid, v1.as_deref(), &v2)
 }
 
 // === text from text ===
@@ -142,6 +195,7 @@ pub(super) fn text<P: Payload>(record: &ClaimRecord<P>) -> Result<ClaimText, ser
 /// The text of a claim of V2 as it was read. Its V1 says what V2 says, and
 /// keeps what else was in `v1`. `None` if it has to be written anew.
 pub(super) fn carried<P>(
+    uid: &str,
     record: &ClaimRecord<P>,
     v2: &Entry<'_>,
     v1: Option<&Entry<'_>>,
@@ -151,17 +205,18 @@ pub(super) fn carried<P>(
         Some(Entry::Object(v1)) => Template::of(&CLAIM_V1, &v1.members)?,
         _ => Template::canonical(CLAIM_V1.len()),
     };
-    let value = |key| get(&v2.members, key).and_then(utf8);
-    let v1 = template.write(&CLAIM_V1, &CLAIM_V1.map(value));
-    Some(ClaimText {
-        v1: record.is_completed().then(|| v1.into()),
-        v2: utf8(v2.text)?.into(),
-    })
+    let values = CLAIM_V1.map(|key| get(&v2.members, key).and_then(utf8));
+    let values = values
+        .each_ref()
+        .map(|value| value.as_ref().map(slice::from_ref));
+    let v1 = template.write(&CLAIM_V1, &values).concat();
+    let v1 = record.is_completed().then_some(v1.as_str());
+    ClaimText::of(uid, v1, utf8(v2.text)?).ok()
 }
 
 /// The text of a claim of V1 as it was read, and a V2 that says the same.
 /// `None` if it has to be written anew.
-pub(super) fn upgraded(v1: &Object<'_>) -> Option<ClaimText> {
+pub(super) fn upgraded(uid: &str, v1: &Object<'_>) -> Option<ClaimText> {
     let is_v1s = |name: &&str| CLAIM_V1.contains(name);
     let others = CLAIM_V2.iter().filter(|name| !is_v1s(name));
     // What was foreign in V1 must not get a meaning in V2.
@@ -173,10 +228,20 @@ pub(super) fn upgraded(v1: &Object<'_>) -> Option<ClaimText> {
     get(&v1.members, "status")?;
     let text = utf8(v1.text)?;
     let members = text.strip_prefix('{')?;
-    Some(ClaimText {
-        v1: Some(text.into()),
-        v2: format!(r#"{{"checkpointState":"{COMPLETED}",{members}"#).into(),
-    })
+    let v2 = format!(r#"{{"checkpointState":"{COMPLETED}",{members}"#);
+    ClaimText::of(uid, Some(text), &v2).ok()
+}
+
+impl ClaimText {
+    /// That of a claim whose value is `v1` in V1 and `v2` in V2.
+    fn of(uid: &str, v1: Option<&str>, v2: &str) -> Result<Self, serde_json::Error> {
+        let key = gojson::to_string(uid)?;
+        let member = |value| [&key, ":", value].concat().into();
+        Ok(Self {
+            v1: v1.map(member),
+            v2: member(v2),
+        })
+    }
 }
 
 fn utf8(text: &[u8]) -> Option<&str> {

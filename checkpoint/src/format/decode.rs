@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use self::v2::Flawed;
 use super::parts::{FILE, File, Part};
 use super::template::Template;
-use super::{Checkpoint, Damaged, verify};
-use crate::damage::{DamageReason, Mismatch, Survivors};
+use super::{Checkpoint, Damaged, claim, verify};
+use crate::damage::{DamageReason, Detail, Mismatch, Survivors};
 use crate::gojson;
 use crate::record::Payload;
 
@@ -21,6 +21,13 @@ enum Trust {
     /// The checksum is that of what Go would write for it: someone laid it out
     /// anew, and may have added what no checksum covers.
     Content,
+}
+
+/// Why a part is not understood, or not wholly.
+struct Flaw {
+    reason: DamageReason,
+    /// The first claim of which that is so.
+    detail: Option<Box<Detail>>,
 }
 
 pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<P>> {
@@ -54,8 +61,9 @@ pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<
 }
 
 fn with_reason<P: Payload>(mut damaged: Damaged<P>, bytes: &[u8]) -> Damaged<P> {
-    if serde_json::from_slice::<&RawValue>(bytes).is_err() {
+    if let Some(detail) = Detail::not_json(bytes) {
         damaged.reason = DamageReason::NotJson;
+        damaged.detail = Some(Box::new(detail));
     }
     damaged.saved.records.forget_members_of_file();
     damaged
@@ -77,12 +85,25 @@ fn compact(bytes: &[u8]) -> Option<String> {
     str::from_utf8(bytes).ok().map(gojson::compact)
 }
 
-fn lost<P>(reason: DamageReason) -> Damaged<P> {
+fn lost<P>(flaw: impl Into<Flaw>) -> Damaged<P> {
+    let Flaw { reason, detail } = flaw.into();
     Damaged {
         reason,
+        detail,
         mismatches: Vec::new(),
         survivors: Survivors::None,
         saved: Checkpoint::empty(),
+        boot_id_is_lost: true,
+    }
+}
+
+/// V2 can be trusted, what is around it cannot.
+fn saved_by_v2<P>(reason: DamageReason, saved: Checkpoint<P>) -> Damaged<P> {
+    Damaged {
+        survivors: Survivors::All,
+        saved,
+        boot_id_is_lost: false,
+        ..lost(reason)
     }
 }
 
@@ -90,25 +111,20 @@ fn lost<P>(reason: DamageReason) -> Damaged<P> {
 /// never compared with V2's, only its checksum matters, as in Go.
 fn read<P: Payload>(file: &File<'_>) -> Result<Checkpoint<P>, Damaged<P>> {
     let order = Template::of(&FILE, &file.members).filter(|_| file.is_whole);
-    let v1 = v1::trust::<P>(file);
     let Some(part) = &file.v2 else {
+        let v1 = v1::trust::<P>(file, verify::v1_text(file));
         return without_v2(file, v1, order);
     };
-    let read = v2::read(file, part, v1.ok(), order.as_ref());
+    let texts = verify::texts(file, part);
+    let v1 = v1::trust::<P>(file, texts.v1);
+    let read = v2::read(file, part, texts.v2, v1.ok(), order.as_ref());
     match (v1, read) {
         (Ok(_), Ok(checkpoint)) if order.is_some() => Ok(checkpoint),
-        (Ok(_), Ok(saved)) => Err(Damaged {
-            reason: DamageReason::Layout,
-            mismatches: Vec::new(),
-            survivors: Survivors::All,
-            saved,
-        }),
+        (Ok(_), Ok(saved)) => Err(saved_by_v2(DamageReason::Layout, saved)),
         (Err(mismatch), Ok(saved)) => Err(Damaged {
-            reason: DamageReason::V1Checksum,
             // V1 may have another name now, or be broken.
             mismatches: Vec::from_iter(file.v1.as_ref().map(|_| mismatch)),
-            survivors: Survivors::All,
-            saved,
+            ..saved_by_v2(DamageReason::V1Checksum, saved)
         }),
         (v1, Err(flawed)) => Err(without_good_v2(file, v1, flawed)),
     }
@@ -126,19 +142,22 @@ fn without_good_v2<P: Payload>(
         (None, None) => Survivors::None,
         _ => Survivors::Some,
     };
+    let boot_id_is_lost = v2.saved.is_none();
     let mut saved = v2.saved.unwrap_or_else(Checkpoint::empty);
     if let Some(upgraded) = upgraded {
         saved.add_missing(upgraded);
     }
-    let reason = match (v1, v2.reason) {
+    let reason = match (v1, v2.flaw.reason) {
         (Err(_), DamageReason::V2Checksum) if file.v1.is_some() => DamageReason::BothChecksums,
         (_, reason) => reason,
     };
     Damaged {
         reason,
+        detail: v2.flaw.detail,
         mismatches: v1.err().into_iter().chain(v2.mismatch).collect(),
         survivors,
         saved,
+        boot_id_is_lost,
     }
 }
 
@@ -150,8 +169,8 @@ fn without_v2<P: Payload>(
     let is_v1_file = order.is_some() && !file.claims_v2();
     let read = match v1 {
         Ok(trust) => v1::upgrade(file, trust, order),
-        Err(_) if is_v1_file => Err(DamageReason::V1Checksum),
-        Err(_) => Err(DamageReason::Layout),
+        Err(_) if is_v1_file => Err(DamageReason::V1Checksum.into()),
+        Err(_) => Err(DamageReason::Layout.into()),
     };
     let mut damaged = match read {
         Ok(checkpoint) if is_v1_file => return Ok(checkpoint),
@@ -160,7 +179,7 @@ fn without_v2<P: Payload>(
             saved,
             ..lost(DamageReason::Layout)
         },
-        Err(reason) => lost(reason),
+        Err(flaw) => lost(flaw),
     };
     if file.v1.is_some() || is_v1_file {
         damaged.mismatches.extend(v1.err());
@@ -182,5 +201,26 @@ fn has_claims(part: &Part<'_>) -> Result<(), DamageReason> {
     match part.get("preparedClaims") {
         Some(claims) if !claims.starts_with(b"{") && claims != b"null" => Err(DamageReason::Layout),
         _ => Ok(()),
+    }
+}
+
+// === impl Flaw ===
+
+impl From<DamageReason> for Flaw {
+    fn from(reason: DamageReason) -> Self {
+        Self {
+            reason,
+            detail: None,
+        }
+    }
+}
+
+impl Flaw {
+    fn of_record(uid: String, flaw: claim::Flaw) -> Self {
+        let (reason, detail) = flaw.of(uid);
+        Self {
+            reason,
+            detail: Some(Box::new(detail)),
+        }
     }
 }

@@ -1,9 +1,10 @@
-use std::fmt::Write as _;
+//! The file as a list of pieces of text, each where it already lies: what is
+//! hashed and what is written is never laid out but once, in the end.
 
 use super::claim;
 use super::parts::{FILE, V1, V2};
 use super::records::{ClaimText, Records, Source};
-use super::verify::{v1_checksum, v2_checksum};
+use super::verify;
 use crate::gojson;
 use crate::record::Payload;
 
@@ -18,64 +19,48 @@ pub(super) fn encode<P: Payload>(
         v1: _,
         v2: _,
     } = records.source();
-    let v1 = v1_part(records)?;
-    let outer = v1_checksum(Some(v1.as_bytes())).to_string();
-    let v2 = v2_part(records, boot_id)?.with_checksum();
+    let v1 = PartV1::of(records)?;
+    let v2 = PartV2::of(records, boot_id)?;
+    let v1 = v1.pieces();
+    let (outer, inner) = verify::checksums_of(&v1, &v2.zeroed());
+    let (outer, inner) = (outer.to_string(), inner.to_string());
+    let v2 = v2.pieces(&inner);
     let mut order = file.clone();
     if records.have_changed() || boot_id != read_boot_id.as_deref() {
         order.retain(|key| !is_part(key));
     }
-    let members = [Some(outer.as_str()), Some(&v1), Some(&v2)];
-    Ok(order.write(&FILE, &members).into_bytes())
+    let members: [Option<&[&str]>; 3] = [Some(&[&outer]), Some(&v1), Some(&v2)];
+    Ok(order.write(&FILE, &members).concat().into_bytes())
 }
 
 /// V1 is redundant: the completed claims, for readers of 25.3.x.
-pub(super) fn v1_part<P: Payload>(records: &Records<P>) -> Result<String, serde_json::Error> {
-    let texts = records.texts(claim::text)?;
-    let in_v1 = texts
-        .iter()
-        .filter_map(|(uid, text): &(_, &ClaimText)| Some((*uid, text.v1.as_deref()?)));
-    let claims = map(in_v1)?;
-    Ok(records.source().v1.write(&V1, &[claims.as_deref()]))
-}
-
-pub(super) fn v2_part<'a, P: Payload>(
-    records: &'a Records<P>,
-    boot_id: Option<&str>,
-) -> Result<PartV2<'a>, serde_json::Error> {
-    let texts = records.texts(claim::text)?;
-    Ok(PartV2 {
-        source: records.source(),
-        claims: map(texts.iter().map(|(uid, text)| (*uid, text.v2.as_ref())))?,
-        boot_id: boot_id.map(gojson::to_string).transpose()?,
-    })
+pub(super) struct PartV1<'a> {
+    source: &'a Source,
+    claims: Vec<&'a str>,
 }
 
 /// V2 but for its checksum.
 pub(super) struct PartV2<'a> {
     source: &'a Source,
-    claims: Option<String>,
+    claims: Vec<&'a str>,
     boot_id: Option<String>,
 }
 
-/// Room for a member's punctuation.
-const SPARE: usize = 4;
-
-/// A JSON object; none if it would be empty.
-fn map<'a>(
-    members: impl Iterator<Item = (&'a str, &'a str)> + Clone,
-) -> Result<Option<String>, serde_json::Error> {
-    let sizes = members
-        .clone()
-        .map(|(key, value)| key.len() + value.len() + SPARE);
-    let mut out = String::with_capacity(sizes.sum());
-    for (key, value) in members {
-        let bracket_or_comma = if out.is_empty() { '{' } else { ',' };
-        let key = gojson::to_string(key)?;
-        // Writing to a String cannot fail.
-        let _ = write!(out, "{bracket_or_comma}{key}:{value}");
+/// A JSON object; empty if it would be.
+fn map<'a>(members: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut pieces = Vec::new();
+    for member in members {
+        let bracket_or_comma = if pieces.is_empty() { "{" } else { "," };
+        pieces.extend([bracket_or_comma, member]);
     }
-    Ok((!out.is_empty()).then(|| out + "}"))
+    if !pieces.is_empty() {
+        pieces.push("}");
+    }
+    pieces
+}
+
+fn unless_empty<'a, 'b>(pieces: &'b [&'a str]) -> Option<&'b [&'a str]> {
+    (!pieces.is_empty()).then_some(pieces)
 }
 
 /// Whether a key (a JSON string) names a part of the file: `v` and a number.
@@ -84,23 +69,48 @@ fn is_part(key: &str) -> bool {
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()))
 }
 
+// === impl PartV1 ===
+
+impl<'a> PartV1<'a> {
+    pub(super) fn of<P: Payload>(records: &'a Records<P>) -> Result<Self, serde_json::Error> {
+        let texts = records.texts(claim::text)?;
+        Ok(Self {
+            source: records.source(),
+            claims: map(texts.filter_map(|text: &ClaimText| text.v1.as_deref())),
+        })
+    }
+
+    pub(super) fn pieces(&self) -> Vec<&str> {
+        self.source.v1.write(&V1, &[unless_empty(&self.claims)])
+    }
+}
+
 // === impl PartV2 ===
 
-impl PartV2<'_> {
+impl<'a> PartV2<'a> {
+    pub(super) fn of<P: Payload>(
+        records: &'a Records<P>,
+        boot_id: Option<&str>,
+    ) -> Result<Self, serde_json::Error> {
+        let texts = records.texts(claim::text)?;
+        Ok(Self {
+            source: records.source(),
+            claims: map(texts.map(|text| text.v2.as_ref())),
+            boot_id: boot_id.map(gojson::to_string).transpose()?,
+        })
+    }
+
     /// What its checksum is over.
-    pub(super) fn zeroed(&self) -> String {
-        self.write("0")
+    pub(super) fn zeroed(&self) -> Vec<&str> {
+        self.pieces("0")
     }
 
-    fn with_checksum(&self) -> String {
-        self.write(&v2_checksum(self.zeroed().as_bytes()).to_string())
-    }
-
-    fn write(&self, checksum: &str) -> String {
-        let members = [
-            Some(checksum),
-            self.claims.as_deref(),
-            self.boot_id.as_deref(),
+    fn pieces<'b>(&'b self, checksum: &'b str) -> Vec<&'b str> {
+        let boot_id = self.boot_id.as_deref();
+        let members: [Option<&[&str]>; 3] = [
+            Some(&[checksum]),
+            unless_empty(&self.claims),
+            boot_id.as_ref().map(std::slice::from_ref),
         ];
         self.source.v2.write(&V2, &members)
     }

@@ -14,7 +14,7 @@ use crate::record::ClaimRecord;
 /// foreign fields included; one that changes loses its text, and is written
 /// anew with Go's fields and no others. Clones share the texts.
 pub(crate) struct Records<P> {
-    slots: BTreeMap<String, Slot<P>>,
+    slots: BTreeMap<Arc<str>, Arc<Slot<P>>>,
     source: Arc<Source>,
     /// Whether any record is not as it was read.
     changed: bool,
@@ -23,10 +23,10 @@ pub(crate) struct Records<P> {
 struct Slot<P> {
     record: Arc<ClaimRecord<P>>,
     /// Read, or made by the first to write the record.
-    text: Arc<OnceLock<ClaimText>>,
+    text: OnceLock<ClaimText>,
 }
 
-/// A record as the file has it.
+/// A record as the file has it: `"UID":{…}`.
 #[derive(Debug, Clone)]
 pub(super) struct ClaimText {
     /// In V1; `None` if it is not there: only completed claims are.
@@ -64,21 +64,20 @@ impl<P> Records<P> {
         self.slots.is_empty()
     }
 
-    pub(crate) fn get(&self, uid: &str) -> Option<&Arc<ClaimRecord<P>>> {
-        self.slots.get(uid).map(|slot| &slot.record)
+    pub(crate) fn get(&self, uid: &str) -> Option<&ClaimRecord<P>> {
+        self.slots.get(uid).map(|slot| &*slot.record)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Arc<ClaimRecord<P>>)> {
-        self.slots.iter().map(|(uid, slot)| (uid, &slot.record))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &ClaimRecord<P>)> {
+        self.slots.iter().map(|(uid, slot)| (&**uid, &*slot.record))
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<ClaimRecord<P>>> {
-        self.slots.values().map(|slot| &slot.record)
+    pub(crate) fn values(&self) -> impl Iterator<Item = &ClaimRecord<P>> {
+        self.slots.values().map(|slot| &*slot.record)
     }
 
-    pub(crate) fn insert(&mut self, uid: String, record: Arc<ClaimRecord<P>>) {
-        let text = Arc::default();
-        self.slots.insert(uid, Slot { record, text });
+    pub(crate) fn insert(&mut self, uid: &str, record: ClaimRecord<P>) {
+        self.slots.insert(uid.into(), Slot::without_text(record));
         self.changed = true;
     }
 
@@ -122,7 +121,7 @@ impl<P> Records<P> {
     /// record is written anew.
     pub(super) fn forget_text(&mut self) {
         for slot in self.slots.values_mut() {
-            slot.text = Arc::default();
+            *slot = Slot::without_text(Arc::clone(&slot.record));
         }
         let Source {
             layout, boot_id, ..
@@ -143,26 +142,31 @@ impl<P> Records<P> {
         text: Option<ClaimText>,
     ) {
         let record = Arc::new(record);
-        let text = Arc::new(text.map_or_else(OnceLock::new, OnceLock::from));
-        self.slots.insert(uid, Slot { record, text });
+        let text = text.map_or_else(OnceLock::new, OnceLock::from);
+        let slot = Arc::new(Slot { record, text });
+        self.slots.insert(uid.into(), slot);
     }
 
-    /// The records and their texts, which `make` makes where there is none yet.
+    /// The texts of the records, which `make` makes where there is none yet.
     pub(super) fn texts<E>(
         &self,
-        make: impl Fn(&ClaimRecord<P>) -> Result<ClaimText, E>,
-    ) -> Result<Vec<(&str, &ClaimText)>, E> {
-        let mut texts = Vec::with_capacity(self.slots.len());
+        make: impl Fn(&str, &ClaimRecord<P>) -> Result<ClaimText, E>,
+    ) -> Result<impl Iterator<Item = &ClaimText>, E> {
+        self.make_texts(make)?;
+        Ok(self.slots.values().filter_map(|slot| slot.text.get()))
+    }
+
+    pub(super) fn make_texts<E>(
+        &self,
+        make: impl Fn(&str, &ClaimRecord<P>) -> Result<ClaimText, E>,
+    ) -> Result<(), E> {
         for (uid, slot) in &self.slots {
-            let text = if let Some(text) = slot.text.get() {
-                text
-            } else {
-                let new = make(&slot.record)?;
-                slot.text.get_or_init(|| new)
-            };
-            texts.push((uid.as_str(), text));
+            if slot.text.get().is_none() {
+                let new = make(uid, &slot.record)?;
+                slot.text.get_or_init(|| new);
+            }
         }
-        Ok(texts)
+        Ok(())
     }
 
     pub(super) fn source(&self) -> &Source {
@@ -191,12 +195,12 @@ impl<P> Clone for Records<P> {
     }
 }
 
-impl<P> Clone for Slot<P> {
-    fn clone(&self) -> Self {
-        Self {
-            record: Arc::clone(&self.record),
-            text: Arc::clone(&self.text),
-        }
+impl<P> Slot<P> {
+    fn without_text(record: impl Into<Arc<ClaimRecord<P>>>) -> Arc<Self> {
+        Arc::new(Self {
+            record: record.into(),
+            text: OnceLock::new(),
+        })
     }
 }
 

@@ -1,12 +1,11 @@
 //! The place of foreign members: what a newer writer added to an object, and
 //! where in it.
 
-use std::fmt::Write as _;
-
 use serde_json::value::RawValue;
 
 use super::parts::is_key;
 use super::scan::Member;
+use crate::gofields;
 
 /// The order of an object's members: those that we know, by their index in
 /// Go's order, and foreign ones as text. Every known one has its place, also
@@ -19,9 +18,6 @@ enum Item {
     Known(usize),
     Foreign { key: Box<str>, value: Box<str> },
 }
-
-/// Room for the keys and punctuation of a part without foreign members.
-const SPARE: usize = 64;
 
 // === impl Template ===
 
@@ -55,24 +51,31 @@ impl Template {
         });
     }
 
-    /// The object with these values of the known members, in Go's order; those
-    /// without a value are left out.
-    pub(super) fn write(&self, names: &[&str], values: &[Option<&str>]) -> String {
-        let size: usize = values.iter().flatten().map(|value| value.len()).sum();
-        let mut out = String::with_capacity(size + SPARE);
-        out.push('{');
+    /// The object, in pieces, with these values of the known members, in Go's
+    /// order and in pieces too; those without a value are left out.
+    pub(super) fn write<'a>(
+        &'a self,
+        names: &[&'a str],
+        values: &[Option<&[&'a str]>],
+    ) -> Vec<&'a str> {
+        let mut out = Vec::new();
         for item in &self.0 {
-            let comma = if out.len() == 1 { "" } else { "," };
-            // Writing to a String cannot fail.
-            let _ = match item {
-                Item::Foreign { key, value } => write!(out, "{comma}{key}:{value}"),
-                Item::Known(index) => match (names.get(*index), values.get(*index)) {
-                    (Some(name), Some(Some(value))) => write!(out, r#"{comma}"{name}":{value}"#),
-                    _ => Ok(()),
-                },
-            };
+            let bracket_or_comma = if out.is_empty() { "{" } else { "," };
+            match item {
+                Item::Foreign { key, value } => out.extend([bracket_or_comma, key, ":", value]),
+                Item::Known(index) => {
+                    if let (Some(name), Some(Some(value))) = (names.get(*index), values.get(*index))
+                    {
+                        out.extend([bracket_or_comma, "\"", name, "\":"]);
+                        out.extend_from_slice(value);
+                    }
+                }
+            }
         }
-        out.push('}');
+        if out.is_empty() {
+            out.push("{");
+        }
+        out.push("}");
         out
     }
 
@@ -95,7 +98,7 @@ impl Item {
         let key: &RawValue = serde_json::from_slice(member.key).ok()?;
         let value: &RawValue = serde_json::from_slice(member.value).ok()?;
         let name: String = serde_json::from_str(key.get()).ok()?;
-        if names.iter().any(|known| is_same_to_go(&name, known)) {
+        if names.iter().any(|known| gofields::is_same(&name, known)) {
             return None;
         }
         Some(Self::Foreign {
@@ -103,17 +106,6 @@ impl Item {
             value: value.get().into(),
         })
     }
-}
-
-/// Go's decoder finds a field by its folded name: in any case, and with the
-/// two characters beyond ASCII that fold to a letter.
-fn is_same_to_go(name: &str, known: &str) -> bool {
-    let folded = name.chars().map(|c| match c {
-        '\u{212a}' => 'k',
-        '\u{17f}' => 's',
-        other => other.to_ascii_lowercase(),
-    });
-    folded.eq(known.chars().map(|c| c.to_ascii_lowercase()))
 }
 
 #[cfg(test)]
@@ -131,9 +123,9 @@ mod tests {
     #[test]
     fn foreign_members_keep_their_place_and_spelling() {
         let read = template(r#"{"x":1.0, "a":0,"\u0079":{ "z":[]},"c":0,"w":null}"#).unwrap();
-        let written = read.write(&NAMES, &[Some("1"), Some("2"), None]);
+        let written = read.write(&NAMES, &[Some(&["1"]), Some(&["2"]), None]);
         assert_eq!(
-            written,
+            written.concat(),
             r#"{"x":1.0,"a":1,"sk":2,"\u0079":{ "z":[]},"w":null}"#
         );
     }
@@ -141,8 +133,8 @@ mod tests {
     #[test]
     fn an_order_that_is_not_gos_is_kept() {
         let read = template(r#"{"c":0,"a":0}"#).unwrap();
-        let all = [Some("1"), Some("2"), Some("3")];
-        assert_eq!(read.write(&NAMES, &all), r#"{"c":3,"a":1,"sk":2}"#);
+        let all: [Option<&[&str]>; 3] = [Some(&["1"]), Some(&["2"]), Some(&["3"])];
+        assert_eq!(read.write(&NAMES, &all).concat(), r#"{"c":3,"a":1,"sk":2}"#);
     }
 
     #[test]

@@ -1,53 +1,65 @@
 //! The checksums of both parts.
 
+use std::iter::once;
+
 use super::parts::{File, Part};
-use crate::checksum::Checksum;
+use crate::checksum;
 use crate::damage::{FilePart, Mismatch};
 
-/// V1's checksum is the file's: over the file without V2 and other members,
-/// and with the checksum zeroed.
-pub(super) fn v1_checksum(v1: Option<&[u8]>) -> u64 {
-    let sum = Checksum::new().add(br#"{"checksum":0"#);
-    match v1 {
-        Some(v1) => sum.add(br#","v1":"#).add(v1),
-        None => sum,
-    }
-    .add(b"}")
-    .finish()
+/// V1's checksum, which is the file's, and V2's, of what is to be written.
+pub(super) fn checksums_of(v1: &[&str], v2_zeroed: &[&str]) -> (u64, u64) {
+    checksum::of_both(covered_by_files(Some(bytes(v1))), bytes(v2_zeroed))
 }
 
-/// V2's is its own: over its text with the checksum zeroed.
-pub(super) fn v2_checksum(zeroed: &[u8]) -> u64 {
-    Checksum::new().add(zeroed).finish()
+/// Whether each part's checksum is that of its text.
+pub(super) struct Texts {
+    pub(super) v1: Result<(), Mismatch>,
+    pub(super) v2: Result<(), Mismatch>,
 }
 
-/// Checks the checksum of V1's text as it is in the file.
-pub(super) fn v1_text(file: &File<'_>) -> Result<(), Mismatch> {
-    compare(
-        FilePart::V1,
-        file.get("checksum"),
-        v1_checksum(file.v1_text()),
-    )
-}
-
-/// Checks the checksum of V2's text as it is in the file, whatever fields it
+/// Checks the checksums of the text as it is in the file, whatever fields it
 /// has: a newer writer's do not look like damage.
-pub(super) fn v2_text(part: &Part<'_>) -> Result<(), Mismatch> {
-    let (before, after) = part.around_checksum();
-    let zeroed = Checksum::new().add(before).add(b"0").add(after);
-    compare(FilePart::V2, part.get("checksum"), zeroed.finish())
+pub(super) fn texts(file: &File<'_>, v2: &Part<'_>) -> Texts {
+    let (before, after) = v2.around_checksum();
+    let v1 = covered_by_files(file.v1_text().map(once));
+    let (outer, inner) = checksum::of_both(v1, [before, b"0", after]);
+    Texts {
+        v1: compare(FilePart::V1, file.get("checksum"), outer),
+        v2: compare(FilePart::V2, v2.get("checksum"), inner),
+    }
 }
 
-/// As `v1_text`, of what Go would write for what it read.
-pub(super) fn v1_rewritten(file: &File<'_>, v1: &str) -> Result<(), Mismatch> {
-    let computed = v1_checksum(Some(v1.as_bytes()));
+/// As `texts`, of V1 alone.
+pub(super) fn v1_text(file: &File<'_>) -> Result<(), Mismatch> {
+    let computed = checksum::of(covered_by_files(file.v1_text().map(once)));
     compare(FilePart::V1, file.get("checksum"), computed)
 }
 
-/// As `v2_text`, of what Go would write for what it read.
-pub(super) fn v2_rewritten(part: &Part<'_>, zeroed: &str) -> Result<(), Mismatch> {
-    let computed = v2_checksum(zeroed.as_bytes());
+/// As `v1_text`, of what Go would write for what it read.
+pub(super) fn v1_rewritten(file: &File<'_>, v1: &[&str]) -> Result<(), Mismatch> {
+    let computed = checksum::of(covered_by_files(Some(bytes(v1))));
+    compare(FilePart::V1, file.get("checksum"), computed)
+}
+
+/// As V2's in `texts`, of what Go would write for what it read.
+pub(super) fn v2_rewritten(part: &Part<'_>, zeroed: &[&str]) -> Result<(), Mismatch> {
+    let computed = checksum::of(bytes(zeroed));
     compare(FilePart::V2, part.get("checksum"), computed)
+}
+
+fn bytes<'a>(pieces: &'a [&'a str]) -> impl Iterator<Item = &'a [u8]> {
+    pieces.iter().map(|piece| piece.as_bytes())
+}
+
+/// The file without V2 and other members, and with the checksum zeroed. V2's
+/// checksum, in contrast, is in V2 and over V2.
+fn covered_by_files<'a>(
+    v1: Option<impl Iterator<Item = &'a [u8]>>,
+) -> impl Iterator<Item = &'a [u8]> {
+    let member = v1.map(|text| once(&br#","v1":"#[..]).chain(text));
+    once(&br#"{"checksum":0"#[..])
+        .chain(member.into_iter().flatten())
+        .chain(once(&b"}"[..]))
 }
 
 /// In Go a missing checksum is 0.

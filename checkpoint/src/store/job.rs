@@ -110,7 +110,7 @@ where
         // Serialize panics, must not take the rest of the batch with it.
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let answer = change(claims).map_err(CommitError::Refused)?;
-            claims.check_encodable().map_err(StoreError::from)?;
+            claims.make_texts().map_err(StoreError::from)?;
             Ok(answer)
         }));
         if !matches!(ran, Ok(Ok(_))) {

@@ -1,5 +1,7 @@
 //! A checkpoint that cannot be trusted: what is known, kept, and refused.
 
+mod detail;
+
 use dra_checkpoint::{
     Checkpoint, Damage, DamageReason, Damaged, FilePart, Mismatch, Refused, State, Store,
     Survivors, Unsettled,

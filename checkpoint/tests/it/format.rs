@@ -2,7 +2,7 @@
 
 mod carry;
 mod random;
-mod sealed;
+pub(crate) mod sealed;
 
 use std::sync::Arc;
 

@@ -5,12 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use compute_domain_node::{Group, Held, Slot};
-use dra_checkpoint::{
-    BootId, Checkpoint, ClaimRecord, Damaged, FilePart, Layout, Mismatch, State, Survivors,
-};
+use dra_checkpoint::{BootId, ClaimRecord, Damaged, FilePart, Layout, Mismatch, State, Survivors};
 use serde::{Serialize, Serializer};
 
 use super::{Decoded, what_is_wrong};
+use crate::printable::printable_json;
 
 /// Names the shape of the JSON. Members may be added to a version; one that
 /// goes, or means something else, makes the next.
@@ -44,6 +43,8 @@ pub(super) enum Boot {
     Other,
     /// The file does not say.
     NotRecorded,
+    /// What said it is damaged.
+    Lost,
     /// This host does not say.
     HostUnknown,
 }
@@ -53,6 +54,7 @@ pub(super) enum Boot {
 pub(super) struct DamageReport {
     pub(super) code: &'static str,
     pub(super) message: String,
+    pub(super) fix: &'static str,
     pub(super) survivors: &'static str,
     /// Those that do not match.
     pub(super) checksums: Vec<ChecksumReport>,
@@ -121,7 +123,7 @@ impl Report {
             file: path.to_string_lossy().into_owned(),
             layout: decoded.as_ref().ok().map(|whole| ByCode(whole.layout())),
             boot_id: checkpoint.boot_id().map(str::to_owned),
-            boot: boot(checkpoint, this_boot),
+            boot: boot(decoded, this_boot),
             damage,
             claims: checkpoint
                 .claims()
@@ -131,13 +133,18 @@ impl Report {
     }
 
     pub(super) fn write_json(&self, output: &mut impl Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *output, self)?;
-        writeln!(output)
+        let document = serde_json::to_string_pretty(self)?;
+        writeln!(output, "{}", printable_json(&document))
     }
 }
 
-fn boot(checkpoint: &Checkpoint<Group>, this_boot: Option<&BootId>) -> Boot {
-    match (checkpoint.boot_id(), this_boot) {
+fn boot(decoded: &Decoded, this_boot: Option<&BootId>) -> Boot {
+    let recorded = match decoded {
+        Ok(checkpoint) => checkpoint.boot_id(),
+        Err(damaged) if damaged.boot_id_is_lost() => return Boot::Lost,
+        Err(damaged) => damaged.saved.boot_id(),
+    };
+    match (recorded, this_boot) {
         (None, _) => Boot::NotRecorded,
         (Some(_), None) => Boot::HostUnknown,
         (Some(recorded), Some(this)) if recorded == this.as_str() => Boot::Same,
@@ -160,6 +167,7 @@ impl DamageReport {
         Self {
             code: damaged.reason.code(),
             message: what_is_wrong(damaged),
+            fix: damaged.hint(),
             survivors: match damaged.survivors {
                 Survivors::None => "none",
                 Survivors::Some => "some",

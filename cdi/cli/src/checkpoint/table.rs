@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use dra_checkpoint::Layout;
 
 use super::report::{Boot, ByCode, Claim, ClaimState, Report};
-use crate::output::printable;
+use crate::printable::printable;
 
 const HEADINGS: [&str; COLUMNS] = [
     "CLAIM UID",
@@ -58,6 +58,7 @@ fn header(report: &Report) -> Vec<(&'static str, String)> {
             _ => "no claim survives",
         };
         lines.push(("damaged", format!("{}; {survivors}", damage.message)));
+        lines.push(("fix", damage.fix.to_owned()));
     }
     if let Some(ByCode(layout)) = layout {
         lines.push(("layout", writers(*layout).to_owned()));
@@ -67,6 +68,7 @@ fn header(report: &Report) -> Vec<(&'static str, String)> {
         Boot::Same => "this host's current boot",
         Boot::Other => "not this host's current boot",
         Boot::NotRecorded => "not recorded",
+        Boot::Lost => "lost with the damage",
         Boot::HostUnknown => "this host does not tell its own",
     };
     lines.push(("boot id", format!("{recorded} ({boot})")));

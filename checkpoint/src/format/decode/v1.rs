@@ -1,27 +1,33 @@
 //! V1: the completed claims, and all that 25.3.x knew.
 
 use super::super::claim::{self, json};
-use super::super::encode::v1_part;
+use super::super::encode::PartV1;
 use super::super::parts::{Claim, Entry, File, Part, V1};
 use super::super::records::{Records, Source};
 use super::super::template::Template;
 use super::super::{Checkpoint, Layout, verify};
-use super::{Trust, has_claims, order_of};
+use super::{Flaw, Trust, has_claims, order_of};
 use crate::damage::{DamageReason, Mismatch};
 use crate::record::Payload;
 
-/// Why V1 can be trusted, absent or not.
-pub(super) fn trust<P: Payload>(file: &File<'_>) -> Result<Trust, Mismatch> {
-    let mismatch = match verify::v1_text(file) {
-        Ok(()) => return Ok(Trust::Text),
-        Err(mismatch) => mismatch,
+/// Why V1 can be trusted, absent or not, given whether its text can.
+pub(super) fn trust<P: Payload>(
+    file: &File<'_>,
+    text: Result<(), Mismatch>,
+) -> Result<Trust, Mismatch> {
+    let Err(mismatch) = text else {
+        return Ok(Trust::Text);
     };
     let present = file.v1.as_ref();
     let read = present.and_then(|_| upgrade::<P>(file, Trust::Content, None).ok());
-    let written = read.and_then(|checkpoint| v1_part(&checkpoint.records).ok());
-    match written.map(|text| verify::v1_rewritten(file, &text)) {
-        Some(Ok(())) => Ok(Trust::Content),
-        _ => Err(mismatch),
+    let is_as_written = read.is_some_and(|checkpoint| {
+        PartV1::of(&checkpoint.records)
+            .is_ok_and(|part| verify::v1_rewritten(file, &part.pieces()).is_ok())
+    });
+    if is_as_written {
+        Ok(Trust::Content)
+    } else {
+        Err(mismatch)
     }
 }
 
@@ -30,12 +36,12 @@ pub(super) fn upgrade<P: Payload>(
     file: &File<'_>,
     trust: Trust,
     order: Option<Template>,
-) -> Result<Checkpoint<P>, DamageReason> {
+) -> Result<Checkpoint<P>, Flaw> {
     let none = Part::default();
     let part = match (&file.v1, file.v1_text()) {
         (Some(part), _) => part,
         (None, None) => &none,
-        (None, Some(_)) => return Err(DamageReason::Layout),
+        (None, Some(_)) => return Err(DamageReason::Layout.into()),
     };
     has_claims(part)?;
     let is_rc2 = !part.claims.is_empty() && part.claims.iter().all(Claim::is_rc2);
@@ -47,17 +53,21 @@ pub(super) fn upgrade<P: Payload>(
         ..canonical
     });
     for Claim { uid, entry } in &part.claims {
+        let uid: String = json(uid)?;
         let (record, text) = match entry {
             Entry::Object(claim) => (
-                claim::read_v1(claim)?,
+                claim::read_v1(claim),
                 (trust == Trust::Text)
-                    .then(|| claim::upgraded(claim))
+                    .then(|| claim::upgraded(&uid, claim))
                     .flatten(),
             ),
-            Entry::Other(list) if is_rc2 => (claim::read_rc2(list)?, None),
-            Entry::Other(_) => return Err(DamageReason::Layout),
+            Entry::Other(list) if is_rc2 => (claim::read_rc2(list), None),
+            Entry::Other(_) => (Err(claim::Flaw::shape("an object")), None),
         };
-        records.insert_read(json(uid)?, record, text);
+        match record {
+            Ok(record) => records.insert_read(uid, record, text),
+            Err(flaw) => return Err(Flaw::of_record(uid, flaw)),
+        }
     }
     Ok(Checkpoint {
         records,

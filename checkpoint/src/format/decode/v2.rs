@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::super::claim::{self, json};
-use super::super::encode::v2_part;
+use super::super::encode::PartV2;
 use super::super::parts::{Claim, File, Part, V1, V2};
 use super::super::records::{Records, Source};
 use super::super::template::Template;
 use super::super::{Checkpoint, Layout, verify};
-use super::{Trust, has_claims, order_of};
+use super::{Flaw, Trust, has_claims, order_of};
 use crate::damage::{DamageReason, Mismatch};
 use crate::record::{ClaimRecord, Payload};
 
 /// V2 as far as it can be used.
 pub(super) struct Flawed<P> {
-    pub(super) reason: DamageReason,
+    pub(super) flaw: Flaw,
     pub(super) mismatch: Option<Mismatch>,
     /// The claims that are understood, of a part that can be trusted.
     pub(super) saved: Option<Checkpoint<P>>,
@@ -23,27 +23,28 @@ pub(super) struct Flawed<P> {
 pub(super) fn read<P: Payload>(
     file: &File<'_>,
     part: &Part<'_>,
+    text: Result<(), Mismatch>,
     v1: Option<Trust>,
     order: Option<&Template>,
 ) -> Result<Checkpoint<P>, Flawed<P>> {
-    let (trust, mismatch) = match verify::v2_text(part) {
+    let (trust, mismatch) = match text {
         Ok(()) => (Trust::Text, None),
         Err(mismatch) => (Trust::Content, Some(mismatch)),
     };
     let (saved, flaw) = match claims_of(file, part, trust, v1, order) {
         Ok((checkpoint, flaw)) => (Some(checkpoint), flaw),
-        Err(reason) => (None, Some(reason)),
+        Err(reason) => (None, Some(reason.into())),
     };
     match (mismatch, saved, flaw) {
         (None, Some(checkpoint), None) => Ok(checkpoint),
         (None, saved, flaw) => Err(Flawed {
-            reason: flaw.unwrap_or(DamageReason::Layout),
+            flaw: flaw.unwrap_or_else(|| DamageReason::Layout.into()),
             mismatch: None,
             saved,
         }),
         (Some(_), Some(checkpoint), None) if is_as_written(part, &checkpoint) => Ok(checkpoint),
         (mismatch, _, _) => Err(Flawed {
-            reason: DamageReason::V2Checksum,
+            flaw: DamageReason::V2Checksum.into(),
             mismatch,
             saved: None,
         }),
@@ -52,18 +53,18 @@ pub(super) fn read<P: Payload>(
 
 /// Go's rule: the checksum is that of what it would write.
 fn is_as_written<P: Payload>(part: &Part<'_>, read: &Checkpoint<P>) -> bool {
-    let written = v2_part(&read.records, read.boot_id());
+    let written = PartV2::of(&read.records, read.boot_id());
     written.is_ok_and(|text| verify::v2_rewritten(part, &text.zeroed()).is_ok())
 }
 
-/// The claims that are understood, and why others are not.
+/// The claims that are understood, and why the first other is not.
 fn claims_of<P: Payload>(
     file: &File<'_>,
     part: &Part<'_>,
     trust: Trust,
     v1: Option<Trust>,
     order: Option<&Template>,
-) -> Result<(Checkpoint<P>, Option<DamageReason>), DamageReason> {
+) -> Result<(Checkpoint<P>, Option<Flaw>), DamageReason> {
     has_claims(part)?;
     let v1 = file.v1.as_ref().filter(|_| v1 == Some(Trust::Text));
     let source = source(part, trust, v1, order)?;
@@ -71,17 +72,17 @@ fn claims_of<P: Payload>(
     let mut records = Records::read_from(source);
     let v1_claims = v1.map(|part| &part.claims[..]).unwrap_or_default();
     let v1_claims: BTreeMap<_, _> = v1_claims.iter().map(|c| (c.uid, &c.entry)).collect();
-    let mut flaw = None;
+    let mut flaw: Option<Flaw> = None;
     for Claim { uid, entry } in &part.claims {
-        let read: Result<(String, ClaimRecord<P>), _> =
-            json(uid).and_then(|key| Ok((key, claim::read_v2(entry)?)));
-        match read {
-            Ok((key, record)) => {
-                let carry = || claim::carried(&record, entry, v1_claims.get(uid).copied());
+        let read: Result<ClaimRecord<P>, _> = claim::read_v2(entry);
+        match (json::<String>(uid), read) {
+            (Ok(key), Ok(record)) => {
+                let carry = || claim::carried(&key, &record, entry, v1_claims.get(uid).copied());
                 let text = (trust == Trust::Text).then(carry).flatten();
                 records.insert_read(key, record, text);
             }
-            Err(reason) => flaw = Some(reason),
+            (Ok(key), Err(bad)) => flaw = flaw.or_else(|| Some(Flaw::of_record(key, bad))),
+            (Err(reason), _) => flaw = flaw.or_else(|| Some(reason.into())),
         }
     }
     Ok((Checkpoint { records, boot_id }, flaw))

@@ -6,6 +6,9 @@
     reason = "a test ends where its expectation fails"
 )]
 
+mod inputs;
+mod readme;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -47,6 +50,22 @@ fn changed(name: &str, from: &str, to: &str) -> (TempDir, PathBuf) {
     let path = dir.path().join("checkpoint.json");
     fs::write(&path, text.replacen(from, to, 1)).unwrap();
     (dir, path)
+}
+
+/// A text with the checksums that belong to it, which the verdict tells.
+fn sealed(text: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("checkpoint.json");
+    fs::write(&path, text).unwrap();
+    let verdict = stdout(&run("verify", &[&path]));
+    verdict
+        .split("checksum is ")
+        .skip(1)
+        .fold(text.to_owned(), |text, mismatch| {
+            let (stored, rest) = mismatch.split_once(", the content's is ").unwrap();
+            let computed = rest.trim_end().split(';').next().unwrap();
+            text.replace(stored, computed)
+        })
 }
 
 const GO_REWRITES_IDENTICALLY: [&str; 8] = [
@@ -129,7 +148,7 @@ fn all_files_are_looked_at_and_one_that_cannot_be_read_is_told_on_stderr() {
     let output = run("verify", &[&corrupt, &missing, dir.path(), &whole]);
     assert_eq!(output.status.code(), Some(3));
     let lines = stdout(&output);
-    assert!(lines.contains("CORRUPT: the file is not JSON\n"), "{lines}");
+    assert!(lines.contains("CORRUPT: the file is not JSON; "), "{lines}");
     assert!(lines.ends_with(": OK\n"), "{lines}");
     assert_eq!(lines.lines().count(), 2);
     let told = stderr(&output);
@@ -138,7 +157,7 @@ fn all_files_are_looked_at_and_one_that_cannot_be_read_is_told_on_stderr() {
         "{told}"
     );
     assert!(
-        told.ends_with("cdi-gen: 2 of the files cannot be read\n"),
+        told.ends_with("cdi-gen: 2 of 4 files cannot be read\n"),
         "{told}"
     );
 }
@@ -248,14 +267,8 @@ fn a_file_of_this_boot_is_told_from_others() {
     let recorded = file["v2"]["nodeBootID"].as_str().unwrap();
     let this = BootId::of_this_host().unwrap();
     let (_dir, path) = changed("03-channel-started.json", recorded, this.as_str());
-    // Of another boot's checksum: what is shown of a damaged file says which.
-    let verdict = stdout(&run("verify", &[&path]));
-    let computed = verdict.rsplit(' ').next().unwrap().trim();
-    let stored = file["v2"]["checksum"].to_string();
-    let sealed = fs::read_to_string(&path)
-        .unwrap()
-        .replace(&stored, computed);
-    fs::write(&path, sealed).unwrap();
+    let changed = fs::read_to_string(&path).unwrap();
+    fs::write(&path, sealed(&changed)).unwrap();
     let output = run("show", &[&path]);
     assert_eq!(output.status.code(), Some(0));
     let line = format!("boot id   {} (this host's current boot)\n", this.as_str());
@@ -288,21 +301,98 @@ fn of_a_damaged_file_show_prints_what_survives() {
     assert_eq!(report["damage"]["code"], "v2-checksum");
     assert_eq!(report["damage"]["survivors"], "some");
     assert_eq!(report["damage"]["checksums"][0]["part"], "v2");
+    assert_eq!(report["boot"], "lost");
     assert_eq!(report["layout"], Value::Null);
+}
+
+#[test]
+fn of_every_damaged_file_show_says_what_is_wrong_and_the_fix() {
+    let name = "03-channel-started.json";
+    let whole = fs::read_to_string(fixture(name)).unwrap();
+    let unknown = whole.replace("PrepareStarted", "Paused\u{202e}");
+    let in_v2 = whole.replace("defaul", "Defaul");
+    let lost = "boot id   - (lost with the damage)";
+    for (content, wrong, boot) in [
+        ("", "the file is empty", lost),
+        ("[]", "not laid out as a checkpoint", lost),
+        (&whole[..700], "its text is JSON up to byte 700 of 700", lost),
+        (&in_v2, "V2 checksum is ", lost),
+        (
+            &sealed(&unknown),
+            r"claim 22222222-aaaa-4bbb-8ccc-000000000002 is in the state",
+            "boot id   6f1c",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        let output = run("show", &[&path]);
+        assert_eq!(output.status.code(), Some(1));
+        let table = stdout(&output);
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(
+            lines[1].starts_with("damaged   ") && lines[1].contains(wrong),
+            "{table}"
+        );
+        assert!(
+            lines[2].starts_with("fix       ") && lines[2].len() > 20,
+            "{table}"
+        );
+        assert!(lines[3].starts_with(boot), "{table}");
+        assert!(!table.contains('\u{202e}'), "{table}");
+        assert!(!stdout(&run("verify", &[&path])).contains('\u{202e}'));
+    }
 }
 
 #[test]
 fn a_file_cannot_send_commands_to_the_terminal() {
     let (_dir, path) = changed("01-empty.json", "{", "");
-    let evil = path.with_file_name("a\u{1b}[2J\nb: OK");
+    let evil = path.with_file_name("a\u{1b}[2J\nb: OK\u{202e}\u{200b}\u{9b}");
     fs::rename(&path, &evil).unwrap();
-    for subcommand in ["verify", "show", "rewrite"] {
-        let output = run(subcommand, &[&evil]);
+    for arguments in [
+        &["verify"][..],
+        &["show"],
+        &["show", "--json"],
+        &["rewrite"],
+    ] {
+        let output = cdi_gen().args(arguments).arg(&evil).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         let said = stdout(&output) + &stderr(&output);
-        assert!(!said.contains('\u{1b}'), "{said:?}");
         assert!(!said.contains("\nb: OK"), "{said:?}");
+        assert!(
+            said.chars()
+                .all(|c| c == '\n' || c.is_ascii_graphic() || c == ' '),
+            "{said:?}"
+        );
     }
+}
+
+#[test]
+fn nor_can_a_text_in_it() {
+    let (_dir, path) = changed(
+        "09-v1-only-25.3.x.json",
+        r#""PoolName":"node-a"#,
+        "\"PoolName\":\"node\u{202e}a\u{7f}",
+    );
+    let changed = fs::read_to_string(&path).unwrap();
+    fs::write(&path, sealed(&changed)).unwrap();
+    let table = run("show", &[&path]);
+    assert_eq!(table.status.code(), Some(0));
+    assert!(
+        stdout(&table).contains(r"node\u{202e}a\u{7f}"),
+        "{}",
+        stdout(&table)
+    );
+    let json = cdi_gen()
+        .args(["show", "--json"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(
+        stdout(&json).contains(r"node\u202ea\u007f"),
+        "{}",
+        stdout(&json)
+    );
 }
 
 // === how it ends ===
@@ -345,18 +435,4 @@ fn a_full_disk_behind_stdout_is_told() {
         "{}",
         stderr(&output)
     );
-}
-
-#[test]
-fn a_missing_file_is_exit_code_3_and_wrong_usage_2() {
-    for subcommand in ["show", "rewrite", "verify"] {
-        let output = run(subcommand, &[Path::new("/nonexistent/checkpoint.json")]);
-        assert_eq!(output.status.code(), Some(3), "{subcommand}");
-        let told = stderr(&output);
-        assert!(
-            told.contains("cannot read /nonexistent/checkpoint.json"),
-            "{told}"
-        );
-        assert_eq!(run(subcommand, &[]).status.code(), Some(2), "{subcommand}");
-    }
 }

@@ -1,0 +1,138 @@
+//! What has the name that was typed, and is no checkpoint.
+
+use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::{io, io::Write as _};
+
+use super::{cdi_gen, fixture, run, stderr, stdout};
+
+const SUBCOMMANDS: [&str; 3] = ["show", "rewrite", "verify"];
+
+/// Every subcommand says this on stderr, once, and ends with exit code 3.
+fn assert_refused(path: &Path, what: &str, fix: &str) {
+    for subcommand in SUBCOMMANDS {
+        let output = run(subcommand, &[path]);
+        assert_eq!(output.status.code(), Some(3), "{subcommand}");
+        assert_eq!(stdout(&output), "", "{subcommand}");
+        let told = stderr(&output);
+        let beginning = format!("cdi-gen: cannot read {}: {what}", path.display());
+        assert!(told.starts_with(&beginning), "{subcommand}: {told}");
+        assert!(told.contains(fix), "{subcommand}: {told}");
+        assert_eq!(told.lines().count(), 1, "{subcommand}: {told}");
+    }
+}
+
+#[test]
+fn of_a_missing_file_the_path_is_doubted() {
+    let dir = tempfile::tempdir().unwrap();
+    // Set aside from another name, or settled: of no use here.
+    File::create(dir.path().join("other.json.damaged-empty")).unwrap();
+    File::create(dir.path().join("checkpoint.json.settled-empty")).unwrap();
+    let missing = dir.path().join("checkpoint.json");
+    assert_refused(&missing, "No such file", "; check the path: ");
+    assert_refused(
+        Path::new("/nonexistent/x.json"),
+        "No such file",
+        "--kubelet-root",
+    );
+}
+
+#[test]
+fn of_a_missing_file_those_set_aside_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let aside = [
+        "checkpoint.json.damaged-empty",
+        "checkpoint.json.damaged-layout-2",
+    ];
+    for name in aside {
+        File::create(dir.path().join(name)).unwrap();
+    }
+    let fix = aside.map(|name| dir.path().join(name).display().to_string());
+    let missing = dir.path().join("checkpoint.json");
+    assert_refused(&missing, "No such file", &fix.join(", "));
+    // Also for a name without a directory.
+    let output = cdi_gen()
+        .current_dir(dir.path())
+        .args(["show", "checkpoint.json"])
+        .output()
+        .unwrap();
+    let named = format!("see {}\n", aside.join(", "));
+    assert!(stderr(&output).ends_with(&named), "{}", stderr(&output));
+}
+
+#[test]
+fn of_a_directory_the_file_in_it_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("checkpoint.json");
+    let fix = format!("; pass the file in it, e.g. {}\n", file.display());
+    assert_refused(dir.path(), "it is a directory", &fix);
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let sparse = dir.path().join("checkpoint.json");
+    let file = File::create(&sparse).unwrap();
+    file.set_len(20 << 30).unwrap();
+    assert_refused(&sparse, "it is larger than 256 MiB", "; no checkpoint is");
+    file.set_len((256 << 20) + 1).unwrap();
+    assert_eq!(run("verify", &[&sparse]).status.code(), Some(3));
+}
+
+#[test]
+fn what_never_ends_is_refused_in_little_more_memory_than_the_limit() {
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            r#"ulimit -v 327680 && exec "$0" checkpoint verify /dev/zero"#,
+        ])
+        .arg(env!("CARGO_BIN_EXE_cdi-gen"))
+        .output()
+        .unwrap();
+    let told = stderr(&output);
+    assert!(
+        told.contains("/dev/zero: it is larger than 256 MiB"),
+        "{told}"
+    );
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+fn a_dash_is_standard_input_whatever_that_is() {
+    let name = fixture("02-channel-completed.json");
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    ours.write_all(&fs::read(&name).unwrap()).unwrap();
+    drop(ours);
+    let (from_pipe, mut pipe) = io::pipe().unwrap();
+    pipe.write_all(&fs::read(&name).unwrap()).unwrap();
+    drop(pipe);
+    for stdin in [
+        Stdio::from(File::open(&name).unwrap()),
+        Stdio::from(from_pipe),
+        Stdio::from(std::os::fd::OwnedFd::from(theirs)),
+    ] {
+        let output = cdi_gen()
+            .args(["verify", "-"])
+            .stdin(stdin)
+            .output()
+            .unwrap();
+        assert_eq!(stdout(&output), "/dev/stdin: OK\n", "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    for subcommand in SUBCOMMANDS {
+        assert_eq!(run(subcommand, &[]).status.code(), Some(2), "{subcommand}");
+    }
+}
+
+#[test]
+fn whoever_asks_about_rewrite_is_warned_of_the_shell() {
+    let output = cdi_gen().args(["rewrite", "--help"]).output().unwrap();
+    let help = stdout(&output);
+    assert!(help.contains("Never write `rewrite FILE > FILE`"), "{help}");
+}
