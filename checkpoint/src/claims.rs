@@ -1,12 +1,12 @@
 mod refused;
+mod settle;
 
 use std::ops::Deref;
 
 use jiff::Timestamp;
 
 pub use self::refused::Refused;
-use crate::boot::{Boot, BootId};
-use crate::damage::Damage;
+use crate::boot::BootId;
 use crate::format::EncodeError;
 use crate::record::{ClaimRecord, Payload, State};
 use crate::status::{ClaimStatus, Seconds};
@@ -87,8 +87,9 @@ impl<P: Payload> Claims<P> {
     /// Records that a prepare of this version of the claim begins, before its
     /// first effect. Repeating it changes nothing.
     ///
-    /// Refused while the claim is completed, and while an aborted prepare of
-    /// the same version is younger than [`ABORTED_FENCE`](crate::ABORTED_FENCE)
+    /// Refused while the claim is completed, in whatever version: then its
+    /// recorded devices are the answer, as in Go. Refused, too, while an aborted
+    /// prepare of the same version is younger than [`ABORTED_FENCE`](crate::ABORTED_FENCE)
     /// at `now`. A started or aborted prepare of another version is taken over.
     pub fn start(
         &mut self,
@@ -157,6 +158,10 @@ impl<P: Payload> Claims<P> {
     /// Records that the effects of a started prepare are undone, and refuses
     /// late attempts of the same version from `now` on. Repeating it changes
     /// nothing.
+    ///
+    /// Refused for a claim that is completed ([`Refused::Prepared`]: remove it),
+    /// and for one without a record ([`Refused::NotStarted`]). An unsettled
+    /// store does not refuse it.
     pub fn abort(&mut self, uid: &str, now: Timestamp) -> Result<(), Refused> {
         match self.get(uid).map(|record| &record.state) {
             Some(State::Started) => {
@@ -165,7 +170,7 @@ impl<P: Payload> Claims<P> {
                 Ok(())
             }
             Some(State::Aborted { .. }) => Ok(()),
-            Some(State::Completed(_)) => Err(Refused::Completed {
+            Some(State::Completed(_)) => Err(Refused::Prepared {
                 uid: uid.to_owned(),
             }),
             None => Err(Refused::NotStarted {
@@ -210,68 +215,6 @@ impl<P: Payload> Claims<P> {
         }
         self.view.adopt_boot_if_empty(&self.current_boot);
         expired
-    }
-
-    /// Accepts records without a boot id as being of this boot. The caller has
-    /// seen that their effects exist.
-    ///
-    /// Refused for records of another boot; without effect for this one's.
-    pub fn keep_through_boot(&mut self) -> Result<(), Refused> {
-        match &self.view.boot {
-            Boot::Same => Ok(()),
-            Boot::Changed { recorded } => Err(Refused::OtherBoot {
-                recorded: recorded.clone(),
-            }),
-            Boot::Missing => {
-                self.adopt_boot();
-                Ok(())
-            }
-        }
-    }
-
-    /// Forgets all records of an earlier or unknown boot, after the caller has
-    /// undone what survived it. Without effect on those of this boot. The last
-    /// old record that goes, by whichever call, makes the store one of this boot.
-    pub fn forget_earlier_boot(&mut self) {
-        if self.view.boot != Boot::Same {
-            self.view.records_mut().clear();
-            self.adopt_boot();
-        }
-    }
-
-    /// Puts a claim back that a damaged checkpoint has lost: the caller knows
-    /// from elsewhere that it is prepared. A record that survived stays.
-    pub fn restore(
-        &mut self,
-        claim: &ClaimName,
-        status: ClaimStatus,
-        devices: Vec<P>,
-    ) -> Result<(), Refused> {
-        if self.view.damage == Damage::None {
-            return Err(Refused::NotDamaged {
-                uid: claim.uid.clone(),
-            });
-        }
-        if self.get(&claim.uid).is_none() {
-            self.put(claim, status, State::Completed(devices));
-        }
-        Ok(())
-    }
-
-    /// Declares that no claim is missing any more. From the commit on the
-    /// store answers for what is free.
-    pub fn settle_damage(&mut self) {
-        if self.view.damage != Damage::None {
-            self.view.damage = Damage::None;
-            self.view.adopt_boot_if_empty(&self.current_boot);
-            self.settles_damage = true;
-            self.changed = true;
-        }
-    }
-
-    fn adopt_boot(&mut self) {
-        self.view.adopt_boot(&self.current_boot);
-        self.changed = true;
     }
 
     fn put(&mut self, claim: &ClaimName, status: ClaimStatus, state: State<P>) {

@@ -62,7 +62,8 @@ pub enum DamageReason {
 pub struct Mismatch {
     /// What it is of.
     pub part: FilePart,
-    /// The one in the file; `None` if that is no unsigned 64-bit number.
+    /// The one in the file; `None` if there is none, which to Go is 0, or if
+    /// that is no unsigned 64-bit number.
     pub stored: Option<u64>,
     /// That of the part's text as it is.
     pub computed: u64,
@@ -100,7 +101,7 @@ impl fmt::Display for Mismatch {
         };
         match self.stored {
             Some(stored) => write!(f, "{part} checksum is {stored}")?,
-            None => write!(f, "{part} checksum is not a number")?,
+            None => write!(f, "{part} has no checksum")?,
         }
         write!(f, ", the content's is {}", self.computed)
     }

@@ -14,7 +14,7 @@ use crate::format::EncodeError;
 #[non_exhaustive]
 pub enum StoreError {
     /// The disk, or the lock, did not let us.
-    #[error("cannot {action} the checkpoint")]
+    #[error("cannot {action} the checkpoint{}", at(source))]
     Storage {
         /// What was tried: "lock", "read", "write", "set aside".
         action: &'static str,
@@ -22,7 +22,8 @@ pub enum StoreError {
         #[source]
         source: Arc<durable_file::Error>,
     },
-    /// The caller's payload cannot be written.
+    /// The caller's payload cannot be written, or not be read back. Nothing of
+    /// the change is left.
     #[error("the checkpoint cannot be encoded")]
     Encode(#[source] Arc<EncodeError>),
     /// The system has no thread for the store's writer.
@@ -80,6 +81,16 @@ pub enum CommitError<E> {
     Store(#[from] StoreError),
 }
 
+/// Where it failed. The source says it too, with the step.
+fn at(source: &durable_file::Error) -> String {
+    match source {
+        durable_file::Error::NotAFile { path }
+        | durable_file::Error::Io { path, .. }
+        | durable_file::Error::LockTimeout { path, .. } => format!(" ({})", path.display()),
+        _ => String::new(),
+    }
+}
+
 // === impl StoreError ===
 
 impl StoreError {
@@ -100,7 +111,8 @@ impl StoreError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Storage { source, .. } => source.hint(),
-            Self::Encode(_) | Self::WriterPanicked => {
+            Self::Encode(source) => source.hint(),
+            Self::WriterPanicked => {
                 "report it with the log: most likely the driver's payload type is at fault"
             }
             Self::NoThread(_) => "raise the limit of threads (pids) of this process's container",

@@ -30,6 +30,10 @@ pub(crate) use self::records::Records;
 /// is written with the fields of the Go driver and no others, since what a
 /// foreign field says was said of the record as it was.
 ///
+/// Byte for byte where the file is laid out as Go does it; in another layout
+/// they are laid out as Go would, or, where a checksum is over that layout,
+/// dropped: the README has a table.
+///
 /// A part that we do not know (`v3`) says the same as `v1` and `v2` in another
 /// way: it goes with the first change, or it would contradict them.
 #[derive(Debug)]
@@ -59,8 +63,10 @@ pub enum Layout {
 pub struct Damaged<P> {
     /// What is wrong with it.
     pub reason: DamageReason,
-    /// Where: the place at which it stops being JSON, or the claim that is not
-    /// understood. `None` where no one place is to blame.
+    /// Where: the place at which it stops being JSON, the member that is missing
+    /// or not a checkpoint's, or the claim that is not understood. Also beside a
+    /// checksum that does not match, if something else is wrong in that part.
+    /// `None` where no one place is to blame.
     pub detail: Option<Box<Detail>>,
     /// The checksums that do not match, V1's first. Empty if that is not what
     /// is wrong, or if a part cannot even be found.
@@ -73,10 +79,21 @@ pub struct Damaged<P> {
     pub(crate) boot_id_is_lost: bool,
 }
 
-/// A payload that cannot be written as JSON.
+/// Why a claim's record cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("a prepared device cannot be written as JSON")]
-pub struct EncodeError(#[source] serde_json::Error);
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The payload's `Serialize` fails.
+    #[error("a prepared device cannot be written as JSON")]
+    Unwritable(#[source] serde_json::Error),
+    /// The payload's `Deserialize` refuses what its `Serialize` has written:
+    /// written all the same, it would be damage to whoever opens the file next.
+    #[error("what would be written cannot be read back: {detail}")]
+    Unreadable {
+        /// Which claim, and what is wrong with its record.
+        detail: Detail,
+    },
+}
 
 // === impl Checkpoint ===
 
@@ -114,12 +131,19 @@ impl<P: Payload> Checkpoint<P> {
     /// they were. The same as were read, if Go or this crate wrote them as V2
     /// and nothing has changed.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        encode::encode(&self.records, self.boot_id.as_deref()).map_err(EncodeError)
+        encode::encode(&self.records, self.boot_id.as_deref()).map_err(EncodeError::Unwritable)
     }
 
-    /// Makes the texts of the records, all that can fail in `encode`.
+    /// Makes the texts of the records that have none yet, all that can fail in
+    /// `encode`, and sees that each can be read back.
     pub(crate) fn make_texts(&self) -> Result<(), EncodeError> {
-        self.records.make_texts(claim::text).map_err(EncodeError)
+        self.records.make_texts(claim::lasting_text)
+    }
+
+    /// The record of a claim, for changing it.
+    pub(crate) fn copy_of(&self, uid: &str) -> Option<Result<ClaimRecord<P>, EncodeError>> {
+        let record = self.records.get(uid)?;
+        Some(claim::copy(uid, record))
     }
 }
 
@@ -204,6 +228,21 @@ fn in_detail(detail: Option<&Detail>, mismatches: &[Mismatch]) -> String {
 impl EncodeError {
     /// A stable word for metrics and events.
     pub fn code(&self) -> &'static str {
-        "checkpoint-not-encodable"
+        match self {
+            Self::Unwritable(_) => "checkpoint-not-encodable",
+            Self::Unreadable { .. } => "checkpoint-not-readable-back",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Unwritable(_) => {
+                "report it with the log: the Serialize of the driver's payload type fails"
+            }
+            Self::Unreadable { .. } => {
+                "report it with the log: the driver's payload type does not read what it writes (a field that may be left out needs a default; a number must be finite)"
+            }
+        }
     }
 }

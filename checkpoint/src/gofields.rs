@@ -25,7 +25,8 @@ const NONE: Names = &[];
 /// only in another case is an error, since Go would take it for that one; and
 /// so is an array where a struct is to be. Names that are no field's are left
 /// to `T`. This is how [`Checkpoint::decode`](crate::Checkpoint::decode) reads
-/// payloads; for [`Payload::from_legacy`](crate::Payload::from_legacy).
+/// payloads, and what a [`Payload::from_legacy`](crate::Payload::from_legacy) of
+/// one's own begins with.
 ///
 /// ```
 /// # #[derive(serde::Deserialize)]

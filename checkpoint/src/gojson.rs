@@ -1,9 +1,10 @@
 //! JSON as Go's `encoding/json` writes it with HTML escaping on.
 //!
-//! `serde_json` already agrees on numbers, separators, control characters and
-//! DEL; what differs is five characters inside strings, and that Go compacts
-//! raw JSON on its way out.
+//! `serde_json` already agrees on integers, separators, control characters and
+//! DEL; what differs is five characters inside strings, the notation of floats,
+//! and that Go compacts raw JSON on its way out.
 
+use std::fmt::{Display, LowerExp};
 use std::io;
 
 use serde::Serialize;
@@ -32,6 +33,16 @@ pub(crate) fn compact(text: &str) -> String {
 struct GoFormatter;
 
 impl Formatter for GoFormatter {
+    fn write_f32<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f32) -> io::Result<()> {
+        let size = value.abs();
+        write_float(writer, value, size == 0.0 || (1e-6..1e21).contains(&size))
+    }
+
+    fn write_f64<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        let size = value.abs();
+        write_float(writer, value, size == 0.0 || (1e-6..1e21).contains(&size))
+    }
+
     fn write_string_fragment<W: io::Write + ?Sized>(
         &mut self,
         writer: &mut W,
@@ -52,6 +63,25 @@ impl Formatter for GoFormatter {
         fragment: &str,
     ) -> io::Result<()> {
         write_compact(writer, fragment)
+    }
+}
+
+/// The shortest digits that are read as the same number, as Go and Rust agree;
+/// without an exponent, or with one that has its sign.
+fn write_float<W: io::Write + ?Sized>(
+    writer: &mut W,
+    value: impl Display + LowerExp,
+    is_plain: bool,
+) -> io::Result<()> {
+    if is_plain {
+        return write!(writer, "{value}");
+    }
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) if !exponent.starts_with('-') => {
+            write!(writer, "{digits}e+{exponent}")
+        }
+        _ => writer.write_all(text.as_bytes()),
     }
 }
 
@@ -152,6 +182,31 @@ mod tests {
                 to_string(&given).unwrap().as_bytes(),
                 bytes(&vector.out_json_hex)
             );
+        }
+    }
+
+    #[test]
+    fn floats_are_written_as_go_writes_them() {
+        #[derive(Deserialize)]
+        struct Vector {
+            bits: String,
+            json: String,
+        }
+        #[derive(Deserialize)]
+        struct Vectors {
+            f64: Vec<Vector>,
+            f32: Vec<Vector>,
+        }
+        let text = include_str!("../tests/fixtures/go-float-vectors.json");
+        let vectors: Vectors = serde_json::from_str(text).unwrap();
+        assert!(vectors.f64.len() >= 200 && vectors.f32.len() >= 80);
+        for Vector { bits, json } in vectors.f64 {
+            let value = f64::from_bits(u64::from_str_radix(&bits, 16).unwrap());
+            assert_eq!(to_string(&value).unwrap(), json, "{bits}");
+        }
+        for Vector { bits, json } in vectors.f32 {
+            let value = f32::from_bits(u32::from_str_radix(&bits, 16).unwrap());
+            assert_eq!(to_string(&value).unwrap(), json, "{bits}");
         }
     }
 

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 
 use crate::ClaimStatus;
 pub(crate) use crate::format::Records;
+use crate::gofields::from_go_json;
 
 /// How long an aborted prepare refuses a late attempt of the same claim
 /// version: twice the 45 s that kubelet waits for one call, as in Go.
@@ -17,11 +18,23 @@ pub(crate) const ABORTED: &str = "PrepareAborted";
 /// answer a repeated Prepare and to undo it.
 ///
 /// Its `Serialize` decides the bytes: fields in Go's order and with Go's rules
-/// for leaving them out. Strings need no care, the writer escapes like Go.
+/// for leaving them out. Strings and floats need no care, the writer spells
+/// them like Go.
+///
+/// Its `Deserialize` has to read what its `Serialize` writes: a field that may
+/// be left out (`skip_serializing_if`) has a `default`, and a float is finite
+/// (NaN is written as `null`). A commit reads what it is about to write, and
+/// fails with [`EncodeError::Unreadable`](crate::EncodeError::Unreadable)
+/// rather than write what the next open would take for damage. Whether the
+/// value is the same again is not compared.
 pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// Reads one element as 25.3.0-rc.2 wrote it, given as JSON text. A driver
-    /// without such ancestors reads the text as itself.
-    fn from_legacy(json: &str) -> Result<Self, serde_json::Error>;
+    /// Reads one element as 25.3.0-rc.2 of NVIDIA's driver wrote it, given as
+    /// JSON text. Only a successor of that driver has anything to do here: by
+    /// default the text is read as any other, with
+    /// [`from_go_json`].
+    fn from_legacy(json: &str) -> Result<Self, serde_json::Error> {
+        from_go_json(json)
+    }
 }
 
 /// What the checkpoint knows of one claim. It is kept by the claim's UID.
@@ -96,6 +109,11 @@ impl<P> ClaimRecord<P> {
             return None;
         }
         at.checked_add(ABORTED_FENCE).ok()
+    }
+
+    /// Whether the file that it was read from has no names.
+    pub(crate) fn is_nameless(&self) -> bool {
+        self.name.is_empty() && self.namespace.is_empty()
     }
 
     /// Whether the record is an aborted one that means nothing any more.

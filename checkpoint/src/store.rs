@@ -83,6 +83,10 @@ impl<P: Payload> Store<P> {
     /// nothing changes nothing is written (a file that is found damaged is set
     /// aside all the same). If it panics, so does this call.
     ///
+    /// What the change wrote is read back before it is written to the file: a
+    /// payload that cannot be is an error of this change and of no other
+    /// ([`StoreError::Encode`]).
+    ///
     /// Waits for 30 s at most; see [`commit_within`](Self::commit_within).
     ///
     /// # The change

@@ -126,6 +126,11 @@ impl<P: Payload> View<P> {
         self.checkpoint.encode()
     }
 
+    /// The record of a claim, for changing it.
+    pub(crate) fn copy_of(&self, uid: &str) -> Option<Result<ClaimRecord<P>, EncodeError>> {
+        self.checkpoint.copy_of(uid)
+    }
+
     /// What can fail in `encode`.
     pub(crate) fn make_texts(&self) -> Result<(), EncodeError> {
         self.checkpoint.make_texts()
@@ -174,8 +179,9 @@ impl Unsettled {
     pub fn hint(self) -> &'static str {
         match self {
             Self::Damaged => "wait until the plugin has rebuilt it from the API server",
-            Self::BootChanged | Self::BootMissing => {
-                "wait until the plugin has undone the earlier boot's claims"
+            Self::BootChanged => "wait until the plugin has undone the earlier boot's claims",
+            Self::BootMissing => {
+                "wait until the plugin has kept the claims, if it finds their effects on the node, or undone them"
             }
         }
     }

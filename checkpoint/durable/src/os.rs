@@ -87,6 +87,10 @@ impl Dir for OsDir {
         sequence::replace(&*self.steps()?, name, bytes, mode)
     }
 
+    fn ensure(&self, name: &str, bytes: &[u8], mode: u32) -> Result<bool, Error> {
+        sequence::ensure(&*self.steps()?, name, bytes, mode)
+    }
+
     fn remove(&self, name: &str) -> Result<(), Error> {
         sequence::remove(&*self.steps()?, name)
     }

@@ -27,6 +27,14 @@ pub(crate) trait Steps {
     fn remove_leftover(&self, name: &str) -> io::Result<()>;
     fn sync_dir(&self) -> io::Result<()>;
     fn read(&self, name: &str) -> io::Result<Content>;
+    /// Whether `name` has this content, at no more cost than it takes to know.
+    fn compare(&self, name: &str, bytes: &[u8]) -> io::Result<Comparison> {
+        Ok(match self.read(name)? {
+            Content::File(found, _) if found == bytes => Comparison::Same,
+            Content::File(..) => Comparison::Other,
+            Content::NotAFile => Comparison::NotAFile,
+        })
+    }
     fn list(&self) -> io::Result<Vec<String>>;
     fn is_current(&self, name: &str, version: &Version) -> io::Result<bool>;
     /// `None` when someone else holds it.
@@ -41,6 +49,13 @@ pub(crate) enum Content {
     NotAFile,
 }
 
+/// How what a name leads to compares with a content.
+pub(crate) enum Comparison {
+    Same,
+    Other,
+    NotAFile,
+}
+
 /// Exclusive creation collides only with a leftover of the same process id;
 /// more collisions than this are a fault of their own.
 const CREATE_ATTEMPTS: usize = 64;
@@ -51,21 +66,50 @@ pub(crate) fn replace<S: Steps>(
     bytes: &[u8],
     mode: u32,
 ) -> Result<Version, Error> {
-    name::check(name)?;
-    let (temp, file) = create_temporary(steps, name, mode)?;
-    let file = match fill(steps, &temp, file, bytes, name) {
-        Ok(file) => file,
-        Err(err) => {
-            // What remains after a failure here is swept at the next open.
-            let _ = steps.remove(&temp);
-            return Err(err);
-        }
-    };
+    let file = put(steps, name, bytes, mode)?;
     let version = steps
         .publish(file)
         .map_err(|e| io_error(steps, Op::Read, name, e))?;
     sync(steps)?;
     Ok(version)
+}
+
+/// See [`Dir::ensure`](crate::Dir::ensure). Who needs no version is not made to
+/// wait for one: on a tmpfs each system call counts.
+pub(crate) fn ensure<S: Steps>(
+    steps: &S,
+    name: &str,
+    bytes: &[u8],
+    mode: u32,
+) -> Result<bool, Error> {
+    name::check(name)?;
+    let is_same = match steps.compare(name, bytes) {
+        Ok(Comparison::Same) => true,
+        Ok(Comparison::Other) => false,
+        Ok(Comparison::NotAFile) => {
+            return Err(Error::NotAFile {
+                path: steps.path(name),
+            });
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+        Err(e) => return Err(io_error(steps, Op::Read, name, e)),
+    };
+    if !is_same {
+        drop(put(steps, name, bytes, mode)?);
+    }
+    // Also of what was there: whoever wrote it may have died before this.
+    sync(steps)?;
+    Ok(!is_same)
+}
+
+/// All of a replace but that the new name is durable.
+fn put<S: Steps>(steps: &S, name: &str, bytes: &[u8], mode: u32) -> Result<S::File, Error> {
+    name::check(name)?;
+    let (temp, file) = create_temporary(steps, name, mode)?;
+    fill(steps, &temp, file, bytes, name).inspect_err(|_| {
+        // What remains after a failure here is swept at the next open.
+        let _ = steps.remove(&temp);
+    })
 }
 
 /// Content first, then the name: a rename that outlives its content would

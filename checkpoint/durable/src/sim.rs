@@ -208,6 +208,10 @@ impl Dir for SimDir {
         sequence::replace(self, name, bytes, mode)
     }
 
+    fn ensure(&self, name: &str, bytes: &[u8], mode: u32) -> Result<bool, Error> {
+        sequence::ensure(self, name, bytes, mode)
+    }
+
     fn remove(&self, name: &str) -> Result<(), Error> {
         sequence::remove(self, name)
     }

@@ -4,19 +4,34 @@ use jiff::Timestamp;
 use crate::view::Unsettled;
 
 /// Why a transition was refused. Nothing was changed.
+///
+/// [`Unsettled`], which [`View::all`](crate::View::all) fails with, becomes one
+/// through `?`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
     /// The store does not know enough.
     #[error(transparent)]
     Unsettled(#[from] Unsettled),
-    /// The claim is prepared already: answer with its recorded devices.
+    /// A claim that is to be started or completed is prepared already: answer
+    /// with its recorded devices. That goes for another version of it too, as
+    /// in Go: the devices are those of the version that was prepared, until the
+    /// claim is removed.
     #[error("claim {uid} is prepared already")]
     Completed {
         /// The claim.
         uid: String,
     },
+    /// A claim that is to be aborted is prepared: it holds its devices until it
+    /// is removed.
+    #[error("claim {uid} is prepared and cannot be aborted")]
+    Prepared {
+        /// The claim.
+        uid: String,
+    },
     /// A prepare of this version of the claim was undone a short while ago.
+    /// It can be prepared again without anyone's doing, though hardly within
+    /// the same call of kubelet's, which ends after 45 s.
     #[error("the prepare of this version of claim {uid} was aborted")]
     Aborted {
         /// The claim.
@@ -24,8 +39,9 @@ pub enum Refused {
         /// When a new attempt is possible: from this time on.
         until: Timestamp,
     },
-    /// There is no started prepare to complete or to abort.
-    #[error("claim {uid} has no prepare in progress: it was undone meanwhile")]
+    /// There is no prepare to complete, or none to abort: the claim was never
+    /// started, or was aborted or forgotten since.
+    #[error("claim {uid} has no prepare in progress: it was not started, or was undone")]
     NotStarted {
         /// The claim.
         uid: String,
@@ -64,6 +80,7 @@ impl Refused {
         match self {
             Self::Unsettled(unsettled) => unsettled.code(),
             Self::Completed { .. } => "claim-completed",
+            Self::Prepared { .. } => "claim-prepared",
             Self::Aborted { .. } => "claim-aborted",
             Self::NotStarted { .. } => "claim-not-started",
             Self::OtherVersion { .. } => "claim-changed",
@@ -78,8 +95,14 @@ impl Refused {
         match self {
             Self::Unsettled(unsettled) => unsettled.hint(),
             Self::Completed { .. } => "use the recorded devices",
-            Self::Aborted { .. } => "kubelet asks again; after 90 s the claim can be prepared",
-            Self::NotStarted { .. } | Self::OtherVersion { .. } => {
+            Self::Prepared { .. } => "undo its effects and remove it",
+            Self::Aborted { .. } => {
+                "kubelet asks again; 90 s after the abort the claim can be prepared"
+            }
+            Self::NotStarted { .. } => {
+                "undo what the attempt did, if there was one; a prepare begins with start"
+            }
+            Self::OtherVersion { .. } => {
                 "undo the attempt; kubelet asks again if a pod still needs the claim"
             }
             Self::InProgress { .. } => "abort the prepare first",
@@ -88,12 +111,13 @@ impl Refused {
         }
     }
 
-    /// Whether the same request may succeed later in the same call.
+    /// Whether the same request may succeed later, without anybody's changing
+    /// the claim or undoing it.
     pub fn class(&self) -> Class {
         match self {
-            Self::Unsettled(_) | Self::InProgress { .. } => Class::Retry,
+            Self::Unsettled(_) | Self::Aborted { .. } | Self::InProgress { .. } => Class::Retry,
             Self::Completed { .. }
-            | Self::Aborted { .. }
+            | Self::Prepared { .. }
             | Self::NotStarted { .. }
             | Self::OtherVersion { .. }
             | Self::OtherBoot { .. }

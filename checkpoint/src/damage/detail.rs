@@ -13,6 +13,14 @@ pub enum Detail {
         /// The file's length in bytes.
         length: usize,
     },
+    /// A member of the file, or of one of its parts, is not a checkpoint's.
+    Member {
+        /// Which, from the file's top: `v2.nodeBootID`; empty for the file
+        /// itself. Names are spelled as in the file.
+        path: String,
+        /// What is wrong with it, in a few words.
+        flaw: String,
+    },
     /// A claim is in a state that this version does not know.
     State {
         /// The claim.
@@ -55,6 +63,8 @@ impl fmt::Display for Detail {
             Self::NotJson { offset, length } => {
                 write!(f, "its text is JSON up to byte {offset} of {length}")
             }
+            Self::Member { path, flaw } if path.is_empty() => write!(f, "the file: {flaw}"),
+            Self::Member { path, flaw } => write!(f, "{}: {flaw}", path.escape_debug()),
             Self::State { uid, state } => {
                 write!(f, "claim {} is in the state {state:?}", uid.escape_debug())
             }

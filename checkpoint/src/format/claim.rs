@@ -6,10 +6,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::EncodeError;
 use super::parts::{CLAIM_V1, CLAIM_V2, Entry, get};
 use super::records::ClaimText;
-use super::scan::Object;
-use super::template::Template;
+use super::scan::{Object, Scanner};
+use super::template::{Template, Unplaced};
 use crate::damage::{DamageReason, Detail};
 use crate::record::{ABORTED, COMPLETED, ClaimRecord, Payload, STARTED, State};
 use crate::status::{ClaimStatus, Seconds, optional_seconds};
@@ -62,19 +63,24 @@ impl Flaw {
         Self::Layout(format!("it is not {expected}"))
     }
 
-    /// Go would find a member twice, or by a name that it does not have.
-    fn names() -> Self {
-        let flaw = "a member is there twice, or in another case, or is no JSON";
-        Self::Layout(flaw.to_owned())
-    }
-
     fn member(name: &str, error: &serde_json::Error) -> Self {
-        let message = error.to_string();
-        // The place is one in the member's own text.
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        let message = message.strip_suffix(&place).unwrap_or(&message);
-        Self::Layout(format!("{name}: {message}"))
+        Self::Layout(format!("{name}: {}", message(error)))
     }
+}
+
+impl From<Unplaced> for Flaw {
+    fn from(unplaced: Unplaced) -> Self {
+        let name = unplaced.name.escape_debug();
+        Self::Layout(format!("{name}: {}", unplaced.flaw()))
+    }
+}
+
+/// What is wrong with the text of a value. The place is one in the value's own
+/// text, and of no use.
+pub(super) fn message(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    message.strip_suffix(&place).unwrap_or(&message).to_owned()
 }
 
 // === records from text ===
@@ -84,7 +90,7 @@ pub(super) fn read_v2<P: Payload>(entry: &Entry<'_>) -> Result<ClaimRecord<P>, F
     let Entry::Object(object) = entry else {
         return Err(Flaw::shape("an object"));
     };
-    Template::of(&CLAIM_V2, &object.members).ok_or_else(Flaw::names)?;
+    Template::of(&CLAIM_V2, &object.members)?;
     let state: String = member(object, "checkpointState")?;
     let state = match state.as_str() {
         STARTED => State::Started,
@@ -110,7 +116,7 @@ pub(super) fn read_v2<P: Payload>(entry: &Entry<'_>) -> Result<ClaimRecord<P>, F
 
 /// Reads a claim of V1: it is completed; its names were not recorded.
 pub(super) fn read_v1<P: Payload>(object: &Object<'_>) -> Result<ClaimRecord<P>, Flaw> {
-    Template::of(&CLAIM_V1, &object.members).ok_or_else(Flaw::names)?;
+    Template::of(&CLAIM_V1, &object.members)?;
     Ok(ClaimRecord {
         state: State::Completed(devices(object)?),
         status: member(object, "status")?,
@@ -159,8 +165,8 @@ fn member_by<'a, T: Default>(
     Ok(value.unwrap_or_default())
 }
 
-pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, DamageReason> {
-    serde_json::from_slice(text).map_err(|_| DamageReason::Layout)
+pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(text)
 }
 
 // === text from records ===
@@ -190,6 +196,39 @@ pub(super) fn text<P: Payload>(
     ClaimText::of(uid, v1.as_deref(), &v2)
 }
 
+/// As `text`, of a record that is to be in a file: only if it can be read back.
+pub(super) fn lasting_text<P: Payload>(
+    uid: &str,
+    record: &ClaimRecord<P>,
+) -> Result<ClaimText, EncodeError> {
+    let (text, _) = round_trip(uid, record)?;
+    Ok(text)
+}
+
+/// The same record again: a payload need not be `Clone`.
+pub(super) fn copy<P: Payload>(
+    uid: &str,
+    record: &ClaimRecord<P>,
+) -> Result<ClaimRecord<P>, EncodeError> {
+    let (_, copy) = round_trip(uid, record)?;
+    Ok(copy)
+}
+
+fn round_trip<P: Payload>(
+    uid: &str,
+    record: &ClaimRecord<P>,
+) -> Result<(ClaimText, ClaimRecord<P>), EncodeError> {
+    let text = text(uid, record).map_err(EncodeError::Unwritable)?;
+    // What V1 has of it is in V2 too.
+    let mut scanner = Scanner::new(text.v2.as_bytes());
+    let entry = scanner.member().and_then(|()| Entry::scan(&mut scanner));
+    let read = entry.map_or_else(|| Err(Flaw::shape("JSON")), |entry| read_v2(&entry));
+    let read = read.map_err(|flaw| EncodeError::Unreadable {
+        detail: flaw.of(uid.to_owned()).1,
+    })?;
+    Ok((text, read))
+}
+
 // === text from text ===
 
 /// The text of a claim of V2 as it was read. Its V1 says what V2 says, and
@@ -202,7 +241,7 @@ pub(super) fn carried<P>(
 ) -> Option<ClaimText> {
     let Entry::Object(v2) = v2 else { return None };
     let template = match v1 {
-        Some(Entry::Object(v1)) => Template::of(&CLAIM_V1, &v1.members)?,
+        Some(Entry::Object(v1)) => Template::of(&CLAIM_V1, &v1.members).ok()?,
         _ => Template::canonical(CLAIM_V1.len()),
     };
     let values = CLAIM_V1.map(|key| get(&v2.members, key).and_then(utf8));
@@ -220,9 +259,9 @@ pub(super) fn upgraded(uid: &str, v1: &Object<'_>) -> Option<ClaimText> {
     let is_v1s = |name: &&str| CLAIM_V1.contains(name);
     let others = CLAIM_V2.iter().filter(|name| !is_v1s(name));
     // What was foreign in V1 must not get a meaning in V2.
-    let others: Vec<&str> = others.copied().collect();
+    let others: Vec<&'static str> = others.copied().collect();
     let named = |name: &&str| get(&v1.members, name).is_some();
-    if others.iter().any(named) || Template::of(&others, &v1.members).is_none() {
+    if others.iter().any(named) || Template::of(&others, &v1.members).is_err() {
         return None;
     }
     get(&v1.members, "status")?;

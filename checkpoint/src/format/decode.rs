@@ -1,10 +1,12 @@
 //! Which parts can be trusted, and which of them counts.
 
+mod flaw;
 mod v1;
 mod v2;
 
 use serde_json::value::RawValue;
 
+use self::flaw::Flaw;
 use self::v2::Flawed;
 use super::parts::{FILE, File, Part};
 use super::template::Template;
@@ -21,13 +23,6 @@ enum Trust {
     /// The checksum is that of what Go would write for it: someone laid it out
     /// anew, and may have added what no checksum covers.
     Content,
-}
-
-/// Why a part is not understood, or not wholly.
-struct Flaw {
-    reason: DamageReason,
-    /// The first claim of which that is so.
-    detail: Option<Box<Detail>>,
 }
 
 pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<P>> {
@@ -75,9 +70,11 @@ fn is_laid_out_by_go(bytes: &[u8]) -> bool {
     // 0xe2 begins U+2028 and U+2029.
     let may_differ =
         |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2) || byte.is_ascii_whitespace();
+    // Without a way out of the inner loop, many bytes are looked at at once.
+    let may_one_differ = |chunk: &[u8]| chunk.iter().fold(false, |any, b| any | may_differ(b));
     // Where quotes do not pair, nobody can tell what is in a string.
     let is_compact = |text: &RawValue| gojson::compact(text.get()).as_bytes() == bytes;
-    !bytes.iter().any(may_differ) || serde_json::from_slice(bytes).is_ok_and(is_compact)
+    !bytes.chunks(64).any(may_one_differ) || serde_json::from_slice(bytes).is_ok_and(is_compact)
 }
 
 /// The text as Go lays it out.
@@ -98,43 +95,49 @@ fn lost<P>(flaw: impl Into<Flaw>) -> Damaged<P> {
 }
 
 /// V2 can be trusted, what is around it cannot.
-fn saved_by_v2<P>(reason: DamageReason, saved: Checkpoint<P>) -> Damaged<P> {
+fn saved_by_v2<P>(flaw: Flaw, saved: Checkpoint<P>) -> Damaged<P> {
     Damaged {
         survivors: Survivors::All,
         saved,
         boot_id_is_lost: false,
-        ..lost(reason)
+        ..lost(flaw)
     }
 }
 
 /// V2 counts; V1 saves the completed claims when V2 is bad. V1's content is
 /// never compared with V2's, only its checksum matters, as in Go.
 fn read<P: Payload>(file: &File<'_>) -> Result<Checkpoint<P>, Damaged<P>> {
-    let order = Template::of(&FILE, &file.members).filter(|_| file.is_whole);
+    let order = order_of_file(file);
     let Some(part) = &file.v2 else {
         let v1 = v1::trust::<P>(file, verify::v1_text(file));
         return without_v2(file, v1, order);
     };
     let texts = verify::texts(file, part);
     let v1 = v1::trust::<P>(file, texts.v1);
-    let read = v2::read(file, part, texts.v2, v1.ok(), order.as_ref());
-    match (v1, read) {
-        (Ok(_), Ok(checkpoint)) if order.is_some() => Ok(checkpoint),
-        (Ok(_), Ok(saved)) => Err(saved_by_v2(DamageReason::Layout, saved)),
-        (Err(mismatch), Ok(saved)) => Err(Damaged {
-            // V1 may have another name now, or be broken.
-            mismatches: Vec::from_iter(file.v1.as_ref().map(|_| mismatch)),
-            ..saved_by_v2(DamageReason::V1Checksum, saved)
+    let read = v2::read(file, part, texts.v2, v1.ok(), order.as_ref().ok());
+    match (v1, read, order) {
+        (Ok(_), Ok(checkpoint), Ok(_)) => Ok(checkpoint),
+        (Ok(_), Ok(saved), Err(flaw)) => Err(saved_by_v2(flaw, saved)),
+        (Err(mismatch), Ok(saved), order) => Err(Damaged {
+            mismatches: of_part(file, mismatch).collect(),
+            ..saved_by_v2(Flaw::of_v1(file, order.err()), saved)
         }),
-        (v1, Err(flawed)) => Err(without_good_v2(file, v1, flawed)),
+        (v1, Err(flawed), order) => Err(without_good_v2(file, v1, flawed, order.err())),
     }
+}
+
+/// V1's mismatch, if there is a V1: it may have another name, or be broken.
+fn of_part(file: &File<'_>, v1: Mismatch) -> impl Iterator<Item = Mismatch> {
+    file.v1.iter().map(move |_| v1)
 }
 
 fn without_good_v2<P: Payload>(
     file: &File<'_>,
     v1: Result<Trust, Mismatch>,
     v2: Flawed<P>,
+    order: Option<Flaw>,
 ) -> Damaged<P> {
+    let v1_flaw = v1.err().map(|_| Flaw::of_v1(file, order));
     let upgraded = v1
         .ok()
         .and_then(|trust| v1::upgrade(file, trust, None).ok());
@@ -147,14 +150,15 @@ fn without_good_v2<P: Payload>(
     if let Some(upgraded) = upgraded {
         saved.add_missing(upgraded);
     }
-    let reason = match (v1, v2.flaw.reason) {
-        (Err(_), DamageReason::V2Checksum) if file.v1.is_some() => DamageReason::BothChecksums,
+    let reason = match (v1_flaw.as_ref().map(|flaw| flaw.reason), v2.flaw.reason) {
+        (Some(DamageReason::V1Checksum), DamageReason::V2Checksum) => DamageReason::BothChecksums,
         (_, reason) => reason,
     };
+    let v1_mismatch = v1.err().into_iter().flat_map(|v1| of_part(file, v1));
     Damaged {
         reason,
-        detail: v2.flaw.detail,
-        mismatches: v1.err().into_iter().chain(v2.mismatch).collect(),
+        detail: (v2.flaw.detail).or_else(|| v1_flaw.and_then(|flaw| flaw.detail)),
+        mismatches: v1_mismatch.chain(v2.mismatch).collect(),
         survivors,
         saved,
         boot_id_is_lost,
@@ -164,32 +168,46 @@ fn without_good_v2<P: Payload>(
 fn without_v2<P: Payload>(
     file: &File<'_>,
     v1: Result<Trust, Mismatch>,
-    order: Option<Template>,
+    order: Result<Template, Flaw>,
 ) -> Result<Checkpoint<P>, Damaged<P>> {
-    let is_v1_file = order.is_some() && !file.claims_v2();
-    let read = match v1 {
-        Ok(trust) => v1::upgrade(file, trust, order),
-        Err(_) if is_v1_file => Err(DamageReason::V1Checksum.into()),
-        Err(_) => Err(DamageReason::Layout.into()),
+    let (order, flaw) = match order {
+        Ok(order) => (Some(order), file.claims_v2().then(|| Flaw::of_v2(file))),
+        Err(flaw) => (None, Some(flaw)),
     };
-    let mut damaged = match read {
-        Ok(checkpoint) if is_v1_file => return Ok(checkpoint),
-        Ok(saved) => Damaged {
-            survivors: Survivors::Some,
-            saved,
-            ..lost(DamageReason::Layout)
+    let mut damaged = match (v1, flaw) {
+        (Ok(trust), flaw) => match (v1::upgrade(file, trust, order), flaw) {
+            (Ok(checkpoint), None) => return Ok(checkpoint),
+            (Ok(saved), Some(flaw)) => Damaged {
+                survivors: Survivors::Some,
+                saved,
+                ..lost(flaw)
+            },
+            (Err(of_v1), flaw) => lost(flaw.unwrap_or(of_v1)),
         },
-        Err(flaw) => lost(flaw),
+        (Err(_), flaw) => lost(Flaw::of_v1(file, flaw)),
     };
-    if file.v1.is_some() || is_v1_file {
-        damaged.mismatches.extend(v1.err());
-    }
+    let mismatch = v1.err().into_iter().flat_map(|v1| of_part(file, v1));
+    damaged.mismatches.extend(mismatch);
     Err(damaged)
 }
 
+/// The file's members at their places.
+fn order_of_file(file: &File<'_>) -> Result<Template, Flaw> {
+    if !file.is_whole {
+        // Of JSON, the scan follows every object.
+        return Err(Flaw::of_file("it is not an object"));
+    }
+    Template::of(&FILE, &file.members).map_err(|unplaced| Flaw::of_unplaced(None, &unplaced))
+}
+
 /// Foreign members stay if the checksum is over them.
-fn order_of(names: &[&str], part: &Part<'_>, trust: Trust) -> Result<Template, DamageReason> {
-    let read = Template::of(names, &part.object.members).ok_or(DamageReason::Layout)?;
+fn order_of(
+    (part_name, part): (&str, &Part<'_>),
+    names: &[&'static str],
+    trust: Trust,
+) -> Result<Template, Flaw> {
+    let read = Template::of(names, &part.object.members);
+    let read = read.map_err(|unplaced| Flaw::of_unplaced(Some(part_name), &unplaced))?;
     Ok(match trust {
         Trust::Text => read,
         Trust::Content => Template::canonical(names.len()),
@@ -197,30 +215,21 @@ fn order_of(names: &[&str], part: &Part<'_>, trust: Trust) -> Result<Template, D
 }
 
 /// In Go null is no claims; anything but an object is an error.
-fn has_claims(part: &Part<'_>) -> Result<(), DamageReason> {
+fn has_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), Flaw> {
     match part.get("preparedClaims") {
-        Some(claims) if !claims.starts_with(b"{") && claims != b"null" => Err(DamageReason::Layout),
+        Some(claims) if !claims.starts_with(b"{") && claims != b"null" => Err(Flaw::of_member(
+            format!("{part_name}.preparedClaims"),
+            "it is not an object",
+        )),
         _ => Ok(()),
     }
 }
 
-// === impl Flaw ===
-
-impl From<DamageReason> for Flaw {
-    fn from(reason: DamageReason) -> Self {
-        Self {
-            reason,
-            detail: None,
-        }
-    }
-}
-
-impl Flaw {
-    fn of_record(uid: String, flaw: claim::Flaw) -> Self {
-        let (reason, detail) = flaw.of(uid);
-        Self {
-            reason,
-            detail: Some(Box::new(detail)),
-        }
-    }
+/// A claim's UID.
+fn uid_of(part_name: &str, key: &[u8]) -> Result<String, Flaw> {
+    claim::json(key).map_err(|error| {
+        let path = format!("{part_name}.preparedClaims");
+        let key = String::from_utf8_lossy(key);
+        Flaw::of_member(path, format!("the UID {key}: {}", claim::message(&error)))
+    })
 }

@@ -26,8 +26,8 @@ pub(super) struct File<'a> {
     /// `None` if it is absent, null or broken.
     pub(super) v1: Option<Part<'a>>,
     pub(super) v2: Option<Part<'a>>,
-    /// Whether another member than `v1` and `v2` looks like a part of a file.
-    pub(super) has_other_part: bool,
+    /// The key of another member than `v1` and `v2` that looks like a part.
+    pub(super) other_part: Option<&'a [u8]>,
     /// Whether the structure could be followed to its end.
     pub(super) is_whole: bool,
 }
@@ -68,8 +68,8 @@ impl<'a> File<'a> {
             match (key, part) {
                 (br#""v1""#, part) => file.v1 = part,
                 (br#""v2""#, part) => file.v2 = part,
-                (_, Some(part)) => file.has_other_part |= part.get("checksum").is_some(),
-                (_, None) => {}
+                (_, Some(part)) if part.get("checksum").is_some() => file.other_part = Some(key),
+                _ => {}
             }
             file.members.push(Member { key, value });
             Some(())
@@ -94,10 +94,14 @@ impl<'a> File<'a> {
         self.get("v1").filter(|text| *text != b"null")
     }
 
+    /// V2's text, as V1's.
+    pub(super) fn v2_text(&self) -> Option<&'a [u8]> {
+        self.get("v2").filter(|text| *text != b"null")
+    }
+
     /// Whether there is a V2, or what may be one under a damaged name.
     pub(super) fn claims_v2(&self) -> bool {
-        let named = self.get("v2").filter(|text| *text != b"null");
-        named.is_some() || self.has_other_part
+        self.v2_text().is_some() || self.other_part.is_some()
     }
 }
 
@@ -183,7 +187,7 @@ impl Claim<'_> {
 // === impl Entry ===
 
 impl<'a> Entry<'a> {
-    fn scan(scanner: &mut Scanner<'a>) -> Option<Self> {
+    pub(super) fn scan(scanner: &mut Scanner<'a>) -> Option<Self> {
         Some(if scanner.peek()? == b'{' {
             Self::Object(Object::scan(scanner)?)
         } else {

@@ -83,6 +83,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Steps over a member's key, up to its value.
+    pub(super) fn member(&mut self) -> Option<()> {
+        self.string()?;
+        self.expect(b':')
+    }
+
     /// Steps over a value and returns its text.
     pub(super) fn value(&mut self) -> Option<&'a [u8]> {
         let start = {

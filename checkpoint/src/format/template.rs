@@ -1,6 +1,8 @@
 //! The place of foreign members: what a newer writer added to an object, and
 //! where in it.
 
+use std::fmt;
+
 use serde_json::value::RawValue;
 
 use super::parts::is_key;
@@ -19,6 +21,24 @@ enum Item {
     Foreign { key: Box<str>, value: Box<str> },
 }
 
+/// A member that has no place in an object of these names.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unplaced {
+    /// Its name as the file spells it, without the quotes.
+    pub(super) name: String,
+    cause: Cause,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Cause {
+    /// A known one is there twice.
+    Twice,
+    /// It is foreign, and its key or its value is no JSON.
+    NotJson,
+    /// Go reads it as this one.
+    TakenFor(&'static str),
+}
+
 // === impl Template ===
 
 impl Template {
@@ -27,20 +47,25 @@ impl Template {
         Self((0..known).map(Item::Known).collect())
     }
 
-    /// That of an object which was read. `None` if a known member is there
-    /// twice, or a foreign one is no JSON, or one that Go takes for a known.
-    pub(super) fn of(names: &[&str], members: &[Member<'_>]) -> Option<Self> {
+    /// That of an object which was read; the first member that has no place in
+    /// it, if there is one.
+    pub(super) fn of(names: &[&'static str], members: &[Member<'_>]) -> Result<Self, Unplaced> {
         let mut items = Vec::with_capacity(names.len());
         for member in members {
             match names.iter().position(|name| is_key(member.key, name)) {
-                Some(index) if items.contains(&Item::Known(index)) => return None,
+                Some(index) if items.contains(&Item::Known(index)) => {
+                    return Err(Unplaced::of(member, Cause::Twice));
+                }
                 Some(index) => items.push(Item::Known(index)),
-                None => items.push(Item::foreign(member, names)?),
+                None => {
+                    let foreign = Item::foreign(member, names);
+                    items.push(foreign.map_err(|cause| Unplaced::of(member, cause))?);
+                }
             }
         }
         let mut template = Self(items);
         (0..names.len()).for_each(|index| template.place(index));
-        Some(template)
+        Ok(template)
     }
 
     /// The same order without the foreign members whose key is refused.
@@ -94,17 +119,47 @@ impl Template {
 
 impl Item {
     /// The scanner does not look closely enough to know that it is JSON.
-    fn foreign(member: &Member<'_>, names: &[&str]) -> Option<Self> {
-        let key: &RawValue = serde_json::from_slice(member.key).ok()?;
-        let value: &RawValue = serde_json::from_slice(member.value).ok()?;
-        let name: String = serde_json::from_str(key.get()).ok()?;
-        if names.iter().any(|known| gofields::is_same(&name, known)) {
-            return None;
+    fn foreign(member: &Member<'_>, names: &[&'static str]) -> Result<Self, Cause> {
+        let not_json = |_| Cause::NotJson;
+        let key: &RawValue = serde_json::from_slice(member.key).map_err(not_json)?;
+        let value: &RawValue = serde_json::from_slice(member.value).map_err(not_json)?;
+        let name: String = serde_json::from_str(key.get()).map_err(not_json)?;
+        let mut names = names.iter();
+        if let Some(known) = names.find(|known| gofields::is_same(&name, known)) {
+            return Err(Cause::TakenFor(known));
         }
-        Some(Self::Foreign {
+        Ok(Self::Foreign {
             key: key.get().into(),
             value: value.get().into(),
         })
+    }
+}
+
+// === impl Unplaced ===
+
+impl Unplaced {
+    fn of(member: &Member<'_>, cause: Cause) -> Self {
+        let name = String::from_utf8_lossy(member.key);
+        let name = name.strip_prefix('"').unwrap_or(&name);
+        Self {
+            name: name.strip_suffix('"').unwrap_or(name).to_owned(),
+            cause,
+        }
+    }
+
+    /// What is wrong with it, in a few words.
+    pub(super) fn flaw(&self) -> String {
+        self.cause.to_string()
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Twice => f.write_str("it is there twice"),
+            Self::NotJson => f.write_str("it is not JSON"),
+            Self::TakenFor(known) => write!(f, "to Go it is {known:?}"),
+        }
     }
 }
 
@@ -115,7 +170,7 @@ mod tests {
 
     const NAMES: [&str; 3] = ["a", "sk", "c"];
 
-    fn template(text: &str) -> Option<Template> {
+    fn template(text: &str) -> Result<Template, Unplaced> {
         let object = Object::scan(&mut Scanner::new(text.as_bytes())).unwrap();
         Template::of(&NAMES, &object.members)
     }
@@ -139,16 +194,18 @@ mod tests {
 
     #[test]
     fn what_go_would_take_for_a_known_member_is_refused() {
-        for text in [
-            r#"{"a":1,"a":2}"#,
-            r#"{"A":1}"#,
-            r#"{"\u0061":1}"#,
-            r#"{"\u017fk":1}"#,
-            "{\"s\u{212a}\":1}",
-            r#"{"x":tru}"#,
-            "{\"x\u{1}\":1}",
+        let taken_for = Cause::TakenFor;
+        for (text, name, cause) in [
+            (r#"{"a":1,"a":2}"#, "a", Cause::Twice),
+            (r#"{"A":1}"#, "A", taken_for("a")),
+            (r#"{"\u0061":1}"#, r"\u0061", taken_for("a")),
+            (r#"{"\u017fk":1}"#, r"\u017fk", taken_for("sk")),
+            ("{\"s\u{212a}\":1}", "s\u{212a}", taken_for("sk")),
+            (r#"{"x":tru}"#, "x", Cause::NotJson),
+            ("{\"x\u{1}\":1}", "x\u{1}", Cause::NotJson),
         ] {
-            assert_eq!(template(text), None, "{text}");
+            let name = name.to_owned();
+            assert_eq!(template(text), Err(Unplaced { name, cause }), "{text}");
         }
     }
 }

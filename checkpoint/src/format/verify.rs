@@ -62,15 +62,15 @@ fn covered_by_files<'a>(
         .chain(once(&b"}"[..]))
 }
 
-/// In Go a missing checksum is 0.
+/// In Go a checksum that is missing or null is 0.
 fn compare(part: FilePart, stored: Option<&[u8]>, computed: u64) -> Result<(), Mismatch> {
-    let stored = stored.map_or(Some(0), |text| serde_json::from_slice(text).ok());
-    if stored == Some(computed) {
+    let stored: serde_json::Result<Option<u64>> = stored.map_or(Ok(None), serde_json::from_slice);
+    if matches!(stored, Ok(stored) if stored.unwrap_or(0) == computed) {
         return Ok(());
     }
     Err(Mismatch {
         part,
-        stored,
+        stored: stored.ok().flatten(),
         computed,
     })
 }

@@ -1,22 +1,26 @@
 use jiff::Timestamp;
+use jiff::civil::DateTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A time as `metav1.Time` keeps it: RFC 3339, UTC, whole seconds.
+/// A time as `metav1.Time` keeps it: RFC 3339, UTC, whole seconds, and a year
+/// from 0 on, since Go writes no other. The last day of the year 9999 is beyond
+/// what a `Timestamp` can be, and becomes the latest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seconds(Timestamp);
 
 /// Go's zero time, which it writes as `null`.
 const GO_ZERO: &str = "0001-01-01T00:00:00Z";
+/// The beginning of the year 0, in seconds since 1970.
+const YEAR_0: i64 = -62_167_219_200;
 
 impl Seconds {
-    /// Drops the fraction, towards the past.
+    /// Drops the fraction, towards the past; what is before the year 0 becomes
+    /// its beginning.
     pub(crate) fn floor(time: Timestamp) -> Self {
         let second = time.as_nanosecond().div_euclid(1_000_000_000);
-        // The floor of a valid time is valid but for the very first second.
-        let whole = i64::try_from(second)
-            .ok()
-            .and_then(|s| Timestamp::from_second(s).ok());
-        Self(whole.unwrap_or(Timestamp::MIN))
+        let whole = i64::try_from(second).unwrap_or(YEAR_0).max(YEAR_0);
+        // Not below the earliest, and not above the given one.
+        Self(Timestamp::from_second(whole).unwrap_or(time))
     }
 
     pub(crate) fn timestamp(self) -> Timestamp {
@@ -38,10 +42,23 @@ pub(crate) fn optional_seconds<'de, D: Deserializer<'de>>(
         None => Ok(None),
         Some(text) if text == GO_ZERO => Ok(None),
         Some(text) => {
-            let time: Timestamp = text.parse().map_err(de::Error::custom)?;
-            Ok(Some(Seconds::floor(time)))
+            let time = text.parse().ok().or_else(|| latest(&text));
+            let not_a_time = || de::Error::custom(format_args!("{text:?} is not an RFC 3339 time"));
+            Ok(Some(Seconds::floor(time.ok_or_else(not_a_time)?)))
         }
     }
+}
+
+/// The latest time for a later one that Go can read.
+fn latest(text: &str) -> Option<Timestamp> {
+    let (date_and_time, offset) = text.split_at_checked("9999-12-31T00:00:00".len())?;
+    let date_and_time: DateTime = date_and_time.parse().ok()?;
+    let fraction_or_zone = offset.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+    // With a zone, any time that is in range tells whether all of it is valid.
+    let in_range = format!("2000-01-01T00:00:00{offset}");
+    let is_late = date_and_time.year() == 9999 && !fraction_or_zone.is_empty();
+    let is_valid = in_range.parse::<Timestamp>().is_ok();
+    (is_late && is_valid).then_some(Timestamp::MAX)
 }
 
 #[cfg(test)]
@@ -53,6 +70,50 @@ mod tests {
         let time: Timestamp = "2026-08-07T12:34:56.789+02:00".parse().unwrap();
         let text = serde_json::to_string(&Seconds::floor(time)).unwrap();
         assert_eq!(text, "\"2026-08-07T10:34:56Z\"");
+    }
+
+    fn read(text: &str) -> Result<Option<Seconds>, serde_json::Error> {
+        let text = serde_json::to_string(text).unwrap();
+        optional_seconds(&mut serde_json::Deserializer::from_str(&text))
+    }
+
+    #[test]
+    fn a_time_that_only_go_can_hold_becomes_the_latest_or_the_earliest() {
+        for late in [
+            "9999-12-31T23:59:59Z",
+            "9999-12-31T23:59:59.999999999Z",
+            "9999-12-31T12:00:00-08:00",
+            "9999-12-30T23:00:00-12:00",
+        ] {
+            let read = read(late).unwrap().unwrap();
+            assert_eq!(read, Seconds::floor(Timestamp::MAX), "{late}");
+        }
+        let begin = "\"0000-01-01T00:00:00Z\"";
+        for early in ["0000-01-01T00:00:00Z", "0000-01-01T00:00:00+14:00"] {
+            let read = read(early).unwrap().unwrap();
+            assert_eq!(serde_json::to_string(&read).unwrap(), begin, "{early}");
+        }
+        let earliest = Seconds::floor(Timestamp::MIN);
+        assert_eq!(serde_json::to_string(&earliest).unwrap(), begin);
+    }
+
+    #[test]
+    fn what_is_no_time_is_named_in_our_words() {
+        for wrong in [
+            "",
+            "yesterday",
+            "9999-12-31",
+            "9999-12-31T23:59:59",
+            "9999-12-31T23:59:61Z",
+            "9999-12-32T00:00:00Z",
+            "9999-12-31T23:59:59.9",
+            "9999-12-31T23:59:59+9",
+            "9999-12-31T23:59:59 or so",
+        ] {
+            let error = read(wrong).unwrap_err().to_string();
+            let expected = format!("{wrong:?} is not an RFC 3339 time");
+            assert!(error.starts_with(&expected), "{error}");
+        }
     }
 
     #[test]

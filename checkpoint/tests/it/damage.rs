@@ -1,6 +1,7 @@
 //! A checkpoint that cannot be trusted: what is known, kept, and refused.
 
 mod detail;
+mod place;
 
 use dra_checkpoint::{
     Checkpoint, Damage, DamageReason, Damaged, FilePart, Mismatch, Refused, State, Store,
@@ -78,11 +79,7 @@ fn each_kind_of_damage_is_named_kept_and_survived_as_far_as_possible() {
             NotJson,
             Survivors::All,
         ),
-        (
-            spoiled("\"v1\"", "\"w1\"", false),
-            V1Checksum,
-            Survivors::All,
-        ),
+        (spoiled("\"v1\"", "\"w1\"", false), Layout, Survivors::All),
         (
             spoiled("node-a", "node-b", false),
             V1Checksum,
@@ -350,9 +347,23 @@ fn damage_is_reported_until_it_is_settled_also_to_later_processes() {
 #[test]
 fn a_survivor_is_not_overwritten_by_a_restore() {
     let (store, _) = open(&dir_holding(&spoiled("node-a", "node-b", true)));
-    let known = store.view().get(UID).unwrap().clone();
+    let mut known = store.view().get(UID).unwrap().clone();
+    assert_eq!((&*known.name, &*known.namespace), ("", ""), "V1 has none");
+    for _ in 0..2 {
+        store
+            .commit(|claims| claims.restore(&claim(UID), status("p"), vec![]))
+            .unwrap();
+        // The names are all that the caller knows better.
+        known.name = claim(UID).name;
+        known.namespace = claim(UID).namespace;
+        assert_eq!(store.view().get(UID).unwrap(), &known);
+    }
+    let other = dra_checkpoint::ClaimName {
+        name: "other".into(),
+        ..claim(UID)
+    };
     store
-        .commit(|claims| claims.restore(&claim(UID), status("p"), vec![]))
+        .commit(move |claims| claims.restore(&other, status("p"), vec![]))
         .unwrap();
     assert_eq!(store.view().get(UID).unwrap(), &known);
 }

@@ -9,6 +9,7 @@ mod faults;
 mod format;
 mod group;
 mod model;
+mod payload;
 mod race;
 mod script;
 mod shared;

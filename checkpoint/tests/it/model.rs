@@ -85,7 +85,7 @@ fn expect(map: &mut BTreeMap<Uid, Model>, op: Op, now: i64) -> Answer {
                 Ok(0)
             }
             Some(Model::Aborted(..)) => Ok(0),
-            Some(Model::Completed(_)) => Err("claim-completed"),
+            Some(Model::Completed(_)) => Err("claim-prepared"),
             None => Err("claim-not-started"),
         },
         Op::Remove(uid) => match map.get(uid) {

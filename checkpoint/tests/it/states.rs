@@ -118,10 +118,46 @@ fn a_completed_claim_is_neither_started_nor_completed_nor_aborted_again() {
                 claims.complete("a", &status("p"), vec![]),
                 Err(completed.clone())
             );
-            assert_eq!(claims.abort("a", at(0)), Err(completed));
+            let prepared = Refused::Prepared { uid: "a".into() };
+            assert_eq!(claims.abort("a", at(0)), Err(prepared));
+            // Of another version too: it holds what it was prepared with.
+            assert_eq!(
+                claims.start(&claim("a"), &status("q"), at(0)),
+                Err(completed)
+            );
+            assert_eq!(claims.get("a").unwrap().devices(), [group()]);
             Ok::<_, Refused>(())
         })
         .unwrap();
+}
+
+#[test]
+fn each_refusal_says_what_to_do_where_it_comes_from() {
+    let (store, _) = open(&SimDir::new());
+    store
+        .commit(|claims| {
+            let refused = claims.abort("a", at(0)).unwrap_err();
+            assert_eq!(refused, Refused::NotStarted { uid: "a".into() });
+            assert_eq!(
+                claims.complete("a", &status("p"), vec![group()]),
+                Err(refused.clone())
+            );
+            assert!(refused.to_string().contains("it was not started"));
+            claims.start(&claim("a"), &status("p"), at(0))?;
+            claims.complete("a", &status("p"), vec![group()])?;
+            let refused = claims.abort("a", at(0)).unwrap_err();
+            assert!(refused.hint().contains("remove it"), "{}", refused.hint());
+            let refused = claims.start(&claim("a"), &status("p"), at(0)).unwrap_err();
+            assert!(refused.hint().contains("devices"), "{}", refused.hint());
+            Ok::<_, Refused>(())
+        })
+        .unwrap();
+    let (store, _) = open(&crate::common::dir_with(
+        "10-v2-no-bootid-25.8-to-25.12.json",
+    ));
+    let refused = store.commit(|claims| claims.start(&claim("a"), &status("p"), at(0)));
+    let hint = refused.unwrap_err().hint();
+    assert!(hint.contains("kept") && hint.contains("undone"), "{hint}");
 }
 
 #[test]
@@ -162,7 +198,7 @@ fn an_aborted_claim_refuses_the_same_version_for_90_seconds() {
                 uid: "a".into(),
                 until: at(100),
             };
-            assert_eq!(aborted.class(), Class::Permanent);
+            assert_eq!(aborted.class(), Class::Retry);
             assert_eq!(late, Err(aborted));
             let undone = Refused::NotStarted { uid: "a".into() };
             assert_eq!(

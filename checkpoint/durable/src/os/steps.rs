@@ -13,13 +13,18 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::open_dir;
 use crate::dir::{Lock, Version, VersionKind};
-use crate::sequence::{self, Content, LOCK_MODE, Steps};
+use crate::sequence::{self, Comparison, Content, LOCK_MODE, Steps};
 use crate::{Error, Op};
+
+/// Permission bits of a mode, with set-id and sticky bits.
+const PERMISSIONS: u32 = 0o7777;
 
 /// One directory, wherever its path may lead later.
 #[derive(Debug)]
 pub(super) struct OsSteps {
     dir: File,
+    /// Device and inode of `dir`.
+    id: (u64, u64),
     path: PathBuf,
 }
 
@@ -44,30 +49,28 @@ struct Stamp {
 impl OsSteps {
     /// Opens what `path` leads to and sweeps it.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
-        let path = path.to_owned();
-        match open_dir(&path) {
-            Ok(dir) => {
-                let steps = Self { dir, path };
-                sequence::sweep(&steps)?;
-                Ok(steps)
-            }
-            Err(source) => Err(Error::Io {
-                op: Op::OpenDir,
-                path,
-                source,
-            }),
-        }
+        let opened = open_dir(path).and_then(|dir| {
+            let found = dir.metadata()?;
+            Ok(Self {
+                dir,
+                id: (found.dev(), found.ino()),
+                path: path.to_owned(),
+            })
+        });
+        let steps = opened.map_err(|source| Error::Io {
+            op: Op::OpenDir,
+            path: path.to_owned(),
+            source,
+        })?;
+        sequence::sweep(&steps)?;
+        Ok(steps)
     }
 
     /// Whether the path leads to another directory by now. The inode number of
     /// a removed one is not given away while it is open here.
     pub(super) fn is_replaced(&self) -> bool {
-        match (self.dir.metadata(), fs::metadata(&self.path)) {
-            (Ok(ours), Ok(found)) => {
-                found.is_dir() && (ours.dev(), ours.ino()) != (found.dev(), found.ino())
-            }
-            _ => false,
-        }
+        fs::metadata(&self.path)
+            .is_ok_and(|found| found.is_dir() && (found.dev(), found.ino()) != self.id)
     }
 
     fn open_at(&self, name: &str, flags: OFlag, mode: u32) -> io::Result<File> {
@@ -100,12 +103,18 @@ impl Steps for OsSteps {
         // A sweeper of another process may have been quicker with the lock.
         let swept = io::ErrorKind::AlreadyExists;
         match file.try_lock() {
-            Ok(()) if file.metadata()?.nlink() > 0 => {}
-            Ok(()) | Err(TryLockError::WouldBlock) => return Err(swept.into()),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(swept.into()),
             Err(TryLockError::Error(err)) => return Err(err),
         }
+        let found = file.metadata()?;
+        if found.nlink() == 0 {
+            return Err(swept.into());
+        }
         // The umask has no say in who may read the file.
-        file.set_permissions(Permissions::from_mode(mode))?;
+        if found.mode() & PERMISSIONS != mode {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
         Ok(file)
     }
 
@@ -152,6 +161,32 @@ impl Steps for OsSteps {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok(Content::File(bytes, version(file)?))
+    }
+
+    fn compare(&self, name: &str, bytes: &[u8]) -> io::Result<Comparison> {
+        let mut file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Ok(Comparison::NotAFile);
+        }
+        if found.len() != bytes.len() as u64 {
+            return Ok(Comparison::Other);
+        }
+        // One byte more tells a file that grew.
+        let mut content = vec![0; bytes.len() + 1];
+        let mut length = 0;
+        while let Some(rest) = content.get_mut(length..) {
+            match file.read(rest) {
+                Ok(0) => break,
+                Ok(more) => length += more,
+                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+                Err(err) => return Err(err),
+            }
+        }
+        Ok(match content.get(..length) {
+            Some(content) if content == bytes => Comparison::Same,
+            _ => Comparison::Other,
+        })
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

@@ -1,14 +1,16 @@
 //! V1: the completed claims, and all that 25.3.x knew.
 
-use super::super::claim::{self, json};
+use super::super::claim;
 use super::super::encode::PartV1;
 use super::super::parts::{Claim, Entry, File, Part, V1};
 use super::super::records::{Records, Source};
 use super::super::template::Template;
 use super::super::{Checkpoint, Layout, verify};
-use super::{Flaw, Trust, has_claims, order_of};
-use crate::damage::{DamageReason, Mismatch};
+use super::{Flaw, Trust, has_claims, order_of, uid_of};
+use crate::damage::Mismatch;
 use crate::record::Payload;
+
+const NAME: &str = "v1";
 
 /// Why V1 can be trusted, absent or not, given whether its text can.
 pub(super) fn trust<P: Payload>(
@@ -41,19 +43,19 @@ pub(super) fn upgrade<P: Payload>(
     let part = match (&file.v1, file.v1_text()) {
         (Some(part), _) => part,
         (None, None) => &none,
-        (None, Some(_)) => return Err(DamageReason::Layout.into()),
+        (None, Some(_)) => return Err(Flaw::of_member("v1", "it is not an object")),
     };
-    has_claims(part)?;
+    has_claims((NAME, part))?;
     let is_rc2 = !part.claims.is_empty() && part.claims.iter().all(Claim::is_rc2);
     let canonical = Source::default();
     let mut records = Records::read_from(Source {
         layout: if is_rc2 { Layout::V1Rc2 } else { Layout::V1 },
         file: order.unwrap_or(canonical.file),
-        v1: order_of(&V1, part, trust)?,
+        v1: order_of((NAME, part), &V1, trust)?,
         ..canonical
     });
     for Claim { uid, entry } in &part.claims {
-        let uid: String = json(uid)?;
+        let uid = uid_of(NAME, uid)?;
         let (record, text) = match entry {
             Entry::Object(claim) => (
                 claim::read_v1(claim),

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::super::claim::{self, json};
+use super::super::claim;
 use super::super::encode::PartV2;
 use super::super::parts::{Claim, File, Part, V1, V2};
 use super::super::records::{Records, Source};
 use super::super::template::Template;
 use super::super::{Checkpoint, Layout, verify};
-use super::{Flaw, Trust, has_claims, order_of};
+use super::{Flaw, Trust, has_claims, order_of, uid_of};
 use crate::damage::{DamageReason, Mismatch};
 use crate::record::{ClaimRecord, Payload};
+
+const NAME: &str = "v2";
 
 /// V2 as far as it can be used.
 pub(super) struct Flawed<P> {
@@ -33,7 +35,7 @@ pub(super) fn read<P: Payload>(
     };
     let (saved, flaw) = match claims_of(file, part, trust, v1, order) {
         Ok((checkpoint, flaw)) => (Some(checkpoint), flaw),
-        Err(reason) => (None, Some(reason.into())),
+        Err(flaw) => (None, Some(flaw)),
     };
     match (mismatch, saved, flaw) {
         (None, Some(checkpoint), None) => Ok(checkpoint),
@@ -43,8 +45,8 @@ pub(super) fn read<P: Payload>(
             saved,
         }),
         (Some(_), Some(checkpoint), None) if is_as_written(part, &checkpoint) => Ok(checkpoint),
-        (mismatch, _, _) => Err(Flawed {
-            flaw: DamageReason::V2Checksum.into(),
+        (mismatch, _, flaw) => Err(Flawed {
+            flaw: Flaw::of_v2_checksum(part, flaw),
             mismatch,
             saved: None,
         }),
@@ -64,8 +66,8 @@ fn claims_of<P: Payload>(
     trust: Trust,
     v1: Option<Trust>,
     order: Option<&Template>,
-) -> Result<(Checkpoint<P>, Option<Flaw>), DamageReason> {
-    has_claims(part)?;
+) -> Result<(Checkpoint<P>, Option<Flaw>), Flaw> {
+    has_claims((NAME, part))?;
     let v1 = file.v1.as_ref().filter(|_| v1 == Some(Trust::Text));
     let source = source(part, trust, v1, order)?;
     let boot_id = source.boot_id.clone();
@@ -75,14 +77,14 @@ fn claims_of<P: Payload>(
     let mut flaw: Option<Flaw> = None;
     for Claim { uid, entry } in &part.claims {
         let read: Result<ClaimRecord<P>, _> = claim::read_v2(entry);
-        match (json::<String>(uid), read) {
+        match (uid_of(NAME, uid), read) {
             (Ok(key), Ok(record)) => {
                 let carry = || claim::carried(&key, &record, entry, v1_claims.get(uid).copied());
                 let text = (trust == Trust::Text).then(carry).flatten();
                 records.insert_read(key, record, text);
             }
             (Ok(key), Err(bad)) => flaw = flaw.or_else(|| Some(Flaw::of_record(key, bad))),
-            (Err(reason), _) => flaw = flaw.or_else(|| Some(reason.into())),
+            (Err(bad), _) => flaw = flaw.or(Some(bad)),
         }
     }
     Ok((Checkpoint { records, boot_id }, flaw))
@@ -94,11 +96,13 @@ fn source(
     trust: Trust,
     v1: Option<&Part<'_>>,
     order: Option<&Template>,
-) -> Result<Source, DamageReason> {
+) -> Result<Source, Flaw> {
     let canonical = Source::default();
-    let boot_id: Option<String> = part.get("nodeBootID").map_or(Ok(None), json)?;
+    let boot_id = part.get("nodeBootID").map_or(Ok(None), claim::json);
+    let boot_id: Option<String> =
+        boot_id.map_err(|error| Flaw::of_member("v2.nodeBootID", claim::message(&error)))?;
     let boot_id = boot_id.filter(|id| !id.is_empty());
-    let v1 = v1.and_then(|part| order_of(&V1, part, Trust::Text).ok());
+    let v1 = v1.and_then(|part| order_of(("v1", part), &V1, Trust::Text).ok());
     Ok(Source {
         layout: match boot_id {
             Some(_) => Layout::V2,
@@ -107,6 +111,6 @@ fn source(
         boot_id,
         file: order.cloned().unwrap_or(canonical.file),
         v1: v1.unwrap_or(canonical.v1),
-        v2: order_of(&V2, part, trust)?,
+        v2: order_of((NAME, part), &V2, trust)?,
     })
 }

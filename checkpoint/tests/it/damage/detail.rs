@@ -49,7 +49,7 @@ fn the_claim_that_is_not_understood_is_named_with_its_state() {
 
 /// The completed claim's file with one text of V2 replaced, and the checksum
 /// that it then has.
-fn resealed(from: &str, to: &str) -> Vec<u8> {
+pub(super) fn resealed(from: &str, to: &str) -> Vec<u8> {
     let bytes = spoiled(from, to, true);
     let computed = decode(&bytes)
         .mismatches
@@ -72,7 +72,12 @@ fn the_member_that_is_not_understood_is_named() {
         (
             r#""status":{"#,
             r#""Status":0,"status":{"#,
-            "a member is there twice",
+            r#"Status: to Go it is "status""#,
+        ),
+        (
+            r#""status":{"#,
+            r#""name":"","status":{"#,
+            "name: it is there twice",
         ),
         (r#""id":0"#, r#""id":"0""#, "preparedDevices: invalid type"),
         (
@@ -179,6 +184,8 @@ fn a_refused_commit_says_what_to_do_like_a_failed_one() {
     let CommitError::Store(store_error) = failed else {
         panic!("the disk is full")
     };
+    let said = store_error.to_string();
+    assert!(said.ends_with("/checkpoint.json)"), "{said}");
     let source = std::error::Error::source(&store_error).unwrap().to_string();
     assert!(source.ends_with("/checkpoint.json"), "{source}");
 }

@@ -187,3 +187,56 @@ fn the_boot_id_comes_to_its_place() {
     assert!(written.contains(r#"}},"nodeBootID":"#), "{written}");
     assert!(written.ends_with(r#","epoch":7}}"#), "{written}");
 }
+
+#[test]
+fn a_file_laid_out_by_hand_keeps_its_foreign_members_as_go_would_write_them() {
+    let newer = of_a_newer_writer();
+    for (mine, carried) in [
+        (r#""x":{ "a" : [1, 2] }"#, r#""x":{"a":[1,2]}"#),
+        (
+            "\"x\":\"<\u{2028}&>\"",
+            "\"x\":\"\\u003c\\u2028\\u0026\\u003e\"",
+        ),
+    ] {
+        let beside = |member: &str| format!("{},{member}}}", newer.strip_suffix('}').unwrap());
+        assert_eq!(again(&beside(mine)), beside(carried), "{mine}");
+    }
+}
+
+#[test]
+fn foreign_members_go_where_a_checksum_is_over_a_text_that_go_lays_out_in_another_way() {
+    let newer = of_a_newer_writer();
+    let go = |text: &str| {
+        let known = ["aNew", "\"old\"", "\"extra\"", "\"epoch\"", "\"between\""];
+        assert!(!known.iter().any(|name| text.contains(name)), "{text}");
+    };
+    for (from, to) in [
+        // In V2, in a record of it, and in V1.
+        (r#""epoch":7"#, r#""epoch": 7"#),
+        (r#""epoch":7"#, r#""epoch":"a<b""#),
+        (r#""extra":"é""#, "\"extra\":\"\u{2028}\""),
+        (r#""old":true"#, r#""old": true"#),
+        (r#""old":true"#, r#""old":"&""#),
+    ] {
+        let text = resealed_as_it_is(&newer.replace(from, to));
+        go(&again(&text));
+    }
+}
+
+/// The checksums of the text as it is, white space included.
+fn resealed_as_it_is(text: &str) -> String {
+    let (v1, v2) = (
+        text.find(r#","v1":"#).unwrap(),
+        text.find(r#","v2":"#).unwrap(),
+    );
+    let between = text.find(r#","between":"#).unwrap();
+    let outer = checksum(&format!(r#"{{"checksum":0{}}}"#, &text[v1..between]));
+    let v2 = &text[v2 + 6..text.len() - 1];
+    let rest = v2.find(r#","preparedClaims""#).unwrap();
+    let inner = checksum(&format!(r#"{{"checksum":0{}"#, &v2[rest..]));
+    format!(
+        r#"{{"checksum":{outer}{},"v2":{{"checksum":{inner}{}}}"#,
+        &text[v1..text.len() - v2.len() - 7],
+        &v2[rest..]
+    )
+}

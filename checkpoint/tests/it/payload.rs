@@ -1,0 +1,111 @@
+//! Payloads that do not read what they write: found before anything is lost.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use dra_checkpoint::{
+    ClaimName, ClaimStatus, Class, CommitError, Damage, Payload, Refused, Store, StoreError,
+};
+use durable_file::SimDir;
+use serde::{Deserialize, Serialize};
+
+use crate::common::{at, boot, claim, rewritten};
+
+/// What is easily written wrong.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Careless {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    device: String,
+    share: f64,
+}
+
+impl Payload for Careless {}
+
+fn open(dir: &SimDir) -> (Store<Careless>, Damage) {
+    Store::open(Arc::new(dir.clone()), boot()).unwrap()
+}
+
+fn prepare(
+    store: &Store<Careless>,
+    uid: &'static str,
+    device: &str,
+    share: f64,
+) -> Result<(), CommitError<Refused>> {
+    let device = device.to_owned();
+    store.commit(move |claims| {
+        let status = ClaimStatus::default();
+        claims.start(&claim(uid), &status, at(0))?;
+        claims.complete(uid, &status, vec![Careless { device, share }])
+    })
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_back_fails_its_commit_and_costs_no_claim() {
+    let dir = SimDir::new();
+    let (store, _) = open(&dir);
+    prepare(&store, "a", "gpu-0", 0.5).unwrap();
+    let before = rewritten(&dir);
+    for (device, share, member) in [
+        ("", 0.5, "missing field `device`"),
+        ("gpu-1", f64::NAN, "invalid type: null, expected f64"),
+    ] {
+        let failed = prepare(&store, "b", device, share).unwrap_err();
+        assert_eq!(failed.code(), "checkpoint-not-readable-back");
+        assert_eq!(failed.class(), Class::Permanent);
+        assert!(failed.hint().contains("default"), "{}", failed.hint());
+        let CommitError::Store(StoreError::Encode(error)) = failed else {
+            panic!("{failed}")
+        };
+        let said = error.to_string();
+        assert!(
+            said.contains("claim b: preparedDevices: ") && said.contains(member),
+            "{said}"
+        );
+        assert!(error.source().is_none());
+        assert_eq!(rewritten(&dir), before);
+        assert!(store.view().get("b").is_none());
+    }
+    prepare(&store, "b", "gpu-1", 1.0).unwrap();
+    let (store, damage) = open(&dir);
+    assert_eq!(damage, Damage::None);
+    assert_eq!(store.view().all().unwrap().count(), 2);
+}
+
+#[test]
+fn floats_are_in_the_file_as_go_has_them() {
+    let dir = SimDir::new();
+    let (store, _) = open(&dir);
+    for (uid, share) in [("a", 1.0), ("b", 1e21), ("c", 1e-7), ("d", -0.0)] {
+        prepare(&store, uid, "gpu-0", share).unwrap();
+    }
+    let text = String::from_utf8(rewritten(&dir)).unwrap();
+    for share in ["1", "1e+21", "1e-7", "-0"] {
+        assert!(text.contains(&format!("\"share\":{share}}}")), "{text}");
+    }
+    let (store, damage) = open(&dir);
+    assert_eq!(damage, Damage::None);
+    let view = store.view();
+    assert_eq!(
+        view.get("b").unwrap().devices()[0].share.to_bits(),
+        1e21_f64.to_bits()
+    );
+}
+
+#[test]
+fn a_driver_without_ancestors_reads_the_old_layout_as_its_own() {
+    let read = Careless::from_legacy(r#"{"device":"gpu-0","share":1}"#).unwrap();
+    assert_eq!(read.device, "gpu-0");
+    // As Go would: no field in another case.
+    assert!(Careless::from_legacy(r#"{"Device":"gpu-0","device":"gpu-1","share":1}"#).is_err());
+}
+
+#[test]
+fn an_unsettled_view_becomes_a_refusal() {
+    let (store, _) = open(&SimDir::new());
+    let name: ClaimName = claim("a");
+    let all = store.commit(move |claims| {
+        let others = claims.all()?.filter(|(uid, _)| *uid != name.uid).count();
+        Ok::<_, Refused>(others)
+    });
+    assert_eq!(all.unwrap(), 0);
+}
