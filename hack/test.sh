@@ -46,15 +46,23 @@ fast() {
     for package in $(cargo metadata --no-deps --format-version 1 | grep -o '"name":"[^"]*","version":"[^"]*","id"' | cut -d'"' -f4); do
         cargo check --quiet --locked -p "$package"
     done
+    cargo check --quiet --locked -p imex-cdi --features inject
 
     step "lints"
     cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+    cargo clippy --quiet --locked -p imex-cdi --features oci --all-targets -- -D warnings
     # A workspace of its own: libFuzzer comes with it.
     (cd hack/fuzz && cargo fmt --check && cargo check --quiet --locked --target-dir "${CARGO_TARGET_DIR:-$root/target}/fuzz")
     ! git grep -nE '^\s*(//[/!]|#).*```(ignore|no_run)' -- '*.rs' '*.md' || die "a doc example that does not run proves nothing"
 
     step "unit tests and doc examples"
-    cargo test --locked --workspace
+    cargo test --locked --workspace --exclude imex-cdi
+
+    step "imex-cdi beside Go's library and in runc"
+    cdi_beside_others
+
+    step "man pages and completions"
+    hack/cli-docs.sh
 
     step "documentation"
     RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --workspace --no-deps
@@ -66,6 +74,18 @@ fast() {
 
     step "packages"
     cargo package --quiet --locked --allow-dirty "${packages[@]/#/--package=}"
+}
+
+# What nobody else here needs: the feature for Rust runtimes. With it, every
+# test of the crate, and none may pass because a program is missing.
+cdi_beside_others() {
+    need_tools go
+    # Making device nodes and containers takes root.
+    if [ "$(id -u)" = 0 ]; then
+        need_tools runc busybox
+        export IMEX_REQUIRE_RUNC=1
+    fi
+    IMEX_REQUIRE_GO=1 cargo test --quiet --locked -p imex-cdi --features oci
 }
 
 case ${1-} in

@@ -33,27 +33,35 @@ pub enum ChannelIdError {
     NotAChannel(String),
 }
 
-/// The edits that make `channel`'s node in a container and let it be opened.
+/// The edits that make `channel`'s node in a container and let it be opened:
+/// [`channel_node`] and nothing else.
+pub fn channel_edits(channel: ChannelId, major: Major) -> ContainerEdits {
+    ContainerEdits {
+        device_nodes: vec![channel_node(channel, major)],
+        ..ContainerEdits::default()
+    }
+}
+
+/// `channel`'s node in a container, with mode 0666 and to be read and written.
 ///
 /// Fully specified (type, major, minor) and without host path, so that no node
 /// on the host is needed and none is copied from. The minor is written also
 /// when it is 0: CDI's Go library drops a zero when writing but reads it as
 /// the number it is, and a reader that takes an absent minor for an unknown
 /// one would otherwise refuse channel 0.
-pub fn channel_edits(channel: ChannelId, major: Major) -> ContainerEdits {
-    ContainerEdits {
-        device_nodes: vec![DeviceNode {
-            path: format!("{CHANNEL_DIR}/channel{channel}"),
-            host_path: None,
-            device_type: Some(DeviceType::Char),
-            major: Some(major.get()),
-            minor: Some(channel.get()),
-            file_mode: Some(CHANNEL_MODE),
-            permissions: Some(Permissions::READ_WRITE),
-            uid: None,
-            gid: None,
-        }],
-        ..ContainerEdits::default()
+///
+/// Another owner or mode, a path on the host: change the node that this gives.
+pub fn channel_node(channel: ChannelId, major: Major) -> DeviceNode {
+    DeviceNode {
+        path: format!("{CHANNEL_DIR}/channel{channel}"),
+        host_path: None,
+        device_type: Some(DeviceType::Char),
+        major: Some(major.get().into()),
+        minor: Some(channel.get().into()),
+        file_mode: Some(CHANNEL_MODE),
+        permissions: Some(Permissions::READ_WRITE),
+        uid: None,
+        gid: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! One claim's part of a spec: its UID and its devices.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{ChannelId, ContainerEdits, Device, DeviceName, Major, channel_edits};
@@ -98,6 +99,7 @@ impl ClaimDevice {
     pub(crate) fn for_claim(&self, claim: &ClaimUid) -> Device {
         Device {
             name: claim.device_name(&self.name),
+            annotations: BTreeMap::new(),
             container_edits: self.edits.clone(),
         }
     }

@@ -5,10 +5,12 @@
 //! what the other wrote. It holds JSON, which every YAML reader reads: a
 //! block of YAML cut short is often still YAML, a JSON object never.
 
+mod temporary;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use durable_file::Dir;
+use durable_file::{Dir, Op};
 
 use crate::{ClaimDevice, ClaimUid, Class, DeviceName, Kind, QualifiedName, Spec, SpecError};
 
@@ -28,9 +30,16 @@ const SPEC_EXTENSION: &str = ".yaml";
 ///
 /// What a call did is durable when it returns. Each call may be repeated, and
 /// may be cut off anywhere by a crash: a claim's file is then the old one or
-/// the new one, never a part of one. Files with other names are never touched.
-/// (What a crash leaves of a write is invisible to runtimes, and
-/// [`durable_file::OsDir`] removes it when the directory is next opened.)
+/// the new one, never a part of one. Files with other names are never touched,
+/// but for temporaries that [`sweep`](Self::sweep) knows to be a claim's.
+///
+/// What a crash leaves of a write is invisible to runtimes:
+///
+/// | left behind | by | removed |
+/// |---|---|---|
+/// | `.durable-*.tmp` | this crate | by [`durable_file::OsDir`] when the directory is next opened, unless its writer lives |
+/// | `spec.*.tmp` | any user of the CDI library in Go | by `sweep`, if it says that it is of this kind, and for claims that are not live |
+/// | `spec.*.tmp`, cut before its first device | anyone | never: nothing says whose it is |
 ///
 /// # Caveats
 ///
@@ -61,7 +70,8 @@ pub struct Asserted {
 pub struct Swept {
     /// Names of the files that are gone now.
     pub removed: Vec<String>,
-    /// Why others are still there. They do no harm beyond their being there.
+    /// Why others are still there, or may be again after a power loss. They do
+    /// no harm beyond their being there.
     pub failed: Vec<ClaimSpecsError>,
 }
 
@@ -107,6 +117,12 @@ pub enum ClaimSpecsError {
         /// Why.
         source: durable_file::Error,
     },
+    /// That files are gone is not durable.
+    #[error("cannot make durable what was removed from the CDI directory")]
+    Sync {
+        /// Why.
+        source: durable_file::Error,
+    },
 }
 
 // === impl ClaimSpecs ===
@@ -133,17 +149,10 @@ impl ClaimSpecs {
         let spec = self.spec(claim, devices)?;
         let bytes = spec.to_json();
         let file = self.file_name(claim);
-        let written = match self.dir.read(&file) {
-            Ok(found) => found.is_none_or(|found| found != bytes),
-            Err(source) => return Err(ClaimSpecsError::Read { file, source }),
+        let written = match self.dir.ensure(&file, &bytes, SPEC_MODE) {
+            Ok(written) => written,
+            Err(source) => return Err(ClaimSpecsError::of_assert(file, source)),
         };
-        let done = if written {
-            self.dir.replace(&file, &bytes, SPEC_MODE).map(drop)
-        } else {
-            // Whoever wrote it may have died before its name was durable.
-            self.dir.sync()
-        };
-        done.map_err(|source| ClaimSpecsError::Write { file, source })?;
         let ids = devices.iter().map(|device| self.id(claim, &device.name));
         Ok(Asserted {
             written,
@@ -169,23 +178,27 @@ impl ClaimSpecs {
         self.remove_file(self.file_name(claim))
     }
 
-    /// Removes the spec files of claims that are not `live`. One that cannot be
-    /// removed does not keep the others.
+    /// Removes the spec files of claims that are not `live`, and what Go's
+    /// driver left of writing such. One that cannot be removed does not keep
+    /// the others.
     pub fn sweep(&self, live: &BTreeSet<ClaimUid>) -> Result<Swept, ClaimSpecsError> {
         let names = self.dir.list();
         let names = names.map_err(|source| ClaimSpecsError::List { source })?;
         let mut swept = Swept::default();
         for name in names {
-            if self
-                .claim_of(&name)
-                .is_none_or(|claim| live.contains(&claim))
-            {
+            if !self.is_dead(&name, live) {
                 continue;
             }
             match self.remove_file(name.clone()) {
                 Ok(()) => swept.removed.push(name),
                 Err(error) => swept.failed.push(error),
             }
+        }
+        // Whoever removed the others may have died before that was durable.
+        if swept.removed.is_empty()
+            && let Err(source) = self.dir.sync()
+        {
+            swept.failed.push(ClaimSpecsError::Sync { source });
         }
         Ok(swept)
     }
@@ -216,6 +229,17 @@ impl ClaimSpecs {
         format!("{}-{}_", self.kind.vendor(), self.kind.class())
     }
 
+    /// Whether `name` is known to be a file of claims that are not `live`.
+    fn is_dead(&self, name: &str, live: &BTreeSet<ClaimUid>) -> bool {
+        if temporary::has_its_name(name) {
+            // One that cannot be read is not known to be ours.
+            let text = self.dir.read(name).ok().flatten();
+            return text.is_some_and(|text| temporary::is_of_dead_claims(&text, &self.kind, live));
+        }
+        let claim = self.claim_of(name);
+        claim.is_some_and(|claim| !live.contains(&claim))
+    }
+
     /// The claim whose spec file `name` is.
     fn claim_of(&self, name: &str) -> Option<ClaimUid> {
         let uid = name
@@ -228,6 +252,16 @@ impl ClaimSpecs {
 // === impl ClaimSpecsError ===
 
 impl ClaimSpecsError {
+    /// An assert looks at the file before it writes it.
+    fn of_assert(file: String, source: durable_file::Error) -> Self {
+        match source {
+            durable_file::Error::NotAFile { .. } | durable_file::Error::Io { op: Op::Read, .. } => {
+                Self::Read { file, source }
+            }
+            _ => Self::Write { file, source },
+        }
+    }
+
     /// A stable word for events and metrics.
     pub fn code(&self) -> &'static str {
         match self {
@@ -236,6 +270,7 @@ impl ClaimSpecsError {
             Self::Write { .. } => "cdi-spec-unwritable",
             Self::Remove { .. } => "cdi-spec-unremovable",
             Self::List { .. } => "cdi-directory-unreadable",
+            Self::Sync { .. } => "cdi-directory-unsyncable",
         }
     }
 
@@ -246,7 +281,8 @@ impl ClaimSpecsError {
             Self::Read { source, .. }
             | Self::Write { source, .. }
             | Self::Remove { source, .. }
-            | Self::List { source } => source.hint(),
+            | Self::List { source }
+            | Self::Sync { source } => source.hint(),
         }
     }
 
@@ -257,7 +293,8 @@ impl ClaimSpecsError {
             Self::Read { source, .. }
             | Self::Write { source, .. }
             | Self::Remove { source, .. }
-            | Self::List { source } => source.class(),
+            | Self::List { source }
+            | Self::Sync { source } => source.class(),
         }
     }
 }

@@ -1,14 +1,20 @@
 //! What a CDI device changes in a container.
 
-use std::fmt;
+mod check;
+
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Permissions, SpecVersion};
+use crate::{Permissions, de};
+
+pub use check::EditFault;
+#[cfg(feature = "inject")]
+pub(crate) use check::HOOK_NAMES;
 
 /// What a runtime does to a container that asks for a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ContainerEdits {
     /// Environment variables as `NAME=value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -16,12 +22,22 @@ pub struct ContainerEdits {
     /// Device nodes to make, each with its rule in the device cgroup.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub device_nodes: Vec<DeviceNode>,
+    /// Network devices of the host to move into the container. Needs CDI 1.1.0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub net_devices: Vec<NetDevice>,
     /// OCI hooks to run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
     /// File systems to mount.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<Mount>,
+    /// Cache and memory bandwidth of the container. Needs CDI 0.7.0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intel_rdt: Option<IntelRdt>,
+    /// Further groups of the container's process; 0 is passed over. Needs CDI
+    /// 0.7.0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub additional_gids: Vec<u32>,
 }
 
 /// A device node in the container.
@@ -30,27 +46,41 @@ pub struct ContainerEdits {
 /// makes it from these numbers and the host needs no such node. What is absent
 /// is taken from the host's node at `host_path`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeviceNode {
     /// Path in the container.
     pub path: String,
     /// Path on the host; absent means the same as `path`. Needs CDI 0.5.0.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "de::non_empty",
+        skip_serializing_if = "is_unset"
+    )]
     pub host_path: Option<String>,
     /// Kind of node.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "type",
+        default,
+        deserialize_with = "de::non_empty",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub device_type: Option<DeviceType>,
-    /// Device major. The CDI library reads 0 as absent.
+    /// Device major. The CDI library reads 0 as absent, and takes any number
+    /// that 64 bits hold, as OCI does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub major: Option<u32>,
+    pub major: Option<i64>,
     /// Device minor. The CDI library reads an absent one as 0.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub minor: Option<u32>,
+    pub minor: Option<i64>,
     /// Permission bits of the node; JSON has them in decimal (0o666 is 438).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_mode: Option<u32>,
     /// What the device cgroup allows; absent means everything (`rwm`).
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "de::non_empty",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub permissions: Option<Permissions>,
     /// Owner in the container; absent means the process's user.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +91,7 @@ pub struct DeviceNode {
 }
 
 /// The kind of a device node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum DeviceType {
     /// Block device.
     #[serde(rename = "b")]
@@ -77,9 +107,40 @@ pub enum DeviceType {
     Fifo,
 }
 
+/// A network device of the host that a container takes over.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NetDevice {
+    /// Its name on the host, unique among the edits.
+    pub host_interface_name: String,
+    /// Its name in the container, unique among the edits.
+    pub name: String,
+}
+
+/// Intel Resource Director Technology, as in OCI's `linux.intelRdt`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct IntelRdt {
+    /// Class of service: a directory of resctrl, or `/` for its root.
+    #[serde(rename = "closID", skip_serializing_if = "String::is_empty")]
+    pub clos_id: String,
+    /// L3 cache schema.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub l3_cache_schema: String,
+    /// Memory bandwidth schema.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub mem_bw_schema: String,
+    /// Schemata, a line each. Needs CDI 1.1.0, also when there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schemata: Option<Vec<String>>,
+    /// Whether the container is monitored. Needs CDI 1.1.0.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub enable_monitoring: bool,
+}
+
 /// An OCI hook.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hook {
     /// When it runs: `prestart`, `createRuntime`, `createContainer`,
     /// `startContainer`, `poststart` or `poststop`.
@@ -94,12 +155,12 @@ pub struct Hook {
     pub env: Vec<String>,
     /// Seconds until the runtime gives up on it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<u32>,
+    pub timeout: Option<i64>,
 }
 
 /// A mount.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Mount {
     /// Source on the host.
     pub host_path: String,
@@ -109,31 +170,19 @@ pub struct Mount {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
     /// File system type. Needs CDI 0.4.0.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "type",
+        default,
+        deserialize_with = "de::non_empty",
+        skip_serializing_if = "is_unset"
+    )]
     pub fs_type: Option<String>,
 }
 
-/// What the CDI library refuses in a field of [`ContainerEdits`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EditFault {
-    /// A path without a character.
-    EmptyPath,
-    /// An environment variable without `=`, or without a name before it.
-    NotAssigned,
-    /// A hook at a moment that OCI does not have.
-    UnknownHook,
-}
-
-/// The OCI hooks.
-const HOOK_NAMES: [&str; 6] = [
-    "prestart",
-    "createRuntime",
-    "createContainer",
-    "startContainer",
-    "poststart",
-    "poststop",
-];
+/// A letter that is no kind of device node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("device type {0:?} is none of b, c, u and p")]
+pub struct UnknownDeviceType(String);
 
 // === impl ContainerEdits ===
 
@@ -143,154 +192,52 @@ impl ContainerEdits {
         let Self {
             env,
             device_nodes,
+            net_devices,
             hooks,
             mounts,
+            intel_rdt,
+            additional_gids,
         } = self;
-        env.is_empty() && device_nodes.is_empty() && hooks.is_empty() && mounts.is_empty()
-    }
-
-    /// The lowest CDI version that has every edit in use.
-    pub(crate) fn needed_version(&self) -> SpecVersion {
-        if self.device_nodes.iter().any(|n| n.host_path.is_some()) {
-            SpecVersion::V0_5_0
-        } else if self.mounts.iter().any(|m| m.fs_type.is_some()) {
-            SpecVersion::V0_4_0
-        } else {
-            SpecVersion::V0_3_0
-        }
-    }
-
-    /// The first field that the CDI library refuses (`Validate` in its
-    /// `pkg/cdi/container-edits.go`), as path in JSON. What it checks besides
-    /// (node types, permissions, negative numbers) the types already exclude.
-    pub(crate) fn check(&self) -> Result<(), (String, EditFault)> {
-        check_env("env", &self.env)?;
-        for (at, node) in self.device_nodes.iter().enumerate() {
-            check_path(&node.path, || format!("deviceNodes[{at}].path"))?;
-        }
-        for (at, hook) in self.hooks.iter().enumerate() {
-            if !HOOK_NAMES.contains(&hook.hook_name.as_str()) {
-                return Err((format!("hooks[{at}].hookName"), EditFault::UnknownHook));
-            }
-            check_path(&hook.path, || format!("hooks[{at}].path"))?;
-            check_env(&format!("hooks[{at}].env"), &hook.env)?;
-        }
-        for (at, mount) in self.mounts.iter().enumerate() {
-            check_path(&mount.host_path, || format!("mounts[{at}].hostPath"))?;
-            check_path(&mount.container_path, || {
-                format!("mounts[{at}].containerPath")
-            })?;
-        }
-        Ok(())
+        env.is_empty()
+            && device_nodes.is_empty()
+            && net_devices.is_empty()
+            && hooks.is_empty()
+            && mounts.is_empty()
+            && intel_rdt.is_none()
+            && additional_gids.is_empty()
     }
 }
 
-fn check_env(field: &str, env: &[String]) -> Result<(), (String, EditFault)> {
-    let assigned = |variable: &String| variable.find('=').is_some_and(|name_len| name_len > 0);
-    match env.iter().position(|variable| !assigned(variable)) {
-        Some(at) => Err((format!("{field}[{at}]"), EditFault::NotAssigned)),
-        None => Ok(()),
-    }
+/// What Go's `omitempty` leaves out.
+#[expect(clippy::ref_option, reason = "serde calls it so")]
+fn is_unset(text: &Option<String>) -> bool {
+    text.as_deref().is_none_or(str::is_empty)
 }
 
-fn check_path(path: &str, field: impl FnOnce() -> String) -> Result<(), (String, EditFault)> {
-    if path.is_empty() {
-        Err((field(), EditFault::EmptyPath))
-    } else {
-        Ok(())
-    }
-}
+// === impl DeviceType ===
 
-// === impl EditFault ===
-
-impl EditFault {
-    pub(crate) fn hint(self) -> &'static str {
+impl DeviceType {
+    /// The letter that CDI and OCI write.
+    pub fn as_str(self) -> &'static str {
         match self {
-            Self::EmptyPath => "give the full path",
-            Self::NotAssigned => "write the variable as NAME=value",
-            Self::UnknownHook => {
-                "use prestart, createRuntime, createContainer, startContainer, poststart or \
-                 poststop"
-            }
+            Self::Block => "b",
+            Self::Char => "c",
+            Self::Unbuffered => "u",
+            Self::Fifo => "p",
         }
     }
 }
 
-impl fmt::Display for EditFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::EmptyPath => "is empty",
-            Self::NotAssigned => "is not NAME=value",
-            Self::UnknownHook => "is no OCI hook",
-        })
-    }
-}
+impl FromStr for DeviceType {
+    type Err = UnknownDeviceType;
 
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn fault(edits: Value) -> Option<(String, EditFault)> {
-        let edits: ContainerEdits = serde_json::from_value(edits).unwrap();
-        edits.check().err()
-    }
-
-    #[test]
-    fn every_field_that_the_cdi_library_refuses_is_refused_by_its_path() {
-        use EditFault::{EmptyPath, NotAssigned, UnknownHook};
-        let hook = |name: &str, path: &str, env: &str| json!({"hooks": [{"hookName": name, "path": path, "env": [env]}]});
-        let mount = |host: &str, container: &str| {
-            json!({"mounts": [
-                {"hostPath": "/a", "containerPath": "/b"},
-                {"hostPath": host, "containerPath": container},
-            ]})
-        };
-        let cases = [
-            (json!({"env": ["A=b", "A"]}), "env[1]", NotAssigned),
-            (json!({"env": ["=b"]}), "env[0]", NotAssigned),
-            (json!({"env": [""]}), "env[0]", NotAssigned),
-            (
-                json!({"deviceNodes": [{"path": ""}]}),
-                "deviceNodes[0].path",
-                EmptyPath,
-            ),
-            (
-                hook("prestop", "/h", "A="),
-                "hooks[0].hookName",
-                UnknownHook,
-            ),
-            (
-                hook("Prestart", "/h", "A="),
-                "hooks[0].hookName",
-                UnknownHook,
-            ),
-            (hook("prestart", "", "A="), "hooks[0].path", EmptyPath),
-            (hook("prestart", "/h", "A"), "hooks[0].env[0]", NotAssigned),
-            (mount("", "/b"), "mounts[1].hostPath", EmptyPath),
-            (mount("/a", ""), "mounts[1].containerPath", EmptyPath),
-        ];
-        for (edits, field, what) in cases {
-            assert_eq!(
-                fault(edits.clone()),
-                Some((field.to_owned(), what)),
-                "{edits}"
-            );
+    fn from_str(text: &str) -> Result<Self, UnknownDeviceType> {
+        match text {
+            "b" => Ok(Self::Block),
+            "c" => Ok(Self::Char),
+            "u" => Ok(Self::Unbuffered),
+            "p" => Ok(Self::Fifo),
+            _ => Err(UnknownDeviceType(text.to_owned())),
         }
-    }
-
-    #[test]
-    fn fields_that_the_cdi_library_accepts_are_accepted() {
-        let hooks: Vec<_> = HOOK_NAMES
-            .map(|name| json!({"hookName": name, "path": "relative", "env": ["A=b=c"]}))
-            .into();
-        let edits = json!({
-            "env": ["A=", "A=b=c"],
-            "deviceNodes": [{"path": "dev"}],
-            "hooks": hooks,
-            "mounts": [{"hostPath": "a", "containerPath": "b"}],
-        });
-        assert_eq!(fault(edits), None);
     }
 }

@@ -12,36 +12,81 @@
 //!  one file per claim                             └──► QualifiedName, for kubelet
 //! ```
 //!
-//! Everything is synchronous, and only [`ClaimSpecs`] and
-//! [`read_channel_major`] touch files.
+//! [`Spec::new`] checks a spec as runtimes do and states the lowest version that
+//! it needs. [`DriverParams`] and [`Capability`] say what the NVIDIA driver was
+//! told about channels and their nodes.
+//!
+//! With feature `inject` it also reads what any driver wrote:
+//!
+//! ```text
+//!  JSON, YAML 1.1 ── Spec::parse ──► Spec ──► warnings, needs: what nobody else tells
+//!
+//!  CDI directories ── Registry::load ──► Registry ──► devices, resolve: the file that wins
+//!                                               └──► explain: why it does, or why none does
+//!  names, OciConfig, HostNodes, Registry ── Plan::new ──► Plan ── apply ──► OciConfig
+//! ```
+//!
+//! Everything is synchronous. Files are touched by [`ClaimSpecs`], `Registry`,
+//! `OsHost` and what is called `read` or `read_...`, and by nothing else.
 //!
 //! Errors have a stable `code()` and a `hint()` that says what to do.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "inject")]
+mod apply;
+mod bounded;
+mod capability;
 mod channel;
 mod claim;
 mod claim_specs;
+mod de;
+mod driver_file;
 mod edits;
+mod lint;
 mod major;
 mod names;
+mod params;
+#[cfg(feature = "inject")]
+mod parse;
 mod permissions;
+#[cfg(feature = "inject")]
+mod plan;
+#[cfg(feature = "inject")]
+mod registry;
 mod spec;
 mod version;
 
-pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits};
+#[cfg(feature = "inject")]
+pub use apply::{ConfigError, ContainerFacts, DeviceRule, Expected, OciConfig, PlannedDevice};
+pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
+pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits, channel_node};
 pub use claim::{ClaimDevice, ClaimUid, ClaimUidError};
 pub use claim_specs::{Asserted, ClaimSpecs, ClaimSpecsError, Swept};
+pub use driver_file::{DriverFileError, DriverTextError};
 /// What a caller may do about an error.
 pub use durable_file::Class;
-pub use edits::{ContainerEdits, DeviceNode, DeviceType, EditFault, Hook, Mount};
+pub use edits::{
+    ContainerEdits, DeviceNode, DeviceType, EditFault, Hook, IntelRdt, Mount, NetDevice,
+    UnknownDeviceType,
+};
+pub use lint::{Lint, Warning};
 pub use major::{
     CHANNEL_DRIVER, Major, MajorError, MajorOutOfRange, PROC_DEVICES, ReadMajorError,
     channel_major, read_channel_major,
 };
 pub use names::{DeviceName, Kind, NameError, NamePart, Position, QualifiedName};
+pub use params::{DRIVER_PARAMS, DriverParams};
 pub use permissions::{Permissions, UnknownPermission};
-pub use spec::{Device, Spec, SpecError};
+#[cfg(feature = "inject")]
+pub use plan::{Change, HostDevice, HostNode, HostNodes, OsHost, Plan, PlanError, Source, Step};
+#[cfg(feature = "inject")]
+pub use registry::{
+    Candidate, Conflict, DEFAULT_DIRS, DirError, DirState, Evidence, Explanation, FileKind,
+    Ignored, IgnoredFile, LoadError, MAX_SPEC_LEN, NearMiss, Registry, Resolved, SpecDir, SpecFile,
+    Unresolved, Verdict,
+};
+pub use spec::{Device, Spec, SpecError, SpecFault};
 pub use version::{SpecVersion, UnknownVersion};
 
 /// The README's examples, compiled.

@@ -3,9 +3,10 @@
 //! The driver takes a dynamic major when it is loaded, so it may change while
 //! a daemon runs: read it for each use, keep it for none.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::bounded;
 
 /// Where the kernel lists device majors.
 pub const PROC_DEVICES: &str = "/proc/devices";
@@ -16,7 +17,7 @@ pub const CHANNEL_DRIVER: &str = "nvidia-caps-imex-channels";
 
 /// Most bytes read of a device list. The kernel has 512 majors of at most some
 /// 70 bytes a line for each of two kinds, and shows far fewer.
-const LIST_LIMIT: u64 = 128 * 1024;
+const LIST_LIMIT: usize = 128 * 1024;
 
 /// A character device major in use: 1 to 4095 (12 bits). 0 is none, and CDI
 /// takes it for absent.
@@ -120,29 +121,20 @@ pub fn channel_major(list: &str) -> Result<Major, MajorError> {
 /// Reads at most 128 KiB.
 pub fn read_channel_major(path: impl AsRef<Path>) -> Result<Major, ReadMajorError> {
     let path = path.as_ref();
-    let bytes = read_bounded(path).map_err(|source| ReadMajorError::Unreadable {
+    let bytes = bounded::read(path, LIST_LIMIT).map_err(|source| ReadMajorError::Unreadable {
         path: path.to_owned(),
         source,
     })?;
-    if bytes.len() as u64 > LIST_LIMIT {
+    let Some(bytes) = bytes else {
         return Err(ReadMajorError::TooLong {
             path: path.to_owned(),
         });
-    }
+    };
     // Another driver's name may be any bytes; it cannot hide ours.
     channel_major(&String::from_utf8_lossy(&bytes)).map_err(|source| ReadMajorError::Content {
         path: path.to_owned(),
         source,
     })
-}
-
-/// At most one byte more than the limit, so that the caller can tell.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(LIST_LIMIT + 1)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// What stands before the IMEX driver's name, if the line has that name.

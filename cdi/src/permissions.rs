@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What a container may do with a device node: any of `r`, `w` and `m`
 /// (mknod). The last adds nothing where the runtime makes the node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
 pub struct Permissions {
     /// open(2) for reading.
     pub read: bool,
@@ -29,6 +29,12 @@ impl Permissions {
         write: true,
         mknod: false,
     };
+
+    /// Whether nothing is allowed, which CDI 1.1.0 has no way to write.
+    pub(crate) fn is_none(self) -> bool {
+        let Self { read, write, mknod } = self;
+        !(read || write || mknod)
+    }
 }
 
 impl FromStr for Permissions {
@@ -44,14 +50,6 @@ impl FromStr for Permissions {
         } else {
             Err(UnknownPermission(text.to_owned()))
         }
-    }
-}
-
-impl TryFrom<String> for Permissions {
-    type Error = UnknownPermission;
-
-    fn try_from(text: String) -> Result<Self, UnknownPermission> {
-        text.parse()
     }
 }
 

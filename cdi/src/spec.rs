@@ -1,15 +1,23 @@
 //! The CDI spec as written to disk.
 //!
-//! Keys are those of the CDI specification (`specs-go/config.go`), left out
-//! when empty as Go's `omitempty` does, with one exception: a device number 0
-//! is written. The model holds what this crate writes; reading tolerates other
-//! fields and drops them.
+//! Keys are those of the CDI specification 1.1.0 (`specs-go/config.go`), left
+//! out when empty as Go's `omitempty` does, with one exception: a device number
+//! 0 is written. Other keys are refused, as Go does.
 
-use std::collections::BTreeSet;
+mod check;
+mod error;
+mod field;
+mod needs;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ContainerEdits, DeviceName, EditFault, Kind, SpecVersion};
+use crate::de;
+use crate::{ContainerEdits, DeviceName, Kind, SpecVersion};
+
+pub use error::{SpecError, SpecFault};
+pub(crate) use field::Field;
 
 /// A CDI spec that a runtime loads: at least one device, unique names, no
 /// device without edits, no edits that the CDI library refuses, and a version
@@ -17,11 +25,14 @@ use crate::{ContainerEdits, DeviceName, EditFault, Kind, SpecVersion};
 ///
 /// Whether a container then starts is more than a spec can say: nobody checks
 /// that paths are absolute or exist, or that a device number means anything.
+/// What is probably a mistake, [`warnings`](Self::warnings) tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
     cdi_version: SpecVersion,
     kind: Kind,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
     devices: Vec<Device>,
     #[serde(skip_serializing_if = "ContainerEdits::is_empty")]
     container_edits: ContainerEdits,
@@ -29,66 +40,32 @@ pub struct Spec {
 
 /// One device that a container can ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Device {
     /// Unique within the kind, on the whole host.
     pub name: DeviceName,
+    /// What its vendor says about it. Needs CDI 0.6.0.
+    #[serde(
+        default,
+        deserialize_with = "de::unique_keys",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub annotations: BTreeMap<String, String>,
     /// What the container gets. Never empty in a [`Spec`].
     pub container_edits: ContainerEdits,
 }
 
-/// A spec that a runtime would refuse.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpecError {
-    /// A spec without devices.
-    #[error("CDI spec of {kind} has no devices")]
-    NoDevices {
-        /// The spec's kind.
-        kind: Kind,
-    },
-    /// A device that would change nothing in a container.
-    #[error("CDI device {kind}={device} has no edits")]
-    NoEdits {
-        /// The spec's kind.
-        kind: Kind,
-        /// The device.
-        device: DeviceName,
-    },
-    /// Edits that the CDI library refuses, and the whole spec with them.
-    #[error("{}: containerEdits.{field} {fault}", owner(kind, device.as_ref()))]
-    Edits {
-        /// The spec's kind.
-        kind: Kind,
-        /// The device whose edits they are; `None` for those of the spec.
-        device: Option<DeviceName>,
-        /// Path of the field in the edits' JSON, `hooks[0].hookName`.
-        // Boxed, because an error is part of every result.
-        field: Box<str>,
-        /// What is wrong with it.
-        fault: EditFault,
-    },
-    /// Two devices of one name.
-    #[error("CDI device {kind}={device} is defined twice")]
-    DuplicateDevice {
-        /// The spec's kind.
-        kind: Kind,
-        /// The device.
-        device: DeviceName,
-    },
-    /// The declared version lacks something that the spec uses.
-    #[error("CDI spec of {kind} says version {declared} but uses what {needed} added")]
-    VersionTooLow {
-        /// The spec's kind.
-        kind: Kind,
-        /// Its `cdiVersion`.
-        declared: SpecVersion,
-        /// The lowest version that would do.
-        needed: SpecVersion,
-    },
-    /// Not JSON, or JSON of another shape.
-    #[error("not a CDI spec in JSON")]
-    Json(#[source] serde_json::Error),
+/// A spec as it stands in a file, not yet checked.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RawSpec {
+    cdi_version: SpecVersion,
+    kind: Kind,
+    #[serde(default, deserialize_with = "de::unique_keys")]
+    annotations: BTreeMap<String, String>,
+    devices: Vec<Device>,
+    #[serde(default)]
+    container_edits: ContainerEdits,
 }
 
 // === impl Spec ===
@@ -96,41 +73,54 @@ pub enum SpecError {
 impl Spec {
     /// A spec of `kind` with the lowest version that `devices` need.
     pub fn new(kind: Kind, devices: Vec<Device>) -> Result<Self, SpecError> {
-        let mut spec = Self {
-            cdi_version: SpecVersion::V0_3_0,
+        Self {
+            cdi_version: SpecVersion::FIRST,
             kind,
+            annotations: BTreeMap::new(),
             devices,
             container_edits: ContainerEdits::default(),
-        };
-        spec.check()?;
-        spec.cdi_version = spec.needed_version();
-        Ok(spec)
+        }
+        .checked_at_lowest_version()
     }
 
-    /// Reads a spec from JSON. Unknown fields are dropped.
-    pub fn from_json(json: &[u8]) -> Result<Self, SpecError> {
-        let RawSpec {
-            cdi_version: declared,
-            kind,
-            devices,
+    /// The same spec with these edits for each container that asks for any of
+    /// its devices, and the lowest version that it then needs.
+    pub fn with_container_edits(self, container_edits: ContainerEdits) -> Result<Self, SpecError> {
+        Self {
             container_edits,
-        } = serde_json::from_slice(json).map_err(SpecError::Json)?;
-        let spec = Self {
-            cdi_version: declared,
-            kind,
-            devices,
-            container_edits,
-        };
-        spec.check()?;
-        let needed = spec.needed_version();
-        if declared < needed {
-            return Err(SpecError::VersionTooLow {
-                kind: spec.kind,
-                declared,
-                needed,
-            });
+            ..self
         }
-        Ok(spec)
+        .checked_at_lowest_version()
+    }
+
+    /// The same spec with these annotations, and the lowest version that it
+    /// then needs.
+    pub fn with_annotations(
+        self,
+        annotations: BTreeMap<String, String>,
+    ) -> Result<Self, SpecError> {
+        Self {
+            annotations,
+            ..self
+        }
+        .checked_at_lowest_version()
+    }
+
+    /// The same spec stating `version`, which is an error if it needs more.
+    pub fn with_version(self, version: SpecVersion) -> Result<Self, SpecError> {
+        Self {
+            cdi_version: version,
+            ..self
+        }
+        .checked()
+    }
+
+    /// Reads a spec from JSON alone, keys spelled exactly; unknown and repeated
+    /// ones are an error. What a runtime reads is more than that: `Spec::parse`
+    /// of the feature `inject`.
+    pub fn from_json(json: &[u8]) -> Result<Self, SpecError> {
+        let raw: RawSpec = serde_json::from_slice(json).map_err(SpecError::json)?;
+        Self::from(raw).checked()
     }
 
     /// The spec in JSON: one line without a final newline, so that its last
@@ -138,7 +128,7 @@ impl Spec {
     #[expect(
         clippy::expect_used,
         clippy::missing_panics_doc,
-        reason = "the model has neither maps nor failing Serialize impls, the only ways to fail in memory"
+        reason = "all keys are strings and no Serialize impl fails, the only ways to fail in memory"
     )]
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a spec always serialises")
@@ -154,6 +144,11 @@ impl Spec {
         &self.kind
     }
 
+    /// What its vendor says about it.
+    pub fn annotations(&self) -> &BTreeMap<String, String> {
+        &self.annotations
+    }
+
     /// Its devices, in file order.
     pub fn devices(&self) -> &[Device] {
         &self.devices
@@ -164,120 +159,36 @@ impl Spec {
         &self.container_edits
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        let kind = || self.kind.clone();
-        if self.devices.is_empty() {
-            return Err(SpecError::NoDevices { kind: kind() });
+    fn checked_at_lowest_version(mut self) -> Result<Self, SpecError> {
+        self.cdi_version = self.needed_version();
+        self.checked()
+    }
+
+    pub(crate) fn checked(self) -> Result<Self, SpecError> {
+        match self.faults().into_iter().next() {
+            Some(fault) => Err(fault),
+            None => Ok(self),
         }
-        let mut seen = BTreeSet::new();
-        for Device {
-            name,
+    }
+}
+
+impl From<RawSpec> for Spec {
+    /// Not yet what [`Spec`] promises: to be [`checked`](Spec::checked).
+    fn from(raw: RawSpec) -> Self {
+        let RawSpec {
+            cdi_version,
+            kind,
+            annotations,
+            devices,
             container_edits,
-        } in &self.devices
-        {
-            let device = name.clone();
-            if container_edits.is_empty() {
-                return Err(SpecError::NoEdits {
-                    kind: kind(),
-                    device,
-                });
-            }
-            self.check_edits(Some(name), container_edits)?;
-            if !seen.insert(name) {
-                return Err(SpecError::DuplicateDevice {
-                    kind: kind(),
-                    device,
-                });
-            }
+        } = raw;
+        Self {
+            cdi_version,
+            kind,
+            annotations,
+            devices,
+            container_edits,
         }
-        self.check_edits(None, &self.container_edits)
-    }
-
-    fn check_edits(
-        &self,
-        device: Option<&DeviceName>,
-        edits: &ContainerEdits,
-    ) -> Result<(), SpecError> {
-        edits.check().map_err(|(field, fault)| SpecError::Edits {
-            kind: self.kind.clone(),
-            device: device.cloned(),
-            field: field.into(),
-            fault,
-        })
-    }
-
-    /// The lowest version that has every feature in use, never below 0.3.0,
-    /// which is the base (`SPEC.md`, "Released versions").
-    fn needed_version(&self) -> SpecVersion {
-        let class = if self.kind.class().contains('.') {
-            SpecVersion::V0_6_0
-        } else {
-            SpecVersion::V0_3_0
-        };
-        self.devices
-            .iter()
-            .map(Device::needed_version)
-            .chain([class, self.container_edits.needed_version()])
-            .max()
-            .unwrap_or(class)
-    }
-}
-
-/// A spec as it stands in a file, not yet checked.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawSpec {
-    cdi_version: SpecVersion,
-    kind: Kind,
-    devices: Vec<Device>,
-    #[serde(default)]
-    container_edits: ContainerEdits,
-}
-
-impl Device {
-    fn needed_version(&self) -> SpecVersion {
-        let name = if self.name.starts_with_digit() {
-            SpecVersion::V0_5_0
-        } else {
-            SpecVersion::V0_3_0
-        };
-        name.max(self.container_edits.needed_version())
-    }
-}
-
-// === impl SpecError ===
-
-impl SpecError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NoDevices { .. } => "cdi-spec-no-devices",
-            Self::NoEdits { .. } => "cdi-device-no-edits",
-            Self::Edits { .. } => "cdi-edits-invalid",
-            Self::DuplicateDevice { .. } => "cdi-device-duplicate",
-            Self::VersionTooLow { .. } => "cdi-version-too-low",
-            Self::Json(_) => "cdi-spec-malformed",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NoDevices { .. } => "define at least one device, or write no spec",
-            Self::NoEdits { .. } => "give the device an environment variable, node, hook or mount",
-            Self::Edits { fault, .. } => fault.hint(),
-            Self::DuplicateDevice { .. } => "give each device a name of its own",
-            Self::VersionTooLow { .. } => "raise cdiVersion to the version that the error names",
-            Self::Json(_) => "let the driver that owns the file write it again",
-        }
-    }
-}
-
-/// Whose edits an error speaks of.
-fn owner(kind: &Kind, device: Option<&DeviceName>) -> String {
-    match device {
-        Some(device) => format!("CDI device {kind}={device}"),
-        None => format!("CDI spec of {kind}"),
     }
 }
 
@@ -293,6 +204,7 @@ mod tests {
         };
         Device {
             name: DeviceName::new(name).unwrap(),
+            annotations: BTreeMap::new(),
             container_edits: edits,
         }
     }
@@ -349,30 +261,32 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_declares_too_low_a_version_is_refused() {
+    fn a_spec_that_declares_too_low_a_version_is_refused_with_what_needs_more() {
         let json = br#"{"cdiVersion":"0.3.0","kind":"a/b","devices":[{"name":"0","containerEdits":{"env":["A=b"]}}]}"#;
-        assert!(matches!(
-            Spec::from_json(json),
-            Err(SpecError::VersionTooLow { .. })
-        ));
+        let error = Spec::from_json(json).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "CDI spec of a/b says version 0.3.0 but has devices[0].name, which 0.5.0 added"
+        );
+        assert_eq!(error.field(), Some("cdiVersion"));
     }
 
     #[test]
     fn a_spec_without_devices_is_refused() {
-        assert!(matches!(
-            Spec::new(kind(), vec![]),
-            Err(SpecError::NoDevices { .. })
-        ));
+        let error = Spec::new(kind(), vec![]).unwrap_err();
+        assert!(matches!(error.fault(), SpecFault::NoDevices));
     }
 
     #[test]
     fn a_device_without_edits_is_refused() {
         let mut bare = device("bare");
         bare.container_edits.env.clear();
-        assert!(matches!(
-            Spec::new(kind(), vec![device("full"), bare]),
-            Err(SpecError::NoEdits { device, .. }) if device.as_str() == "bare"
-        ));
+        let error = Spec::new(kind(), vec![device("full"), bare]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "CDI device example.com/thing=bare has no edits"
+        );
+        assert_eq!(error.field(), Some("devices[1].containerEdits"));
     }
 
     #[test]
@@ -401,21 +315,40 @@ mod tests {
 
     #[test]
     fn two_devices_of_one_name_are_refused() {
-        assert!(matches!(
-            Spec::new(kind(), vec![device("a"), device("b"), device("a")]),
-            Err(SpecError::DuplicateDevice { device, .. }) if device.as_str() == "a"
-        ));
+        let devices = vec![device("a"), device("b"), device("a")];
+        let error = Spec::new(kind(), devices).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "CDI device example.com/thing=a is defined twice"
+        );
+        assert_eq!(error.field(), Some("devices[2].name"));
     }
 
     #[test]
-    fn unknown_fields_are_passed_over() {
-        let json = br#"{"cdiVersion":"v1.1.0","kind":"a/b","annotations":{"x":"y"},"devices":[
-            {"name":"c","annotations":{},"containerEdits":{"env":["A=b"],"additionalGids":[1],
-            "netDevices":[{"hostInterfaceName":"eth0","name":"eth1"}]}}],
-            "containerEdits":{"intelRdt":{"closID":"z"}}}"#;
+    fn every_field_of_1_1_0_is_read_and_written_back() {
+        let json = br#"{"cdiVersion":"1.1.0","kind":"a/b","annotations":{"x":"y"},"devices":[{"name":"c","annotations":{"x":"z"},"containerEdits":{"env":["A=b"],"deviceNodes":[{"path":"/dev/x","hostPath":"/dev/y","type":"u","major":1,"minor":0,"fileMode":384,"permissions":"rm","uid":0,"gid":1}],"netDevices":[{"hostInterfaceName":"eth0","name":"eth1"}],"hooks":[{"hookName":"poststop","path":"/h","args":["h"],"env":["C=d"],"timeout":1}],"mounts":[{"hostPath":"/a","containerPath":"/b","options":["ro"],"type":"bind"}],"intelRdt":{"closID":"z","l3CacheSchema":"L3:0=f","memBwSchema":"MB:0=9","schemata":["x"],"enableMonitoring":true},"additionalGids":[1]}}],"containerEdits":{"intelRdt":{}}}"#;
         let spec = Spec::from_json(json).unwrap();
-        assert_eq!(spec.version(), SpecVersion::V1_1_0);
-        assert!(spec.container_edits().is_empty());
+        let written = spec.to_json();
+        assert_eq!(str::from_utf8(&written), str::from_utf8(json));
+    }
+
+    #[test]
+    fn unknown_and_repeated_fields_are_refused() {
+        let edits = r#"{"env":["A=b"]}"#;
+        for (more, of_device) in [
+            (r#","x":1"#, ""),
+            (r#","kind":"a/b""#, ""),
+            (r#","annotations":{"a":"b","a":"c"}"#, ""),
+            ("", r#","x":1"#),
+            ("", r#","name":"c""#),
+        ] {
+            let json = format!(
+                r#"{{"cdiVersion":"0.6.0","kind":"a/b","devices":[{{"name":"c","containerEdits":{edits}{of_device}}}]{more}}}"#
+            );
+            let error = Spec::from_json(json.as_bytes()).unwrap_err();
+            assert_eq!(error.code(), "cdi-spec-malformed", "{json}");
+            assert!(error.position().is_some(), "{json}");
+        }
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub enum SpecVersion {
 pub struct UnknownVersion(String);
 
 impl SpecVersion {
+    /// The lowest that the CDI library reads, and that every spec needs.
+    pub(crate) const FIRST: Self = Self::V0_3_0;
+
     const ALL: [Self; 10] = [
         Self::V0_1_0,
         Self::V0_2_0,

@@ -43,6 +43,7 @@ fn our_spec_of_a_claim_is_gos_but_for_host_path_minor_0_and_mknod() {
     let edits = channel_edits(channel, Major::new(235).unwrap());
     let device = Device {
         name: go_device.name,
+        annotations: std::collections::BTreeMap::new(),
         container_edits: edits,
     };
     let ours = Spec::new(Kind::compute_domain_claim(), vec![device]).unwrap();

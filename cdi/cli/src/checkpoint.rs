@@ -1,5 +1,6 @@
 //! `cdi-gen checkpoint`: one file in, claims or bytes out.
 
+mod fix;
 mod input;
 mod report;
 mod table;
@@ -12,7 +13,7 @@ use dra_checkpoint::{BootId, Checkpoint, Damaged};
 
 use crate::args::CheckpointCommand;
 use crate::failure::{Failure, Outcome};
-use crate::printable::printable;
+use crate::printable::{printable, write_json};
 
 pub(crate) use self::input::MOST_BYTES;
 use self::report::Report;
@@ -33,7 +34,7 @@ fn show(path: &Path, json: bool, output: &mut impl Write) -> Result<Outcome, Fai
     let this_boot = BootId::of_this_host().ok();
     let report = Report::of(path, &decoded, this_boot.as_ref());
     if json {
-        report.write_json(output)
+        write_json(&report, output)
     } else {
         table::write(&report, output)
     }

@@ -7,9 +7,15 @@ use std::process::ExitCode;
 
 use compute_domain_node::with_sources;
 use dra_checkpoint::{CHECKPOINT_FILE, EncodeError};
+use imex_cdi::{Registry, Unresolved};
 
 use crate::checkpoint::MOST_BYTES;
+use crate::document::DocumentError;
+use crate::generate::GenerateError;
+use crate::inject::InjectError;
 use crate::printable::printable;
+use crate::validate::UnknownRuntime;
+use crate::why;
 
 /// What a command that ran to its end has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +24,8 @@ pub(crate) enum Outcome {
     Clean,
     /// Something is, and the output says what.
     Findings,
+    /// The name that was asked about has no device, and the output says why.
+    Unresolved,
 }
 
 /// Why a command did not do what it was asked for.
@@ -45,6 +53,21 @@ pub(crate) enum Failure {
     Damaged { path: PathBuf, what: String },
     #[error("cannot encode {}", path.display())]
     Encode { path: PathBuf, source: EncodeError },
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    #[error(transparent)]
+    Inject(#[from] InjectError),
+    #[error(transparent)]
+    UnknownRuntime(UnknownRuntime),
+    #[error("{}", of_names(*count))]
+    Unresolved {
+        count: usize,
+        /// Why, of each name.
+        explained: Vec<String>,
+        consequence: Option<&'static str>,
+    },
 }
 
 // === impl Outcome ===
@@ -54,6 +77,7 @@ impl Outcome {
         match self {
             Self::Clean => ExitCode::SUCCESS,
             Self::Findings => ExitCode::from(1),
+            Self::Unresolved => ExitCode::from(4),
         }
     }
 }
@@ -64,11 +88,16 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Damaged { .. } | Self::Encode { .. } => ExitCode::from(1),
+            Self::UnknownRuntime(_) => ExitCode::from(2),
+            Self::Unresolved { .. } => ExitCode::from(4),
+            Self::Generate(error) => ExitCode::from(error.exit_code()),
+            Self::Inject(error) => ExitCode::from(error.exit_code()),
             Self::Read { .. }
             | Self::Missing { .. }
             | Self::Directory { .. }
             | Self::TooLarge { .. }
             | Self::ReadSome { .. }
+            | Self::Document(_)
             | Self::Output(_) => ExitCode::from(3),
         }
     }
@@ -95,20 +124,57 @@ impl Failure {
             }
             Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",
             Self::Encode { .. } => "report it, with the file",
+            Self::Document(error) => return error.hint().map(Cow::from),
+            Self::Inject(error) => return error.hint().map(Cow::from),
+            Self::Generate(error) => return Some(error.hint().into()),
+            Self::UnknownRuntime(error) => return Some(error.hint().into()),
+            Self::Unresolved { consequence, .. } => return consequence.map(Cow::from),
             Self::Read { .. } | Self::ReadSome { .. } | Self::Output(_) => return None,
         };
         Some(fixed.into())
     }
 
-    /// One line on stderr: what, why, the fix.
+    /// Explains every name that has no device.
+    pub(crate) fn unresolved(
+        registry: &Registry,
+        names: &[Unresolved],
+        consequence: Option<&'static str>,
+    ) -> Self {
+        let names = names.iter().map(Unresolved::name);
+        Self::Unresolved {
+            count: names.len(),
+            explained: names
+                .flat_map(|name| why::lines(&why::Report::of(registry, name)))
+                .collect(),
+            consequence,
+        }
+    }
+
+    /// One line on stderr: what, why, the fix. Names are explained below it.
     pub(crate) fn report(&self) {
         let what = with_sources(self);
         let fix = self
             .hint()
             .map_or_else(String::new, |hint| format!("; {hint}"));
-        let line = printable(&format!("cdi-gen: {what}{fix}"));
-        // There is nowhere left to say that stderr is closed.
-        let _ = writeln!(io::stderr(), "{line}");
+        note(&format!("{what}{fix}"));
+        if let Self::Unresolved { explained, .. } = self {
+            for line in explained {
+                let _ = writeln!(io::stderr(), "{}", printable(line));
+            }
+        }
+    }
+}
+
+/// A line on stderr.
+pub(crate) fn note(text: &str) {
+    // There is nowhere left to say that stderr is closed.
+    let _ = writeln!(io::stderr(), "cdi-gen: {}", printable(text));
+}
+
+fn of_names(count: usize) -> String {
+    match count {
+        1 => "a device does not resolve".to_owned(),
+        n => format!("{n} devices do not resolve"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `cdi-gen`: looks at what runs on a GPU host, and changes nothing.
+//! `cdi-gen`: looks at what runs on a GPU host, and changes only what it is told to.
 //!
 //! ```text
 //! Args (what was typed) ──► a command ──► stdout: data     Outcome ──► exit code
@@ -11,9 +11,22 @@
 
 mod args;
 mod checkpoint;
+mod diff;
+mod document;
 mod failure;
+mod generate;
+mod host_node;
+mod inject;
+mod list;
 mod output;
+mod paint;
 mod printable;
+mod reading;
+mod root;
+mod show;
+mod table;
+mod validate;
+mod why;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -40,6 +53,13 @@ fn main() -> ExitCode {
 fn run(args: Args, output: &mut impl Write) -> Result<Outcome, Failure> {
     let Args { command } = args;
     match command {
+        Command::Generate(args) => generate::run(args, output),
+        Command::List(args) => list::run(args, output),
+        Command::Show(args) => show::run(args, output),
+        Command::Validate(args) => validate::run(args, output),
+        Command::Diff(args) => diff::run(args, output),
+        Command::Inject(args) => inject::run(args, output),
+        Command::Why(args) => why::run(args, output),
         Command::Checkpoint(command) => checkpoint::run(command, output),
     }
 }

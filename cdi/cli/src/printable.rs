@@ -2,6 +2,9 @@
 //! is what a terminal would obey, hide or turn around.
 
 use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde::Serialize;
 
 /// For a table or a message: `\u{202e}`.
 pub(crate) fn printable(text: &str) -> String {
@@ -31,6 +34,12 @@ pub(crate) fn printable_json(document: &str) -> String {
         }
     }
     shown
+}
+
+/// Writes a report as one JSON document.
+pub(crate) fn write_json(report: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
+    let document = serde_json::to_string_pretty(report)?;
+    writeln!(output, "{}", printable_json(&document))
 }
 
 /// Whether the standard library would print it in a debug text as it is: then

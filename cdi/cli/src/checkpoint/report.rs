@@ -1,15 +1,14 @@
 //! What `show` says of a checkpoint, as data: the table and the JSON are two
 //! views of it.
 
-use std::io::{self, Write};
 use std::path::Path;
 
 use compute_domain_node::{Group, Held, Slot};
 use dra_checkpoint::{BootId, ClaimRecord, Damaged, FilePart, Layout, Mismatch, State, Survivors};
 use serde::{Serialize, Serializer};
 
+use super::fix::fix;
 use super::{Decoded, what_is_wrong};
-use crate::printable::printable_json;
 
 /// Names the shape of the JSON. Members may be added to a version; one that
 /// goes, or means something else, makes the next.
@@ -64,7 +63,7 @@ pub(super) struct DamageReport {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ChecksumReport {
     pub(super) part: &'static str,
-    /// Null if it is no number.
+    /// Null if there is none, or no number.
     pub(super) stored: Option<u64>,
     pub(super) computed: u64,
 }
@@ -116,7 +115,7 @@ impl Report {
     pub(super) fn of(path: &Path, decoded: &Decoded, this_boot: Option<&BootId>) -> Self {
         let (checkpoint, damage) = match decoded {
             Ok(checkpoint) => (checkpoint, None),
-            Err(damaged) => (&damaged.saved, Some(DamageReport::of(damaged))),
+            Err(damaged) => (&damaged.saved, Some(DamageReport::of(path, damaged))),
         };
         Self {
             schema: SCHEMA,
@@ -130,11 +129,6 @@ impl Report {
                 .map(|(uid, record)| Claim::of(uid, record))
                 .collect(),
         }
-    }
-
-    pub(super) fn write_json(&self, output: &mut impl Write) -> io::Result<()> {
-        let document = serde_json::to_string_pretty(self)?;
-        writeln!(output, "{}", printable_json(&document))
     }
 }
 
@@ -163,11 +157,11 @@ impl Serialize for ByCode {
 // === impl DamageReport ===
 
 impl DamageReport {
-    fn of(damaged: &Damaged<Group>) -> Self {
+    fn of(path: &Path, damaged: &Damaged<Group>) -> Self {
         Self {
             code: damaged.reason.code(),
             message: what_is_wrong(damaged),
-            fix: damaged.hint(),
+            fix: fix(path, damaged),
             survivors: match damaged.survivors {
                 Survivors::None => "none",
                 Survivors::Some => "some",

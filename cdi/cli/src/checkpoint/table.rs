@@ -1,13 +1,12 @@
 //! A [`Report`] for a terminal: a few lines on the file, then a line for each
 //! claim, in columns that `grep` and `awk` can use too.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use dra_checkpoint::Layout;
 
 use super::report::{Boot, ByCode, Claim, ClaimState, Report};
-use crate::printable::printable;
+use crate::table::{self, NOTHING};
 
 const HEADINGS: [&str; COLUMNS] = [
     "CLAIM UID",
@@ -20,20 +19,15 @@ const HEADINGS: [&str; COLUMNS] = [
 ];
 const COLUMNS: usize = 7;
 
-/// What an empty cell shows, so that columns can be counted.
-const NOTHING: &str = "-";
-
 type Row = [String; COLUMNS];
 
 pub(super) fn write(report: &Report, output: &mut impl Write) -> io::Result<()> {
-    for (what, text) in header(report) {
-        writeln!(output, "{what:<8}  {}", printable(&text))?;
-    }
+    table::write_facts(header(report), output)?;
     if report.claims.is_empty() {
         return Ok(());
     }
     writeln!(output)?;
-    write_rows(report.claims.iter().map(row).collect(), output)?;
+    table::write(HEADINGS, report.claims.iter().map(row), output)?;
     if report.claims.iter().any(holds_nothing) {
         writeln!(output, "\n(device): allocated, not held")?;
     }
@@ -132,7 +126,6 @@ fn row(claim: &Claim) -> Row {
             .unwrap_or_else(|| NOTHING.to_owned()),
         list(ids),
     ]
-    .map(|cell| printable(&cell))
 }
 
 /// Each once, in the order they come.
@@ -148,24 +141,4 @@ fn list(items: impl Iterator<Item = String>) -> String {
     } else {
         seen.join(",")
     }
-}
-
-fn write_rows(claims: Vec<Row>, output: &mut impl Write) -> io::Result<()> {
-    let mut rows = vec![HEADINGS.map(str::to_owned)];
-    rows.extend(claims);
-    let mut widths = [0; COLUMNS];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    for row in &rows {
-        let mut line = String::new();
-        for (width, cell) in widths.iter().zip(row) {
-            // Writing to a String cannot fail.
-            let _ = write!(line, "{cell:<width$}  ");
-        }
-        writeln!(output, "{}", line.trim_end())?;
-    }
-    Ok(())
 }

@@ -6,8 +6,11 @@
     reason = "a test ends where its expectation fails"
 )]
 
+mod damage;
 mod inputs;
 mod readme;
+#[path = "../support/schema.rs"]
+mod schema;
 
 use std::fs;
 use std::io::Read;
@@ -315,7 +318,11 @@ fn of_every_damaged_file_show_says_what_is_wrong_and_the_fix() {
     for (content, wrong, boot) in [
         ("", "the file is empty", lost),
         ("[]", "not laid out as a checkpoint", lost),
-        (&whole[..700], "its text is JSON up to byte 700 of 700", lost),
+        (
+            &whole[..700],
+            "its text is JSON up to byte 700 of 700",
+            lost,
+        ),
         (&in_v2, "V2 checksum is ", lost),
         (
             &sealed(&unknown),
@@ -342,6 +349,25 @@ fn of_every_damaged_file_show_says_what_is_wrong_and_the_fix() {
         assert!(!table.contains('\u{202e}'), "{table}");
         assert!(!stdout(&run("verify", &[&path])).contains('\u{202e}'));
     }
+}
+
+#[test]
+fn claims_are_sorted_by_uid() {
+    let text = fs::read_to_string(fixture("09-v1-only-25.3.x.json")).unwrap();
+    let swapped = text
+        .replace("11111111-aaaa", "99999999-aaaa")
+        .replace("44444444-aaaa", "00000000-aaaa");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("checkpoint.json");
+    fs::write(&path, sealed(&swapped)).unwrap();
+    let table = stdout(&run("show", &[&path]));
+    let at = |uid: &str| {
+        table
+            .lines()
+            .position(|line| line.starts_with(uid))
+            .unwrap()
+    };
+    assert!(at("00000000-aaaa") < at("99999999-aaaa"), "{table}");
 }
 
 #[test]

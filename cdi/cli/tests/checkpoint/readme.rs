@@ -1,72 +1,15 @@
-//! The README's table of the JSON's fields is what scripts are written by: it
-//! must be the JSON's. So must its example be the program's.
+//! The README's table and example of `checkpoint show` are the program's.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::schema::{Found, assert_documented, collect};
 use super::{cdi_gen, changed, fixture};
 
 fn beside_cargo_toml(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
-}
-
-/// The rows under the schema's heading: path, then type.
-fn documented() -> BTreeMap<String, String> {
-    let readme = beside_cargo_toml("README.md");
-    let (_, section) = readme
-        .split_once("## `cdi-gen/checkpoint-show/v1`\n")
-        .unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    section
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `"))
-        .map(|row| {
-            let (path, rest) = row.split_once("` | ").unwrap();
-            let (kind, _) = rest.split_once(" |").unwrap();
-            (path.to_owned(), kind.to_owned())
-        })
-        .collect()
-}
-
-/// Every member in it, as `claims[].uid`, with the types that it has.
-fn collect(value: &Value, path: &str, found: &mut BTreeMap<String, BTreeSet<&'static str>>) {
-    match value {
-        Value::Object(members) => {
-            for (name, member) in members {
-                let path = if path.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{path}.{name}")
-                };
-                found.entry(path.clone()).or_default().insert(kind(member));
-                collect(member, &path, found);
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                collect(item, &format!("{path}[]"), found);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Object(_) => "object",
-        Value::Array(items) => match items.first() {
-            None => "array",
-            Some(Value::String(_)) => "array of strings",
-            Some(_) => "array of objects",
-        },
-    }
 }
 
 fn shown(file: &Path) -> Value {
@@ -81,31 +24,16 @@ fn the_readme_names_every_field_of_the_json_with_its_types_and_no_other() {
         r#""namespace":"default""#,
         r#""namespace":"defaulT""#,
     );
-    let mut found = BTreeMap::new();
+    let mut found = Found::new();
     for file in [
         fixture("02-channel-completed.json"),
         fixture("04-channel-aborted.json"),
         fixture("09-v1-only-25.3.x.json"),
         damaged,
     ] {
-        collect(&shown(&file), "", &mut found);
+        collect(&shown(&file), &[], &mut found);
     }
-    let documented = documented();
-    assert!(
-        found.keys().eq(documented.keys()),
-        "the JSON has {:#?}\nthe README {:#?}",
-        found.keys(),
-        documented.keys()
-    );
-    for (path, kinds) in found {
-        let row = &documented[&path];
-        for kind in kinds {
-            assert!(
-                row.split(" or ").any(|known| known.starts_with(kind)),
-                "{path} is {kind}, the README says {row}"
-            );
-        }
-    }
+    assert_documented("cdi-gen/checkpoint-show/v1", &found);
 }
 
 #[test]

@@ -1,0 +1,95 @@
+//! A list of channels, `0,3-7`.
+
+use std::str::FromStr;
+
+use imex_cdi::ChannelId;
+
+/// The channels that were asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Channels {
+    All,
+    /// Ascending, each once.
+    These(Vec<ChannelId>),
+}
+
+/// Why a list of channels is none.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChannelsError {
+    #[error("{0:?} is neither a channel's number nor a range such as 3-7")]
+    NotANumber(String),
+    #[error("the range {0} ends before it begins")]
+    Backwards(String),
+    #[error("channel {0} is not below {limit}, the most that a driver can have", limit = ChannelId::LIMIT)]
+    TooHigh(u32),
+}
+
+// === impl Channels ===
+
+impl FromStr for Channels {
+    type Err = ChannelsError;
+
+    fn from_str(typed: &str) -> Result<Self, ChannelsError> {
+        if typed == "all" {
+            return Ok(Self::All);
+        }
+        let mut ids = Vec::new();
+        for part in typed.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |digits: &str| {
+                let all_digits = digits.bytes().all(|b| b.is_ascii_digit());
+                let number = digits.parse::<u32>().ok().filter(|_| all_digits);
+                number.ok_or_else(|| ChannelsError::NotANumber(part.to_owned()))
+            };
+            let (first, last) = (number(first)?, number(last)?);
+            if last < first {
+                return Err(ChannelsError::Backwards(part.to_owned()));
+            }
+            // The last first: a range must not be walked to be refused.
+            ChannelId::new(last).map_err(|_| ChannelsError::TooHigh(last))?;
+            ids.extend((first..=last).filter_map(|id| ChannelId::new(id).ok()));
+        }
+        ids.sort();
+        ids.dedup();
+        Ok(Self::These(ids))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(typed: &str) -> Vec<u32> {
+        match typed.parse().unwrap() {
+            Channels::These(ids) => ids.into_iter().map(ChannelId::get).collect(),
+            Channels::All => panic!("{typed} is not all"),
+        }
+    }
+
+    #[test]
+    fn channels_are_numbers_and_ranges_each_once_and_in_order() {
+        assert_eq!(ids("0"), [0]);
+        assert_eq!(ids("7,0,3-5,4"), [0, 3, 4, 5, 7]);
+        assert_eq!(ids("1048575"), [1_048_575]);
+        assert_eq!("all".parse::<Channels>().unwrap(), Channels::All);
+    }
+
+    #[test]
+    fn what_is_no_channel_is_named() {
+        for (typed, reason) in [
+            ("", "\"\" is neither"),
+            ("0,", "\"\" is neither"),
+            ("x", "\"x\" is neither"),
+            ("-1", "\"-1\" is neither"),
+            ("+1", "\"+1\" is neither"),
+            ("1-", "\"1-\" is neither"),
+            ("1-2-3", "\"1-2-3\" is neither"),
+            ("7-3", "the range 7-3 ends before it begins"),
+            ("1048576", "channel 1048576 is not below 1048576"),
+            ("0-4294967295", "channel 4294967295 is not below"),
+            ("All", "\"All\" is neither"),
+        ] {
+            let error = typed.parse::<Channels>().unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{typed:?}: {error}");
+        }
+    }
+}

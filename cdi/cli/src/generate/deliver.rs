@@ -1,0 +1,116 @@
+//! Where the spec goes.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use durable_file::{Dir, OsDir};
+use imex_cdi::{QualifiedName, Registry, Spec};
+use serde_json::Value;
+
+use super::{GenerateError, yaml};
+use crate::args::Format;
+use crate::failure::note;
+
+/// Runtimes that run as other users read specs too.
+const SPEC_MODE: u32 = 0o644;
+const DIR_MODE: u32 = 0o755;
+
+/// A spec's place among the host's.
+pub(super) struct Install {
+    dirs: Vec<PathBuf>,
+    dir: PathBuf,
+    name: String,
+}
+
+/// The spec for people.
+pub(super) fn text(spec: &Spec, format: Format) -> Vec<u8> {
+    // It was written by serde_json a moment ago.
+    let value: Value = serde_json::from_slice(&spec.to_json()).unwrap_or_default();
+    match format {
+        Format::Json => format!("{value:#}\n").into_bytes(),
+        Format::Yaml => yaml::write(&value).into_bytes(),
+    }
+}
+
+/// Puts `bytes` at `path`, which then has all of them or what it had before.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), GenerateError> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| GenerateError::NoFileName {
+        path: path.to_owned(),
+    })?;
+    if ![".json", ".yaml"].iter().any(|end| name.ends_with(end)) {
+        note(&format!(
+            "runtimes read only files whose names end in .json or .yaml, and {name} does not"
+        ));
+    }
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    OsDir::open(parent)
+        .and_then(|dir| put(&dir, name, bytes))
+        .map_err(|source| GenerateError::Write {
+            path: path.to_owned(),
+            source,
+        })
+}
+
+/// Runtimes read every spec again after each write: none if it changes nothing.
+fn put(dir: &OsDir, name: &str, bytes: &[u8]) -> Result<(), durable_file::Error> {
+    if dir.read(name)?.is_some_and(|found| found == bytes) {
+        return dir.sync();
+    }
+    dir.replace(name, bytes, SPEC_MODE).map(drop)
+}
+
+// === impl Install ===
+
+impl Install {
+    /// In the directory of highest priority, as Go's library does.
+    pub(super) fn new(spec: &Spec, id: Option<&str>, dirs: Vec<PathBuf>) -> Self {
+        let suffix = id.map_or_else(String::new, |id| format!("_{id}"));
+        let kind = spec.kind();
+        Self {
+            dir: dirs.last().cloned().unwrap_or_default(),
+            dirs,
+            name: format!("{}-{}{suffix}.json", kind.vendor(), kind.class()),
+        }
+    }
+
+    /// Writes the file and says where it is.
+    pub(super) fn write(&self, spec: &Spec) -> Result<PathBuf, GenerateError> {
+        self.refuse_conflict(spec)?;
+        let path = self.dir.join(&self.name);
+        OsDir::create(&self.dir, DIR_MODE)
+            .and_then(|dir| put(&dir, &self.name, &spec.to_json()))
+            .map_err(|source| GenerateError::Write {
+                path: path.clone(),
+                source,
+            })?;
+        Ok(path)
+    }
+
+    /// Another file of the directory that defines one of the devices would make
+    /// the device resolve nowhere.
+    fn refuse_conflict(&self, spec: &Spec) -> Result<(), GenerateError> {
+        let registry = Registry::load(&self.dirs);
+        let last = self.dirs.len().saturating_sub(1);
+        let others = registry.files().iter().filter(|file| {
+            file.priority == last && file.path.file_name() != Some(self.name.as_ref())
+        });
+        for (file, other) in others.filter_map(|file| Some((file, file.spec.as_ref().ok()?))) {
+            if other.kind() != spec.kind() {
+                continue;
+            }
+            let names: BTreeSet<_> = other.devices().iter().map(|device| &device.name).collect();
+            let mut devices = spec.devices().iter();
+            if let Some(device) = devices.find(|device| names.contains(&device.name)) {
+                return Err(GenerateError::Conflict {
+                    path: file.path.clone(),
+                    name: QualifiedName::new(spec.kind().clone(), device.name.clone()),
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! What the driver says of its channels.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use imex_cdi::{ChannelId, DriverFileError, DriverParams, Major, read_channel_major};
+
+use super::GenerateError;
+use crate::args::{Channels, MajorArg, OrAuto};
+
+/// The driver below a /proc, or none.
+pub(super) struct Driver {
+    proc: PathBuf,
+}
+
+impl Driver {
+    pub(super) fn new(proc: PathBuf) -> Self {
+        Self { proc }
+    }
+
+    pub(super) fn major(&self, typed: OrAuto<MajorArg>) -> Result<Major, GenerateError> {
+        match typed {
+            OrAuto::This(MajorArg(major)) => Ok(major),
+            OrAuto::Auto => {
+                read_channel_major(self.proc.join("devices")).map_err(GenerateError::Major)
+            }
+        }
+    }
+
+    /// `None` without a driver.
+    pub(super) fn params(&self) -> Result<Option<DriverParams>, GenerateError> {
+        match DriverParams::read(self.params_path()) {
+            Ok(params) => Ok(Some(params)),
+            Err(DriverFileError::Unreadable { source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(GenerateError::Params(error)),
+        }
+    }
+
+    /// The channels that were asked for, if the driver has them. Without a
+    /// driver that says how many there are, those that were named.
+    pub(super) fn channels(
+        &self,
+        typed: Channels,
+        count: OrAuto<u32>,
+    ) -> Result<Vec<ChannelId>, GenerateError> {
+        let params = match count {
+            OrAuto::This(_) => None,
+            OrAuto::Auto => self.params()?,
+        };
+        let count = match count {
+            OrAuto::This(count) => Some(count),
+            OrAuto::Auto => params.and_then(|params| params.imex_channel_count),
+        };
+        match (typed, count) {
+            (Channels::These(ids), None) => Ok(ids),
+            (Channels::All, None) => Err(self.no_count(params.is_some())),
+            (_, Some(0)) => Err(GenerateError::NoChannels),
+            (Channels::These(ids), Some(count)) => {
+                match ids.iter().find(|channel| channel.get() >= count) {
+                    Some(&channel) => Err(GenerateError::NoSuchChannel { channel, count }),
+                    None => Ok(ids),
+                }
+            }
+            (Channels::All, Some(count)) => (0..count)
+                .map(|id| ChannelId::new(id).map_err(|_| GenerateError::CountTooHigh { count }))
+                .collect(),
+        }
+    }
+
+    fn params_path(&self) -> PathBuf {
+        self.proc.join(Path::new("driver/nvidia/params"))
+    }
+
+    fn no_count(&self, has_params: bool) -> GenerateError {
+        GenerateError::NoCount {
+            path: self.params_path(),
+            why: if has_params {
+                "has no ImexChannelCount"
+            } else {
+                "does not exist"
+            },
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Edits in words, a line each.
+
+use imex_cdi::{ContainerEdits, DeviceNode, Hook, IntelRdt, Mount};
+
+use super::host_side;
+use crate::host_node::NodeReport;
+
+/// Field, edit and the host's side of it. `nodes` are those of the edits.
+pub(super) fn rows(owner: &str, edits: &ContainerEdits, nodes: &[NodeReport]) -> Vec<[String; 3]> {
+    let ContainerEdits {
+        env,
+        device_nodes,
+        net_devices,
+        hooks,
+        mounts,
+        intel_rdt,
+        additional_gids,
+    } = edits;
+    let mut rows = Vec::new();
+    let mut add = |field: String, edit: String, host: String| {
+        rows.push([format!("{owner}.{field}"), edit, host]);
+    };
+    for (at, (node, report)) in device_nodes.iter().zip(nodes).enumerate() {
+        add(
+            format!("deviceNodes[{at}]"),
+            device_node(node, report),
+            host_side(report),
+        );
+    }
+    let mut plain = |field: String, edit: String| add(field, edit, String::new());
+    for (at, variable) in env.iter().enumerate() {
+        plain(format!("env[{at}]"), variable.clone());
+    }
+    for (at, device) in net_devices.iter().enumerate() {
+        plain(
+            format!("netDevices[{at}]"),
+            format!("{} as {}", device.host_interface_name, device.name),
+        );
+    }
+    for (at, it) in mounts.iter().enumerate() {
+        plain(format!("mounts[{at}]"), mount(it));
+    }
+    for (at, it) in hooks.iter().enumerate() {
+        plain(format!("hooks[{at}]"), hook(it));
+    }
+    if let Some(rdt) = intel_rdt {
+        plain("intelRdt".to_owned(), class_of_service(rdt));
+    }
+    for (at, gid) in additional_gids.iter().enumerate() {
+        plain(format!("additionalGids[{at}]"), format!("group {gid}"));
+    }
+    rows
+}
+
+fn device_node(node: &DeviceNode, report: &NodeReport) -> String {
+    let DeviceNode {
+        path,
+        host_path: _,
+        device_type: _,
+        major: _,
+        minor: _,
+        file_mode,
+        permissions,
+        uid,
+        gid,
+    } = node;
+    let mut words = vec![path.clone()];
+    words.extend(report.declared.clone());
+    if report.host_path != report.path {
+        words.push(format!("from {}", report.host_path));
+    }
+    words.extend(file_mode.map(|mode| format!("mode {mode:04o}")));
+    words.extend(permissions.map(|allowed| format!("allow {}", String::from(allowed))));
+    words.extend(uid.map(|uid| format!("user {uid}")));
+    words.extend(gid.map(|gid| format!("group {gid}")));
+    words.join(" ")
+}
+
+fn mount(mount: &Mount) -> String {
+    let Mount {
+        host_path,
+        container_path,
+        options,
+        fs_type,
+    } = mount;
+    let mut words = vec![format!("{host_path} at {container_path}")];
+    words.extend(fs_type.as_ref().map(|name| format!("type {name}")));
+    if !options.is_empty() {
+        words.push(format!("({})", options.join(",")));
+    }
+    words.join(" ")
+}
+
+fn hook(hook: &Hook) -> String {
+    let Hook {
+        hook_name,
+        path,
+        args,
+        env,
+        timeout,
+    } = hook;
+    let mut words = vec![format!("{hook_name}: {path}")];
+    // The first is the program's own name.
+    words.extend(args.iter().skip(1).cloned());
+    words.extend(env.iter().map(|variable| format!("with {variable}")));
+    words.extend(timeout.map(|seconds| format!("within {seconds} s")));
+    words.join(" ")
+}
+
+fn class_of_service(rdt: &IntelRdt) -> String {
+    let IntelRdt {
+        clos_id,
+        l3_cache_schema,
+        mem_bw_schema,
+        schemata,
+        enable_monitoring,
+    } = rdt;
+    let mut words = Vec::new();
+    for (name, text) in [
+        ("class", clos_id),
+        ("l3", l3_cache_schema),
+        ("bandwidth", mem_bw_schema),
+    ] {
+        if !text.is_empty() {
+            words.push(format!("{name} {text}"));
+        }
+    }
+    let schemata = schemata.iter().flatten();
+    words.extend(schemata.map(|line| format!("schema {line}")));
+    if *enable_monitoring {
+        words.push("monitored".to_owned());
+    }
+    words.join(" ")
+}

@@ -1,0 +1,100 @@
+//! What `show` says, as data.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use imex_cdi::{ContainerEdits, Device, HostNodes, QualifiedName, Spec};
+use serde::Serialize;
+
+use crate::host_node::NodeReport;
+use crate::list::VersionReport;
+
+const SCHEMA: &str = "cdi-gen/show/v1";
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    schema: &'static str,
+    pub(super) file: String,
+    pub(super) priority: Option<usize>,
+    /// Files that define the device too, and lose.
+    pub(super) shadows: Vec<String>,
+    pub(super) kind: String,
+    pub(super) version: VersionReport,
+    /// What takes the most recent version.
+    pub(super) needs: Vec<Need>,
+    pub(super) annotations: BTreeMap<String, String>,
+    /// What a container gets with any of the devices.
+    #[serde(rename = "containerEdits")]
+    pub(super) edits: ContainerEdits,
+    pub(super) nodes: Vec<NodeReport>,
+    pub(super) devices: Vec<DeviceReport>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Need {
+    pub(super) version: &'static str,
+    pub(super) field: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DeviceReport {
+    pub(super) name: String,
+    /// Path of its edits in the file.
+    pub(super) field: String,
+    annotations: BTreeMap<String, String>,
+    #[serde(rename = "containerEdits")]
+    pub(super) edits: ContainerEdits,
+    pub(super) nodes: Vec<NodeReport>,
+}
+
+impl Report {
+    /// Of a file, without its devices.
+    pub(super) fn new(
+        file: Cow<'_, str>,
+        priority: Option<usize>,
+        spec: &Spec,
+        host: &impl HostNodes,
+    ) -> Self {
+        let needed = spec.needed_version();
+        let needs = spec.needs().filter(|(version, _)| *version == needed);
+        Self {
+            schema: SCHEMA,
+            file: file.into_owned(),
+            priority,
+            shadows: vec![],
+            kind: spec.kind().to_string(),
+            version: VersionReport::of(spec),
+            needs: needs
+                .map(|(version, field)| Need {
+                    version: version.as_str(),
+                    field,
+                })
+                .collect(),
+            annotations: spec.annotations().clone(),
+            edits: spec.container_edits().clone(),
+            nodes: nodes(spec.container_edits(), host),
+            devices: vec![],
+        }
+    }
+}
+
+impl DeviceReport {
+    pub(super) fn new(spec: &Spec, index: usize, device: &Device, host: &impl HostNodes) -> Self {
+        let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
+        Self {
+            name: name.to_string(),
+            field: format!("devices[{index}].containerEdits"),
+            annotations: device.annotations.clone(),
+            edits: device.container_edits.clone(),
+            nodes: nodes(&device.container_edits, host),
+        }
+    }
+}
+
+fn nodes(edits: &ContainerEdits, host: &impl HostNodes) -> Vec<NodeReport> {
+    let nodes = edits.device_nodes.iter();
+    nodes.map(|node| NodeReport::of(node, host)).collect()
+}

@@ -1,0 +1,217 @@
+//! Which CDI versions a runtime loads.
+
+use std::str::FromStr;
+
+use imex_cdi::SpecVersion;
+use serde::Serialize;
+
+/// A release that a spec must be loadable by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Target {
+    /// As it was typed.
+    name: String,
+    /// The release whose row of the table holds for it.
+    basis: String,
+    newest: &'static str,
+    #[serde(skip)]
+    row: Row,
+}
+
+/// The newest CDI version that a runtime loads from this release on, until the
+/// next row. Releases between rows may load more, never less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    runtime: &'static str,
+    release: [u32; 3],
+    newest: SpecVersion,
+}
+
+/// A runtime or release that nothing is known of.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnknownRuntime {
+    #[error("{0:?} is no runtime and version")]
+    Form(String),
+    #[error("nothing is known of the runtime {0:?}")]
+    Name(String),
+    #[error("{name} is older than {oldest}, the first that is known to load CDI specs")]
+    TooOld { name: String, oldest: String },
+}
+
+const fn row(runtime: &'static str, release: [u32; 3], newest: SpecVersion) -> Row {
+    Row {
+        runtime,
+        release,
+        newest,
+    }
+}
+
+/// From the version of Go's CDI library in each release's go.mod, and from what
+/// that library loads: 0.4.0: 0.4.0; 0.5.2 to 0.5.4: 0.5.0; 0.6.x: 0.6.0;
+/// 0.7.2: 0.7.0; 0.8.0 and 0.8.1: 0.8.0; 1.0.0 and 1.0.1: 1.0.0; 1.1.0: 1.1.0.
+/// Ascending by release.
+const ROWS: [Row; 22] = [
+    row("containerd", [1, 7, 0], SpecVersion::V0_5_0),
+    row("containerd", [1, 7, 13], SpecVersion::V0_6_0),
+    row("containerd", [1, 7, 20], SpecVersion::V0_7_0),
+    row("containerd", [1, 7, 28], SpecVersion::V0_8_0),
+    row("containerd", [2, 0, 0], SpecVersion::V0_8_0),
+    row("containerd", [2, 0, 5], SpecVersion::V1_0_0),
+    row("containerd", [2, 1, 0], SpecVersion::V1_0_0),
+    row("containerd", [2, 2, 0], SpecVersion::V1_0_0),
+    row("containerd", [2, 2, 1], SpecVersion::V1_1_0),
+    row("containerd", [2, 3, 0], SpecVersion::V1_1_0),
+    row("cri-o", [1, 34, 0], SpecVersion::V1_0_0),
+    row("podman", [4, 1, 1], SpecVersion::V0_4_0),
+    row("podman", [4, 3, 1], SpecVersion::V0_5_0),
+    row("podman", [4, 4, 0], SpecVersion::V0_5_0),
+    row("podman", [4, 6, 2], SpecVersion::V0_5_0),
+    row("podman", [4, 7, 0], SpecVersion::V0_6_0),
+    row("podman", [4, 9, 3], SpecVersion::V0_6_0),
+    row("podman", [5, 0, 0], SpecVersion::V0_6_0),
+    row("podman", [5, 1, 0], SpecVersion::V0_7_0),
+    row("podman", [5, 2, 0], SpecVersion::V0_8_0),
+    row("podman", [5, 5, 0], SpecVersion::V1_0_0),
+    row("podman", [5, 7, 0], SpecVersion::V1_0_0),
+];
+
+// === impl Target ===
+
+impl Target {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn basis(&self) -> &str {
+        &self.basis
+    }
+
+    pub(super) fn newest(&self) -> SpecVersion {
+        self.row.newest
+    }
+}
+
+impl FromStr for Target {
+    type Err = UnknownRuntime;
+
+    fn from_str(typed: &str) -> Result<Self, UnknownRuntime> {
+        let form = || UnknownRuntime::Form(typed.to_owned());
+        let (runtime, version) = typed.rsplit_once('-').ok_or_else(form)?;
+        let release = release(version).ok_or_else(form)?;
+        let mut rows = ROWS.iter().filter(|row| row.runtime == runtime).peekable();
+        let Some(oldest) = rows.peek().map(|row| row.name()) else {
+            return Err(UnknownRuntime::Name(runtime.to_owned()));
+        };
+        let row = rows.take_while(|row| row.release <= release).last();
+        let row = *row.ok_or_else(|| UnknownRuntime::TooOld {
+            name: typed.to_owned(),
+            oldest,
+        })?;
+        Ok(Self {
+            name: typed.to_owned(),
+            basis: row.name(),
+            newest: row.newest.as_str(),
+            row,
+        })
+    }
+}
+
+/// `2.1` is the first of its line, the one that loads the least.
+fn release(version: &str) -> Option<[u32; 3]> {
+    let mut release = [0; 3];
+    let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
+    for (at, place) in release.iter_mut().enumerate() {
+        match parts.next() {
+            Some(part) => *place = part.parse().ok()?,
+            None if at == 0 => return None,
+            None => {}
+        }
+    }
+    parts.next().is_none().then_some(release)
+}
+
+// === impl Row ===
+
+impl Row {
+    fn name(self) -> String {
+        let [major, minor, patch] = self.release;
+        format!("{}-{major}.{minor}.{patch}", self.runtime)
+    }
+}
+
+// === impl UnknownRuntime ===
+
+impl UnknownRuntime {
+    pub(crate) fn hint(&self) -> String {
+        let firsts = ROWS.chunk_by(|row, next| row.runtime == next.runtime);
+        let firsts = firsts.filter_map(|rows| rows.first());
+        let known: Vec<String> = firsts.map(|row| row.name()).collect();
+        let form = match self {
+            Self::Form(_) => "write the runtime, a dash and its version; ",
+            Self::Name(_) | Self::TooOld { .. } => "",
+        };
+        format!(
+            "{form}known are, from these releases on: {}",
+            known.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn newest(target: &str) -> SpecVersion {
+        target.parse::<Target>().unwrap().newest()
+    }
+
+    #[test]
+    fn a_release_loads_what_the_last_row_before_it_says() {
+        use SpecVersion as V;
+        for (target, version) in [
+            ("containerd-1.7.0", V::V0_5_0),
+            ("containerd-1.7", V::V0_5_0),
+            ("containerd-1.7.12", V::V0_5_0),
+            ("containerd-1.7.13", V::V0_6_0),
+            ("containerd-v2.1", V::V1_0_0),
+            ("containerd-2.1.7", V::V1_0_0),
+            ("containerd-2.3.9", V::V1_1_0),
+            ("containerd-9.0.0", V::V1_1_0),
+            ("podman-4.9.3", V::V0_6_0),
+            ("podman-4.2", V::V0_4_0),
+            ("podman-5", V::V0_6_0),
+            ("cri-o-1.34", V::V1_0_0),
+        ] {
+            assert_eq!(newest(target), version, "{target}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        for (target, reason) in [
+            ("docker-28.2", "nothing is known of the runtime \"docker\""),
+            ("containerd", "\"containerd\" is no runtime and version"),
+            ("containerd-x", "\"containerd-x\" is no"),
+            ("containerd-1.2.3.4", "\"containerd-1.2.3.4\" is no"),
+            ("podman-3.4", "podman-3.4 is older than podman-4.1.1"),
+        ] {
+            let error = target.parse::<Target>().unwrap_err();
+            assert!(error.to_string().starts_with(reason), "{error}");
+            let known =
+                "known are, from these releases on: containerd-1.7.0, cri-o-1.34.0, podman-4.1.1";
+            assert!(error.hint().ends_with(known), "{}", error.hint());
+        }
+    }
+
+    #[test]
+    fn the_table_ascends_and_no_runtime_ever_loads_less() {
+        for (row, next) in ROWS.iter().zip(ROWS.iter().skip(1)) {
+            if row.runtime == next.runtime {
+                assert!(row.release < next.release, "{}", next.name());
+                assert!(row.newest <= next.newest, "{}", next.name());
+            } else {
+                assert!(row.runtime < next.runtime);
+            }
+        }
+    }
+}

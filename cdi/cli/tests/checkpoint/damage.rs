@@ -1,0 +1,60 @@
+//! What is wrong with a file, and whose turn it is.
+
+use std::fs;
+
+use super::{changed, run, stdout};
+
+#[test]
+fn the_fix_is_for_the_file_as_its_name_says_whose_turn_it_is() {
+    let name = "02-channel-completed.json";
+    // In V1, so that every claim survives, and in V2, so that one may be lost.
+    let in_v1 = changed(name, "worker-0", "worker-9");
+    let in_v2 = changed(name, r#""namespace":"default""#, r#""namespace":"defaulT""#);
+    for ((_dir, path), renamed, expected) in [
+        (&in_v1, "checkpoint.json", "and goes on with every claim"),
+        (&in_v2, "checkpoint.json", "rebuilds what is missing"),
+        (
+            &in_v1,
+            "checkpoint.json.damaged-v1-checksum",
+            "the plugin has set it aside and goes on with every claim",
+        ),
+        (
+            &in_v2,
+            "checkpoint.json.damaged-v2-checksum-2",
+            "the plugin has set it aside, and renames it to .settled-",
+        ),
+        (
+            &in_v2,
+            "checkpoint.json.settled-v2-checksum",
+            "there is nothing to do",
+        ),
+    ] {
+        let there = path.with_file_name(renamed);
+        if there != *path {
+            fs::copy(path, &there).unwrap();
+        }
+        let table = stdout(&run("show", &[&there]));
+        let fix = table.lines().find(|line| line.starts_with("fix "));
+        let fix = fix.unwrap();
+        assert!(fix.contains(expected), "{renamed}: {fix}");
+        let has_still_to = fix.contains("next start");
+        assert_eq!(has_still_to, renamed == "checkpoint.json", "{fix}");
+        // Where nothing is missing, nothing is rebuilt.
+        if *path == in_v1.1 {
+            assert!(!fix.contains("missing"), "{fix}");
+        }
+    }
+}
+
+#[test]
+fn a_person_is_told_which_name_is_wrong() {
+    let (_dir, path) = changed("02-channel-completed.json", r#","v2":"#, r#","V2":"#);
+    let line = stdout(&run("verify", &[&path]));
+    assert!(line.contains(r#"V2: to Go it is "v2""#), "{line}");
+    fs::write(&path, "{}").unwrap();
+    let line = stdout(&run("verify", &[&path]));
+    assert!(
+        line.ends_with("the file: it has neither v1 nor v2\n"),
+        "{line}"
+    );
+}

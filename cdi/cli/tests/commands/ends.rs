@@ -1,0 +1,147 @@
+//! How the commands end: a reader that leaves, a full disk, no rights, no
+//! colour where nobody wants it, texts that a terminal would obey.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use super::{Place, stderr, stdout};
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let place = Place::new();
+    // More than a pipe holds, so that the program is still writing.
+    let mut child = place
+        .command("generate --root host --channels all")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), stderr(&output).as_str()),
+        (Some(0), "")
+    );
+}
+
+#[test]
+fn a_full_disk_behind_stdout_is_told() {
+    let place = Place::new();
+    for words in [
+        "list --root host",
+        "show --root host nvidia.com/imex-channel=0",
+        "validate --root host",
+        "why --root host nvidia.com/imex-channel=0",
+        "generate --root host --channels 0",
+        "inject bundle/config.json --root host -d nvidia.com/imex-channel=0",
+    ] {
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = place.command(words).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{words}");
+        assert!(
+            stderr(&output).contains("cannot write to stdout"),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn without_rights_the_rest_is_shown_and_what_is_closed_is_told() {
+    let place = Place::new();
+    let closed = place.at("host/etc/cdi/nvidia.com-gpu.yaml");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let output = unprivileged(&place, "list --root host");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("nvidia.com/imex-channel=0 "));
+    let told = stderr(&output);
+    assert!(
+        told.contains("nvidia.com-gpu.yaml: Permission denied"),
+        "{told}"
+    );
+    assert!(told.contains("give the file mode 0644"), "{told}");
+    let output = unprivileged(&place, "why nvidia.com/gpu=0 --root host");
+    assert_eq!(output.status.code(), Some(4));
+    assert!(
+        stdout(&output).contains("Permission denied"),
+        "{}",
+        stdout(&output)
+    );
+    let output = unprivileged(&place, "generate --root host --channels 0");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+/// The program as a user who may do nothing special. Root may read what is
+/// closed to it, so that root must become someone else.
+fn unprivileged(place: &Place, words: &str) -> std::process::Output {
+    let probe = place.at("probe");
+    fs::write(&probe, "").unwrap();
+    fs::set_permissions(&probe, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::File::open(&probe).is_err() {
+        return place.run(words);
+    }
+    // Where the program was built may be closed to others.
+    let program = place.at("cdi-gen");
+    fs::copy(env!("CARGO_BIN_EXE_cdi-gen"), &program).unwrap();
+    for open in [place.at("."), program.clone()] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(program)
+        .args(words.split_whitespace())
+        .current_dir(place.at("."))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn there_is_no_colour_off_a_terminal() {
+    let place = Place::new();
+    for words in [
+        "validate --root host",
+        "diff bundle/config.json bundle/config.json",
+    ] {
+        let output = place.command(words).env("TERM", "xterm").output().unwrap();
+        assert!(!stdout(&output).contains('\u{1b}'));
+    }
+}
+
+#[test]
+fn a_spec_cannot_send_commands_to_the_terminal() {
+    let place = Place::new();
+    let evil = "A=\\u001b[2J\\u202e";
+    place.write(
+        "host/etc/cdi/evil.json",
+        &format!(
+            r#"{{"cdiVersion":"0.6.0","kind":"a/b","annotations":{{"x":"{evil}"}},"devices":[{{"name":"c","containerEdits":{{"env":["{evil}"]}}}}]}}"#
+        ),
+    );
+    place.write("host/etc/cdi/a\u{1b}[2J\u{202e}.json", "{");
+    for words in [
+        "list --root host",
+        "list --json --root host",
+        "show a/b=c --root host",
+        "show --json a/b=c --root host",
+        "validate --root host",
+        "validate --json --root host",
+        "why a/b=c --root host",
+        "diff host/etc/cdi/evil.json host/etc/cdi/example.com-lamp.json",
+        "inject bundle/config.json --dry-run --explain --root host -d a/b=c",
+        "inject bundle/config.json --root host -d a/b=d",
+    ] {
+        let output = place.run(words);
+        let said = stdout(&output) + &stderr(&output);
+        assert!(
+            said.chars()
+                .all(|c| c == '\n' || c == ' ' || c.is_ascii_graphic()),
+            "{words}: {said:?}"
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! `cdi-gen generate`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use imex_cdi::{Spec, SpecVersion};
+use serde_json::Value;
+
+use super::{Place, stderr, stdout};
+
+fn spec(text: &str) -> Spec {
+    Spec::parse(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_spec_has_the_channels_that_were_asked_for_with_the_hosts_numbers() {
+    let place = Place::new();
+    let spec = spec(&place.out("generate --root host --channels 0,3-4,4", 0));
+    assert_eq!(spec.version(), SpecVersion::V0_3_0);
+    assert_eq!(spec.kind().to_string(), "nvidia.com/imex-channel");
+    let minors: Vec<_> = spec
+        .devices()
+        .iter()
+        .map(|device| {
+            let node = &device.container_edits.device_nodes[0];
+            assert_eq!(node.major, Some(235));
+            // As the fixture's params say.
+            assert_eq!(
+                (node.file_mode, node.uid, node.gid),
+                (Some(0o660), Some(0), Some(44))
+            );
+            assert_eq!(
+                device.name.as_str(),
+                format!("channel-{}", node.minor.unwrap())
+            );
+            node.minor.unwrap()
+        })
+        .collect();
+    assert_eq!(minors, [0, 3, 4]);
+}
+
+#[test]
+fn all_channels_are_as_many_as_the_driver_has() {
+    let place = Place::new();
+    let all = spec(&place.out("generate --root host --channels all", 0));
+    assert_eq!(all.devices().len(), 2048);
+    let counted = spec(&place.out("generate --channels all --count 3 --major 7", 0));
+    assert_eq!(counted.devices().len(), 3);
+}
+
+#[test]
+fn it_never_means_all_channels_unless_it_is_told_so() {
+    let place = Place::new();
+    let told = place.err("generate --root host", 2);
+    assert!(told.contains("--channels"), "{told}");
+}
+
+#[test]
+fn without_a_driver_the_numbers_can_be_named() {
+    let place = Place::new();
+    let spec = spec(&place.out("generate imex --root bundle --channels 0 --major 7", 0));
+    let node = &spec.devices()[0].container_edits.device_nodes[0];
+    assert_eq!(
+        (node.major, node.minor, node.file_mode),
+        (Some(7), Some(0), Some(0o666))
+    );
+    assert_eq!((node.uid, node.gid), (None, None));
+}
+
+#[test]
+fn what_is_typed_comes_before_what_the_driver_says() {
+    let place = Place::new();
+    let spec = spec(&place.out(
+        "generate --root host --channels 9 --major 7 --file-mode 0600 --uid 1 --gid 2 \
+         --permissions r --kind example.com/channel --name-style channelN --version 1.0.0",
+        0,
+    ));
+    assert_eq!(spec.version(), SpecVersion::V1_0_0);
+    assert_eq!(spec.kind().to_string(), "example.com/channel");
+    let device = &spec.devices()[0];
+    assert_eq!(device.name.as_str(), "channel9");
+    let node = &device.container_edits.device_nodes[0];
+    assert_eq!(node.major, Some(7));
+    assert_eq!(
+        (node.file_mode, node.uid, node.gid),
+        (Some(0o600), Some(1), Some(2))
+    );
+    assert_eq!(node.permissions.map(String::from).as_deref(), Some("r"));
+}
+
+#[test]
+fn a_node_of_the_host_is_taken_as_it_is_and_its_absence_told() {
+    let place = Place::new();
+    let output = place
+        .run("generate --root host --channels 0-1 --mode host-path --dev-root /run/nvidia/driver");
+    assert_eq!(output.status.code(), Some(0));
+    let spec = spec(&stdout(&output));
+    let node = &spec.devices()[0].container_edits.device_nodes[0];
+    assert_eq!(
+        node.host_path.as_deref(),
+        Some("/run/nvidia/driver/dev/nvidia-caps-imex-channels/channel0")
+    );
+    assert_eq!(
+        (node.device_type, node.major, node.file_mode),
+        (None, None, None)
+    );
+    let told = stderr(&output);
+    assert!(
+        told.contains("channel0 does not exist") && told.contains("1 more"),
+        "{told}"
+    );
+}
+
+#[test]
+fn yaml_says_the_same_as_json() {
+    let place = Place::new();
+    let options = "generate --root host --channels 0-2 --name-style N";
+    let json = place.out(options, 0);
+    let yaml = place.out(&format!("{options} --format yaml"), 0);
+    assert!(yaml.starts_with("cdiVersion: \"0.5.0\"\n"), "{yaml}");
+    assert_eq!(spec(&yaml), spec(&json));
+}
+
+#[test]
+fn what_does_not_exist_or_go_together_is_one_clear_error() {
+    let place = Place::new();
+    for (options, code, reason) in [
+        (
+            "--channels 2048",
+            1,
+            "channel 2048 does not exist: the driver has 2048",
+        ),
+        ("--channels 0 --count 0", 1, "no IMEX channels"),
+        (
+            "--channels all --count 1048577",
+            2,
+            "1048577 channels are more",
+        ),
+        (
+            "--channels 0 --proc-root none",
+            3,
+            "cannot read the device list none/devices",
+        ),
+        (
+            "--channels all --proc-root none",
+            1,
+            "none/driver/nvidia/params does not exist",
+        ),
+        (
+            "--channels 0 --mode host-path --major 7",
+            2,
+            "--major has no meaning",
+        ),
+        ("--channels 0 --dev-root /x", 2, "--dev-root has no meaning"),
+        (
+            "--channels 0 --mode host-path --dev-root x",
+            2,
+            "--dev-root x is no absolute path",
+        ),
+        (
+            "--channels 0 --name-style N --version 0.3.0",
+            2,
+            "says version 0.3.0 but has",
+        ),
+        (
+            "--channels 0 --output none/x.json",
+            3,
+            "cannot write none/x.json",
+        ),
+        ("--channels 0 --output ..", 2, ".. is no file's path"),
+    ] {
+        let told = place.err(&format!("generate --root host {options}"), code);
+        assert!(told.contains(reason), "{options}: {told}");
+        assert!(
+            told.starts_with("cdi-gen: ") && told.contains("; "),
+            "{told}"
+        );
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+    for options in [
+        "--channels 7-3",
+        "--channels 0 --major 0",
+        "--channels 0 --major x",
+        "--channels 0 --file-mode 999",
+        "--channels 0 --permissions x",
+        "--channels 0 --permissions=",
+        "--channels 0 --kind nvidia",
+        "--channels 0 --version 9.9",
+        "--channels 0 --install --output x.json",
+        "--channels 0 --id x",
+        "--channels 0 --install --id a/b",
+    ] {
+        let told = place.err(&format!("generate --root host {options}"), 2);
+        assert!(told.starts_with("error: "), "{options}: {told}");
+    }
+}
+
+#[test]
+fn an_installed_spec_has_the_name_that_cdi_has_for_it_and_all_may_read_it() {
+    let place = Place::new();
+    fs::remove_dir_all(place.at("host/run/cdi")).unwrap();
+    let file = "host/run/cdi/nvidia.com-imex-channel.json";
+    let said = place.out("generate --root host --channels 0 --install", 0);
+    assert_eq!(said, format!("{file}\n"));
+    let mode = fs::metadata(place.at(file)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644);
+    let text = place.read(file);
+    assert!(text.ends_with('}'), "a part of it is no JSON");
+    assert_eq!(spec(&text).devices().len(), 1);
+    let names = fs::read_dir(place.at("host/run/cdi")).unwrap().count();
+    assert_eq!(names, 1, "nothing else is left there");
+    let before = fs::metadata(place.at(file)).unwrap().modified().unwrap();
+    place.out("generate --root host --channels 0 --install", 0);
+    let after = fs::metadata(place.at(file)).unwrap().modified().unwrap();
+    assert_eq!(before, after, "what is right already is not written");
+    let said = place.out("generate --root host --channels 1 --install --id job-7", 0);
+    assert_eq!(said, "host/run/cdi/nvidia.com-imex-channel_job-7.json\n");
+}
+
+#[test]
+fn a_spec_that_would_take_another_files_devices_away_is_not_installed() {
+    let place = Place::new();
+    let told = place.err(
+        "generate --root host --channels 0 --name-style N --install --id x",
+        1,
+    );
+    assert!(
+        told.contains("nvidia.com-imex-channel.json defines nvidia.com/imex-channel=0 already"),
+        "{told}"
+    );
+    assert!(
+        !place
+            .at("host/run/cdi/nvidia.com-imex-channel_x.json")
+            .exists()
+    );
+}
+
+#[test]
+fn an_output_file_is_written_whole_and_a_name_that_nobody_reads_is_told() {
+    let place = Place::new();
+    place.out("generate --root host --channels 0 --output out.json", 0);
+    let document: Value = serde_json::from_str(&place.read("out.json")).unwrap();
+    assert_eq!(document["kind"], "nvidia.com/imex-channel");
+    let told = place.err(
+        "generate --root host --channels 0 --output out.yml --format yaml",
+        0,
+    );
+    assert!(told.contains("out.yml does not"), "{told}");
+    assert_eq!(spec(&place.read("out.yml")).devices().len(), 1);
+}

@@ -1,0 +1,105 @@
+//! The documents that `--json` prints are those that the README describes.
+
+use serde_json::Value;
+
+use super::Place;
+use super::schema::{Found, assert_documented, collect};
+
+/// What the documents of `commands` have in common with the README.
+fn assert_schema(schema: &str, opaque: &[&str], commands: &[(&str, i32)]) {
+    let place = Place::new();
+    place.write("host/etc/cdi/example.com-bulb.json", "{\"cdiVersion\":");
+    std::os::unix::fs::symlink("../run/cdi", place.at("host/etc/link")).unwrap();
+    let mut found = Found::new();
+    for (command, code) in commands {
+        let document: Value = serde_json::from_str(&place.out(command, *code)).unwrap();
+        assert_eq!(document.get("schema").unwrap(), schema, "{command}");
+        collect(&document, opaque, &mut found);
+    }
+    assert_documented(schema, &found);
+}
+
+#[test]
+fn of_list() {
+    assert_schema(
+        "cdi-gen/list/v1",
+        &[],
+        &[
+            ("list --json --root host", 1),
+            (
+                "list --json --root host --spec-dir /etc/link --spec-dir /none",
+                1,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn of_show() {
+    assert_schema(
+        "cdi-gen/show/v1",
+        &["containerEdits", "annotations"],
+        &[
+            ("show --json --root host nvidia.com/imex-channel=0", 0),
+            ("show --json --root host nvidia.com/gpu=0", 0),
+            (
+                "show --json --root host host/etc/cdi/nvidia.com-gpu.yaml",
+                0,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn of_validate() {
+    assert_schema(
+        "cdi-gen/validate/v1",
+        &[],
+        &[
+            ("validate --json --root host --for podman-4.9.3", 1),
+            ("validate --json --root host --spec-dir /etc/link", 1),
+        ],
+    );
+}
+
+#[test]
+fn of_diff() {
+    assert_schema(
+        "cdi-gen/diff/v1",
+        &["old", "new"],
+        &[
+            (
+                "diff --json host/etc/cdi/nvidia.com-imex-channel.json \
+             host/run/cdi/nvidia.com-imex-channel.json",
+                1,
+            ),
+            (
+                "diff --json host/etc/cdi/nvidia.com-gpu.yaml \
+             host/run/cdi/nvidia.com-imex-channel.json",
+                1,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn of_why() {
+    assert_schema(
+        "cdi-gen/why/v1",
+        &[],
+        &[
+            ("why --json --root host nvidia.com/imex-channel=0", 0),
+            ("why --json --root host example.com/lamp=desk", 4),
+            ("why --json --root host example.com/net=eth1", 4),
+            ("why --json --root host example.com/fan=1", 4),
+            (
+                "why --json --root host nvidia.com/GPU=0 --spec-dir /none --spec-dir /etc/cdi",
+                4,
+            ),
+            (
+                "why --json --root host nvidia.com/GPU=0 --spec-dir /etc/link",
+                4,
+            ),
+        ],
+    );
+}

@@ -1,0 +1,111 @@
+//! An OCI config as a JSON document: what no edit names stays as it is, in its
+//! order, also keys that no version of OCI has.
+
+use serde_json::{Map, Value};
+
+use super::{
+    ConfigError, ContainerFacts, DeviceRule, OciConfig, PlannedDevice, elements, lists, shape,
+};
+use crate::{Hook, IntelRdt, Mount};
+
+/// Keys that no edit names are kept, with their order if `serde_json` has its
+/// feature `preserve_order`. The primitives rely on [`facts`](OciConfig::facts)
+/// having accepted the document: in one that it would refuse, they overwrite
+/// what has another shape.
+impl OciConfig for Value {
+    fn facts(&self) -> Result<ContainerFacts, ConfigError> {
+        shape::facts(self)
+    }
+
+    fn set_env(&mut self, assignment: &str) {
+        let env = array(process(self), "env");
+        lists::set_env(env, Self::as_str, assignment.into());
+    }
+
+    fn set_device(&mut self, device: &PlannedDevice) {
+        let devices = array(object(members(self), "linux"), "devices");
+        lists::set_device(
+            devices,
+            |other| text(other, "path"),
+            elements::device(device),
+        );
+    }
+
+    fn allow_device(&mut self, rule: &DeviceRule) {
+        let resources = object(object(members(self), "linux"), "resources");
+        array(resources, "devices").push(elements::rule(rule));
+    }
+
+    fn set_net_device(&mut self, host_name: &str, name: &str) {
+        let devices = object(object(members(self), "linux"), "netDevices");
+        devices.insert(host_name.to_owned(), elements::net_device(name));
+    }
+
+    fn set_mount(&mut self, mount: &Mount) {
+        let mounts = array(members(self), "mounts");
+        lists::set_mount(
+            mounts,
+            |other| text(other, "destination"),
+            elements::mount(mount),
+        );
+    }
+
+    fn sort_mounts(&mut self) {
+        let mounts = array(members(self), "mounts");
+        lists::sort_mounts(mounts, |mount| text(mount, "destination"));
+    }
+
+    fn add_hook(&mut self, hook: &Hook) {
+        let hooks = object(members(self), "hooks");
+        array(hooks, &hook.hook_name).push(elements::hook(hook));
+    }
+
+    fn set_intel_rdt(&mut self, rdt: &IntelRdt) {
+        let linux = object(members(self), "linux");
+        linux.insert("intelRdt".to_owned(), elements::rdt(rdt));
+    }
+
+    fn add_gid(&mut self, gid: u32) {
+        let gids = array(object(process(self), "user"), "additionalGids");
+        if !gids.iter().any(|other| shape::id(other) == Some(gid)) {
+            gids.push(gid.into());
+        }
+    }
+}
+
+fn process(config: &mut Value) -> &mut Map<String, Value> {
+    let members = members(config);
+    if !members.get("process").is_some_and(Value::is_object) {
+        members.insert("process".to_owned(), elements::process());
+    }
+    object(members, "process")
+}
+
+fn object<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    self::members(members.entry(key).or_insert(Value::Null))
+}
+
+fn members(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(members) => members,
+        _ => unreachable!("it was just made an object"),
+    }
+}
+
+fn array<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
+    let value = members.entry(key).or_insert(Value::Null);
+    if !value.is_array() {
+        *value = Value::Array(Vec::new());
+    }
+    match value {
+        Value::Array(items) => items,
+        _ => unreachable!("it was just made an array"),
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key)?.as_str()
+}

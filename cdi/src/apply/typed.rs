@@ -1,0 +1,119 @@
+//! An OCI config as `oci_spec`'s type, which knows the OCI versions that it
+//! knows: a runtime that reads its config into it has lost other keys already.
+
+use oci_spec::runtime::{
+    Hook as OciHook, Hooks, Linux, LinuxDevice, LinuxDeviceCgroup, LinuxIntelRdt, LinuxNetDevice,
+    LinuxResources, Mount as OciMount, Process, Spec,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{ConfigError, ContainerFacts, DeviceRule, OciConfig, PlannedDevice, elements, lists};
+use crate::{Hook, IntelRdt, Mount};
+
+impl OciConfig for Spec {
+    /// Never an error: the type has the shape.
+    fn facts(&self) -> Result<ContainerFacts, ConfigError> {
+        let user = self.process().as_ref().map(Process::user);
+        Ok(
+            user.map_or_else(ContainerFacts::default, |user| ContainerFacts {
+                uid: user.uid(),
+                gid: user.gid(),
+            }),
+        )
+    }
+
+    fn set_env(&mut self, assignment: &str) {
+        let env = process(self).env_mut().get_or_insert_default();
+        lists::set_env(
+            env,
+            |other: &String| Some(other.as_str()),
+            assignment.to_owned(),
+        );
+    }
+
+    fn set_device(&mut self, device: &PlannedDevice) {
+        let devices = linux(self).devices_mut().get_or_insert_default();
+        lists::set_device(devices, path, typed(elements::device(device)));
+    }
+
+    fn allow_device(&mut self, rule: &DeviceRule) {
+        let resources: &mut LinuxResources = linux(self)
+            .resources_mut()
+            .get_or_insert_with(|| typed(json!({})));
+        let rule: LinuxDeviceCgroup = typed(elements::rule(rule));
+        resources.devices_mut().get_or_insert_default().push(rule);
+    }
+
+    fn set_net_device(&mut self, host_name: &str, name: &str) {
+        let device: LinuxNetDevice = typed(elements::net_device(name));
+        let devices = linux(self).net_devices_mut().get_or_insert_default();
+        devices.insert(host_name.to_owned(), device);
+    }
+
+    fn set_mount(&mut self, mount: &Mount) {
+        let mounts = self.mounts_mut().get_or_insert_default();
+        lists::set_mount(mounts, target, typed(elements::mount(mount)));
+    }
+
+    fn sort_mounts(&mut self) {
+        lists::sort_mounts(self.mounts_mut().get_or_insert_default(), target);
+    }
+
+    fn add_hook(&mut self, hook: &Hook) {
+        let hooks: &mut Hooks = self.hooks_mut().get_or_insert_default();
+        let list = match hook.hook_name.as_str() {
+            "prestart" => hooks.prestart_mut(),
+            "createRuntime" => hooks.create_runtime_mut(),
+            "createContainer" => hooks.create_container_mut(),
+            "startContainer" => hooks.start_container_mut(),
+            "poststart" => hooks.poststart_mut(),
+            "poststop" => hooks.poststop_mut(),
+            // No `Spec` has one.
+            _ => return,
+        };
+        let hook: OciHook = typed(elements::hook(hook));
+        list.get_or_insert_default().push(hook);
+    }
+
+    fn set_intel_rdt(&mut self, rdt: &IntelRdt) {
+        let rdt: LinuxIntelRdt = typed(elements::rdt(rdt));
+        linux(self).set_intel_rdt(Some(rdt));
+    }
+
+    fn add_gid(&mut self, gid: u32) {
+        let user = process(self).user_mut();
+        let gids = user.additional_gids_mut().get_or_insert_default();
+        if !gids.contains(&gid) {
+            gids.push(gid);
+        }
+    }
+}
+
+fn path(device: &LinuxDevice) -> Option<&str> {
+    device.path().to_str()
+}
+
+fn target(mount: &OciMount) -> Option<&str> {
+    mount.destination().to_str()
+}
+
+/// `Process::default()` would have the container run `sh` with capabilities.
+fn process(config: &mut Spec) -> &mut Process {
+    config
+        .process_mut()
+        .get_or_insert_with(|| typed(elements::process()))
+}
+
+/// `Linux::default()` would give the container namespaces and masked paths.
+fn linux(config: &mut Spec) -> &mut Linux {
+    config.linux_mut().get_or_insert_with(|| typed(json!({})))
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "the JSON is made here, of the shape that OCI prescribes; the tests make each"
+)]
+fn typed<T: DeserializeOwned>(json: Value) -> T {
+    serde_json::from_value(json).expect("OCI's type takes OCI's JSON")
+}

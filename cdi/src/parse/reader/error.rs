@@ -1,0 +1,82 @@
+//! Why a node cannot be read.
+
+use std::fmt::{self, Write};
+
+use serde::de::Error;
+
+use super::Reader;
+use crate::SpecError;
+use crate::spec::SpecFault;
+
+/// Why a node cannot be read. The innermost reader knows the position, those
+/// around it add the path.
+#[derive(Debug)]
+pub(in crate::parse) struct ReadError {
+    fault: SpecFault,
+    position: Option<(usize, usize)>,
+    /// From the inside out.
+    path: Vec<Step>,
+}
+
+#[derive(Debug)]
+pub(super) enum Step {
+    Field(String),
+    Entry(usize),
+}
+
+// === impl ReadError ===
+
+impl ReadError {
+    pub(super) fn too_many() -> Self {
+        Self {
+            fault: SpecFault::TooComplex("has too many aliases of too much"),
+            position: None,
+            path: Vec::new(),
+        }
+    }
+
+    /// At `reader`'s node, unless a position within it is known.
+    pub(super) fn located(mut self, reader: Reader<'_, '_>) -> Self {
+        let around = reader.position();
+        self.position.get_or_insert(around);
+        self
+    }
+
+    pub(super) fn within(mut self, step: Step) -> Self {
+        self.path.push(step);
+        self
+    }
+}
+
+impl From<ReadError> for SpecError {
+    fn from(error: ReadError) -> Self {
+        let mut path = String::new();
+        for step in error.path.iter().rev() {
+            // Writing to a string does not fail.
+            let _ = match step {
+                Step::Field(name) if path.is_empty() => write!(path, "{name}"),
+                Step::Field(name) => write!(path, ".{name}"),
+                Step::Entry(at) => write!(path, "[{at}]"),
+            };
+        }
+        Self::new(error.fault).in_path(path).at(error.position)
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fault.fmt(f)
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl Error for ReadError {
+    fn custom<T: fmt::Display>(reason: T) -> Self {
+        Self {
+            fault: SpecFault::Shape(reason.to_string()),
+            position: None,
+            path: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The nodes of the host, from which a plan takes what a spec left open.
+
+use std::io;
+use std::path::PathBuf;
+
+use nix::sys::stat::{self, SFlag};
+
+use crate::DeviceType;
+
+/// What stands at the paths of a host.
+pub trait HostNodes {
+    /// What stands at `path`, an absolute path; a link is not followed.
+    fn lstat(&self, path: &str) -> io::Result<HostNode>;
+}
+
+/// What stands at a path of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostNode {
+    /// A device node or a fifo.
+    Device(HostDevice),
+    /// Anything else, also a link to a device node.
+    NoDevice,
+}
+
+/// A device node of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostDevice {
+    /// Block or character device, or fifo; never
+    /// [`Unbuffered`](DeviceType::Unbuffered), which is a name for a character
+    /// device that no node has.
+    pub device_type: DeviceType,
+    /// Device major; 0 for a fifo.
+    pub major: i64,
+    /// Device minor; 0 for a fifo.
+    pub minor: i64,
+    /// Permission bits, with set-id and sticky bits.
+    pub mode: u32,
+}
+
+/// The host that this process runs on, or one mounted somewhere.
+#[derive(Debug, Clone)]
+pub struct OsHost {
+    root: PathBuf,
+}
+
+// === impl OsHost ===
+
+impl OsHost {
+    /// The host whose root directory is at `root`, `/` for this one.
+    ///
+    /// A link on the way to a node leads where it leads for this process.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+}
+
+impl HostNodes for OsHost {
+    fn lstat(&self, path: &str) -> io::Result<HostNode> {
+        let found = stat::lstat(&self.root.join(path.trim_start_matches('/')))?;
+        let device_type = match SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT {
+            SFlag::S_IFBLK => DeviceType::Block,
+            SFlag::S_IFCHR => DeviceType::Char,
+            SFlag::S_IFIFO => DeviceType::Fifo,
+            _ => return Ok(HostNode::NoDevice),
+        };
+        Ok(HostNode::Device(HostDevice {
+            device_type,
+            major: number(stat::major(found.st_rdev)),
+            minor: number(stat::minor(found.st_rdev)),
+            mode: found.st_mode & 0o7777,
+        }))
+    }
+}
+
+/// The kernel gives 32 bits to each number.
+fn number(part: u64) -> i64 {
+    i64::try_from(part).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn dev_null_is_a_character_device_1_3() {
+        let null = OsHost::new("/").lstat("/dev/null").unwrap();
+        let HostNode::Device(null) = null else {
+            panic!("{null:?}");
+        };
+        assert_eq!(null.device_type, DeviceType::Char);
+        assert_eq!((null.major, null.minor), (1, 3));
+        assert_eq!(null.mode & 0o666, 0o666);
+    }
+
+    #[test]
+    fn a_mode_has_its_sticky_bit() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("fifo");
+        nix::unistd::mkfifo(&path, stat::Mode::S_IRWXU).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o1640)).unwrap();
+        let fifo = HostDevice {
+            device_type: DeviceType::Fifo,
+            major: 0,
+            minor: 0,
+            mode: 0o1640,
+        };
+        let found = OsHost::new(root.path()).lstat("/fifo").unwrap();
+        assert_eq!(found, HostNode::Device(fifo));
+    }
+
+    #[test]
+    fn a_link_to_a_device_is_no_device() {
+        let root = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/null", root.path().join("null")).unwrap();
+        let host = OsHost::new(root.path());
+        assert_eq!(host.lstat("/null").unwrap(), HostNode::NoDevice);
+    }
+
+    #[test]
+    fn a_path_is_looked_up_below_the_root() {
+        let root = tempfile::tempdir().unwrap();
+        let error = OsHost::new(root.path()).lstat("/dev/null").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,172 @@
+//! One change of a container, and who asked for it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::{
+    DeviceRule, DeviceType, Hook, IntelRdt, Mount, NetDevice, OciConfig, PlannedDevice,
+    QualifiedName, Resolved,
+};
+
+/// One change of a container's config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Who asked for it.
+    pub source: Source,
+    /// What is changed.
+    pub change: Change,
+}
+
+/// A field of a CDI spec file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The file.
+    pub file: PathBuf,
+    /// The device whose edits have the field; `None` for the edits of the spec
+    /// itself, which every container gets that has one of its devices.
+    pub device: Option<QualifiedName>,
+    /// Path of the field in the file, `devices[3].containerEdits.env[0]`.
+    pub field: String,
+}
+
+/// A change of a container's config: a primitive of [`OciConfig`] with its
+/// arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// Set a variable, `NAME=value`.
+    SetEnv(String),
+    /// Make a device node.
+    SetDevice(PlannedDevice),
+    /// Let the container use a device.
+    AllowDevice(DeviceRule),
+    /// Move a network device.
+    SetNetDevice(NetDevice),
+    /// Mount a file system.
+    SetMount(Mount),
+    /// Run a hook.
+    AddHook(Hook),
+    /// Set cache and memory bandwidth.
+    SetIntelRdt(IntelRdt),
+    /// Add a group to the process.
+    AddGid(u32),
+}
+
+/// Whose edits are being planned.
+pub(super) struct Owner {
+    file: PathBuf,
+    device: Option<QualifiedName>,
+    /// Path of its `containerEdits` in the file.
+    edits: String,
+}
+
+// === impl Change ===
+
+impl Change {
+    pub(super) fn apply(&self, config: &mut impl OciConfig) {
+        match self {
+            Self::SetEnv(assignment) => config.set_env(assignment),
+            Self::SetDevice(device) => config.set_device(device),
+            Self::AllowDevice(rule) => config.allow_device(rule),
+            Self::SetNetDevice(device) => {
+                config.set_net_device(&device.host_interface_name, &device.name);
+            }
+            Self::SetMount(mount) => config.set_mount(mount),
+            Self::AddHook(hook) => config.add_hook(hook),
+            Self::SetIntelRdt(rdt) => config.set_intel_rdt(rdt),
+            Self::AddGid(gid) => config.add_gid(*gid),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    /// One line, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SetEnv(assignment) => write!(f, "set {assignment}"),
+            Self::SetDevice(device) => write!(f, "make {device}"),
+            Self::AllowDevice(rule) => write!(f, "allow {rule}"),
+            Self::SetNetDevice(device) => {
+                let NetDevice {
+                    host_interface_name,
+                    name,
+                } = device;
+                write!(f, "move network device {host_interface_name} in as {name}")
+            }
+            Self::SetMount(mount) => {
+                write!(f, "mount {} at {}", mount.host_path, mount.container_path)
+            }
+            Self::AddHook(hook) => write!(f, "run {} at {}", hook.path, hook.hook_name),
+            Self::SetIntelRdt(rdt) => write!(f, "set Intel RDT class {:?}", rdt.clos_id),
+            Self::AddGid(gid) => write!(f, "add group {gid}"),
+        }
+    }
+}
+
+impl fmt::Display for PlannedDevice {
+    /// `/dev/x c 1:3 mode 0666 user 7 group 8`; what is left to the runtime is left
+    /// out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.path, self.device_type.as_str())?;
+        if self.device_type != DeviceType::Fifo {
+            write!(f, " {}:{}", self.major, self.minor)?;
+        }
+        if let Some(mode) = self.file_mode {
+            write!(f, " mode {mode:04o}")?;
+        }
+        if let Some(uid) = self.uid {
+            write!(f, " user {uid}")?;
+        }
+        if let Some(gid) = self.gid {
+            write!(f, " group {gid}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for DeviceRule {
+    /// `c 1:3 rw`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, access) = (self.device_type.as_str(), String::from(self.access));
+        write!(f, "{kind} {}:{} {access}", self.major, self.minor)
+    }
+}
+
+// === impl Source ===
+
+impl fmt::Display for Source {
+    /// The file and the field, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.field)
+    }
+}
+
+// === impl Owner ===
+
+impl Owner {
+    /// The spec that `resolved` stands in.
+    pub(super) fn spec(resolved: &Resolved<'_>) -> Self {
+        Self {
+            file: resolved.file.path.clone(),
+            device: None,
+            edits: "containerEdits".to_owned(),
+        }
+    }
+
+    /// The device itself.
+    pub(super) fn device(resolved: &Resolved<'_>) -> Self {
+        Self {
+            file: resolved.file.path.clone(),
+            device: Some(resolved.name()),
+            edits: format!("devices[{}].containerEdits", resolved.index),
+        }
+    }
+
+    pub(super) fn source(&self, field: &str) -> Source {
+        Source {
+            file: self.file.clone(),
+            device: self.device.clone(),
+            field: format!("{}.{field}", self.edits),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! One CDI directory, listed as Go's `filepath.Walk` walks it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::SpecFile;
+
+/// A directory of spec files.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SpecDir {
+    /// Its path, as given but for doubled and final slashes.
+    pub path: PathBuf,
+    /// Its index among the directories given; the higher wins.
+    pub priority: usize,
+    /// Whether its files were read.
+    pub state: DirState,
+}
+
+/// What became of a directory.
+#[derive(Debug)]
+pub enum DirState {
+    /// Its files are in the registry.
+    Listed,
+    /// It does not exist, which is as good as an empty one.
+    Absent,
+    /// It is there and none of its files was read.
+    Skipped(DirError),
+}
+
+/// Why a directory's files are not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirError {
+    /// It cannot be listed.
+    #[error("cannot list CDI directory {}", path.display())]
+    Unlistable {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is a symbolic link, at which Go's library stops.
+    #[error("CDI directory {} is a symbolic link, which runtimes do not follow", path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+    /// It is neither a directory nor a spec file.
+    #[error("CDI directory {} is no directory", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+pub(super) fn load(path: &Path, priority: usize) -> (SpecDir, Vec<SpecFile>) {
+    let path = clean(path);
+    let (state, names) = match spec_paths(&path) {
+        Ok(paths) => (DirState::Listed, paths),
+        Err(state) => (state, Vec::new()),
+    };
+    let files = names
+        .into_iter()
+        .map(|path| SpecFile::load(path, priority))
+        .filter(|file| !file.is_gone())
+        .collect();
+    let dir = SpecDir {
+        path,
+        priority,
+        state,
+    };
+    (dir, files)
+}
+
+/// Whether runtimes read files of this name. `.json` alone is one, as for Go.
+pub(super) fn is_spec_name(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.ends_with(b".json") || name.ends_with(b".yaml")
+}
+
+/// The names in `dir`, ascending by their bytes.
+pub(super) fn names(dir: &Path) -> io::Result<Vec<OsString>> {
+    let names: io::Result<Vec<_>> = fs::read_dir(dir)?
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect();
+    let mut names = names?;
+    names.sort();
+    Ok(names)
+}
+
+fn spec_paths(dir: &Path) -> Result<Vec<PathBuf>, DirState> {
+    let unlistable = |source| {
+        DirState::Skipped(DirError::Unlistable {
+            path: dir.to_owned(),
+            source,
+        })
+    };
+    let found = match dir.symlink_metadata() {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DirState::Absent),
+        Err(error) => return Err(unlistable(error)),
+    };
+    if !found.is_dir() {
+        let path = dir.to_owned();
+        return match dir.file_name() {
+            Some(name) if is_spec_name(name) => Ok(vec![path]),
+            _ if found.is_symlink() => Err(DirState::Skipped(DirError::Link { path })),
+            _ => Err(DirState::Skipped(DirError::NotADirectory { path })),
+        };
+    }
+    let names = names(dir).map_err(unlistable)?;
+    let names = names.into_iter().filter(|name| is_spec_name(name));
+    let paths = names.map(|name| dir.join(name));
+    Ok(paths.filter(|path| !is_own_dir(path)).collect())
+}
+
+/// Whether `path` is a directory, not a link to one.
+pub(super) fn is_own_dir(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
+/// `path` without doubled and final slashes, with which the kernel would
+/// follow a link that Go's library does not. (A `..` stays: the kernel knows
+/// where it leads, behind a link too; Go's library only shortens the text.)
+fn clean(path: &Path) -> PathBuf {
+    let clean: PathBuf = path.components().collect();
+    if clean.as_os_str().is_empty() {
+        PathBuf::from(".")
+    } else {
+        clean
+    }
+}
+
+// === impl DirError ===
+
+impl DirError {
+    /// A stable word for events and metrics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unlistable { .. } => "cdi-directory-unreadable",
+            Self::Link { .. } => "cdi-directory-link",
+            Self::NotADirectory { .. } => "cdi-directory-not-one",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Unlistable { .. } => "give the directory mode 0755, or read it as root",
+            Self::Link { .. } => {
+                "make it a directory (or a bind mount), or name the link's target to the runtime"
+            }
+            Self::NotADirectory { .. } => "move it away and make a directory of mode 0755",
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Files in and under CDI directories that no runtime looks at.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::mention::mentions;
+use super::{DirError, DirState, SpecDir, dir, file};
+use crate::{QualifiedName, Spec};
+
+/// How many files and subdirectories of one directory are looked at.
+const MAX_FILES: usize = 4096;
+
+/// How many bytes of text in one directory are read before no further file is,
+/// 16 MiB: enough for all those files if they have 4 kB, ten claim specs, each.
+const MAX_TEXT: usize = 16 << 20;
+
+/// How many directories deep files are looked for: nobody hides a spec deeper
+/// by mistake.
+const MAX_DEPTH: usize = 3;
+
+/// A file with a device's name in it that no runtime looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IgnoredFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Why it is not looked at.
+    pub reason: Ignored,
+    /// Whether it is a valid spec that defines the device. If not, the
+    /// device's name is somewhere in its text.
+    pub defines: bool,
+}
+
+/// Why no runtime looks at a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ignored {
+    /// Its name ends neither in `.json` nor in `.yaml` (`.yml`, `.YAML`,
+    /// `.yaml.bak`).
+    Extension,
+    /// Its name ends in `.tmp`: a write under way, or one that was cut off.
+    Temporary,
+    /// It is in a subdirectory of a CDI directory.
+    Subdirectory,
+    /// Its CDI directory is a symbolic link.
+    LinkedDirectory,
+}
+
+/// The search of one directory.
+struct Search<'a> {
+    name: &'a QualifiedName,
+    /// How many more files may be looked at.
+    files_left: usize,
+    /// How many more bytes may be read before no further file is.
+    text_left: usize,
+    /// Whether there was more to look at.
+    cut: bool,
+    found: Vec<IgnoredFile>,
+}
+
+/// The files in and under `dirs` that are ignored and have `name` in them,
+/// and whether there were too many to look at them all.
+pub(super) fn find(dirs: &[SpecDir], name: &QualifiedName) -> (Vec<IgnoredFile>, bool) {
+    let mut found = Vec::new();
+    let mut cut = false;
+    for (at, dir) in dirs.iter().enumerate() {
+        let given_before = dirs.iter().take(at).any(|other| other.path == dir.path);
+        let reason = match dir.state {
+            DirState::Listed if dir::is_own_dir(&dir.path) => None,
+            DirState::Skipped(DirError::Link { .. }) => Some(Ignored::LinkedDirectory),
+            // A spec file in a directory's place, or nothing that could be listed.
+            DirState::Listed | DirState::Skipped(_) | DirState::Absent => continue,
+        };
+        if given_before {
+            continue;
+        }
+        let mut search = Search {
+            name,
+            files_left: MAX_FILES,
+            text_left: MAX_TEXT,
+            cut: false,
+            found: Vec::new(),
+        };
+        search.dir(&dir.path, reason, 0);
+        cut |= search.cut;
+        found.append(&mut search.found);
+    }
+    (found, cut)
+}
+
+// === impl Search ===
+
+impl Search<'_> {
+    /// Looks at `dir`'s files, all of which are ignored for `reason`, or some
+    /// for their names.
+    fn dir(&mut self, dir: &Path, reason: Option<Ignored>, depth: usize) {
+        // A directory that cannot be listed has nothing to add.
+        let Ok(names) = dir::names(dir) else { return };
+        for name in names {
+            if self.files_left == 0 || self.text_left == 0 {
+                self.cut = true;
+                return;
+            }
+            let path = dir.join(&name);
+            if dir::is_own_dir(&path) {
+                if depth < MAX_DEPTH {
+                    self.files_left -= 1;
+                    self.dir(&path, reason.or(Some(Ignored::Subdirectory)), depth + 1);
+                }
+            } else if dir::is_spec_name(&name) {
+                // Without a reason it is in the registry.
+                if let Some(reason) = reason {
+                    self.file(&path, reason);
+                }
+            } else if name.as_bytes().ends_with(b".tmp") {
+                self.file(&path, Ignored::Temporary);
+            } else {
+                self.file(&path, Ignored::Extension);
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path, reason: Ignored) {
+        self.files_left = self.files_left.saturating_sub(1);
+        let Ok(text) = file::read(path) else { return };
+        self.text_left = self.text_left.saturating_sub(text.len());
+        let defines = Spec::parse(&text).is_ok_and(|spec| {
+            spec.kind() == self.name.kind()
+                && spec.devices().iter().any(|d| d.name == *self.name.device())
+        });
+        if defines || mentions(&text, self.name.device().as_str()) {
+            self.found.push(IgnoredFile {
+                path: path.to_owned(),
+                reason,
+                defines,
+            });
+        }
+    }
+}
+
+// === impl Ignored ===
+
+impl Ignored {
+    /// A stable word for it.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Extension => "cdi-file-extension",
+            Self::Temporary => "cdi-file-temporary",
+            Self::Subdirectory => "cdi-file-in-subdirectory",
+            Self::LinkedDirectory => "cdi-directory-link",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::Extension => "rename it so that its name ends in .json or .yaml, in lower case",
+            Self::Temporary => {
+                "let its driver write the spec again; remove the file if no driver is writing it"
+            }
+            Self::Subdirectory => "move it up into the CDI directory itself",
+            Self::LinkedDirectory => {
+                "make the link a directory (or a bind mount), or name its target to the runtime"
+            }
+        }
+    }
+}

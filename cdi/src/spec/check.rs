@@ -1,0 +1,81 @@
+//! What the CDI library checks of a spec that it has read.
+
+use std::collections::BTreeSet;
+
+use super::{Field, Spec, SpecError, SpecFault};
+use crate::{ContainerEdits, DeviceName, SpecVersion};
+
+/// Most faults that are told of one spec: a few bytes may have one.
+const FAULT_LIMIT: usize = 1000;
+
+impl Spec {
+    /// Every reason for which the CDI library refuses the spec (`validate` in
+    /// its `pkg/cdi/spec.go`, which stops at the first), the spec's own before
+    /// those of its devices; at most [`FAULT_LIMIT`].
+    pub(crate) fn faults(&self) -> Vec<SpecError> {
+        let mut faults = Vec::new();
+        faults.extend(self.version_fault());
+        self.faults_of_edits(&mut faults, None, self.container_edits());
+        let mut seen = BTreeSet::new();
+        for (at, device) in self.devices().iter().enumerate() {
+            if faults.len() >= FAULT_LIMIT {
+                break;
+            }
+            let name = &device.name;
+            let fault = |fault| SpecError::new(fault).of(self.kind(), Some(name));
+            if device.container_edits.is_empty() {
+                let field = Field::of_device(at, "containerEdits");
+                faults.push(fault(SpecFault::NoEdits).in_field(&field));
+            }
+            self.faults_of_edits(&mut faults, Some((at, name)), &device.container_edits);
+            if !seen.insert(name) {
+                let field = Field::of_device(at, "name");
+                faults.push(fault(SpecFault::DuplicateDevice).in_field(&field));
+            }
+        }
+        if self.devices().is_empty() {
+            let fault = SpecError::new(SpecFault::NoDevices).of(self.kind(), None);
+            faults.push(fault.in_field(&Field::of_spec("devices")));
+        }
+        faults
+    }
+
+    fn version_fault(&self) -> Option<SpecError> {
+        let declared = self.version();
+        let error = |fault| {
+            let error = SpecError::new(fault).of(self.kind(), None);
+            error.in_field(&Field::of_spec("cdiVersion"))
+        };
+        let needs = self.each_need().filter(|(needed, _)| *needed > declared);
+        // The first of those that need most.
+        let highest = needs.reduce(|a, b| if b.0 > a.0 { b } else { a });
+        match highest {
+            Some((needed, by)) => Some(error(SpecFault::VersionTooLow {
+                declared,
+                needed,
+                by: by.to_string(),
+            })),
+            None if declared < SpecVersion::FIRST => {
+                Some(error(SpecFault::VersionTooOld { declared }))
+            }
+            None => None,
+        }
+    }
+
+    fn faults_of_edits(
+        &self,
+        faults: &mut Vec<SpecError>,
+        device: Option<(usize, &DeviceName)>,
+        edits: &ContainerEdits,
+    ) {
+        edits.each_fault(&mut |field, fault| {
+            if faults.len() >= FAULT_LIMIT {
+                return;
+            }
+            let field = field.in_edits_of(device.map(|(at, _)| at));
+            let error = SpecError::new(SpecFault::Edit(fault));
+            let error = error.of(self.kind(), device.map(|(_, name)| name));
+            faults.push(error.in_field(&field));
+        });
+    }
+}

@@ -1,0 +1,224 @@
+//! Why a text or a model is no CDI spec.
+
+use std::error::Error;
+use std::fmt;
+
+use super::field::Field;
+use crate::{DeviceName, EditFault, Kind, SpecVersion};
+
+/// A spec that a runtime would refuse: what is wrong, in which field, and
+/// where in the text if there is one.
+///
+/// Display names the spec or the device, the field, the reason and, where
+/// known, line and column.
+#[derive(Debug)]
+// Boxed, because an error is part of every result.
+pub struct SpecError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    fault: SpecFault,
+    kind: Option<Kind>,
+    device: Option<DeviceName>,
+    field: Option<String>,
+    position: Option<(usize, usize)>,
+}
+
+/// What is wrong with a spec.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecFault {
+    /// No devices.
+    #[error("has no devices")]
+    NoDevices,
+    /// A device that would change nothing in a container.
+    #[error("has no edits")]
+    NoEdits,
+    /// Edits that the CDI library refuses, and the whole spec with them.
+    #[error(transparent)]
+    Edit(EditFault),
+    /// Two devices of one name.
+    #[error("is defined twice")]
+    DuplicateDevice,
+    /// The declared version lacks something that the spec uses.
+    #[error("says version {declared} but has {by}, which {needed} added")]
+    VersionTooLow {
+        /// Its `cdiVersion`.
+        declared: SpecVersion,
+        /// The lowest version that would do.
+        needed: SpecVersion,
+        /// A field that needs it.
+        by: String,
+    },
+    /// A version before the first that the CDI library reads.
+    #[error(
+        "says version {declared}, and none before {} is read",
+        SpecVersion::FIRST
+    )]
+    VersionTooOld {
+        /// Its `cdiVersion`.
+        declared: SpecVersion,
+    },
+    /// Neither JSON nor YAML, or nothing at all.
+    #[error("{0}")]
+    Syntax(String),
+    /// A value that the model has no place for: an unknown or repeated field,
+    /// another type, a name or version that is none.
+    #[error("{0}")]
+    Shape(String),
+    /// Deeper, or with more repeated aliases, than any spec has reason to be.
+    #[error("{0}")]
+    TooComplex(&'static str),
+    /// Not JSON, or JSON of another shape.
+    #[error("not a CDI spec in JSON")]
+    Json(#[source] serde_json::Error),
+}
+
+// === impl SpecError ===
+
+impl SpecError {
+    pub(crate) fn new(fault: SpecFault) -> Self {
+        Self(Box::new(Inner {
+            fault,
+            kind: None,
+            device: None,
+            field: None,
+            position: None,
+        }))
+    }
+
+    pub(crate) fn json(error: serde_json::Error) -> Self {
+        let position = (error.line() > 0).then(|| (error.line(), error.column()));
+        Self::new(SpecFault::Json(error)).at(position)
+    }
+
+    pub(crate) fn of(mut self, kind: &Kind, device: Option<&DeviceName>) -> Self {
+        self.0.kind = Some(kind.clone());
+        self.0.device = device.cloned();
+        self
+    }
+
+    pub(crate) fn in_field(mut self, field: &Field) -> Self {
+        self.0.field = Some(field.to_string());
+        self
+    }
+
+    #[cfg(feature = "inject")]
+    pub(crate) fn in_path(mut self, path: String) -> Self {
+        self.0.field = Some(path).filter(|path| !path.is_empty());
+        self
+    }
+
+    pub(crate) fn at(mut self, position: Option<(usize, usize)>) -> Self {
+        self.0.position = position;
+        self
+    }
+
+    /// What is wrong.
+    pub fn fault(&self) -> &SpecFault {
+        &self.0.fault
+    }
+
+    /// The field that is wrong, by its path in JSON: `devices[3].name`. `None`
+    /// for a text that could not be taken apart.
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
+    }
+
+    /// Line and column, from 1, of that field in the text, or of the innermost
+    /// one around it that is there; columns count characters. `None` for what
+    /// was not read from a text.
+    pub fn position(&self) -> Option<(usize, usize)> {
+        self.0.position
+    }
+
+    /// A stable word for events and metrics.
+    pub fn code(&self) -> &'static str {
+        match self.fault() {
+            SpecFault::NoDevices => "cdi-spec-no-devices",
+            SpecFault::NoEdits => "cdi-device-no-edits",
+            SpecFault::Edit(_) => "cdi-edits-invalid",
+            SpecFault::DuplicateDevice => "cdi-device-duplicate",
+            SpecFault::VersionTooLow { .. } | SpecFault::VersionTooOld { .. } => {
+                "cdi-version-too-low"
+            }
+            SpecFault::TooComplex(_) => "cdi-spec-too-complex",
+            SpecFault::Syntax(_) | SpecFault::Shape(_) | SpecFault::Json(_) => "cdi-spec-malformed",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self.fault() {
+            SpecFault::NoDevices => "define at least one device, or write no spec",
+            SpecFault::NoEdits => "give the device an environment variable, node, hook or mount",
+            SpecFault::Edit(fault) => fault.hint(),
+            SpecFault::DuplicateDevice => "give each device a name of its own",
+            SpecFault::VersionTooLow { .. } | SpecFault::VersionTooOld { .. } => {
+                "raise cdiVersion to the version that the error names"
+            }
+            SpecFault::TooComplex(_) => "write the values out, without aliases or needless nesting",
+            SpecFault::Shape(_) if self.field() == Some("cdiVersion") => {
+                "state the lowest version that has what the spec uses, from 0.3.0 to 1.1.0"
+            }
+            SpecFault::Shape(_) => "correct the field, or leave it out if it may be absent",
+            SpecFault::Syntax(_) | SpecFault::Json(_) => {
+                "let the driver that owns the file write it again"
+            }
+        }
+    }
+
+    /// Whose fault it is. The field is then named below the device.
+    fn owner(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.0.kind, &self.0.device) {
+            (Some(kind), Some(device)) => write!(f, "CDI device {kind}={device}"),
+            (Some(kind), None) => write!(f, "CDI spec of {kind}"),
+            (None, _) => f.write_str("not a CDI spec"),
+        }
+    }
+
+    fn field_of_owner(&self) -> Option<&str> {
+        let field = self.field()?;
+        match self.0.device {
+            Some(_) => field.split_once("].").map(|(_, rest)| rest),
+            None => Some(field),
+        }
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fault = self.fault();
+        match (fault, self.field_of_owner()) {
+            (SpecFault::Json(_), _) => write!(f, "{fault}")?,
+            (SpecFault::Edit(_), Some(field)) => {
+                self.owner(f)?;
+                write!(f, ": {field} {fault}")?;
+            }
+            (SpecFault::Syntax(_) | SpecFault::Shape(_) | SpecFault::TooComplex(_), field) => {
+                self.owner(f)?;
+                if let Some(field) = field {
+                    write!(f, ": {field}")?;
+                }
+                write!(f, ": {fault}")?;
+            }
+            _ => {
+                self.owner(f)?;
+                write!(f, " {fault}")?;
+            }
+        }
+        match self.position() {
+            Some((line, column)) => write!(f, " (line {line}, column {column})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for SpecError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self.fault() {
+            SpecFault::Json(error) => Some(error),
+            _ => None,
+        }
+    }
+}

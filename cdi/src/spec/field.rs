@@ -1,0 +1,115 @@
+//! Where in a spec something stands.
+
+use std::fmt;
+
+/// A field of a spec by its path in JSON, `devices[3].containerEdits.env[0]`.
+/// Made for each field that is looked at, and text only when one is reported.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field {
+    device: Option<usize>,
+    in_edits: bool,
+    name: &'static str,
+    at: Option<usize>,
+    leaf: &'static str,
+    leaf_at: Option<usize>,
+}
+
+impl Field {
+    /// A field of the spec itself.
+    pub(crate) fn of_spec(name: &'static str) -> Self {
+        Self {
+            device: None,
+            in_edits: false,
+            name,
+            at: None,
+            leaf: "",
+            leaf_at: None,
+        }
+    }
+
+    /// A field of the device at `index`; without a name the device itself.
+    pub(crate) fn of_device(index: usize, name: &'static str) -> Self {
+        Self {
+            device: Some(index),
+            ..Self::of_spec(name)
+        }
+    }
+
+    /// The same field of the edits of `device`, or of the spec's.
+    pub(crate) fn in_edits_of(self, device: Option<usize>) -> Self {
+        Self {
+            device,
+            in_edits: true,
+            ..self
+        }
+    }
+
+    /// An entry of the list that this field is; below a leaf, of the leaf.
+    pub(crate) fn at(self, index: usize) -> Self {
+        if self.leaf.is_empty() {
+            Self {
+                at: Some(index),
+                ..self
+            }
+        } else {
+            Self {
+                leaf_at: Some(index),
+                ..self
+            }
+        }
+    }
+
+    /// A field within this one.
+    pub(crate) fn leaf(self, leaf: &'static str) -> Self {
+        Self { leaf, ..self }
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut dot = "";
+        if let Some(device) = self.device {
+            write!(f, "devices[{device}]")?;
+            dot = ".";
+        }
+        if self.in_edits {
+            write!(f, "{dot}containerEdits")?;
+            dot = ".";
+        }
+        for (name, at) in [(self.name, self.at), (self.leaf, self.leaf_at)] {
+            if !name.is_empty() {
+                write!(f, "{dot}{name}")?;
+                dot = ".";
+            }
+            if let Some(at) = at {
+                write!(f, "[{at}]")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Field;
+
+    #[test]
+    fn a_field_is_written_as_its_path_in_json() {
+        let hook = Field::of_spec("hooks").at(2);
+        for (field, path) in [
+            (Field::of_spec("kind"), "kind"),
+            (Field::of_device(3, ""), "devices[3]"),
+            (Field::of_device(3, "name"), "devices[3].name"),
+            (
+                hook.leaf("env").at(1).in_edits_of(None),
+                "containerEdits.hooks[2].env[1]",
+            ),
+            (
+                hook.in_edits_of(Some(0)),
+                "devices[0].containerEdits.hooks[2]",
+            ),
+        ] {
+            assert_eq!(field.to_string(), path);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Which version of CDI a spec needs.
+
+use super::field::Field;
+use crate::{ContainerEdits, IntelRdt, Spec, SpecVersion};
+
+impl Spec {
+    /// The lowest version that has every feature in use, never below 0.3.0,
+    /// which is the base (`SPEC.md`, "Released versions").
+    pub fn needed_version(&self) -> SpecVersion {
+        let needed = self.each_need().map(|(version, _)| version).max();
+        needed.unwrap_or(SpecVersion::FIRST)
+    }
+
+    /// Every field that needs more than 0.3.0: the version that added it, and
+    /// its path in JSON. In the order of the versions' tables, spec by device.
+    pub fn needs(&self) -> impl Iterator<Item = (SpecVersion, String)> {
+        self.each_need()
+            .map(|(version, field)| (version, field.to_string()))
+    }
+
+    pub(super) fn each_need(&self) -> impl Iterator<Item = (SpecVersion, Field)> {
+        let dot = self.kind().class().contains('.');
+        let annotated = !self.annotations().is_empty();
+        let of_spec = [
+            dot.then_some((SpecVersion::V0_6_0, Field::of_spec("kind"))),
+            annotated.then_some((SpecVersion::V0_6_0, Field::of_spec("annotations"))),
+        ];
+        let of_devices = self.devices().iter().enumerate().flat_map(|(at, device)| {
+            let digit = device.name.starts_with_digit();
+            let annotated = !device.annotations.is_empty();
+            let own = [
+                digit.then(|| (SpecVersion::V0_5_0, Field::of_device(at, "name"))),
+                annotated.then(|| (SpecVersion::V0_6_0, Field::of_device(at, "annotations"))),
+            ];
+            let edits = needs_of_edits(&device.container_edits);
+            let edits = edits.map(move |(v, field)| (v, field.in_edits_of(Some(at))));
+            own.into_iter().flatten().chain(edits)
+        });
+        let edits = needs_of_edits(self.container_edits());
+        let edits = edits.map(|(version, field)| (version, field.in_edits_of(None)));
+        of_spec.into_iter().flatten().chain(edits).chain(of_devices)
+    }
+}
+
+fn needs_of_edits(edits: &ContainerEdits) -> impl Iterator<Item = (SpecVersion, Field)> {
+    let nodes = edits.device_nodes.iter().enumerate();
+    let host_paths = nodes.filter(|(_, node)| is_set(node.host_path.as_deref()));
+    let host_paths = host_paths.map(|(at, _)| {
+        let field = Field::of_spec("deviceNodes").at(at).leaf("hostPath");
+        (SpecVersion::V0_5_0, field)
+    });
+    let mounts = edits.mounts.iter().enumerate();
+    let types = mounts.filter(|(_, mount)| is_set(mount.fs_type.as_deref()));
+    let types = types.map(|(at, _)| {
+        let field = Field::of_spec("mounts").at(at).leaf("type");
+        (SpecVersion::V0_4_0, field)
+    });
+    let lists = [
+        (
+            edits.net_devices.is_empty(),
+            SpecVersion::V1_1_0,
+            "netDevices",
+        ),
+        (
+            edits.additional_gids.is_empty(),
+            SpecVersion::V0_7_0,
+            "additionalGids",
+        ),
+    ];
+    let lists = lists
+        .into_iter()
+        .filter(|(empty, ..)| !empty)
+        .map(|(_, version, name)| (version, Field::of_spec(name)));
+    let rdt = edits.intel_rdt.iter().flat_map(needs_of_rdt);
+    host_paths.chain(types).chain(lists).chain(rdt)
+}
+
+fn needs_of_rdt(rdt: &IntelRdt) -> impl Iterator<Item = (SpecVersion, Field)> {
+    let field = Field::of_spec("intelRdt");
+    let schemata = rdt.schemata.is_some();
+    let monitored = rdt.enable_monitoring;
+    [
+        Some((SpecVersion::V0_7_0, field)),
+        schemata.then(|| (SpecVersion::V1_1_0, field.leaf("schemata"))),
+        monitored.then(|| (SpecVersion::V1_1_0, field.leaf("enableMonitoring"))),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Go has no absent string: an empty one is absent.
+fn is_set(text: Option<&str>) -> bool {
+    text.is_some_and(|text| !text.is_empty())
+}

@@ -1,0 +1,194 @@
+//! The driver's options and capabilities, in texts like those of `/proc`.
+
+use imex_cdi::{Capability, DriverFileError, DriverParams, DriverTextError};
+
+/// As a driver with IMEX shows them, shortened.
+const PARAMS: &str = "ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 1\nDeviceFileUID: 0\n\
+    DeviceFileGID: 44\nDeviceFileMode: 432\nEnableMSI: 1\nImexChannelCount: 2048\n\
+    CreateImexChannel0: 0\nRegistryDwords: \"A=1;B: 2\"\nRmMsg: \"\"\n";
+
+const CAPABILITY: &str = "DeviceFileMinor: 4323\nDeviceFileMode: 256\nDeviceFileModify: 1\n";
+
+#[test]
+fn the_options_that_concern_channels_are_read() {
+    let expected = DriverParams {
+        imex_channel_count: Some(2048),
+        create_imex_channel0: Some(false),
+        modify_device_files: Some(true),
+        device_file_mode: Some(0o660),
+        device_file_uid: Some(0),
+        device_file_gid: Some(44),
+    };
+    assert_eq!(DriverParams::parse(PARAMS), Ok(expected));
+    let crlf = PARAMS.replace('\n', "\r\n");
+    assert_eq!(DriverParams::parse(crlf.trim_end()), Ok(expected));
+    let spaced = PARAMS.replace(": ", " :\t ");
+    assert_eq!(DriverParams::parse(&spaced), Ok(expected));
+}
+
+#[test]
+fn an_option_that_the_driver_does_not_have_has_no_value() {
+    let params = DriverParams::parse("EnableMSI: 1\n").unwrap();
+    assert_eq!(params, DriverParams::default());
+    let longer = DriverParams::parse("ImexChannelCounts: 1\nxImexChannelCount: 2\n").unwrap();
+    assert_eq!(longer.imex_channel_count, None);
+}
+
+#[test]
+fn only_1_turns_an_option_on() {
+    for (value, on) in [
+        ("0", false),
+        ("1", true),
+        ("2", false),
+        ("4294967295", false),
+    ] {
+        let text = format!("ModifyDeviceFiles: {value}\nCreateImexChannel0: {value}\n");
+        let params = DriverParams::parse(&text).unwrap();
+        assert_eq!(params.modify_device_files, Some(on), "{value}");
+        assert_eq!(params.create_imex_channel0, Some(on), "{value}");
+    }
+}
+
+#[test]
+fn the_whole_range_of_channel_counts_is_known() {
+    for count in [0, 1, 2048, 1 << 20] {
+        let params = DriverParams::parse(&format!("ImexChannelCount: {count}")).unwrap();
+        assert_eq!(params.imex_channel_count, Some(count));
+    }
+}
+
+#[test]
+fn a_value_that_is_no_number_is_refused_with_its_line_and_never_0() {
+    for found in [
+        "",
+        "-1",
+        "+1",
+        "0x10",
+        "1048577",
+        "2048 ",
+        "many",
+        "2 048",
+        "9999999999999999",
+    ] {
+        let text = format!("EnableMSI: 1\nImexChannelCount:{found}x\n");
+        let error = DriverParams::parse(&text).unwrap_err();
+        let DriverTextError::Value {
+            line,
+            key,
+            found: shown,
+            ..
+        } = &error
+        else {
+            panic!("{found:?}: {error}");
+        };
+        assert_eq!((*line, *key), (2, "ImexChannelCount"));
+        assert!(shown.len() <= 16, "{shown:?}");
+    }
+    let error = DriverParams::parse("ImexChannelCount: 1048577").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "line 1: ImexChannelCount is \"1048577\", not a number from 0 to 1048576"
+    );
+}
+
+#[test]
+fn a_key_with_two_values_is_not_chosen_between() {
+    let text = "DeviceFileMode: 438\nDeviceFileMode: 384\n";
+    let error = DriverParams::parse(text).unwrap_err();
+    assert_eq!(
+        error,
+        DriverTextError::Ambiguous {
+            line: 2,
+            key: "DeviceFileMode"
+        }
+    );
+    let same = "DeviceFileMode: 438\nDeviceFileMode: 438\n";
+    assert_eq!(
+        DriverParams::parse(same).unwrap().device_file_mode,
+        Some(0o666)
+    );
+}
+
+#[test]
+fn a_text_without_keys_is_not_mistaken_for_a_driver_without_options() {
+    for text in ["", "\n\n", "<html>", "235 nvidia-caps-imex-channels\n"] {
+        assert_eq!(DriverParams::parse(text), Err(DriverTextError::NoKeys));
+        assert_eq!(Capability::parse(text), Err(DriverTextError::NoKeys));
+    }
+}
+
+#[test]
+fn a_capability_is_read() {
+    let expected = Capability {
+        minor: 4323,
+        mode: 0o400,
+        modify: true,
+    };
+    assert_eq!(Capability::parse(CAPABILITY), Ok(expected));
+}
+
+#[test]
+fn a_capability_with_anything_missing_or_misspelt_is_refused() {
+    for key in ["DeviceFileMinor", "DeviceFileMode", "DeviceFileModify"] {
+        let without = CAPABILITY.replace(key, "Other");
+        assert_eq!(
+            Capability::parse(&without),
+            Err(DriverTextError::Missing { key })
+        );
+    }
+    for minor in ["", "x", "-1", "1048576"] {
+        let text = CAPABILITY.replace("4323", minor);
+        let error = Capability::parse(&text).unwrap_err();
+        assert!(
+            matches!(error, DriverTextError::Value { line: 1, .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_file_is_read_and_named_when_it_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("params");
+    let error = DriverParams::read(&path).unwrap_err();
+    assert!(matches!(error, DriverFileError::Unreadable { .. }));
+    assert!(error.to_string().contains(path.to_str().unwrap()));
+    assert!(error.hint().contains("load the nvidia kernel module"));
+
+    let mut bytes = b"RegistryDwords: \"\xff\xfe\"\n".to_vec();
+    bytes.extend_from_slice(PARAMS.as_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    let params = DriverParams::read(&path).unwrap();
+    assert_eq!(params.imex_channel_count, Some(2048));
+
+    std::fs::write(&path, "DeviceFileMinor: ?\n").unwrap();
+    let error = Capability::read(&path).unwrap_err();
+    assert_eq!(error.code(), "driver-file-malformed");
+    assert!(error.to_string().contains(path.to_str().unwrap()));
+
+    std::fs::write(&path, CAPABILITY).unwrap();
+    assert_eq!(Capability::read(&path).unwrap().minor, 4323);
+}
+
+#[test]
+fn a_file_without_end_is_given_up() {
+    let error = DriverParams::read("/dev/zero").unwrap_err();
+    assert!(matches!(error, DriverFileError::TooLong { .. }));
+    assert!(error.hint().contains("some other file"), "{}", error.hint());
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_gives_an_answer(text in "[\\PC\n]{0,300}") {
+        let _ = DriverParams::parse(&text);
+        let _ = Capability::parse(&text);
+    }
+
+    #[test]
+    fn any_value_is_its_number_or_refused(value in "[0-9 +x-]{0,12}") {
+        let read = Capability::parse(&CAPABILITY.replace("4323", &value));
+        let number = value.trim().parse::<u32>().ok();
+        let number = number.filter(|n| *n < 1 << 20 && !value.contains('+'));
+        proptest::prop_assert_eq!(read.ok().map(|read| read.minor), number);
+    }
+}

@@ -1,0 +1,137 @@
+//! The registry and the plan beside the Go library, over generated hosts and
+//! containers.
+//!
+//! `main.go` here answers each case with `tags.cncf.io/container-device-interface`
+//! (`go.mod` says which), this test with the crate, and the answers must be the
+//! same, but for the differences in `divergences.json`, each with its reason.
+//! A case is a function of its number, so a failure names all one needs.
+//!
+//! Without Go the test passes and says so, unless `IMEX_REQUIRE_GO` is set.
+#![cfg(feature = "inject")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed unwrap outside a test function fails the test too"
+)]
+
+mod answer;
+mod cases;
+mod divergences;
+mod go;
+mod random;
+mod specs;
+mod yaml;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use crate::answer::Answer;
+use crate::cases::{Case, Nodes};
+use crate::divergences::Table;
+use crate::go::Go;
+
+/// How many hosts and containers are generated.
+const CASES: u64 = 1_500;
+
+/// Past libtest's capture: the counts are this test's result.
+fn say(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn the_crate_answers_as_the_go_library_but_for_the_listed_differences() {
+    let Some(go) = Go::find() else {
+        assert!(
+            std::env::var_os("IMEX_REQUIRE_GO").is_none(),
+            "IMEX_REQUIRE_GO is set and there is no `go` on PATH"
+        );
+        say("\nSKIPPED: no `go` on PATH, so nothing was compared with the Go library\n");
+        return;
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let nodes = Nodes::make(&scratch.path().join("nodes"));
+    if !nodes.devices {
+        say("\nNo right to make device nodes: comparing without nodes of the host\n");
+    }
+    let cases: Vec<Case> = (0..CASES)
+        .map(|number| Case::new(number, scratch.path(), &nodes))
+        .collect();
+    let asked: Vec<_> = cases.iter().flat_map(Case::requests).collect();
+    let mut answers = go.answers(&asked).into_iter();
+    let table = Table::read();
+    let mut tally = Tally::default();
+    for case in &cases {
+        let go = answers.next().unwrap();
+        let go_once = answers.next().unwrap();
+        tally.add(case, &case.answer(), &go, &go_once, &table);
+    }
+    assert!(answers.next().is_none());
+    say(&tally.report());
+    assert!(tally.unknown.is_empty(), "{}", tally.unknown.join("\n\n"));
+    table.check(&tally.divergences);
+    // A generator that makes nothing but refusals would agree on everything.
+    assert!(
+        tally.injected > CASES / 4,
+        "{} were injected",
+        tally.injected
+    );
+}
+
+#[derive(Default)]
+struct Tally {
+    agreed: u64,
+    injected: u64,
+    unresolved: u64,
+    refused: u64,
+    bad_files: usize,
+    divergences: BTreeMap<String, u64>,
+    unknown: Vec<String>,
+}
+
+impl Tally {
+    fn add(&mut self, case: &Case, ours: &Answer, go: &Answer, go_once: &Answer, table: &Table) {
+        match &ours.outcome {
+            answer::Outcome::Config(_) => self.injected += 1,
+            answer::Outcome::Unresolved(_) => self.unresolved += 1,
+            answer::Outcome::Refused | answer::Outcome::Panicked(_) => self.refused += 1,
+        }
+        self.bad_files += ours.bad_files.len();
+        if ours == go {
+            self.agreed += 1;
+            return;
+        }
+        let (reconciled, ids) = table.reconcile(case, ours, go.clone(), go_once);
+        if *ours != reconciled {
+            self.unknown.push(format!(
+                "case {} differs:\n{}\n  ours {ours:?}\n  Go   {go:?}",
+                case.number,
+                case.describe()
+            ));
+        }
+        for id in ids {
+            *self.divergences.entry(id).or_default() += 1;
+        }
+    }
+
+    fn report(&self) -> String {
+        let Self {
+            agreed,
+            injected,
+            unresolved,
+            refused,
+            bad_files,
+            ..
+        } = self;
+        let mut text = format!(
+            "\nCDI against the Go library: {CASES} cases ({injected} injected, {unresolved} \
+             unresolved, {refused} refused; {bad_files} files with errors), {agreed} agree\n"
+        );
+        for (id, count) in &self.divergences {
+            writeln!(text, "  differs, {id}: {count}").unwrap();
+        }
+        writeln!(text, "  differs, unknown: {}", self.unknown.len()).unwrap();
+        text
+    }
+}

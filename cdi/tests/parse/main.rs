@@ -1,0 +1,112 @@
+//! `Spec::parse`: what it gives back, where it says a fault stands, and what it
+//! does with texts that are made to hurt.
+#![cfg(feature = "inject")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed unwrap outside a test function fails the test too"
+)]
+
+mod generate;
+mod hostile;
+mod positions;
+
+use imex_cdi::{ChannelId, Device, Kind, Major, Spec, SpecVersion, channel_edits};
+use proptest::prelude::*;
+
+use generate::spec;
+
+fn channels(count: u32) -> Spec {
+    let device = |id| {
+        let channel = ChannelId::new(id).unwrap();
+        Device {
+            name: channel.device_name(),
+            annotations: [].into(),
+            container_edits: channel_edits(channel, Major::new(235).unwrap()),
+        }
+    };
+    Spec::new(
+        Kind::compute_domain_claim(),
+        (0..count).map(device).collect(),
+    )
+    .unwrap()
+}
+
+/// The same JSON, where it is not taken for JSON.
+fn as_yaml(json: &[u8]) -> Vec<u8> {
+    [b"# YAML\n", json].concat()
+}
+
+#[test]
+fn thousands_of_channels_are_read_back_as_json_and_as_yaml() {
+    let spec = channels(2048);
+    let json = spec.to_json();
+    assert_eq!(Spec::parse(&json).unwrap(), spec);
+    assert_eq!(Spec::parse(&as_yaml(&json)).unwrap(), spec);
+}
+
+proptest! {
+    #[test]
+    fn a_spec_reads_back_as_written(spec in spec()) {
+        let json = spec.to_json();
+        prop_assert_eq!(&Spec::parse(&json).unwrap(), &spec);
+        prop_assert_eq!(&Spec::from_json(&json).unwrap(), &spec);
+        prop_assert_eq!(&Spec::parse(&as_yaml(&json)).unwrap(), &spec);
+        let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let pretty = serde_json::to_vec_pretty(&value).unwrap();
+        prop_assert_eq!(&Spec::parse(&pretty).unwrap(), &spec);
+    }
+
+    #[test]
+    fn a_spec_cut_short_is_refused(spec in spec(), cut in 0.0..1.0) {
+        let json = spec.to_json();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "any cut will do")]
+        let len = (json.len() as f64 * cut) as usize;
+        prop_assert!(Spec::parse(&json[..len]).is_err());
+        prop_assert!(Spec::parse(&as_yaml(&json[..len])).is_err());
+    }
+
+    #[test]
+    fn a_spec_states_what_its_fields_need_and_no_less(spec in spec()) {
+        let highest = spec.needs().map(|(version, _)| version).max();
+        prop_assert_eq!(spec.version(), highest.unwrap_or(SpecVersion::V0_3_0));
+        prop_assert!(spec.clone().with_version(SpecVersion::V1_1_0).is_ok());
+        prop_assert!(spec.with_version(SpecVersion::V0_2_0).is_err());
+    }
+
+    #[test]
+    fn any_bytes_give_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = Spec::parse(&bytes);
+        let _ = Spec::from_json(&bytes);
+    }
+
+    #[test]
+    fn any_text_of_yaml_gives_an_answer(text in "[-:,?&*!|>'\"%@`{}\\[\\]#<~ \n\ta-c0-9.]{0,120}") {
+        let _ = Spec::parse(text.as_bytes());
+    }
+
+    #[test]
+    fn a_damaged_spec_gives_an_answer_and_its_warnings(
+        spec in spec(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let mut json = spec.to_json();
+        let at = at.index(json.len());
+        json[at] = byte;
+        for text in [json.clone(), as_yaml(&json)] {
+            if let Ok(read) = Spec::parse(&text) {
+                let _ = read.warnings();
+                prop_assert_eq!(Spec::parse(&read.to_json()).unwrap(), read);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_strict_prefix_of_what_is_written_is_refused() {
+    let json = channels(2).to_json();
+    for len in 0..json.len() {
+        assert!(Spec::parse(&json[..len]).is_err(), "{len} bytes");
+        assert!(Spec::parse(&as_yaml(&json[..len])).is_err(), "{len} bytes");
+    }
+}

@@ -1,0 +1,160 @@
+//! Field, line and column of what is wrong.
+
+use imex_cdi::Spec;
+
+/// A spec of one device with these edits, each on a line of its own from line 6.
+fn yaml(edits: &[&str]) -> String {
+    let edits: String = edits.iter().flat_map(|line| ["    ", line, "\n"]).collect();
+    format!(
+        "cdiVersion: 0.5.0\nkind: vendor.com/class\ndevices:\n- name: dev\n  containerEdits:\n{edits}"
+    )
+}
+
+#[track_caller]
+fn assert_fault(text: &str, field: Option<&str>, position: (usize, usize), message: &str) {
+    let error = Spec::parse(text.as_bytes()).unwrap_err();
+    assert_eq!(error.field(), field, "{error}");
+    assert_eq!(error.position(), Some(position), "{error}");
+    let (line, column) = position;
+    let place = format!(" (line {line}, column {column})");
+    assert_eq!(error.to_string().strip_suffix(&place), Some(message));
+}
+
+#[test]
+fn a_fault_that_the_cdi_library_finds_stands_where_its_field_does() {
+    assert_fault(
+        &yaml(&["env: [A=b]", "deviceNodes:", "- path: /x", "- path: ''"]),
+        Some("devices[0].containerEdits.deviceNodes[1].path"),
+        (9, 13),
+        "CDI device vendor.com/class=dev: containerEdits.deviceNodes[1].path is empty",
+    );
+    assert_fault(
+        &yaml(&["env: [A=b, A]"]),
+        Some("devices[0].containerEdits.env[1]"),
+        (6, 16),
+        "CDI device vendor.com/class=dev: containerEdits.env[1] is not NAME=value",
+    );
+    assert_fault(
+        &yaml(&["env: []"]),
+        Some("devices[0].containerEdits"),
+        (6, 5),
+        "CDI device vendor.com/class=dev has no edits",
+    );
+    assert_fault(
+        &yaml(&["additionalGids: [1]"]),
+        Some("cdiVersion"),
+        (1, 13),
+        "CDI spec of vendor.com/class says version 0.5.0 but has \
+         devices[0].containerEdits.additionalGids, which 0.7.0 added",
+    );
+}
+
+#[test]
+fn a_value_of_another_type_stands_where_it_does() {
+    assert_fault(
+        &yaml(&["deviceNodes:", "- {path: /x, major: one}"]),
+        Some("devices[0].containerEdits.deviceNodes[0].major"),
+        (7, 25),
+        "not a CDI spec: devices[0].containerEdits.deviceNodes[0].major: invalid type: string \
+         \"one\", expected i64",
+    );
+    assert_fault(
+        &yaml(&["env: [A=b]"]).replace("dev\n", "a b\n"),
+        Some("devices[0].name"),
+        (4, 9),
+        "not a CDI spec: devices[0].name: CDI device name \"a b\" cannot have ' ' in it",
+    );
+}
+
+#[test]
+fn an_unknown_or_repeated_field_stands_where_its_key_does() {
+    assert_fault(
+        &yaml(&["env: [A=b]", "evn: []"]),
+        Some("devices[0].containerEdits.evn"),
+        (7, 5),
+        "not a CDI spec: devices[0].containerEdits.evn: unknown field `evn`, expected one of \
+         `env`, `deviceNodes`, `netDevices`, `hooks`, `mounts`, `intelRdt`, `additionalGids`",
+    );
+    assert_fault(
+        &yaml(&["env: [A=b]", "ENV: [C=d]"]),
+        Some("devices[0].containerEdits.env"),
+        (7, 5),
+        "not a CDI spec: devices[0].containerEdits.env: the field is repeated",
+    );
+}
+
+#[test]
+fn a_text_that_cannot_be_taken_apart_says_where() {
+    let error = Spec::parse(b"cdiVersion: 0.5.0\nkind: [\n").unwrap_err();
+    assert_eq!(error.code(), "cdi-spec-malformed");
+    assert_eq!(error.field(), None);
+    assert_eq!(error.position().map(|(line, _)| line), Some(2));
+
+    let error = Spec::parse(b"kind: a\xffb\n").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "not a CDI spec: the text is not UTF-8 (line 1, column 8)"
+    );
+
+    let error = Spec::parse("a: b\nc: \u{7f}\n".as_bytes()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "not a CDI spec: the text has the character U+007F (line 2, column 4)"
+    );
+}
+
+#[test]
+fn a_fault_in_json_has_field_and_position_too() {
+    let json = r#"{"cdiVersion":"0.3.0","kind":"a/b","devices":[{"name":"c","containerEdits":{"env":["A"]}}]}"#;
+    let error = Spec::parse(json.as_bytes()).unwrap_err();
+    assert_eq!(error.field(), Some("devices[0].containerEdits.env[0]"));
+    assert_eq!(error.position(), Some((1, 84)));
+}
+
+#[test]
+fn many_small_faults_do_not_make_a_long_list() {
+    let env = vec!["x"; 100_000].join(", ");
+    let text = yaml(&[&format!("env: [{env}]")]);
+    assert_eq!(Spec::parse_all(text.as_bytes()).unwrap_err().len(), 1000);
+}
+
+#[test]
+fn a_version_from_the_future_says_which_there_are() {
+    let text = yaml(&["env: [A=b]"]).replace("0.5.0", "9.0.0");
+    let error = Spec::parse(text.as_bytes()).unwrap_err();
+    assert_eq!(error.field(), Some("cdiVersion"));
+    assert!(
+        error.hint().contains("from 0.3.0 to 1.1.0"),
+        "{}",
+        error.hint()
+    );
+}
+
+#[test]
+fn every_fault_is_told_where_all_are_wanted() {
+    let text = yaml(&[
+        "env: [A, B=c, =d]",
+        "hooks:",
+        "- {hookName: never, path: ''}",
+    ]);
+    let text = text.replace("0.5.0", "0.2.0") + "containerEdits: {mounts: [{hostPath: /a}]}\n";
+    assert_eq!(
+        Spec::parse_all(text.as_bytes()).unwrap_err().len(),
+        1,
+        "a missing field is one"
+    );
+    let text = text.replace("{hostPath: /a}", "{hostPath: '', containerPath: /b}");
+    let faults = Spec::parse_all(text.as_bytes()).unwrap_err();
+    let faults: Vec<_> = faults.iter().map(|fault| fault.field().unwrap()).collect();
+    assert_eq!(
+        faults,
+        [
+            "cdiVersion",
+            "containerEdits.mounts[0].hostPath",
+            "devices[0].containerEdits.env[0]",
+            "devices[0].containerEdits.env[2]",
+            "devices[0].containerEdits.hooks[0].hookName",
+            "devices[0].containerEdits.hooks[0].path",
+        ]
+    );
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Writes cdi-gen's man pages and shell completions.
+#
+#   hack/cli-docs.sh [DIR]   into DIR, or target/cli-docs
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+target=${CARGO_TARGET_DIR:-$root/target}
+dir=${1:-$target/cli-docs}
+
+need_tools cargo cc
+cargo run --quiet --locked --manifest-path "$root/Cargo.toml" -p cli-docs -- "$dir"
+say "man pages in $dir/man, completions in $dir/completions"
