@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what takes too long for hack/test.sh: processes killed at random moments
-# on a real disk, and reopened; then five minutes of fuzzing.
+# on a real disk, and reopened; then ten minutes of fuzzing.
 #
 #   hack/soak.sh              300 kills
 #   SOAK_ROUNDS=N hack/soak.sh
@@ -20,4 +20,8 @@ say "== checkpoint: $SOAK_ROUNDS kills"
 cargo test --quiet --locked -p dra-checkpoint --test soak -- --ignored --nocapture
 say "== checkpoint: fuzzed for 300 s"
 hack/fuzz.sh checkpoint 300
+for target in device_list driver_files spec config; do
+    say "== $target: fuzzed for 75 s"
+    hack/fuzz.sh "$target" 75
+done
 say "the soak found nothing"

@@ -1,10 +1,13 @@
 //! Why a text or a model is no CDI spec.
 
 use std::error::Error;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::field::Field;
 use crate::{DeviceName, EditFault, Kind, SpecVersion};
+
+/// Most characters of an error's text.
+const LONGEST: usize = 500;
 
 /// A spec that a runtime would refuse: what is wrong, in which field, and
 /// where in the text if there is one.
@@ -186,28 +189,51 @@ impl SpecError {
     }
 }
 
+/// The text of an error, with what it quotes of the spec as that is.
+struct Raw<'a>(&'a SpecError);
+
 impl fmt::Display for SpecError {
+    /// One line, whatever the text that it quotes: that may be anybody's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fault = self.fault();
-        match (fault, self.field_of_owner()) {
+        let text = Raw(self).to_string();
+        let mut left = text.chars();
+        for shown in left.by_ref().take(LONGEST) {
+            if shown.is_control() {
+                write!(f, "{}", shown.escape_default())?;
+            } else {
+                f.write_char(shown)?;
+            }
+        }
+        if left.next().is_some() {
+            f.write_char('…')?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(error) = self;
+        let fault = error.fault();
+        match (fault, error.field_of_owner()) {
             (SpecFault::Json(_), _) => write!(f, "{fault}")?,
             (SpecFault::Edit(_), Some(field)) => {
-                self.owner(f)?;
+                error.owner(f)?;
                 write!(f, ": {field} {fault}")?;
             }
             (SpecFault::Syntax(_) | SpecFault::Shape(_) | SpecFault::TooComplex(_), field) => {
-                self.owner(f)?;
+                error.owner(f)?;
                 if let Some(field) = field {
                     write!(f, ": {field}")?;
                 }
                 write!(f, ": {fault}")?;
             }
             _ => {
-                self.owner(f)?;
+                error.owner(f)?;
                 write!(f, " {fault}")?;
             }
         }
-        match self.position() {
+        match error.position() {
             Some((line, column)) => write!(f, " (line {line}, column {column})"),
             None => Ok(()),
         }

@@ -5,5 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod config;
+mod device_list;
+mod driver_files;
+mod error;
+mod spec;
 
 pub use checkpoint::checkpoint;
+pub use config::config;
+pub use device_list::device_list;
+pub use driver_files::driver_files;
+pub use spec::spec;

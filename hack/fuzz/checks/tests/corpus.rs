@@ -29,3 +29,23 @@ fn replay(target: &str, check: impl Fn(&[u8])) {
 fn every_checkpoint_of_the_corpus_keeps_its_promises() {
     replay("checkpoint", fuzz_checks::checkpoint);
 }
+
+#[test]
+fn every_device_list_of_the_corpus_keeps_its_promises() {
+    replay("device_list", fuzz_checks::device_list);
+}
+
+#[test]
+fn every_driver_file_of_the_corpus_keeps_its_promises() {
+    replay("driver_files", fuzz_checks::driver_files);
+}
+
+#[test]
+fn every_cdi_spec_of_the_corpus_keeps_its_promises() {
+    replay("spec", fuzz_checks::spec);
+}
+
+#[test]
+fn every_oci_config_of_the_corpus_keeps_its_promises() {
+    replay("config", fuzz_checks::config);
+}

@@ -1,0 +1,12 @@
+//! A container's config that gets CDI devices.
+
+#![no_main]
+
+#[global_allocator]
+static MEMORY: fuzz::Memory = fuzz::memory();
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::within_bounds(
+    &MEMORY,
+    bytes,
+    fuzz_checks::config
+));

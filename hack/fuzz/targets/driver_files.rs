@@ -1,0 +1,12 @@
+//! Bytes that anyone may have written, as files of the NVIDIA driver.
+
+#![no_main]
+
+#[global_allocator]
+static MEMORY: fuzz::Memory = fuzz::memory();
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::within_bounds(
+    &MEMORY,
+    bytes,
+    fuzz_checks::driver_files
+));
