@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs a benchmark (hack/bench) in release and prints its table in Markdown.
 #
-#   hack/bench.sh checkpoint [--rounds N] [--dir DIR]
+#   hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR]
 #
-# DIR is on a disk (target/ of the repository); the program refuses tmpfs.
+# DIR is on a disk (target/ of the repository); the program refuses tmpfs. What
+# is also measured in memory is in /dev/shm.
 # Run it on a quiet machine: times are those of the hour, the ratio to the
 # floor, which runs beside each call, is what counts.
 set -euo pipefail
@@ -12,6 +13,8 @@ set -euo pipefail
 cd "$root"
 
 need_tools cargo cc
-[ $# -gt 0 ] || die "usage: hack/bench.sh checkpoint [--rounds N] [--dir DIR]"
-cargo build --quiet --locked --release -p bench
+[ $# -gt 0 ] || die "usage: hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR]"
+# cdi-gen is one of the subjects, and so is the example driver of dra-kubelet.
+cargo build --quiet --locked --release -p bench -p cdi-gen
+cargo build --quiet --locked --release -p dra-kubelet --example echo
 exec "${CARGO_TARGET_DIR:-target}/release/bench" "$@"

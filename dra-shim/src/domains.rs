@@ -35,7 +35,8 @@ impl Domains {
             Err(error) => Err(ClaimError::retry(format!(
                 "the ComputeDomain cannot be looked up: {}",
                 imex_runtime::error_chain(&error)
-            ))),
+            ))
+            .with_code("domain-lookup")),
         }
     }
 }

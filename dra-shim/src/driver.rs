@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use compute_domain_node::{
-    Attempt, ChannelRequest, Node, PrepareError, Prepared, UnprepareError, with_hint, with_sources,
+    Attempt, ChannelRequest, Node, PrepareError, Prepared, with_hint, with_sources,
 };
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{Call, Claim, ClaimError, ClaimRef, Device, Driver};
@@ -14,7 +14,7 @@ use nvml_clique::HostImex;
 
 use crate::domains::Domains;
 use crate::hardware::Hardware;
-use crate::metrics::{self, Metrics, Operation};
+use crate::metrics::Metrics;
 use crate::node_slot::NodeSlot;
 use crate::words::{prepare_failed, unprepare_failed};
 
@@ -33,61 +33,45 @@ pub(crate) struct ComputeDomains {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// An error with the word that metrics count it under.
-struct Failed {
-    code: &'static str,
-    error: ClaimError,
-}
-
 impl Driver for ComputeDomains {
     async fn prepare(&self, call: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
-        let attempt = self.metrics.attempt(Operation::Prepare);
-        let prepared = self.prepare_once(call, claim).await;
-        match prepared {
-            Ok(prepared) => {
-                attempt.succeeded();
-                self.degraded(claim, &prepared).await;
-                Ok(prepared.devices.into_iter().map(device).collect())
-            }
-            Err(failed) => Err(count(&attempt, failed)),
-        }
+        let prepared = self.prepare_once(call, claim).await?;
+        self.degraded(claim, &prepared).await;
+        Ok(prepared.devices.into_iter().map(device).collect())
     }
 
     async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
-        let attempt = self.metrics.attempt(Operation::Unprepare);
-        match self.unprepare_once(call, &claim.uid).await {
-            Ok(()) => {
-                attempt.succeeded();
-                Ok(())
-            }
-            Err(failed) => Err(count(&attempt, failed)),
-        }
+        let node = self.slot.get()?;
+        let (changed, uid) = (Arc::clone(&node), claim.uid.clone());
+        let unprepare = move || changed.unprepare(&uid, Timestamp::now());
+        blocking(call, unprepare, unprepare_failed).await?;
+        self.metrics.prepared_channels(node.prepared_channels());
+        Ok(())
     }
 }
 
 impl ComputeDomains {
-    async fn prepare_once(&self, call: &Call, claim: &Claim) -> Result<Prepared, Failed> {
-        let node = self.slot.get().map_err(Failed::checkpoint_closed)?;
+    async fn prepare_once(&self, call: &Call, claim: &Claim) -> Result<Prepared, ClaimError> {
+        let node = self.slot.get()?;
         let name = claim_name(&claim.id);
         if let Some(held) = self.held(call, &node, &name).await? {
             return Ok(held);
         }
         let status = ClaimStatus::from_raw(&claim.status).map_err(|error| {
-            Failed::from(PrepareError::BadClaim {
+            prepare_failed(&PrepareError::BadClaim {
                 reason: with_sources(&error),
             })
         })?;
-        let request = ChannelRequest::of(&status).map_err(Failed::from)?;
+        let request = ChannelRequest::of(&status).map_err(|error| prepare_failed(&error))?;
         let domain_exists = self
             .domains
             .exists(&name.namespace, &request.domain)
-            .await
-            .map_err(Failed::domain_lookup)?;
+            .await?;
         self.host_ready(call).await?;
 
         let hardware = Arc::clone(&self.hardware);
         let changed = Arc::clone(&node);
-        let prepared = blocking(call, move || {
+        let prepare = move || {
             let world = hardware.look();
             let now = Timestamp::now();
             changed.prepare(&Attempt {
@@ -98,8 +82,8 @@ impl ComputeDomains {
                 world: &world,
                 now,
             })
-        })
-        .await?;
+        };
+        let prepared = blocking(call, prepare, prepare_failed).await?;
         self.metrics.prepared_channels(node.prepared_channels());
         Ok(prepared)
     }
@@ -109,16 +93,14 @@ impl ComputeDomains {
         call: &Call,
         node: &Arc<Node>,
         claim: &ClaimName,
-    ) -> Result<Option<Prepared>, Failed> {
+    ) -> Result<Option<Prepared>, ClaimError> {
         let (node, hardware, claim) = (Arc::clone(node), Arc::clone(&self.hardware), claim.clone());
-        blocking(call, move || {
-            node.held(&claim, || hardware.look().major.ok())
-        })
-        .await
+        let held = move || node.held(&claim, || hardware.look().major.ok());
+        blocking(call, held, prepare_failed).await
     }
 
     /// Asks the host's daemon, outside any lock.
-    async fn host_ready(&self, call: &Call) -> Result<(), Failed> {
+    async fn host_ready(&self, call: &Call) -> Result<(), ClaimError> {
         let Some(host_imex) = self.host_imex.clone() else {
             return Ok(());
         };
@@ -126,23 +108,12 @@ impl ComputeDomains {
         let asked = tokio::task::spawn_blocking(move || host_imex.ready(limit)).await;
         match asked {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Failed {
-                code: error.code(),
-                error: ClaimError::retry(with_hint(&with_sources(&error), error.hint())),
-            }),
-            Err(panic) => Err(Failed {
-                code: "panic",
-                error: ClaimError::retry(panic),
-            }),
+            Ok(Err(error)) => {
+                let words = with_hint(&with_sources(&error), error.hint());
+                Err(ClaimError::retry(words).with_code(error.code()))
+            }
+            Err(panic) => Err(ClaimError::retry(panic).with_code("panic")),
         }
-    }
-
-    async fn unprepare_once(&self, call: &Call, uid: &str) -> Result<(), Failed> {
-        let node = self.slot.get().map_err(Failed::checkpoint_closed)?;
-        let (changed, owned) = (Arc::clone(&node), uid.to_owned());
-        blocking(call, move || changed.unprepare(&owned, Timestamp::now())).await?;
-        self.metrics.prepared_channels(node.prepared_channels());
-        Ok(())
     }
 
     async fn degraded(&self, claim: &Claim, prepared: &Prepared) {
@@ -163,27 +134,19 @@ impl ComputeDomains {
     }
 }
 
-/// Runs a step of the node's claims where it may block.
+/// Runs a step of the node's claims where it may block; `words` makes its error
+/// one for kubelet.
 async fn blocking<T, E>(
     call: &Call,
     step: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, Failed>
+    words: fn(&E) -> ClaimError,
+) -> Result<T, ClaimError>
 where
     T: Send + 'static,
-    E: Into<Failed> + Send + 'static,
+    E: 'static,
 {
-    match call.run_blocking(|| Ok(step())).await {
-        Ok(outcome) => outcome.map_err(Into::into),
-        Err(error) => Err(Failed {
-            code: "shutting-down",
-            error,
-        }),
-    }
-}
-
-fn count(attempt: &metrics::Attempt, failed: Failed) -> ClaimError {
-    attempt.failed(failed.code);
-    failed.error
+    call.run_blocking(move || step().map_err(|error| words(&error)))
+        .await
 }
 
 fn claim_name(id: &ClaimRef) -> ClaimName {
@@ -201,39 +164,5 @@ fn device(device: compute_domain_node::Device) -> Device {
         device: device.device_name,
         cdi_ids: device.cdi_device_ids.unwrap_or_default(),
         share_id: device.share_id,
-    }
-}
-
-impl Failed {
-    fn checkpoint_closed(error: ClaimError) -> Self {
-        Self {
-            code: "checkpoint",
-            error,
-        }
-    }
-
-    fn domain_lookup(error: ClaimError) -> Self {
-        Self {
-            code: "domain-lookup",
-            error,
-        }
-    }
-}
-
-impl From<PrepareError> for Failed {
-    fn from(error: PrepareError) -> Self {
-        Self {
-            code: error.code(),
-            error: prepare_failed(&error),
-        }
-    }
-}
-
-impl From<UnprepareError> for Failed {
-    fn from(error: UnprepareError) -> Self {
-        Self {
-            code: error.code(),
-            error: unprepare_failed(&error),
-        }
     }
 }

@@ -1,9 +1,10 @@
 //! What is counted, under the Go driver's names, so that dashboards stay.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use compute_domain_api::names::DRIVER_NAME;
+use dra_kubelet::{CallEnd, ClaimError, ClaimRef, Method, Observer, Registration};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,13 +14,6 @@ use prometheus_client::registry::Registry;
 
 /// Go's: 50 ms doubling to 12.8 s, one attempt each.
 const BUCKETS: [f64; 9] = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8];
-
-/// Which of kubelet's calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Prepare,
-    Unprepare,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Call {
@@ -40,7 +34,20 @@ struct Devices {
     device_type: &'static str,
 }
 
-/// The plugin's metrics. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct End {
+    method: &'static str,
+    end: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Slice {
+    request: &'static str,
+    outcome: &'static str,
+}
+
+/// The plugin's metrics. Cheap to clone. What kubelet and the API server see of it
+/// comes from the library's observer.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     requests: Family<Call, Counter>,
@@ -49,13 +56,9 @@ pub(crate) struct Metrics {
     prepare_errors: Family<Failure, Counter>,
     unprepare_errors: Family<Failure, Counter>,
     prepared: Gauge,
-}
-
-/// One attempt; counted as in flight until it is dropped.
-pub(crate) struct Attempt {
-    metrics: Metrics,
-    operation: Operation,
-    started: Instant,
+    calls: Family<End, Counter>,
+    slices: Family<Slice, Counter>,
+    registrations: Counter,
 }
 
 impl Metrics {
@@ -74,9 +77,12 @@ impl Metrics {
             prepare_errors: Family::default(),
             unprepare_errors: Family::default(),
             prepared: prepared_devices.get_or_create(&channels).clone(),
+            calls: Family::default(),
+            slices: Family::default(),
+            registrations: Counter::default(),
         };
-        for operation in [Operation::Prepare, Operation::Unprepare] {
-            let call = operation.call();
+        for method in [Method::Prepare, Method::Unprepare] {
+            let call = call(method);
             drop(metrics.requests.get_or_create(&call));
             drop(metrics.durations.get_or_create(&call));
             drop(metrics.inflight.get_or_create(&call));
@@ -113,66 +119,105 @@ impl Metrics {
             "Failed attempts to unprepare, by cause",
             metrics.unprepare_errors.clone(),
         );
+        metrics.register_own(registry);
         Arc::new(metrics)
     }
 
-    pub(crate) fn attempt(&self, operation: Operation) -> Attempt {
-        self.inflight.get_or_create(&operation.call()).inc();
-        Attempt {
-            metrics: self.clone(),
-            operation,
-            started: Instant::now(),
-        }
+    /// What Go does not count.
+    fn register_own(&self, registry: &mut Registry) {
+        let own = registry.sub_registry_with_prefix("imex_dra");
+        own.register(
+            "kubelet_calls",
+            "Calls of kubelet's: ok, failed (a claim of them at least), cancelled",
+            self.calls.clone(),
+        );
+        own.register(
+            "slice_requests",
+            "Requests to the API server for the node's ResourceSlices",
+            self.slices.clone(),
+        );
+        own.register(
+            "kubelet_registrations",
+            "Registrations that kubelet accepted, one more after each of its restarts",
+            self.registrations.clone(),
+        );
     }
 
     pub(crate) fn prepared_channels(&self, count: usize) {
         self.prepared.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
-}
 
-impl Attempt {
-    pub(crate) fn succeeded(&self) {
-        let call = self.operation.call();
-        self.metrics.requests.get_or_create(&call).inc();
-        let took: Duration = self.started.elapsed();
-        self.metrics
-            .durations
-            .get_or_create(&call)
-            .observe(took.as_secs_f64());
-    }
-
-    pub(crate) fn failed(&self, code: &'static str) {
+    fn failed(&self, method: Method, error: &ClaimError) {
         let failure = Failure {
             driver: DRIVER_NAME,
-            error_type: code,
+            error_type: error.code(),
         };
-        let errors = match self.operation {
-            Operation::Prepare => &self.metrics.prepare_errors,
-            Operation::Unprepare => &self.metrics.unprepare_errors,
+        let errors = match method {
+            Method::Prepare => &self.prepare_errors,
+            Method::Unprepare => &self.unprepare_errors,
         };
         errors.get_or_create(&failure).inc();
     }
 }
 
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        self.metrics
-            .inflight
-            .get_or_create(&self.operation.call())
-            .dec();
+impl Observer for Metrics {
+    fn call_ended(&self, method: Method, end: CallEnd, _: Duration) {
+        let end = end.code();
+        self.calls
+            .get_or_create(&End {
+                method: method.as_str(),
+                end,
+            })
+            .inc();
+    }
+
+    /// A claim that cannot be read never reaches the driver: a failed attempt, too.
+    fn claim_read(&self, _: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
+        if let Err(error) = outcome {
+            self.failed(Method::Prepare, error);
+        }
+    }
+
+    fn step_began(&self, method: Method, _: &ClaimRef) {
+        self.inflight.get_or_create(&call(method)).inc();
+    }
+
+    fn step_ended(
+        &self,
+        method: Method,
+        _: &ClaimRef,
+        outcome: Result<(), &ClaimError>,
+        took: Duration,
+    ) {
+        let call = call(method);
+        self.inflight.get_or_create(&call).dec();
+        match outcome {
+            Ok(()) => {
+                self.requests.get_or_create(&call).inc();
+                let duration = self.durations.get_or_create(&call);
+                duration.observe(took.as_secs_f64());
+            }
+            Err(error) => self.failed(method, error),
+        }
+    }
+
+    fn slice_request(&self, request: &'static str, outcome: Result<(), &'static str>, _: Duration) {
+        let outcome = outcome.err().unwrap_or("ok");
+        let slice = Slice { request, outcome };
+        self.slices.get_or_create(&slice).inc();
+    }
+
+    fn registration(&self, state: &Registration) {
+        if state.is_registered() {
+            self.registrations.inc();
+        }
     }
 }
 
-impl Operation {
-    fn call(self) -> Call {
-        let operation = match self {
-            Self::Prepare => "prepare",
-            Self::Unprepare => "unprepare",
-        };
-        Call {
-            driver: DRIVER_NAME,
-            operation,
-        }
+fn call(method: Method) -> Call {
+    Call {
+        driver: DRIVER_NAME,
+        operation: method.as_str(),
     }
 }
 
@@ -181,11 +226,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_and_labels_are_gos() {
+    fn the_names_and_labels_are_gos_and_ours_are_apart() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, "node-a");
-        metrics.attempt(Operation::Prepare).succeeded();
-        metrics.attempt(Operation::Unprepare).failed("checkpoint");
+        let claim = ClaimRef {
+            namespace: "ns".into(),
+            name: "c".into(),
+            uid: "u".into(),
+        };
+        let closed = ClaimError::retry("closed").with_code("checkpoint");
+        let ms = Duration::from_millis(1);
+        metrics.step_began(Method::Prepare, &claim);
+        metrics.step_ended(Method::Prepare, &claim, Ok(()), ms);
+        metrics.step_began(Method::Unprepare, &claim);
+        metrics.step_ended(Method::Unprepare, &claim, Err(&closed), ms);
+        metrics.call_ended(Method::Prepare, CallEnd::Cancelled, ms);
+        metrics.slice_request("create", Err("slice-request"), ms);
+        metrics.registration(&Registration::Registered);
+        metrics.registration(&Registration::Pending);
         metrics.prepared_channels(1);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
@@ -196,6 +254,9 @@ mod tests {
             r#"nvidia_dra_request_duration_seconds_bucket{le="0.05",driver="compute-domain.nvidia.com",operation="prepare"} 1"#,
             r#"nvidia_dra_prepared_devices{node="node-a",driver="compute-domain.nvidia.com",device_type="channel"} 1"#,
             r#"nvidia_dra_node_unprepare_errors_total{driver="compute-domain.nvidia.com",error_type="checkpoint"} 1"#,
+            r#"imex_dra_kubelet_calls_total{method="prepare",end="cancelled"} 1"#,
+            r#"imex_dra_slice_requests_total{request="create",outcome="slice-request"} 1"#,
+            "imex_dra_kubelet_registrations_total 1",
         ] {
             assert!(
                 text.lines().any(|found| found == line),

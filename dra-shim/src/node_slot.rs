@@ -25,7 +25,7 @@ impl NodeSlot {
     pub(crate) fn get(&self) -> Result<Arc<Node>, ClaimError> {
         match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
             Slot::Open(node) => Ok(Arc::clone(node)),
-            Slot::Closed { reason } => Err(ClaimError::retry(reason)),
+            Slot::Closed { reason } => Err(ClaimError::retry(reason).with_code("checkpoint")),
         }
     }
 

@@ -171,6 +171,7 @@ async fn start(
         let started = Plugin::builder(DRIVER_NAME, shared.node_name.as_str())
             .registry_dir(&shared.paths.registry_dir)
             .data_dir(&shared.paths.data_dir)
+            .observer(shared.metrics.as_ref().clone())
             .health(health.clone())
             .publish(shared.client.clone(), desired.clone())
             .start(shared.driver(), KubeClaims::new(shared.client.clone()));
@@ -206,7 +207,10 @@ async fn follow_kubelet(
             Registration::Pending => registered.not_ready("not registered with kubelet yet"),
         }
         match &*publication.borrow_and_update() {
-            Publication::Published { .. } | Publication::Withdrawn => published.ready(),
+            // In a rolling update the other instance may be the one that publishes.
+            Publication::Published { .. } | Publication::Withdrawn | Publication::Standby => {
+                published.ready();
+            }
             Publication::Failing { reason, .. } => published.not_ready(reason),
             Publication::Pending => published.not_ready("the node's devices are not published yet"),
         }

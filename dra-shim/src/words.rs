@@ -9,12 +9,12 @@ pub(crate) fn prepare_failed(error: &PrepareError) -> ClaimError {
         compute_domain_node::Class::Permanent => dra_kubelet::Class::Permanent,
         compute_domain_node::Class::Retry => dra_kubelet::Class::Retry,
     };
-    ClaimError::new(class, with_hint(&with_sources(error), error.hint()))
+    ClaimError::new(class, with_hint(&with_sources(error), error.hint())).with_code(error.code())
 }
 
 /// As [`prepare_failed`]; Unprepare is always worth another attempt.
 pub(crate) fn unprepare_failed(error: &UnprepareError) -> ClaimError {
-    ClaimError::retry(with_sources(error))
+    ClaimError::retry(with_sources(error)).with_code(error.code())
 }
 
 #[cfg(test)]
@@ -27,6 +27,7 @@ mod tests {
             mode: "All".to_owned(),
         });
         assert_eq!(error.class(), dra_kubelet::Class::Permanent);
+        assert_eq!(error.code(), "allocation-mode");
         assert_eq!(
             error.message(),
             "allocationMode \"All\" is not supported in host-managed mode, only \"Single\" is; \

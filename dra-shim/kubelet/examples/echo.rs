@@ -2,8 +2,8 @@
 //! `ECHO=TEXT` in its environment. The text is the claim's opaque parameter
 //! `{"echo": "TEXT"}`, without one the claim's UID.
 //!
-//! It runs on a node: `echo --node-name NODE --kubeconfig FILE`. (In a pod,
-//! `kube::Client::try_default` takes the place of the file.)
+//! In a pod it needs nothing but `NODE_NAME`; elsewhere on a node
+//! `echo --node-name NODE --kubeconfig FILE`. The crate's README walks through it.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -18,7 +18,13 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-struct Echo;
+const DRIVER: &str = "echo.example.com";
+const USAGE: &str = "usage: echo [--node-name NODE] [--kubeconfig FILE] \
+    [--kubelet-root DIR] [--cdi-dir DIR] [--only-v1beta1]";
+
+struct Echo {
+    cdi_dir: PathBuf,
+}
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,14 +40,14 @@ impl Driver for Echo {
             "kind": "echo.example.com/claim",
             "devices": [{"name": uid, "containerEdits": {"env": [format!("ECHO={}", text(claim)?)]}}],
         });
-        let path = spec_path(&uid);
+        let path = self.spec_path(&uid);
         // Written on every call: after a reboot the directory is empty. The runtime
         // sees the whole file or none, since it reads `*.json` only.
         call.run_blocking(move || {
             let unfinished = path.with_extension("new");
             fs::write(&unfinished, spec.to_string())
                 .and_then(|()| fs::rename(unfinished, path))
-                .map_err(ClaimError::retry)
+                .map_err(|error| ClaimError::retry(error).with_code("spec-write"))
         })
         .await?;
         let device = |result: &Allocated| Device {
@@ -55,17 +61,23 @@ impl Driver for Echo {
     }
 
     async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
-        let path = spec_path(&claim.uid);
+        let path = self.spec_path(&claim.uid);
         call.run_blocking(move || match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ClaimError::retry(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(ClaimError::retry(error).with_code("spec-remove"))
+            }
             _ => Ok(()),
         })
         .await
     }
 }
 
-fn spec_path(uid: &str) -> PathBuf {
-    format!("/var/run/cdi/echo.example.com-claim_{uid}.json").into()
+impl Echo {
+    /// Named after the UID: another claim may have the same name later.
+    fn spec_path(&self, uid: &str) -> PathBuf {
+        self.cdi_dir
+            .join(format!("echo.example.com-claim_{uid}.json"))
+    }
 }
 
 /// Later configurations override earlier ones.
@@ -74,24 +86,73 @@ fn text(claim: &Claim) -> Result<String, ClaimError> {
     let Some(config) = claim.configs.iter().rfind(applies) else {
         return Ok(claim.id.uid.clone());
     };
-    let parameters: Parameters = serde_json::from_str(config.parameters.get())
-        .map_err(|error| ClaimError::permanent(format_args!("invalid parameters: {error}")))?;
+    let parameters: Parameters =
+        serde_json::from_str(config.parameters.get()).map_err(|error| {
+            ClaimError::permanent(format_args!("invalid parameters: {error}"))
+                .with_code("invalid-parameters")
+        })?;
     Ok(parameters.echo)
 }
 
-#[tokio::main(worker_threads = 2)]
-async fn main() -> Result<(), Box<dyn Error>> {
+struct Args {
+    node: String,
+    /// None in a pod, whose `ServiceAccount` is enough.
+    kubeconfig: Option<PathBuf>,
+    kubelet_root: PathBuf,
+    cdi_dir: PathBuf,
+    only_v1beta1: bool,
+}
+
+impl Args {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut args = Self {
+            node: std::env::var("NODE_NAME").unwrap_or_default(),
+            kubeconfig: None,
+            kubelet_root: "/var/lib/kubelet".into(),
+            cdi_dir: "/var/run/cdi".into(),
+            only_v1beta1: false,
+        };
+        while let Some(flag) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{flag} needs a value"));
+            match flag.as_str() {
+                "--node-name" => args.node = value()?,
+                "--kubeconfig" => args.kubeconfig = Some(value()?.into()),
+                "--kubelet-root" => args.kubelet_root = value()?.into(),
+                "--cdi-dir" => args.cdi_dir = value()?.into(),
+                "--only-v1beta1" => args.only_v1beta1 = true,
+                _ => return Err(USAGE.to_owned()),
+            }
+        }
+        Ok(args)
+    }
+
+    async fn client(&self) -> Result<kube::Client, Box<dyn Error>> {
+        let Some(file) = &self.kubeconfig else {
+            return Ok(kube::Client::try_default().await?);
+        };
+        let kubeconfig = Kubeconfig::read_from(file)?;
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        Ok(kube::Client::try_from(config)?)
+    }
+}
+
+/// A driver does little at a time: two threads, where tokio takes one per core, and
+/// four for `run_blocking`, where it takes 512, each of which keeps its memory.
+fn main() -> Result<(), Box<dyn Error>> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(4)
+        .enable_all()
+        .build()?
+        .block_on(run())
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().init();
-    let words: Vec<_> = std::env::args().collect();
-    let words: Vec<_> = words.iter().map(String::as_str).collect();
-    let [_, "--node-name", node, "--kubeconfig", kubeconfig] = *words else {
-        return Err("usage: echo --node-name NODE --kubeconfig FILE".into());
-    };
-    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-    let client = kube::Client::try_from(config)?;
-    fs::create_dir_all("/var/run/cdi")?;
+    let args = Args::parse(std::env::args().skip(1))?;
+    let client = args.client().await?;
+    fs::create_dir_all(&args.cdi_dir)?;
 
     // Before the start: as a container's first process, a program that does not
     // handle SIGTERM is not ended by it.
@@ -101,9 +162,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ..Default::default()
     };
     let (_devices, desired) = watch::channel(Desired::Devices((0..4).map(device).collect()));
-    let mut plugin = Plugin::builder("echo.example.com", node)
-        .publish(client.clone(), desired)
-        .start(Echo, KubeClaims::new(client))?;
+    let mut builder = Plugin::builder(DRIVER, &args.node)
+        .kubelet_root(&args.kubelet_root)
+        .publish(client.clone(), desired);
+    if args.only_v1beta1 {
+        builder = builder.only_v1beta1();
+    }
+    let driver = Echo {
+        cdi_dir: args.cdi_dir,
+    };
+    let mut plugin = builder.start(driver, KubeClaims::new(client))?;
     tokio::select! {
         error = plugin.failed() => return Err(error.into()),
         _ = terminate.recv() => {}

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::call::Call;
 use crate::claim::{Claim, ClaimRef};
 use crate::driver::{ClaimError, Driver};
+use crate::observer::{Method, Observer};
 use crate::source::{ClaimSource, GetClaimError};
 use crate::text::{chain, reason};
 use crate::work::Outcome;
@@ -26,6 +28,7 @@ pub(crate) struct Attempts<D, S> {
     pub(crate) driver_name: String,
     pub(crate) driver: D,
     pub(crate) source: S,
+    pub(crate) observer: Arc<dyn Observer>,
 }
 
 /// A claim that was read for the calls that were waiting until `answer_by`.
@@ -63,7 +66,8 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
             None => self.fetch(id, answer_by, cancel).await?,
         };
         let call = Call::new(answer_by.into_std(), cancel.clone());
-        let outcome = shielded(self.driver.prepare(&call, &claim)).await;
+        let step = self.driver.prepare(&call, &claim);
+        let outcome = self.step(Method::Prepare, id, step).await;
         *fetched = Some(Fetched { claim, answer_by });
         outcome
     }
@@ -75,9 +79,24 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         cancel: &CancellationToken,
     ) -> Outcome {
         let call = Call::new(answer_by.into_std(), cancel.clone());
-        shielded(self.driver.unprepare(&call, id))
+        let step = self.driver.unprepare(&call, id);
+        self.step(Method::Unprepare, id, step)
             .await
             .map(|()| Vec::new())
+    }
+
+    async fn step<T>(
+        &self,
+        method: Method,
+        id: &ClaimRef,
+        step: impl Future<Output = Result<T, ClaimError>> + Send,
+    ) -> Result<T, ClaimError> {
+        self.observer.step_began(method, id);
+        let began = Instant::now();
+        let outcome = shielded(step).await;
+        let seen = outcome.as_ref().map(|_| ());
+        self.observer.step_ended(method, id, seen, began.elapsed());
+        outcome
     }
 
     async fn fetch(
@@ -86,28 +105,50 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         answer_by: Instant,
         cancel: &CancellationToken,
     ) -> Result<Claim, ClaimError> {
+        let began = Instant::now();
+        let claim = self.read(id, answer_by, cancel).await;
+        let seen = claim.as_ref().map(|_| ());
+        self.observer.claim_read(id, seen, began.elapsed());
+        claim
+    }
+
+    async fn read(
+        &self,
+        id: &ClaimRef,
+        answer_by: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<Claim, ClaimError> {
         let until = answer_by.min(Instant::now() + GET_TIMEOUT);
         let get = self.source.get(&id.namespace, &id.name);
         let json = tokio::select! {
-            () = cancel.cancelled() => return Err(ClaimError::retry("the call was cancelled")),
+            () = cancel.cancelled() => return Err(cancelled()),
             json = tokio::time::timeout_at(until, get) => json,
         };
         let json = json
-            .map_err(|_| ClaimError::retry("the API server did not answer in time"))?
+            .map_err(|_| unanswered())?
             .map_err(|error| get_error(&error))?;
         Claim::parse(&json, id, &self.driver_name)
-            .map_err(|error| ClaimError::permanent(chain(&error)))
+            .map_err(|error| ClaimError::permanent(chain(&error)).with_code(error.code()))
     }
 }
 
+fn cancelled() -> ClaimError {
+    ClaimError::retry("the call was cancelled").with_code("cancelled")
+}
+
+fn unanswered() -> ClaimError {
+    ClaimError::retry("the API server did not answer in time").with_code("claim-read-timeout")
+}
+
 fn get_error(error: &GetClaimError) -> ClaimError {
-    match error {
+    let sentence = match error {
         GetClaimError::NotFound => ClaimError::permanent(error),
         GetClaimError::Api(source) => {
             ClaimError::retry(format_args!("{error}: {}", reason(source)))
         }
         GetClaimError::Source(_) => ClaimError::retry(chain(error)),
-    }
+    };
+    sentence.with_code(error.code())
 }
 
 /// Turns a panic of the driver into the claim's error. The driver's own state is
@@ -122,8 +163,9 @@ async fn shielded<T>(
             tracing::error!(
                 "the driver panicked; the panic message is in the log before this line"
             );
-            Err(ClaimError::permanent(
-                "the driver failed internally; its log has the details",
-            ))
+            Err(
+                ClaimError::permanent("the driver failed internally; its log has the details")
+                    .with_code("driver-panicked"),
+            )
         })
 }

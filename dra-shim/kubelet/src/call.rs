@@ -61,7 +61,7 @@ impl Call {
             Ok(outcome) => outcome,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(ClaimError::retry("the driver is shutting down")),
+                Err(_) => Err(ClaimError::shutting_down()),
             },
         }
     }

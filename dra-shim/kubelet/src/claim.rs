@@ -159,7 +159,8 @@ impl Claim {
     }
 }
 
-fn base(request: &str) -> &str {
+/// `request` of `request` and of `request/subrequest`.
+pub(crate) fn base(request: &str) -> &str {
     request.split_once('/').map_or(request, |(base, _)| base)
 }
 

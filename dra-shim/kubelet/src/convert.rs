@@ -1,6 +1,6 @@
 //! Between the wire's types, in two versions, and the domain's.
 
-use crate::claim::ClaimRef;
+use crate::claim::{ClaimRef, base};
 use crate::driver::Device;
 use crate::proto::{v1, v1beta1};
 use crate::work::Outcome;
@@ -46,10 +46,24 @@ macro_rules! conversions {
 conversions!(v1);
 conversions!(v1beta1);
 
+/// Whatever the driver names: containers refer to a request, never to the
+/// subrequest of it that was taken, and a name that kubelet cannot match gives the
+/// container no device without a word.
+fn base_names(requests: Vec<String>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(requests.len());
+    for request in requests {
+        let name = base(&request);
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
 impl From<Device> for v1::Device {
     fn from(device: Device) -> Self {
         Self {
-            request_names: device.requests,
+            request_names: base_names(device.requests),
             pool_name: device.pool,
             device_name: device.device,
             cdi_device_ids: device.cdi_ids,
@@ -62,10 +76,40 @@ impl From<Device> for v1beta1::Device {
     /// The version has no place for the share id.
     fn from(device: Device) -> Self {
         Self {
-            request_names: device.requests,
+            request_names: base_names(device.requests),
             pool_name: device.pool,
             device_name: device.device,
             cdi_device_ids: device.cdi_ids,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_device() -> Device {
+        Device {
+            requests: vec!["gpu/fast".into(), "gpu".into(), "net".into()],
+            share_id: Some("s-1".into()),
+            ..Device::default()
+        }
+    }
+
+    #[test]
+    fn requests_reach_kubelet_as_base_names_whatever_the_driver_wrote() {
+        assert_eq!(v1::Device::from(mk_device()).request_names, ["gpu", "net"]);
+        assert_eq!(
+            v1beta1::Device::from(mk_device()).request_names,
+            ["gpu", "net"]
+        );
+    }
+
+    #[test]
+    fn the_share_id_goes_along_where_the_version_has_a_place_for_it() {
+        assert_eq!(
+            v1::Device::from(mk_device()).share_id.as_deref(),
+            Some("s-1")
+        );
     }
 }

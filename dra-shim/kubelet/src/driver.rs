@@ -28,6 +28,8 @@ use crate::claim::{Claim, ClaimRef};
 /// * Both methods end by [`Call::deadline`], and `prepare` soon after
 ///   [`Call::cancelled`]. Blocking work belongs into [`Call::run_blocking`].
 /// * An error leaves nothing behind that a later `unprepare` cannot find by UID.
+/// * During a rolling update two processes serve one node, and kubelet calls either:
+///   what must be remembered is on disk, changed under a lock of the file system.
 pub trait Driver: Send + Sync + 'static {
     /// Makes the claim's devices usable and says which they are. One attempt:
     /// what may succeed later in the same call is a [`Class::Retry`] error.
@@ -55,8 +57,8 @@ pub trait Driver: Send + Sync + 'static {
 /// several shares of a claim use appears once per share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// The claim's requests that this device serves, as base names
-    /// ([`Allocated::base_request`](crate::Allocated::base_request)).
+    /// The claim's requests that this device serves; kubelet gets the base names
+    /// ([`Allocated::base_request`](crate::Allocated::base_request)) of them.
     /// Empty means every request.
     pub requests: Vec<String>,
     /// The pool of the allocation result.
@@ -87,6 +89,7 @@ pub enum Class {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimError {
     class: Class,
+    code: &'static str,
     message: String,
 }
 
@@ -116,7 +119,29 @@ impl ClaimError {
             message.truncate(crate::text::cut(&message, MAX_MESSAGE).len());
             message.push_str("...");
         }
-        Self { class, message }
+        Self {
+            class,
+            code: "driver",
+            message,
+        }
+    }
+
+    /// Says which error it is, in one stable kebab-case word: what an
+    /// [`Observer`](crate::Observer) counts it under.
+    #[must_use]
+    pub const fn with_code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// What the library says to every claim that its end interrupts.
+    pub(crate) fn shutting_down() -> Self {
+        Self::retry("the driver is shutting down").with_code("shutting-down")
+    }
+
+    /// The stable word; `driver` where the driver gave none.
+    pub const fn code(&self) -> &'static str {
+        self.code
     }
 
     /// Whether the library tries again.

@@ -1,6 +1,7 @@
 //! The health stream: kubelet shows it in `pod.status`, and nothing more follows
 //! from it. kubelet opens the stream on every plugin, advertised or not.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt as _;
@@ -10,6 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use crate::observer::Observer;
 use crate::proto::health as proto;
 use crate::proto::health::dra_resource_health_server::DraResourceHealth;
 
@@ -46,6 +48,7 @@ pub enum Health {
 /// The service on one instance's socket.
 pub(crate) struct HealthService {
     pub(crate) devices: watch::Receiver<Vec<DeviceHealth>>,
+    pub(crate) observer: Arc<dyn Observer>,
     /// Ends the streams, which nothing else would.
     pub(crate) stop: CancellationToken,
 }
@@ -66,6 +69,7 @@ impl DraResourceHealth for HealthService {
             driver_is_gone: false,
             heartbeat,
             stop: self.stop.clone(),
+            _open: OpenStream::new(Arc::clone(&self.observer)),
         };
         let stream = stream::unfold(reports, |mut reports| async move {
             let report = reports.next().await?;
@@ -81,6 +85,23 @@ struct Reports {
     driver_is_gone: bool,
     heartbeat: Interval,
     stop: CancellationToken,
+    _open: OpenStream,
+}
+
+/// Counts as open until it is dropped.
+struct OpenStream(Arc<dyn Observer>);
+
+impl OpenStream {
+    fn new(observer: Arc<dyn Observer>) -> Self {
+        observer.health_stream(true);
+        Self(observer)
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.health_stream(false);
+    }
 }
 
 impl Reports {
@@ -126,6 +147,7 @@ fn report(device: &DeviceHealth, now: i64) -> proto::DeviceHealth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Deaf;
 
     #[tokio::test(start_paused = true)]
     async fn a_dropped_sender_leaves_its_last_list_reported() {
@@ -137,7 +159,11 @@ mod tests {
         }]);
         drop(sender);
         let stop = CancellationToken::new();
-        let service = HealthService { devices, stop };
+        let service = HealthService {
+            devices,
+            observer: Arc::new(Deaf),
+            stop,
+        };
         let request = Request::new(proto::NodeWatchResourcesRequest {});
         let stream = service.node_watch_resources(request).await.unwrap();
         let reports: Vec<_> = stream.into_inner().take(2).collect().await;

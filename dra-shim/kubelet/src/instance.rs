@@ -1,6 +1,7 @@
 //! One opening of the two sockets and the servers behind them.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
@@ -13,11 +14,12 @@ use tonic::transport::Server;
 
 use crate::driver::Driver;
 use crate::health::{DeviceHealth, HealthService};
+use crate::observer::Observer;
 use crate::proto::health::dra_resource_health_server::DraResourceHealthServer;
 use crate::proto::registration::PluginInfo;
 use crate::proto::registration::registration_server::RegistrationServer;
-use crate::proto::{PLUGIN_TYPE, SUPPORTED, v1, v1beta1};
-use crate::registration::{Registrar, Registration};
+use crate::proto::{PLUGIN_TYPE, supported, v1, v1beta1};
+use crate::registration::{Registrar, Verdict};
 use crate::rpc::Dra;
 use crate::sockets::{Directories, SocketError, SocketFile};
 use crate::source::ClaimSource;
@@ -33,8 +35,11 @@ const FLUSH: Duration = Duration::from_secs(1);
 pub(crate) struct Common<D, S> {
     pub(crate) directories: Directories,
     pub(crate) work: Work<D, S>,
+    pub(crate) observer: Arc<dyn Observer>,
     pub(crate) health: watch::Receiver<Vec<DeviceHealth>>,
-    pub(crate) registration: watch::Sender<Registration>,
+    pub(crate) verdict: Verdict,
+    /// Neither listed nor served is the newer version then.
+    pub(crate) only_v1beta1: bool,
 }
 
 /// Listening sockets. Dropped, it stops serving and removes its files.
@@ -59,15 +64,16 @@ impl Instance {
         let (service, listener) = SocketFile::open(&names.service)?;
         let health = HealthService {
             devices: common.health.clone(),
+            observer: Arc::clone(&common.observer),
             stop: stop.clone(),
         };
+        let work = || Dra(common.work.clone());
+        let newer = (!common.only_v1beta1)
+            .then(work)
+            .map(v1::dra_plugin_server::DraPluginServer::new);
         let dra = Server::builder()
-            .add_service(v1::dra_plugin_server::DraPluginServer::new(Dra(common
-                .work
-                .clone())))
-            .add_service(v1beta1::dra_plugin_server::DraPluginServer::new(Dra(
-                common.work.clone(),
-            )))
+            .add_optional_service(newer)
+            .add_service(v1beta1::dra_plugin_server::DraPluginServer::new(work()))
             .add_service(DraResourceHealthServer::new(health));
         let stopped = stop.clone().cancelled_owned();
         servers.spawn(dra.serve_with_incoming_shutdown(accepted(listener), stopped));
@@ -78,9 +84,9 @@ impl Instance {
                 r#type: PLUGIN_TYPE.to_owned(),
                 name: common.directories.driver.clone(),
                 endpoint: names.service.to_string_lossy().into_owned(),
-                supported_versions: SUPPORTED.map(str::to_owned).to_vec(),
+                supported_versions: supported(common.only_v1beta1),
             },
-            state: common.registration.clone(),
+            verdict: common.verdict.clone(),
         };
         let registry = Server::builder().add_service(RegistrationServer::new(registrar));
         let stopped = stop.clone().cancelled_owned();

@@ -32,8 +32,10 @@
 //! * `sockets` and `instance` open the two sockets and serve them; `supervisor`
 //!   keeps an instance open, opens a new one under new names if its files go, and
 //!   lets `sweep` remove what dead predecessors left.
+//! * Each of them tells the [`Observer`] what it does; metrics are made there.
 //! * `slices` is independent of all that, but for kubelet's Notify: a kubelet that
-//!   starts deletes every slice of its node.
+//!   starts deletes every slice of its node, and of two instances of a rolling
+//!   update the newest that kubelet has registered publishes.
 //!
 //! # What depends on what
 //!
@@ -49,12 +51,14 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod builder;
 mod call;
 mod claim;
 mod convert;
 mod driver;
 mod health;
 mod instance;
+mod observer;
 mod plugin;
 mod proto;
 mod registration;
@@ -64,16 +68,20 @@ mod sockets;
 mod source;
 mod supervisor;
 mod sweep;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod text;
 mod work;
 
+pub use builder::{Builder, StartError};
 pub use call::Call;
 pub use claim::{Allocated, Claim, ClaimObjectError, ClaimRef, Config, ConfigSource};
 pub use driver::{ClaimError, Class, Device, Driver};
 pub use health::{DeviceHealth, Health};
-pub use plugin::{Builder, Plugin, StartError};
+pub use observer::{CallEnd, Method, Observer};
+pub use plugin::Plugin;
 pub use registration::Registration;
-pub use slices::{Desired, Publication};
+pub use slices::{Desired, Dropped, Publication};
 pub use sockets::SocketError;
 pub use source::{ClaimSource, GetClaimError, KubeClaims};
 

@@ -28,12 +28,13 @@ generated!(
 );
 generated!(health, "v1alpha1");
 
-/// `supported_versions`, and the type of plugin that they belong to. kubelet takes
-/// the first DRA version in this order that it knows. These are its own short
-/// names, not the gRPC packages.
+/// The type of plugin that [`supported`] belongs to.
 pub(crate) const PLUGIN_TYPE: &str = "DRAPlugin";
-pub(crate) const SUPPORTED: [&str; 3] = [
-    "v1.DRAPlugin",
-    "v1beta1.DRAPlugin",
-    "v1alpha1.DRAResourceHealth",
-];
+
+/// `supported_versions`: kubelet takes the first DRA version in this order that it
+/// knows. These are its own short names, not the gRPC packages.
+pub(crate) fn supported(only_v1beta1: bool) -> Vec<String> {
+    let newer = (!only_v1beta1).then_some("v1.DRAPlugin");
+    let always = ["v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"];
+    newer.into_iter().chain(always).map(str::to_owned).collect()
+}

@@ -1,8 +1,11 @@
 //! The registration service: kubelet asks who is there and says what came of it.
 
+use std::sync::Arc;
+
 use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
+use crate::observer::Observer;
 use crate::proto::registration::registration_server::Registration as Service;
 use crate::proto::registration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
@@ -31,10 +34,34 @@ impl Registration {
     }
 }
 
+/// The state as everyone sees it: who waits for it, and the observer.
+#[derive(Clone)]
+pub(crate) struct Verdict {
+    sender: watch::Sender<Registration>,
+    observer: Arc<dyn Observer>,
+}
+
+impl Verdict {
+    pub(crate) fn pending(observer: Arc<dyn Observer>) -> Self {
+        let sender = watch::Sender::new(Registration::Pending);
+        Self { sender, observer }
+    }
+
+    /// Counts as a change even when it is the same state.
+    pub(crate) fn set(&self, state: Registration) {
+        self.observer.registration(&state);
+        self.sender.send_replace(state);
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Registration> {
+        self.sender.subscribe()
+    }
+}
+
 /// Answers from memory: kubelet waits one second for `GetInfo`.
 pub(crate) struct Registrar {
     pub(crate) info: PluginInfo,
-    pub(crate) state: watch::Sender<Registration>,
+    pub(crate) verdict: Verdict,
 }
 
 #[tonic::async_trait]
@@ -57,7 +84,7 @@ impl Service for Registrar {
                 reason: status.error,
             }
         };
-        self.state.send_replace(state);
+        self.verdict.set(state);
         Ok(Response::new(RegistrationStatusResponse {}))
     }
 }

@@ -10,8 +10,9 @@ use tonic::{Request, Response, Status};
 
 use crate::claim::ClaimRef;
 use crate::driver::Driver;
+use crate::observer::{CallInFlight, Method};
 use crate::source::ClaimSource;
-use crate::work::{Kind, Outcome, Work};
+use crate::work::{Outcome, Work};
 
 /// What kubelet sends, should the header ever be missing.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45);
@@ -29,7 +30,7 @@ impl<D: Driver, S: ClaimSource> Dra<D, S> {
     /// first await, so a call that is cut off loses its answer and nothing else.
     async fn each<C, A>(
         &self,
-        kind: Kind,
+        method: Method,
         metadata: &MetadataMap,
         claims: Vec<C>,
     ) -> BTreeMap<String, A>
@@ -37,18 +38,23 @@ impl<D: Driver, S: ClaimSource> Dra<D, S> {
         C: Into<ClaimRef>,
         A: From<Outcome>,
     {
+        let call = CallInFlight::begin(self.0.observer(), method);
         let answer_by = answer_by(Instant::now(), metadata);
         let tickets: Vec<_> = claims
             .into_iter()
             .map(|claim| {
                 let claim: ClaimRef = claim.into();
-                (claim.uid.clone(), self.0.submit(kind, claim, answer_by))
+                (claim.uid.clone(), self.0.submit(method, claim, answer_by))
             })
             .collect();
-        let answers = tickets
+        let outcomes = tickets
             .into_iter()
-            .map(|(uid, ticket)| async move { (uid, A::from(ticket.outcome(answer_by).await)) });
-        join_all(answers).await.into_iter().collect()
+            .map(|(uid, ticket)| async move { (uid, ticket.outcome(answer_by).await) });
+        let outcomes = join_all(outcomes).await;
+        let failed = outcomes.iter().filter(|(_, outcome)| outcome.is_err());
+        call.answered(outcomes.len(), failed.count());
+        let answer = |(uid, outcome)| (uid, A::from(outcome));
+        outcomes.into_iter().map(answer).collect()
     }
 }
 
@@ -64,7 +70,7 @@ macro_rules! dra_plugin {
             ) -> Result<Response<crate::proto::$version::NodePrepareResourcesResponse>, Status>
             {
                 let (metadata, _, request) = request.into_parts();
-                let claims = self.each(Kind::Prepare, &metadata, request.claims).await;
+                let claims = self.each(Method::Prepare, &metadata, request.claims).await;
                 Ok(Response::new(
                     crate::proto::$version::NodePrepareResourcesResponse { claims },
                 ))
@@ -76,7 +82,9 @@ macro_rules! dra_plugin {
             ) -> Result<Response<crate::proto::$version::NodeUnprepareResourcesResponse>, Status>
             {
                 let (metadata, _, request) = request.into_parts();
-                let claims = self.each(Kind::Unprepare, &metadata, request.claims).await;
+                let claims = self
+                    .each(Method::Unprepare, &metadata, request.claims)
+                    .await;
                 Ok(Response::new(
                     crate::proto::$version::NodeUnprepareResourcesResponse { claims },
                 ))

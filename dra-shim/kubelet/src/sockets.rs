@@ -209,6 +209,24 @@ mod tests {
     }
 
     #[test]
+    fn below_the_default_root_a_driver_name_may_have_55_characters() {
+        let root = Path::new("/var/lib/kubelet");
+        let names = |length| {
+            let driver = "d".repeat(length);
+            let data = root.join("plugins").join(&driver);
+            Directories {
+                registry: root.join("plugins_registry"),
+                data,
+                driver,
+            }
+            .names()
+        };
+        let longest = names(55).unwrap();
+        assert_eq!(longest.registration.as_os_str().len(), MAX_PATH);
+        assert!(matches!(names(56), Err(SocketError::TooLong { .. })));
+    }
+
+    #[test]
     fn a_path_too_long_for_a_socket_is_refused_with_its_length() {
         let directories = mk_directories(&Path::new("/").join("x".repeat(80)));
         let error = directories.names().unwrap_err();

@@ -2,12 +2,14 @@
 
 use std::error::Error;
 use std::future::Future;
+use std::sync::Arc;
 
 use http::header::ACCEPT;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::Resource as _;
 use kube::core::Request;
 use kube::core::params::GetParams;
+use tokio::sync::Semaphore;
 
 /// Reads `ResourceClaims`. [`KubeClaims`] asks the API server; tests of the
 /// library and of drivers answer from memory.
@@ -56,18 +58,27 @@ impl GetClaimError {
     }
 }
 
+/// Reads in flight. A node full of pods that starts at once would otherwise open a
+/// connection for each claim, with its handshake and its buffers on both ends.
+const SIDE_BY_SIDE: usize = 32;
+
 /// Reads each claim live from the API server: `GET` by name, no cache and no
-/// list, so the driver needs the verb `get` on `resourceclaims` only.
+/// list, so the driver needs the verb `get` on `resourceclaims` only. At most 32
+/// requests are in flight at a time, of all clones together.
 #[derive(Clone)]
 pub struct KubeClaims {
     client: kube::Client,
+    turns: Arc<Semaphore>,
 }
 
 impl KubeClaims {
     /// The library bounds each request by the call's deadline, so the client's
     /// own retries do no harm. It should have a connect time-out.
-    pub const fn new(client: kube::Client) -> Self {
-        Self { client }
+    pub fn new(client: kube::Client) -> Self {
+        Self {
+            client,
+            turns: Arc::new(Semaphore::new(SIDE_BY_SIDE)),
+        }
     }
 }
 
@@ -79,6 +90,8 @@ impl ClaimSource for KubeClaims {
             .map_err(|error| GetClaimError::Api(Box::new(kube::Error::BuildRequest(error))))?;
         let json = http::HeaderValue::from_static("application/json");
         request.headers_mut().insert(ACCEPT, json);
+        // An error would mean that someone closed it, which nobody does.
+        let _turn = self.turns.acquire().await.ok();
         self.client
             .request_text(request)
             .await
@@ -92,7 +105,9 @@ impl ClaimSource for KubeClaims {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::time::Duration;
 
+    use futures_util::future::join_all;
     use http::{Request, Response};
     use kube::client::Body;
 
@@ -115,6 +130,27 @@ mod tests {
     async fn a_claim_comes_byte_for_byte_as_the_server_sent_it() {
         let text = "{\"z\":  1,\n \"a\": \"\\u003c\"}";
         assert_eq!(mk_source(200, text).get("ns", "c").await.unwrap(), text);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_reads_at_once_take_turns_and_all_are_answered() {
+        let in_flight = Arc::new(Semaphore::new(SIDE_BY_SIDE));
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let in_flight = Arc::clone(&in_flight);
+            async move {
+                let _one = in_flight.try_acquire().expect("a read too many");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
+            }
+        });
+        let source = KubeClaims::new(kube::Client::new(service, "default"));
+        let reads = (0..200).map(|_| source.get("ns", "c"));
+        let began = tokio::time::Instant::now();
+        for answer in join_all(reads).await {
+            assert_eq!(answer.unwrap(), "{}");
+        }
+        // Seven turns: side by side they are, too.
+        assert!(began.elapsed() < Duration::from_millis(100));
     }
 
     #[tokio::test]

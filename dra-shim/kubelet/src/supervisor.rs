@@ -17,34 +17,48 @@ use crate::sweep::sweep;
 const REOPEN: Duration = Duration::from_secs(30);
 
 /// Keeps an instance open until `stop`, and the directories free of dead ones.
+///
+/// A lost instance serves on until kubelet has registered its successor: kubelet
+/// may still hold a connection to it, though the file is gone.
 pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
     common: Common<D, S>,
     mut instance: Instance,
     stop: CancellationToken,
 ) -> Result<(), SocketError> {
-    let mut registration = common.registration.subscribe();
+    let mut registration = common.verdict.subscribe();
+    let mut lost_one: Option<Instance> = None;
     loop {
         let lost = tokio::select! {
             lost = instance.lost() => lost,
             () = stop.cancelled() => {
-                instance.close().await;
+                tokio::join!(instance.close(), close(lost_one));
                 return Ok(());
             }
             // The sender is in `common`, so this cannot fail.
             _ = registration.changed() => {
                 if registration.borrow_and_update().is_registered() {
+                    close(lost_one.take()).await;
                     sweep(&common.directories).await;
                 }
                 continue;
             }
         };
         tracing::warn!(%lost, "kubelet cannot reach the plugin; opening new sockets");
-        instance.close().await;
-        common.registration.send_replace(Registration::Pending);
-        instance = tokio::select! {
+        common.verdict.set(Registration::Pending);
+        let opened = tokio::select! {
             opened = reopen(&common) => opened?,
-            () = stop.cancelled() => return Ok(()),
+            () = stop.cancelled() => {
+                tokio::join!(instance.close(), close(lost_one));
+                return Ok(());
+            }
         };
+        close(lost_one.replace(std::mem::replace(&mut instance, opened))).await;
+    }
+}
+
+async fn close(instance: Option<Instance>) {
+    if let Some(instance) = instance {
+        instance.close().await;
     }
 }
 

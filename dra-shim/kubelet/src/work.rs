@@ -1,8 +1,8 @@
 //! The work of claims, apart from the calls that ask for it.
 //!
 //! Each claim UID has at most one chain of operations. An operation runs in a task
-//! of its own and outlives the call that began it. A call of the same kind joins
-//! the last operation of the chain; one of the other kind is put behind it, and an
+//! of its own and outlives the call that began it. A call of the same method
+//! joins the last operation of the chain; one of the other is put behind it, and an
 //! Unprepare first cancels the Prepare that it follows.
 
 use std::collections::HashMap;
@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::attempt::Attempts;
 use crate::claim::ClaimRef;
 use crate::driver::{ClaimError, Device, Driver};
+use crate::observer::{Method, Observer};
 use crate::source::ClaimSource;
 
 mod task;
@@ -25,12 +26,6 @@ use task::Task;
 
 /// What an operation ends with. Unprepare answers with no devices.
 pub(crate) type Outcome = Result<Vec<Device>, ClaimError>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Prepare,
-    Unprepare,
-}
 
 /// All claims of one plugin. Clones share them.
 pub(crate) struct Work<D, S> {
@@ -49,7 +44,7 @@ struct Shared<D, S> {
 /// An operation under way, as later calls see it.
 #[derive(Clone)]
 struct Operation {
-    kind: Kind,
+    method: Method,
     cancel: CancellationToken,
     /// The latest answer time of the calls that wait for it. Moved, and finally
     /// judged, only under the lock of `Shared::last`: no call can join an
@@ -72,7 +67,7 @@ pub(crate) struct Drain {
 
 /// A call's place at an operation.
 pub(crate) struct Ticket {
-    kind: Kind,
+    method: Method,
     progress: watch::Receiver<Progress>,
 }
 
@@ -85,13 +80,19 @@ impl<D, S> Clone for Work<D, S> {
 }
 
 impl<D: Driver, S: ClaimSource> Work<D, S> {
-    pub(crate) fn new(driver_name: String, driver: D, source: S) -> Self {
+    pub(crate) fn new(
+        driver_name: String,
+        driver: D,
+        source: S,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 attempts: Attempts {
                     driver_name,
                     driver,
                     source,
+                    observer,
                 },
                 last: Mutex::default(),
                 tasks: TaskTracker::new(),
@@ -100,29 +101,30 @@ impl<D: Driver, S: ClaimSource> Work<D, S> {
         }
     }
 
-    /// Joins the claim's running operation of this kind or begins one. The work
+    /// Joins the claim's running operation of this method or begins one. The work
     /// goes on whether or not the ticket is kept.
-    pub(crate) fn submit(&self, kind: Kind, claim: ClaimRef, answer_by: Instant) -> Ticket {
+    pub(crate) fn submit(&self, method: Method, claim: ClaimRef, answer_by: Instant) -> Ticket {
         let mut last = self.shared.lock();
         let before = last.get(&claim.uid);
-        if let Some(running) = before.filter(|op| op.kind == kind && !op.cancel.is_cancelled()) {
+        if let Some(running) = before.filter(|op| op.method == method && !op.cancel.is_cancelled())
+        {
             running.answer_by.send_if_modified(|by| {
                 let later = answer_by > *by;
                 *by = answer_by.max(*by);
                 later
             });
             return Ticket {
-                kind,
+                method,
                 progress: running.progress.clone(),
             };
         }
-        if let Some(prepare) = before.filter(|_| kind == Kind::Unprepare) {
+        if let Some(prepare) = before.filter(|_| method == Method::Unprepare) {
             prepare.cancel.cancel();
         }
         let before = before.map(|op| op.progress.clone());
         let (sender, progress) = watch::channel(Progress::Working { last: None });
         let operation = Operation {
-            kind,
+            method,
             cancel: self.shared.stop.child_token(),
             answer_by: watch::Sender::new(answer_by),
             progress: progress.clone(),
@@ -133,10 +135,15 @@ impl<D: Driver, S: ClaimSource> Work<D, S> {
             shared: Arc::clone(&self.shared),
             operation,
             claim,
+            began: Instant::now(),
             progress: sender,
         };
         self.shared.tasks.spawn(task.run(before));
-        Ticket { kind, progress }
+        Ticket { method, progress }
+    }
+
+    pub(crate) fn observer(&self) -> &dyn Observer {
+        &*self.shared.attempts.observer
     }
 
     pub(crate) fn drain(&self) -> Drain {
@@ -177,20 +184,19 @@ impl Ticket {
         match &*self.progress.borrow() {
             Progress::Done(outcome) => outcome.clone(),
             // The task is gone without an outcome: the runtime is going down.
-            Progress::Working { .. } if done == Ok(false) => {
-                Err(ClaimError::retry("the driver is shutting down"))
-            }
+            Progress::Working { .. } if done == Ok(false) => Err(ClaimError::shutting_down()),
             Progress::Working { last: Some(error) } => Err(error.clone()),
-            Progress::Working { last: None } => Err(unfinished(self.kind)),
+            Progress::Working { last: None } => Err(unfinished(self.method)),
         }
     }
 }
 
-fn unfinished(kind: Kind) -> ClaimError {
-    ClaimError::retry(match kind {
-        Kind::Prepare => "preparing takes longer than kubelet waits; it goes on",
-        Kind::Unprepare => "unpreparing takes longer than kubelet waits; it goes on",
+fn unfinished(method: Method) -> ClaimError {
+    ClaimError::retry(match method {
+        Method::Prepare => "preparing takes longer than kubelet waits; it goes on",
+        Method::Unprepare => "unpreparing takes longer than kubelet waits; it goes on",
     })
+    .with_code("unfinished")
 }
 
 #[cfg(test)]

@@ -1,37 +1,74 @@
 //! The riskiest line of the protocol: kubelet dials the registration socket with
-//! its percent-encoded path as `:authority`. No gRPC library sends that, so this
-//! speaks HTTP/2 by hand.
+//! its percent-encoded path as `:authority`, which `h2` refuses for most names.
 #![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
 mod support;
 
+use std::fs;
 use std::path::Path;
 
-use support::http2::{DATA, HEADERS, PROTOCOL_ERROR, RST_STREAM, get_info, kinds};
-use support::{Claims, Script, soon, start};
+use dra_kubelet::testing::{Event, Options, Release};
+use support::node::{Node, claim_ref, claims};
+use support::registrar::register;
+use support::{DRIVER, Script, files, soon};
 
+/// With the counter-test: under a name without an `@` the same server resets the
+/// stream, so that the registration can fail.
 #[tokio::test]
-async fn kubelets_call_with_the_path_as_authority_is_answered() {
-    let running = start(Script::instant(), Claims::default());
-    let socket = running.registration_socket();
-    let frames = soon("an answer", get_info(&socket, &socket)).await;
-    assert_eq!(kinds(&frames), [HEADERS, DATA, HEADERS]);
-    let data = &frames[1].payload;
+async fn kubelets_path_as_authority_is_answered_and_refused_for_a_name_without_an_at_sign() {
+    let node = Node::new();
+    let _plugin = node.registered(Script::instant(), claims(&["a"])).await;
+    let socket = files(&node.kubelet.registry()).remove(0);
+    let plain = node.kubelet.registry().join("plain-reg.sock");
+    fs::hard_link(&socket, &plain).unwrap();
+
+    let mut words = String::new();
+    node.until("the refusal", |events| {
+        let refusal = events.iter().find_map(|event| match event {
+            Event::RegistrationFailed { socket, reason } if *socket == plain => Some(reason),
+            _ => None,
+        });
+        words = refusal.cloned().unwrap_or_default();
+        refusal.is_some()
+    })
+    .await;
     assert!(
-        data.windows(9).any(|window| window == b"DRAPlugin"),
-        "{data:?}"
+        words.contains("RST_STREAM with error code: PROTOCOL_ERROR"),
+        "{words}"
     );
 }
 
-/// The counter-test: without the `@` in the name the same server resets the
-/// stream, so the test above can fail.
 #[tokio::test]
-async fn the_same_call_for_a_name_without_an_at_sign_is_reset() {
-    let running = start(Script::instant(), Claims::default());
-    let socket = running.registration_socket();
-    let plain = socket.to_str().unwrap().replace('@', "-");
-    let frames = soon("an answer", get_info(&socket, Path::new(&plain))).await;
-    assert_eq!(kinds(&frames), [RST_STREAM]);
-    assert_eq!(frames[0].payload, PROTOCOL_ERROR);
+async fn the_encoded_path_is_what_goes_over_the_wire() {
+    let node = Node::new();
+    let mut heard = register(
+        &node,
+        "d@reg.sock",
+        Path::new("/nowhere"),
+        &["v1.DRAPlugin"],
+    );
+    let both_calls = heard.authorities.wait_for(|heard| heard.len() == 2);
+    let authorities = soon("GetInfo and Notify", both_calls)
+        .await
+        .unwrap()
+        .clone();
+    let root = node.root().to_str().unwrap().replace('/', "%2F");
+    let expected = format!("{root}%2Fplugins_registry%2Fd@reg.sock");
+    assert_eq!(authorities, [expected.clone(), expected]);
+}
+
+#[tokio::test]
+async fn a_kubelet_that_dials_the_service_by_its_path_too_is_answered() {
+    let node = Node::with_options(Options {
+        release: Release::V1_35,
+        ..Options::default()
+    });
+    let _plugin = node.registered(Script::instant(), claims(&["a"])).await;
+    let answers = node
+        .kubelet
+        .prepare(DRIVER, &[claim_ref("a")])
+        .await
+        .unwrap();
+    assert!(answers["uid-a"].is_ok(), "{answers:?}");
 }

@@ -8,91 +8,75 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use dra_kubelet::testing::{Answers, Times};
 use dra_kubelet::{ClaimError, ClaimSource, GetClaimError};
-use support::proto::v1beta1;
-use support::{Claims, DRIVER, Script, devices, prepare_request, soon, start, unprepare_request};
+use support::node::{Node, claim_ref};
+use support::{Claims, DRIVER, Script, devices, soon};
 
-const LONG: Duration = Duration::from_secs(45);
+/// What one call of kubelet, with all these claims, is answered.
+#[cfg(test)]
+async fn prepare(driver: Script, claims: impl ClaimSource, names: &[&str]) -> Answers {
+    prepare_within(Times::fast().call, driver, claims, names).await
+}
+
+#[cfg(test)]
+async fn prepare_within(
+    call: Duration,
+    driver: Script,
+    claims: impl ClaimSource,
+    names: &[&str],
+) -> Answers {
+    let times = Times {
+        call,
+        ..Times::fast()
+    };
+    let node = Node::with(times);
+    let _plugin = node.registered(driver, claims).await;
+    let claims: Vec<_> = names.iter().map(|name| claim_ref(name)).collect();
+    // kubelet itself checks that every claim has an answer.
+    let answers = node.kubelet.prepare(DRIVER, &claims);
+    soon("the answer", answers).await.unwrap()
+}
+
+#[cfg(test)]
+fn error<'a>(answers: &'a Answers, name: &str) -> &'a str {
+    let answer = &answers[&format!("uid-{name}")];
+    answer.as_ref().expect_err("an error")
+}
 
 #[tokio::test]
 async fn a_replaced_an_unallocated_a_missing_and_a_good_claim_get_four_answers() {
     let claims = Claims::allocated(&["good"]);
     claims.put("replaced", "another-uid", Some(DRIVER));
     claims.put("unallocated", "uid-unallocated", None);
-    let running = start(Script::instant(), claims);
-
     let names = ["replaced", "unallocated", "missing", "good"];
-    let answer = running
-        .dra()
-        .await
-        .node_prepare_resources(prepare_request(&names, LONG))
-        .await;
-    let answers = answer.unwrap().into_inner().claims;
+    let answers = prepare(Script::instant(), claims, &names).await;
 
-    assert_eq!(answers.len(), 4);
     assert!(
-        answers["uid-replaced"].error.contains("replaced"),
+        error(&answers, "replaced").contains("replaced"),
         "{answers:?}"
     );
     assert!(
-        answers["uid-unallocated"].error.contains("not allocated"),
+        error(&answers, "unallocated").contains("not allocated"),
         "{answers:?}"
     );
     assert!(
-        answers["uid-missing"].error.contains("does not exist"),
+        error(&answers, "missing").contains("does not exist"),
         "{answers:?}"
     );
-    assert_eq!(answers["uid-good"].error, "");
-    let device = &answers["uid-good"].devices[0];
-    assert_eq!(device.request_names, ["r"]);
-    assert_eq!(
-        (device.pool_name.as_str(), device.device_name.as_str()),
-        ("n1", "d0")
-    );
-    assert_eq!(device.cdi_device_ids, ["example.com/test=uid-good"]);
+    let device = &answers["uid-good"].as_ref().unwrap()[0];
+    assert_eq!(device.requests, ["r"]);
+    assert_eq!((device.pool.as_str(), device.device.as_str()), ("n1", "d0"));
+    assert_eq!(device.cdi_ids, ["example.com/test=uid-good"]);
     assert_eq!(device.share_id.as_deref(), Some("share-1"));
 }
 
 #[tokio::test]
-async fn the_older_version_of_the_service_works_too() {
-    let running = start(Script::instant(), Claims::allocated(&["a"]));
-    let mut client = v1beta1::dra_plugin_client::DraPluginClient::new(running.service().await);
-    let claim = v1beta1::Claim {
-        namespace: "ns".into(),
-        name: "a".into(),
-        uid: "uid-a".into(),
-    };
-
-    let request = v1beta1::NodePrepareResourcesRequest {
-        claims: vec![claim.clone()],
-    };
-    let answer = client
-        .node_prepare_resources(request)
-        .await
-        .unwrap()
-        .into_inner();
-    assert_eq!(answer.claims["uid-a"].devices[0].device_name, "d0");
-
-    let request = v1beta1::NodeUnprepareResourcesRequest {
-        claims: vec![claim],
-    };
-    let answer = client
-        .node_unprepare_resources(request)
-        .await
-        .unwrap()
-        .into_inner();
-    assert_eq!(answer.claims["uid-a"].error, "");
-}
-
-#[tokio::test]
 async fn an_unprepare_needs_no_claim_object() {
-    let running = start(Script::instant(), Claims::default());
-    let mut client = running.dra().await;
-    let answer = client.node_unprepare_resources(unprepare_request(&["gone"], LONG));
-    assert_eq!(
-        answer.await.unwrap().into_inner().claims["uid-gone"].error,
-        ""
-    );
+    let node = Node::new();
+    let _plugin = node.registered(Script::instant(), Claims::default()).await;
+    let answers = node.kubelet.unprepare(DRIVER, &[claim_ref("gone")]).await;
+    assert_eq!(answers.unwrap()["uid-gone"], Ok(Vec::new()));
 }
 
 #[tokio::test]
@@ -108,13 +92,8 @@ async fn what_may_pass_is_tried_again_inside_the_call() {
             Ok(devices(&claim))
         }
     });
-    let running = start(driver, Claims::allocated(&["a"]));
-    let answer = running
-        .dra()
-        .await
-        .node_prepare_resources(prepare_request(&["a"], LONG))
-        .await;
-    assert_eq!(answer.unwrap().into_inner().claims["uid-a"].error, "");
+    let answers = prepare(driver, Claims::allocated(&["a"]), &["a"]).await;
+    assert!(answers["uid-a"].is_ok(), "{answers:?}");
     assert_eq!(attempts.load(Ordering::SeqCst), 3);
 }
 
@@ -141,16 +120,9 @@ async fn a_claim_that_cannot_be_read_at_first_is_prepared_inside_the_call() {
         GetClaimError::Api(Box::new(refused)),
         GetClaimError::Source("the cache is cold".into()),
     ];
-    let running = start(
-        Script::instant(),
-        Late(Mutex::new(errors), Claims::allocated(&["a"])),
-    );
-    let answer = running
-        .dra()
-        .await
-        .node_prepare_resources(prepare_request(&["a"], LONG))
-        .await;
-    assert_eq!(answer.unwrap().into_inner().claims["uid-a"].error, "");
+    let claims = Late(Mutex::new(errors), Claims::allocated(&["a"]));
+    let answers = prepare(Script::instant(), claims, &["a"]).await;
+    assert!(answers["uid-a"].is_ok(), "{answers:?}");
 }
 
 #[tokio::test]
@@ -166,11 +138,9 @@ async fn an_own_sources_error_reaches_the_user_with_all_its_reasons() {
             Err(GetClaimError::Source(cold.into()))
         }
     }
-    let running = start(Script::instant(), Never);
-    let request = prepare_request(&["a"], Duration::from_secs(2));
-    let answer = running.dra().await.node_prepare_resources(request).await;
+    let answers = prepare_within(Duration::from_secs(2), Script::instant(), Never, &["a"]).await;
     assert_eq!(
-        answer.unwrap().into_inner().claims["uid-a"].error,
+        error(&answers, "a"),
         "the ResourceClaim could not be read: the cache is cold: its file is damaged"
     );
 }
@@ -187,28 +157,26 @@ async fn what_does_not_pass_is_answered_with_the_last_error_before_the_deadline(
             )))
         }
     });
-    let running = start(driver, Claims::allocated(&["a"]));
-    let mut client = running.dra().await;
-    let timeout = Duration::from_secs(3);
-    let began = Instant::now();
-    let answer = client
-        .node_prepare_resources(prepare_request(&["a"], timeout))
-        .await;
-    assert!(began.elapsed() < timeout, "{:?}", began.elapsed());
+    // kubelet gives up after 3 s, and then there would be no answer.
+    let time = Duration::from_secs(3);
+    let answers = prepare_within(time, driver, Claims::allocated(&["a"]), &["a"]).await;
     let attempts = attempts.load(Ordering::SeqCst);
     assert!(attempts >= 2, "{attempts}");
     let last = format!("still broken, attempt {}", attempts - 1);
-    assert_eq!(answer.unwrap().into_inner().claims["uid-a"].error, last);
+    assert_eq!(error(&answers, "a"), last);
 }
 
 #[tokio::test]
 async fn what_cannot_pass_is_answered_at_once() {
     let driver = Script::preparing(|_, _| async { Err(ClaimError::permanent("never")) });
-    let running = start(driver, Claims::allocated(&["a"]));
-    let mut client = running.dra().await;
-    let answer = client.node_prepare_resources(prepare_request(&["a"], LONG));
-    let answer = soon("the answer", answer).await.unwrap().into_inner();
-    assert_eq!(answer.claims["uid-a"].error, "never");
+    let began = Instant::now();
+    let answers = prepare(driver, Claims::allocated(&["a"]), &["a"]).await;
+    assert_eq!(error(&answers, "a"), "never");
+    assert!(
+        began.elapsed() < Times::KUBELET.call / 4,
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -219,22 +187,11 @@ async fn a_driver_that_hangs_does_not_keep_the_other_claims_from_their_answer() 
         }
         Ok(devices(&claim))
     });
-    let running = start(driver, Claims::allocated(&["hangs", "good"]));
-    let request = prepare_request(&["hangs", "good"], Duration::from_secs(2));
-    let answers = running
-        .dra()
-        .await
-        .node_prepare_resources(request)
-        .await
-        .unwrap()
-        .into_inner();
-    assert_eq!(answers.claims["uid-good"].error, "");
-    assert!(
-        answers.claims["uid-hangs"]
-            .error
-            .contains("longer than kubelet waits"),
-        "{answers:?}"
-    );
+    let (names, time) = (["hangs", "good"], Duration::from_secs(2));
+    let answers = prepare_within(time, driver, Claims::allocated(&names), &names).await;
+    assert!(answers["uid-good"].is_ok(), "{answers:?}");
+    let hangs = error(&answers, "hangs");
+    assert!(hangs.contains("longer than kubelet waits"), "{answers:?}");
 }
 
 #[tokio::test]
@@ -246,22 +203,13 @@ async fn a_panic_in_the_driver_is_that_claims_error_only() {
             _ => Ok(devices(&claim)),
         }
     });
-    let running = start(driver, Claims::allocated(&["panics", "blocks", "good"]));
-    let mut client = running.dra().await;
-    let request = prepare_request(&["panics", "blocks", "good"], LONG);
-    let answers = client
-        .node_prepare_resources(request)
-        .await
-        .unwrap()
-        .into_inner()
-        .claims;
-    assert_eq!(answers["uid-good"].error, "");
-    assert!(
-        answers["uid-panics"].error.contains("failed internally"),
-        "{answers:?}"
-    );
-    assert!(
-        answers["uid-blocks"].error.contains("failed internally"),
-        "{answers:?}"
-    );
+    let names = ["panics", "blocks", "good"];
+    let answers = prepare(driver, Claims::allocated(&names), &names).await;
+    assert!(answers["uid-good"].is_ok(), "{answers:?}");
+    for name in ["panics", "blocks"] {
+        assert!(
+            error(&answers, name).contains("failed internally"),
+            "{answers:?}"
+        );
+    }
 }

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use dra_kubelet::{DeviceHealth, Health, Plugin, Registration, StartError};
+use support::node::{Node, claim_ref};
 use support::proto::health::NodeWatchResourcesRequest;
 use support::proto::health::dra_resource_health_client::DraResourceHealthClient;
 use support::proto::registration::{InfoRequest, RegistrationStatus};
@@ -84,24 +85,18 @@ async fn kubelets_verdict_is_seen_each_time() {
 
 #[tokio::test]
 async fn a_dead_instances_sockets_go_once_kubelet_has_registered_this_one() {
-    let running = start(Script::instant(), Claims::default());
-    let mut client = running.registration().await;
-    let dead = running
-        .registry()
-        .join(format!("{DRIVER}-00c0ffee@reg.sock"));
+    let node = Node::new();
+    let at = |suffix| {
+        let name = format!("{DRIVER}-{suffix}@reg.sock");
+        node.kubelet.registry().join(name)
+    };
+    let (dead, living) = (at("00c0ffee"), at("0badcafe"));
     drop(UnixListener::bind(&dead).unwrap());
-    let living = running
-        .registry()
-        .join(format!("{DRIVER}-0badcafe@reg.sock"));
     let _living = UnixListener::bind(&living).unwrap();
-
-    client
-        .notify_registration_status(registered())
-        .await
-        .unwrap();
+    let _plugin = node.registered(Script::instant(), Claims::default()).await;
     until("the dead socket is removed", || !dead.exists()).await;
     assert!(living.exists());
-    assert_eq!(files(&running.registry()).len(), 2);
+    assert_eq!(files(&node.kubelet.registry()).len(), 2);
 }
 
 #[tokio::test]
@@ -145,33 +140,43 @@ async fn health_comes_at_once_and_at_every_change_and_ends_with_the_plugin() {
 }
 
 #[tokio::test]
-async fn a_removed_registration_socket_is_replaced_under_a_new_name() {
-    let running = start(Script::instant(), Claims::allocated(&["a"]));
-    let mut client = running.registration().await;
-    client
-        .notify_registration_status(registered())
-        .await
-        .unwrap();
-    let old = running.registration_socket();
-    std::fs::remove_dir_all(running.registry()).unwrap();
-    until("new sockets", || {
-        running.registry().exists() && !files(&running.registry()).is_empty()
+async fn an_emptied_registry_directory_costs_a_new_registration_under_a_new_name() {
+    let node = Node::new();
+    let plugin = node
+        .registered(Script::instant(), Claims::allocated(&["a"]))
+        .await;
+    let mut state = plugin.registration();
+    let registered = |state: &Registration| state.is_registered();
+    soon("Notify", state.wait_for(registered)).await.unwrap();
+    let endpoints = node.kubelet.endpoints(DRIVER);
+    for file in files(&node.kubelet.registry()) {
+        std::fs::remove_file(file).unwrap();
+    }
+    node.until("the end of the first", |_| {
+        node.kubelet.endpoints(DRIVER) != endpoints
     })
     .await;
-    assert_ne!(running.registration_socket(), old);
-    assert_eq!(
-        *running.plugin.registration().borrow(),
-        Registration::Pending
-    );
-    let request = prepare_request(&["a"], GIVE_UP);
-    let answer = running
-        .dra()
+    soon("the second", node.kubelet.registered(DRIVER)).await;
+    assert_ne!(node.kubelet.endpoints(DRIVER), endpoints);
+    let answers = node
+        .kubelet
+        .prepare(DRIVER, &[claim_ref("a")])
         .await
-        .node_prepare_resources(request)
-        .await
-        .unwrap()
-        .into_inner();
-    assert_eq!(answer.claims["uid-a"].error, "");
+        .unwrap();
+    assert!(answers["uid-a"].is_ok(), "{answers:?}");
+}
+
+/// In paused time, since opening is tried for 30 s.
+#[tokio::test(start_paused = true)]
+async fn sockets_that_cannot_be_opened_again_are_fatal_and_reported() {
+    let mut running = start(Script::instant(), Claims::default());
+    let root = running.root.path().to_owned();
+    std::fs::remove_dir_all(&root).unwrap();
+    std::fs::write(&root, "not a directory").unwrap();
+    let give_up = Duration::from_secs(120);
+    let failed = tokio::time::timeout(give_up, running.plugin.failed()).await;
+    std::fs::remove_file(&root).unwrap();
+    assert_eq!(failed.unwrap().code(), "socket-directory");
 }
 
 #[tokio::test]

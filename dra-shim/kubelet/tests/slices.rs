@@ -7,7 +7,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use dra_kubelet::{Desired, Publication};
-use k8s_openapi::api::resource::v1::Device;
+use k8s_openapi::api::resource::v1::{Device, DeviceTaint};
 use serde_json::{Value, json};
 use support::api::ApiServer;
 use support::proto::registration::RegistrationStatus;
@@ -57,6 +57,14 @@ async fn publication(running: &Running, wanted: impl FnMut(&Publication) -> bool
 }
 
 #[cfg(test)]
+fn published(names: &[&str]) -> Publication {
+    Publication::Published {
+        slices: names.iter().map(|name| (*name).to_owned()).collect(),
+        dropped: Vec::new(),
+    }
+}
+
+#[cfg(test)]
 fn devices(slice: &Value) -> Vec<&str> {
     let devices = slice["spec"]["devices"].as_array().unwrap();
     devices
@@ -70,8 +78,8 @@ async fn devices_are_published_changed_and_withdrawn() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let (running, desired) = publish(&server, mk_devices(&["a"]));
-    let published = publication(&running, |p| matches!(p, Publication::Published { .. })).await;
-    assert_eq!(published, Publication::Published { slice: NAME.into() });
+    let state = publication(&running, |p| matches!(p, Publication::Published { .. })).await;
+    assert_eq!(state, published(&[NAME]));
     let slice = &server.slices()[0];
     assert_eq!(devices(slice), ["a"]);
     assert_eq!(slice["metadata"]["ownerReferences"][0]["uid"], "node-uid");
@@ -124,10 +132,7 @@ async fn another_makers_slice_is_adopted_without_a_write() {
     ]);
     server.put_slice(slice);
     let (running, desired) = publish(&server, mk_devices(&["a"]));
-    publication(&running, |p| {
-        *p == Publication::Published { slice: name.into() }
-    })
-    .await;
+    publication(&running, |p| *p == published(&[name])).await;
     assert_eq!(server.writes(), Vec::<String>::new());
 
     desired.send_replace(mk_devices(&["b"]));
@@ -201,4 +206,163 @@ async fn a_missing_node_is_named_and_waited_for() {
     publication(&running, missing).await;
     server.put_node("n1", "node-uid");
     publication(&running, |p| matches!(p, Publication::Published { .. })).await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_made_again_becomes_the_owner_of_new_slices() {
+    let server = ApiServer::default();
+    server.put_node("n1", "first");
+    let (running, _desired) = publish(&server, mk_devices(&["a"]));
+    publication(&running, |p| matches!(p, Publication::Published { .. })).await;
+
+    // The garbage collector takes the slice of an owner that is gone.
+    server.delete_node("n1");
+    server.delete_slice(NAME);
+    let missing = |p: &Publication| {
+        matches!(
+            p,
+            Publication::Failing {
+                code: "no-node",
+                ..
+            }
+        )
+    };
+    publication(&running, missing).await;
+    server.put_node("n1", "second");
+    publication(&running, |p| *p == published(&[NAME])).await;
+    let owner = &server.slices()[0]["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["uid"], "second");
+}
+
+#[cfg(test)]
+fn mk_numbered(count: usize) -> Vec<Device> {
+    let device = |number| Device {
+        name: format!("d{number}"),
+        ..Default::default()
+    };
+    (0..count).map(device).collect()
+}
+
+#[cfg(test)]
+fn mk_tainted(device: &Device) -> Device {
+    let taint = DeviceTaint {
+        key: "hot".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Default::default()
+    };
+    Device {
+        taints: Some(vec![taint]),
+        ..device.clone()
+    }
+}
+
+#[tokio::test]
+async fn many_devices_are_cut_into_slices_and_a_taint_is_one_write() {
+    let server = ApiServer::default();
+    server.put_node("n1", "node-uid");
+    let mut devices = mk_numbered(200);
+    let (running, desired) = publish(&server, Desired::Devices(devices.clone()));
+    let names: Vec<_> = (0..4)
+        .map(|index| format!("{index:05x}-test.example.com-n1"))
+        .collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    publication(&running, |p| *p == published(&names)).await;
+    let sizes: Vec<_> = server
+        .slices()
+        .iter()
+        .map(|s| self::devices(s).len())
+        .collect();
+    assert_eq!(sizes, [64, 64, 64, 8]);
+
+    let before = server.writes().len();
+    devices[100] = mk_tainted(&devices[100]);
+    desired.send_replace(Desired::Devices(devices));
+    let taints = || server.slices()[1]["spec"]["devices"][36]["taints"].clone();
+    until("the taint", || taints()[0]["key"] == "hot").await;
+    assert_eq!(server.writes().len(), before + 1);
+    let generation = |slice: &Value| slice["spec"]["pool"]["generation"] == 1;
+    assert!(server.slices().iter().all(generation));
+}
+
+#[tokio::test]
+async fn a_wipe_of_several_slices_is_one_change() {
+    let server = ApiServer::default();
+    server.put_node("n1", "node-uid");
+    let (running, _desired) = publish(&server, Desired::Devices(mk_numbered(200)));
+    publication(&running, |p| matches!(p, Publication::Published { .. })).await;
+    let before = server.writes().len();
+    let began = Instant::now();
+    for slice in server.slices() {
+        server.delete_slice(slice["metadata"]["name"].as_str().unwrap());
+    }
+    until("the slices are back", || server.slices().len() == 4).await;
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert_eq!(server.writes().len(), before + 4);
+}
+
+#[tokio::test]
+async fn a_dropped_field_is_told_once_and_not_sent_again() {
+    let server = ApiServer::default();
+    server.put_node("n1", "node-uid");
+    server.drop_fields(&["taints"]);
+    let devices = vec![mk_tainted(&mk_numbered(1)[0])];
+    let (running, desired) = publish(&server, Desired::Devices(devices.clone()));
+    let told = |p: &Publication| match p {
+        Publication::Published { dropped, .. } => {
+            assert_eq!(dropped.len(), 1, "{dropped:?}");
+            assert_eq!(dropped[0].field, "taints");
+            assert_eq!(dropped[0].devices, ["d0"]);
+            assert_eq!(dropped[0].gate, Some("DRADeviceTaints"));
+            true
+        }
+        _ => false,
+    };
+    publication(&running, told).await;
+    let before = server.writes();
+    // Another look at the slice: a foreign change elsewhere, then the same devices.
+    server.put_slice(mk_slice("misnamed", 0, "x"));
+    until("the stranger is gone", || server.slices().len() == 1).await;
+    desired.send_replace(Desired::Devices(devices));
+    server.put_slice(mk_slice("misnamed", 0, "x"));
+    until("the stranger is gone", || server.slices().len() == 1).await;
+    let deletion = "DELETE /apis/resource.k8s.io/v1/resourceslices/misnamed";
+    assert_eq!(server.writes()[before.len()..], [deletion, deletion]);
+
+    // What a driver does about it: the device goes.
+    desired.send_replace(Desired::Devices(Vec::new()));
+    publication(&running, |p| *p == published(&[NAME])).await;
+}
+
+#[tokio::test]
+async fn devices_that_cannot_be_published_are_refused_once_and_nothing_is_sent() {
+    let server = ApiServer::default();
+    server.put_node("n1", "node-uid");
+    let (running, desired) = publish(&server, mk_devices(&["a", "a"]));
+    let refused = |p: &Publication| matches!(p, Publication::Failing { code: "invalid-devices", reason } if reason.contains("`a`"));
+    publication(&running, refused).await;
+    assert_eq!(server.writes(), Vec::<String>::new());
+    desired.send_replace(mk_devices(&["a", "b"]));
+    publication(&running, |p| *p == published(&[NAME])).await;
+}
+
+#[tokio::test]
+async fn an_older_kubernetes_is_named_and_looked_at_again() {
+    let server = ApiServer::default();
+    server.put_node("n1", "node-uid");
+    server.set_old(true);
+    let (running, _desired) = publish(&server, mk_devices(&["a"]));
+    let too_old = |p: &Publication| match p {
+        Publication::Failing { code, reason } => {
+            assert_eq!(*code, "kubernetes-too-old", "{reason}");
+            assert!(
+                reason.contains("v1.33.9") && reason.contains("1.34"),
+                "{reason}"
+            );
+            true
+        }
+        _ => false,
+    };
+    publication(&running, too_old).await;
+    server.set_old(false);
+    publication(&running, |p| *p == published(&[NAME])).await;
 }

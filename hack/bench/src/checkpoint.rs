@@ -42,7 +42,7 @@ pub(crate) fn run(scratch: &Scratch, rounds: usize) -> anyhow::Result<Vec<Row>> 
         let mut row = |subject: &Subject, operation, aim, rounds| -> anyhow::Result<()> {
             let file_bytes = subject.file()?.len();
             rows.push(Row {
-                claims,
+                of: format!("{claims} claims"),
                 file_bytes,
                 operation,
                 rounds,
@@ -180,7 +180,7 @@ impl Subject {
     fn raw_replace(&self) -> anyhow::Result<impl FnMut() -> anyhow::Result<()>> {
         let bytes = self.file()?;
         let raw = RawFile::in_directory(&self.dir)?;
-        Ok(move || Ok(raw.replace(&bytes)?))
+        Ok(move || Ok(raw.replace("floor", &bytes)?))
     }
 }
 

@@ -16,10 +16,10 @@ pub(crate) struct Scratch {
     pub(crate) filesystem: &'static str,
 }
 
-/// One file that is replaced durably with nothing but what that takes.
+/// Files that are replaced durably with nothing but what that takes.
 pub(crate) struct RawFile {
     dir: File,
-    path: PathBuf,
+    parent: PathBuf,
     temporary: PathBuf,
 }
 
@@ -43,6 +43,16 @@ impl Scratch {
             .prefix("bench-")
             .tempdir_in(parent)?;
         Ok(Self { dir, filesystem })
+    }
+
+    /// Where one is mounted at `/dev/shm`: a directory in memory.
+    pub(crate) fn in_memory() -> anyhow::Result<TempDir> {
+        const SHM: &str = "/dev/shm";
+        let found = statfs::statfs(SHM).with_context(|| format!("cannot stat {SHM}"))?;
+        if found.filesystem_type() != statfs::TMPFS_MAGIC {
+            bail!("{SHM} is no tmpfs; CDI files are measured on one, as on nodes");
+        }
+        Ok(tempfile::Builder::new().prefix("bench-").tempdir_in(SHM)?)
     }
 
     /// A fresh directory in it.
@@ -72,14 +82,14 @@ impl RawFile {
     pub(crate) fn in_directory(dir: &Path) -> io::Result<Self> {
         Ok(Self {
             dir: File::open(dir)?,
-            path: dir.join("floor"),
+            parent: dir.to_owned(),
             temporary: dir.join("floor.new"),
         })
     }
 
     /// Temporary, write, fsync, rename, fsync of the directory: leave one out
     /// and a power loss may take the content.
-    pub(crate) fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut temporary = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -87,7 +97,7 @@ impl RawFile {
             .open(&self.temporary)?;
         temporary.write_all(bytes)?;
         temporary.sync_all()?;
-        fs::rename(&self.temporary, &self.path)?;
+        fs::rename(&self.temporary, self.parent.join(name))?;
         self.dir.sync_all()
     }
 }

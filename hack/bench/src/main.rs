@@ -9,13 +9,15 @@
 
 #![forbid(unsafe_code)]
 
+mod cdi;
 mod checkpoint;
 mod content;
 mod disk;
+mod kubelet;
 mod rounds;
 mod table;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -39,6 +41,14 @@ struct Args {
 enum Benchmark {
     /// Reads and changes checkpoints of 1 to 1024 claims.
     Checkpoint,
+    /// Reads, writes and injects CDI specs, and runs cdi-gen.
+    Cdi,
+    /// Calls dra-kubelet and a bare gRPC server, and weighs the example driver.
+    Kubelet,
+    /// Parses the spec FILE and prints how many bytes of memory that took: run
+    /// by `cdi`, because a process has one peak.
+    #[command(hide = true)]
+    Peak { file: PathBuf },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -47,10 +57,22 @@ fn main() -> anyhow::Result<()> {
         rounds,
         dir,
     } = Args::parse();
-    let scratch = Scratch::on_disk(&dir)?;
-    let rows = match benchmark {
-        Benchmark::Checkpoint => checkpoint::run(&scratch, rounds.into())?,
-    };
-    table::write(&mut io::stdout().lock(), &scratch, rounds.into(), &rows)?;
+    let rounds = rounds.into();
+    let out = &mut io::stdout().lock();
+    match benchmark {
+        Benchmark::Checkpoint => {
+            let scratch = Scratch::on_disk(&dir)?;
+            let rows = checkpoint::run(&scratch, rounds)?;
+            table::write(out, &scratch, rounds, &rows)?;
+        }
+        Benchmark::Cdi => {
+            let scratch = Scratch::on_disk(&dir)?;
+            let (rows, facts) = cdi::run(&scratch, rounds)?;
+            table::write(out, &scratch, rounds, &rows)?;
+            table::write_facts(out, &facts)?;
+        }
+        Benchmark::Kubelet => kubelet::run(out, rounds)?,
+        Benchmark::Peak { file } => writeln!(out, "{}", cdi::peak_of_parsing(&file)?)?,
+    }
     Ok(())
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 
 /// Rounds that nobody looks at, before the measured ones: caches, allocator,
@@ -14,7 +16,7 @@ const WARM_UP: usize = 5;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) wall: Duration,
-    /// Of all threads of the process.
+    /// Of all threads of the process, and of the programs that it waited for.
     pub(crate) cpu: Duration,
     /// Bytes handed to the kernel.
     pub(crate) written: u64,
@@ -62,16 +64,23 @@ pub(crate) fn interleave(
 
 fn time(call: &mut impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Sample> {
     let written = written()?;
-    let cpu = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?;
+    let cpu = cpu()?;
     let start = Instant::now();
     call()?;
     let wall = start.elapsed();
-    let cpu = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)? - cpu;
+    let cpu = self::cpu()?.saturating_sub(cpu);
     Ok(Sample {
         wall,
-        cpu: cpu.into(),
+        cpu,
         written: self::written()? - written,
     })
+}
+
+fn cpu() -> anyhow::Result<Duration> {
+    let own: Duration = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into();
+    let children = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let micros = (children.user_time() + children.system_time()).num_microseconds();
+    Ok(own + Duration::from_micros(micros.try_into()?))
 }
 
 /// What this process has handed to write(2) so far, in bytes.
@@ -103,6 +112,13 @@ impl Rounds {
     /// The median of the floor's times.
     pub(crate) fn floor(&self) -> Duration {
         percentile(self.floor.iter().map(|s| s.wall), 50)
+    }
+
+    /// The `percent`-th percentile of subject minus floor, each of one round; zero
+    /// where the subject was the faster one.
+    pub(crate) fn over(&self, percent: usize) -> Duration {
+        let rounds = self.subject.iter().zip(&self.floor);
+        percentile(rounds.map(|(s, f)| s.wall.saturating_sub(f.wall)), percent)
     }
 
     /// The `percent`-th percentile of subject by floor, each of one round.

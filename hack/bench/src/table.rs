@@ -8,11 +8,21 @@ use crate::rounds::Rounds;
 
 /// One subject at one size.
 pub(crate) struct Row {
-    pub(crate) claims: usize,
+    /// How much there is of what.
+    pub(crate) of: String,
+    /// The file that is read or written, or the program that is run.
     pub(crate) file_bytes: usize,
     pub(crate) operation: &'static str,
     pub(crate) rounds: Rounds,
     pub(crate) aim: Option<Aim>,
+}
+
+/// What is no time: measured once.
+pub(crate) struct Fact {
+    pub(crate) what: &'static str,
+    pub(crate) bytes: u64,
+    /// Most bytes that it should be.
+    pub(crate) aim: u64,
 }
 
 /// What a row is judged by.
@@ -38,19 +48,44 @@ pub(crate) fn write(
     writeln!(out)?;
     writeln!(
         out,
-        "| claims | file | operation / floor | median | p99 | floor | ratio | p10-p90 | CPU | written | aim | |"
+        "| of | file | operation / floor | median | p99 | floor | ratio | p10-p90 | CPU | written | aim | |"
     )?;
-    writeln!(out, "|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|---|")?;
+    writeln!(out, "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|---|")?;
     for row in rows {
         write_row(out, row)?;
     }
     Ok(())
 }
 
+pub(crate) fn write_facts(out: &mut impl Write, facts: &[Fact]) -> io::Result<()> {
+    writeln!(out)?;
+    writeln!(out, "| measured once | MB | aim | |")?;
+    writeln!(out, "|---|--:|--:|---|")?;
+    for Fact { what, bytes, aim } in facts {
+        let verdict = verdict(bytes <= aim);
+        writeln!(
+            out,
+            "| {what} | {} | {} | {verdict} |",
+            mb(*bytes),
+            mb(*aim)
+        )?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "files are far below 2^52 bytes")]
+fn mb(bytes: u64) -> String {
+    format!("{:.2}", bytes as f64 / 1e6)
+}
+
+fn verdict(met: bool) -> &'static str {
+    if met { "met" } else { "missed" }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "files are far below 2^52 bytes")]
 fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
     let Row {
-        claims,
+        of,
         file_bytes,
         operation,
         rounds,
@@ -58,7 +93,7 @@ fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
     } = row;
     writeln!(
         out,
-        "| {claims} | {:.1} kB | {operation} | {} | {} | {} | {:.2} | {:.2}-{:.2} | {} | {:.1} | {} | {} |",
+        "| {of} | {:.1} kB | {operation} | {} | {} | {} | {:.2} | {:.2}-{:.2} | {} | {:.1} | {} | {} |",
         *file_bytes as f64 / 1000.0,
         ms(rounds.wall(50)),
         ms(rounds.wall(99)),
@@ -88,10 +123,9 @@ impl Aim {
     }
 
     fn verdict(self, rounds: &Rounds) -> &'static str {
-        let met = match self {
+        verdict(match self {
             Self::Ratio(ratio) => rounds.ratio(50) <= ratio,
             Self::Within(time) => rounds.wall(50) <= time,
-        };
-        if met { "met" } else { "missed" }
+        })
     }
 }

@@ -8,6 +8,11 @@ use tokio::time::Instant;
 /// A foreign change is answered after this pause, and up to as much again: a wipe
 /// of several slices is one change, and nodes do not answer it in step.
 const SETTLE: Duration = Duration::from_millis(100);
+/// How often an instance that stands by looks whether it is its turn.
+const LOOK: Duration = Duration::from_secs(1);
+/// So often in a row may another writer be faster before that is an error: the
+/// deletions of a wipe come one by one.
+const CONTESTS: u32 = 5;
 
 /// The earliest of what was asked for.
 pub(super) struct Due {
@@ -15,6 +20,7 @@ pub(super) struct Due {
     /// Whether to list first: what the watch has shown is in doubt.
     pub(super) list: bool,
     delays: ExponentialBackoff,
+    contests: u32,
 }
 
 impl Due {
@@ -23,6 +29,7 @@ impl Due {
             at: None,
             list: false,
             delays: delays(),
+            contests: 0,
         }
     }
 
@@ -35,6 +42,23 @@ impl Due {
         self.by(Instant::now() + SETTLE.mul_f64(1.0 + fastrand::f64()));
     }
 
+    /// To look again whether another instance has ended.
+    pub(super) fn in_turn(&mut self) {
+        self.by(Instant::now() + LOOK);
+    }
+
+    /// After another writer was faster: soon, with a new list. False if that goes on
+    /// for too long.
+    pub(super) fn contested(&mut self) -> bool {
+        self.contests += 1;
+        if self.contests > CONTESTS {
+            return false;
+        }
+        self.list = true;
+        self.soon();
+        true
+    }
+
     /// After an error: later each time, until [`Due::reset`].
     pub(super) fn again(&mut self) {
         self.list = true;
@@ -45,6 +69,7 @@ impl Due {
 
     pub(super) fn reset(&mut self) {
         self.delays = delays();
+        self.contests = 0;
     }
 
     /// Ends when it is time, and then forgets when that was. Cancel-safe.

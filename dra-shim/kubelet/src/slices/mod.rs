@@ -1,20 +1,50 @@
-//! Publishing the node's devices: one `ResourceSlice` in a pool named after the
-//! node, kept as the driver wants it whoever else touches it.
+//! Publishing the node's devices: `ResourceSlice`s in a pool named after the node,
+//! kept as the driver wants them whoever else touches them.
 //!
 //! ```text
 //! desired (watch) ──┐
-//! own watch of the  ├──> what is due ──> GET node ──> plan ──> create, replace,
-//! node's slices  ───┤        ▲                       (pure)     delete
-//! kubelet's Notify ─┘        └───────── back-off on errors ────────┘
+//! own watch of the  ├──> what is due ──> turn ──> GET node ──> plan ──> requests
+//! node's slices  ───┤        ▲         (files)                (pure:   (stages)
+//! kubelet's Notify ─┘        │                                layout,     │
+//!                            │                                accepted)   │
+//!                            └──────────── back-off on errors ────────────┘
 //! ```
+//!
+//! # Several instances
+//!
+//! During a rolling update two instances of a driver share the data directory, and
+//! may want different devices. `turn` decides which one publishes: the newest that
+//! kubelet has registered, and the newest while there is none. The other one stands
+//! by: it writes nothing, looks once a second, and publishes again within about a
+//! second when the newer one ends, be it by `kill -9`. So a failed update leaves the
+//! old devices published, and a new version's devices appear only once it can be
+//! called for them.
+//!
+//! Limits: instances on different data directories, and another implementation of
+//! the protocol under the same driver name, know nothing of the tickets. With the
+//! same devices they converge all the same, since a slice that is right is left
+//! alone whoever wrote it; with different ones each answers the other's change. A
+//! newer instance that hangs keeps its turn.
 
+mod accepted;
 mod due;
+mod error;
+mod layout;
 mod plan;
 mod publisher;
+mod requests;
 mod seen;
+mod turn;
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod rolling;
 
 use k8s_openapi::api::resource::v1;
 
+pub use accepted::Dropped;
+pub(crate) use error::SliceError;
 pub(crate) use publisher::Publisher;
 
 /// What the node's pool should hold.
@@ -25,7 +55,16 @@ pub enum Desired {
     Undecided,
     /// Nothing: the driver's slices of this node are deleted.
     Withdrawn,
-    /// These devices, at most 64 (an empty pool is valid).
+    /// These devices, any number, in order of preference (an empty pool is valid).
+    ///
+    /// They are cut into slices of 64. The scheduler tries the devices of a slice in
+    /// this order, and the slices one after the other; a device stays in its slice
+    /// while others come and go, so across slices the order holds for a pool that
+    /// is published afresh.
+    ///
+    /// Names are DNS labels and unique. Counter sets are not published, so devices
+    /// that consume counters are refused. A taint's `timeAdded` may be left to the
+    /// API server: it is kept while key, value and effect stay the same.
     Devices(Vec<v1::Device>),
 }
 
@@ -35,66 +74,33 @@ pub enum Publication {
     /// Nothing is decided, or the API server was not reached yet.
     #[default]
     Pending,
-    /// The API server holds what is desired.
+    /// The API server holds what is desired, as far as it stores it.
     Published {
-        /// The `ResourceSlice`'s name.
-        slice: String,
+        /// The names of the `ResourceSlice`s, in order.
+        slices: Vec<String>,
+        /// What the API server left out: normally nothing.
+        ///
+        /// A driver that relies on such a field finds another way. Where `taints`
+        /// are dropped, for example, it keeps new claims away from a device by
+        /// leaving it out of [`Desired::Devices`].
+        ///
+        /// Known once this process has written the device. It is sent again when it
+        /// changes, and by the next process.
+        dropped: Vec<Dropped>,
     },
     /// The API server holds no slice of this driver and node.
     Withdrawn,
+    /// Another instance of the driver on the same data directory publishes: a newer
+    /// one, or one that kubelet has registered already while it has not registered
+    /// this one. This instance takes over when that one ends.
+    Standby,
     /// It does not work at the moment; the publisher tries on.
     Failing {
-        /// A stable word for metrics: `too-many-devices`, `slice-name-too-long`,
-        /// `no-node`, `slice-request`, `slice-request-timeout`, `watch-slices`.
+        /// A stable word for metrics: `invalid-devices`, `slice-name-too-long`,
+        /// `kubernetes-too-old`, `no-node`, `slice-request`,
+        /// `slice-request-timeout`, `watch-slices`.
         code: &'static str,
-        /// Why, in one sentence.
+        /// Why, and the fix where it is known, in one sentence.
         reason: String,
     },
-}
-
-/// Why a pool cannot be published at the moment.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SliceError {
-    #[error(
-        "{count} devices are to be published, and one slice holds at most {}",
-        plan::MAX_DEVICES
-    )]
-    TooManyDevices { count: usize },
-    #[error("the slice name {name} has {} characters, and the API server allows {}", name.len(), plan::MAX_NAME)]
-    NameTooLong { name: String },
-    #[error("node {node} does not exist")]
-    NoNode { node: String },
-    #[error("cannot {verb}")]
-    Api {
-        verb: &'static str,
-        #[source]
-        source: Box<kube::Error>,
-    },
-    #[error("cannot {verb}: no answer from the API server in time")]
-    TimedOut { verb: &'static str },
-}
-
-impl SliceError {
-    /// Whether only a change of what is desired helps.
-    fn is_permanent(&self) -> bool {
-        matches!(self, Self::TooManyDevices { .. } | Self::NameTooLong { .. })
-    }
-
-    const fn code(&self) -> &'static str {
-        match self {
-            Self::TooManyDevices { .. } => "too-many-devices",
-            Self::NameTooLong { .. } => "slice-name-too-long",
-            Self::NoNode { .. } => "no-node",
-            Self::Api { .. } => "slice-request",
-            Self::TimedOut { .. } => "slice-request-timeout",
-        }
-    }
-
-    /// The error with the API server's words, for the state and the log.
-    fn sentence(&self) -> String {
-        match self {
-            Self::Api { source, .. } => format!("{self}: {}", crate::text::reason(source)),
-            _ => self.to_string(),
-        }
-    }
 }

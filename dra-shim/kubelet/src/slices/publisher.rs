@@ -1,57 +1,68 @@
 //! The publisher's task: sees, decides through [`super::plan`], and writes.
 
-use std::future::Future;
+use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backon::ExponentialBuilder;
 use futures_util::StreamExt as _;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::resource::v1::ResourceSlice;
-use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
+use k8s_openapi::api::resource::v1::{self, ResourceSlice};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_slices};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::accepted::{Accepted, Dropped};
 use super::due::Due;
-use super::plan::{self, Accepted, Pool, Step};
-use super::seen::{Seen, name};
+use super::error::status;
+use super::plan::{self, Pool, Stage};
+use super::requests::{Done, Requests};
+use super::seen::Seen;
+use super::turn::Turn;
 use super::{Desired, Publication, SliceError};
+use crate::observer::Observer;
 use crate::registration::Registration;
-
-/// One request may take this long.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Keeps the API server at what is desired.
 pub(crate) struct Publisher {
     driver: String,
     node: String,
-    slices: Api<ResourceSlice>,
-    nodes: Api<Node>,
+    requests: Requests,
     desired: watch::Receiver<Desired>,
     state: watch::Sender<Publication>,
+    /// None while a blocking look has it.
+    turn: Option<Turn>,
+    /// Whether kubelet has registered this instance; that never ends.
+    registered: bool,
     seen: Seen,
-    accepted: Option<Accepted>,
+    accepted: Accepted,
+    /// What was last said about dropped fields.
+    said: Vec<Dropped>,
     due: Due,
 }
 
 impl Publisher {
+    /// `data` is the data directory that all instances of the driver on the node share.
     pub(crate) fn new(
         client: kube::Client,
         driver: String,
         node: String,
+        data: PathBuf,
         desired: watch::Receiver<Desired>,
+        observer: Arc<dyn Observer>,
     ) -> Self {
         Self {
+            requests: Requests::new(client, &driver, &node, observer),
             driver,
             node,
-            slices: Api::all(client.clone()),
-            nodes: Api::all(client),
             desired,
             state: watch::Sender::new(Publication::Pending),
+            turn: Some(Turn::new(data)),
+            registered: false,
             seen: Seen::default(),
-            accepted: None,
+            accepted: Accepted::default(),
+            said: Vec::new(),
             due: Due::never(),
         }
     }
@@ -67,16 +78,18 @@ impl Publisher {
         mut registration: watch::Receiver<Registration>,
         stop: CancellationToken,
     ) {
-        let config = watcher::Config::default().fields(&self.selector());
-        let mut events = pin!(watch_slices(self.slices.clone(), config).backoff(watch_backoff()));
+        let config = watcher::Config::default().fields(self.requests.selector());
+        let events = watch_slices(self.requests.slices(), config);
+        let mut events = pin!(events.backoff(watch_backoff()));
         let mut desired = self.desired.clone();
         let mut desired_may_change = true;
         let mut registration_may_change = true;
+        self.registered = registration.borrow().is_registered();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 event = events.next() => match event {
-                    Some(event) => self.see(event),
+                    Some(event) => self.see(event).await,
                     None => return,
                 },
                 changed = desired.changed(), if desired_may_change => {
@@ -86,6 +99,7 @@ impl Publisher {
                 changed = registration.changed(), if registration_may_change => {
                     registration_may_change = changed.is_ok();
                     if registration.borrow_and_update().is_registered() {
+                        self.registered = true;
                         self.due.list = true;
                         self.due.now();
                     }
@@ -95,143 +109,161 @@ impl Publisher {
         }
     }
 
-    fn selector(&self) -> String {
-        format!("spec.driver={},spec.nodeName={}", self.driver, self.node)
-    }
-
-    fn see(&mut self, event: Result<Event<ResourceSlice>, watcher::Error>) {
-        match event {
+    async fn see(&mut self, event: Result<Event<ResourceSlice>, watcher::Error>) {
+        let error = match event {
             Ok(event) => {
                 if self.seen.take(event) {
                     self.due.soon();
                 }
+                return;
             }
+            Err(error) => error,
+        };
+        match &error {
             // The watch was too old and begins again by itself: routine.
-            Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
-            // The slice may be right all the same, so what an attempt found says more.
-            Err(_) if matches!(*self.state.borrow(), Publication::Failing { .. }) => {}
-            Err(error) => self.report(Publication::Failing {
+            watcher::Error::WatchError(status) if status.code == 410 => {}
+            watcher::Error::InitialListFailed(refusal) if status(refusal) == Some(404) => {
+                let error = self.requests.not_served().await;
+                self.report_error(&error);
+            }
+            // Nothing is to be done, or an attempt has found more than this says: the
+            // slices may be right all the same.
+            _ if self.is_explained() => {}
+            _ => self.report(Publication::Failing {
                 code: "watch-slices",
                 reason: format!("cannot watch ResourceSlices: {}", watch_reason(&error)),
             }),
         }
     }
 
+    fn is_explained(&self) -> bool {
+        let state = self.state.borrow();
+        matches!(*state, Publication::Standby | Publication::Failing { .. })
+    }
+
     async fn reconcile(&mut self) {
         match self.attempt().await {
             Ok(state) => {
                 self.due.reset();
+                match state {
+                    Some(Publication::Standby) => self.due.in_turn(),
+                    Some(Publication::Published { .. }) => self.say_dropped(),
+                    _ => {}
+                }
                 if let Some(state) = state {
                     self.report(state);
                 }
             }
+            // In a rolling update, or while slices are being deleted: routine at first.
+            Err(error) if error.is_contested() && self.due.contested() => {}
             Err(error) => {
                 if !error.is_permanent() {
                     self.due.again();
                 }
-                self.report(Publication::Failing {
-                    code: error.code(),
-                    reason: error.sentence(),
-                });
+                self.report_error(&error);
             }
         }
     }
 
     /// None when nothing can be said yet.
     async fn attempt(&mut self) -> Result<Option<Publication>, SliceError> {
+        let desired = self.desired.borrow().clone();
+        if desired != Desired::Undecided && !self.has_turn().await {
+            return Ok(Some(Publication::Standby));
+        }
         if self.due.list {
-            let params = ListParams::default().fields(&self.selector());
-            let list = request("list ResourceSlices", self.slices.list(&params)).await?;
-            self.seen.replace(list.items);
+            self.seen.replace(self.requests.list().await?);
             self.due.list = false;
         }
         if !self.seen.complete {
             return Ok(None);
         }
-        let desired = self.desired.borrow().clone();
         match desired {
             Desired::Undecided => Ok(Some(Publication::Pending)),
             Desired::Withdrawn => {
-                self.apply(plan::withdraw(&self.seen.slices)).await?;
+                self.apply(plan::withdraw(&self.seen.slices), &[]).await?;
                 Ok(Some(Publication::Withdrawn))
             }
             Desired::Devices(devices) => {
                 let pool = self.pool().await?;
-                let steps =
-                    plan::publish(&pool, &devices, self.accepted.as_ref(), &self.seen.slices)?;
-                if let Some(stored) = self.apply(steps).await? {
-                    self.accepted = Some(Accepted {
-                        sent: devices,
-                        stored: stored.spec.devices,
-                    });
+                let stages = plan::publish(&pool, &devices, &self.accepted, &self.seen.slices)?;
+                for stage in stages {
+                    self.apply(stage, &devices).await?;
                 }
-                let slice = self.seen.slices.keys().next().cloned().unwrap_or_default();
-                Ok(Some(Publication::Published { slice }))
+                Ok(Some(Publication::Published {
+                    slices: self.seen.slices.keys().cloned().collect(),
+                    dropped: self.accepted.dropped(),
+                }))
             }
         }
+    }
+
+    /// If that cannot be found out, it publishes: two that want the same agree anyway.
+    async fn has_turn(&mut self) -> bool {
+        let Some(mut turn) = self.turn.take() else {
+            return true;
+        };
+        let registered = self.registered;
+        let look = move || {
+            let has_turn = turn.look(registered);
+            (turn, has_turn)
+        };
+        // It fails only if the blocking step panicked or the runtime ends.
+        let Ok((turn, has_turn)) = tokio::task::spawn_blocking(look).await else {
+            return true;
+        };
+        self.turn = Some(turn);
+        has_turn.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot see whether a newer instance publishes");
+            true
+        })
     }
 
     /// Asked for each time, and that is rare: a node that was deleted and made
     /// again has another UID, and slices of the old owner are collected.
     async fn pool(&self) -> Result<Pool, SliceError> {
-        let node = request("get the Node", self.nodes.get_metadata_opt(&self.node)).await?;
-        let uid = node.and_then(|node| node.metadata.uid);
         Ok(Pool {
             driver: self.driver.clone(),
             node: self.node.clone(),
-            node_uid: uid.ok_or_else(|| SliceError::NoNode {
-                node: self.node.clone(),
-            })?,
+            node_uid: self.requests.node_uid(&self.node).await?,
         })
     }
 
-    /// Returns the slice that was written, as the server stored it.
-    async fn apply(&mut self, steps: Vec<Step>) -> Result<Option<ResourceSlice>, SliceError> {
-        let mut written = None;
-        let params = PostParams::default();
-        for step in steps {
-            match step {
-                Step::Create(slice) => {
-                    let create = self.slices.create(&params, &slice);
-                    let stored = request("create the ResourceSlice", create).await?;
-                    tracing::info!(slice = name(&stored), "created ResourceSlice");
-                    self.seen.insert(stored.clone());
-                    written = Some(stored);
+    /// The first error, once every request has its answer.
+    async fn apply(&mut self, stage: Stage, devices: &[v1::Device]) -> Result<(), SliceError> {
+        let mut result = Ok(());
+        for done in self.requests.run(stage).await {
+            match done {
+                Ok(Done::Stored(slice)) => {
+                    self.accepted.learn(devices, &slice);
+                    self.seen.insert(*slice);
                 }
-                Step::Replace(slice) => {
-                    let replace = self.slices.replace(name(&slice), &params, &slice);
-                    let stored = request("update the ResourceSlice", replace).await?;
-                    tracing::info!(slice = name(&stored), "updated ResourceSlice");
-                    self.seen.insert(stored.clone());
-                    written = Some(stored);
+                Ok(Done::Deleted(name)) => {
+                    self.seen.slices.remove(&name);
                 }
-                Step::Delete(slice) => {
-                    self.delete(&slice).await?;
-                    self.seen.slices.remove(name(&slice));
-                }
+                Err(error) => result = result.and(Err(error)),
             }
         }
-        Ok(written)
+        result
     }
 
-    async fn delete(&self, slice: &ResourceSlice) -> Result<(), SliceError> {
-        let params = DeleteParams::default().preconditions(Preconditions {
-            uid: slice.metadata.uid.clone(),
-            resource_version: slice.metadata.resource_version.clone(),
-        });
-        match request(
-            "delete a ResourceSlice",
-            self.slices.delete(name(slice), &params),
-        )
-        .await
-        {
-            Err(SliceError::Api { source, .. }) if is_not_found(&source) => Ok(()),
-            Err(error) => Err(error),
-            Ok(_) => {
-                tracing::info!(slice = name(slice), "deleted ResourceSlice");
-                Ok(())
-            }
+    /// Once for each change: a dropped field is not sent again either.
+    fn say_dropped(&mut self) {
+        let dropped = self.accepted.dropped();
+        if dropped == self.said {
+            return;
         }
+        for field in dropped.iter().filter(|field| !self.said.contains(field)) {
+            tracing::warn!(devices = ?field.devices, "{field}");
+        }
+        self.said = dropped;
+    }
+
+    fn report_error(&self, error: &SliceError) {
+        self.report(Publication::Failing {
+            code: error.code(),
+            reason: error.sentence(),
+        });
     }
 
     /// Says each change once.
@@ -252,24 +284,6 @@ impl Publisher {
     }
 }
 
-async fn request<T>(
-    verb: &'static str,
-    request: impl Future<Output = kube::Result<T>>,
-) -> Result<T, SliceError> {
-    match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(source)) => Err(SliceError::Api {
-            verb,
-            source: Box::new(source),
-        }),
-        Err(_) => Err(SliceError::TimedOut { verb }),
-    }
-}
-
-fn is_not_found(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_not_found())
-}
-
 fn watch_reason(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -279,6 +293,7 @@ fn watch_reason(error: &watcher::Error) -> String {
         watcher::Error::NoResourceVersion => error.to_string(),
     }
 }
+
 /// Between attempts to watch. kube's default waits up to a minute, twice in a row
 /// when the server lost its history while it was away; with 8 s and jitter,
 /// thousands of nodes ask a server that comes back some hundred times a second.

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Kind, Operation, Outcome, Progress, Shared};
+use super::{Operation, Outcome, Progress, Shared};
 use crate::attempt::{Fetched, delays};
 use crate::claim::ClaimRef;
 use crate::driver::{ClaimError, Class, Driver};
+use crate::observer::Method;
 use crate::source::ClaimSource;
 
 /// Retries end with an attempt this long before the answer is due, so that what
@@ -22,6 +23,7 @@ pub(super) struct Task<D, S> {
     pub(super) shared: Arc<Shared<D, S>>,
     pub(super) operation: Operation,
     pub(super) claim: ClaimRef,
+    pub(super) began: Instant,
     pub(super) progress: watch::Sender<Progress>,
 }
 
@@ -30,7 +32,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
     #[tracing::instrument(
         name = "claim",
         skip_all,
-        fields(uid = %self.claim.uid, name = %self.claim.name, kind = ?self.operation.kind)
+        fields(uid = %self.claim.uid, name = %self.claim.name, method = %self.operation.method)
     )]
     pub(super) async fn run(self, before: Option<watch::Receiver<Progress>>) {
         if let Some(mut before) = before {
@@ -45,6 +47,12 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
             Err(error) => tracing::warn!(%error, "claim failed"),
         }
         self.leave_chain();
+        self.shared.attempts.observer.claim_ended(
+            self.operation.method,
+            &self.claim,
+            outcome.as_ref().map(|_| ()),
+            self.began.elapsed(),
+        );
         self.progress.send_replace(Progress::Done(outcome));
     }
 
@@ -52,9 +60,10 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         let mut pauses = delays();
         let mut fetched = None;
         if self.too_late() {
-            return Err(ClaimError::retry(
-                "an earlier call for the claim is still at work",
-            ));
+            return Err(
+                ClaimError::retry("an earlier call for the claim is still at work")
+                    .with_code("busy"),
+            );
         }
         loop {
             if let Some(error) = self.unwanted() {
@@ -85,13 +94,13 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
     async fn attempt(&self, fetched: &mut Option<Fetched>) -> Outcome {
         let answer_by = *self.operation.answer_by.borrow();
         let (attempts, cancel) = (&self.shared.attempts, &self.operation.cancel);
-        match self.operation.kind {
-            Kind::Prepare => {
+        match self.operation.method {
+            Method::Prepare => {
                 attempts
                     .prepare(&self.claim, fetched, answer_by, cancel)
                     .await
             }
-            Kind::Unprepare => attempts.unprepare(&self.claim, answer_by, cancel).await,
+            Method::Unprepare => attempts.unprepare(&self.claim, answer_by, cancel).await,
         }
     }
 
@@ -104,7 +113,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
     /// Why no further attempt may start, if so.
     fn unwanted(&self) -> Option<ClaimError> {
         if self.shared.stop.is_cancelled() {
-            return Some(ClaimError::retry("the driver is shutting down"));
+            return Some(ClaimError::shutting_down());
         }
         self.is_superseded().then(superseded)
     }
@@ -156,5 +165,5 @@ impl<D, S> Drop for Task<D, S> {
 }
 
 fn superseded() -> ClaimError {
-    ClaimError::retry("the claim is being unprepared")
+    ClaimError::retry("the claim is being unprepared").with_code("superseded")
 }

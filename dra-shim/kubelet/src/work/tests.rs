@@ -9,6 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use super::*;
 use crate::call::Call;
 use crate::claim::Claim;
+use crate::observer::Deaf;
 use crate::source::GetClaimError;
 
 /// Takes a permit for each step, logs its beginning and end, and fails with
@@ -74,7 +75,12 @@ fn mk_bench(failures: usize, permits: usize) -> Bench {
         log: sender,
         failures,
     };
-    let work = Work::new("d".into(), driver, AnyClaim(Arc::clone(&reads)));
+    let work = Work::new(
+        "d".into(),
+        driver,
+        AnyClaim(Arc::clone(&reads)),
+        Arc::new(Deaf),
+    );
     Bench {
         work,
         gate,
@@ -85,14 +91,16 @@ fn mk_bench(failures: usize, permits: usize) -> Bench {
 
 impl Bench {
     /// A call that waits for `seconds`, as a future of its outcome.
-    fn call(&self, kind: Kind, seconds: u64) -> impl Future<Output = Outcome> + use<> {
+    fn call(&self, method: Method, seconds: u64) -> impl Future<Output = Outcome> + use<> {
         let answer_by = Instant::now() + Duration::from_secs(seconds);
         let claim = ClaimRef {
             namespace: "ns".into(),
             name: "c".into(),
             uid: "u".into(),
         };
-        self.work.submit(kind, claim, answer_by).outcome(answer_by)
+        self.work
+            .submit(method, claim, answer_by)
+            .outcome(answer_by)
     }
 
     async fn next(&mut self) -> String {
@@ -107,7 +115,10 @@ impl Bench {
 #[tokio::test(start_paused = true)]
 async fn calls_that_join_share_one_step_and_its_outcome() {
     let mut bench = mk_bench(0, 1);
-    let (one, two) = (bench.call(Kind::Prepare, 43), bench.call(Kind::Prepare, 43));
+    let (one, two) = (
+        bench.call(Method::Prepare, 43),
+        bench.call(Method::Prepare, 43),
+    );
     assert_eq!(tokio::join!(one, two), (Ok(vec![]), Ok(vec![])));
     assert_eq!(bench.drained(), ["prepare begins", "prepare ends"]);
     assert_eq!(bench.reads.load(Ordering::SeqCst), 1);
@@ -117,7 +128,10 @@ async fn calls_that_join_share_one_step_and_its_outcome() {
 async fn a_joining_call_keeps_the_retries_going_beyond_the_first_calls_deadline() {
     // Ten failures last longer than 5 s and shorter than 43 s.
     let bench = mk_bench(10, 100);
-    let (first, second) = (bench.call(Kind::Prepare, 5), bench.call(Kind::Prepare, 43));
+    let (first, second) = (
+        bench.call(Method::Prepare, 5),
+        bench.call(Method::Prepare, 43),
+    );
     let began = Instant::now();
     assert_eq!(first.await, Err(ClaimError::retry("broken")));
     assert_eq!(began.elapsed(), Duration::from_secs(5));
@@ -127,14 +141,14 @@ async fn a_joining_call_keeps_the_retries_going_beyond_the_first_calls_deadline(
 #[tokio::test(start_paused = true)]
 async fn retries_read_the_claim_once_until_another_call_joins() {
     let bench = mk_bench(3, 100);
-    bench.call(Kind::Prepare, 43).await.unwrap();
+    bench.call(Method::Prepare, 43).await.unwrap();
     assert_eq!(bench.reads.load(Ordering::SeqCst), 1);
 
     let mut bench = mk_bench(1, 0);
-    let first = bench.call(Kind::Prepare, 43);
+    let first = bench.call(Method::Prepare, 43);
     bench.next().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let second = bench.call(Kind::Prepare, 43);
+    let second = bench.call(Method::Prepare, 43);
     bench.gate.add_permits(2);
     assert_eq!(tokio::join!(first, second), (Ok(vec![]), Ok(vec![])));
     assert_eq!(bench.reads.load(Ordering::SeqCst), 2);
@@ -143,9 +157,9 @@ async fn retries_read_the_claim_once_until_another_call_joins() {
 #[tokio::test(start_paused = true)]
 async fn an_unprepare_follows_the_step_in_flight_and_no_retry_comes_between() {
     let mut bench = mk_bench(1, 0);
-    let prepare = bench.call(Kind::Prepare, 43);
+    let prepare = bench.call(Method::Prepare, 43);
     bench.next().await;
-    let unprepare = bench.call(Kind::Unprepare, 43);
+    let unprepare = bench.call(Method::Unprepare, 43);
     bench.gate.add_permits(2);
     let (prepared, unprepared) = tokio::join!(prepare, unprepare);
     assert!(prepared.is_err());
@@ -159,14 +173,14 @@ async fn an_unprepare_follows_the_step_in_flight_and_no_retry_comes_between() {
 #[tokio::test(start_paused = true)]
 async fn a_prepare_that_succeeds_under_an_unprepare_is_no_success() {
     let mut bench = mk_bench(0, 0);
-    let prepare = bench.call(Kind::Prepare, 43);
+    let prepare = bench.call(Method::Prepare, 43);
     bench.next().await;
-    let unprepare = bench.call(Kind::Unprepare, 43);
+    let unprepare = bench.call(Method::Unprepare, 43);
     bench.gate.add_permits(2);
     let (prepared, unprepared) = tokio::join!(prepare, unprepare);
     assert_eq!(
         prepared,
-        Err(ClaimError::retry("the claim is being unprepared"))
+        Err(ClaimError::retry("the claim is being unprepared").with_code("superseded"))
     );
     assert_eq!(unprepared, Ok(vec![]));
 }
@@ -174,13 +188,13 @@ async fn a_prepare_that_succeeds_under_an_unprepare_is_no_success() {
 #[tokio::test(start_paused = true)]
 async fn an_unprepare_behind_a_stuck_prepare_is_answered_and_its_repetition_joins() {
     let mut bench = mk_bench(0, 0);
-    let stuck = bench.call(Kind::Prepare, 43);
+    let stuck = bench.call(Method::Prepare, 43);
     bench.next().await;
-    let answer = bench.call(Kind::Unprepare, 43).await.unwrap_err();
+    let answer = bench.call(Method::Unprepare, 43).await.unwrap_err();
     assert!(answer.message().contains("it goes on"), "{answer}");
     stuck.await.unwrap_err();
 
-    let again = bench.call(Kind::Unprepare, 43);
+    let again = bench.call(Method::Unprepare, 43);
     bench.gate.add_permits(2);
     assert_eq!(again.await, Ok(vec![]));
     assert_eq!(
@@ -192,9 +206,9 @@ async fn an_unprepare_behind_a_stuck_prepare_is_answered_and_its_repetition_join
 #[tokio::test(start_paused = true)]
 async fn a_prepare_during_an_unprepare_waits_and_begins_anew() {
     let mut bench = mk_bench(0, 0);
-    let unprepare = bench.call(Kind::Unprepare, 43);
+    let unprepare = bench.call(Method::Unprepare, 43);
     bench.next().await;
-    let prepare = bench.call(Kind::Prepare, 43);
+    let prepare = bench.call(Method::Prepare, 43);
     bench.gate.add_permits(2);
     assert_eq!(tokio::join!(unprepare, prepare), (Ok(vec![]), Ok(vec![])));
     assert_eq!(
@@ -206,9 +220,9 @@ async fn a_prepare_during_an_unprepare_waits_and_begins_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_nobody_waits_for_any_more_is_not_begun() {
     let mut bench = mk_bench(0, 0);
-    let unprepare = bench.call(Kind::Unprepare, 43);
+    let unprepare = bench.call(Method::Unprepare, 43);
     bench.next().await;
-    let late = bench.call(Kind::Prepare, 5).await.unwrap_err();
+    let late = bench.call(Method::Prepare, 5).await.unwrap_err();
     assert!(late.message().contains("it goes on"), "{late}");
     bench.gate.add_permits(2);
     unprepare.await.unwrap();
@@ -227,7 +241,7 @@ async fn the_last_attempt_begins_one_second_before_the_answer_is_due() {
     let bench = mk_bench(1000, 1000);
     let began = Instant::now();
     assert_eq!(
-        bench.call(Kind::Prepare, 43).await,
+        bench.call(Method::Prepare, 43).await,
         Err(ClaimError::retry("broken"))
     );
     assert_eq!(began.elapsed(), Duration::from_secs(42));
@@ -236,7 +250,7 @@ async fn the_last_attempt_begins_one_second_before_the_answer_is_due() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_remembered_of_claims_that_are_done() {
     let bench = mk_bench(1000, 1000);
-    bench.call(Kind::Prepare, 5).await.unwrap_err();
+    bench.call(Method::Prepare, 5).await.unwrap_err();
     assert!(
         bench
             .work
@@ -244,14 +258,14 @@ async fn nothing_is_remembered_of_claims_that_are_done() {
             .run(Duration::from_secs(9), Duration::ZERO)
             .await
     );
-    bench.call(Kind::Unprepare, 5).await.unwrap_err();
+    bench.call(Method::Unprepare, 5).await.unwrap_err();
     assert!(bench.work.shared.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_succeeds_in_the_last_moment_of_a_drain_is_a_success() {
     let mut bench = mk_bench(0, 0);
-    let prepare = bench.call(Kind::Prepare, 43);
+    let prepare = bench.call(Method::Prepare, 43);
     bench.next().await;
     let drained = bench
         .work
@@ -269,7 +283,7 @@ async fn a_step_that_succeeds_in_the_last_moment_of_a_drain_is_a_success() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_lets_steps_end_and_stops_the_retries() {
     let bench = mk_bench(1000, 1000);
-    let prepare = bench.call(Kind::Prepare, 43);
+    let prepare = bench.call(Method::Prepare, 43);
     let began = Instant::now();
     let drained = bench
         .work
@@ -277,9 +291,6 @@ async fn a_drain_lets_steps_end_and_stops_the_retries() {
         .run(Duration::from_secs(5), Duration::from_secs(1));
     let (prepared, drained) = tokio::join!(prepare, drained);
     assert!(drained);
-    assert_eq!(
-        prepared,
-        Err(ClaimError::retry("the driver is shutting down"))
-    );
+    assert_eq!(prepared, Err(ClaimError::shutting_down()));
     assert_eq!(began.elapsed(), Duration::from_secs(5));
 }

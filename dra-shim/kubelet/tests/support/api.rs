@@ -1,6 +1,6 @@
 //! An API server in memory: nodes and `ResourceSlices`, with watches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -29,6 +29,10 @@ struct State {
     watches: Vec<mpsc::UnboundedSender<Bytes>>,
     requests: Vec<String>,
     down: bool,
+    /// Fields of devices whose feature gate is off.
+    dropped: Vec<String>,
+    /// Has no `resource.k8s.io/v1`.
+    is_old: bool,
 }
 
 impl ApiServer {
@@ -48,6 +52,20 @@ impl ApiServer {
     /// Refuses everything, or nothing.
     pub fn set_down(&self, down: bool) {
         self.state().down = down;
+    }
+
+    pub fn delete_node(&self, name: &str) {
+        self.state().nodes.remove(name).expect("the node exists");
+    }
+
+    /// Drops these fields of devices from now on.
+    pub fn drop_fields(&self, fields: &[&str]) {
+        self.state().dropped = fields.iter().map(|field| (*field).to_owned()).collect();
+    }
+
+    /// Turns it into a Kubernetes 1.33, or back.
+    pub fn set_old(&self, is_old: bool) {
+        self.state().is_old = is_old;
     }
 
     /// As another client would: the watches hear of it.
@@ -89,6 +107,20 @@ impl ApiServer {
         if state.down {
             return refusal(StatusCode::INTERNAL_SERVER_ERROR, "the server is down");
         }
+        if path == "/version" {
+            return ok(&json!({
+                "major": "1", "minor": "33", "gitVersion": "v1.33.9", "gitCommit": "",
+                "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "",
+                "platform": "",
+            }));
+        }
+        if state.is_old && path.starts_with("/apis/resource.k8s.io/v1/") {
+            // What a real one says about a group version that it does not have.
+            let body = Full::from("404 page not found\n").boxed_unsync();
+            let mut response = Response::new(body);
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            return response;
+        }
         if let Some(name) = path.strip_prefix("/api/v1/nodes/") {
             return state.node(name);
         }
@@ -107,7 +139,8 @@ impl ApiServer {
             }
             Method::POST => state.create(body),
             Method::PUT => state.replace(name, body),
-            Method::DELETE => state.delete(name).unwrap_or_else(not_found),
+            Method::DELETE if name.is_empty() => state.delete_collection(query),
+            Method::DELETE => state.delete_if(name, &body),
             method => panic!("unexpected {method} {path}"),
         }
     }
@@ -154,21 +187,60 @@ impl State {
         Response::new(answer.boxed_unsync())
     }
 
-    fn create(&mut self, slice: Value) -> Response<Answer> {
+    fn create(&mut self, mut slice: Value) -> Response<Answer> {
         if self.slices.contains_key(name(&slice)) {
             return refusal(StatusCode::CONFLICT, "AlreadyExists");
         }
+        if let Err(reason) = validate(&slice) {
+            return refusal(StatusCode::UNPROCESSABLE_ENTITY, reason);
+        }
+        self.drop_from(&mut slice);
         ok(&self.store(slice))
     }
 
-    fn replace(&mut self, name: &str, slice: Value) -> Response<Answer> {
+    fn drop_from(&self, slice: &mut Value) {
+        let devices = slice["spec"]["devices"].as_array_mut();
+        for device in devices.into_iter().flatten() {
+            for field in &self.dropped {
+                device.as_object_mut().unwrap().remove(field);
+            }
+        }
+    }
+
+    fn replace(&mut self, name: &str, mut slice: Value) -> Response<Answer> {
         let Some(stored) = self.slices.get(name) else {
             return not_found();
         };
         if stored["metadata"]["resourceVersion"] != slice["metadata"]["resourceVersion"] {
             return refusal(StatusCode::CONFLICT, "Conflict");
         }
+        for field in ["/spec/driver", "/spec/nodeName", "/spec/pool/name"] {
+            if stored.pointer(field) != slice.pointer(field) {
+                return refusal(StatusCode::UNPROCESSABLE_ENTITY, "field is immutable");
+            }
+        }
+        if let Err(reason) = validate(&slice) {
+            return refusal(StatusCode::UNPROCESSABLE_ENTITY, reason);
+        }
+        let stored = stored.clone();
+        self.drop_from(&mut slice);
+        if stored == slice {
+            return ok(&stored); // nothing changes, and no watch hears of it
+        }
         ok(&self.store(slice))
+    }
+
+    fn delete_if(&mut self, name: &str, options: &Value) -> Response<Answer> {
+        let Some(stored) = self.slices.get(name) else {
+            return not_found();
+        };
+        for field in ["uid", "resourceVersion"] {
+            let wanted = &options["preconditions"][field];
+            if !wanted.is_null() && *wanted != stored["metadata"][field] {
+                return refusal(StatusCode::CONFLICT, "Conflict");
+            }
+        }
+        self.delete(name).unwrap_or_else(not_found)
     }
 
     fn store(&mut self, mut slice: Value) -> Value {
@@ -196,12 +268,57 @@ impl State {
         Some(ok(&slice))
     }
 
+    /// With field selectors for node and driver, as kubelet sends them.
+    fn delete_collection(&mut self, query: &str) -> Response<Answer> {
+        let query = query.replace("%3D", "=").replace("%2C", ",");
+        let fields = query
+            .split(['&', '?', ','])
+            .map(|field| field.strip_prefix("fieldSelector=").unwrap_or(field));
+        let wanted: Vec<_> = fields
+            .filter_map(|field| field.strip_prefix("spec.")?.split_once('='))
+            .collect();
+        let matches = |slice: &&Value| {
+            let spec = &slice["spec"];
+            wanted.iter().all(|(field, value)| spec[*field] == *value)
+        };
+        let slices = self.slices.values().filter(matches);
+        let names: Vec<_> = slices.map(|slice| name(slice).to_owned()).collect();
+        for name in names {
+            self.delete(&name);
+        }
+        self.list()
+    }
+
     fn tell(&mut self, kind: &str, slice: &Value) {
         let event = Bytes::from(format!("{}\n", json!({"type": kind, "object": slice})));
         self.events.push((self.version, event.clone()));
         self.watches
             .retain(|watch| watch.send(event.clone()).is_ok());
     }
+}
+
+/// The rules of the real one that a publisher can break.
+fn validate(slice: &Value) -> Result<(), &'static str> {
+    let pool = &slice["spec"]["pool"];
+    if pool["generation"].as_i64() < Some(0) || pool["resourceSliceCount"].as_i64() < Some(1) {
+        return Err("spec.pool: Invalid value");
+    }
+    let devices = slice["spec"]["devices"].as_array();
+    let devices: Vec<_> = devices.into_iter().flatten().collect();
+    let has_taint = |device: &&Value| device["taints"].as_array().is_some_and(|t| !t.is_empty());
+    let max = if devices.iter().any(has_taint) {
+        64
+    } else {
+        128
+    };
+    if devices.len() > max {
+        return Err("spec.devices: Too many");
+    }
+    let names: BTreeSet<_> = devices.iter().map(|d| d["name"].as_str()).collect();
+    if names.len() != devices.len() {
+        return Err("spec.devices: Duplicate value");
+    }
+    Ok(())
 }
 
 fn name(slice: &Value) -> &str {

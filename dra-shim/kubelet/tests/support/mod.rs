@@ -2,7 +2,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 pub mod api;
-pub mod http2;
+pub mod node;
+pub mod registrar;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -122,6 +123,16 @@ impl Claims {
         );
         let object =
             format!(r#"{{"metadata":{{"name":"{name}","uid":"{uid}"}},"status":{status}}}"#);
+        self.0.lock().unwrap().insert(name.to_owned(), object);
+    }
+}
+
+impl Claims {
+    /// `NAME` with the UID `uid-NAME` and these results, as JSON.
+    pub fn put_results(&self, name: &str, results: &str) {
+        let object = format!(
+            r#"{{"metadata":{{"uid":"uid-{name}"}},"status":{{"allocation":{{"devices":{{"results":{results}}}}}}}}}"#
+        );
         self.0.lock().unwrap().insert(name.to_owned(), object);
     }
 }

@@ -19,12 +19,62 @@ fn mk_device(name: &str) -> Device {
 }
 
 fn mk_slice(name: &str, generation: i64, devices: &[Device]) -> ResourceSlice {
-    let Step::Create(mut slice) = mk_pool().create(devices, generation).unwrap() else {
+    let slot = Slot {
+        index: 0,
+        devices: devices.iter().collect(),
+        kept: None,
+        right: false,
+    };
+    let write = mk_pool().write(&slot, 1, generation).unwrap();
+    let Some(Step::Create(mut slice)) = write else {
         unreachable!()
     };
     slice.metadata.name = Some(name.into());
     slice.metadata.resource_version = Some("7".into());
     slice
+}
+
+fn mk_numbered(numbers: std::ops::Range<usize>) -> Vec<Device> {
+    numbers
+        .map(|number| mk_device(&format!("d{number}")))
+        .collect()
+}
+
+/// Of `count` slices.
+fn mk_part(name: &str, generation: i64, count: i64, devices: &[Device]) -> ResourceSlice {
+    let mut slice = mk_slice(name, generation, devices);
+    slice.spec.pool.resource_slice_count = count;
+    slice
+}
+
+fn mk_tainted(device: &Device) -> Device {
+    let taint = DeviceTaint {
+        key: "k".into(),
+        effect: "NoSchedule".into(),
+        ..Default::default()
+    };
+    Device {
+        taints: Some(vec![taint]),
+        ..device.clone()
+    }
+}
+
+/// The requests in order, without the stages.
+fn steps(
+    pool: &Pool,
+    devices: &[Device],
+    observed: &BTreeMap<String, ResourceSlice>,
+) -> Result<Vec<Step>, SliceError> {
+    let stages = publish(pool, devices, &Accepted::default(), observed)?;
+    Ok(stages.into_iter().flatten().collect())
+}
+
+fn generations(steps: &[Step]) -> Vec<i64> {
+    let written = steps.iter().filter_map(|step| match step {
+        Step::Create(slice) | Step::Replace(slice) => Some(slice.spec.pool.generation),
+        Step::Delete(_) => None,
+    });
+    written.collect()
 }
 
 fn mk_observed(slices: impl IntoIterator<Item = ResourceSlice>) -> BTreeMap<String, ResourceSlice> {
@@ -35,10 +85,11 @@ fn mk_observed(slices: impl IntoIterator<Item = ResourceSlice>) -> BTreeMap<Stri
 }
 
 const GO_NAME: &str = "00000-d.example.com-n1-x7k2p";
+const GO_SECOND: &str = "00001-d.example.com-n1-q2w3e";
 
 #[test]
 fn a_missing_slice_is_created_under_a_name_that_can_be_foretold() {
-    let steps = publish(&mk_pool(), &[mk_device("a")], None, &BTreeMap::new()).unwrap();
+    let steps = steps(&mk_pool(), &[mk_device("a")], &BTreeMap::new()).unwrap();
     let [Step::Create(slice)] = steps.as_slice() else {
         panic!("{steps:?}")
     };
@@ -54,16 +105,13 @@ fn a_missing_slice_is_created_under_a_name_that_can_be_foretold() {
 #[test]
 fn a_slice_that_is_right_is_left_alone_whoever_named_it() {
     let observed = mk_observed([mk_slice(GO_NAME, 5, &[mk_device("a")])]);
-    assert_eq!(
-        publish(&mk_pool(), &[mk_device("a")], None, &observed).unwrap(),
-        []
-    );
+    assert_eq!(steps(&mk_pool(), &[mk_device("a")], &observed).unwrap(), []);
 }
 
 #[test]
 fn a_changed_slice_is_updated_in_place_without_a_new_generation() {
     let observed = mk_observed([mk_slice(GO_NAME, 5, &[mk_device("a")])]);
-    let steps = publish(&mk_pool(), &[mk_device("b")], None, &observed).unwrap();
+    let steps = steps(&mk_pool(), &[mk_device("b")], &observed).unwrap();
     let [Step::Replace(slice)] = steps.as_slice() else {
         panic!("{steps:?}")
     };
@@ -79,7 +127,7 @@ fn a_recreated_node_becomes_the_new_owner() {
         node_uid: "u-2".into(),
         ..mk_pool()
     };
-    let steps = publish(&pool, &[mk_device("a")], None, &observed).unwrap();
+    let steps = steps(&pool, &[mk_device("a")], &observed).unwrap();
     let [Step::Replace(slice)] = steps.as_slice() else {
         panic!("{steps:?}")
     };
@@ -96,7 +144,7 @@ fn a_duplicate_is_outdated_by_a_new_generation_before_it_is_deleted() {
         mk_slice(GO_NAME, 5, &devices),
         mk_slice("00000-d.example.com-n1-zzzzz", 5, &devices),
     ]);
-    let steps = publish(&mk_pool(), &devices, None, &observed).unwrap();
+    let steps = steps(&mk_pool(), &devices, &observed).unwrap();
     let [Step::Replace(kept), Step::Delete(gone)] = steps.as_slice() else {
         panic!("{steps:?}")
     };
@@ -112,7 +160,7 @@ fn an_older_or_misnamed_slice_of_ours_is_deleted() {
         mk_slice(GO_NAME, 5, &devices),
         mk_slice("n1-d.example.com-abcde", 4, &devices),
     ]);
-    let steps = publish(&mk_pool(), &devices, None, &observed).unwrap();
+    let steps = steps(&mk_pool(), &devices, &observed).unwrap();
     let [Step::Delete(gone)] = steps.as_slice() else {
         panic!("{steps:?}")
     };
@@ -128,13 +176,7 @@ fn a_pool_of_two_slices_shrinks_to_one_of_a_new_generation() {
     let mut second = mk_slice("00001-d.example.com-n1-abcde", 5, &[mk_device("b")]);
     first.spec.pool.resource_slice_count = 2;
     second.spec.pool.resource_slice_count = 2;
-    let steps = publish(
-        &mk_pool(),
-        &[mk_device("a")],
-        None,
-        &mk_observed([first, second]),
-    )
-    .unwrap();
+    let steps = steps(&mk_pool(), &[mk_device("a")], &mk_observed([first, second])).unwrap();
     let [Step::Replace(kept), Step::Delete(_)] = steps.as_slice() else {
         panic!("{steps:?}")
     };
@@ -144,23 +186,15 @@ fn a_pool_of_two_slices_shrinks_to_one_of_a_new_generation() {
 
 #[test]
 fn what_the_server_made_of_our_devices_is_not_sent_again() {
-    let sent = vec![Device {
-        binds_to_node: Some(true),
-        ..mk_device("a")
-    }];
-    let accepted = Accepted {
-        sent: sent.clone(),
-        stored: Some(vec![mk_device("a")]),
-    };
-    let observed = mk_observed([mk_slice(GO_NAME, 5, &[mk_device("a")])]);
-    assert_eq!(
-        publish(&mk_pool(), &sent, Some(&accepted), &observed).unwrap(),
-        []
-    );
-    assert_eq!(
-        publish(&mk_pool(), &sent, None, &observed).unwrap().len(),
-        1
-    );
+    let sent = [mk_tainted(&mk_device("a"))];
+    let stored = mk_slice(GO_NAME, 5, &[mk_device("a")]);
+    let mut accepted = Accepted::default();
+    let observed = mk_observed([stored.clone()]);
+    let before = publish(&mk_pool(), &sent, &accepted, &observed).unwrap();
+    assert_eq!(before.len(), 1);
+    accepted.learn(&sent, &stored);
+    let after = publish(&mk_pool(), &sent, &accepted, &observed).unwrap();
+    assert_eq!(after, Vec::<Stage>::new());
 }
 
 #[test]
@@ -180,17 +214,154 @@ fn a_taint_keeps_the_time_that_the_server_gave_it() {
         ..mk_device("a")
     };
     let observed = mk_observed([mk_slice(GO_NAME, 5, &[with(stored)])]);
-    assert_eq!(
-        publish(&mk_pool(), &[with(taint)], None, &observed).unwrap(),
-        []
-    );
+    assert_eq!(steps(&mk_pool(), &[with(taint)], &observed).unwrap(), []);
 }
 
 #[test]
-fn more_devices_than_a_slice_holds_are_refused_by_number() {
-    let devices: Vec<_> = (0..65).map(|n| mk_device(&format!("d{n}"))).collect();
-    let error = publish(&mk_pool(), &devices, None, &BTreeMap::new()).unwrap_err();
-    assert!(error.to_string().contains("65"), "{error}");
+fn two_slices_of_a_new_pool_are_written_side_by_side_in_one_generation() {
+    let devices = mk_numbered(0..100);
+    let stages = publish(&mk_pool(), &devices, &Accepted::default(), &BTreeMap::new()).unwrap();
+    let [stage] = stages.as_slice() else {
+        panic!("{stages:?}")
+    };
+    let names: Vec<_> = stage
+        .iter()
+        .map(|step| match step {
+            Step::Create(slice) => (name(slice), slice.spec.pool.resource_slice_count),
+            step => panic!("{step:?}"),
+        })
+        .collect();
+    let expected = [("00000-d.example.com-n1", 2), ("00001-d.example.com-n1", 2)];
+    assert_eq!(names, expected);
+    assert_eq!(generations(stage), [1, 1]);
+}
+
+#[test]
+fn a_taint_in_one_of_several_slices_is_one_write_without_a_new_generation() {
+    let mut devices = mk_numbered(0..100);
+    let observed = mk_observed([
+        mk_part(GO_NAME, 5, 2, &devices[..64]),
+        mk_part(GO_SECOND, 5, 2, &devices[64..]),
+    ]);
+    assert_eq!(steps(&mk_pool(), &devices, &observed).unwrap(), []);
+    devices[70] = mk_tainted(&devices[70]);
+    let steps = steps(&mk_pool(), &devices, &observed).unwrap();
+    let [Step::Replace(slice)] = steps.as_slice() else {
+        panic!("{steps:?}")
+    };
+    assert_eq!(name(slice), GO_SECOND);
+    assert_eq!(slice.spec.pool.generation, 5);
+}
+
+#[test]
+fn changes_in_two_slices_are_one_new_generation_of_all() {
+    let mut devices = mk_numbered(0..130);
+    let observed = mk_observed([
+        mk_part(GO_NAME, 5, 3, &devices[..64]),
+        mk_part(GO_SECOND, 5, 3, &devices[64..128]),
+        mk_part("00002-d.example.com-n1-abcde", 5, 3, &devices[128..]),
+    ]);
+    devices[0] = mk_tainted(&devices[0]);
+    devices[70] = mk_tainted(&devices[70]);
+    let stages = publish(&mk_pool(), &devices, &Accepted::default(), &observed).unwrap();
+    assert_eq!(stages.len(), 1, "side by side: {stages:?}");
+    assert_eq!(generations(&stages[0]), [6, 6, 6]);
+}
+
+#[test]
+fn a_lost_slice_comes_back_in_the_generation_of_the_others() {
+    let devices = mk_numbered(0..100);
+    let observed = mk_observed([mk_part(GO_SECOND, 5, 2, &devices[64..])]);
+    let steps = steps(&mk_pool(), &devices, &observed).unwrap();
+    let [Step::Create(slice)] = steps.as_slice() else {
+        panic!("{steps:?}")
+    };
+    assert_eq!(slice.spec.pool.generation, 5);
+    assert_eq!(slice.spec.devices.as_deref(), Some(&devices[..64]));
+}
+
+#[test]
+fn a_change_that_was_interrupted_is_finished_in_its_generation() {
+    let devices = mk_numbered(0..100);
+    let observed = mk_observed([
+        mk_part(GO_NAME, 6, 2, &devices[..64]),
+        mk_part(GO_SECOND, 5, 2, &devices[63..64]),
+    ]);
+    let steps = steps(&mk_pool(), &devices, &observed).unwrap();
+    let [Step::Replace(slice)] = steps.as_slice() else {
+        panic!("{steps:?}")
+    };
+    assert_eq!((name(slice), slice.spec.pool.generation), (GO_SECOND, 6));
+}
+
+#[test]
+fn a_slice_of_a_pool_that_is_no_longer_published_goes_before_its_devices_come() {
+    let mut other = mk_slice("00000-d.example.com-old", 3, &[mk_device("a")]);
+    other.spec.pool.name = "old".into();
+    let stages = publish(
+        &mk_pool(),
+        &[mk_device("a")],
+        &Accepted::default(),
+        &mk_observed([other]),
+    )
+    .unwrap();
+    let [first, second] = stages.as_slice() else {
+        panic!("{stages:?}")
+    };
+    assert!(matches!(first.as_slice(), [Step::Delete(_)]));
+    assert!(matches!(second.as_slice(), [Step::Create(_)]));
+}
+
+#[test]
+fn a_slice_that_is_being_deleted_is_neither_adopted_nor_deleted_again() {
+    let mut leaving = mk_slice(GO_NAME, 5, &[mk_device("a")]);
+    leaving.metadata.deletion_timestamp = Some(Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH));
+    let steps = steps(&mk_pool(), &[mk_device("a")], &mk_observed([leaving])).unwrap();
+    assert!(matches!(steps.as_slice(), [Step::Create(_)]), "{steps:?}");
+    assert_eq!(generations(&steps), [6]);
+}
+
+#[test]
+fn a_new_owner_of_several_slices_needs_no_new_generation() {
+    let devices = mk_numbered(0..100);
+    let observed = mk_observed([
+        mk_part(GO_NAME, 5, 2, &devices[..64]),
+        mk_part(GO_SECOND, 5, 2, &devices[64..]),
+    ]);
+    let pool = Pool {
+        node_uid: "u-2".into(),
+        ..mk_pool()
+    };
+    let steps = steps(&pool, &devices, &observed).unwrap();
+    assert_eq!(generations(&steps), [5, 5]);
+}
+
+#[test]
+fn counts_and_generations_that_make_no_sense_are_mended() {
+    let devices = [mk_device("a")];
+    for (generation, count) in [(i64::MAX, 1), (0, i64::MAX), (7, 0), (7, -1)] {
+        let observed = mk_observed([
+            mk_part(GO_NAME, generation, count, &devices),
+            mk_part("fffff-d.example.com-n1-abcde", generation, count, &devices),
+        ]);
+        let mut steps = steps(&mk_pool(), &devices, &observed).unwrap();
+        assert!(matches!(steps.pop(), Some(Step::Delete(_))));
+        let kept = match steps.pop() {
+            Some(Step::Replace(slice)) => slice,
+            None => observed[GO_NAME].clone(),
+            step => panic!("{step:?}"),
+        };
+        assert_eq!(kept.spec.pool.resource_slice_count, 1);
+        assert!(steps.is_empty());
+    }
+}
+
+#[test]
+fn a_name_that_occurs_twice_is_refused_before_anything_is_sent() {
+    let devices = [mk_device("a"), mk_device("a")];
+    let error = steps(&mk_pool(), &devices, &BTreeMap::new()).unwrap_err();
+    assert_eq!(error.code(), "invalid-devices");
+    assert!(error.to_string().contains("`a`"), "{error}");
 }
 
 #[test]

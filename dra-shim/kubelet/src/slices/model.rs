@@ -1,0 +1,124 @@
+//! For tests: an API server that stores slices, and what a scheduler makes of them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::resource::v1::{Device, DeviceAttribute, ResourceSlice};
+
+use super::plan::{Pool, Step};
+use super::seen::name;
+
+/// What a scheduler can allocate from one pool: device name to its content.
+pub(super) type Visible = BTreeMap<String, String>;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Server {
+    pub(super) slices: BTreeMap<String, ResourceSlice>,
+    /// Requests that changed something.
+    pub(super) writes: usize,
+    version: u64,
+}
+
+/// The precondition of a request did not hold.
+#[derive(Debug)]
+pub(super) struct Conflict;
+
+impl Server {
+    pub(super) fn apply(&mut self, step: Step) -> Result<(), Conflict> {
+        match step {
+            Step::Create(slice) => {
+                if self.slices.contains_key(name(&slice)) {
+                    return Err(Conflict);
+                }
+                self.put(slice);
+            }
+            Step::Replace(slice) => {
+                self.demand(&slice)?;
+                self.put(slice);
+            }
+            Step::Delete(slice) => {
+                self.demand(&slice)?;
+                self.slices.remove(name(&slice));
+            }
+        }
+        self.writes += 1;
+        Ok(())
+    }
+
+    fn demand(&self, slice: &ResourceSlice) -> Result<(), Conflict> {
+        let stored = self.slices.get(name(slice)).ok_or(Conflict)?;
+        let version = |slice: &ResourceSlice| slice.metadata.resource_version.clone();
+        if version(stored) == version(slice) {
+            Ok(())
+        } else {
+            Err(Conflict)
+        }
+    }
+
+    /// As anybody else would.
+    pub(super) fn put(&mut self, mut slice: ResourceSlice) {
+        self.version += 1;
+        slice.metadata.resource_version = Some(self.version.to_string());
+        self.slices.insert(name(&slice).to_owned(), slice);
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.slices.keys().cloned().collect()
+    }
+
+    /// None for an incomplete or invalid pool: nothing is allocated from it.
+    pub(super) fn visible(&self, pool: &str) -> Option<Visible> {
+        let of_pool = |slice: &&ResourceSlice| slice.spec.pool.name == pool;
+        let slices: Vec<_> = self.slices.values().filter(of_pool).collect();
+        let newest = slices
+            .iter()
+            .map(|slice| slice.spec.pool.generation)
+            .max()?;
+        let current = slices
+            .into_iter()
+            .filter(|slice| slice.spec.pool.generation == newest);
+        let current: Vec<_> = current.collect();
+        let count = current[0].spec.pool.resource_slice_count;
+        if usize::try_from(count).ok() != Some(current.len()) {
+            return None;
+        }
+        let mut visible = Visible::new();
+        for device in current
+            .iter()
+            .flat_map(|slice| slice.spec.devices.iter().flatten())
+        {
+            let content = format!("{device:?}");
+            if visible.insert(device.name.clone(), content).is_some() {
+                return None;
+            }
+        }
+        Some(visible)
+    }
+}
+
+pub(super) fn visible(devices: &[Device]) -> Visible {
+    let devices = devices.iter();
+    devices
+        .map(|device| (device.name.clone(), format!("{device:?}")))
+        .collect()
+}
+
+pub(super) fn mk_pool() -> Pool {
+    Pool {
+        driver: "d.example.com".into(),
+        node: "n1".into(),
+        node_uid: "u-1".into(),
+    }
+}
+
+/// A device that tells its version.
+pub(super) fn mk_device(number: u16, version: u8) -> Device {
+    let attribute = DeviceAttribute {
+        int: Some(version.into()),
+        ..Default::default()
+    };
+    Device {
+        name: format!("d{number}"),
+        attributes: Some(BTreeMap::from([("version".to_owned(), attribute)])),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,38 @@
+//! The `:authority` that kubelet's grpc-go sends, and so what a server must bear.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What grpc-go makes of a bare path: every byte but unreserved characters,
+/// sub-delimiters and `:[]@` as `%XX`. An `@` in it turns what stands before it
+/// into URI userinfo; without one `h2`, among others, refuses the whole.
+pub(super) fn of_path(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let mut authority = String::with_capacity(2 * path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]@".contains(&byte) {
+            authority.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(authority, "%{byte:02X}");
+        }
+    }
+    authority
+}
+
+/// What `unix:PATH` gives.
+pub(super) const LOCALHOST: &str = "localhost";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_percent_encoded_but_for_the_at_sign() {
+        let path = Path::new("/var/lib/kubelet/plugins_registry/d.example.com-1@reg.sock");
+        assert_eq!(
+            of_path(path),
+            "%2Fvar%2Flib%2Fkubelet%2Fplugins_registry%2Fd.example.com-1@reg.sock"
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! How the fake behaves: kubelet's times, its release, and where it finds slices.
+
+use std::time::Duration;
+
+/// Settings of a [`FakeKubelet`](super::FakeKubelet), written as
+/// `Options { release: Release::V1_35, ..Options::default() }`.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// kubelet's waits and deadlines; [`Times::fast`] unless set.
+    pub times: Times,
+    /// Which kubelet; the newest unless set.
+    pub release: Release,
+    /// What a repeated Prepare does to a claim's record; [`Repeated::Appended`]
+    /// unless set.
+    pub repeated: Repeated,
+}
+
+/// What differs between kubelets that drivers meet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Release {
+    /// 1.34 and 1.35: the service socket is dialled by its bare path too, so that
+    /// its `:authority` is the percent-encoded path.
+    V1_35,
+    /// 1.36: the service socket's `:authority` is `localhost`.
+    #[default]
+    V1_36,
+}
+
+/// What happens to a claim's devices when it is prepared again: after a restart of
+/// kubelet, or because another driver of the claim failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repeated {
+    /// Each answer is added to those before, so the runtime gets the same CDI id
+    /// twice: kubelets without kubernetes/kubernetes pull request 140274, 1.36.2
+    /// among them.
+    #[default]
+    Appended,
+    /// Only the last answer counts.
+    Replaced,
+}
+
+/// kubelet's times. The fields are what it waits or allows; the values that kubelet
+/// really has are in [`Times::KUBELET`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Period of the loop that registers and unregisters: 1 s.
+    pub registration_loop: Duration,
+    /// Connecting to a registration socket: 10 s.
+    pub dial: Duration,
+    /// `GetInfo`: 1 s.
+    pub get_info: Duration,
+    /// `NotifyRegistrationStatus`: 5 s.
+    pub notify: Duration,
+    /// Pause after a socket's first failed registration, doubled each time: 0.5 s.
+    pub back_off: Duration,
+    /// The longest such pause: 122 s.
+    pub max_back_off: Duration,
+    /// `NodePrepareResources` and `NodeUnprepareResources`: 45 s.
+    pub call: Duration,
+    /// Pause before a service that refused a connection is tried again, 1.6 times
+    /// as long each time: 1 s.
+    pub reconnect: Duration,
+    /// The longest such pause: 120 s.
+    pub max_reconnect: Duration,
+    /// Pause before a health stream that ended is opened again: 5 s.
+    pub health_reopen: Duration,
+    /// How long a device's health is believed that names no time itself: 30 s.
+    pub health_freshness: Duration,
+    /// Pause after a failed Prepare, up to half as long again: 60 s.
+    pub pod_retry: Duration,
+    /// Pause after a failed Unprepare of a pod that ends, up to half as long again:
+    /// 10 s.
+    pub unprepare_retry: Duration,
+    /// Period of the loop that unprepares for pods that have vanished: 60 s.
+    pub cleanup: Duration,
+    /// How long a driver may be disconnected before its slices are deleted: 30 s.
+    pub wipe: Duration,
+    /// Pause before a failed deletion of slices is tried again, doubled: 1 s.
+    pub wipe_retry: Duration,
+    /// The longest such pause: 5 min.
+    pub max_wipe_retry: Duration,
+}
+
+impl Times {
+    /// What kubelet 1.34 to 1.36 does.
+    pub const KUBELET: Self = Self {
+        registration_loop: Duration::from_secs(1),
+        dial: Duration::from_secs(10),
+        get_info: Duration::from_secs(1),
+        notify: Duration::from_secs(5),
+        back_off: Duration::from_millis(500),
+        max_back_off: Duration::from_secs(122),
+        call: Duration::from_secs(45),
+        reconnect: Duration::from_secs(1),
+        max_reconnect: Duration::from_secs(120),
+        health_reopen: Duration::from_secs(5),
+        health_freshness: Duration::from_secs(30),
+        pod_retry: Duration::from_secs(60),
+        unprepare_retry: Duration::from_secs(10),
+        cleanup: Duration::from_secs(60),
+        wipe: Duration::from_secs(30),
+        wipe_retry: Duration::from_secs(1),
+        max_wipe_retry: Duration::from_secs(300),
+    };
+
+    /// For tests: what kubelet only waits is 100 times shorter, while deadlines keep
+    /// their length, so that a busy machine fails nothing.
+    #[must_use]
+    pub fn fast() -> Self {
+        let real = Self::KUBELET;
+        Self {
+            dial: real.dial,
+            get_info: real.get_info,
+            notify: real.notify,
+            call: real.call,
+            ..real.divided(100)
+        }
+    }
+
+    /// Everything `n` times shorter, deadlines too: a plugin has a second `n`th for
+    /// `GetInfo`.
+    ///
+    /// # Panics
+    ///
+    /// If `n` is 0.
+    #[must_use]
+    pub fn divided(self, n: u32) -> Self {
+        Self {
+            registration_loop: self.registration_loop / n,
+            dial: self.dial / n,
+            get_info: self.get_info / n,
+            notify: self.notify / n,
+            back_off: self.back_off / n,
+            max_back_off: self.max_back_off / n,
+            call: self.call / n,
+            reconnect: self.reconnect / n,
+            max_reconnect: self.max_reconnect / n,
+            health_reopen: self.health_reopen / n,
+            health_freshness: self.health_freshness / n,
+            pod_retry: self.pod_retry / n,
+            unprepare_retry: self.unprepare_retry / n,
+            cleanup: self.cleanup / n,
+            wipe: self.wipe / n,
+            wipe_retry: self.wipe_retry / n,
+            max_wipe_retry: self.max_wipe_retry / n,
+        }
+    }
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self::fast()
+    }
+}
+
+/// A pause that grows with every failure.
+#[derive(Clone, Debug)]
+pub(super) struct BackOff {
+    next: Duration,
+    max: Duration,
+    percent: u32,
+}
+
+impl BackOff {
+    pub(super) const fn doubling(first: Duration, max: Duration) -> Self {
+        Self {
+            next: first,
+            max,
+            percent: 200,
+        }
+    }
+
+    /// grpc's, less its jitter.
+    pub(super) const fn of_grpc(times: &Times) -> Self {
+        Self {
+            next: times.reconnect,
+            max: times.max_reconnect,
+            percent: 160,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * self.percent / 100).min(self.max);
+        pause
+    }
+}
+
+/// kubelet's jitter for pods: up to half as long again.
+pub(super) fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pauses_after_failed_registrations_double_up_to_122_seconds() {
+        let times = Times::KUBELET;
+        let mut back_off = BackOff::doubling(times.back_off, times.max_back_off);
+        let pauses: Vec<_> = (0..10).map(|_| back_off.next().as_secs_f64()).collect();
+        let expected = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0];
+        assert_eq!(pauses, expected);
+    }
+
+    #[test]
+    fn fast_times_keep_every_deadline() {
+        let (fast, real) = (Times::fast(), Times::KUBELET);
+        let deadlines = |times: &Times| [times.dial, times.get_info, times.notify, times.call];
+        assert_eq!(deadlines(&fast), deadlines(&real));
+        assert!(fast.pod_retry < real.pod_retry);
+    }
+}

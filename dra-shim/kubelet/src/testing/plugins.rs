@@ -1,0 +1,142 @@
+//! Which plugins are registered, and which of them gets a driver's calls.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_util::sync::DropGuard;
+
+use super::event::Service;
+use super::link::Link;
+use crate::proto::registration::PluginInfo;
+
+/// kubelet's names, not this library's constants: who tests must not agree with the
+/// tested by definition.
+const PLUGIN_TYPE: &str = "DRAPlugin";
+const V1: &str = "v1.DRAPlugin";
+const V1BETA1: &str = "v1beta1.DRAPlugin";
+
+/// A registered plugin.
+pub(super) struct Plugin {
+    pub(super) driver: String,
+    pub(super) endpoint: PathBuf,
+    pub(super) service: Service,
+    pub(super) link: Arc<Link>,
+    /// Ends its health stream.
+    pub(super) _listening: DropGuard,
+}
+
+/// In the order of their registration.
+#[derive(Default)]
+pub(super) struct Plugins(Vec<Plugin>);
+
+impl Plugins {
+    /// A pair of driver and endpoint that is there is refused, whoever asks: one
+    /// instance cannot take another's place (kubelet-side fact).
+    pub(super) fn add(&mut self, plugin: Plugin) -> Result<(), String> {
+        let taken = |other: &Plugin| same(other, &plugin.driver, &plugin.endpoint);
+        if self.0.iter().any(taken) {
+            return Err(format!(
+                "endpoint {} already registered for plugin {}",
+                plugin.endpoint.display(),
+                plugin.driver
+            ));
+        }
+        self.0.push(plugin);
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, driver: &str, endpoint: &Path) -> Option<Plugin> {
+        let index = self.0.iter().position(|it| same(it, driver, endpoint))?;
+        Some(self.0.remove(index))
+    }
+
+    /// The newest that is connected, else the newest.
+    pub(super) fn choose(&self, driver: &str) -> Option<&Plugin> {
+        let of_driver = || self.0.iter().rev().filter(|it| it.driver == driver);
+        of_driver()
+            .find(|it| it.link.is_connected())
+            .or_else(|| of_driver().next())
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn service(&self, driver: &str, endpoint: &Path) -> Option<Service> {
+        let plugin = self.0.iter().find(|it| same(it, driver, endpoint))?;
+        Some(plugin.service)
+    }
+
+    pub(super) fn is_connected(&self, driver: &str) -> bool {
+        self.0
+            .iter()
+            .any(|it| it.driver == driver && it.link.is_connected())
+    }
+}
+
+fn same(plugin: &Plugin, driver: &str, endpoint: &Path) -> bool {
+    plugin.driver == driver && plugin.endpoint == endpoint
+}
+
+/// What kubelet makes of a plugin's own words, or why it refuses them.
+///
+/// The version is the first of the plugin's list that kubelet knows, in the
+/// plugin's order. Entries that it does not know are passed over.
+pub(super) fn validate(info: &PluginInfo) -> Result<Service, String> {
+    if info.r#type != PLUGIN_TYPE {
+        return Err(format!(
+            "no handler registered for plugin type: {}",
+            info.r#type
+        ));
+    }
+    if info.supported_versions.is_empty() {
+        return Err("empty list for supported gRPC services".to_owned());
+    }
+    let known = |version: &String| match version.as_str() {
+        V1 => Some(Service::V1),
+        V1BETA1 => Some(Service::V1beta1),
+        _ => None,
+    };
+    info.supported_versions
+        .iter()
+        .find_map(known)
+        .ok_or_else(|| {
+            format!(
+                "none of the supported gRPC services {:?} is known to kubelet",
+                info.supported_versions
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_info(versions: &[&str]) -> PluginInfo {
+        PluginInfo {
+            r#type: PLUGIN_TYPE.to_owned(),
+            supported_versions: versions.iter().map(|&it| it.to_owned()).collect(),
+            ..PluginInfo::default()
+        }
+    }
+
+    #[test]
+    fn the_plugins_order_decides_the_version() {
+        let chosen = |versions: &[&str]| validate(&mk_info(versions)).ok();
+        let newest_first = [V1, V1BETA1, "v1alpha1.DRAResourceHealth"];
+        assert_eq!(chosen(&newest_first), Some(Service::V1));
+        let reversed = ["v1beta1.DRAPlugin", "v1.DRAPlugin"];
+        assert_eq!(chosen(&reversed), Some(Service::V1beta1));
+        let unknown = ["v7.DRAPlugin", "v1.DRAPlugin"];
+        assert_eq!(chosen(&unknown), Some(Service::V1));
+    }
+
+    #[test]
+    fn a_list_without_a_version_of_the_service_is_refused() {
+        // The gRPC package's own name is not what kubelet calls the service.
+        let package = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin";
+        for versions in [&[] as &[&str], &["v1alpha1.DRAResourceHealth"], &[package]] {
+            assert!(validate(&mk_info(versions)).is_err(), "{versions:?}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What an observer hears: each beginning has its end, and each error its word.
+#![allow(missing_docs, reason = "a test")]
+
+#[cfg(test)]
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dra_kubelet::{CallEnd, ClaimError, ClaimRef, Desired, Method, Observer, Registration};
+use support::api::ApiServer;
+use support::proto::health::NodeWatchResourcesRequest;
+use support::proto::health::dra_resource_health_client::DraResourceHealthClient;
+use support::proto::registration::RegistrationStatus;
+use support::{
+    Claims, DRIVER, Script, devices, prepare_request, soon, start_with, unprepare_request, until,
+};
+use tokio::sync::watch;
+
+const LONG: Duration = Duration::from_secs(45);
+
+/// Writes down everything but the times, in order.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<String>>>);
+
+#[cfg(test)]
+impl Notes {
+    fn note(&self, line: String) {
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    fn has(&self, line: &str) -> bool {
+        self.0.lock().unwrap().iter().any(|noted| noted == line)
+    }
+}
+
+#[cfg(test)]
+fn code(outcome: Result<(), &ClaimError>) -> &'static str {
+    outcome.err().map_or("ok", ClaimError::code)
+}
+
+#[cfg(test)]
+impl Observer for Notes {
+    fn call_began(&self, method: Method) {
+        self.note(format!("call {method} began"));
+    }
+
+    fn call_ended(&self, method: Method, end: CallEnd, _: Duration) {
+        self.note(format!("call {method} {}: {end:?}", end.code()));
+    }
+
+    fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
+        self.note(format!("read {}: {}", claim.name, code(outcome)));
+    }
+
+    fn step_began(&self, method: Method, claim: &ClaimRef) {
+        self.note(format!("step {method} {} began", claim.name));
+    }
+
+    fn step_ended(
+        &self,
+        method: Method,
+        claim: &ClaimRef,
+        outcome: Result<(), &ClaimError>,
+        _: Duration,
+    ) {
+        self.note(format!("step {method} {}: {}", claim.name, code(outcome)));
+    }
+
+    fn claim_ended(
+        &self,
+        method: Method,
+        claim: &ClaimRef,
+        outcome: Result<(), &ClaimError>,
+        _: Duration,
+    ) {
+        self.note(format!("{method} {}: {}", claim.name, code(outcome)));
+    }
+
+    fn slice_request(&self, request: &'static str, outcome: Result<(), &'static str>, _: Duration) {
+        self.note(format!(
+            "slice {request}: {}",
+            outcome.err().unwrap_or("ok")
+        ));
+    }
+
+    fn registration(&self, state: &Registration) {
+        self.note(format!("registration {state:?}"));
+    }
+
+    fn health_stream(&self, open: bool) {
+        self.note(format!("health stream {open}"));
+    }
+}
+
+#[tokio::test]
+async fn a_prepare_is_heard_from_its_call_to_its_answer() {
+    let notes = Notes::default();
+    let running = start_with(Script::instant(), Claims::allocated(&["a"]), |builder| {
+        builder.observer(notes.clone())
+    });
+    let mut client = running.dra().await;
+    client
+        .node_prepare_resources(prepare_request(&["a"], LONG))
+        .await
+        .unwrap();
+    assert_eq!(
+        notes.taken(),
+        [
+            "call prepare began",
+            "read a: ok",
+            "step prepare a began",
+            "step prepare a: ok",
+            "prepare a: ok",
+            "call prepare ok: Answered { claims: 1, failed: 0 }",
+        ]
+    );
+    client
+        .node_unprepare_resources(unprepare_request(&["a"], LONG))
+        .await
+        .unwrap();
+    assert_eq!(
+        notes.taken(),
+        [
+            "call unprepare began",
+            "step unprepare a began",
+            "step unprepare a: ok",
+            "unprepare a: ok",
+            "call unprepare ok: Answered { claims: 1, failed: 0 }",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn every_error_has_its_word() {
+    let notes = Notes::default();
+    let claims = Claims::allocated(&["panics", "unnamed", "named"]);
+    claims.put("replaced", "another-uid", Some(DRIVER));
+    claims.put("unallocated", "uid-unallocated", None);
+    let driver = Script::preparing(|_, claim| async move {
+        match claim.id.name.as_str() {
+            "panics" => panic!("on purpose"),
+            "named" => Err(ClaimError::permanent("the lamp is broken").with_code("lamp")),
+            _ => Err(ClaimError::permanent("why not")),
+        }
+    });
+    let running = start_with(driver, claims, |builder| builder.observer(notes.clone()));
+    let names = [
+        "panics",
+        "unnamed",
+        "named",
+        "replaced",
+        "unallocated",
+        "missing",
+    ];
+    let mut client = running.dra().await;
+    client
+        .node_prepare_resources(prepare_request(&names, LONG))
+        .await
+        .unwrap();
+    for line in [
+        "prepare panics: driver-panicked",
+        "prepare unnamed: driver",
+        "prepare named: lamp",
+        "read replaced: claim-replaced",
+        "prepare replaced: claim-replaced",
+        "prepare unallocated: claim-not-allocated",
+        "prepare missing: claim-not-found",
+        "call prepare failed: Answered { claims: 6, failed: 6 }",
+    ] {
+        assert!(notes.has(line), "{line} is not in {:?}", notes.taken());
+    }
+}
+
+#[tokio::test]
+async fn attempts_are_heard_one_by_one_and_a_call_that_is_cut_off_as_cancelled() {
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let driver = Script::preparing(move |_, claim| {
+        let again = seen.has("step prepare a: not-yet");
+        async move {
+            if again {
+                return Ok(devices(&claim));
+            }
+            Err(ClaimError::retry("not yet").with_code("not-yet"))
+        }
+    });
+    let running = start_with(driver, Claims::allocated(&["a"]), |builder| {
+        builder.observer(notes.clone())
+    });
+    let mut client = running.dra().await;
+    let call = tokio::spawn(async move {
+        client
+            .node_prepare_resources(prepare_request(&["a"], LONG))
+            .await
+    });
+    until("the first attempt", || notes.has("step prepare a: not-yet")).await;
+    call.abort();
+    until("the work's end", || notes.has("prepare a: ok")).await;
+    let cancelled = "call prepare cancelled: Cancelled";
+    until("the call's end", || notes.has(cancelled)).await;
+}
+
+#[tokio::test]
+async fn registration_and_health_streams_are_heard() {
+    let notes = Notes::default();
+    let running = start_with(Script::instant(), Claims::default(), |builder| {
+        builder.observer(notes.clone())
+    });
+    let registered = RegistrationStatus {
+        plugin_registered: true,
+        error: String::new(),
+    };
+    let mut client = running.registration().await;
+    client.notify_registration_status(registered).await.unwrap();
+    assert!(notes.has("registration Registered"));
+
+    let mut client = DraResourceHealthClient::new(running.service().await);
+    let stream = client
+        .node_watch_resources(NodeWatchResourcesRequest {})
+        .await
+        .unwrap();
+    assert!(notes.has("health stream true"));
+    assert!(!notes.has("health stream false"));
+    drop((stream, client));
+    soon("the shutdown", running.plugin.shutdown()).await;
+    until("the stream's end", || notes.has("health stream false")).await;
+}
+
+#[tokio::test]
+async fn requests_for_slices_are_heard_with_their_outcome() {
+    let notes = Notes::default();
+    let server = ApiServer::default();
+    let (_devices, desired) = watch::channel(Desired::Devices(Vec::new()));
+    let _running = start_with(Script::instant(), Claims::default(), |builder| {
+        builder
+            .publish(server.client(), desired)
+            .observer(notes.clone())
+    });
+    // The node does not exist yet: the request works, the attempt does not.
+    until("the node's look-up", || notes.has("slice get-node: ok")).await;
+    assert!(!notes.has("slice create: ok"));
+    server.put_node("n1", "node-uid");
+    until("the slice", || notes.has("slice create: ok")).await;
+}

@@ -1,0 +1,78 @@
+//! Who may call: root, which kubelet is, and the plugin's own user.
+#![allow(missing_docs, reason = "a test")]
+
+#[cfg(test)]
+mod support;
+
+use std::fs::Permissions;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use nix::unistd::geteuid;
+use support::{Claims, Script, start};
+
+const SOCKET: &str = "DRA_KUBELET_TEST_SOCKET";
+const NOBODY: u32 = 65534;
+
+/// The other process of the test below: connects and says whether it is cut off.
+/// An HTTP/2 server that keeps the connection sends its settings at once.
+#[test]
+fn a_caller_that_another_test_starts() {
+    let Some(socket) = std::env::var_os(SOCKET) else {
+        return;
+    };
+    let mut stream = UnixStream::connect(Path::new(&socket)).unwrap();
+    let limit = Duration::from_secs(20);
+    stream.set_read_timeout(Some(limit)).unwrap();
+    let read = stream.read(&mut [0; 9]);
+    println!(
+        "read {}",
+        read.map_or_else(|error| error.to_string(), |n| n.to_string())
+    );
+}
+
+/// Runs this program again as `uid`, and returns what its caller saw.
+#[cfg(test)]
+async fn seen_by(uid: u32, socket: &Path) -> String {
+    // The program's own path may lead through directories that are closed to others.
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args([
+            "--exact",
+            "a_caller_that_another_test_starts",
+            "--nocapture",
+        ])
+        .current_dir("/")
+        .env(SOCKET, socket)
+        .uid(uid);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let output = output.await.unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[tokio::test]
+async fn another_users_connection_is_cut_even_where_the_files_would_let_it_in() {
+    if !geteuid().is_root() {
+        println!("not run: only root can start a process of another user");
+        return;
+    }
+    let running = start(Script::instant(), Claims::default());
+    let open = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode));
+    let sockets = [
+        running.registration_socket(),
+        support::files(&running.data()).remove(0),
+    ];
+    open(running.root.path(), 0o755).unwrap();
+    for socket in &sockets {
+        open(socket, 0o666).unwrap();
+        let own = seen_by(0, socket).await;
+        assert!(own.contains("read 9"), "{own}");
+        let other = seen_by(NOBODY, socket).await;
+        assert!(other.contains("read 0"), "{other}");
+    }
+}

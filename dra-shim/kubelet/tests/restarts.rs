@@ -1,0 +1,147 @@
+//! What is deleted behind the plugin's back comes back, and instances that share
+//! the directories leave each other alone.
+#![allow(missing_docs, reason = "a test")]
+
+#[cfg(test)]
+mod support;
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use dra_kubelet::{Plugin, Registration};
+use support::proto::registration::RegistrationStatus;
+use support::proto::registration::registration_client::RegistrationClient;
+use support::{
+    Claims, DRIVER, GIVE_UP, Running, Script, connect, files, prepare_request, soon, start, until,
+};
+
+#[cfg(test)]
+async fn register(socket: &std::path::Path) {
+    let mut client = RegistrationClient::new(connect(socket).await);
+    let status = RegistrationStatus {
+        plugin_registered: true,
+        error: String::new(),
+    };
+    client.notify_registration_status(status).await.unwrap();
+}
+
+#[cfg(test)]
+fn sockets(running: &Running) -> Vec<PathBuf> {
+    let directories = [running.registry(), running.data()];
+    let there = directories.iter().filter(|directory| directory.exists());
+    there.flat_map(|directory| files(directory)).collect()
+}
+
+/// Both sockets again, none of them the old ones once kubelet has registered them,
+/// and calls are answered.
+#[cfg(test)]
+async fn comes_back(running: &Running, old: &[PathBuf]) {
+    let new = || {
+        let sockets = sockets(running).into_iter();
+        sockets
+            .filter(|path| !old.contains(path))
+            .collect::<Vec<_>>()
+    };
+    until("two new sockets", || new().len() == 2).await;
+    assert_eq!(
+        *running.plugin.registration().borrow(),
+        Registration::Pending
+    );
+    register(&new()[0]).await;
+    until("the old ones' end", || sockets(running) == new()).await;
+    let request = prepare_request(&["a"], GIVE_UP);
+    let mut client = running.dra().await;
+    let answer = client.node_prepare_resources(request).await.unwrap();
+    assert_eq!(answer.into_inner().claims["uid-a"].error, "");
+}
+
+#[cfg(test)]
+async fn registered() -> (Running, Vec<PathBuf>) {
+    let running = start(Script::instant(), Claims::allocated(&["a"]));
+    register(&running.registration_socket()).await;
+    let old = sockets(&running);
+    assert_eq!(old.len(), 2);
+    (running, old)
+}
+
+#[tokio::test]
+async fn a_service_socket_deleted_by_hand_is_replaced_and_no_call_fails_meanwhile() {
+    let (running, old) = registered().await;
+    let mut kubelet = running.dra().await;
+    fs::remove_file(files(&running.data()).remove(0)).unwrap();
+    until("new sockets", || sockets(&running).len() == 3).await;
+    // kubelet's connection is older than the loss, and works until it has another.
+    let request = prepare_request(&["a"], GIVE_UP);
+    let answer = kubelet.node_prepare_resources(request).await.unwrap();
+    assert_eq!(answer.into_inner().claims["uid-a"].error, "");
+    comes_back(&running, &old).await;
+}
+
+#[tokio::test]
+async fn an_emptied_registry_is_filled_again() {
+    let (running, old) = registered().await;
+    fs::remove_file(running.registration_socket()).unwrap();
+    comes_back(&running, &old).await;
+}
+
+#[tokio::test]
+async fn directories_deleted_and_made_again_are_used_again() {
+    let (running, old) = registered().await;
+    for directory in [running.registry(), running.data()] {
+        fs::remove_dir_all(&directory).unwrap();
+        fs::create_dir(&directory).unwrap();
+    }
+    comes_back(&running, &old).await;
+}
+
+#[tokio::test]
+async fn a_socket_replaced_by_another_file_counts_as_lost_and_is_left_alone() {
+    let (running, old) = registered().await;
+    let socket = running.registration_socket();
+    fs::remove_file(&socket).unwrap();
+    fs::write(&socket, "not ours").unwrap();
+    // The file, the old service socket, which serves on, and the two new ones.
+    until("new sockets beside it", || sockets(&running).len() == 4).await;
+    assert_eq!(fs::read_to_string(&socket).unwrap(), "not ours");
+    fs::remove_file(&socket).unwrap();
+    comes_back(&running, &old).await;
+}
+
+#[tokio::test]
+async fn the_two_instances_of_a_rolling_update_serve_side_by_side_until_the_older_one_ends() {
+    let older = start(Script::instant(), Claims::allocated(&["a"]));
+    register(&older.registration_socket()).await;
+    let old = sockets(&older);
+    let newer = Plugin::builder(DRIVER, "n1")
+        .kubelet_root(older.root.path())
+        .start(Script::instant(), Claims::allocated(&["a"]))
+        .unwrap();
+    let registration = files(&older.registry())
+        .into_iter()
+        .find(|path| !old.contains(path))
+        .unwrap();
+    // What the sweep after the registration takes, so that it is seen to be over.
+    let dead = older.data().join("dra-00c0ffee@plugin.sock");
+    drop(UnixListener::bind(&dead).unwrap());
+    register(&registration).await;
+    until("the dead socket is removed", || !dead.exists()).await;
+    let both = sockets(&older);
+    assert_eq!(both.len(), 4);
+
+    let Running { plugin, root } = older;
+    soon("the older one's end", plugin.shutdown()).await;
+    let running = Running {
+        plugin: newer,
+        root,
+    };
+    let left: Vec<_> = both
+        .into_iter()
+        .filter(|path| !old.contains(path))
+        .collect();
+    assert_eq!(sockets(&running), left);
+    let request = prepare_request(&["a"], GIVE_UP);
+    let mut client = running.dra().await;
+    let answer = client.node_prepare_resources(request).await.unwrap();
+    assert_eq!(answer.into_inner().claims["uid-a"].error, "");
+}

@@ -1,0 +1,305 @@
+//! Kubernetes' own node-level scenarios for DRA (`test/e2e_node/dra_test.go`), as
+//! far as they are about kubelet and driver: pods and claims.
+#![allow(missing_docs, reason = "a test")]
+
+#[cfg(test)]
+mod support;
+
+use dra_kubelet::Method;
+use dra_kubelet::testing::{CallError, Event, Options, Phase, RegistrationStep, Repeated};
+use support::node::{
+    Arrivals, Next, Node, Plan, claim_ref, claims, pod, pod_of, reaches, short_calls,
+};
+use support::{DRIVER, Script, soon, until};
+
+const OTHER: &str = "other.example.com";
+
+#[tokio::test]
+async fn a_plugin_is_registered_again_after_kubelets_restart_and_after_its_own() {
+    let node = Node::new();
+    let plugin = node.registered(Script::instant(), claims(&["a"])).await;
+    node.kubelet.restart().await.unwrap();
+    soon("kubelet's restart", node.kubelet.registered(DRIVER)).await;
+
+    plugin.shutdown().await;
+    node.until("unregistration", |events| {
+        matches!(events.last(), Some(Event::Unregistered { .. }))
+    })
+    .await;
+    let called = node.kubelet.prepare(DRIVER, &[claim_ref("a")]).await;
+    assert!(matches!(called, Err(CallError::NotRegistered { .. })));
+    let _plugin = node.registered(Script::instant(), claims(&["a"])).await;
+}
+
+#[tokio::test]
+async fn a_plugin_registers_although_the_first_handshakes_fail() {
+    for step in [RegistrationStep::GetInfo, RegistrationStep::Notify] {
+        let node = Node::new();
+        node.kubelet.lose_answers(step, 2);
+        let _plugin = node.registered(Script::instant(), claims(&["a"])).await;
+        let failed = |event: &&Event| matches!(event, Event::RegistrationFailed { .. });
+        assert_eq!(node.kubelet.events().iter().filter(failed).count(), 2);
+        let answers = node.kubelet.prepare(DRIVER, &[claim_ref("a")]).await;
+        assert!(answers.unwrap()["uid-a"].is_ok(), "{step:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_made_while_kubelet_is_down_runs_after_its_restart() {
+    let node = Node::new();
+    let _plugin = node.registered(Script::instant(), claims(&["a"])).await;
+    node.kubelet.stop().await;
+    let mut pod = node.kubelet.run_pod(pod("p", &["a"]));
+    node.kubelet.restart().await.unwrap();
+    reaches(&mut pod, Phase::Running).await;
+}
+
+#[tokio::test]
+async fn a_pod_whose_prepare_blocks_past_the_deadline_stays_pending_and_runs_once_it_ends() {
+    let node = Node::with(short_calls());
+    let plan = Plan::default();
+    plan.prepare.next_are(&[Next::Block]);
+    let _plugin = node.registered(plan.driver(), claims(&["a"])).await;
+    let mut pod = node.kubelet.run_pod(pod("p", &["a"]));
+    // The claim has an answer of its own, before kubelet gives the call up.
+    node.until("the pod's event", |events| {
+        events.iter().any(|event| {
+            matches!(event, Event::PrepareFailed { message, .. }
+                if message.contains("ResourceClaim a: ") && message.contains("longer than kubelet waits"))
+        })
+    })
+    .await;
+    assert_eq!(*pod.borrow(), Phase::Pending);
+    // Deleted, the claim is fenced: the step that hangs is cancelled.
+    node.kubelet.delete_pod("p");
+    reaches(&mut pod, Phase::Gone).await;
+    let mut next = node.kubelet.run_pod(support::node::pod("q", &["a"]));
+    reaches(&mut next, Phase::Running).await;
+}
+
+#[tokio::test]
+async fn a_failing_prepare_is_repeated_until_the_pod_runs_also_across_kubelets_restart() {
+    let node = Node::new();
+    let plan = Plan::default();
+    plan.prepare.next_are(&[Next::Fail; 3]);
+    let _plugin = node.registered(plan.driver(), claims(&["a"])).await;
+    let mut pod = node.kubelet.run_pod(pod("p", &["a"]));
+    node.until_failed("p").await;
+    node.kubelet.restart().await.unwrap();
+    reaches(&mut pod, Phase::Running).await;
+    assert_eq!(plan.prepare.begun(), 4);
+    assert_eq!(node.kubelet.devices(&claim_ref("a")).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_failing_unprepare_is_repeated_until_the_pod_goes_also_across_kubelets_restart() {
+    let node = Node::new();
+    let plan = Plan::default();
+    plan.unprepare.next_are(&[Next::Fail; 3]);
+    let _plugin = node.registered(plan.driver(), claims(&["a"])).await;
+    let mut pod = node.kubelet.run_pod(pod("p", &["a"]));
+    reaches(&mut pod, Phase::Running).await;
+    node.kubelet.delete_pod("p");
+    node.until_failed("p").await;
+    node.kubelet.restart().await.unwrap();
+    reaches(&mut pod, Phase::Gone).await;
+    assert_eq!(plan.unprepare.begun(), 4);
+    assert_eq!(node.kubelet.devices(&claim_ref("a")), None);
+}
+
+#[tokio::test]
+async fn a_pod_deleted_by_force_is_unprepared_until_that_works_also_across_kubelets_restart() {
+    let node = Node::new();
+    let plan = Plan::default();
+    plan.unprepare.next_are(&[Next::Fail; 2]);
+    let _plugin = node.registered(plan.driver(), claims(&["a"])).await;
+    let mut pod = node.kubelet.run_pod(pod("p", &["a"]));
+    reaches(&mut pod, Phase::Running).await;
+    node.kubelet.force_delete_pod("p");
+    node.until_failed("p").await;
+    node.kubelet.restart().await.unwrap();
+    reaches(&mut pod, Phase::Gone).await;
+    assert_eq!(plan.prepare.begun(), 1);
+}
+
+#[tokio::test]
+async fn a_pod_deleted_while_kubelet_is_down_and_prepare_blocks_is_only_unprepared() {
+    let node = Node::new();
+    let plan = Plan::default();
+    plan.prepare.next_are(&[Next::Block]);
+    let _plugin = node.registered(plan.driver(), claims(&["a"])).await;
+    let mut pod = node.kubelet.run_pod(pod("p", &["a"]));
+    until("the step that blocks", || plan.prepare.begun() == 1).await;
+    node.kubelet.stop().await;
+    node.kubelet.delete_pod("p");
+    node.kubelet.restart().await.unwrap();
+    reaches(&mut pod, Phase::Gone).await;
+    assert_eq!((plan.prepare.begun(), plan.unprepare.begun()), (1, 1));
+    assert_eq!(node.calls(Method::Prepare), 1);
+}
+
+#[tokio::test]
+async fn a_claim_that_pods_share_is_prepared_once_and_again_by_a_kubelet_that_has_restarted() {
+    for (repeated, devices) in [(Repeated::Appended, 2), (Repeated::Replaced, 1)] {
+        let node = Node::with_options(Options {
+            repeated,
+            ..Options::default()
+        });
+        let plan = Plan::default();
+        let _plugin = node.registered(plan.driver(), claims(&["a"])).await;
+        let mut pods = Vec::new();
+        for uid in ["one", "two"] {
+            pods.push(node.kubelet.run_pod(pod(uid, &["a"])));
+            reaches(pods.last_mut().unwrap(), Phase::Running).await;
+        }
+        assert_eq!(plan.prepare.begun(), 1);
+
+        node.kubelet.restart().await.unwrap();
+        soon("the registration", node.kubelet.registered(DRIVER)).await;
+        pods.push(node.kubelet.run_pod(pod("three", &["a"])));
+        reaches(pods.last_mut().unwrap(), Phase::Running).await;
+        assert_eq!(plan.prepare.begun(), 2);
+        // Each time the same device: the runtime gets one CDI id, however often.
+        let recorded = node.kubelet.devices(&claim_ref("a")).unwrap();
+        assert_eq!(recorded.len(), devices, "{repeated:?}");
+        assert!(recorded.iter().all(|it| it.cdi_ids == recorded[0].cdi_ids));
+
+        for (uid, pod) in ["one", "two", "three"].into_iter().zip(&mut pods) {
+            assert_eq!(plan.unprepare.begun(), 0);
+            node.kubelet.delete_pod(uid);
+            reaches(pod, Phase::Gone).await;
+        }
+        assert_eq!(plan.unprepare.begun(), 1);
+    }
+}
+
+#[cfg(test)]
+fn both_drivers(names: &[&str]) -> support::Claims {
+    let claims = support::Claims::default();
+    for name in names {
+        let result = |driver: &str, device: &str| {
+            format!(r#"{{"request":"r","driver":"{driver}","pool":"n1","device":"{device}"}}"#)
+        };
+        let results = [result(DRIVER, "mine"), result(OTHER, "theirs")].join(",");
+        claims.put_results(name, &format!("[{results}]"));
+    }
+    claims
+}
+
+#[tokio::test]
+async fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() {
+    let node = Node::new();
+    let (mine, theirs) = (Plan::default(), Plan::default());
+    theirs.prepare.next_are(&[Next::Fail]);
+    mine.unprepare.next_are(&[Next::Fail]);
+    let claims = both_drivers(&["a"]);
+    let _mine = node.registered(mine.driver(), claims.clone()).await;
+    // Nobody is called before everybody is there.
+    let mut pod = node.kubelet.run_pod(pod_of("p", &["a"], &[DRIVER, OTHER]));
+    node.until_failed("p").await;
+    assert_eq!(
+        (mine.prepare.begun(), node.kubelet.devices(&claim_ref("a"))),
+        (0, None)
+    );
+
+    let _theirs = node.start_with(OTHER, theirs.driver(), claims, |builder| builder);
+    reaches(&mut pod, Phase::Running).await;
+    assert_eq!(theirs.prepare.begun(), 2);
+    let mut devices: Vec<_> = node.kubelet.devices(&claim_ref("a")).unwrap();
+    devices.sort_by_key(|device| device.device.clone());
+    // The first answer may be there twice, of kubelets that append.
+    devices.dedup();
+    let names: Vec<_> = devices
+        .iter()
+        .map(|device| device.device.as_str())
+        .collect();
+    assert_eq!(names, ["mine", "theirs"]);
+
+    node.kubelet.delete_pod("p");
+    reaches(&mut pod, Phase::Gone).await;
+    assert_eq!(mine.unprepare.begun(), 2);
+    assert!(theirs.unprepare.begun() >= 1);
+}
+
+#[tokio::test]
+async fn a_step_that_blocks_is_joined_by_the_call_of_the_next_kubelet() {
+    let node = Node::new();
+    let (mine, theirs) = (Plan::default(), Plan::default());
+    theirs.prepare.next_are(&[Next::Block]);
+    mine.unprepare.next_are(&[Next::Block]);
+    let claims = both_drivers(&["a"]);
+    let (at_mine, at_theirs) = (Arrivals::default(), Arrivals::default());
+    let _plugins =
+        [(DRIVER, &mine, &at_mine), (OTHER, &theirs, &at_theirs)].map(|(name, plan, arrivals)| {
+            node.start_with(name, plan.driver(), claims.clone(), |builder| {
+                builder.observer(arrivals.clone())
+            })
+        });
+    soon("one driver", node.kubelet.registered(DRIVER)).await;
+    soon("the other", node.kubelet.registered(OTHER)).await;
+
+    let mut pod = node.kubelet.run_pod(pod_of("p", &["a"], &[DRIVER, OTHER]));
+    for (method, steps, arrivals, phase) in [
+        (Method::Prepare, &theirs.prepare, &at_theirs, Phase::Running),
+        (Method::Unprepare, &mine.unprepare, &at_mine, Phase::Gone),
+    ] {
+        until("the step that blocks", || steps.begun() == 1).await;
+        node.kubelet.restart().await.unwrap();
+        until("the second call", || arrivals.of(method) == 2).await;
+        steps.release();
+        reaches(&mut pod, phase).await;
+        assert_eq!(steps.begun(), 1, "{method}");
+        node.kubelet.delete_pod("p");
+    }
+}
+
+#[tokio::test]
+async fn one_connection_carries_all_calls_and_the_health_stream() {
+    let node = Node::new();
+    let _plugin = node
+        .registered(Script::instant(), claims(&["a", "b"]))
+        .await;
+    node.until("a report", |events| {
+        events
+            .iter()
+            .any(|event| matches!(event, Event::HealthReported { .. }))
+    })
+    .await;
+    for name in ["a", "b"] {
+        let mut running = node.kubelet.run_pod(pod(name, &[name]));
+        reaches(&mut running, Phase::Running).await;
+    }
+    let connections =
+        |event: &&Event| matches!(event, Event::Connected { .. } | Event::Disconnected { .. });
+    assert_eq!(node.kubelet.events().iter().filter(connections).count(), 1);
+}
+
+#[tokio::test]
+async fn share_ids_are_carried_none_one_and_two_of_the_same_device() {
+    let node = Node::new();
+    let all = support::Claims::default();
+    let result = |device: &str, share: &str| {
+        let share = if share.is_empty() {
+            String::new()
+        } else {
+            format!(r#","shareID":"{share}""#)
+        };
+        format!(r#"{{"request":"r","driver":"{DRIVER}","pool":"n1","device":"{device}"{share}}}"#)
+    };
+    let cases: [(&str, &[&str]); 3] = [("none", &[""]), ("one", &["s1"]), ("two", &["s1", "s2"])];
+    for (name, shares) in cases {
+        let results: Vec<_> = shares.iter().map(|share| result("d0", share)).collect();
+        all.put_results(name, &format!("[{}]", results.join(",")));
+    }
+    let _plugin = node.registered(Script::instant(), all).await;
+    for (name, shares) in cases {
+        let mut running = node.kubelet.run_pod(pod(name, &[name]));
+        reaches(&mut running, Phase::Running).await;
+        let devices = node.kubelet.devices(&claim_ref(name)).unwrap();
+        let carried: Vec<_> = devices
+            .iter()
+            .map(|it| it.share_id.clone().unwrap_or_default())
+            .collect();
+        assert_eq!(carried, shares, "{name}");
+    }
+}

@@ -1,0 +1,166 @@
+//! Two instances of a driver on one data directory: who publishes, and what becomes
+//! of the devices when one ends.
+#![allow(missing_docs, reason = "a test")]
+
+#[cfg(test)]
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use dra_kubelet::{Desired, Plugin, Publication};
+use k8s_openapi::api::resource::v1::Device;
+use support::api::ApiServer;
+use support::proto::registration::RegistrationStatus;
+use support::proto::registration::registration_client::RegistrationClient;
+use support::{Claims, DRIVER, Script, connect, files, soon, until};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+/// One instance, and its registration socket.
+#[cfg(test)]
+struct Instance {
+    plugin: Plugin,
+    socket: PathBuf,
+    _desired: watch::Sender<Desired>,
+}
+
+#[cfg(test)]
+fn sockets(root: &TempDir) -> BTreeSet<PathBuf> {
+    let registry = root.path().join("plugins_registry");
+    if registry.exists() {
+        files(&registry).into_iter().collect()
+    } else {
+        BTreeSet::new()
+    }
+}
+
+#[cfg(test)]
+fn start(server: &ApiServer, root: &TempDir, device: &str) -> Instance {
+    let device = Device {
+        name: device.to_owned(),
+        ..Default::default()
+    };
+    let (sender, desired) = watch::channel(Desired::Devices(vec![device]));
+    let before = sockets(root);
+    let plugin = Plugin::builder(DRIVER, "n1")
+        .kubelet_root(root.path())
+        .publish(server.client(), desired)
+        .start(Script::instant(), Claims::default())
+        .unwrap();
+    let socket = sockets(root).difference(&before).next().unwrap().clone();
+    Instance {
+        plugin,
+        socket,
+        _desired: sender,
+    }
+}
+
+#[cfg(test)]
+impl Instance {
+    /// As kubelet does.
+    async fn notify(&self) {
+        let channel = connect(Path::new(&self.socket)).await;
+        let status = RegistrationStatus {
+            plugin_registered: true,
+            error: String::new(),
+        };
+        RegistrationClient::new(channel)
+            .notify_registration_status(status)
+            .await
+            .unwrap();
+    }
+
+    async fn publishes(&self) {
+        self.comes_to(|p| matches!(p, Publication::Published { .. }))
+            .await;
+    }
+
+    async fn stands_by(&self) {
+        self.comes_to(|p| *p == Publication::Standby).await;
+    }
+
+    async fn comes_to(&self, wanted: impl FnMut(&Publication) -> bool) {
+        let mut state = self.plugin.publication().unwrap();
+        soon("the publication", state.wait_for(wanted))
+            .await
+            .unwrap();
+    }
+}
+
+#[cfg(test)]
+fn published(server: &ApiServer) -> String {
+    let slices = server.slices();
+    assert_eq!(slices.len(), 1, "{slices:?}");
+    slices[0]["spec"]["devices"][0]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[cfg(test)]
+fn mk_server() -> ApiServer {
+    let server = ApiServer::default();
+    server.put_node("n1", "node-uid");
+    server
+}
+
+#[tokio::test]
+async fn a_new_versions_devices_appear_once_kubelet_can_call_it() {
+    let server = mk_server();
+    let root = tempfile::tempdir().unwrap();
+    let old = start(&server, &root, "old");
+    old.notify().await;
+    old.publishes().await;
+
+    let new = start(&server, &root, "new");
+    new.stands_by().await;
+    assert_eq!(published(&server), "old");
+    new.notify().await;
+    new.publishes().await;
+    old.stands_by().await;
+    assert_eq!(published(&server), "new");
+    // One creation by the old one, one change by the new one, and no fight.
+    assert_eq!(server.writes().len(), 2, "{:?}", server.writes());
+
+    // The end of the update: the old one goes, and nothing happens.
+    old.plugin.shutdown().await;
+    assert_eq!(published(&server), "new");
+    assert_eq!(server.writes().len(), 2, "{:?}", server.writes());
+}
+
+#[tokio::test]
+async fn a_failed_update_gives_the_old_devices_back() {
+    let server = mk_server();
+    let root = tempfile::tempdir().unwrap();
+    let old = start(&server, &root, "old");
+    old.notify().await;
+    old.publishes().await;
+    let new = start(&server, &root, "new");
+    new.notify().await;
+    new.publishes().await;
+    old.stands_by().await;
+
+    drop(new);
+    until("the old devices are back", || published(&server) == "old").await;
+    old.publishes().await;
+    assert_eq!(server.writes().len(), 3, "{:?}", server.writes());
+}
+
+#[tokio::test]
+async fn what_someone_else_deletes_is_healed_by_one_of_two_instances() {
+    let server = mk_server();
+    let root = tempfile::tempdir().unwrap();
+    let old = start(&server, &root, "same");
+    old.notify().await;
+    old.publishes().await;
+    let new = start(&server, &root, "same");
+    new.notify().await;
+    new.publishes().await;
+    assert_eq!(server.writes().len(), 1, "{:?}", server.writes());
+
+    server.delete_slice("00000-test.example.com-n1");
+    until("the slice is back", || server.slices().len() == 1).await;
+    old.stands_by().await;
+    assert_eq!(server.writes().len(), 2, "{:?}", server.writes());
+}

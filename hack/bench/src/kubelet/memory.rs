@@ -1,0 +1,135 @@
+//! The example driver as a process of its own, and what memory it takes.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::json;
+
+use super::caller::{AT_ONCE, Caller};
+use super::servers::service_socket;
+use super::{api, verdict};
+
+/// Most anonymous memory that the example may hold.
+const AIM_KIB: u64 = 6 * 1024;
+/// The example opens its sockets within milliseconds.
+const GIVE_UP: Duration = Duration::from_secs(20);
+
+/// `RssAnon` in KiB.
+pub(super) struct Memory {
+    at_start: u64,
+    one_by_one: u64,
+    at_once: u64,
+}
+
+impl Memory {
+    /// Runs `examples/echo` beside this program against an API server in memory.
+    pub(super) async fn of_the_example() -> anyhow::Result<Self> {
+        let api = api::serve().await?;
+        let root = tempfile::tempdir()?;
+        let kubeconfig = root.path().join("kubeconfig.json");
+        fs::write(&kubeconfig, self::kubeconfig(&format!("http://{api}")))?;
+        let driver = Running::start(root.path(), &kubeconfig)?;
+        let caller = Caller::connect(&driver.socket(root.path()).await?).await?;
+        let at_start = driver.anonymous_kib()?;
+        for number in 0..AT_ONCE {
+            caller.prepare(number).await?;
+        }
+        let one_by_one = driver.anonymous_kib()?;
+        caller.at_once(AT_ONCE).await?;
+        Ok(Self {
+            at_start,
+            one_by_one,
+            at_once: driver.anonymous_kib()?,
+        })
+    }
+
+    pub(super) fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let mib = |kib: u64| format!("{:.2}", kib as f64 / 1024.0);
+        writeln!(
+            out,
+            "Anonymous memory of examples/echo, MiB; its API server speaks plain HTTP\n\n\
+             | at start | after {AT_ONCE} Prepares | after {AT_ONCE} more, at once | aim | |\n\
+             |--:|--:|--:|--:|---|\n\
+             | {} | {} | {} | {} | {} |",
+            mib(self.at_start),
+            mib(self.one_by_one),
+            mib(self.at_once),
+            mib(AIM_KIB),
+            verdict(self.one_by_one.max(self.at_once) <= AIM_KIB),
+        )?;
+        Ok(())
+    }
+}
+
+fn kubeconfig(server: &str) -> String {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "bench",
+        "clusters": [{"name": "bench", "cluster": {"server": server}}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+        "users": [{"name": "bench", "user": {}}],
+    })
+    .to_string()
+}
+
+/// Killed when dropped.
+struct Running(Child);
+
+impl Running {
+    fn start(root: &Path, kubeconfig: &Path) -> anyhow::Result<Self> {
+        let own = std::env::current_exe()?;
+        let built = own.parent().context("this program is in no directory")?;
+        let program = built.join("examples/echo");
+        let child = Command::new(&program)
+            .args(["--node-name", "node-1", "--kubeconfig"])
+            .arg(kubeconfig)
+            .arg("--kubelet-root")
+            .arg(root)
+            .arg("--cdi-dir")
+            .arg(root.join("cdi"))
+            .stdout(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Self(child))
+    }
+
+    async fn socket(&self, root: &Path) -> anyhow::Result<std::path::PathBuf> {
+        let data = root.join("plugins/echo.example.com");
+        let opened = async {
+            loop {
+                if let Some(socket) = service_socket(&data) {
+                    return socket;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let opened = tokio::time::timeout(GIVE_UP, opened).await;
+        opened.context("the example has opened no service socket")
+    }
+
+    fn anonymous_kib(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
+        let Some(number) = line.and_then(|line| line.split_whitespace().next()) else {
+            bail!("{path} has no RssAnon");
+        };
+        Ok(number.parse()?)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only if it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

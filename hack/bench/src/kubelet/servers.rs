@@ -1,0 +1,141 @@
+//! The subject and the floor, on threads of their own: kubelet is another process.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use dra_kubelet::{
+    Call, Claim, ClaimError, ClaimRef, ClaimSource, Device, Driver, GetClaimError, Plugin,
+};
+use futures_util::stream;
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+use tokio::runtime::{Builder, Runtime};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+
+use super::proto::dra_plugin_server::{DraPlugin, DraPluginServer};
+use super::{claim_json, proto};
+
+const DRIVER: &str = "bench.example.com";
+
+pub(super) struct Servers {
+    root: TempDir,
+    _plugin: Plugin,
+    /// Last: the plugin ends before its threads.
+    _runtime: Runtime,
+}
+
+impl Servers {
+    pub(super) fn start() -> anyhow::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        let context = runtime.enter();
+        let root = tempfile::tempdir()?;
+        let plugin = Plugin::builder(DRIVER, "node-1")
+            .kubelet_root(root.path())
+            .start(AtOnce, InMemory)?;
+        let listener = UnixListener::bind(root.path().join("floor.sock"))?;
+        let accepted = stream::unfold(listener, |listener| async {
+            let stream = listener.accept().await.map(|(stream, _)| stream);
+            Some((stream, listener))
+        });
+        let echo = Server::builder().add_service(DraPluginServer::new(Echo));
+        runtime.spawn(echo.serve_with_incoming(accepted));
+        drop(context);
+        Ok(Self {
+            root,
+            _plugin: plugin,
+            _runtime: runtime,
+        })
+    }
+
+    pub(super) fn subject(&self) -> anyhow::Result<PathBuf> {
+        service_socket(&self.root.path().join("plugins").join(DRIVER))
+            .context("dra-kubelet has opened no service socket")
+    }
+
+    pub(super) fn floor(&self) -> PathBuf {
+        self.root.path().join("floor.sock")
+    }
+}
+
+/// The service socket of the one plugin that uses the directory.
+pub(super) fn service_socket(data: &Path) -> Option<PathBuf> {
+    let is_service = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("dra-")
+    };
+    let entries = std::fs::read_dir(data).ok()?;
+    entries.flatten().map(|entry| entry.path()).find(is_service)
+}
+
+/// The driver that does nothing.
+struct AtOnce;
+
+impl Driver for AtOnce {
+    async fn prepare(&self, _: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
+        let results = claim.results.iter();
+        Ok(results
+            .map(|result| Device {
+                requests: vec![result.base_request().to_owned()],
+                pool: result.pool.clone(),
+                device: result.device.clone(),
+                cdi_ids: vec![format!("{DRIVER}/claim={}", claim.id.uid)],
+                share_id: None,
+            })
+            .collect())
+    }
+
+    async fn unprepare(&self, _: &Call, _: &ClaimRef) -> Result<(), ClaimError> {
+        Ok(())
+    }
+}
+
+/// Every claim exists; its UID is its name.
+struct InMemory;
+
+impl ClaimSource for InMemory {
+    async fn get(&self, _: &str, name: &str) -> Result<String, GetClaimError> {
+        Ok(claim_json(DRIVER, name, name))
+    }
+}
+
+/// The floor: the same answer, and nothing else.
+struct Echo;
+
+#[tonic::async_trait]
+impl DraPlugin for Echo {
+    async fn node_prepare_resources(
+        &self,
+        request: Request<proto::NodePrepareResourcesRequest>,
+    ) -> Result<Response<proto::NodePrepareResourcesResponse>, Status> {
+        let claims = request.into_inner().claims.into_iter();
+        let answer = |claim: proto::Claim| {
+            let device = proto::Device {
+                request_names: vec!["r".to_owned()],
+                pool_name: "node-1".to_owned(),
+                device_name: "d-0".to_owned(),
+                cdi_device_ids: vec![format!("{DRIVER}/claim={}", claim.uid)],
+                share_id: None,
+            };
+            let answer = proto::NodePrepareResourceResponse {
+                devices: vec![device],
+                error: String::new(),
+            };
+            (claim.uid, answer)
+        };
+        let claims = claims.map(answer).collect();
+        Ok(Response::new(proto::NodePrepareResourcesResponse {
+            claims,
+        }))
+    }
+
+    async fn node_unprepare_resources(
+        &self,
+        _: Request<proto::NodeUnprepareResourcesRequest>,
+    ) -> Result<Response<proto::NodeUnprepareResourcesResponse>, Status> {
+        Err(Status::unimplemented("not measured"))
+    }
+}
