@@ -37,9 +37,8 @@ pub(crate) enum Failure {
     TimedOut,
 }
 
-/// What is kept of each stream. The programs run here print a word; more is
-/// read and thrown away, so that nothing they print can fill memory.
-const KEEP: usize = 4096;
+/// How much is read at once.
+const CHUNK: usize = 4096;
 
 /// How soon an exit is noticed when the streams stay open or silent.
 const TICK: Duration = Duration::from_millis(10);
@@ -62,7 +61,10 @@ pub(crate) fn enter(command: &mut Command, root: &Path) -> io::Result<()> {
 
 /// Runs `command` to its end or for `limit`. Whichever comes first, nothing of
 /// its process group is left running.
-pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Output, Failure> {
+///
+/// Of each stream the first `keep` bytes are kept; more is read and thrown
+/// away, so that nothing the program prints can fill memory.
+pub(crate) fn run(mut command: Command, limit: Duration, keep: usize) -> Result<Output, Failure> {
     let deadline = Instant::now() + limit;
     let mut child = command
         .process_group(0)
@@ -71,8 +73,8 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Output, Failu
         .stderr(Stdio::piped())
         .spawn()
         .map_err(Failure::Start)?;
-    let mut stdout = Stream::new(child.stdout.take().map(OwnedFd::from));
-    let mut stderr = Stream::new(child.stderr.take().map(OwnedFd::from));
+    let mut stdout = Stream::new(child.stdout.take().map(OwnedFd::from), keep);
+    let mut stderr = Stream::new(child.stderr.take().map(OwnedFd::from), keep);
     let exited = loop {
         // Seen before the last drain, so that nothing written before it is lost.
         let exited = has_exited(&child);
@@ -139,30 +141,32 @@ fn wait_for_more(streams: &[&Stream], deadline: Instant) {
 struct Stream {
     /// `None` once it has ended.
     pipe: Option<File>,
+    keep: usize,
     kept: Vec<u8>,
 }
 
 // === impl Stream ===
 
 impl Stream {
-    fn new(pipe: Option<OwnedFd>) -> Self {
+    fn new(pipe: Option<OwnedFd>, keep: usize) -> Self {
         // A pipe that cannot be made non-blocking is not read: the program is
         // then judged by its silence, which is safer than waiting on it.
         let pipe = pipe.filter(|fd| fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_ok());
         Self {
             pipe: pipe.map(File::from),
+            keep,
             kept: Vec::new(),
         }
     }
 
     /// Takes what is there now.
     fn drain(&mut self) {
-        let mut chunk = [0; KEEP];
+        let mut chunk = [0; CHUNK];
         while let Some(pipe) = &mut self.pipe {
             match pipe.read(&mut chunk) {
                 Ok(0) => self.pipe = None,
                 Ok(read) => {
-                    let room = KEEP.saturating_sub(self.kept.len());
+                    let room = self.keep.saturating_sub(self.kept.len());
                     self.kept.extend(chunk.iter().take(read.min(room)));
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -177,6 +181,7 @@ impl Stream {
 mod tests {
     use super::*;
 
+    const KEEP: usize = 5000;
     const GIVE_UP: Duration = Duration::from_secs(30);
 
     fn sh(script: &str) -> Command {
@@ -187,7 +192,7 @@ mod tests {
 
     #[test]
     fn both_streams_and_the_status_come_back() {
-        let output = run(sh("echo out; echo err >&2; exit 3"), GIVE_UP).unwrap();
+        let output = run(sh("echo out; echo err >&2; exit 3"), GIVE_UP, KEEP).unwrap();
         assert_eq!(output.stdout, b"out\n");
         assert_eq!(output.stderr, b"err\n");
         assert_eq!(output.status.code(), Some(3));
@@ -195,7 +200,7 @@ mod tests {
 
     #[test]
     fn more_output_than_is_kept_neither_blocks_nor_fails() {
-        let output = run(sh("head -c 1000000 /dev/zero"), GIVE_UP).unwrap();
+        let output = run(sh("head -c 1000000 /dev/zero"), GIVE_UP, KEEP).unwrap();
         assert_eq!(output.stdout.len(), KEEP);
         assert!(output.status.success());
     }
@@ -206,7 +211,7 @@ mod tests {
         let pid = dir.path().join("pid");
         let script = format!("sleep 1000 & echo $! > {}; echo done", pid.display());
         let began = Instant::now();
-        let output = run(sh(&script), GIVE_UP).unwrap();
+        let output = run(sh(&script), GIVE_UP, KEEP).unwrap();
         assert_eq!(output.stdout, b"done\n");
         assert!(began.elapsed() < GIVE_UP, "waited for the grandchild");
         assert_gone(&std::fs::read_to_string(pid).unwrap());
@@ -220,7 +225,7 @@ mod tests {
         // A busy machine may need longer to get as far as the grandchild.
         let mut limit = Duration::from_millis(200);
         while !std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n')) {
-            let failure = run(sh(&script), limit).unwrap_err();
+            let failure = run(sh(&script), limit, KEEP).unwrap_err();
             assert!(matches!(failure, Failure::TimedOut), "{failure:?}");
             limit *= 2;
         }
@@ -245,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_fails_to_start() {
-        let failure = run(Command::new("/nonexistent/tool"), GIVE_UP).unwrap_err();
+        let failure = run(Command::new("/nonexistent/tool"), GIVE_UP, KEEP).unwrap_err();
         assert!(
             matches!(&failure, Failure::Start(e) if e.kind() == io::ErrorKind::NotFound),
             "{failure:?}"

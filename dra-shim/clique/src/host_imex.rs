@@ -7,6 +7,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::command::{self, Failure, Output};
+use crate::imex_peers::{self, ImexNode};
 use crate::root::{DriverRoot, NotFound};
 
 /// The host's IMEX daemon, asked through its own `nvidia-imex-ctl`.
@@ -39,14 +40,18 @@ pub enum HostImexError {
         source: io::Error,
     },
     /// The program did not end in time; it and its children were killed.
-    #[error("nvidia-imex-ctl -q did not answer within {} s", limit.as_secs_f32())]
+    #[error("nvidia-imex-ctl {question} did not answer within {} s", limit.as_secs_f32())]
     TimedOut {
+        /// The option it was run with.
+        question: &'static str,
         /// How long it had.
         limit: Duration,
     },
     /// The program failed, usually because the daemon does not listen.
-    #[error("nvidia-imex-ctl -q for {} failed ({status}){}", socket.display(), said(stdout, stderr))]
+    #[error("nvidia-imex-ctl {question} for {} failed ({status}){}", socket.display(), said(stdout, stderr))]
     Failed {
+        /// The option it was run with.
+        question: &'static str,
         /// The socket it was told to ask.
         socket: PathBuf,
         /// How it ended.
@@ -66,10 +71,47 @@ pub enum HostImexError {
         /// The beginning of what it complained about; not part of the decision.
         stderr: String,
     },
+    /// What `-N -j` printed is not the JSON that it is known to print.
+    #[error("nvidia-imex-ctl -N -j for {} answered in a form that is not known", socket.display())]
+    BadAnswer {
+        /// The socket that was asked.
+        socket: PathBuf,
+        /// What about it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// No entry of the domain is this node, so none was measured by its daemon.
+    #[error("the IMEX domain at {} lists this node under none of its own names; it lists {}", socket.display(), listed.join(", "))]
+    NotListed {
+        /// The socket that was asked.
+        socket: PathBuf,
+        /// The hosts that it lists, at most a screenful.
+        listed: Vec<String>,
+    },
 }
 
 const TOOL: &str = "nvidia-imex-ctl";
 const READY: &[u8] = b"READY";
+
+/// The options of a question, and how much of the answer may matter. `-q`
+/// prints a word; `-N -j` some 100 bytes for each pair of nodes, of which a
+/// domain has at most a few hundred squared.
+struct Question {
+    options: &'static [&'static str],
+    shown: &'static str,
+    keep: usize,
+}
+
+const STATE: Question = Question {
+    options: &["-q"],
+    shown: "-q",
+    keep: 4096,
+};
+const DOMAIN: Question = Question {
+    options: &["-N", "-j"],
+    shown: "-N -j",
+    keep: 16 << 20,
+};
 
 // === impl HostImex ===
 
@@ -91,6 +133,22 @@ impl HostImex {
     /// `/` (that needs `CAP_SYS_CHROOT`): not for an async worker, and not
     /// under a lock.
     pub fn ready(&self, limit: Duration) -> Result<(), HostImexError> {
+        self.judge(self.program()?, limit)
+    }
+
+    /// The connections that this node's own daemon measured, within `limit`.
+    ///
+    /// `own` are the names and addresses by which this node may stand in the
+    /// daemon's `nodes_config.cfg`. Entries of other nodes are rebuilt from
+    /// that file and say nothing about them, so they are not returned.
+    ///
+    /// Runs a program, as [`ready`](Self::ready) does.
+    pub fn connections(&self, own: &[&str], limit: Duration) -> Result<ImexNode, HostImexError> {
+        self.own_entry(self.program()?, own, limit)
+    }
+
+    /// The program, to be run in its root.
+    fn program(&self) -> Result<Command, HostImexError> {
         let found = self.root.tool(TOOL).map_err(HostImexError::ToolMissing)?;
         let tool = self.inside(&found);
         let mut command = Command::new(&tool);
@@ -98,47 +156,74 @@ impl HostImex {
             command::enter(&mut command, self.root.path())
                 .map_err(|source| self.not_started(&tool, source))?;
         }
-        self.judge(command, limit)
+        Ok(command)
     }
 
     /// Puts the question through `command` and judges the answer.
     fn judge(&self, command: Command, limit: Duration) -> Result<(), HostImexError> {
-        let output = self.ask(command, limit)?;
-        let ready = output.stdout.trim_ascii() == READY;
-        if output.status.success() && ready {
+        let output = self.ask(command, &STATE, limit)?;
+        if output.stdout.trim_ascii() == READY {
             return Ok(());
         }
-        let socket = self.socket.clone();
-        let stdout = one_line(&output.stdout);
-        let stderr = one_line(&output.stderr);
-        if output.status.success() {
-            return Err(HostImexError::NotReady {
-                socket,
-                stdout,
-                stderr,
-            });
-        }
-        Err(HostImexError::Failed {
-            socket,
-            status: output.status,
-            stdout,
-            stderr,
+        Err(HostImexError::NotReady {
+            socket: self.socket.clone(),
+            stdout: one_line(&output.stdout),
+            stderr: one_line(&output.stderr),
         })
     }
 
-    fn ask(&self, mut command: Command, limit: Duration) -> Result<Output, HostImexError> {
+    fn own_entry(
+        &self,
+        command: Command,
+        own: &[&str],
+        limit: Duration,
+    ) -> Result<ImexNode, HostImexError> {
+        let output = self.ask(command, &DOMAIN, limit)?;
+        let socket = || self.socket.clone();
+        let nodes =
+            imex_peers::parse(&output.stdout).map_err(|source| HostImexError::BadAnswer {
+                socket: socket(),
+                source,
+            })?;
+        imex_peers::own(nodes, own).map_err(|listed| HostImexError::NotListed {
+            socket: socket(),
+            listed: listed.iter().map(|it| one_line(it.as_bytes())).collect(),
+        })
+    }
+
+    /// The output of a program that succeeded.
+    fn ask(
+        &self,
+        mut command: Command,
+        question: &Question,
+        limit: Duration,
+    ) -> Result<Output, HostImexError> {
         let mut socket = OsString::from("--u=");
         socket.push(&self.socket);
         let tool = PathBuf::from(command.get_program());
         // Nothing of ours (LD_PRELOAD, locale) decides what a host program says.
         command
-            .arg("-q")
+            .args(question.options)
             .arg(socket)
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        command::run(command, limit).map_err(|failure| match failure {
+        let run = command::run(command, limit, question.keep);
+        let output = run.map_err(|failure| match failure {
             Failure::Start(source) => self.not_started(&tool, source),
-            Failure::TimedOut => HostImexError::TimedOut { limit },
+            Failure::TimedOut => HostImexError::TimedOut {
+                question: question.shown,
+                limit,
+            },
+        })?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        Err(HostImexError::Failed {
+            question: question.shown,
+            socket: self.socket.clone(),
+            status: output.status,
+            stdout: one_line(&output.stdout),
+            stderr: one_line(&output.stderr),
         })
     }
 
@@ -167,6 +252,8 @@ impl HostImexError {
             Self::TimedOut { .. } => "imex-ctl-timed-out",
             Self::Failed { .. } => "imex-ctl-failed",
             Self::NotReady { .. } => "imex-not-ready",
+            Self::BadAnswer { .. } => "imex-ctl-bad-answer",
+            Self::NotListed { .. } => "imex-node-not-listed",
         }
     }
 
@@ -187,6 +274,12 @@ impl HostImexError {
             }
             Self::NotReady { .. } => {
                 "on the host: nvidia-imex-ctl -N shows which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
+            }
+            Self::BadAnswer { .. } => {
+                "run `nvidia-imex-ctl -N -j` on the host; its version may be newer than this program knows"
+            }
+            Self::NotListed { .. } => {
+                "add this node's address to nodes_config.cfg on every node of the domain and restart nvidia-imex"
             }
         }
     }

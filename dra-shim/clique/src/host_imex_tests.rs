@@ -120,3 +120,60 @@ fn the_program_runs_inside_the_hosts_root_and_is_told_the_socket() {
         assert!(error.hint().contains("CAP_SYS_CHROOT"), "{error}");
     }
 }
+
+fn connections(script: &str, own: &[&str]) -> Result<ImexNode, HostImexError> {
+    let mut tool = Command::new("/bin/sh");
+    tool.arg("-c").arg(script).arg("nvidia-imex-ctl");
+    HostImex::new(DriverRoot::new("/"), "/run/imex.sock").own_entry(tool, own, LIMIT)
+}
+
+#[test]
+fn the_domain_is_asked_for_as_json_and_the_own_entry_comes_back() {
+    let node = connections(
+        r#"[ "$*" = "-N -j --u=/run/imex.sock" ] && echo '{"nodes": {"0": {"host": "10.0.0.1"}}}'"#,
+        &["10.0.0.1"],
+    );
+    assert_eq!(node.unwrap().index, "0");
+}
+
+#[test]
+fn a_domain_without_this_node_names_those_that_it_lists() {
+    let error = connections(
+        r#"echo '{"nodes": {"0": {"host": "10.0.0.1"}, "1": {"host": "n2"}}}'"#,
+        &["10.0.0.9"],
+    );
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "the IMEX domain at /run/imex.sock lists this node under none of its own names; it lists 10.0.0.1, n2"
+    );
+}
+
+#[test]
+fn an_answer_that_is_no_domain_is_refused_with_its_place() {
+    for script in [
+        "echo READY",
+        "echo '{\"nodes\": 3}'",
+        ":",
+        "echo '{\"nodes\": {'",
+    ] {
+        let error = connections(script, &["n1"]).unwrap_err();
+        assert_eq!(error.code(), "imex-ctl-bad-answer", "{script}");
+        assert!(error.source().unwrap().to_string().contains("line"));
+    }
+    let failed = connections("echo Failed to read node configuration file; exit 255", &[]);
+    assert_eq!(
+        failed.unwrap_err().to_string(),
+        "nvidia-imex-ctl -N -j for /run/imex.sock failed (exit status: 255): \
+         Failed to read node configuration file"
+    );
+}
+
+#[test]
+fn the_workspaces_mock_of_the_tool_prints_what_is_understood() {
+    let mock = "../../hack/nvml-mock/bin/nvidia-imex-ctl";
+    let mock = Path::new(env!("CARGO_MANIFEST_DIR")).join(mock);
+    let script = format!(r#"exec /bin/sh {} "$@""#, mock.display());
+    let node = connections(&script, &["127.0.0.1"]).unwrap();
+    assert_eq!(node.connections.len(), 1);
+    assert_eq!(node.broken().count(), 0);
+}

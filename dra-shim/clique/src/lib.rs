@@ -5,11 +5,11 @@
 //!     │                                        ▲                                 │
 //!     │                            FabricWatch asks again and again        one row of
 //!     │                            and keeps the last Reading              what to do
-//!     └───finds──> nvidia-imex-ctl ──HostImex::ready──> Ok or why not
+//!     └───finds──> nvidia-imex-ctl ──HostImex::{ready, connections}──> Ok or why not
 //! ```
 //!
 //! * [`DriverRoot`] resolves files below a root (`/`, `/run/nvidia/driver`, a
-//!   mount of either) without leaving it.
+//!   mount of either) without leaving it, and says of each candidate why not.
 //! * [`NvmlProbe`] loads that library, opens one NVML session per read and asks
 //!   every GPU for its fabric state. [`FabricProbe`] is its trait, so that
 //!   callers test with a fake.
@@ -18,22 +18,26 @@
 //!   `Display`), a stable [`code`](Fabric::code) and a [`hint`](Fabric::hint).
 //! * [`FabricWatch`] repeats the read on a thread of its own, so a library that
 //!   never returns costs that thread and nothing else.
-//! * [`HostImex`] asks the host's own `nvidia-imex` whether it is ready.
+//! * [`HostImex`] asks the host's own `nvidia-imex` whether it is ready, and
+//!   which peers it reaches.
 //!
-//! Everything is synchronous. `unsafe` is confined to two modules: the fabric
-//! calls that `nvml-wrapper` lacks, and entering the host's root.
+//! Everything is synchronous. `unsafe` is confined to two modules: NVML's C
+//! interface, and entering the host's root.
 
 mod clique;
 mod command;
+mod elf;
 mod fabric;
-mod ffi;
 mod gpu;
 mod health;
 mod host_imex;
+mod imex_peers;
 mod nvml;
 mod probe;
+mod reload;
 mod resolve;
 mod root;
+mod sys;
 mod watch;
 
 pub use clique::{CliqueId, ClusterUuid};
@@ -41,6 +45,7 @@ pub use fabric::{Clique, DegradedGpu, Fabric, NoClique, Unsettled};
 pub use gpu::{FabricState, Gpu, GpuRef};
 pub use health::{Health, HealthSummary};
 pub use host_imex::{HostImex, HostImexError};
+pub use imex_peers::{ImexConnection, ImexLink, ImexNode};
 pub use nvml::{NvmlCode, NvmlFailure};
 pub use probe::{FabricProbe, NoLibrary, NvmlProbe, ProbeError};
 pub use root::{DriverRoot, NotFound, Reason, Rejected};

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use nvml_wrapper::error::NvmlError;
-
 /// A return code of NVML (`nvmlReturn_t`).
 ///
 /// Displays as its name in `nvml.h` and the number; a code newer than the
@@ -29,11 +27,31 @@ pub enum NvmlFailure {
         /// The function's name in `nvml.h`.
         call: &'static str,
     },
-    /// The function returned text that is not UTF-8.
-    #[error("{call} returned text that is not UTF-8")]
+    /// The function returned text that is not printable UTF-8.
+    #[error("{call} returned text that is not printable UTF-8")]
     NotText {
         /// The function's name in `nvml.h`.
         call: &'static str,
+    },
+    /// The function filled its buffer with text that has no end in it.
+    #[error("{call} returned text without an end")]
+    Unterminated {
+        /// The function's name in `nvml.h`.
+        call: &'static str,
+    },
+    /// The function returned success and left its result empty.
+    #[error("{call} returned success and no result")]
+    WroteNothing {
+        /// The function's name in `nvml.h`.
+        call: &'static str,
+    },
+    /// The library counts more GPUs than a host can have.
+    #[error("{call} returned {count} GPUs, which cannot be")]
+    TooManyGpus {
+        /// The function's name in `nvml.h`.
+        call: &'static str,
+        /// How many it says.
+        count: u32,
     },
     /// The probe's own code panicked; the next read starts afresh.
     #[error("the probe panicked: {message}")]
@@ -48,6 +66,7 @@ pub enum NvmlFailure {
 impl NvmlCode {
     pub(crate) const SUCCESS: Self = Self(0);
     pub(crate) const UNINITIALIZED: Self = Self(1);
+    pub(crate) const INVALID_ARGUMENT: Self = Self(2);
     pub(crate) const NOT_SUPPORTED: Self = Self(3);
     pub(crate) const DRIVER_NOT_LOADED: Self = Self(9);
     pub(crate) const FUNCTION_NOT_FOUND: Self = Self(13);
@@ -108,25 +127,13 @@ impl fmt::Display for NvmlCode {
 // === impl NvmlFailure ===
 
 impl NvmlFailure {
-    /// What the wrapper said about `call`. Its own errors carry the code of
-    /// the library, also where it knows no variant for it.
-    pub(crate) fn of_wrapper(call: &'static str, error: NvmlError) -> Self {
-        match error {
-            NvmlError::FailedToLoadSymbol(_) => Self::SymbolMissing { call },
-            NvmlError::Utf8Error(_) | NvmlError::NulError(_) => Self::NotText { call },
-            error => Self::Returned {
-                call,
-                code: NvmlCode(error.into()),
-            },
-        }
-    }
-
     /// A stable word for logs, metrics and findings.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Returned { .. } => "nvml-error",
             Self::SymbolMissing { .. } => "nvml-symbol-missing",
-            Self::NotText { .. } => "nvml-bad-text",
+            Self::NotText { .. } | Self::Unterminated { .. } => "nvml-bad-text",
+            Self::WroteNothing { .. } | Self::TooManyGpus { .. } => "nvml-implausible",
             Self::Panicked { .. } => "nvml-probe-panicked",
         }
     }
@@ -147,7 +154,12 @@ impl NvmlFailure {
                 _ => "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines",
             },
             Self::SymbolMissing { .. } => "install a newer NVIDIA driver on this host",
-            Self::NotText { .. } => "run nvidia-smi -L on the host; the driver may be damaged",
+            Self::NotText { .. }
+            | Self::Unterminated { .. }
+            | Self::WroteNothing { .. }
+            | Self::TooManyGpus { .. } => {
+                "run nvidia-smi -L on the host; the driver may be damaged or its library another's"
+            }
             Self::Panicked { .. } => "report this with the log of the process",
         }
     }
@@ -161,14 +173,5 @@ mod tests {
     fn a_code_is_shown_by_name_and_a_newer_one_by_number() {
         assert_eq!(NvmlCode(9).to_string(), "NVML_ERROR_DRIVER_NOT_LOADED (9)");
         assert_eq!(NvmlCode(777).to_string(), "NVML error 777");
-    }
-
-    #[test]
-    fn a_code_the_wrapper_does_not_know_survives_it() {
-        let failure = NvmlFailure::of_wrapper("nvmlDeviceGetCount_v2", NvmlError::from(25));
-        assert_eq!(
-            failure.to_string(),
-            "nvmlDeviceGetCount_v2 returned NVML_ERROR_ARGUMENT_VERSION_MISMATCH (25)"
-        );
     }
 }

@@ -1,17 +1,14 @@
 //! One look at a host's GPUs.
 
-use std::path::{Path, PathBuf};
-
-use nvml_wrapper::bitmasks::InitFlags;
-use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{Device, Nvml};
+use std::path::PathBuf;
 
 use crate::clique::ClusterUuid;
-use crate::ffi::{self, FabricInfo};
 use crate::gpu::{FabricState, Gpu, GpuRef};
 use crate::health::{Health, HealthSummary};
 use crate::nvml::{NvmlCode, NvmlFailure};
+use crate::reload::Spelling;
 use crate::root::{DriverRoot, NotFound};
+use crate::sys::{Device, FabricInfo, Library, Session};
 
 /// Reads the fabric state of every GPU once. [`NvmlProbe`] is the real one;
 /// tests of callers bring their own.
@@ -30,6 +27,7 @@ pub trait FabricProbe: Send + 'static {
 #[derive(Debug, Clone)]
 pub struct NvmlProbe {
     root: DriverRoot,
+    spelling: Spelling,
 }
 
 /// Why a read found out nothing about any GPU.
@@ -48,7 +46,7 @@ pub enum ProbeError {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoLibrary {
-    /// It is not below the driver root.
+    /// There is none below the driver root that this process could load.
     #[error(transparent)]
     Missing(#[from] NotFound),
     /// It is there and the dynamic loader refuses it.
@@ -61,13 +59,6 @@ pub enum NoLibrary {
     },
 }
 
-const INIT: &str = "nvmlInitWithFlags";
-const SHUTDOWN: &str = "nvmlShutdown";
-const COUNT: &str = "nvmlDeviceGetCount_v2";
-const HANDLE: &str = "nvmlDeviceGetHandleByIndex_v2";
-const NAME: &str = "nvmlDeviceGetName";
-const UUID: &str = "nvmlDeviceGetUUID";
-
 /// Display adapters of DGX stations: enumerated by NVML, never part of a fabric.
 const DISPLAY_ADAPTERS: [&str; 2] = ["DGX Display", "NVIDIA DGX Display"];
 
@@ -76,88 +67,66 @@ const DISPLAY_ADAPTERS: [&str; 2] = ["DGX Display", "NVIDIA DGX Display"];
 impl NvmlProbe {
     /// A probe for the driver below `root`.
     pub fn new(root: DriverRoot) -> Self {
-        Self { root }
+        Self {
+            root,
+            spelling: Spelling::default(),
+        }
     }
 }
 
 impl FabricProbe for NvmlProbe {
     fn read(&self) -> Result<Vec<Gpu>, ProbeError> {
         let path = self.root.library().map_err(NoLibrary::from)?;
-        // Held until the session has ended: the library stays the one that
-        // was checked, and is initialised once per read.
-        let library = ffi::load(&path).map_err(|e| unloadable(&path, &e))?;
-        if library.nvmlShutdown.is_err() {
-            // The wrapper's Drop would panic.
-            return Err(NvmlFailure::SymbolMissing { call: SHUTDOWN }.into());
-        }
-        let nvml = Nvml::builder()
-            .lib_path(path.as_os_str())
-            // A node whose GPUs are all bound to vfio still has an answer.
-            .flags(InitFlags::NO_GPUS)
-            .init()
-            .map_err(|e| NvmlFailure::of_wrapper(INIT, e))?;
-        Ok(gpus(&nvml)?)
+        let spelled = self.spelling.of(&path);
+        let library = Library::load(&spelled).map_err(|said| {
+            let prefix = format!("{}: ", spelled.display());
+            NoLibrary::Unloadable {
+                path,
+                reason: said.strip_prefix(&prefix).unwrap_or(&said).to_owned(),
+            }
+        })?;
+        Ok(gpus(&library.open()?)?)
     }
 }
 
-fn unloadable(path: &Path, error: &NvmlError) -> NoLibrary {
-    let text = match error {
-        NvmlError::LibloadingError(error) => error.to_string(),
-        error => error.to_string(),
-    };
-    let prefix = format!("{}: ", path.display());
-    NoLibrary::Unloadable {
-        path: path.to_owned(),
-        reason: text.strip_prefix(&prefix).unwrap_or(&text).to_owned(),
-    }
-}
-
-fn gpus(nvml: &Nvml) -> Result<Vec<Gpu>, NvmlFailure> {
-    let count = nvml
-        .device_count()
-        .map_err(|e| NvmlFailure::of_wrapper(COUNT, e))?;
-    Ok((0..count).filter_map(|index| gpu(nvml, index)).collect())
+fn gpus(session: &Session) -> Result<Vec<Gpu>, NvmlFailure> {
+    let count = session.device_count()?;
+    Ok((0..count).filter_map(|index| gpu(session, index)).collect())
 }
 
 /// `None` for display adapters. A GPU that fails is a GPU with that failure
 /// for a state: the others are still worth knowing.
-fn gpu(nvml: &Nvml, index: u32) -> Option<Gpu> {
+fn gpu(session: &Session, index: u32) -> Option<Gpu> {
     let mut gpu = Gpu {
         id: GpuRef { index, uuid: None },
         name: None,
         fabric: FabricState::NotSupported,
         health: None,
     };
-    if let Err(failure) = fill(nvml, &mut gpu) {
+    if let Err(failure) = fill(session, &mut gpu) {
         gpu.fabric = FabricState::Unreadable(failure);
     }
-    let is_display = gpu
-        .name
-        .as_deref()
-        .is_some_and(|name| DISPLAY_ADAPTERS.contains(&name));
-    (!is_display).then_some(gpu)
+    (!is_display(&gpu)).then_some(gpu)
 }
 
-fn fill(nvml: &Nvml, gpu: &mut Gpu) -> Result<(), NvmlFailure> {
-    let device = nvml
-        .device_by_index(gpu.id.index)
-        .map_err(|e| NvmlFailure::of_wrapper(HANDLE, e))?;
-    gpu.name = Some(
-        device
-            .name()
-            .map_err(|e| NvmlFailure::of_wrapper(NAME, e))?,
-    );
-    gpu.id.uuid = Some(
-        device
-            .uuid()
-            .map_err(|e| NvmlFailure::of_wrapper(UUID, e))?,
-    );
-    (gpu.fabric, gpu.health) = fabric(&device, nvml)?;
+fn is_display(gpu: &Gpu) -> bool {
+    let name = gpu.name.as_deref();
+    name.is_some_and(|name| DISPLAY_ADAPTERS.contains(&name))
+}
+
+fn fill(session: &Session, gpu: &mut Gpu) -> Result<(), NvmlFailure> {
+    let device = session.device(gpu.id.index)?;
+    gpu.name = Some(device.name()?);
+    if is_display(gpu) {
+        return Ok(());
+    }
+    gpu.id.uuid = Some(device.uuid()?);
+    (gpu.fabric, gpu.health) = fabric(&device)?;
     Ok(())
 }
 
-fn fabric(device: &Device<'_>, nvml: &Nvml) -> Result<(FabricState, Option<Health>), NvmlFailure> {
-    match ffi::fabric_info(device, nvml.lib()) {
+fn fabric(device: &Device<'_>) -> Result<(FabricState, Option<Health>), NvmlFailure> {
+    match device.fabric_info() {
         Ok(info) => Ok((state(&info), health(&info))),
         Err(NvmlFailure::Returned {
             code: NvmlCode::NOT_SUPPORTED,
@@ -215,6 +184,7 @@ impl NoLibrary {
     /// A stable word for logs, metrics and findings.
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Missing(missing) if missing.has_unfit_file() => "nvml-unloadable",
             Self::Missing(_) => "nvml-missing",
             Self::Unloadable { .. } => "nvml-unloadable",
         }
@@ -223,8 +193,11 @@ impl NoLibrary {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Missing(missing) if missing.has_broken_link() => {
+            Self::Missing(missing) if missing.is_half_there() => {
                 "the NVIDIA driver is installed only in part: wait if it is being installed, otherwise install it again"
+            }
+            Self::Missing(missing) if missing.has_unfit_file() => {
+                "install the NVIDIA driver for this node's architecture, and remove what lies in its place"
             }
             Self::Missing(_) => {
                 "install the NVIDIA driver on this node, or point the driver root at where it is (`/`, `/run/nvidia/driver`)"

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::resolve;
+use crate::{elf, resolve};
 
 /// The directory below which the driver's files lie as if it were `/`: `/` on
 /// a host with the driver installed, `/run/nvidia/driver` with the driver
@@ -53,6 +53,20 @@ pub enum Reason {
     LinkLoop,
     /// It is a directory, a device or the like.
     NotAFile,
+    /// It is a file and no ELF shared library (only of libraries, as the next two).
+    NotALibrary,
+    /// It is a library that this process cannot load.
+    WrongArchitecture {
+        /// What it is for.
+        found: String,
+    },
+    /// It is a library whose end is missing, as while it is being copied.
+    CutShort {
+        /// How many bytes there are.
+        size: u64,
+        /// How many its headers announce at the least.
+        needed: u64,
+    },
     /// It is not a directory (only of the root itself).
     NotADirectory,
     /// The file system refused to say.
@@ -61,14 +75,20 @@ pub enum Reason {
 
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// Below the root itself, which is searched first (`plugin` of NVIDIA: the same order).
-const LIBRARY_DIRS: [&str; 6] = [
+/// Below the root itself, which is searched first. The order is that of NVIDIA's
+/// plugin, and after it come the places where its CDI library looks as well
+/// (Debian's, behind `update-alternatives`).
+const LIBRARY_DIRS: [&str; 10] = [
     "usr/lib64",
     "usr/lib/x86_64-linux-gnu",
     "usr/lib/aarch64-linux-gnu",
     "lib64",
     "lib/x86_64-linux-gnu",
     "lib/aarch64-linux-gnu",
+    "usr/lib/x86_64-linux-gnu/nvidia/current",
+    "usr/lib/aarch64-linux-gnu/nvidia/current",
+    "lib/x86_64-linux-gnu/nvidia/current",
+    "lib/aarch64-linux-gnu/nvidia/current",
 ];
 const TOOL_DIRS: [&str; 5] = ["opt/bin", "usr/bin", "usr/sbin", "bin", "sbin"];
 
@@ -87,18 +107,24 @@ impl DriverRoot {
     }
 
     /// The regular file behind `libnvidia-ml.so.1`, with no link left below
-    /// the root.
+    /// the root: a whole library for this machine. What will not load does not
+    /// keep one from being found that will.
     pub fn library(&self) -> Result<PathBuf, NotFound> {
-        self.find(LIBRARY, &LIBRARY_DIRS)
+        self.find(LIBRARY, &LIBRARY_DIRS, elf::loadable)
     }
 
     /// The regular file behind one of the driver's programs, such as
     /// `nvidia-smi` or `nvidia-imex-ctl`.
     pub fn tool(&self, name: &str) -> Result<PathBuf, NotFound> {
-        self.find(name, &TOOL_DIRS)
+        self.find(name, &TOOL_DIRS, |_| Ok(()))
     }
 
-    fn find(&self, name: &str, dirs: &[&str]) -> Result<PathBuf, NotFound> {
+    fn find(
+        &self,
+        name: &str,
+        dirs: &[&str],
+        fit: impl Fn(&Path) -> Result<(), Reason>,
+    ) -> Result<PathBuf, NotFound> {
         let mut rejected = Vec::new();
         if let Some(reason) = self.unusable() {
             rejected.push(Rejected {
@@ -108,8 +134,9 @@ impl DriverRoot {
         } else {
             for dir in [""].iter().chain(dirs) {
                 let inside = Path::new(dir).join(name);
-                match resolve::regular_file(&self.path, &inside) {
-                    Ok(found) => return Ok(found),
+                let found = resolve::regular_file(&self.path, &inside);
+                match found.and_then(|file| fit(&file).map(|()| file)) {
+                    Ok(file) => return Ok(file),
                     Err(reason) => rejected.push(Rejected {
                         path: self.path.join(inside),
                         reason,
@@ -137,12 +164,25 @@ impl DriverRoot {
 // === impl NotFound ===
 
 impl NotFound {
-    /// Whether the name is there and only what it leads to is not, as while an
+    /// Whether something of the name is there and not all of it, as while an
     /// installation is under way and after one that broke off.
-    pub(crate) fn has_broken_link(&self) -> bool {
-        self.rejected
-            .iter()
-            .any(|it| matches!(it.reason, Reason::BrokenLink { .. }))
+    pub(crate) fn is_half_there(&self) -> bool {
+        self.rejected.iter().any(|it| {
+            matches!(
+                it.reason,
+                Reason::BrokenLink { .. } | Reason::CutShort { .. }
+            )
+        })
+    }
+
+    /// Whether a file of the name is there that is not what the name says.
+    pub(crate) fn has_unfit_file(&self) -> bool {
+        self.rejected.iter().any(|it| {
+            matches!(
+                it.reason,
+                Reason::NotALibrary | Reason::WrongArchitecture { .. } | Reason::CutShort { .. }
+            )
+        })
     }
 }
 
@@ -192,6 +232,13 @@ impl fmt::Display for Reason {
             }
             Self::LinkLoop => f.write_str("is a link in a circle"),
             Self::NotAFile => f.write_str("is not a regular file"),
+            Self::NotALibrary => f.write_str("is not a shared library"),
+            Self::WrongArchitecture { found } => {
+                write!(f, "is for another architecture ({found})")
+            }
+            Self::CutShort { size, needed } => {
+                write!(f, "is cut short: {size} of at least {needed} bytes")
+            }
             Self::NotADirectory => f.write_str("is not a directory"),
             Self::Unreadable(kind) => write!(f, "cannot be read ({kind})"),
         }
@@ -199,88 +246,5 @@ impl fmt::Display for Reason {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    fn put(root: &Path, file: &str) {
-        let path = root.join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "").unwrap();
-    }
-
-    #[test]
-    fn the_root_itself_comes_first_and_then_the_usual_directories_in_order() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = DriverRoot::new(dir.path());
-        for place in LIBRARY_DIRS.iter().rev().chain(&[""]) {
-            let file = Path::new(place).join(LIBRARY);
-            put(dir.path(), file.to_str().unwrap());
-            assert_eq!(root.library(), Ok(dir.path().join(file)));
-        }
-    }
-
-    #[test]
-    fn a_stray_directory_does_not_shadow_the_library() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("usr/lib64").join(LIBRARY)).unwrap();
-        put(dir.path(), "lib64/libnvidia-ml.so.1");
-        assert_eq!(
-            DriverRoot::new(dir.path()).library(),
-            Ok(dir.path().join("lib64/libnvidia-ml.so.1"))
-        );
-    }
-
-    #[test]
-    fn the_error_lists_every_place_with_its_reason_and_shows_the_telling_ones() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("usr/lib64").join(LIBRARY)).unwrap();
-        let error = DriverRoot::new(dir.path()).library().unwrap_err();
-        let reasons: Vec<_> = error.rejected.iter().map(|it| &it.reason).collect();
-        assert_eq!(reasons.len(), 1 + LIBRARY_DIRS.len());
-        assert_eq!(reasons[1], &Reason::NotAFile);
-        assert_eq!(
-            reasons.iter().filter(|it| ***it == Reason::Missing).count(),
-            6
-        );
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "libnvidia-ml.so.1 is in none of the 7 usual places below {root}; \
-                 {root}/usr/lib64/libnvidia-ml.so.1 is not a regular file",
-                root = dir.path().display()
-            )
-        );
-    }
-
-    #[test]
-    fn a_root_that_does_not_exist_is_named_as_the_reason() {
-        let error = DriverRoot::new("/nonexistent/driver")
-            .tool("nvidia-imex-ctl")
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "no nvidia-imex-ctl: the root /nonexistent/driver does not exist"
-        );
-    }
-
-    #[test]
-    fn a_usr_merged_host_without_driver_gets_one_short_sentence() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("usr/lib/x86_64-linux-gnu")).unwrap();
-        fs::create_dir_all(dir.path().join("usr/lib64")).unwrap();
-        for merged in ["lib", "lib64"] {
-            symlink(Path::new("usr").join(merged), dir.path().join(merged)).unwrap();
-        }
-        let error = DriverRoot::new(dir.path()).library().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "libnvidia-ml.so.1 is in none of the 7 usual places below {}",
-                dir.path().display()
-            )
-        );
-    }
-}
+#[path = "root_tests.rs"]
+mod tests;

@@ -22,6 +22,30 @@ pub(crate) struct Config {
     delay_ms: HashMap<String, u64>,
     #[serde(default)]
     hang: Vec<String>,
+    /// What is said to be there, if not the number of devices.
+    pub(crate) device_count: Option<u32>,
+    #[serde(default)]
+    misbehaves: HashMap<String, Misbehaviour>,
+}
+
+/// Success, returned by a call that did not do what it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Misbehaviour {
+    /// Nothing is written.
+    WritesNothing,
+    /// All that may be written is, with 0xff.
+    Garbage,
+    /// What should be written is, and 256 bytes behind the caller's buffer.
+    Overrun,
+    /// Text fills its buffer; there is no NUL.
+    Unterminated,
+    /// Text is not UTF-8.
+    NotUtf8,
+    /// Text is a line break.
+    LineBreak,
+    /// A struct is written as of version 2, whatever was asked for.
+    IgnoresVersion,
 }
 
 #[derive(Debug, Deserialize)]
@@ -70,6 +94,10 @@ impl Config {
 
     pub(crate) fn delay_ms(&self, names: &Names) -> u64 {
         names.pick(&self.delay_ms).unwrap_or(0)
+    }
+
+    pub(crate) fn misbehaviour(&self, names: &Names) -> Option<Misbehaviour> {
+        names.pick(&self.misbehaves)
     }
 
     pub(crate) fn error(&self, names: &Names) -> Option<u32> {

@@ -15,7 +15,8 @@ use nvml_wrapper_sys::bindings::{
     nvmlReturn_enum_NVML_SUCCESS as SUCCESS, nvmlReturn_t,
 };
 
-use crate::session;
+use crate::config::{Misbehaviour, Names};
+use crate::session::{self, OnDevice};
 
 type Answer = Result<(), nvmlReturn_t>;
 
@@ -73,7 +74,7 @@ pub(crate) unsafe extern "C" fn nvmlSystemGetDriverVersion(
     code(
         session::begin_in_session("nvmlSystemGetDriverVersion")
             // SAFETY: the contract of this module.
-            .and_then(|config| unsafe { put_text(&config.driver_version, version, length) }),
+            .and_then(|config| unsafe { put_text(&config.driver_version, version, length, None) }),
     )
 }
 
@@ -121,7 +122,7 @@ pub(crate) unsafe extern "C" fn nvmlDeviceGetName(
     code(
         session::begin_on("nvmlDeviceGetName", device)
             // SAFETY: the contract of this module.
-            .and_then(|(_, device)| unsafe { put_text(&device.name, name, length) }),
+            .and_then(|it| unsafe { put_text(&it.device.name, name, length, it.misbehaviour) }),
     )
 }
 
@@ -135,7 +136,7 @@ pub(crate) unsafe extern "C" fn nvmlDeviceGetUUID(
     code(
         session::begin_on("nvmlDeviceGetUUID", device)
             // SAFETY: the contract of this module.
-            .and_then(|(_, device)| unsafe { put_text(&device.uuid, uuid, length) }),
+            .and_then(|it| unsafe { put_text(&it.device.uuid, uuid, length, it.misbehaviour) }),
     )
 }
 
@@ -171,23 +172,64 @@ fn init(symbol: &'static str) -> Answer {
     session::begin(symbol).map(|_| session::open())
 }
 
+/// How much an overrun writes beyond the caller's buffer.
+const OVERRUN: usize = 256;
+
 /// # Safety
-/// `to` is NULL or valid for writing.
-unsafe fn put<T>(value: T, to: *mut T) -> Answer {
+/// `to` is NULL or valid for writing; with [`Misbehaviour::Overrun`], so are
+/// [`OVERRUN`] bytes behind it.
+unsafe fn put<T>(value: T, to: *mut T, how: Option<Misbehaviour>) -> Answer {
     if to.is_null() {
         return Err(INVALID_ARGUMENT);
     }
+    if how == Some(Misbehaviour::WritesNothing) {
+        return Ok(());
+    }
     // SAFETY: not NULL, so valid by the contract.
     unsafe { to.write(value) };
+    match how {
+        // SAFETY: valid for a whole `T`.
+        Some(Misbehaviour::Garbage) => unsafe { to.write_bytes(0xff, 1) },
+        // SAFETY: the contract of this function.
+        Some(Misbehaviour::Overrun) => unsafe { to.add(1).cast::<u8>().write_bytes(0xaa, OVERRUN) },
+        _ => {}
+    }
     Ok(())
 }
 
 /// # Safety
-/// `to` is NULL or valid for writing `length` bytes.
-unsafe fn put_text(text: &str, to: *mut c_char, length: c_uint) -> Answer {
+/// `to` is NULL or valid for writing `length` bytes; with
+/// [`Misbehaviour::Overrun`], so are [`OVERRUN`] bytes behind them.
+unsafe fn put_text(
+    text: &str,
+    to: *mut c_char,
+    length: c_uint,
+    how: Option<Misbehaviour>,
+) -> Answer {
     if to.is_null() {
         return Err(INVALID_ARGUMENT);
     }
+    let text = match how {
+        None | Some(Misbehaviour::IgnoresVersion) => text.as_bytes(),
+        Some(Misbehaviour::WritesNothing) => return Ok(()),
+        Some(Misbehaviour::NotUtf8) => b"\xff\xfe",
+        Some(Misbehaviour::LineBreak) => b"GPU-\nevil",
+        Some(Misbehaviour::Garbage | Misbehaviour::Unterminated | Misbehaviour::Overrun) => {
+            let byte = if how == Some(Misbehaviour::Garbage) {
+                0xff
+            } else {
+                b'A'
+            };
+            let behind = if how == Some(Misbehaviour::Overrun) {
+                OVERRUN
+            } else {
+                0
+            };
+            // SAFETY: the contract of this function.
+            unsafe { to.cast::<u8>().write_bytes(byte, length as usize + behind) };
+            return Ok(());
+        }
+    };
     if text.len() >= length as usize {
         return Err(INSUFFICIENT_SIZE);
     }
@@ -205,23 +247,25 @@ unsafe fn put_text(text: &str, to: *mut c_char, length: c_uint) -> Answer {
 unsafe fn device_count(symbol: &'static str, count: *mut c_uint) -> Answer {
     let config = session::begin_in_session(symbol)?;
     let devices = c_uint::try_from(config.devices.len()).map_err(|_| INVALID_ARGUMENT)?;
+    let devices = config.device_count.unwrap_or(devices);
+    let how = config.misbehaviour(&Names::new(symbol, None));
     // SAFETY: the contract of this function.
-    unsafe { put(devices, count) }
+    unsafe { put(devices, count, how) }
 }
 
 /// # Safety
 /// `device` is NULL or valid for writing.
 unsafe fn handle(symbol: &'static str, index: c_uint, device: *mut nvmlDevice_t) -> Answer {
-    let handle = session::begin_handle(symbol, index)?;
+    let (handle, how) = session::begin_handle(symbol, index)?;
     // SAFETY: the contract of this function.
-    unsafe { put(handle, device) }
+    unsafe { put(handle, device, how) }
 }
 
 /// # Safety
 /// `info` is NULL or valid for writing.
 unsafe fn fabric_info(device: nvmlDevice_t, info: *mut nvmlGpuFabricInfo_t) -> Answer {
-    let (_, device) = session::begin_on("nvmlDeviceGetGpuFabricInfo", device)?;
-    let fabric = device.fabric.ok_or(NOT_SUPPORTED)?;
+    let it = session::begin_on("nvmlDeviceGetGpuFabricInfo", device)?;
+    let fabric = it.device.fabric.ok_or(NOT_SUPPORTED)?;
     let answer = nvmlGpuFabricInfo_t {
         clusterUuid: fabric.cluster_uuid,
         status: fabric.status,
@@ -229,7 +273,7 @@ unsafe fn fabric_info(device: nvmlDevice_t, info: *mut nvmlGpuFabricInfo_t) -> A
         state: fabric.state,
     };
     // SAFETY: the contract of this function.
-    unsafe { put(answer, info) }
+    unsafe { put(answer, info, it.misbehaviour) }
 }
 
 /// # Safety
@@ -239,7 +283,11 @@ unsafe fn fabric_info_versioned(device: nvmlDevice_t, info: *mut nvmlGpuFabricIn
     if info.is_null() {
         return Err(INVALID_ARGUMENT);
     }
-    let (config, device) = session::begin_on("nvmlDeviceGetGpuFabricInfoV", device)?;
+    let OnDevice {
+        config,
+        device,
+        misbehaviour: how,
+    } = session::begin_on("nvmlDeviceGetGpuFabricInfoV", device)?;
     // SAFETY: every version begins with this word.
     let version = unsafe { info.cast::<c_uint>().read() };
     if version >> 24 > config.fabric_info_version {
@@ -264,10 +312,12 @@ unsafe fn fabric_info_versioned(device: nvmlDevice_t, info: *mut nvmlGpuFabricIn
         healthMask: v3.healthMask,
     };
     match version {
+        // SAFETY: every versioned struct begins as version 2 does.
+        _ if how == Some(Misbehaviour::IgnoresVersion) => unsafe { put(v2, info.cast(), how) },
         // SAFETY: the caller announced a struct of this size.
-        VERSION_3 => unsafe { put(v3, info) },
+        VERSION_3 => unsafe { put(v3, info, how) },
         // SAFETY: the caller announced a struct of this size.
-        VERSION_2 => unsafe { put(v2, info.cast()) },
+        VERSION_2 => unsafe { put(v2, info.cast(), how) },
         _ => Err(VERSION_MISMATCH),
     }
 }

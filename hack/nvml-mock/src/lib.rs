@@ -18,7 +18,9 @@
 //!   ],
 //!   "errors": { "nvmlDeviceGetUUID@1": 15 },
 //!   "delay_ms": { "nvmlInitWithFlags": 300 },
-//!   "hang": [ "nvmlDeviceGetCount_v2" ]
+//!   "hang": [ "nvmlDeviceGetCount_v2" ],
+//!   "device_count": 4294967294,
+//!   "misbehaves": { "nvmlDeviceGetName@0": "unterminated" }
 //! }
 //! ```
 //!
@@ -29,6 +31,12 @@
 //! * `errors`, `delay_ms` and `hang` go by symbol, or by `symbol@index` for one
 //!   device. A hang lasts until the file no longer names it. They apply to
 //!   every symbol but `nvmlErrorString`.
+//! * `misbehaves` goes by symbol likewise and is for callers that believe
+//!   nothing: the call returns success and `writes-nothing`, `garbage` (0xff
+//!   throughout), `overrun` (256 bytes behind the caller's buffer), text that is
+//!   `unterminated`, `not-utf8` or has a `line-break`, or a struct of version 2
+//!   to whoever asks (`ignores-version`). `device_count` is what is said to be
+//!   there, whatever is.
 //! * A missing or malformed file is a driver that is not loaded: every call
 //!   returns code 9. So is a file with a field that is not known.
 //!

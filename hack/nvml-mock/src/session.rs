@@ -11,7 +11,7 @@ use nvml_wrapper_sys::bindings::{
     nvmlReturn_enum_NVML_ERROR_UNINITIALIZED as UNINITIALIZED, nvmlReturn_t,
 };
 
-use crate::config::{Config, Device, Names};
+use crate::config::{Config, Device, Misbehaviour, Names};
 
 /// How soon a hang notices that the file no longer asks for it.
 const TICK: Duration = Duration::from_millis(20);
@@ -31,32 +31,49 @@ pub(crate) fn begin_in_session(symbol: &'static str) -> Result<Config, nvmlRetur
     Ok(config)
 }
 
-/// Begins a call on a device; the device is taken out of its configuration.
+/// A call on a device that has begun.
+pub(crate) struct OnDevice {
+    pub(crate) config: Config,
+    /// Taken out of `config`.
+    pub(crate) device: Device,
+    pub(crate) misbehaviour: Option<Misbehaviour>,
+}
+
+/// Begins a call on a device.
 pub(crate) fn begin_on(
     symbol: &'static str,
     device: nvmlDevice_t,
-) -> Result<(Config, Device), nvmlReturn_t> {
+) -> Result<OnDevice, nvmlReturn_t> {
     // Handles count from 1, so that NULL is none.
     let index = device.addr().checked_sub(1).ok_or(INVALID_ARGUMENT)?;
-    let mut config = begin_named(&Names::new(symbol, Some(index)))?;
+    let names = Names::new(symbol, Some(index));
+    let mut config = begin_named(&names)?;
     require_session()?;
     if index >= config.devices.len() {
         // It was there when the handle was given out.
         return Err(GPU_IS_LOST);
     }
-    let device = config.devices.swap_remove(index);
-    Ok((config, device))
+    Ok(OnDevice {
+        misbehaviour: config.misbehaviour(&names),
+        device: config.devices.swap_remove(index),
+        config,
+    })
 }
 
 /// Begins the call that gives out the handle of a device.
-pub(crate) fn begin_handle(symbol: &'static str, index: u32) -> Result<nvmlDevice_t, nvmlReturn_t> {
+pub(crate) fn begin_handle(
+    symbol: &'static str,
+    index: u32,
+) -> Result<(nvmlDevice_t, Option<Misbehaviour>), nvmlReturn_t> {
     let index = index as usize;
-    let config = begin_named(&Names::new(symbol, Some(index)))?;
+    let names = Names::new(symbol, Some(index));
+    let config = begin_named(&names)?;
     require_session()?;
     if index >= config.devices.len() {
         return Err(INVALID_ARGUMENT);
     }
-    Ok(std::ptr::without_provenance_mut(index + 1))
+    let handle = std::ptr::without_provenance_mut(index + 1);
+    Ok((handle, config.misbehaviour(&names)))
 }
 
 pub(crate) fn open() {

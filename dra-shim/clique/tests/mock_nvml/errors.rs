@@ -2,72 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use nvml_clique::{Fabric, FabricProbe, NvmlCode, NvmlFailure};
+use nvml_clique::FabricProbe;
 
-use crate::support::{MockDriver, RACK, devices, member, rack};
-
-#[test]
-fn a_missing_symbol_is_named_whichever_it_is_and_nothing_panics() {
-    let of_the_library = ["nvmlInitWithFlags", "nvmlShutdown", "nvmlDeviceGetCount_v2"];
-    for symbol in of_the_library {
-        let fabric = MockDriver::lacking(&[symbol], &rack()).fabric();
-        assert_eq!(
-            fabric,
-            Fabric::NvmlFailed(NvmlFailure::SymbolMissing { call: symbol })
-        );
-    }
-    let of_a_gpu = [
-        "nvmlDeviceGetHandleByIndex_v2",
-        "nvmlDeviceGetName",
-        "nvmlDeviceGetUUID",
-    ];
-    for symbol in of_a_gpu {
-        let fabric = MockDriver::lacking(&[symbol], &rack()).fabric();
-        assert_eq!(fabric.code(), "gpu-unreadable");
-        let reason = fabric.to_string();
-        assert!(reason.contains(&format!("has no {symbol}")), "{reason}");
-    }
-    let neither = ["nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetGpuFabricInfo"];
-    let fabric = MockDriver::lacking(&neither, &rack()).fabric();
-    assert_eq!(fabric.code(), "gpu-unreadable");
-    assert!(fabric.hint().contains("newer NVIDIA driver"), "{fabric}");
-    // Not called by the probe itself: its absence changes nothing.
-    let fabric = MockDriver::lacking(&["nvmlSystemGetDriverVersion"], &rack()).fabric();
-    assert_eq!(fabric.code(), "clique");
-}
-
-#[test]
-fn every_error_code_of_every_call_is_a_value_that_names_both() {
-    let driver = MockDriver::new(&rack());
-    let calls = [
-        ("nvmlInitWithFlags", "nvml-error"),
-        ("nvmlDeviceGetCount_v2", "nvml-error"),
-        ("nvmlDeviceGetHandleByIndex_v2", "gpu-unreadable"),
-        ("nvmlDeviceGetName", "gpu-unreadable"),
-        ("nvmlDeviceGetUUID", "gpu-unreadable"),
-        ("nvmlDeviceGetGpuFabricInfoV", "gpu-unreadable"),
-    ];
-    for (call, expected) in calls {
-        for code in (1..=30).chain([777, 999]) {
-            let rest = format!(r#", "errors": {{"{call}": {code}}}"#);
-            driver.configure(&devices(&[member(0, RACK, 5), member(1, RACK, 5)], &rest));
-            let fabric = driver.fabric();
-            match (call, code) {
-                ("nvmlDeviceGetGpuFabricInfoV", 3) => {
-                    assert_eq!(fabric.code(), "fabric-not-supported");
-                }
-                // The form is unknown, not the GPU: the old one is asked.
-                ("nvmlDeviceGetGpuFabricInfoV", 13 | 25) => assert_eq!(fabric.code(), "clique"),
-                _ => {
-                    assert_eq!(fabric.code(), expected, "{call} {code}");
-                    let reason = fabric.to_string();
-                    let said = format!("{call} returned {}", NvmlCode(code));
-                    assert!(reason.contains(&said), "{reason}");
-                }
-            }
-        }
-    }
-}
+use crate::support::{MockDriver, RACK, devices, member};
 
 #[test]
 fn errors_of_the_end_of_a_session_do_not_spoil_what_was_read() {
@@ -108,9 +45,10 @@ fn a_file_that_is_no_library_is_told_from_a_missing_one() {
     let fabric = driver.fabric();
     assert_eq!(fabric.code(), "nvml-unloadable");
     assert!(
-        fabric.to_string().contains("cannot be loaded: "),
+        fabric.to_string().ends_with(" is not a shared library"),
         "{fabric}"
     );
+    assert!(fabric.hint().contains("remove what lies"), "{fabric}");
 }
 
 #[test]

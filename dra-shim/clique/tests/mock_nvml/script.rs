@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use nvml_clique::{DriverRoot, Fabric, FabricProbe, NvmlProbe};
 
-use crate::support::{OTHER_RACK, RACK, library};
+use crate::support::{self, OTHER_RACK, RACK, library};
 
 fn mock_driver(root: &Path, options: &[&str]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/mock-driver.sh");
@@ -23,10 +23,7 @@ fn fabric(root: &Path, options: &[&str]) -> Fabric {
     let output = mock_driver(root, options);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{options:?}: {errors}");
-    match NvmlProbe::new(DriverRoot::new(root)).read() {
-        Ok(gpus) => Fabric::of(&gpus),
-        Err(error) => error.into(),
-    }
+    support::fabric(root)
 }
 
 #[test]
@@ -43,10 +40,7 @@ fn a_root_is_laid_out_broken_and_repaired_by_running_the_script_again() {
         (&["--gpu", "3:status=999"], "fabric-failed"),
         (&["--gpu", "0:health=0x1"], "clique-degraded"),
         (&["--error", "nvmlInitWithFlags=18"], "nvml-error"),
-        (
-            &["--without", "nvmlDeviceGetCount_v2"],
-            "nvml-symbol-missing",
-        ),
+        (&["--without", "nvmlShutdown"], "nvml-symbol-missing"),
         (&["--no-library"], "nvml-missing"),
         (
             &["--fabric-info", "1", "--delay", "nvmlDeviceGetName@1=1"],

@@ -131,3 +131,25 @@ fn a_library_without_the_versioned_call_is_asked_the_old_one() {
     assert_eq!(driver.fabric().code(), "clique");
     assert_eq!(driver.gpus()[0].health, None);
 }
+
+#[test]
+fn a_versioned_call_that_supports_nothing_leaves_the_word_to_the_unversioned_one() {
+    let refused = |codes: &str| {
+        let rest = format!(r#", "errors": {{{codes}}}"#);
+        MockDriver::new(&devices(&[member(0, RACK, 5)], &rest)).fabric()
+    };
+    let versioned = r#""nvmlDeviceGetGpuFabricInfoV": 3"#;
+    assert_eq!(refused(versioned).code(), "clique");
+    for code in [2, 3, 13, 25] {
+        let both = format!(r#"{versioned}, "nvmlDeviceGetGpuFabricInfo": {code}"#);
+        assert_eq!(refused(&both).code(), "fabric-not-supported", "{code}");
+    }
+    let broken = format!(r#"{versioned}, "nvmlDeviceGetGpuFabricInfo": 15"#);
+    assert_eq!(refused(&broken).code(), "gpu-unreadable");
+    let config = devices(
+        &[member(0, RACK, 5)],
+        &format!(r#", "errors": {{{versioned}}}"#),
+    );
+    let driver = MockDriver::lacking(&["nvmlDeviceGetGpuFabricInfo"], &config);
+    assert_eq!(driver.fabric().code(), "fabric-not-supported");
+}

@@ -68,10 +68,11 @@ impl MockDriver {
     }
 
     pub(crate) fn fabric(&self) -> Fabric {
-        match self.probe().read() {
-            Ok(gpus) => Fabric::of(&gpus),
-            Err(error) => error.into(),
-        }
+        fabric(self.root())
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.dir.path()
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) {
@@ -106,6 +107,14 @@ pub(crate) fn member(index: usize, cluster: &str, clique: u32) -> String {
 /// Two GPUs of one clique.
 pub(crate) fn rack() -> String {
     devices(&[member(0, RACK, 5), member(1, RACK, 5)], "")
+}
+
+/// What the crate makes of a root.
+pub(crate) fn fabric(root: &Path) -> Fabric {
+    match NvmlProbe::new(DriverRoot::new(root)).read() {
+        Ok(gpus) => Fabric::of(&gpus),
+        Err(error) => error.into(),
+    }
 }
 
 fn remove(bytes: &mut [u8], symbol: &str) {

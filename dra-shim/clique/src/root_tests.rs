@@ -1,0 +1,166 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn put(root: &Path, file: &str) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, elf::tests::a_library()).unwrap();
+}
+
+#[test]
+fn the_root_itself_comes_first_and_then_the_usual_directories_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = DriverRoot::new(dir.path());
+    for place in LIBRARY_DIRS.iter().rev().chain(&[""]) {
+        let file = Path::new(place).join(LIBRARY);
+        put(dir.path(), file.to_str().unwrap());
+        assert_eq!(root.library(), Ok(dir.path().join(file)));
+    }
+}
+
+#[test]
+fn a_stray_directory_does_not_shadow_the_library() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("usr/lib64").join(LIBRARY)).unwrap();
+    put(dir.path(), "lib64/libnvidia-ml.so.1");
+    assert_eq!(
+        DriverRoot::new(dir.path()).library(),
+        Ok(dir.path().join("lib64/libnvidia-ml.so.1"))
+    );
+}
+
+#[test]
+fn the_error_lists_every_place_with_its_reason_and_shows_the_telling_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("usr/lib64").join(LIBRARY)).unwrap();
+    let error = DriverRoot::new(dir.path()).library().unwrap_err();
+    let reasons: Vec<_> = error.rejected.iter().map(|it| &it.reason).collect();
+    assert_eq!(reasons.len(), 1 + LIBRARY_DIRS.len());
+    assert_eq!(reasons[1], &Reason::NotAFile);
+    assert_eq!(
+        reasons.iter().filter(|it| ***it == Reason::Missing).count(),
+        LIBRARY_DIRS.len()
+    );
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "libnvidia-ml.so.1 is in none of the 11 usual places below {root}; \
+             {root}/usr/lib64/libnvidia-ml.so.1 is not a regular file",
+            root = dir.path().display()
+        )
+    );
+}
+
+#[test]
+fn a_root_that_does_not_exist_is_named_as_the_reason() {
+    let error = DriverRoot::new("/nonexistent/driver")
+        .tool("nvidia-imex-ctl")
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no nvidia-imex-ctl: the root /nonexistent/driver does not exist"
+    );
+}
+
+#[test]
+fn a_usr_merged_host_without_driver_gets_one_short_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("usr/lib/x86_64-linux-gnu")).unwrap();
+    fs::create_dir_all(dir.path().join("usr/lib64")).unwrap();
+    for merged in ["lib", "lib64"] {
+        symlink(Path::new("usr").join(merged), dir.path().join(merged)).unwrap();
+    }
+    let error = DriverRoot::new(dir.path()).library().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "libnvidia-ml.so.1 is in none of the 11 usual places below {}",
+            dir.path().display()
+        )
+    );
+}
+#[test]
+fn a_library_that_will_not_load_does_not_shadow_one_that_will() {
+    let dir = tempfile::tempdir().unwrap();
+    let unfit = dir.path().join("usr/lib64").join(LIBRARY);
+    put(dir.path(), "lib64/libnvidia-ml.so.1");
+    fs::create_dir_all(unfit.parent().unwrap()).unwrap();
+    for bytes in [&b"\x7fELF\x01\x01"[..], b"", b"a text"] {
+        fs::write(&unfit, bytes).unwrap();
+        assert_eq!(
+            DriverRoot::new(dir.path()).library(),
+            Ok(dir.path().join("lib64/libnvidia-ml.so.1"))
+        );
+    }
+}
+
+#[test]
+fn every_kind_of_unfit_candidate_is_listed_with_its_own_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |place: &str| dir.path().join(place).join(LIBRARY);
+    for place in LIBRARY_DIRS {
+        fs::create_dir_all(dir.path().join(place)).unwrap();
+    }
+    symlink(LIBRARY, at("")).unwrap();
+    symlink("gone.so", at("usr/lib64")).unwrap();
+    fs::create_dir(at("usr/lib/x86_64-linux-gnu")).unwrap();
+    fs::write(at("usr/lib/aarch64-linux-gnu"), [b'x'; 100]).unwrap();
+    fs::write(at("lib64"), "").unwrap();
+    let mut foreign = elf::tests::a_library();
+    foreign[18] = 21;
+    fs::write(at("lib/x86_64-linux-gnu"), foreign).unwrap();
+    let error = DriverRoot::new(dir.path()).library().unwrap_err();
+    let said: Vec<_> = error
+        .rejected
+        .iter()
+        .map(|it| it.reason.to_string())
+        .collect();
+    assert_eq!(
+        said[..7],
+        [
+            "is a link in a circle",
+            "is a broken link: /usr/lib64/gone.so does not exist",
+            "is not a regular file",
+            "is not a shared library",
+            "is cut short: 0 of at least 64 bytes",
+            "is for another architecture (machine 21, 64 bit)",
+            "does not exist",
+        ]
+    );
+    assert!(
+        said[7..].iter().all(|it| it == "does not exist"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_candidate_that_may_not_be_read_says_so() {
+    // A path component that is a file: the one refusal that root gets, too.
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("usr")).unwrap();
+    fs::write(dir.path().join("usr/lib64"), "").unwrap();
+    let error = DriverRoot::new(dir.path()).library().unwrap_err();
+    let said = error.rejected[1].reason.to_string();
+    assert_eq!(said, "cannot be read (not a directory)");
+}
+
+#[test]
+fn both_usual_roots_are_searched_alike_also_through_a_mount_of_the_hosts_root() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = DriverRoot::new(dir.path());
+    let container = DriverRoot::new(dir.path().join("run/nvidia/driver"));
+    assert!(host.library().is_err() && container.library().is_err());
+    put(container.path(), "usr/lib64/libnvidia-ml.so.580");
+    symlink(
+        "/usr/lib64/libnvidia-ml.so.580",
+        container.path().join("usr/lib64").join(LIBRARY),
+    )
+    .unwrap();
+    assert_eq!(
+        container.library(),
+        Ok(container.path().join("usr/lib64/libnvidia-ml.so.580"))
+    );
+    assert!(host.library().is_err(), "the container's is not the host's");
+}

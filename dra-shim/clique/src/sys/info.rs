@@ -1,0 +1,198 @@
+//! A device's fabric info, in the newest form that is to be had.
+
+use std::ffi::c_uint;
+use std::mem::{offset_of, size_of};
+
+use nvml_wrapper_sys::bindings::{
+    nvmlGpuFabricInfo_t, nvmlGpuFabricInfo_v2_t, nvmlGpuFabricInfo_v3_t,
+};
+
+use super::session::Device;
+use super::{Roomy, entry, succeeded};
+use crate::nvml::{NvmlCode, NvmlFailure};
+
+/// A GPU's fabric info in the words of NVML, whichever version of it was had.
+pub(crate) struct FabricInfo {
+    pub(crate) cluster_uuid: [u8; 16],
+    pub(crate) status: u32,
+    pub(crate) clique_id: u32,
+    pub(crate) state: u8,
+    /// v2 and newer.
+    pub(crate) health_mask: Option<u32>,
+    /// v3 and newer.
+    pub(crate) health_summary: Option<u8>,
+}
+
+const INFO: &str = "nvmlDeviceGetGpuFabricInfo";
+const INFO_V: &str = "nvmlDeviceGetGpuFabricInfoV";
+
+/// Stands in `state` before the call. A library that leaves it there, and all
+/// else zero, has written nothing; zero would read as "not supported".
+const UNWRITTEN: u8 = 0xa5;
+
+// The layouts of nvml.h (R550 and newer). The version word carries the size,
+// so a binding that drifted would be refused or, worse, overrun.
+const _: () = {
+    assert!(size_of::<nvmlGpuFabricInfo_t>() == 28);
+    assert!(offset_of!(nvmlGpuFabricInfo_t, clusterUuid) == 0);
+    assert!(offset_of!(nvmlGpuFabricInfo_t, status) == 16);
+    assert!(offset_of!(nvmlGpuFabricInfo_t, cliqueId) == 20);
+    assert!(offset_of!(nvmlGpuFabricInfo_t, state) == 24);
+    assert!(size_of::<nvmlGpuFabricInfo_v2_t>() == 36);
+    assert!(offset_of!(nvmlGpuFabricInfo_v2_t, version) == 0);
+    assert!(offset_of!(nvmlGpuFabricInfo_v2_t, clusterUuid) == 4);
+    assert!(offset_of!(nvmlGpuFabricInfo_v2_t, status) == 20);
+    assert!(offset_of!(nvmlGpuFabricInfo_v2_t, cliqueId) == 24);
+    assert!(offset_of!(nvmlGpuFabricInfo_v2_t, state) == 28);
+    assert!(offset_of!(nvmlGpuFabricInfo_v2_t, healthMask) == 32);
+    assert!(size_of::<nvmlGpuFabricInfo_v3_t>() == 40);
+    assert!(offset_of!(nvmlGpuFabricInfo_v3_t, version) == 0);
+    assert!(offset_of!(nvmlGpuFabricInfo_v3_t, clusterUuid) == 4);
+    assert!(offset_of!(nvmlGpuFabricInfo_v3_t, status) == 20);
+    assert!(offset_of!(nvmlGpuFabricInfo_v3_t, cliqueId) == 24);
+    assert!(offset_of!(nvmlGpuFabricInfo_v3_t, state) == 28);
+    assert!(offset_of!(nvmlGpuFabricInfo_v3_t, healthMask) == 32);
+    assert!(offset_of!(nvmlGpuFabricInfo_v3_t, healthSummary) == 36);
+};
+
+/// `NVML_STRUCT_VERSION` of nvml.h: the size, and the version in the top byte.
+#[expect(clippy::cast_possible_truncation, reason = "sizes of a few bytes")]
+const fn version_word<T>(version: u32) -> c_uint {
+    size_of::<T>() as c_uint | (version << 24)
+}
+
+// === impl Device ===
+
+impl Device<'_> {
+    /// Asks for v3, then v2, then the unversioned info, until one is answered.
+    ///
+    /// "Not supported" is an answer only once every form has been asked: it may
+    /// be the form that is not, and Go's driver goes by the unversioned one.
+    pub(crate) fn fabric_info(&self) -> Result<FabricInfo, NvmlFailure> {
+        let mut refused = NvmlFailure::SymbolMissing { call: INFO_V };
+        for ask in [Self::info_v3, Self::info_v2, Self::info_v1] {
+            match ask(self) {
+                Err(failure) => match refusal(&failure) {
+                    None => return Err(failure),
+                    Some(weight) if Some(weight) > refusal(&refused) => refused = failure,
+                    Some(_) => {}
+                },
+                answer @ Ok(_) => return answer,
+            }
+        }
+        Err(refused)
+    }
+
+    fn info_v3(&self) -> Result<FabricInfo, NvmlFailure> {
+        let call = entry(&self.lib.nvmlDeviceGetGpuFabricInfoV, INFO_V)?;
+        let mut info = Roomy::new(nvmlGpuFabricInfo_v3_t {
+            version: version_word::<nvmlGpuFabricInfo_v3_t>(3),
+            clusterUuid: [0; 16],
+            status: 0,
+            cliqueId: 0,
+            state: UNWRITTEN,
+            healthMask: 0,
+            healthSummary: 0,
+        });
+        // SAFETY: the handle is of the session that `self` borrows. NVML
+        // writes at most the size in the version word, and there is more room
+        // than that behind the pointer.
+        succeeded(INFO_V, unsafe { call(self.handle, (&raw mut info).cast()) })?;
+        let info = info.value;
+        FabricInfo {
+            cluster_uuid: info.clusterUuid,
+            status: info.status,
+            clique_id: info.cliqueId,
+            state: info.state,
+            health_mask: Some(info.healthMask),
+            health_summary: Some(info.healthSummary),
+        }
+        .written(INFO_V)
+    }
+
+    fn info_v2(&self) -> Result<FabricInfo, NvmlFailure> {
+        let call = entry(&self.lib.nvmlDeviceGetGpuFabricInfoV, INFO_V)?;
+        let mut info = Roomy::new(nvmlGpuFabricInfo_v2_t {
+            version: version_word::<nvmlGpuFabricInfo_v2_t>(2),
+            clusterUuid: [0; 16],
+            status: 0,
+            cliqueId: 0,
+            state: UNWRITTEN,
+            healthMask: 0,
+        });
+        // SAFETY: as for v3. The binding's type is v3's, but NVML goes by the
+        // version word.
+        succeeded(INFO_V, unsafe { call(self.handle, (&raw mut info).cast()) })?;
+        let info = info.value;
+        FabricInfo {
+            cluster_uuid: info.clusterUuid,
+            status: info.status,
+            clique_id: info.cliqueId,
+            state: info.state,
+            health_mask: Some(info.healthMask),
+            health_summary: None,
+        }
+        .written(INFO_V)
+    }
+
+    fn info_v1(&self) -> Result<FabricInfo, NvmlFailure> {
+        let call = entry(&self.lib.nvmlDeviceGetGpuFabricInfo, INFO)?;
+        let mut info = Roomy::new(nvmlGpuFabricInfo_t {
+            clusterUuid: [0; 16],
+            status: 0,
+            cliqueId: 0,
+            state: UNWRITTEN,
+        });
+        // SAFETY: as for v3; this struct has no version and never changed.
+        succeeded(INFO, unsafe { call(self.handle, (&raw mut info).cast()) })?;
+        let info = info.value;
+        FabricInfo {
+            cluster_uuid: info.clusterUuid,
+            status: info.status,
+            clique_id: info.cliqueId,
+            state: info.state,
+            health_mask: None,
+            health_summary: None,
+        }
+        .written(INFO)
+    }
+}
+
+/// How much a failure says about the GPU if no form is answered, where it may
+/// be about the form of the question alone. `None` is a failure of the GPU.
+fn refusal(failure: &NvmlFailure) -> Option<u8> {
+    match failure {
+        NvmlFailure::SymbolMissing { .. } => Some(0),
+        NvmlFailure::Returned { code, .. } => match *code {
+            NvmlCode::ARGUMENT_VERSION_MISMATCH
+            | NvmlCode::FUNCTION_NOT_FOUND
+            | NvmlCode::INVALID_ARGUMENT => Some(1),
+            NvmlCode::NOT_SUPPORTED => Some(2),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+// === impl FabricInfo ===
+
+impl FabricInfo {
+    fn written(self, call: &'static str) -> Result<Self, NvmlFailure> {
+        let rest_is_zero = self.cluster_uuid == [0; 16] && self.status == 0 && self.clique_id == 0;
+        if self.state == UNWRITTEN && rest_is_zero {
+            return Err(NvmlFailure::WroteNothing { call });
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_words_are_those_of_nvml_h() {
+        assert_eq!(version_word::<nvmlGpuFabricInfo_v2_t>(2), 0x0200_0024);
+        assert_eq!(version_word::<nvmlGpuFabricInfo_v3_t>(3), 0x0300_0028);
+    }
+}

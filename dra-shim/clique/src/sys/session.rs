@@ -1,0 +1,186 @@
+//! The library, a session of it, and a device of the session.
+
+use std::ffi::{CStr, OsStr, c_char, c_uint};
+use std::ptr;
+
+use nvml_wrapper_sys::bindings::{
+    NVML_DEVICE_NAME_V2_BUFFER_SIZE, NVML_DEVICE_UUID_V2_BUFFER_SIZE, NVML_INIT_FLAG_NO_GPUS,
+    NvmlLib, nvmlDevice_t, nvmlReturn_t,
+};
+
+use super::{Roomy, entry, succeeded};
+use crate::nvml::NvmlFailure;
+
+const INIT: &str = "nvmlInitWithFlags";
+const INIT_V2: &str = "nvmlInit_v2";
+const INIT_V1: &str = "nvmlInit";
+const SHUTDOWN: &str = "nvmlShutdown";
+const COUNT: &str = "nvmlDeviceGetCount_v2";
+const COUNT_V1: &str = "nvmlDeviceGetCount";
+const HANDLE: &str = "nvmlDeviceGetHandleByIndex_v2";
+const HANDLE_V1: &str = "nvmlDeviceGetHandleByIndex";
+const NAME: &str = "nvmlDeviceGetName";
+const UUID: &str = "nvmlDeviceGetUUID";
+
+/// More GPUs than any host has: the kernel module's own limit is far below.
+/// A count beyond it is a library that does not know what it says.
+const MOST_GPUS: u32 = 1024;
+
+/// The size of every text that is asked for.
+const TEXT: usize = 96;
+const _: () = assert!(NVML_DEVICE_NAME_V2_BUFFER_SIZE as usize == TEXT);
+const _: () = assert!(NVML_DEVICE_UUID_V2_BUFFER_SIZE as usize == TEXT);
+
+type Count = unsafe extern "C" fn(*mut c_uint) -> nvmlReturn_t;
+type Handle = unsafe extern "C" fn(c_uint, *mut nvmlDevice_t) -> nvmlReturn_t;
+type Text = unsafe extern "C" fn(nvmlDevice_t, *mut c_char, c_uint) -> nvmlReturn_t;
+
+/// A loaded `libnvidia-ml.so.1`; unloaded when dropped.
+pub(crate) struct Library(NvmlLib);
+
+/// An open session. Ends when dropped, before the library is unloaded.
+pub(crate) struct Session {
+    library: Library,
+    shutdown: unsafe extern "C" fn() -> nvmlReturn_t,
+}
+
+/// A device's handle; it is good for as long as the session is.
+pub(crate) struct Device<'s> {
+    pub(super) lib: &'s NvmlLib,
+    pub(super) handle: nvmlDevice_t,
+}
+
+// === impl Library ===
+
+impl Library {
+    /// Loads and nothing more: no function of NVML is called. Fails with the
+    /// loader's own words.
+    pub(crate) fn load(path: &OsStr) -> Result<Self, String> {
+        // SAFETY: loading runs the library's initialisers. The file is the
+        // driver's own below the root that the operator named, trusted like
+        // the driver itself, and has been seen to be a whole library of this
+        // architecture; the bindings look its functions up by the names and
+        // types of nvml.h.
+        unsafe { NvmlLib::new(path) }
+            .map(Self)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Initialises by the newest way that the library has. Only the first
+    /// leaves the GPUs alone, so that a node whose GPUs are all bound to vfio
+    /// still has an answer.
+    pub(crate) fn open(self) -> Result<Session, NvmlFailure> {
+        let lib = &self.0;
+        // Before anything that would have to be undone with it.
+        let shutdown = entry(&lib.nvmlShutdown, SHUTDOWN)?;
+        let (call, returned) = if let Ok(init) = lib.nvmlInitWithFlags {
+            // SAFETY: it takes a flag of nvml.h and no pointer.
+            (INIT, unsafe { init(NVML_INIT_FLAG_NO_GPUS) })
+        } else if let Ok(init) = lib.nvmlInit_v2 {
+            // SAFETY: it takes nothing.
+            (INIT_V2, unsafe { init() })
+        } else if let Ok(init) = lib.nvmlInit {
+            // SAFETY: it takes nothing.
+            (INIT_V1, unsafe { init() })
+        } else {
+            return Err(NvmlFailure::SymbolMissing { call: INIT });
+        };
+        succeeded(call, returned)?;
+        Ok(Session {
+            library: self,
+            shutdown,
+        })
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    /// How many devices there are, never more than a host can have.
+    pub(crate) fn device_count(&self) -> Result<u32, NvmlFailure> {
+        let (call, count, _) = self.enumeration()?;
+        // Not a count that any library gives: whether it was written shows.
+        let mut devices = Roomy::new(c_uint::MAX);
+        // SAFETY: the session is open, and the pointer is good for more than
+        // the one word that is written there.
+        succeeded(call, unsafe { count((&raw mut devices).cast()) })?;
+        match devices.value {
+            c_uint::MAX => Err(NvmlFailure::WroteNothing { call }),
+            count if count > MOST_GPUS => Err(NvmlFailure::TooManyGpus { call, count }),
+            count => Ok(count),
+        }
+    }
+
+    /// The device with this index of [`device_count`](Self::device_count).
+    pub(crate) fn device(&self, index: u32) -> Result<Device<'_>, NvmlFailure> {
+        let (_, _, (call, handle)) = self.enumeration()?;
+        let mut device: Roomy<nvmlDevice_t> = Roomy::new(ptr::null_mut());
+        // SAFETY: as for the count.
+        succeeded(call, unsafe { handle(index, (&raw mut device).cast()) })?;
+        if device.value.is_null() {
+            return Err(NvmlFailure::WroteNothing { call });
+        }
+        Ok(Device {
+            lib: &self.library.0,
+            handle: device.value,
+        })
+    }
+
+    /// The count and the handle by index, both of one generation: the first
+    /// generation numbers devices in another order.
+    fn enumeration(&self) -> Result<(&'static str, Count, (&'static str, Handle)), NvmlFailure> {
+        let lib = &self.library.0;
+        let newer = || -> Result<_, NvmlFailure> {
+            let count = entry(&lib.nvmlDeviceGetCount_v2, COUNT)?;
+            let handle = entry(&lib.nvmlDeviceGetHandleByIndex_v2, HANDLE)?;
+            Ok((COUNT, count, (HANDLE, handle)))
+        };
+        newer().or_else(|missing| {
+            let count = lib.nvmlDeviceGetCount.as_ref().ok();
+            let handle = lib.nvmlDeviceGetHandleByIndex.as_ref().ok();
+            let (count, handle) = count.zip(handle).ok_or(missing)?;
+            Ok((COUNT_V1, *count, (HANDLE_V1, *handle)))
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // SAFETY: the session is open and nothing of it is left in use. What
+        // it returns changes nothing about what was read.
+        let _ = unsafe { (self.shutdown)() };
+    }
+}
+
+// === impl Device ===
+
+impl Device<'_> {
+    /// The product name.
+    pub(crate) fn name(&self) -> Result<String, NvmlFailure> {
+        self.text(NAME, entry(&self.lib.nvmlDeviceGetName, NAME)?)
+    }
+
+    /// The UUID, `GPU-…`.
+    pub(crate) fn uuid(&self) -> Result<String, NvmlFailure> {
+        self.text(UUID, entry(&self.lib.nvmlDeviceGetUUID, UUID)?)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "96")]
+    fn text(&self, call: &'static str, ask: Text) -> Result<String, NvmlFailure> {
+        let mut buffer = Roomy::new([0_u8; TEXT]);
+        // SAFETY: the handle is of the session that `self` borrows, and the
+        // buffer is larger than the length that is given.
+        let returned = unsafe { ask(self.handle, (&raw mut buffer).cast(), TEXT as c_uint) };
+        succeeded(call, returned)?;
+        let text = CStr::from_bytes_until_nul(&buffer.value)
+            .map_err(|_| NvmlFailure::Unterminated { call })?;
+        let text = text.to_str().map_err(|_| NvmlFailure::NotText { call })?;
+        if text.is_empty() {
+            return Err(NvmlFailure::WroteNothing { call });
+        }
+        if text.contains(char::is_control) {
+            return Err(NvmlFailure::NotText { call });
+        }
+        Ok(text.to_owned())
+    }
+}

@@ -1,0 +1,105 @@
+//! A library that returns success and lies: nothing of it is believed further than it goes.
+
+use nvml_clique::{Fabric, FabricProbe, FabricState, NvmlFailure};
+
+use crate::support::{MockDriver, RACK, devices, member};
+
+fn misbehaving(what: &str) -> MockDriver {
+    let gpus = [member(0, RACK, 5), member(1, RACK, 5)];
+    MockDriver::new(&devices(&gpus, &format!(r#", "misbehaves": {{{what}}}"#)))
+}
+
+#[test]
+fn a_count_that_no_host_has_is_refused_before_anything_is_done_with_it() {
+    for count in [1025, i32::MAX.cast_unsigned(), u32::MAX - 1] {
+        let config = devices(
+            &[member(0, RACK, 5)],
+            &format!(r#", "device_count": {count}"#),
+        );
+        let call = "nvmlDeviceGetCount_v2";
+        assert_eq!(
+            MockDriver::new(&config).fabric(),
+            Fabric::NvmlFailed(NvmlFailure::TooManyGpus { call, count })
+        );
+    }
+}
+
+#[test]
+fn gpus_that_are_counted_and_not_there_are_unreadable_and_the_rest_are_read() {
+    let config = devices(&[member(0, RACK, 5)], r#", "device_count": 1024"#);
+    let driver = MockDriver::new(&config);
+    let gpus = driver.gpus();
+    assert_eq!(gpus.len(), 1024);
+    assert!(gpus[0].clique().is_some());
+    let fabric = driver.fabric();
+    assert_eq!(fabric.code(), "gpu-unreadable");
+    assert_eq!(fabric.clique(), None);
+    assert!(
+        fabric
+            .to_string()
+            .ends_with("(1023 of 1024 GPUs not settled)")
+    );
+}
+
+#[test]
+fn a_gpu_that_nothing_was_written_about_is_in_no_clique_and_not_without_one() {
+    for call in [
+        "nvmlDeviceGetGpuFabricInfoV",
+        "nvmlDeviceGetHandleByIndex_v2",
+    ] {
+        let driver = misbehaving(&format!(r#""{call}@1": "writes-nothing""#));
+        let reason = driver.fabric().to_string();
+        assert!(
+            reason.contains(&format!("{call} returned success and no result")),
+            "{reason}"
+        );
+        assert_eq!(driver.fabric().clique(), None);
+        assert!(driver.gpus()[0].clique().is_some(), "the other one is read");
+    }
+}
+
+#[test]
+fn a_struct_of_ones_is_an_unknown_state_and_names_no_clique() {
+    let driver = misbehaving(r#""nvmlDeviceGetGpuFabricInfoV": "garbage""#);
+    for gpu in driver.gpus() {
+        assert_eq!(gpu.fabric, FabricState::Unrecognised(255));
+        assert_eq!((gpu.clique(), gpu.health), (None, None));
+    }
+}
+
+#[test]
+fn text_is_not_read_past_its_buffer() {
+    for call in ["nvmlDeviceGetName", "nvmlDeviceGetUUID"] {
+        for how in ["unterminated", "overrun", "garbage"] {
+            let driver = misbehaving(&format!(r#""{call}@0": "{how}""#));
+            assert_eq!(
+                driver.gpus()[0].fabric,
+                FabricState::Unreadable(NvmlFailure::Unterminated { call }),
+                "{how}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_call_that_writes_behind_its_struct_spoils_nothing_of_ours() {
+    let every = [
+        "nvmlDeviceGetCount_v2",
+        "nvmlDeviceGetHandleByIndex_v2",
+        "nvmlDeviceGetGpuFabricInfoV",
+    ]
+    .map(|call| format!(r#""{call}": "overrun""#));
+    let driver = misbehaving(&every.join(", "));
+    for _ in 0..50 {
+        assert_eq!(driver.fabric().code(), "clique");
+    }
+}
+
+#[test]
+fn a_library_that_ignores_the_version_word_is_read_as_what_it_wrote() {
+    let driver = misbehaving(r#""nvmlDeviceGetGpuFabricInfoV": "ignores-version""#);
+    assert_eq!(driver.fabric().code(), "clique");
+    let health = driver.gpus()[0].health.unwrap();
+    assert_eq!(health.mask, 426);
+    assert!(driver.probe().read().is_ok());
+}

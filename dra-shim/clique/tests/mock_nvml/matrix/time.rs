@@ -1,0 +1,98 @@
+//! Calls that take long, and a driver that comes and goes.
+
+use std::fs;
+use std::sync::mpsc::Receiver;
+
+use nvml_clique::Reading;
+
+use super::{CALLS, Table};
+use crate::support::{MockDriver, RACK, device, devices, library, member, rack};
+use crate::watch::{await_code, watch};
+
+pub(super) fn delays_and_hangs(table: &mut Table) {
+    table.section("Calls that take long, and calls that never return");
+    for (call, lacking) in CALLS.into_iter().chain([("nvmlShutdown", &[][..])]) {
+        let driver = MockDriver::lacking(lacking, &rack());
+        let gpus = [member(0, RACK, 5)];
+        driver.configure(&devices(
+            &gpus,
+            &format!(r#", "delay_ms": {{"{call}": 20}}"#),
+        ));
+        table.driver(&format!("{call} takes 20 ms"), &driver);
+
+        let (watch, changes) = watch(&driver);
+        await_code(&changes, "clique");
+        driver.configure(&devices(&gpus, &format!(r#", "hang": ["{call}"]"#)));
+        let hung = await_code(&changes, "nvml-no-answer");
+        assert!(
+            hung.fabric
+                .to_string()
+                .starts_with("no answer from NVML for ")
+        );
+        table.words(
+            &format!("{call} hangs"),
+            watch.last().fabric.code(),
+            "no answer from NVML for …",
+        );
+        driver.configure(&rack());
+        let back = await_code(&changes, "clique");
+        table.row(
+            &format!("{call} returns after all"),
+            driver.root(),
+            &back.fabric,
+        );
+    }
+}
+
+pub(super) fn coming_and_going(table: &mut Table) {
+    table.section("A driver that comes and goes under one watch");
+    let driver = MockDriver::without_library();
+    let (_watch, changes) = watch(&driver);
+    let told = |table: &mut Table, what: &str, code: &str| {
+        let reading = await_code(&changes, code);
+        table.row(what, driver.root(), &reading.fabric);
+    };
+    let error = |call: &str, code: u32| {
+        driver.configure(&devices(
+            &[member(0, RACK, 5)],
+            &format!(r#", "errors": {{"{call}": {code}}}"#),
+        ));
+    };
+    told(table, "not installed yet", "nvml-missing");
+    driver.install_library();
+    told(table, "installed, module not loaded", "nvml-error");
+    driver.configure(&devices(&[], ""));
+    told(table, "module loaded, no GPU probed", "no-gpus");
+    driver.configure(&devices(&[device(0, r#""state": "not-started""#)], ""));
+    told(table, "fabric manager not there", "fabric-not-started");
+    driver.configure(&devices(&[device(0, r#""state": "in-progress""#)], ""));
+    told(table, "registering", "fabric-in-progress");
+    driver.configure(&rack());
+    told(table, "registered", "clique");
+    error("nvmlDeviceGetUUID", 15);
+    told(table, "a GPU is lost", "gpu-unreadable");
+    driver.configure(&rack());
+    told(table, "and reset", "clique");
+    driver.configure(&devices(&[member(0, RACK, 6)], ""));
+    await_other_clique(&changes);
+    error("nvmlInitWithFlags", 18);
+    told(table, "library updated, module not", "nvml-error");
+    driver.remove_library();
+    told(table, "driver container gone", "nvml-missing");
+    driver.install(&fs::read(library()).unwrap()[..4096]);
+    let half = await_code(&changes, "nvml-unloadable");
+    table.words("the next one half copied", half.fabric.code(), "…");
+    driver.configure(&rack());
+    driver.install_library();
+    told(table, "and whole", "clique");
+}
+
+/// The partition was moved: the same code, another clique.
+fn await_other_clique(changes: &Receiver<Reading>) {
+    while await_code(changes, "clique")
+        .fabric
+        .clique()
+        .map(|it| it.id)
+        != Some(6)
+    {}
+}
