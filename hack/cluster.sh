@@ -28,6 +28,10 @@
 #
 # IMEX_CLUSTER_DIR       the state directory ($IMEX_CACHE/cluster/state)
 # IMEX_CLUSTER_DEADLINE  seconds after which `up` gives up (120)
+# IMEX_CLUSTER_KUBELET   another program as the nodes' kubelet, such as the one that
+#                        hack/cluster/old-kubelet.sh builds (1.34, for a run by hand):
+#                        IMEX_CLUSTER_KUBELET=$(hack/cluster/old-kubelet.sh)/kubelet
+# IMEX_CLUSTER_GATES     the kubelets' feature gates, such as "A: true, B: false"
 set -euo pipefail
 
 # shellcheck source=hack/lib.sh
@@ -90,6 +94,8 @@ up() {
     check_machine
     local programs
     programs=$("$here/build.sh")/bin
+    local kubelet=${IMEX_CLUSTER_KUBELET:-$programs/kubelet}
+    [[ $kubelet = /* && -x $kubelet ]] || die "IMEX_CLUSTER_KUBELET is '$kubelet', which is no absolute path of a program"
     mkdir -p "$state"
     exec 9>>"$lock"
     until flock --nonblock 9; do
@@ -106,6 +112,8 @@ up() {
     mkdir "$state/log"
     echo "$nodes" >"$state/nodes"
     echo "$programs" >"$state/programs"
+    echo "$kubelet" >"$state/kubelet"
+    printf %s "${IMEX_CLUSTER_GATES-}" >"$state/gates"
     setsid unshare --fork --kill-child=SIGKILL \
         --pid --mount --net --uts --ipc --propagation private \
         bash "$here/supervisor.sh" </dev/null >"$state/log/supervisor.log" 2>&1 &

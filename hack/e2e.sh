@@ -5,6 +5,12 @@
 #   hack/e2e.sh           all of them
 #   hack/e2e.sh --must    those that every change must pass
 #   hack/e2e.sh NAME      the files in hack/cluster-tests/tests whose name has NAME in it
+#   hack/e2e.sh kubelet [FILTER]
+#                         Kubernetes' node-level scenarios for DRA drivers, with
+#                         drivers of dra-kubelet on the real kubelet (tests/kubelet),
+#                         and a table of the results; needs no chart. FILTER: those
+#                         whose name has it in it. Another kubelet, once by hand:
+#                         IMEX_CLUSTER_KUBELET=$(hack/cluster/old-kubelet.sh)/kubelet hack/e2e.sh kubelet
 #   --keep                leave the cluster up
 set -euo pipefail
 # shellcheck source=hack/lib.sh
@@ -30,14 +36,42 @@ all=(
     an_api_server_that_is_down_is_waited_for
 )
 
+# Of the kubelet scenarios, with --must: seconds each.
+must_kubelet=(
+    a_passing_fault_costs_the_pod_no_resync
+    a_slice_deleted_by_hand_is_back_within_a_second
+)
+
+# kubelet_scenarios FILTER...: inside node 1. First those that go side by side,
+# mostly waiting for kubelet's timers; then those that restart kubelet or measure.
+kubelet_scenarios() {
+    local status=0 table version run=(cargo)
+    table=$(mktemp)
+    run+=(--config "target.'cfg(all())'.runner=['$root/hack/cluster.sh', 'exec', '--node', '1']")
+    run+=(test --locked -p cluster-tests --test kubelet --)
+    export KUBELET_TABLE=$table
+    "${run[@]}" --ignored --skip alone:: --test-threads=40 "$@" || status=1
+    "${run[@]}" --ignored --skip together:: --test-threads=1 "$@" || status=1
+    [ -s "$table" ] || die "no scenario ran; is there one with ${*:-any name} in its name? See hack/cluster-tests/tests/kubelet"
+    version=$(hack/cluster.sh kubectl get node node1 -o 'jsonpath={.status.nodeInfo.kubeletVersion}')
+    printf '\nkubelet %s\n| no. | scenario | result | seconds | remark |\n|---|---|---|---|---|\n' "$version"
+    sort -V "$table" | awk -F '\t' '{printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5}'
+    rm -f "$table"
+    return $status
+}
+
 keep=
+suite=
 tests=("${all[@]}")
+filter=()
 for argument in "$@"; do
     case $argument in
         --keep) keep=1 ;;
-        --must) tests=("${must[@]}") ;;
-        -*) die "unknown argument $argument; usage: hack/e2e.sh [--must|NAME] [--keep]" ;;
+        --must) tests=("${must[@]}") suite=must filter=("${must_kubelet[@]}") ;;
+        kubelet) tests=() suite=only ;;
+        -*) die "unknown argument $argument; usage: hack/e2e.sh [--must|NAME|kubelet [FILTER]] [--keep]" ;;
         *)
+            [ "$suite" != only ] || { filter+=("$argument"); continue; }
             mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -F -- "$argument" || true)
             [ ${#tests[@]} -gt 0 ] || die "no cluster test has $argument in its name; there are: ${all[*]}"
             ;;
@@ -50,9 +84,12 @@ done
 
 [ -n "$keep" ] || trap 'hack/cluster.sh down' EXIT
 hack/cluster.sh up --nodes 2
-hack/install.sh
-cargo build --quiet --locked -p dra-kubelet --example echo
-cargo test --locked -p cluster-tests "${tests[@]/#/--test=}" -- --ignored --test-threads=1
+if [ ${#tests[@]} -gt 0 ]; then
+    hack/install.sh
+    cargo build --quiet --locked -p dra-kubelet --example echo
+    cargo test --locked -p cluster-tests "${tests[@]/#/--test=}" -- --ignored --test-threads=1
+fi
+if [ -n "$suite" ] || [ ${#tests[@]} = ${#all[@]} ]; then kubelet_scenarios "${filter[@]}"; fi
 if [ ${#tests[@]} = ${#all[@]} ]; then
     hack/cluster.sh down
     hack/cluster/check-clean.sh

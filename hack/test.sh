@@ -47,6 +47,7 @@ fast() {
         cargo check --quiet --locked -p "$package"
     done
     cargo check --quiet --locked -p imex-cdi --features inject
+    cargo check --quiet --locked -p dra-kubelet --features testing
 
     step "lints"
     cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -65,7 +66,7 @@ fast() {
     hack/cli-docs.sh
 
     step "documentation"
-    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --workspace --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --workspace --features dra-kubelet/testing --no-deps
 
     step "chart"
     local programs

@@ -114,6 +114,7 @@ write_kubelet_config() {
 	imageGCHighThresholdPercent: 100
 	imageGCLowThresholdPercent: 99
 	EOT
+    [ ! -s "$state/gates" ] || echo "featureGates: {$(cat "$state/gates")}" >>"$state/node$1/kubelet.yaml"
 }
 
 # masqueradeAll: answers from a pod on the caller's own node come back through
@@ -134,7 +135,7 @@ write_proxy_config() {
 run_containerd() { in_node "$1" containerd --config "$state/node$1/containerd.toml"; }
 
 run_kubelet() {
-    in_node "$1" kubelet --v=2 --config="$state/node$1/kubelet.yaml" --kubeconfig="$state/kubeconfig/kubelet-$1" \
+    in_node "$1" "$(cat "$state/kubelet")" --v=2 --config="$state/node$1/kubelet.yaml" --kubeconfig="$state/kubeconfig/kubelet-$1" \
         --hostname-override="node$1" --node-ip="$(node_address "$1")"
 }
 

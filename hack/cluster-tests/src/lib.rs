@@ -11,6 +11,9 @@
 //!
 //! A test waits on conditions only; [`GIVE_UP`] is for giving up, never for
 //! passing. All tests are `#[ignore]`: without the cluster they mean nothing.
+//!
+//! `tests/kubelet` is a suite of its own: it runs inside a node, with drivers in its
+//! own process and in that of `steady-driver`, and shares nothing with the others.
 
 mod cluster;
 pub mod imex;

@@ -1,0 +1,81 @@
+//! A driver that prepares whatever it is asked to, in a process of its own that
+//! tests can kill: `steady-driver DRIVER NODE DEVICE [REGISTRY-DIR]`, with the
+//! cluster's kubeconfig in `KUBECONFIG`. It prints `prepare UID` and
+//! `unprepare UID` as it is called, and `registered` each time it is.
+
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result};
+use dra_kubelet::{
+    Allocated, Call, Claim, ClaimError, ClaimRef, Desired, Device, Driver, KubeClaims, Plugin,
+    Registration,
+};
+use k8s_openapi::api::resource::v1 as resource;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+struct Steady;
+
+impl Driver for Steady {
+    async fn prepare(&self, _: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
+        say(&format!("prepare {}", claim.id.uid));
+        let device = |result: &Allocated| Device {
+            requests: vec![result.base_request().to_owned()],
+            pool: result.pool.clone(),
+            device: result.device.clone(),
+            cdi_ids: Vec::new(),
+            share_id: result.share_id.clone(),
+        };
+        Ok(claim.results.iter().map(device).collect())
+    }
+
+    async fn unprepare(&self, _: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
+        say(&format!("unprepare {}", claim.uid));
+        Ok(())
+    }
+}
+
+/// One line; a reader that is gone is no reason to end.
+fn say(line: &str) {
+    drop(writeln!(std::io::stdout().lock(), "{line}"));
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> Result<()> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .init();
+    let mut words = std::env::args().skip(1);
+    let mut word = |what| words.next().with_context(|| format!("{what} is missing"));
+    let (driver, node, device) = (word("DRIVER")?, word("NODE")?, word("DEVICE")?);
+    let registry = word("REGISTRY-DIR").ok();
+
+    let mut terminate = signal(SignalKind::terminate())?;
+    let client = kube::Client::try_default().await?;
+    let device = resource::Device {
+        name: device,
+        ..Default::default()
+    };
+    let (_devices, desired) = watch::channel(Desired::Devices(vec![device]));
+    let mut builder = Plugin::builder(driver, node).publish(client.clone(), desired);
+    if let Some(directory) = registry {
+        builder = builder.registry_dir(directory);
+    }
+    let mut plugin = builder.start(Steady, KubeClaims::new(client))?;
+    let mut registration = plugin.registration();
+    let told = async {
+        while registration.changed().await.is_ok() {
+            if *registration.borrow_and_update() == Registration::Registered {
+                say("registered");
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        error = plugin.failed() => return Err(error.into()),
+        () = told => {}
+        _ = terminate.recv() => {}
+    }
+    plugin.shutdown().await;
+    Ok(())
+}

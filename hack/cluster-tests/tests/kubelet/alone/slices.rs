@@ -1,0 +1,78 @@
+//! Slices that kubelet or a hand deletes: how soon they are back.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+
+use crate::support::{Script, run, seconds};
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn kubelets_start_wipes_the_slices_of_its_own_node_which_are_back_within_two_seconds() -> Result<()>
+{
+    run("19", async |on| {
+        let _running = on.serve(&Script::default()).await?;
+        on.until_published().await;
+        let foreign = serde_json::from_value::<ResourceSlice>(json!({
+            "metadata": {"name": format!("{}-node2", on.namespace)},
+            "spec": {
+                "driver": on.driver, "nodeName": "node2", "devices": [],
+                "pool": {"name": "node2", "generation": 1, "resourceSliceCount": 1},
+            },
+        }))?;
+        let foreign = on
+            .all_slices()
+            .create(&PostParams::default(), &foreign)
+            .await?;
+        let name = foreign.metadata.name.clone().context("no name")?;
+        let mut times = Vec::new();
+        for _ in 0..3 {
+            let history = on.watch_slices().await?;
+            on.kubelet.restart().await?;
+            times.push(history.until_healed().await);
+        }
+        let now = on.all_slices().get(&name).await?;
+        ensure!(now == foreign, "the other node's slice changed");
+        on.all_slices()
+            .delete(&name, &DeleteParams::default())
+            .await?;
+        let slowest = times.iter().max().copied().unwrap_or_default();
+        ensure!(slowest < Duration::from_secs(2), "{times:?}");
+        let times: Vec<_> = times.into_iter().map(seconds).collect();
+        Ok(format!("from wipe to slice: {}", times.join(", ")))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_slice_deleted_by_hand_is_back_within_a_second() -> Result<()> {
+    run("slice", async |on| {
+        let _running = on.serve(&Script::default()).await?;
+        let mut took = Vec::new();
+        for _ in 0..5 {
+            let slice = on.until_published().await;
+            let history = on.watch_slices().await?;
+            let name = slice.metadata.name.unwrap_or_default();
+            let asked = Instant::now();
+            on.all_slices()
+                .delete(&name, &DeleteParams::default())
+                .await?;
+            history.until_healed().await;
+            let back = history.events().last().map(|(time, _)| *time);
+            took.extend(back.map(|back| back.duration_since(asked)));
+        }
+        let slowest = took.iter().max().copied().unwrap_or_default();
+        ensure!(
+            took.len() == 5 && slowest < Duration::from_secs(1),
+            "{took:?}"
+        );
+        let took: Vec<_> = took.into_iter().map(seconds).collect();
+        Ok(format!(
+            "from the request to the watch's event: {}",
+            took.join(", ")
+        ))
+    })
+}

@@ -1,0 +1,89 @@
+//! Claims of two drivers, and kubelet's own figures of them.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use dra_kubelet::Method::{Prepare, Unprepare};
+
+use crate::support::{Act, Node, Script, run, seconds, until, wanted};
+
+/// Claims in use of all drivers, the first and the second: kubelet's own figures.
+async fn until_in_use(on: &Node, other: &str, count: u32) {
+    until(&format!("{count} claims are in use"), async || {
+        for driver in ["<any>", &on.driver, other] {
+            let in_use = on.claims_in_use(driver).await?;
+            ensure!(in_use == count, "{driver} has {in_use}");
+        }
+        Ok(())
+    })
+    .await;
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn kubelets_metrics_count_a_claim_of_two_drivers_once_for_each() -> Result<()> {
+    run("18", async |on| {
+        let other = format!("other-{}", on.driver);
+        let _mine = on.serve(&Script::default()).await?;
+        let theirs = on.serve_as(&other, &Script::default(), |builder| builder)?;
+        theirs.until_registered(1).await;
+        until_in_use(on, &other, 0).await;
+        let results = vec![wanted(&on.driver, "d0"), wanted(&other, "d0")];
+        on.start_pod_with("p", &[("p", results)]).await?;
+        on.until_running("p").await;
+        until_in_use(on, &other, 1).await;
+        on.delete_and_wait("p").await?;
+        until_in_use(on, &other, 0).await;
+        Ok("in_use 1/1/1, then 0/0/0".to_owned())
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn kubelets_restart_while_one_of_two_drivers_blocks_in_prepare_does_not_harm() -> Result<()> {
+    run("18", async |on| {
+        let other = format!("other-{}", on.driver);
+        let (mine, blocked) = (Script::default(), Script::preparing(Act::Block));
+        let _mine = on.serve(&mine).await?;
+        let theirs = on.serve_as(&other, &blocked, |builder| builder)?;
+        theirs.until_registered(1).await;
+        let results = vec![wanted(&on.driver, "d0"), wanted(&other, "d0")];
+        on.start_pod_with("p", &[("p", results)]).await?;
+        blocked.until_begun(Prepare, 1).await;
+        on.kubelet.restart().await?;
+        theirs.until_registered(2).await;
+        blocked.set(Prepare, Act::Succeed);
+        let released = Instant::now();
+        on.until_running("p").await;
+        let took = released.elapsed();
+        on.delete_and_wait("p").await?;
+        Ok(format!("ran {} after it was released", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn kubelets_restart_while_one_of_two_drivers_blocks_in_unprepare_does_not_harm() -> Result<()> {
+    run("18", async |on| {
+        let other = format!("other-{}", on.driver);
+        let (mine, blocked) = (Script::default(), Script::unpreparing(Act::Block));
+        let _mine = on.serve(&mine).await?;
+        let theirs = on.serve_as(&other, &blocked, |builder| builder)?;
+        theirs.until_registered(1).await;
+        let results = vec![wanted(&on.driver, "d0"), wanted(&other, "d0")];
+        on.start_pod_with("p", &[("p", results)]).await?;
+        on.until_running("p").await;
+        on.delete("p").await?;
+        blocked.until_begun(Unprepare, 1).await;
+        on.kubelet.restart().await?;
+        theirs.until_registered(2).await;
+        blocked.set(Unprepare, Act::Succeed);
+        let released = Instant::now();
+        on.until_gone("p").await;
+        ensure!(mine.begun(Unprepare) >= 1, "the first was not asked");
+        Ok(format!(
+            "gone {} after it was released",
+            seconds(released.elapsed())
+        ))
+    })
+}

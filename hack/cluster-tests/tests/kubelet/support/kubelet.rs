@@ -1,0 +1,128 @@
+//! The node's kubelet as a process: its end and its start through the supervisor of
+//! `hack/cluster.sh`, its log, its configuration, its metrics.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Node, until};
+
+const COMPONENT: &str = "kubelet-1";
+
+/// The kubelet of the tests' node.
+pub(crate) struct Kubelet {
+    /// The cluster's state directory.
+    state: PathBuf,
+}
+
+impl Kubelet {
+    /// The state directory is where the admin's kubeconfig is (`kubeconfig/admin`).
+    pub(crate) fn of_cluster() -> Result<Self> {
+        let config = std::env::var_os("KUBECONFIG").context("no KUBECONFIG")?;
+        let config = PathBuf::from(config);
+        let state = config
+            .ancestors()
+            .nth(2)
+            .context("KUBECONFIG is no path of a cluster")?;
+        Ok(Self {
+            state: state.to_owned(),
+        })
+    }
+
+    /// SIGTERM; returns once it has ended.
+    pub(crate) async fn stop(&self) -> Result<()> {
+        self.request(&format!("kill {COMPONENT} TERM"))?;
+        self.comes_to("exited").await;
+        Ok(())
+    }
+
+    /// Returns once its process runs; it needs a second to find its plugins.
+    pub(crate) async fn start(&self) -> Result<()> {
+        self.request(&format!("start {COMPONENT}"))?;
+        self.comes_to("running").await;
+        Ok(())
+    }
+
+    pub(crate) async fn restart(&self) -> Result<()> {
+        self.stop().await?;
+        self.start().await
+    }
+
+    /// Restarts it with these feature gates (`A: true, B: false`) and no others, or
+    /// as it was with `None`.
+    pub(crate) async fn restart_with_gates(&self, gates: Option<&str>) -> Result<()> {
+        let path = self.state.join("node1/kubelet.yaml");
+        let saved = self.state.join("node1/kubelet.yaml.saved");
+        if !saved.exists() {
+            fs::copy(&path, &saved)?;
+        }
+        let mut text = fs::read_to_string(&saved)?;
+        if let Some(gates) = gates {
+            let others = text
+                .lines()
+                .filter(|line| !line.starts_with("featureGates:"));
+            let gates = format!("featureGates: {{{gates}}}\n");
+            text = others.chain([&*gates]).collect::<Vec<_>>().join("\n");
+        }
+        fs::write(&path, text)?;
+        self.restart().await
+    }
+
+    fn request(&self, line: &str) -> Result<()> {
+        // Opened for both, it does not wait for a reader.
+        let mut control = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.state.join("control"))?;
+        Ok(writeln!(control, "{line}")?)
+    }
+
+    async fn comes_to(&self, state: &str) {
+        until(&format!("{COMPONENT} is {state}"), async || {
+            let now = fs::read_to_string(self.state.join("components").join(COMPONENT))?;
+            if !now.starts_with(state) {
+                bail!("it is {now}");
+            }
+            Ok(())
+        })
+        .await;
+    }
+
+    fn log(&self) -> String {
+        let path = self.state.join("log").join(format!("{COMPONENT}.log"));
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+
+    /// The last lines of its log that have `word` in them.
+    pub(crate) fn lines_about(&self, word: &str, most: usize) -> Vec<String> {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(word)).collect();
+        let from = lines.len().saturating_sub(most);
+        lines.into_iter().skip(from).map(str::to_owned).collect()
+    }
+}
+
+impl Node {
+    /// `dra_resource_claims_in_use` of the driver, or of all with `<any>`.
+    pub(crate) async fn claims_in_use(&self, driver: &str) -> Result<u32> {
+        let start = format!("dra_resource_claims_in_use{{driver_name=\"{driver}\"}} ");
+        let value = self.metric(&start).await?;
+        Ok(value.map_or(Ok(0), |value| value.parse())?)
+    }
+
+    /// Whether kubelet has the feature gate, and if so, whether it is on.
+    pub(crate) async fn gate(&self, name: &str) -> Result<Option<bool>> {
+        let start = format!("kubernetes_feature_enabled{{name=\"{name}\"");
+        Ok(self.metric(&start).await?.map(|line| line.ends_with('1')))
+    }
+
+    /// What follows `start` in the line of kubelet's metrics that begins with it.
+    async fn metric(&self, start: &str) -> Result<Option<String>> {
+        let request = http::Request::get("/api/v1/nodes/node1/proxy/metrics").body(Vec::new())?;
+        let text = self.client.request_text(request).await?;
+        let mut lines = text.lines();
+        Ok(lines.find_map(|line| line.strip_prefix(start).map(str::to_owned)))
+    }
+}

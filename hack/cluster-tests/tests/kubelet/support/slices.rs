@@ -1,0 +1,129 @@
+//! The driver's slices: as they are, and what happened to them when.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use futures_util::StreamExt as _;
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use tokio::task::JoinHandle;
+
+use super::{Node, until};
+
+impl Node {
+    pub(crate) fn all_slices(&self) -> Api<ResourceSlice> {
+        Api::all(self.client.clone())
+    }
+
+    fn own(&self) -> String {
+        format!("spec.driver={}", self.driver)
+    }
+
+    /// The slices of the scenario's driver, whoever's node.
+    pub(crate) async fn slices(&self) -> Result<Vec<ResourceSlice>> {
+        let params = ListParams::default().fields(&self.own());
+        Ok(self.all_slices().list(&params).await?.items)
+    }
+
+    /// The one slice of the driver, once there is one.
+    pub(crate) async fn until_published(&self) -> ResourceSlice {
+        until("the slice is published", async || {
+            self.slices().await?.pop().context("there is none")
+        })
+        .await
+    }
+
+    pub(crate) async fn until_withdrawn(&self) {
+        until("the slice is gone", async || {
+            let left = self.slices().await?.len();
+            ensure!(left == 0, "{left} are left");
+            Ok(())
+        })
+        .await;
+    }
+
+    /// Starts to watch the driver's slices.
+    pub(crate) async fn watch_slices(&self) -> Result<History> {
+        let params = WatchParams::default().fields(&self.own());
+        let listed = self
+            .all_slices()
+            .list(&ListParams::default().fields(&self.own()))
+            .await?;
+        let version = listed
+            .metadata
+            .resource_version
+            .context("a list without version")?;
+        let api = self.all_slices();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&events);
+        let task = tokio::spawn(async move {
+            let Ok(stream) = api.watch(&params, &version).await else {
+                return;
+            };
+            let mut stream = std::pin::pin!(stream);
+            while let Some(event) = stream.next().await {
+                let seen = match event {
+                    Ok(WatchEvent::Added(slice)) => Seen::Added(name(&slice)),
+                    Ok(WatchEvent::Modified(slice)) => Seen::Modified(name(&slice)),
+                    Ok(WatchEvent::Deleted(slice)) => Seen::Deleted(name(&slice)),
+                    _ => continue,
+                };
+                log.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push((Instant::now(), seen));
+            }
+        });
+        Ok(History { events, task })
+    }
+}
+
+fn name(slice: &ResourceSlice) -> String {
+    slice.metadata.name.clone().unwrap_or_default()
+}
+
+/// What happened to a slice of the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Added(String),
+    Modified(String),
+    Deleted(String),
+}
+
+/// A watch that runs until it is dropped.
+pub(crate) struct History {
+    events: Arc<Mutex<Vec<(Instant, Seen)>>>,
+    task: JoinHandle<()>,
+}
+
+impl History {
+    pub(crate) fn events(&self) -> Vec<(Instant, Seen)> {
+        self.events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Once a slice was deleted and one was added after that: the time between.
+    pub(crate) async fn until_healed(&self) -> Duration {
+        until("the slice was deleted and is back", async || {
+            let events = self.events();
+            let position = events
+                .iter()
+                .position(|(_, it)| matches!(it, Seen::Deleted(_)));
+            let gone = position.context("it was not deleted")?;
+            let later = events.iter().skip(gone);
+            let back = later.clone().find(|(_, it)| matches!(it, Seen::Added(_)));
+            let (deleted, _) = later.clone().next().context("no such event")?;
+            let (added, _) = back.context("it is not back")?;
+            Ok(added.duration_since(*deleted))
+        })
+        .await
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,187 @@
+//! Prepare and Unprepare as pods come and go.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use dra_kubelet::Method::{Prepare, Unprepare};
+
+use crate::support::{Act, Script, Wanted, run, seconds, throughout, wanted};
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_pod_whose_prepare_blocks_past_the_deadline_stays_pending_and_runs_once_it_ends() -> Result<()>
+{
+    run("6", async |on| {
+        let script = Script::preparing(Act::Block);
+        let _running = on.serve(&script).await?;
+        on.start_pod("p").await?;
+        script.until_begun(Prepare, 1).await;
+        throughout(Duration::from_secs(60), async || {
+            let phase = on.phase("p").await?;
+            ensure!(phase == "Pending", "it is {phase}");
+            Ok(())
+        })
+        .await?;
+        let warning = on.until_warned("p", "ResourceClaim p: ").await;
+        ensure!(warning.contains("longer than kubelet waits"), "{warning}");
+        // kubelet's second call has joined the step that blocks.
+        ensure!(script.begun(Prepare) == 1, "{:?}", script.log().steps);
+        script.set(Prepare, Act::Succeed);
+        let released = Instant::now();
+        on.until_running("p").await;
+        let took = released.elapsed();
+        on.delete_and_wait("p").await?;
+        Ok(format!(
+            "one step for two calls; ran {} after it ended",
+            seconds(took)
+        ))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_prepare_that_fails_and_then_succeeds_lets_the_pod_run() -> Result<()> {
+    run("7", async |on| {
+        let script = Script::preparing(Act::Fail);
+        let _running = on.serve(&script).await?;
+        on.start_pod("p").await?;
+        let warning = on.until_warned("p", "told to fail").await;
+        let told = "NodePrepareResources failed for ResourceClaim p: told to fail";
+        ensure!(warning.contains(told), "{warning}");
+        ensure!(on.phase("p").await? == "Pending");
+        script.set(Prepare, Act::Succeed);
+        let mended = Instant::now();
+        on.until_running("p").await;
+        let took = mended.elapsed();
+        on.delete_and_wait("p").await?;
+        Ok(format!("ran {} later, at kubelet's resync", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_passing_fault_costs_the_pod_no_resync() -> Result<()> {
+    run("7", async |on| {
+        let script = Script::preparing(Act::Waver);
+        let _running = on.serve(&script).await?;
+        on.start_pod("p").await?;
+        script.until_begun(Prepare, 3).await;
+        script.set(Prepare, Act::Succeed);
+        let mended = Instant::now();
+        on.until_running("p").await;
+        let took = mended.elapsed();
+        let calls = script.log().calls.len();
+        ensure!(calls == 1, "kubelet called {calls} times");
+        on.delete_and_wait("p").await?;
+        Ok(format!("ran {} later, in the same call", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn an_unprepare_that_fails_and_then_succeeds_lets_the_pod_complete() -> Result<()> {
+    run("8", async |on| {
+        let script = Script::unpreparing(Act::Fail);
+        let _running = on.serve(&script).await?;
+        let claims = [("p", vec![wanted(&on.driver, "d0")])];
+        on.start_pod_running("p", "true", &claims).await?;
+        script.until_begun(Unprepare, 2).await;
+        let phase = on.phase("p").await?;
+        ensure!(phase != "Succeeded", "it completed and is not unprepared");
+        script.set(Unprepare, Act::Succeed);
+        let mended = Instant::now();
+        on.until_phase("p", "Succeeded").await;
+        let took = mended.elapsed();
+        on.delete_and_wait("p").await?;
+        Ok(format!("completed {} later", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_deleted_pod_is_unprepared_until_that_works() -> Result<()> {
+    run("11", async |on| {
+        let script = Script::unpreparing(Act::Fail);
+        let _running = on.serve(&script).await?;
+        on.start_pod("p").await?;
+        on.until_running("p").await;
+        on.delete("p").await?;
+        script.until_begun(Unprepare, 2).await;
+        ensure!(
+            on.pods().get_opt("p").await?.is_some(),
+            "the pod went before it was unprepared"
+        );
+        script.set(Unprepare, Act::Succeed);
+        on.until_gone("p").await;
+        ensure!(script.begun(Prepare) == 1, "{:?}", script.log().steps);
+        Ok(format!("{} attempts", script.begun(Unprepare)))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() -> Result<()> {
+    run("18", async |on| {
+        let (mine, theirs) = (Script::default(), Script::preparing(Act::Fail));
+        let other = format!("other-{}", on.driver);
+        let _mine = on.serve(&mine).await?;
+        let running = on.serve_as(&other, &theirs, |builder| builder)?;
+        running.until_registered(1).await;
+        let results = vec![wanted(&on.driver, "d0"), wanted(&other, "d0")];
+        on.start_pod_with("p", &[("p", results)]).await?;
+        on.until_warned("p", "told to fail").await;
+        theirs.set(Prepare, Act::Succeed);
+        on.until_running("p").await;
+
+        mine.set(Unprepare, Act::Fail);
+        on.delete("p").await?;
+        mine.until_begun(Unprepare, 1).await;
+        mine.set(Unprepare, Act::Succeed);
+        on.until_gone("p").await;
+        ensure!(
+            theirs.begun(Unprepare) >= 1,
+            "the other driver was not asked"
+        );
+        Ok(format!(
+            "prepares {} + {}",
+            mine.begun(Prepare),
+            theirs.begun(Prepare)
+        ))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn share_ids_prepare_fine_none_and_one_and_two_of_the_same_device() -> Result<()> {
+    run("21", async |on| {
+        let script = Script::default();
+        let _running = on.serve(&script).await?;
+        let one = "0d2d3ec0-6e0c-4f5a-9c5f-2f0e5a4d1a01";
+        let two = "0d2d3ec0-6e0c-4f5a-9c5f-2f0e5a4d1a02";
+        let cases: [(&str, &[Option<&str>]); 3] = [
+            ("none", &[None]),
+            ("one", &[Some(one)]),
+            ("two", &[Some(one), Some(two)]),
+        ];
+        for (pod, shares) in cases {
+            let share = |share: Option<&str>| Wanted {
+                share: share.map(str::to_owned),
+                ..wanted(&on.driver, "d0")
+            };
+            on.start_pod_with(pod, &[(pod, shares.iter().copied().map(share).collect())])
+                .await?;
+            on.until_running(pod).await;
+        }
+        // Where kubelet keeps them, it has them from the driver.
+        let kept = on.gate("DRAConsumableCapacity").await? == Some(true);
+        let state = std::fs::read_to_string("/var/lib/kubelet/dra_manager_state")?;
+        for id in [one, two] {
+            ensure!(state.contains(id) == kept, "share id {id}, kept: {kept}");
+        }
+        for (pod, _) in cases {
+            on.delete_and_wait(pod).await?;
+        }
+        ensure!((script.begun(Prepare), script.begun(Unprepare)) == (3, 3));
+        Ok(format!("kept in kubelet's checkpoint: {kept}"))
+    })
+}

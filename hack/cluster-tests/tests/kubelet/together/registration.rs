@@ -1,0 +1,277 @@
+//! How a plugin and kubelet find each other, and what ends that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use dra_kubelet::{Builder, Method, Registration};
+
+use super::health::shows_health;
+use crate::support::{Node, Script, run, seconds, until, within};
+
+/// A pod starts and goes, each with one step of the driver.
+async fn serves_a_pod(on: &Node, pod: &str) -> Result<()> {
+    on.start_pod(pod).await?;
+    on.until_running(pod).await;
+    on.delete_and_wait(pod).await
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_plugin_registers_after_its_own_restart_be_it_an_end_or_a_kill() -> Result<()> {
+    run("2", async |on| {
+        let mut first = on.spawn_registered("d0").await?;
+        serves_a_pod(on, "first").await?;
+        first.end().await?;
+        let started = std::time::Instant::now();
+        let mut second = on.spawn_registered("d0").await?;
+        let again = started.elapsed();
+        serves_a_pod(on, "second").await?;
+        second.kill()?;
+        let started = std::time::Instant::now();
+        let _third = on.spawn_registered("d0").await?;
+        let killed = started.elapsed();
+        serves_a_pod(on, "third").await?;
+        Ok(format!(
+            "registered {} after the start, {} after a kill -9",
+            seconds(again),
+            seconds(killed)
+        ))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_plugin_registers_although_get_info_fails_first() -> Result<()> {
+    run("3", async |on| {
+        let proxy = on.proxy(&[1, 1])?;
+        let script = Script::default();
+        let settings = |builder: Builder| builder.registry_dir(&proxy.registry);
+        let running = on.serve_as(&on.driver, &script, settings)?;
+        running.until_registered(1).await;
+        ensure!(
+            proxy.left() == 0,
+            "kubelet made {} calls too few",
+            proxy.left()
+        );
+        serves_a_pod(on, "p").await?;
+        Ok("two connections cut at the call, by a proxy".to_owned())
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_plugin_registers_although_notify_fails_first() -> Result<()> {
+    run("4", async |on| {
+        let proxy = on.proxy(&[2, 2])?;
+        let script = Script::default();
+        let settings = |builder: Builder| builder.registry_dir(&proxy.registry);
+        let running = on.serve_as(&on.driver, &script, settings)?;
+        until("a connection is cut", async || {
+            ensure!(proxy.left() < 2, "not yet");
+            Ok(())
+        })
+        .await;
+        serves_a_pod(on, "p").await?;
+        if proxy.left() == 1 && script.log().registered == 0 {
+            return Ok("this kubelet keeps what it could not notify; pods are served".to_owned());
+        }
+        running.until_registered(1).await;
+        ensure!(
+            proxy.left() == 0,
+            "kubelet made {} calls too few",
+            proxy.left()
+        );
+        serves_a_pod(on, "q").await?;
+        Ok("two connections cut at the call, by a proxy".to_owned())
+    })
+}
+
+/// The socket file of the scenario's driver in its data directory.
+fn service_socket(on: &Node) -> Result<PathBuf> {
+    let directory = Path::new("/var/lib/kubelet/plugins").join(&on.driver);
+    for entry in fs::read_dir(&directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "sock") {
+            return Ok(path);
+        }
+    }
+    anyhow::bail!("no socket in {}", directory.display())
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_service_that_cannot_be_reached_at_registration_serves_once_it_can() -> Result<()> {
+    run("14", async |on| {
+        // The library listens before it registers, so the socket is taken away from it.
+        let script = Script::default();
+        let running = on.serve_as(&on.driver, &script, |builder| builder)?;
+        // Before kubelet, which looks once a second, calls for the first time.
+        let lost = service_socket(on)?;
+        fs::remove_file(&lost)?;
+        until("the plugin has opened another socket", async || {
+            ensure!(service_socket(on)? != lost, "the old one");
+            Ok(())
+        })
+        .await;
+        let mut state = running.plugin.registration();
+        state.wait_for(Registration::is_registered).await?;
+        serves_a_pod(on, "p").await?;
+        let times = script.log().registered;
+        Ok(format!(
+            "registered {times} times; two sockets, the library has no layout with one"
+        ))
+    })
+}
+
+/// Moves `directory` away and puts a file there: no socket can be made in it.
+fn spoil(directory: &Path) -> Result<()> {
+    let name = directory
+        .file_name()
+        .context("no name")?
+        .to_string_lossy()
+        .into_owned();
+    fs::rename(directory, directory.with_file_name(format!("{name}.away")))?;
+    fs::write(directory, "")?;
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn the_loss_of_the_service_socket_for_good_is_reported() -> Result<()> {
+    run("16", async |on| {
+        let mut running = on.serve(&Script::default()).await?;
+        let directory = Path::new("/var/lib/kubelet/plugins").join(&on.driver);
+        spoil(&directory)?;
+        let took = std::time::Instant::now();
+        let error = running.plugin.failed().await;
+        ensure!(error.code() == "socket-directory", "{error}");
+        fs::remove_file(&directory)?;
+        Ok(format!(
+            "{} after {}",
+            error.code(),
+            seconds(took.elapsed())
+        ))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn the_loss_of_the_registration_socket_for_good_is_reported() -> Result<()> {
+    run("16", async |on| {
+        // kubelet watches directories below its own, too.
+        let registry = Path::new("/var/lib/kubelet/plugins_registry").join(&on.namespace);
+        let script = Script::default();
+        let mut running = on.serve_as(&on.driver, &script, |builder| {
+            builder.registry_dir(&registry)
+        })?;
+        running.until_registered(1).await;
+        spoil(&registry)?;
+        let took = std::time::Instant::now();
+        let error = running.plugin.failed().await;
+        ensure!(error.code() == "socket-directory", "{error}");
+        fs::remove_file(&registry)?;
+        fs::remove_dir_all(registry.with_file_name(format!("{}.away", on.namespace)))?;
+        Ok(format!(
+            "{} after {}",
+            error.code(),
+            seconds(took.elapsed())
+        ))
+    })
+}
+
+/// The inodes of the connections that the service socket has accepted and not closed.
+fn connections(on: &Node) -> Result<Vec<String>> {
+    // The kernel keeps the name that it was bound to, before the file's renaming.
+    let directory = format!("/var/lib/kubelet/plugins/{}/", on.driver);
+    let table = fs::read_to_string("/proc/net/unix")?;
+    // Num RefCount Protocol Flags Type St Inode Path; state 01 is the listener.
+    let columns = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    Ok(columns
+        .filter_map(|columns| match columns.as_slice() {
+            [_, _, _, _, _, "03", inode, it] if it.starts_with(&directory) => {
+                Some((*inode).to_owned())
+            }
+            _ => None,
+        })
+        .collect())
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn one_connection_carries_all_calls_and_the_health_stream() -> Result<()> {
+    run("17", async |on| {
+        let running = on.serve(&Script::default()).await?;
+        // Without the feature kubelet opens none, and the calls alone have one connection.
+        let streams = usize::from(shows_health(on).await?);
+        until("the connection is made", async || {
+            let open = running.script.log().streams.0;
+            ensure!(open == streams, "{open} streams are open");
+            ensure!(
+                connections(on)?.len() == 1,
+                "there are {:?}",
+                connections(on)?
+            );
+            Ok(())
+        })
+        .await;
+        let before = connections(on)?;
+        for pod in ["p", "q"] {
+            serves_a_pod(on, pod).await?;
+        }
+        let after = connections(on)?;
+        ensure!(after == before, "{before:?} became {after:?}");
+        ensure!(
+            running.script.log().streams == (streams, streams),
+            "the stream was opened again"
+        );
+        Ok(format!(
+            "two pods, {streams} streams, the same socket inode"
+        ))
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_plugin_that_offers_only_v1beta1_serves_pods() -> Result<()> {
+    run("v1beta1", async |on| {
+        let script = Script::default();
+        let running = on.serve_as(&on.driver, &script, Builder::only_v1beta1)?;
+        running.until_registered(1).await;
+        serves_a_pod(on, "p").await?;
+        ensure!(
+            (
+                script.begun(Method::Prepare),
+                script.begun(Method::Unprepare)
+            ) == (1, 1),
+            "{:?}",
+            script.log().steps
+        );
+        Ok("prepared and unprepared once".to_owned())
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn an_emptied_registry_directory_is_filled_again() -> Result<()> {
+    run("sockets", async |on| {
+        let running = on.serve(&Script::default()).await?;
+        let registry = Path::new("/var/lib/kubelet/plugins_registry");
+        for entry in fs::read_dir(registry)? {
+            let path = entry?.path();
+            if path.to_string_lossy().contains(&on.driver) {
+                fs::remove_file(path)?;
+            }
+        }
+        let took = within(Duration::from_secs(10), "a new registration", async || {
+            ensure!(running.script.log().registered == 2, "not yet");
+            Ok(())
+        })
+        .await?;
+        serves_a_pod(on, "p").await?;
+        Ok(format!("registered again after {}", seconds(took)))
+    })
+}
