@@ -21,7 +21,8 @@
 //! one; what it holds beside the changes stays, also what no OCI version knows.
 //!
 //! Run it on a file that has the devices already and rules and hooks are there
-//! twice: a bundle is for one container.
+//! twice: a bundle is for one container. Where `config.json` is a link, the file
+//! that it leads to is replaced, and the link stays.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -29,6 +30,7 @@
 )]
 
 use std::error::Error;
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -58,20 +60,28 @@ fn main() -> ExitCode {
 
 /// Does what `args` ask for, and says what was changed.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<String, Box<dyn Error>> {
-    let Args {
+    let Some(Args {
         cdi_dirs,
         bundle,
         names,
-    } = Args::parse(args)?;
+    }) = Args::parse(args)?
+    else {
+        return Ok(format!("{USAGE}\n"));
+    };
 
     // Read everything ...
     let registry = Registry::load(&cdi_dirs);
-    let bundle = OsDir::open(bundle)?;
-    let text = bundle
-        .read(CONFIG)?
-        .ok_or("the bundle has no config.json")?;
-    let permissions = bundle.path().join(CONFIG).metadata()?.permissions();
-    let mut config: Value = serde_json::from_slice(&text)?;
+    let link = bundle.join(CONFIG);
+    let fault = |error: &dyn Error| format!("{}: {error}", link.display());
+    // A replace would put a file in the place of a link.
+    let path = link.canonicalize().map_err(|error| fault(&error))?;
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else {
+        return Err(format!("{} is no file", path.display()).into());
+    };
+    let dir = OsDir::open(dir)?;
+    let text = dir.read(name)?.ok_or("the bundle has no config.json")?;
+    let permissions = path.metadata()?.permissions();
+    let mut config: Value = serde_json::from_slice(&text).map_err(|error| fault(&error))?;
 
     // ... decide everything ...
     let plan = Plan::new(&registry, &names, &config, &OsHost::new("/")).map_err(|error| {
@@ -82,7 +92,7 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<String, Box<dyn 
     // ... and do it.
     plan.apply(&mut config);
     let text = serde_json::to_vec_pretty(&config)?;
-    bundle.replace(CONFIG, &text, permissions.mode() & 0o777)?;
+    dir.replace(name, &text, permissions.mode() & 0o777)?;
 
     let mut report = String::new();
     for step in plan.steps() {
@@ -98,13 +108,15 @@ struct Args {
 }
 
 impl Args {
-    fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
+    /// `None` if only help is asked for.
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Self>, Box<dyn Error>> {
         let mut cdi_dirs = Vec::new();
         let bundle = loop {
             match args.next().ok_or(USAGE)?.as_str() {
+                "--help" => return Ok(None),
                 "--cdi-dir" => cdi_dirs.push(args.next().ok_or(USAGE)?.into()),
                 option if option.starts_with('-') => return Err(USAGE.into()),
-                bundle => break bundle.into(),
+                bundle => break PathBuf::from(bundle),
             }
         };
         let names = args
@@ -116,11 +128,11 @@ impl Args {
         if cdi_dirs.is_empty() {
             cdi_dirs = DEFAULT_DIRS.map(PathBuf::from).into();
         }
-        Ok(Self {
+        Ok(Some(Self {
             cdi_dirs,
             bundle,
             names,
-        })
+        }))
     }
 }
 

@@ -15,6 +15,7 @@ mod typed;
 
 use std::fmt;
 
+use crate::one_line::OneLine;
 use crate::{DeviceType, Hook, IntelRdt, Mount, Permissions};
 
 /// A container's OCI config (`config.json` of a bundle).
@@ -22,17 +23,20 @@ use crate::{DeviceType, Hook, IntelRdt, Mount, Permissions};
 /// The primitives cannot fail: what could make them is found by
 /// [`facts`](Self::facts) before the first is called. A section that is
 /// missing is made with the least that is valid, never with defaults that the
-/// container did not ask for.
+/// container did not ask for. Those that look for what is there already get all
+/// that a plan has for them at once, never nothing, so that they look once.
 pub trait OciConfig {
     /// What a plan must know of the container; an error if a section that a
     /// primitive may change has another shape than OCI gives it.
     fn facts(&self) -> Result<ContainerFacts, ConfigError>;
 
-    /// Sets a variable of the container's process, given as `NAME=value`.
-    fn set_env(&mut self, assignment: &str);
+    /// Sets variables of the container's process, given as `NAME=value`, one
+    /// after the other.
+    fn set_env(&mut self, assignments: &[&str]);
 
-    /// Has a device node made in the container, instead of any at its path.
-    fn set_device(&mut self, device: &PlannedDevice);
+    /// Has device nodes made in the container, one after the other, each instead
+    /// of any at its path.
+    fn set_devices(&mut self, devices: &[&PlannedDevice]);
 
     /// Lets the container use a device, beside what it may use already.
     fn allow_device(&mut self, rule: &DeviceRule);
@@ -41,12 +45,10 @@ pub trait OciConfig {
     /// `name`.
     fn set_net_device(&mut self, host_name: &str, name: &str);
 
-    /// Mounts a file system, instead of the first at its target.
-    fn set_mount(&mut self, mount: &Mount);
-
-    /// Sorts all mounts by depth of their target, those of one depth in their
-    /// order.
-    fn sort_mounts(&mut self);
+    /// Mounts file systems, one after the other, each instead of the first at its
+    /// target; then sorts all mounts by depth of their target, those of one depth
+    /// in their order.
+    fn set_mounts(&mut self, mounts: &[&Mount]);
 
     /// Runs `hook` at the moment that its name says, after those already there.
     fn add_hook(&mut self, hook: &Hook);
@@ -54,8 +56,8 @@ pub trait OciConfig {
     /// Sets cache and memory bandwidth, instead of all there was.
     fn set_intel_rdt(&mut self, rdt: &IntelRdt);
 
-    /// Adds a group to the container's process unless it has it.
-    fn add_gid(&mut self, gid: u32);
+    /// Adds groups to the container's process, each unless it has it.
+    fn add_gids(&mut self, gids: &[u32]);
 }
 
 /// What planning must know of a container.
@@ -103,7 +105,7 @@ pub struct DeviceRule {
 
 /// An OCI config in which a section has another shape than OCI gives it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("OCI config: {} is not {expected}", place(pointer))]
+#[error("OCI config: {} is not {expected}", OneLine(place(pointer)))]
 pub struct ConfigError {
     /// Where, as JSON pointer (RFC 6901); empty for the config itself.
     pub pointer: String,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use durable_file::{Dir, Op};
 
+use crate::one_line::OneLine;
 use crate::{ClaimDevice, ClaimUid, Class, DeviceName, Kind, QualifiedName, Spec, SpecError};
 
 /// Mode of a spec file. Also runtimes without root rights read specs.
@@ -104,7 +105,7 @@ pub enum ClaimSpecsError {
         source: durable_file::Error,
     },
     /// The file cannot be removed.
-    #[error("cannot remove {file} from the CDI directory")]
+    #[error("cannot remove {} from the CDI directory", OneLine(file))]
     Remove {
         /// The file's name.
         file: String,
@@ -208,7 +209,11 @@ impl ClaimSpecs {
         QualifiedName::new(self.kind.clone(), claim.device_name(device))
     }
 
-    fn spec(&self, claim: &ClaimUid, devices: &[ClaimDevice]) -> Result<Spec, ClaimSpecsError> {
+    /// The spec that [`assert`](Self::assert) writes for `claim`: for its
+    /// [`warnings`](Spec::warnings), or to show it. Nothing is read or written.
+    ///
+    /// It has no edits or annotations but its devices' edits.
+    pub fn spec(&self, claim: &ClaimUid, devices: &[ClaimDevice]) -> Result<Spec, ClaimSpecsError> {
         let devices = devices.iter().map(|device| device.for_claim(claim));
         Spec::new(self.kind.clone(), devices.collect()).map_err(|source| ClaimSpecsError::Devices {
             claim: claim.clone(),

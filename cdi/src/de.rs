@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::forward_to_deserialize_any;
 
 /// Go has no absent string: an empty one, null and none are the same.
 pub(crate) fn non_empty<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
@@ -21,7 +22,7 @@ where
 
 /// The longest key that YAML finds without being told where keys are (1 024
 /// bytes with its quotes), so the longest that Go reads in JSON.
-const KEY_LIMIT: usize = 1022;
+pub(crate) const KEY_LIMIT: usize = 1022;
 
 /// A map whose repeated keys are an error, as repeated fields are.
 pub(crate) fn unique_keys<'de, D>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error>
@@ -54,4 +55,64 @@ where
     }
 
     deserializer.deserialize_map(UniqueKeys)
+}
+
+/// A struct is read from a mapping alone, as by Go, where serde's derive takes a
+/// sequence of its fields' values too. `$type` derives with `remote = "Self"`,
+/// which makes functions of what would be the traits.
+macro_rules! mappings {
+    ($($type:ty),+) => {$(
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                <$type>::deserialize(crate::de::MappingOnly(deserializer))
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                <$type>::serialize(self, serializer)
+            }
+        }
+    )+};
+}
+pub(crate) use mappings;
+
+/// A deserializer of structs that takes nothing but mappings for them; and a
+/// visitor that is given nothing else.
+pub(crate) struct MappingOnly<T>(pub(crate) T);
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for MappingOnly<D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_any(MappingOnly(visitor))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0
+            .deserialize_struct(name, fields, MappingOnly(visitor))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        option unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier
+        ignored_any
+    }
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for MappingOnly<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<V::Value, A::Error> {
+        self.0.visit_map(entries)
+    }
 }

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::bounded;
+use crate::one_line::OneLine;
 
 /// Most bytes read of such a file. They have some 40 lines; the longest values
 /// are registry keys that an administrator typed.
@@ -19,7 +20,7 @@ const SHOWN: usize = 16;
 pub enum DriverTextError {
     /// The value is no number, or out of range. It is not taken for 0, which
     /// names another device.
-    #[error("line {line}: {key} is {found:?}, not a number from {} to {}", range.start(), range.end())]
+    #[error("line {line}: {key} is {found:?}, not a decimal number from {} to {}", range.start(), range.end())]
     Value {
         /// Line number, from 1.
         line: usize,
@@ -54,7 +55,7 @@ pub enum DriverTextError {
 #[non_exhaustive]
 pub enum DriverFileError {
     /// The file cannot be read.
-    #[error("cannot read the driver's file {}", path.display())]
+    #[error("cannot read the driver's file {}", OneLine(path.display()))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -62,13 +63,13 @@ pub enum DriverFileError {
         source: io::Error,
     },
     /// The file is longer than any of the driver's.
-    #[error("{} is longer than {LIMIT} bytes", path.display())]
+    #[error("{} is longer than {LIMIT} bytes", OneLine(path.display()))]
     TooLong {
         /// The file.
         path: PathBuf,
     },
     /// The file was read.
-    #[error("{} is not what the NVIDIA driver writes", path.display())]
+    #[error("{} is not what the NVIDIA driver writes", OneLine(path.display()))]
     Content {
         /// The file.
         path: PathBuf,
@@ -120,7 +121,9 @@ impl<'a> DriverText<'a> {
     ) -> Result<Option<u32>, DriverTextError> {
         let mut first = None;
         for (line, _, found) in self.lines().filter(|(_, name, _)| *name == key) {
-            let digits = found.bytes().all(|byte| byte.is_ascii_digit());
+            // The driver writes no leading zeros; a person may mean octal digits.
+            let digits = found.bytes().all(|byte| byte.is_ascii_digit())
+                && (found == "0" || !found.starts_with('0'));
             let number = found.parse().ok().filter(|n| digits && range.contains(n));
             let Some(number) = number else {
                 let found = found.chars().take(SHOWN).collect();

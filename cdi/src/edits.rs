@@ -14,7 +14,12 @@ pub(crate) use check::HOOK_NAMES;
 
 /// What a runtime does to a container that asks for a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(
+    remote = "Self",
+    rename_all = "camelCase",
+    default,
+    deny_unknown_fields
+)]
 pub struct ContainerEdits {
     /// Environment variables as `NAME=value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -45,8 +50,11 @@ pub struct ContainerEdits {
 /// With type and a non-zero major the node is fully specified: the runtime
 /// makes it from these numbers and the host needs no such node. What is absent
 /// is taken from the host's node at `host_path`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+///
+/// The default has no path, which no [`Spec`](crate::Spec) accepts; so it is with
+/// the defaults of network devices, hooks and mounts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeviceNode {
     /// Path in the container.
     pub path: String,
@@ -108,8 +116,8 @@ pub enum DeviceType {
 }
 
 /// A network device of the host that a container takes over.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct NetDevice {
     /// Its name on the host, unique among the edits.
     pub host_interface_name: String,
@@ -119,7 +127,12 @@ pub struct NetDevice {
 
 /// Intel Resource Director Technology, as in OCI's `linux.intelRdt`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(
+    remote = "Self",
+    rename_all = "camelCase",
+    default,
+    deny_unknown_fields
+)]
 pub struct IntelRdt {
     /// Class of service: a directory of resctrl, or `/` for its root.
     #[serde(rename = "closID", skip_serializing_if = "String::is_empty")]
@@ -139,8 +152,8 @@ pub struct IntelRdt {
 }
 
 /// An OCI hook.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hook {
     /// When it runs: `prestart`, `createRuntime`, `createContainer`,
     /// `startContainer`, `poststart` or `poststop`.
@@ -159,8 +172,8 @@ pub struct Hook {
 }
 
 /// A mount.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct Mount {
     /// Source on the host.
     pub host_path: String,
@@ -183,6 +196,8 @@ pub struct Mount {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("device type {0:?} is none of b, c, u and p")]
 pub struct UnknownDeviceType(String);
+
+de::mappings!(ContainerEdits, DeviceNode, NetDevice, IntelRdt, Hook, Mount);
 
 // === impl ContainerEdits ===
 

@@ -46,6 +46,7 @@ mod edits;
 mod lint;
 mod major;
 mod names;
+mod one_line;
 mod params;
 #[cfg(feature = "inject")]
 mod parse;
@@ -57,6 +58,8 @@ mod registry;
 mod spec;
 mod version;
 
+/// Feature `inject`.
+///
 #[cfg(feature = "inject")]
 pub use apply::{ConfigError, ContainerFacts, DeviceRule, Expected, OciConfig, PlannedDevice};
 pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
@@ -78,8 +81,12 @@ pub use major::{
 pub use names::{DeviceName, Kind, NameError, NamePart, Position, QualifiedName};
 pub use params::{DRIVER_PARAMS, DriverParams};
 pub use permissions::{Permissions, UnknownPermission};
+/// Feature `inject`.
+///
 #[cfg(feature = "inject")]
 pub use plan::{Change, HostDevice, HostNode, HostNodes, OsHost, Plan, PlanError, Source, Step};
+/// Feature `inject`.
+///
 #[cfg(feature = "inject")]
 pub use registry::{
     Candidate, Conflict, DEFAULT_DIRS, DirError, DirState, Evidence, Explanation, FileKind,

@@ -51,6 +51,15 @@ pub enum Lint {
     /// Numbers without type.
     #[error("has no type beside it, so the node on the host decides")]
     NoType,
+    /// A fifo with a number.
+    #[error("means nothing for a fifo")]
+    FifoNumber,
+    /// A NUL, which ends a text for the kernel.
+    #[error("has a NUL, with which no container starts")]
+    Nul,
+    /// A mount both read-only and writable.
+    #[error("has both ro and rw, of which the last wins")]
+    ReadOnlyAndWritable,
     /// A device for which runtimes make no cgroup rule.
     #[error("gets no rule in the device cgroup, so nobody can open the node")]
     NoCgroupRule,
@@ -141,6 +150,9 @@ impl Lint {
             Self::NoMinor => "major-without-minor",
             Self::NoMajor => "minor-without-major",
             Self::NoType => "numbers-without-type",
+            Self::FifoNumber => "fifo-with-number",
+            Self::Nul => "nul-in-text",
+            Self::ReadOnlyAndWritable => "mount-ro-and-rw",
             Self::NoCgroupRule => "no-cgroup-rule",
             Self::RepeatedPath => "path-repeated",
             Self::RepeatedVariable => "variable-repeated",
@@ -161,12 +173,15 @@ impl Lint {
             Self::NoTime => "give the hook seconds above 0, or leave the field out",
             Self::OutOfRange => {
                 "majors go from 1 to 4095, minors from 0 to 1048575, permission bits to 4095 \
-                 (0o7777)"
+                 (0o7777), users and groups to 4294967294"
             }
             Self::ModeLooksOctal => "write 0666 as 438, 0660 as 432, 0644 as 420, 0600 as 384",
             Self::NoMinor => "write the minor, also when it is 0",
             Self::NoMajor => "write the major too, or neither",
             Self::NoType => "write type c or b, so that no node on the host is needed",
+            Self::FifoNumber => "leave major and minor out",
+            Self::Nul => "leave the NUL out",
+            Self::ReadOnlyAndWritable => "keep the one that is meant",
             Self::NoCgroupRule => "use type c",
             Self::RepeatedPath | Self::RepeatedVariable => "keep the entry that is meant",
             Self::OtherChannel => "let the minor be the channel's number",

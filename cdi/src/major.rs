@@ -3,10 +3,12 @@
 //! The driver takes a dynamic major when it is loaded, so it may change while
 //! a daemon runs: read it for each use, keep it for none.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::bounded;
+use crate::one_line::OneLine;
 
 /// Where the kernel lists device majors.
 pub const PROC_DEVICES: &str = "/proc/devices";
@@ -48,7 +50,7 @@ pub enum MajorError {
         found: String,
     },
     /// The driver is listed twice, and one of the numbers is wrong.
-    #[error("{CHANNEL_DRIVER} has both major {} and {}", first.get(), second.get())]
+    #[error("{CHANNEL_DRIVER} has both major {first} and {second}")]
     Ambiguous {
         /// The first in the list.
         first: Major,
@@ -62,7 +64,7 @@ pub enum MajorError {
 #[non_exhaustive]
 pub enum ReadMajorError {
     /// The file cannot be read.
-    #[error("cannot read the device list {}", path.display())]
+    #[error("cannot read the device list {}", OneLine(path.display()))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -70,13 +72,13 @@ pub enum ReadMajorError {
         source: io::Error,
     },
     /// The file is longer than any device list.
-    #[error("device list {} is longer than {LIST_LIMIT} bytes", path.display())]
+    #[error("device list {} is longer than {LIST_LIMIT} bytes", OneLine(path.display()))]
     TooLong {
         /// The file.
         path: PathBuf,
     },
     /// The file was read.
-    #[error("device list {} gives no IMEX channel major", path.display())]
+    #[error("device list {} gives no IMEX channel major", OneLine(path.display()))]
     Content {
         /// The file.
         path: PathBuf,
@@ -158,6 +160,13 @@ fn parse_major(line: usize, found: &str) -> Result<Major, MajorError> {
 }
 
 // === impl Major ===
+
+impl fmt::Display for Major {
+    /// The number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl Major {
     /// The highest major that the kernel has.

@@ -36,10 +36,14 @@ pub struct DriverParams {
 
 impl DriverParams {
     /// Reads a text like [`DRIVER_PARAMS`], `Key: value` on each line; numbers are
-    /// decimal, the mode too. Other keys are passed over.
+    /// decimal, the mode too, without leading zeros. Of an option that is on or off,
+    /// 1 is on and any other number off, as for the driver. Other keys are passed
+    /// over.
     pub fn parse(text: &str) -> Result<Self, DriverTextError> {
         let text = DriverText::new(text)?;
         let any = 0..=u32::MAX;
+        // The highest is none.
+        let ids = 0..=u32::MAX - 1;
         // The driver and its tools take 1 for yes and all else for no.
         let option = |key| Ok(text.number(key, any.clone())?.map(|number| number == 1));
         Ok(Self {
@@ -47,8 +51,8 @@ impl DriverParams {
             create_imex_channel0: option("CreateImexChannel0")?,
             modify_device_files: option("ModifyDeviceFiles")?,
             device_file_mode: text.number("DeviceFileMode", 0..=MODE_BITS)?,
-            device_file_uid: text.number("DeviceFileUID", any.clone())?,
-            device_file_gid: text.number("DeviceFileGID", any.clone())?,
+            device_file_uid: text.number("DeviceFileUID", ids.clone())?,
+            device_file_gid: text.number("DeviceFileGID", ids)?,
         })
     }
 

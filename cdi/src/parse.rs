@@ -21,13 +21,16 @@ use reader::Reader;
 use tree::Tree;
 
 impl Spec {
-    /// Reads a spec, in JSON or YAML, as the CDI library in Go 1.1.0 does
+    /// Feature `inject`. Reads a spec, in JSON or YAML, as the CDI library in Go 1.1.0 does
     /// whatever the file is called: YAML 1.1 (`0666` is 438, `yes` is true),
     /// the first document only, keys in any case, unknown and repeated keys
     /// refused; a number or a truth value where a text belongs becomes its text.
     ///
-    /// Memory is a small multiple of the text's, whatever aliases it has. An
-    /// error is the first; [`parse_all`](Self::parse_all) gives all.
+    /// Beside its length a text in YAML takes some 130 bytes of memory for each
+    /// value; of more than a million values, aliases among them, it is refused.
+    /// Plain JSON takes some ten times its length.
+    ///
+    /// An error is the first; [`parse_all`](Self::parse_all) gives all.
     pub fn parse(text: &[u8]) -> Result<Self, SpecError> {
         Self::parse_all(text).map_err(|faults| {
             let mut faults = faults.into_iter();
@@ -37,8 +40,9 @@ impl Spec {
         })
     }
 
-    /// As [`parse`](Self::parse), with every reason to refuse the spec, at least
-    /// one and at most some 1 000. A text of another shape has one reason: what it means is not known.
+    /// Feature `inject`. As [`parse`](Self::parse), with every reason to refuse the
+    /// spec, at least one and at most some 1 000. A text of another shape has one
+    /// reason: what it means is not known.
     pub fn parse_all(text: &[u8]) -> Result<Self, Vec<SpecError>> {
         if is_plain_json(text)
             && let Ok(raw) = serde_json::from_slice::<RawSpec>(text)

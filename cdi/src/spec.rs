@@ -8,14 +8,17 @@ mod check;
 mod error;
 mod field;
 mod needs;
+mod write;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::de;
 use crate::{ContainerEdits, DeviceName, Kind, SpecVersion};
 
+#[cfg(feature = "inject")]
+pub(crate) use error::REPEATED;
 pub use error::{SpecError, SpecFault};
 pub(crate) use field::Field;
 
@@ -40,7 +43,7 @@ pub struct Spec {
 
 /// One device that a container can ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct Device {
     /// Unique within the kind, on the whole host.
     pub name: DeviceName,
@@ -57,7 +60,7 @@ pub struct Device {
 
 /// A spec as it stands in a file, not yet checked.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RawSpec {
     cdi_version: SpecVersion,
     kind: Kind,
@@ -66,6 +69,14 @@ pub(crate) struct RawSpec {
     devices: Vec<Device>,
     #[serde(default)]
     container_edits: ContainerEdits,
+}
+
+de::mappings!(Device);
+
+impl<'de> Deserialize<'de> for RawSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(de::MappingOnly(deserializer))
+    }
 }
 
 // === impl Spec ===
@@ -124,14 +135,15 @@ impl Spec {
     }
 
     /// The spec in JSON: one line without a final newline, so that its last
-    /// byte is the brace without which no JSON or YAML reader accepts it.
+    /// byte is the brace without which no JSON or YAML reader accepts it. Texts
+    /// are what they are to either: a character on which they differ is escaped.
     #[expect(
         clippy::expect_used,
         clippy::missing_panics_doc,
         reason = "all keys are strings and no Serialize impl fails, the only ways to fail in memory"
     )]
     pub fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a spec always serialises")
+        write::json(self).expect("a spec always serialises")
     }
 
     /// The version that the spec states.
@@ -161,7 +173,10 @@ impl Spec {
 
     fn checked_at_lowest_version(mut self) -> Result<Self, SpecError> {
         self.cdi_version = self.needed_version();
-        self.checked()
+        match self.key_fault() {
+            Some(fault) => Err(fault),
+            None => self.checked(),
+        }
     }
 
     pub(crate) fn checked(self) -> Result<Self, SpecError> {
@@ -330,6 +345,30 @@ mod tests {
         let spec = Spec::from_json(json).unwrap();
         let written = spec.to_json();
         assert_eq!(str::from_utf8(&written), str::from_utf8(json));
+    }
+
+    #[test]
+    fn an_annotation_that_cannot_be_read_back_is_refused() {
+        let annotated = |key: String| {
+            let annotations = BTreeMap::from([(key, String::new())]);
+            let spec = Spec::new(kind(), vec![device("a")]).unwrap();
+            spec.with_annotations(annotations)
+        };
+        // Six bytes of the file each, and two.
+        for (one, most) in [("a", 1022), ("\u{85}", 170), ("\"", 511)] {
+            let spec = annotated(one.repeat(most)).unwrap();
+            assert_eq!(Spec::from_json(&spec.to_json()).unwrap(), spec);
+            let error = annotated(one.repeat(most + 1)).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "CDI spec of example.com/thing: annotations have a key longer than 1022 bytes, \
+                 escapes counted"
+            );
+        }
+        let mut odd = device("a");
+        odd.annotations = BTreeMap::from([("a".repeat(1023), String::new())]);
+        let error = Spec::new(kind(), vec![odd]).unwrap_err();
+        assert_eq!(error.field(), Some("devices[0].annotations"));
     }
 
     #[test]

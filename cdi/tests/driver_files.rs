@@ -87,8 +87,21 @@ fn a_value_that_is_no_number_is_refused_with_its_line_and_never_0() {
     let error = DriverParams::parse("ImexChannelCount: 1048577").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "line 1: ImexChannelCount is \"1048577\", not a number from 0 to 1048576"
+        "line 1: ImexChannelCount is \"1048577\", not a decimal number from 0 to 1048576"
     );
+}
+
+#[test]
+fn octal_digits_and_an_id_that_is_none_are_not_taken_for_what_they_are_not() {
+    for text in [
+        "DeviceFileMode: 0660",
+        "DeviceFileUID: 4294967295",
+        "DeviceFileGID: 00",
+    ] {
+        let error = DriverParams::parse(text).unwrap_err();
+        assert_eq!(error.code(), "driver-file-malformed", "{text}");
+    }
+    assert!(DriverParams::parse("DeviceFileUID: 4294967294\nDeviceFileGID: 0").is_ok());
 }
 
 #[test]
@@ -188,7 +201,7 @@ proptest::proptest! {
     fn any_value_is_its_number_or_refused(value in "[0-9 +x-]{0,12}") {
         let read = Capability::parse(&CAPABILITY.replace("4323", &value));
         let number = value.trim().parse::<u32>().ok();
-        let number = number.filter(|n| *n < 1 << 20 && !value.contains('+'));
+        let number = number.filter(|n| *n < 1 << 20 && value.trim() == n.to_string());
         proptest::prop_assert_eq!(read.ok().map(|read| read.minor), number);
     }
 }

@@ -9,12 +9,15 @@
     reason = "a failed unwrap outside a test function fails the test too"
 )]
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Seek, Write as _};
 use std::path::Path;
 use std::process::Command;
 
-use imex_cdi::{Spec, SpecError};
+use imex_cdi::{ContainerEdits, Device, DeviceName, Spec, SpecError};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -25,8 +28,6 @@ struct Case {
     go_refuses: Option<String>,
     differs: Option<String>,
 }
-
-const VERDICTS: &str = "tests/fixtures/yaml/verdicts.jsonl";
 
 fn cases() -> Vec<Case> {
     read_cases(include_str!("fixtures/yaml/verdicts.jsonl"))
@@ -107,29 +108,130 @@ fn every_text_is_read_or_refused_as_go_does_or_the_case_says_why_not() {
     );
 }
 
-/// Skipped where there is no Go.
-#[test]
-fn the_verdicts_are_what_go_says() {
+/// What Go says to `cases`, one of JSON on each line; none where there is no Go.
+fn ask_go(cases: &str) -> Option<Vec<Case>> {
     if Command::new("go").arg("version").output().is_err() {
-        eprintln!("skipped: no Go");
-        return;
+        assert!(
+            std::env::var_os("IMEX_REQUIRE_GO").is_none(),
+            "IMEX_REQUIRE_GO is set and there is no `go` on PATH"
+        );
+        // Past libtest's capture.
+        std::io::stderr()
+            .write_all(b"\nSKIPPED: no `go` on PATH\n")
+            .unwrap();
+        return None;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut asked = tempfile::tempfile().unwrap();
+    asked.write_all(cases.as_bytes()).unwrap();
+    asked.rewind().unwrap();
     let output = Command::new("go")
         .args(["run", "./verdict"])
         .current_dir(root.join("tests/oracle"))
         .env("GOFLAGS", "-mod=readonly -buildvcs=false")
         .env("GOTOOLCHAIN", "local")
         .env("CGO_ENABLED", "0")
-        .stdin(std::fs::File::open(root.join(VERDICTS)).unwrap())
+        .stdin(asked)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    let now = read_cases(std::str::from_utf8(&output.stdout).unwrap());
+    Some(read_cases(std::str::from_utf8(&output.stdout).unwrap()))
+}
+
+/// Skipped where there is no Go.
+#[test]
+fn the_verdicts_are_what_go_says() {
+    let Some(now) = ask_go(include_str!("fixtures/yaml/verdicts.jsonl")) else {
+        return;
+    };
     assert_eq!(now.len(), cases().len());
     for (now, kept) in now.into_iter().zip(cases()) {
         // Words of an error are those of the Go version.
         assert_eq!(now.go, kept.go, "{}: {:?}", kept.name, now.go_refuses);
+    }
+}
+
+/// A spec with `text` in each field that takes any.
+fn spec_with(text: &str) -> Spec {
+    let of_json = |json: Value| serde_json::from_value(json).unwrap();
+    let edits: ContainerEdits = of_json(json!({
+        "env": [format!("A{text}={text}")],
+        "deviceNodes": [{"path": format!("/{text}"), "hostPath": format!("{text}/")}],
+        "netDevices": [{"hostInterfaceName": format!("h{text}"), "name": format!("{text}n")}],
+        "hooks": [{"hookName": "prestart", "path": format!(" {text} "), "args": [text],
+            "env": [format!("B={text}")]}],
+        "mounts": [{"hostPath": format!("h{text}"), "containerPath": format!("c{text}c"),
+            "options": [text], "type": format!("{text}t")}],
+        "intelRdt": {"l3CacheSchema": format!("{text}x"), "memBwSchema": format!("x{text}"),
+            "schemata": [text]},
+    }));
+    let annotations = BTreeMap::from([(format!("k{text}"), text.to_owned())]);
+    let device = Device {
+        name: DeviceName::new("d").unwrap(),
+        annotations: annotations.clone(),
+        container_edits: edits.clone(),
+    };
+    let spec = Spec::new("vendor.com/class".parse().unwrap(), vec![device]).unwrap();
+    let spec = spec.with_container_edits(edits).unwrap();
+    spec.with_annotations(annotations).unwrap()
+}
+
+/// Characters around each border of what JSON and YAML take as it is, and all
+/// that are one byte or two.
+fn characters() -> impl Iterator<Item = char> {
+    let ranges = [
+        0..=0x17f,
+        0x7fe..=0x801,
+        0x1ff0..=0x2070,
+        0xd7f0..=0xe010,
+        0xfdc0..=0xfdf0,
+        0xfef0..=0xff01,
+        0xfff0..=0x1_0010,
+        0x1_fff0..=0x2_0001,
+        0x10_fff0..=0x10_ffff,
+    ];
+    ranges.into_iter().flatten().filter_map(char::from_u32)
+}
+
+/// Against Go where there is one, against JSON and our own reader in any case.
+#[test]
+fn every_text_is_read_back_by_all_as_it_was_written() {
+    let chars: Vec<char> = characters().collect();
+    let mut random = fastrand::Rng::with_seed(5);
+    let alone = chars.iter().map(char::to_string);
+    let mixed: Vec<String> = (0..300)
+        .map(|_| (0..8).filter_map(|_| random.choice(&chars)).collect())
+        .collect();
+    let mut asked = String::new();
+    let mut written = Vec::new();
+    for text in alone.chain(mixed) {
+        let spec = spec_with(&text);
+        let json = String::from_utf8(spec.to_json()).unwrap();
+        let value: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["annotations"][format!("k{text}")], text, "{json}");
+        assert_eq!(Spec::from_json(json.as_bytes()).unwrap(), spec, "{json}");
+        assert_eq!(Spec::parse(json.as_bytes()).unwrap(), spec, "{json}");
+        assert_eq!(
+            Spec::parse(format!("# YAML\n{json}").as_bytes()).unwrap(),
+            spec,
+            "{json}"
+        );
+        writeln!(asked, "{}", json!({"name": text, "text": json})).unwrap();
+        written.push(value);
+    }
+    let Some(read) = ask_go(&asked) else {
+        return;
+    };
+    assert_eq!(read.len(), written.len());
+    for (go, written) in read.into_iter().zip(written) {
+        let found = go.go.map(as_go_sees_it);
+        let refused = go.go_refuses;
+        assert_eq!(
+            found,
+            Some(as_go_sees_it(written)),
+            "{:?}: {refused:?}",
+            go.name
+        );
     }
 }

@@ -313,6 +313,48 @@ fn the_example_says_how_it_is_used() {
     }
 }
 
+#[test]
+fn the_example_helps_whoever_asks() {
+    let help = inject_bundle::run(["--help".to_owned()].into_iter()).unwrap();
+    assert!(help.starts_with("usage:"), "{help}");
+}
+
+/// Needs no runtime.
+#[test]
+fn the_example_keeps_a_link_and_names_a_file_that_is_no_json() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [cdi, bundle, real] = ["cdi", "bundle", "real.json"].map(|name| scratch.path().join(name));
+    std::fs::create_dir(&cdi).unwrap();
+    std::fs::create_dir(&bundle).unwrap();
+    let spec = Spec::new(Kind::compute_domain_claim(), vec![channel(0)]).unwrap();
+    std::fs::write(cdi.join("claim.json"), spec.to_json()).unwrap();
+    let link = bundle.join("config.json");
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let name = format!("{}=channel-0", Kind::compute_domain_claim());
+    let inject = || {
+        let args = [
+            "--cdi-dir",
+            cdi.to_str().unwrap(),
+            bundle.to_str().unwrap(),
+            &name,
+        ];
+        let args = args.map(str::to_owned);
+        inject_bundle::run(args.into_iter()).map_err(|error| error.to_string())
+    };
+    assert!(inject().unwrap_err().contains("bundle/config.json"));
+    std::fs::write(&real, "{").unwrap();
+    let error = inject().unwrap_err();
+    assert!(
+        error.contains("bundle/config.json") && error.contains("EOF"),
+        "{error}"
+    );
+    std::fs::write(&real, "{}").unwrap();
+    inject().unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    let config: Value = serde_json::from_slice(&std::fs::read(&real).unwrap()).unwrap();
+    assert_eq!(config["linux"]["devices"][0]["major"], MAJOR);
+}
+
 fn files(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     entries

@@ -57,10 +57,64 @@ fn what_this_crate_writes_has_no_warnings() {
 }
 
 #[test]
+fn a_nul_is_told_wherever_the_kernel_would_stop_at_it() {
+    let edits = json!({
+        "env": ["A=b", "A\0=b"],
+        "deviceNodes": [{"path": "/d\0", "hostPath": "/\0"}],
+        "hooks": [{"hookName": "prestart", "path": "/h\0", "args": ["h", "\0"], "env": ["B=\0"]}],
+        "mounts": [{"hostPath": "a\0", "containerPath": "/\0", "options": ["\0"]}],
+    });
+    let fields: Vec<_> = warnings_of_edits(&edits)
+        .into_iter()
+        .filter_map(|(field, code)| (code == "nul-in-text").then_some(field))
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            "env[1]",
+            "deviceNodes[0].path",
+            "deviceNodes[0].hostPath",
+            "hooks[0].path",
+            "hooks[0].args[1]",
+            "hooks[0].env[0]",
+            "mounts[0].hostPath",
+            "mounts[0].containerPath",
+            "mounts[0].options[0]",
+        ]
+    );
+}
+
+#[test]
+fn a_mount_that_is_both_read_only_and_writable_and_a_group_that_is_none_are_told() {
+    let mount = |options: &[&str]| json!({"mounts": [{"hostPath": "/a", "containerPath": "/b", "options": options}]});
+    assert_eq!(warnings_of_edits(&mount(&["bind", "ro"])), []);
+    assert_eq!(
+        warnings_of_edits(&mount(&["rw", "bind", "ro"])),
+        [("mounts[0].options".to_owned(), "mount-ro-and-rw")]
+    );
+    assert_eq!(
+        warnings_of_edits(&json!({"additionalGids": [1, u32::MAX]})),
+        [("additionalGids[1]".to_owned(), "number-out-of-range")]
+    );
+}
+
+#[test]
 fn numbers_of_a_node_that_mean_something_else_are_told() {
     for (fields, expected) in [
         (json!({"type": "c", "major": 1, "minor": 0}), None),
-        (json!({"type": "p", "major": -1}), None),
+        (json!({"type": "p", "major": 0, "minor": 0}), None),
+        (
+            json!({"type": "p", "major": 4}),
+            Some(("major", "fifo-with-number")),
+        ),
+        (
+            json!({"uid": u32::MAX}),
+            Some(("uid", "number-out-of-range")),
+        ),
+        (
+            json!({"gid": u32::MAX}),
+            Some(("gid", "number-out-of-range")),
+        ),
         (json!({"fileMode": 438}), None),
         (json!({"fileMode": 0o4755}), None),
         (

@@ -17,18 +17,16 @@ impl OciConfig for Value {
         shape::facts(self)
     }
 
-    fn set_env(&mut self, assignment: &str) {
+    fn set_env(&mut self, assignments: &[&str]) {
         let env = array(process(self), "env");
-        lists::set_env(env, Self::as_str, assignment.into());
+        let assignments = assignments.iter().map(|assignment| (*assignment).into());
+        lists::set_env(env, Self::as_str, assignments);
     }
 
-    fn set_device(&mut self, device: &PlannedDevice) {
-        let devices = array(object(members(self), "linux"), "devices");
-        lists::set_device(
-            devices,
-            |other| text(other, "path"),
-            elements::device(device),
-        );
+    fn set_devices(&mut self, devices: &[&PlannedDevice]) {
+        let list = array(object(members(self), "linux"), "devices");
+        let devices = devices.iter().map(|device| elements::device(device));
+        lists::set_devices(list, |other| text(other, "path"), devices);
     }
 
     fn allow_device(&mut self, rule: &DeviceRule) {
@@ -41,18 +39,10 @@ impl OciConfig for Value {
         devices.insert(host_name.to_owned(), elements::net_device(name));
     }
 
-    fn set_mount(&mut self, mount: &Mount) {
-        let mounts = array(members(self), "mounts");
-        lists::set_mount(
-            mounts,
-            |other| text(other, "destination"),
-            elements::mount(mount),
-        );
-    }
-
-    fn sort_mounts(&mut self) {
-        let mounts = array(members(self), "mounts");
-        lists::sort_mounts(mounts, |mount| text(mount, "destination"));
+    fn set_mounts(&mut self, mounts: &[&Mount]) {
+        let list = array(members(self), "mounts");
+        let mounts = mounts.iter().map(|mount| elements::mount(mount));
+        lists::set_mounts(list, |other| text(other, "destination"), mounts);
     }
 
     fn add_hook(&mut self, hook: &Hook) {
@@ -65,11 +55,9 @@ impl OciConfig for Value {
         linux.insert("intelRdt".to_owned(), elements::rdt(rdt));
     }
 
-    fn add_gid(&mut self, gid: u32) {
-        let gids = array(object(process(self), "user"), "additionalGids");
-        if !gids.iter().any(|other| shape::id(other) == Some(gid)) {
-            gids.push(gid.into());
-        }
+    fn add_gids(&mut self, gids: &[u32]) {
+        let list = array(object(process(self), "user"), "additionalGids");
+        lists::add_gids(list, shape::id, gids.iter().copied());
     }
 }
 

@@ -3,49 +3,126 @@
 //! The functions follow `pkg/cdi/container-edits.go` of the CDI library and
 //! `generate/generate.go` of runtime-tools, which it calls.
 
-/// Puts `item` in place of the last one named `name`, or at the end.
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Puts each of `items` in place of the last one of its name, or at the end.
 ///
 /// Of two variables of one name a runtime lets the last win, so that is the
 /// one to replace.
-pub(super) fn set_env<T>(list: &mut Vec<T>, name_of: impl Fn(&T) -> Option<&str>, item: T) {
-    let name = name_of(&item).map(variable_name);
-    let place = list
-        .iter()
-        .rposition(|other| name.is_some() && name_of(other).map(variable_name) == name);
-    match place.and_then(|at| list.get_mut(at)) {
-        Some(place) => *place = item,
-        None => list.push(item),
+pub(super) fn set_env<T>(
+    list: &mut Vec<T>,
+    text_of: impl Fn(&T) -> Option<&str>,
+    items: impl Iterator<Item = T>,
+) {
+    let name_of = |item: &T| text_of(item).map(|text| variable_name(text).to_owned());
+    let named = |(at, item)| Some((name_of(item)?, at));
+    // Of one name, the last that is put in stays.
+    let mut places: BTreeMap<String, usize> = list.iter().enumerate().filter_map(named).collect();
+    for item in items {
+        let name = name_of(&item);
+        let place = name.as_ref().and_then(|name| places.get(name));
+        if let Some(place) = place.and_then(|at| list.get_mut(*at)) {
+            *place = item;
+        } else {
+            places.extend(name.map(|name| (name, list.len())));
+            list.push(item);
+        }
     }
 }
 
-/// Takes the first one at `item`'s path away, then puts `item` in place of the
-/// next one at that path, or at the end.
-pub(super) fn set_device<T>(list: &mut Vec<T>, path_of: impl Fn(&T) -> Option<&str>, item: T) {
-    remove_first(list, &path_of, &item);
-    match list
-        .iter_mut()
-        .find(|other| path_of(other) == path_of(&item))
-    {
-        Some(place) => *place = item,
-        None => list.push(item),
+/// For each of `items` takes the first one at its path away, then puts it in
+/// place of the next one at that path, or at the end.
+pub(super) fn set_devices<T>(
+    list: &mut Vec<T>,
+    path_of: impl Fn(&T) -> Option<&str>,
+    items: impl Iterator<Item = T>,
+) {
+    let mut slots = Slots::new(list, path_of);
+    for item in items {
+        slots.remove_first_like(&item);
+        slots.replace_first_or_push(item);
     }
+    slots.put_back(list);
 }
 
-/// Takes the first one at `item`'s target away and puts `item` at the end.
-pub(super) fn set_mount<T>(list: &mut Vec<T>, target_of: impl Fn(&T) -> Option<&str>, item: T) {
-    remove_first(list, &target_of, &item);
-    list.push(item);
+/// For each of `items` takes the first one at its target away and puts it at
+/// the end; then brings every mount behind those that may hold its target: by
+/// depth of the target, those of one depth in their order.
+pub(super) fn set_mounts<T>(
+    list: &mut Vec<T>,
+    target_of: impl Fn(&T) -> Option<&str>,
+    items: impl Iterator<Item = T>,
+) {
+    let mut slots = Slots::new(list, &target_of);
+    for item in items {
+        slots.remove_first_like(&item);
+        slots.push(item);
+    }
+    slots.put_back(list);
+    list.sort_by_cached_key(|mount| depth(target_of(mount).unwrap_or_default()));
 }
 
-/// Brings every mount behind those that may hold its target: by depth of the
-/// target, those of one depth in their order.
-pub(super) fn sort_mounts<T>(list: &mut [T], target_of: impl Fn(&T) -> Option<&str>) {
-    list.sort_by_key(|mount| depth(target_of(mount).unwrap_or_default()));
+/// Puts each of `gids` at the end that is not there.
+pub(super) fn add_gids<T: From<u32>>(
+    list: &mut Vec<T>,
+    gid_of: impl Fn(&T) -> Option<u32>,
+    gids: impl Iterator<Item = u32>,
+) {
+    let mut known: BTreeSet<u32> = list.iter().filter_map(gid_of).collect();
+    list.extend(gids.filter(|gid| known.insert(*gid)).map(T::from));
 }
 
-fn remove_first<T>(list: &mut Vec<T>, key_of: impl Fn(&T) -> Option<&str>, item: &T) {
-    if let Some(at) = list.iter().position(|other| key_of(other) == key_of(item)) {
-        list.remove(at);
+/// A list being changed, in which each item is found by its key.
+struct Slots<T, K> {
+    /// What is taken away leaves its place empty.
+    items: Vec<Option<T>>,
+    /// Where the items of each key are, ascending; also those without one.
+    places: BTreeMap<Option<String>, VecDeque<usize>>,
+    key_of: K,
+}
+
+impl<T, K: Fn(&T) -> Option<&str>> Slots<T, K> {
+    /// Leaves `list` empty.
+    fn new(list: &mut Vec<T>, key_of: K) -> Self {
+        let mut slots = Self {
+            items: Vec::with_capacity(list.len()),
+            places: BTreeMap::new(),
+            key_of,
+        };
+        for item in list.drain(..) {
+            slots.push(item);
+        }
+        slots
+    }
+
+    fn places_like(&mut self, item: &T) -> &mut VecDeque<usize> {
+        let key = (self.key_of)(item).map(str::to_owned);
+        self.places.entry(key).or_default()
+    }
+
+    fn remove_first_like(&mut self, item: &T) {
+        let place = self.places_like(item).pop_front();
+        if let Some(slot) = place.and_then(|at| self.items.get_mut(at)) {
+            *slot = None;
+        }
+    }
+
+    fn replace_first_or_push(&mut self, item: T) {
+        let place = self.places_like(&item).front().copied();
+        match place.and_then(|at| self.items.get_mut(at)) {
+            Some(slot) => *slot = Some(item),
+            None => self.push(item),
+        }
+    }
+
+    fn push(&mut self, item: T) {
+        let end = self.items.len();
+        self.places_like(&item).push_back(end);
+        self.items.push(Some(item));
+    }
+
+    fn put_back(self, list: &mut Vec<T>) {
+        list.extend(self.items.into_iter().flatten());
     }
 }
 
@@ -80,6 +157,8 @@ fn depth(path: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[expect(
@@ -102,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_variable_replaces_the_last_of_its_name_in_place() {
-        let set = |list: &mut Vec<_>, item| set_env(list, key, item);
+        let set = |list: &mut Vec<_>, item| set_env(list, key, [item].into_iter());
         assert_eq!(changed(set, &["A=1", "B=2"], "A=3"), ["A=3", "B=2"]);
         assert_eq!(changed(set, &["A=1", "A=2", "B"], "A="), ["A=1", "A=", "B"]);
         assert_eq!(changed(set, &["A", "AB=1"], "A=b=c"), ["A=b=c", "AB=1"]);
@@ -111,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_device_takes_the_place_of_the_one_at_its_path() {
-        let set = |list: &mut Vec<_>, item| set_device(list, key, item);
+        let set = |list: &mut Vec<_>, item| set_devices(list, key, [item].into_iter());
         assert_eq!(changed(set, &["/a@1", "/b@1"], "/a@2"), ["/b@1", "/a@2"]);
         assert_eq!(
             changed(set, &["/a@1", "/a@2", "/b@1"], "/a@3"),
@@ -122,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_mount_goes_to_the_end_and_the_first_at_its_target_goes_away() {
-        let set = |list: &mut Vec<_>, item| set_mount(list, key, item);
+        let set = |list: &mut Vec<_>, item| set_mounts(list, key, [item].into_iter());
         assert_eq!(
             changed(set, &["/a@1", "/a@2", "/b"], "/a@3"),
             ["/a@2", "/b", "/a@3"]
@@ -132,7 +211,7 @@ mod tests {
     #[test]
     fn mounts_of_one_depth_keep_their_order() {
         let mut mounts = vec!["/a/b/c", "/b", "/", "/a//d/", "/a", "e", "/x/../y/./z"];
-        sort_mounts(&mut mounts, key);
+        set_mounts(&mut mounts, key, std::iter::empty());
         assert_eq!(
             mounts,
             ["e", "/b", "/", "/a", "/a//d/", "/x/../y/./z", "/a/b/c"]
@@ -163,6 +242,76 @@ mod tests {
         ];
         for (path, slashes) in cases {
             assert_eq!(depth(path), slashes, "{path:?}");
+        }
+    }
+
+    /// What one item after the other makes of a list when each looks through all.
+    mod one_by_one {
+        use super::{depth, key};
+
+        pub(super) fn set_env(list: &mut Vec<&'static str>, item: &'static str) {
+            let name = |item: &&str| item.split('=').next().map(str::to_owned);
+            match list.iter().rposition(|other| name(other) == name(&item)) {
+                Some(at) => list[at] = item,
+                None => list.push(item),
+            }
+        }
+
+        pub(super) fn set_device(list: &mut Vec<&'static str>, item: &'static str) {
+            remove(list, item);
+            match list.iter().position(|other| key(other) == key(&item)) {
+                Some(at) => list[at] = item,
+                None => list.push(item),
+            }
+        }
+
+        pub(super) fn set_mounts(list: &mut Vec<&'static str>, items: &[&'static str]) {
+            for item in items {
+                remove(list, item);
+                list.push(item);
+            }
+            list.sort_by_key(|mount| depth(key(mount).unwrap()));
+        }
+
+        fn remove(list: &mut Vec<&'static str>, item: &'static str) {
+            if let Some(at) = list.iter().position(|other| key(other) == key(&item)) {
+                list.remove(at);
+            }
+        }
+    }
+
+    fn items(of: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str>> {
+        proptest::collection::vec(proptest::sample::select(of), 0..12)
+    }
+
+    const VARIABLES: &[&str] = &["A=1", "A=2", "A", "B=1", "B=", "AB=1", "C=3"];
+    const PATHS: &[&str] = &["/a@1", "/a@2", "/a/b@1", "/a/b@2", "/c@1", "/@1", "c@1"];
+
+    proptest! {
+        #[test]
+        fn all_at_once_is_as_one_after_the_other(
+            env in (items(VARIABLES), items(VARIABLES)),
+            paths in (items(PATHS), items(PATHS)),
+        ) {
+            let (mut ours, mut model) = (env.0.clone(), env.0);
+            set_env(&mut ours, |item| Some(item), env.1.iter().copied());
+            for item in env.1 {
+                one_by_one::set_env(&mut model, item);
+            }
+            prop_assert_eq!(ours, model);
+
+            let (before, items) = paths;
+            let (mut ours, mut model) = (before.clone(), before.clone());
+            set_devices(&mut ours, key, items.iter().copied());
+            for item in &items {
+                one_by_one::set_device(&mut model, item);
+            }
+            prop_assert_eq!(ours, model);
+
+            let (mut ours, mut model) = (before.clone(), before);
+            set_mounts(&mut ours, key, items.iter().copied());
+            one_by_one::set_mounts(&mut model, &items);
+            prop_assert_eq!(ours, model);
         }
     }
 }

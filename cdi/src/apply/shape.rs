@@ -24,7 +24,11 @@ pub(super) fn facts(config: &Value) -> Result<ContainerFacts, ConfigError> {
         if let Some(resources) = linux.object("resources")? {
             resources.each("devices", |at, rule| Section::new(at, rule).map(drop))?;
         }
-        linux.object("netDevices")?;
+        if let Some(devices) = linux.object("netDevices")? {
+            for name in devices.members.keys() {
+                devices.object(name)?;
+            }
+        }
         linux.object("intelRdt")?;
     }
     config.each("mounts", |at, mount| {
@@ -59,6 +63,7 @@ impl<'a> Section<'a> {
     /// The member `key`, unless it is absent or null.
     fn get(&self, key: &str) -> Option<(String, &'a Value)> {
         let value = self.members.get(key).filter(|value| !value.is_null())?;
+        let key = key.replace('~', "~0").replace('/', "~1");
         Some((format!("{}/{key}", self.pointer), value))
     }
 
@@ -243,5 +248,13 @@ mod tests {
                 "{config}"
             );
         }
+    }
+
+    #[test]
+    fn a_network_device_of_another_shape_is_named() {
+        let config = json!({"linux": {"netDevices": {"eth0": {}, "eth2": null, "a/b~": "eth1"}}});
+        let error = facts(&config).unwrap_err();
+        assert_eq!(error.pointer, "/linux/netDevices/a~1b~0");
+        assert_eq!(error.expected, Expected::Object);
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{ConfigError, ContainerFacts, DeviceRule, OciConfig, PlannedDevice, elements, lists};
 use crate::{Hook, IntelRdt, Mount};
 
+/// Feature `oci`.
 impl OciConfig for Spec {
     /// Never an error: the type has the shape.
     fn facts(&self) -> Result<ContainerFacts, ConfigError> {
@@ -23,18 +24,16 @@ impl OciConfig for Spec {
         )
     }
 
-    fn set_env(&mut self, assignment: &str) {
+    fn set_env(&mut self, assignments: &[&str]) {
         let env = process(self).env_mut().get_or_insert_default();
-        lists::set_env(
-            env,
-            |other: &String| Some(other.as_str()),
-            assignment.to_owned(),
-        );
+        let assignments = assignments.iter().copied().map(str::to_owned);
+        lists::set_env(env, |other| Some(other.as_str()), assignments);
     }
 
-    fn set_device(&mut self, device: &PlannedDevice) {
-        let devices = linux(self).devices_mut().get_or_insert_default();
-        lists::set_device(devices, path, typed(elements::device(device)));
+    fn set_devices(&mut self, devices: &[&PlannedDevice]) {
+        let list = linux(self).devices_mut().get_or_insert_default();
+        let devices = devices.iter().map(|device| typed(elements::device(device)));
+        lists::set_devices(list, path, devices);
     }
 
     fn allow_device(&mut self, rule: &DeviceRule) {
@@ -51,13 +50,10 @@ impl OciConfig for Spec {
         devices.insert(host_name.to_owned(), device);
     }
 
-    fn set_mount(&mut self, mount: &Mount) {
-        let mounts = self.mounts_mut().get_or_insert_default();
-        lists::set_mount(mounts, target, typed(elements::mount(mount)));
-    }
-
-    fn sort_mounts(&mut self) {
-        lists::sort_mounts(self.mounts_mut().get_or_insert_default(), target);
+    fn set_mounts(&mut self, mounts: &[&Mount]) {
+        let list = self.mounts_mut().get_or_insert_default();
+        let mounts = mounts.iter().map(|mount| typed(elements::mount(mount)));
+        lists::set_mounts(list, target, mounts);
     }
 
     fn add_hook(&mut self, hook: &Hook) {
@@ -81,12 +77,10 @@ impl OciConfig for Spec {
         linux(self).set_intel_rdt(Some(rdt));
     }
 
-    fn add_gid(&mut self, gid: u32) {
+    fn add_gids(&mut self, gids: &[u32]) {
         let user = process(self).user_mut();
-        let gids = user.additional_gids_mut().get_or_insert_default();
-        if !gids.contains(&gid) {
-            gids.push(gid);
-        }
+        let list = user.additional_gids_mut().get_or_insert_default();
+        lists::add_gids(list, |gid| Some(*gid), gids.iter().copied());
     }
 }
 

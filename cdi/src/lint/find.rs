@@ -55,6 +55,7 @@ impl Warnings {
         for (at, hook) in edits.hooks.iter().enumerate() {
             let field = field("hooks").at(at);
             self.path(field.leaf("path"), &hook.path);
+            self.nuls(field.leaf("args"), &hook.args);
             self.env(field.leaf("env"), &hook.env);
             if hook.timeout.is_some_and(|seconds| seconds <= 0) {
                 self.add(field.leaf("timeout"), Lint::NoTime);
@@ -63,7 +64,13 @@ impl Warnings {
         let mut paths = BTreeSet::new();
         for (at, mount) in edits.mounts.iter().enumerate() {
             let field = field("mounts").at(at);
+            self.nul(field.leaf("hostPath"), &mount.host_path);
             self.path(field.leaf("containerPath"), &mount.container_path);
+            self.nuls(field.leaf("options"), &mount.options);
+            let has = |option: &str| mount.options.iter().any(|other| other == option);
+            if has("ro") && has("rw") {
+                self.add(field.leaf("options"), Lint::ReadOnlyAndWritable);
+            }
             if !paths.insert(mount.container_path.as_str()) {
                 self.add(field.leaf("containerPath"), Lint::RepeatedPath);
             }
@@ -92,11 +99,34 @@ impl Warnings {
         {
             self.add(field("additionalGids").at(at), Lint::GroupPassedOver);
         }
+        for (at, gid) in edits.additional_gids.iter().enumerate() {
+            self.id(field("additionalGids").at(at), Some(*gid));
+        }
+    }
+
+    /// The kernel takes the highest for none.
+    pub(super) fn id(&mut self, field: Field, id: Option<u32>) {
+        if id == Some(u32::MAX) {
+            self.add(field, Lint::OutOfRange);
+        }
     }
 
     fn path(&mut self, field: Field, path: &str) {
         if !path.starts_with('/') && !path.is_empty() {
             self.add(field, Lint::RelativePath);
+        }
+        self.nul(field, path);
+    }
+
+    fn nul(&mut self, field: Field, text: &str) {
+        if text.contains('\0') {
+            self.add(field, Lint::Nul);
+        }
+    }
+
+    fn nuls(&mut self, field: Field, texts: &[String]) {
+        for (at, text) in texts.iter().enumerate() {
+            self.nul(field.at(at), text);
         }
     }
 
@@ -107,6 +137,7 @@ impl Warnings {
             if !names.insert(name) {
                 self.add(field.at(at), Lint::RepeatedVariable);
             }
+            self.nul(field.at(at), variable);
         }
     }
 }

@@ -10,7 +10,14 @@ use crate::{ChannelId, DeviceNode, DeviceType, Major};
 impl Warnings {
     pub(super) fn numbers(&mut self, field: Field, node: &DeviceNode) {
         self.mode(field.leaf("fileMode"), node);
+        self.id(field.leaf("uid"), node.uid);
+        self.id(field.leaf("gid"), node.gid);
         if node.device_type == Some(DeviceType::Fifo) {
+            for (leaf, number) in [("major", node.major), ("minor", node.minor)] {
+                if number.is_some_and(|number| number != 0) {
+                    self.add(field.leaf(leaf), Lint::FifoNumber);
+                }
+            }
             return;
         }
         // The CDI library reads 0 as absent.

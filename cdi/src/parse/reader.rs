@@ -11,14 +11,17 @@ use serde::de::{Deserialize, Deserializer, Error, Expected, Unexpected, Visitor}
 use serde::forward_to_deserialize_any;
 
 use super::scalar::Scalar;
-use super::tree::{DEPTH_LIMIT, NodeId, Tree, Value};
+use super::tree::{DEPTH_LIMIT, NodeId, Tree, VALUE_LIMIT, Value};
 use crate::SpecError;
 use crate::spec::SpecFault;
 use access::{Map, Seq};
 use error::ReadError;
 
-/// How often the text may be read over, by its aliases. Without any, no node is
-/// read more than three times.
+/// No node is read more often without aliases.
+const READS: usize = 3;
+
+/// How often the text may be read over, by its aliases; in all no more than
+/// [`VALUE_LIMIT`] beyond the reads that need none.
 const ALIAS_RATIO: usize = 16;
 
 /// What any text may cost: that much is read at once.
@@ -44,7 +47,10 @@ impl<'a, 't> Reader<'a, 't> {
             let fault = SpecFault::Syntax("the document is empty".to_owned());
             return Err(SpecError::new(fault));
         }
-        let left = Cell::new(COST_AT_LEAST.max(tree.cost().saturating_mul(ALIAS_RATIO)));
+        let cost = tree.cost();
+        let of_aliases = VALUE_LIMIT.min(cost.saturating_mul(ALIAS_RATIO - READS));
+        let most = cost.saturating_mul(READS).saturating_add(of_aliases);
+        let left = Cell::new(COST_AT_LEAST.max(most));
         let reader = Reader {
             tree,
             id: tree.root(),

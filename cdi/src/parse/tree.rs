@@ -12,6 +12,11 @@ use crate::spec::SpecFault;
 /// No field of a spec lies deeper than a third of this.
 pub(super) const DEPTH_LIMIT: usize = 24;
 
+/// 2 048 channels in YAML have 70 000 values, keys and aliases among them. A byte or two may
+/// be a value, which takes many: this bounds what memory and time a text takes
+/// beyond what its length does.
+pub(super) const VALUE_LIMIT: usize = 1_000_000;
+
 /// A document: its nodes, aliases being nothing but their target's number.
 ///
 /// In one list, so that neither a long chain of aliases nor its release goes
@@ -43,6 +48,8 @@ struct Builder<'t> {
     text: &'t str,
     events: Parser<'t, StrInput<'t>>,
     nodes: Vec<Node<'t>>,
+    /// Those of the text begun so far, and its aliases.
+    values: usize,
     /// Complete nodes only: an alias within its own anchor finds none.
     anchors: BTreeMap<usize, NodeId>,
 }
@@ -62,6 +69,7 @@ impl<'t> Tree<'t> {
             text,
             events: Parser::new_from_str_with_options(text, options),
             nodes: Vec::new(),
+            values: 0,
             anchors: BTreeMap::new(),
         };
         let root = builder.document()?;
@@ -227,6 +235,11 @@ impl<'t> Builder<'t> {
     fn node(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<NodeId> {
         if depth > DEPTH_LIMIT {
             return Err(too_deep().at(position(span)));
+        }
+        self.values += 1;
+        if self.values > VALUE_LIMIT {
+            let fault = SpecFault::TooComplex("has more than 1000000 values");
+            return Err(SpecError::new(fault).at(position(span)));
         }
         let anchor = event.anchor_id();
         let value = match event {

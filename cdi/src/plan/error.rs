@@ -3,6 +3,7 @@
 use std::io;
 
 use super::Source;
+use crate::one_line::OneLine;
 use crate::{ConfigError, DeviceType, Unresolved};
 
 /// Why there is no plan. Nothing was changed.
@@ -16,7 +17,7 @@ pub enum PlanError {
     #[error(transparent)]
     Config(ConfigError),
     /// A spec leaves numbers to the host's node, and that cannot be looked at.
-    #[error("{field}: cannot look at {host_path} of the host")]
+    #[error("{field}: cannot look at {} of the host", OneLine(host_path))]
     HostNode {
         /// The node's field.
         // Boxed, because an error is part of every result.
@@ -27,7 +28,7 @@ pub enum PlanError {
         source: io::Error,
     },
     /// A spec leaves numbers to the host's node, and that is something else.
-    #[error("{field}: {host_path} of the host is not a device node")]
+    #[error("{field}: {} of the host is not a device node", OneLine(host_path))]
     NoDevice {
         /// The node's field.
         field: Box<Source>,
@@ -36,8 +37,9 @@ pub enum PlanError {
     },
     /// A spec leaves numbers to the host's node, and that has another type.
     #[error(
-        "{field}: type is {:?} but {host_path} of the host has {:?}",
+        "{field}: type is {:?} but {} of the host has {:?}",
         declared.as_str(),
+        OneLine(host_path),
         found.as_str()
     )]
     OtherType {

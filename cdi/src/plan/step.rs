@@ -3,9 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::one_line::OneLine;
 use crate::{
-    DeviceRule, DeviceType, Hook, IntelRdt, Mount, NetDevice, OciConfig, PlannedDevice,
-    QualifiedName, Resolved,
+    DeviceRule, DeviceType, Hook, IntelRdt, Mount, NetDevice, PlannedDevice, QualifiedName,
+    Resolved,
 };
 
 /// One change of a container's config.
@@ -29,8 +30,8 @@ pub struct Source {
     pub field: String,
 }
 
-/// A change of a container's config: a primitive of [`OciConfig`] with its
-/// arguments.
+/// A change of a container's config: a primitive of
+/// [`OciConfig`](crate::OciConfig) with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
@@ -62,28 +63,11 @@ pub(super) struct Owner {
 
 // === impl Change ===
 
-impl Change {
-    pub(super) fn apply(&self, config: &mut impl OciConfig) {
-        match self {
-            Self::SetEnv(assignment) => config.set_env(assignment),
-            Self::SetDevice(device) => config.set_device(device),
-            Self::AllowDevice(rule) => config.allow_device(rule),
-            Self::SetNetDevice(device) => {
-                config.set_net_device(&device.host_interface_name, &device.name);
-            }
-            Self::SetMount(mount) => config.set_mount(mount),
-            Self::AddHook(hook) => config.add_hook(hook),
-            Self::SetIntelRdt(rdt) => config.set_intel_rdt(rdt),
-            Self::AddGid(gid) => config.add_gid(*gid),
-        }
-    }
-}
-
 impl fmt::Display for Change {
     /// One line, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SetEnv(assignment) => write!(f, "set {assignment}"),
+            Self::SetEnv(assignment) => write!(f, "set {}", OneLine(assignment)),
             Self::SetDevice(device) => write!(f, "make {device}"),
             Self::AllowDevice(rule) => write!(f, "allow {rule}"),
             Self::SetNetDevice(device) => {
@@ -91,12 +75,14 @@ impl fmt::Display for Change {
                     host_interface_name,
                     name,
                 } = device;
-                write!(f, "move network device {host_interface_name} in as {name}")
+                let (from, to) = (OneLine(host_interface_name), OneLine(name));
+                write!(f, "move network device {from} in as {to}")
             }
             Self::SetMount(mount) => {
-                write!(f, "mount {} at {}", mount.host_path, mount.container_path)
+                let (from, to) = (OneLine(&mount.host_path), OneLine(&mount.container_path));
+                write!(f, "mount {from} at {to}")
             }
-            Self::AddHook(hook) => write!(f, "run {} at {}", hook.path, hook.hook_name),
+            Self::AddHook(hook) => write!(f, "run {} at {}", OneLine(&hook.path), hook.hook_name),
             Self::SetIntelRdt(rdt) => write!(f, "set Intel RDT class {:?}", rdt.clos_id),
             Self::AddGid(gid) => write!(f, "add group {gid}"),
         }
@@ -107,7 +93,7 @@ impl fmt::Display for PlannedDevice {
     /// `/dev/x c 1:3 mode 0666 user 7 group 8`; what is left to the runtime is left
     /// out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.path, self.device_type.as_str())?;
+        write!(f, "{} {}", OneLine(&self.path), self.device_type.as_str())?;
         if self.device_type != DeviceType::Fifo {
             write!(f, " {}:{}", self.major, self.minor)?;
         }
@@ -137,7 +123,7 @@ impl fmt::Display for DeviceRule {
 impl fmt::Display for Source {
     /// The file and the field, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file.display(), self.field)
+        write!(f, "{}: {}", OneLine(self.file.display()), self.field)
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::SpecFile;
+use crate::one_line::OneLine;
 use crate::{Device, QualifiedName, Spec};
 
 /// A device that resolves, and where it stands.
@@ -111,6 +112,9 @@ impl Unresolved {
 }
 
 fn list<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> String {
-    let paths: Vec<String> = paths.into_iter().map(|p| p.display().to_string()).collect();
+    let paths: Vec<String> = paths
+        .into_iter()
+        .map(|p| OneLine(p.display()).to_string())
+        .collect();
     paths.join(", ")
 }

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::SpecFile;
+use crate::one_line::OneLine;
 
 /// A directory of spec files.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub enum DirState {
 #[non_exhaustive]
 pub enum DirError {
     /// It cannot be listed.
-    #[error("cannot list CDI directory {}", path.display())]
+    #[error("cannot list CDI directory {}", OneLine(path.display()))]
     Unlistable {
         /// The directory.
         path: PathBuf,
@@ -44,13 +45,13 @@ pub enum DirError {
         source: io::Error,
     },
     /// It is a symbolic link, at which Go's library stops.
-    #[error("CDI directory {} is a symbolic link, which runtimes do not follow", path.display())]
+    #[error("CDI directory {} is a symbolic link, which runtimes do not follow", OneLine(path.display()))]
     Link {
         /// The link.
         path: PathBuf,
     },
     /// It is neither a directory nor a spec file.
-    #[error("CDI directory {} is no directory", path.display())]
+    #[error("CDI directory {} is no directory", OneLine(path.display()))]
     NotADirectory {
         /// The path.
         path: PathBuf,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::mention::mentions;
+use super::mention::{is_of_another_kind, speaks_of};
 use super::{Conflict, IgnoredFile, LoadError, NearMiss, Registry, Resolved, SpecDir, SpecFile};
 use super::{DirState, Unresolved, answer, file, ignored, near};
 use crate::{QualifiedName, SpecVersion};
@@ -16,7 +16,8 @@ pub struct Explanation<'a> {
     /// The files that define the device or that may be meant to, in the order
     /// of [`Registry::files`].
     pub candidates: Vec<Candidate<'a>>,
-    /// Devices that resemble it, ascending by name.
+    /// Devices that resemble it, ascending by name, each once: from the file of
+    /// the last directory that defines it.
     pub near: Vec<NearMiss<'a>>,
     /// Files with the device's name in them that no runtime looks at.
     pub ignored: Vec<IgnoredFile>,
@@ -76,12 +77,13 @@ pub enum Verdict<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Evidence {
-    /// The device's name is in its text.
+    /// The device's name is in its text, and no other kind.
     Text,
     /// Its own name begins with `<vendor>-<class>`, as Go's library and most
     /// drivers name the files of a kind. An empty file has no other sign.
     FileName,
-    /// Its text cannot be read, so that nothing speaks against it.
+    /// Its text cannot be read, so that nothing speaks against it. Of a device
+    /// that resolves, no such file is a candidate.
     Unread,
 }
 
@@ -122,9 +124,9 @@ impl Registry {
             let definition = definitions.next_if(|found| std::ptr::eq(found.file, file));
             let verdict = match (definition, &file.spec) {
                 (Some(found), _) => Some(verdict(found, winner, &conflicts)),
-                (None, Err(error)) => {
-                    evidence(file, error, name).map(|evidence| Verdict::Refused { error, evidence })
-                }
+                (None, Err(error)) => evidence(file, error, name)
+                    .filter(|evidence| winner.is_none() || *evidence != Evidence::Unread)
+                    .map(|evidence| Verdict::Refused { error, evidence }),
                 (None, Ok(_)) => None,
             };
             candidates.extend(verdict.map(|verdict| Candidate { file, verdict }));
@@ -162,7 +164,8 @@ fn evidence(file: &SpecFile, error: &LoadError, name: &QualifiedName) -> Option<
     }
     match file::read(&file.path) {
         Err(_) => Some(Evidence::Unread),
-        Ok(text) if mentions(&text, name.device().as_str()) => Some(Evidence::Text),
+        Ok(text) if speaks_of(&text, name) => Some(Evidence::Text),
+        Ok(text) if is_of_another_kind(&text, name.kind()) => None,
         Ok(_) => is_named_after(&file.path, name).then_some(Evidence::FileName),
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
+use crate::one_line::OneLine;
 use crate::{Spec, SpecError};
 
 /// Length in bytes of the longest spec file that is read, 16 MiB: a spec of
@@ -34,7 +35,7 @@ pub struct SpecFile {
 #[non_exhaustive]
 pub enum LoadError {
     /// It cannot be read; as `NotFound`, it is a link to nothing.
-    #[error("cannot read CDI spec {}", path.display())]
+    #[error("cannot read CDI spec {}", OneLine(path.display()))]
     Read {
         /// The file.
         path: PathBuf,
@@ -42,7 +43,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// It, or what it links to, is no regular file, and was not opened.
-    #[error("CDI spec {} is a {kind}, not a file", path.display())]
+    #[error("CDI spec {} is a {kind}, not a file", OneLine(path.display()))]
     NotAFile {
         /// The file.
         path: PathBuf,
@@ -50,13 +51,13 @@ pub enum LoadError {
         kind: FileKind,
     },
     /// It is longer than [`MAX_SPEC_LEN`].
-    #[error("CDI spec {} is longer than {MAX_SPEC_LEN} bytes", path.display())]
+    #[error("CDI spec {} is longer than {MAX_SPEC_LEN} bytes", OneLine(path.display()))]
     TooLong {
         /// The file.
         path: PathBuf,
     },
     /// Its text is no valid spec.
-    #[error("CDI spec {} is not valid", path.display())]
+    #[error("CDI spec {} is not valid", OneLine(path.display()))]
     Invalid {
         /// The file.
         path: PathBuf,
@@ -194,6 +195,11 @@ impl LoadError {
             }
             Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "give the file mode 0644 and its directory 0755, or read it as root"
+            }
+            Self::Read { source, .. }
+                if source.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32) =>
+            {
+                "remove the link, which leads back to itself"
             }
             Self::Read { .. } => "see to the file system that holds the file",
             Self::NotAFile { .. } => "keep only spec files under names that end in .json or .yaml",

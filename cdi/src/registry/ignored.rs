@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::mention::mentions;
+use super::mention::speaks_of;
 use super::{DirError, DirState, SpecDir, dir, file};
 use crate::{QualifiedName, Spec};
 
@@ -27,7 +27,8 @@ pub struct IgnoredFile {
     /// Why it is not looked at.
     pub reason: Ignored,
     /// Whether it is a valid spec that defines the device. If not, the
-    /// device's name is somewhere in its text.
+    /// device's name is somewhere in its text,
+    /// and no other kind.
     pub defines: bool,
 }
 
@@ -35,9 +36,11 @@ pub struct IgnoredFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ignored {
-    /// Its name ends neither in `.json` nor in `.yaml` (`.yml`, `.YAML`,
-    /// `.yaml.bak`).
+    /// Its name ends neither in `.json` nor in `.yaml` (`.yml`, `.YAML`).
     Extension,
+    /// Its name says that an editor, a package manager or a person left it
+    /// beside another file (`x.json~`, `x.yaml.bak`, `.x.json.swp`).
+    Leftover,
     /// Its name ends in `.tmp`: a write under way, or one that was cut off.
     Temporary,
     /// It is in a subdirectory of a CDI directory.
@@ -88,6 +91,26 @@ pub(super) fn find(dirs: &[SpecDir], name: &QualifiedName) -> (Vec<IgnoredFile>,
     (found, cut)
 }
 
+/// How names end that are made from another file's.
+const LEFTOVERS: [&[u8]; 12] = [
+    b"~",
+    b"#",
+    b".bak",
+    b".backup",
+    b".old",
+    b".orig",
+    b".save",
+    b".swp",
+    b".swo",
+    b".rpmnew",
+    b".rpmsave",
+    b".dpkg-old",
+];
+
+fn is_leftover(name: &[u8]) -> bool {
+    name.starts_with(b".#") || LEFTOVERS.iter().any(|end| name.ends_with(end))
+}
+
 // === impl Search ===
 
 impl Search<'_> {
@@ -114,6 +137,8 @@ impl Search<'_> {
                 }
             } else if name.as_bytes().ends_with(b".tmp") {
                 self.file(&path, Ignored::Temporary);
+            } else if is_leftover(name.as_bytes()) {
+                self.file(&path, Ignored::Leftover);
             } else {
                 self.file(&path, Ignored::Extension);
             }
@@ -128,7 +153,7 @@ impl Search<'_> {
             spec.kind() == self.name.kind()
                 && spec.devices().iter().any(|d| d.name == *self.name.device())
         });
-        if defines || mentions(&text, self.name.device().as_str()) {
+        if defines || speaks_of(&text, self.name) {
             self.found.push(IgnoredFile {
                 path: path.to_owned(),
                 reason,
@@ -145,6 +170,7 @@ impl Ignored {
     pub fn code(self) -> &'static str {
         match self {
             Self::Extension => "cdi-file-extension",
+            Self::Leftover => "cdi-file-leftover",
             Self::Temporary => "cdi-file-temporary",
             Self::Subdirectory => "cdi-file-in-subdirectory",
             Self::LinkedDirectory => "cdi-directory-link",
@@ -155,6 +181,10 @@ impl Ignored {
     pub fn hint(self) -> &'static str {
         match self {
             Self::Extension => "rename it so that its name ends in .json or .yaml, in lower case",
+            Self::Leftover => {
+                "remove it, or, if it is the one that counts, put it in place of the file that it \
+                 was made from"
+            }
             Self::Temporary => {
                 "let its driver write the spec again; remove the file if no driver is writing it"
             }

@@ -1,7 +1,7 @@
 //! Devices that somebody may have meant.
 
 use super::{Registry, Resolved};
-use crate::QualifiedName;
+use crate::{DeviceName, QualifiedName};
 
 /// A device that resembles the one asked for. It is in a valid file, and may
 /// itself be shadowed or in conflict.
@@ -12,11 +12,18 @@ pub enum NearMiss<'a> {
     OtherKind(Resolved<'a>),
     /// The same name but for upper and lower case, which CDI tells apart.
     OtherCase(Resolved<'a>),
+    /// The same IMEX channel, spelt as another program does: `channel-0`,
+    /// `channel0`, `0`.
+    OtherSpelling(Resolved<'a>),
 }
 
 pub(super) fn find<'a>(registry: &'a Registry, name: &QualifiedName) -> Vec<NearMiss<'a>> {
-    let all = registry.index.iter().map(|slot| registry.at(*slot));
-    all.filter_map(|found| resemblance(found, name)).collect()
+    // Of one name, the last is the one that wins if any does.
+    let devices = registry.groups().filter_map(|group| group.last());
+    let devices = devices.map(|slot| registry.at(*slot));
+    devices
+        .filter_map(|found| resemblance(found, name))
+        .collect()
 }
 
 fn resemblance<'a>(found: Resolved<'a>, name: &QualifiedName) -> Option<NearMiss<'a>> {
@@ -29,9 +36,21 @@ fn resemblance<'a>(found: Resolved<'a>, name: &QualifiedName) -> Option<NearMiss
     match () {
         () if same_kind && same_device => None,
         () if alike_kind && alike_device => Some(NearMiss::OtherCase(found)),
+        () if same_kind && number(device).is_some_and(|n| Some(n) == number(name.device())) => {
+            Some(NearMiss::OtherSpelling(found))
+        }
         () if same_device => Some(NearMiss::OtherKind(found)),
         () => None,
     }
+}
+
+/// The number of a channel, whoever has named it.
+fn number(device: &DeviceName) -> Option<u32> {
+    let name = device.as_str();
+    let name = name.strip_prefix("channel").unwrap_or(name);
+    let digits = name.strip_prefix('-').unwrap_or(name);
+    let all_digits = digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| all_digits)
 }
 
 // === impl NearMiss ===
@@ -40,7 +59,7 @@ impl<'a> NearMiss<'a> {
     /// The device.
     pub fn device(&self) -> Resolved<'a> {
         match self {
-            Self::OtherKind(found) | Self::OtherCase(found) => *found,
+            Self::OtherKind(found) | Self::OtherCase(found) | Self::OtherSpelling(found) => *found,
         }
     }
 
@@ -49,6 +68,7 @@ impl<'a> NearMiss<'a> {
         match self {
             Self::OtherKind(_) => "cdi-device-other-kind",
             Self::OtherCase(_) => "cdi-device-other-case",
+            Self::OtherSpelling(_) => "cdi-device-other-spelling",
         }
     }
 
@@ -57,6 +77,7 @@ impl<'a> NearMiss<'a> {
         match self {
             Self::OtherKind(_) => "ask for it by the vendor and class of its file",
             Self::OtherCase(_) => "write the name as its file has it, in upper and lower case",
+            Self::OtherSpelling(_) => "write the name as its file has it",
         }
     }
 }

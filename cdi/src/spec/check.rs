@@ -1,8 +1,9 @@
 //! What the CDI library checks of a spec that it has read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Field, Spec, SpecError, SpecFault};
+use super::{Field, Spec, SpecError, SpecFault, write};
+use crate::de::KEY_LIMIT;
 use crate::{ContainerEdits, DeviceName, SpecVersion};
 
 /// Most faults that are told of one spec: a few bytes may have one.
@@ -38,6 +39,24 @@ impl Spec {
             faults.push(fault.in_field(&Field::of_spec("devices")));
         }
         faults
+    }
+
+    /// An annotation whose key cannot be read once it is written.
+    pub(super) fn key_fault(&self) -> Option<SpecError> {
+        let is_long = |annotations: &BTreeMap<String, String>| {
+            // As short a text as this stays short with every byte escaped.
+            let long = annotations.keys().filter(|key| key.len() > KEY_LIMIT / 6);
+            long.into_iter().any(|key| written_length(key) > KEY_LIMIT)
+        };
+        let fault = SpecError::new(SpecFault::KeyTooLong);
+        if is_long(self.annotations()) {
+            let field = Field::of_spec("annotations");
+            return Some(fault.of(self.kind(), None).in_field(&field));
+        }
+        let mut devices = self.devices().iter().enumerate();
+        let (at, device) = devices.find(|(_, device)| is_long(&device.annotations))?;
+        let field = Field::of_device(at, "annotations");
+        Some(fault.of(self.kind(), Some(&device.name)).in_field(&field))
     }
 
     fn version_fault(&self) -> Option<SpecError> {
@@ -78,4 +97,9 @@ impl Spec {
             faults.push(error.in_field(&field));
         });
     }
+}
+
+/// How many bytes `key` has in the file, without its quotes.
+fn written_length(key: &str) -> usize {
+    write::json(&key).map_or(usize::MAX, |json| json.len().saturating_sub(2))
 }

@@ -1,9 +1,10 @@
 //! Why a text or a model is no CDI spec.
 
 use std::error::Error;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use super::field::Field;
+use crate::one_line::OneLine;
 use crate::{DeviceName, EditFault, Kind, SpecVersion};
 
 /// Most characters of an error's text.
@@ -53,6 +54,9 @@ pub enum SpecFault {
         /// A field that needs it.
         by: String,
     },
+    /// An annotation whose key, as it is written, no YAML reader takes for one.
+    #[error("have a key longer than 1022 bytes, escapes counted")]
+    KeyTooLong,
     /// A version before the first that the CDI library reads.
     #[error(
         "says version {declared}, and none before {} is read",
@@ -146,6 +150,8 @@ impl SpecError {
                 "cdi-version-too-low"
             }
             SpecFault::TooComplex(_) => "cdi-spec-too-complex",
+            SpecFault::KeyTooLong => "cdi-annotation-key-too-long",
+            SpecFault::Shape(_) if self.field() == Some("cdiVersion") => "cdi-version-unknown",
             SpecFault::Syntax(_) | SpecFault::Shape(_) | SpecFault::Json(_) => "cdi-spec-malformed",
         }
     }
@@ -157,16 +163,24 @@ impl SpecError {
             SpecFault::NoEdits => "give the device an environment variable, node, hook or mount",
             SpecFault::Edit(fault) => fault.hint(),
             SpecFault::DuplicateDevice => "give each device a name of its own",
-            SpecFault::VersionTooLow { .. } | SpecFault::VersionTooOld { .. } => {
-                "raise cdiVersion to the version that the error names"
+            SpecFault::VersionTooLow { needed, .. } => raise_to(*needed),
+            SpecFault::VersionTooOld { .. } => raise_to(SpecVersion::FIRST),
+            SpecFault::KeyTooLong => {
+                "use a key like vendor.example/key, and the value for the rest"
             }
-            SpecFault::TooComplex(_) => "write the values out, without aliases or needless nesting",
+            SpecFault::TooComplex(_) => {
+                "write the values out, without aliases or needless nesting; split a spec of many \
+                 devices"
+            }
             SpecFault::Shape(_) if self.field() == Some("cdiVersion") => {
                 "state the lowest version that has what the spec uses, from 0.3.0 to 1.1.0"
             }
+            SpecFault::Shape(reason) if reason == REPEATED => {
+                "leave one of the two; readers that take both keep the last"
+            }
             SpecFault::Shape(_) => "correct the field, or leave it out if it may be absent",
             SpecFault::Syntax(_) | SpecFault::Json(_) => {
-                "let the driver that owns the file write it again"
+                "correct the text there, or let the driver that owns the file write it again"
             }
         }
     }
@@ -189,6 +203,24 @@ impl SpecError {
     }
 }
 
+/// What a [`SpecFault::Shape`] says of a key that an object has twice.
+pub(crate) const REPEATED: &str = "the field is repeated";
+
+fn raise_to(needed: SpecVersion) -> &'static str {
+    match needed {
+        SpecVersion::V0_1_0 | SpecVersion::V0_2_0 | SpecVersion::V0_3_0 => {
+            "raise cdiVersion to 0.3.0"
+        }
+        SpecVersion::V0_4_0 => "raise cdiVersion to 0.4.0",
+        SpecVersion::V0_5_0 => "raise cdiVersion to 0.5.0",
+        SpecVersion::V0_6_0 => "raise cdiVersion to 0.6.0",
+        SpecVersion::V0_7_0 => "raise cdiVersion to 0.7.0",
+        SpecVersion::V0_8_0 => "raise cdiVersion to 0.8.0",
+        SpecVersion::V1_0_0 => "raise cdiVersion to 1.0.0",
+        SpecVersion::V1_1_0 => "raise cdiVersion to 1.1.0",
+    }
+}
+
 /// The text of an error, with what it quotes of the spec as that is.
 struct Raw<'a>(&'a SpecError);
 
@@ -196,18 +228,10 @@ impl fmt::Display for SpecError {
     /// One line, whatever the text that it quotes: that may be anybody's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = Raw(self).to_string();
-        let mut left = text.chars();
-        for shown in left.by_ref().take(LONGEST) {
-            if shown.is_control() {
-                write!(f, "{}", shown.escape_default())?;
-            } else {
-                f.write_char(shown)?;
-            }
+        match text.char_indices().nth(LONGEST) {
+            Some((end, _)) => write!(f, "{}…", OneLine(text.get(..end).unwrap_or_default())),
+            None => write!(f, "{}", OneLine(text)),
         }
-        if left.next().is_some() {
-            f.write_char('…')?;
-        }
-        Ok(())
     }
 }
 
@@ -217,7 +241,7 @@ impl fmt::Display for Raw<'_> {
         let fault = error.fault();
         match (fault, error.field_of_owner()) {
             (SpecFault::Json(_), _) => write!(f, "{fault}")?,
-            (SpecFault::Edit(_), Some(field)) => {
+            (SpecFault::Edit(_) | SpecFault::KeyTooLong, Some(field)) => {
                 error.owner(f)?;
                 write!(f, ": {field} {fault}")?;
             }

@@ -64,6 +64,60 @@ fn a_file_that_is_wrong_is_replaced() {
 }
 
 #[test]
+fn a_file_of_the_right_bytes_that_not_all_may_read_is_replaced() {
+    let dir = SimDir::new();
+    let specs = specs(&dir);
+    dir.replace(FILE, SPEC.as_bytes(), 0o600).unwrap();
+    assert!(specs.assert(&uid(UID), &[channel(0, 235)]).unwrap().written);
+    assert_eq!(dir.mode(FILE), Some(0o644));
+    assert!(!specs.assert(&uid(UID), &[channel(0, 235)]).unwrap().written);
+}
+
+#[test]
+fn the_spec_of_a_claim_is_what_is_written_and_has_warnings() {
+    let dir = SimDir::new();
+    let specs = specs(&dir);
+    let spec = specs.spec(&uid(UID), &[channel(0, 235)]).unwrap();
+    assert_eq!(spec.to_json(), SPEC.as_bytes());
+    assert_eq!(spec.warnings(), []);
+    assert_eq!(dir.list().unwrap(), [""; 0]);
+
+    let mut odd = channel(0, 235);
+    odd.edits.device_nodes[0].path = "dev/relative".to_owned();
+    let warnings = specs.spec(&uid(UID), &[odd]).unwrap().warnings();
+    assert_eq!(warnings[0].code(), "relative-path");
+}
+
+/// As they are in the file of a driver that passes on what it was told.
+#[test]
+fn what_is_written_is_read_whatever_characters_it_has() {
+    let dir = SimDir::new();
+    let specs = specs(&dir);
+    for odd in [
+        "\0", "\u{7f}", "\u{85}", "\u{9f}", "\u{2028}", "\u{feff}", "\u{fffe}", "\u{ffff}",
+    ] {
+        let device = ClaimDevice {
+            name: channel(0, 235).name,
+            edits: ContainerEdits {
+                env: vec![format!("A= {odd} ")],
+                ..ContainerEdits::default()
+            },
+        };
+        specs
+            .assert(&uid(UID), std::slice::from_ref(&device))
+            .unwrap();
+        let text = read(&dir, FILE).unwrap();
+        assert!(!text.contains(odd), "{text:?}");
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let yaml: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+        for read in [json, yaml] {
+            let env = &read["devices"][0]["containerEdits"]["env"][0];
+            assert_eq!(*env, device.edits.env[0], "{text:?}");
+        }
+    }
+}
+
+#[test]
 fn a_new_major_rewrites_the_file() {
     let dir = SimDir::new();
     let specs = specs(&dir);

@@ -40,14 +40,51 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{1,8}",
         "[ -~]{1,12}",
-        "[\\PC\n\t]{1,12}".prop_filter("YAML takes it for a line break", |text| {
-            !text.contains(['\u{85}', '\u{feff}'])
-        }),
+        "[\\PC\n\t]{1,12}",
+        vec(any::<char>(), 1..12).prop_map(String::from_iter),
+        vec(odd(), 1..6).prop_map(String::from_iter),
         select(vec![
             "yes", "null", "~", "0", "0666", "1e3", "<<", "*a", "&a", "- a", "a: b", "#"
         ])
         .prop_map(str::to_owned),
     ]
+}
+
+/// Characters that readers of JSON and of YAML take for different things, among
+/// some that they do not.
+fn odd() -> impl Strategy<Value = char> {
+    select(vec![
+        'a',
+        ' ',
+        '\0',
+        '\u{1}',
+        '\t',
+        '\n',
+        '\r',
+        '\u{1b}',
+        '\u{7f}',
+        '\u{80}',
+        '\u{85}',
+        '\u{9f}',
+        '\u{a0}',
+        '\u{2028}',
+        '\u{2029}',
+        '\u{202e}',
+        '\u{d7ff}',
+        '\u{e000}',
+        '\u{fdd0}',
+        '\u{feff}',
+        '\u{fffd}',
+        '\u{fffe}',
+        '\u{ffff}',
+        '\u{10000}',
+        '\u{1fffe}',
+        '\u{10ffff}',
+        '"',
+        '\\',
+        '/',
+        '\'',
+    ])
 }
 
 fn annotations() -> impl Strategy<Value = BTreeMap<String, String>> {

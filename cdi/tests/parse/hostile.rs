@@ -78,6 +78,31 @@ fn merges_that_chain_or_multiply_are_refused() {
 }
 
 #[test]
+fn a_text_of_millions_of_values_is_refused_before_they_take_memory() {
+    let values = vec!["A="; 4_000_000].join(",");
+    let text = format!("{HEAD}devices: [{{name: d, containerEdits: {{env: [{values}]}}}}]");
+    let error = refused(&text);
+    assert_eq!(error.code(), "cdi-spec-too-complex");
+    assert!(error.to_string().contains("1000000 values"), "{error}");
+}
+
+#[test]
+fn aliases_count_as_values_and_as_what_they_stand_for() {
+    let many = vec!["*e"; 4_000_000].join(",");
+    let text = format!("{HEAD}devices: [{{name: d, containerEdits: {{env: [&e A=, {many}]}}}}]");
+    assert!(refused(&text).to_string().contains("1000000 values"));
+
+    // Each value may be read 16 times, but not a million over again.
+    let padding = vec!["A=b"; 300_000].join(",");
+    let devices = vec!["*d"; 300_000].join(",");
+    let text = format!(
+        "{HEAD}containerEdits: {{env: [{padding}]}}\n\
+         devices: [&d {{name: d, containerEdits: {{env: [A=b, A=b, A=b, A=b]}}}}, {devices}]"
+    );
+    assert!(refused(&text).to_string().contains("too many aliases"));
+}
+
+#[test]
 fn a_long_chain_of_aliases_does_not_go_deep() {
     let mut text = format!("{HEAD}annotations: {{a: &a0 b}}\ndevices:\n");
     for level in 1..100_000 {

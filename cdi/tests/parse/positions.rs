@@ -56,7 +56,7 @@ fn a_value_of_another_type_stands_where_it_does() {
         Some("devices[0].containerEdits.deviceNodes[0].major"),
         (7, 25),
         "not a CDI spec: devices[0].containerEdits.deviceNodes[0].major: invalid type: string \
-         \"one\", expected i64",
+         \"one\", expected a whole number of 64 bits",
     );
     assert_fault(
         &yaml(&["env: [A=b]"]).replace("dev\n", "a b\n"),

@@ -9,6 +9,7 @@
 mod devices;
 mod edits;
 mod lossless;
+mod many;
 mod refusal;
 mod shapes;
 mod support;

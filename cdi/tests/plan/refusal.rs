@@ -1,6 +1,8 @@
 //! All or nothing.
 
-use imex_cdi::PlanError;
+use std::path::PathBuf;
+
+use imex_cdi::{Change, DirState, PlanError, Registry};
 use serde_json::json;
 
 use crate::support::{Host, device};
@@ -71,4 +73,68 @@ fn the_same_plan_is_made_again() {
 fn a_plan_for_no_device_changes_nothing() {
     let host = Host::new();
     assert_eq!(host.inject(&[], &json!({"x": 1})), json!({"x": 1}));
+}
+
+/// What anybody may have written into a spec or a config, or named a file.
+const UNSEEN: &str = "\n\u{1b}[31m\u{202e}\u{200b}";
+const SHOWN: &str = "\\n\\u{1b}[31m\\u{202e}\\u{200b}";
+
+fn assert_one_line(text: &str) {
+    assert!(
+        !text.contains(['\n', '\u{1b}', '\u{202e}', '\u{200b}']),
+        "{text:?}"
+    );
+    assert!(text.contains(SHOWN), "{text:?}");
+}
+
+#[test]
+fn a_step_is_one_line_whatever_is_in_it() {
+    let edits = json!({
+        "env": [format!("A={UNSEEN}")],
+        "deviceNodes": [{"path": format!("/dev/{UNSEEN}"), "type": "c", "major": 1}],
+        "netDevices": [{"hostInterfaceName": UNSEEN, "name": UNSEEN}],
+        "hooks": [{"hookName": "prestart", "path": UNSEEN}],
+        "mounts": [{"hostPath": UNSEEN, "containerPath": UNSEEN}],
+    });
+    let file = format!("low/{UNSEEN}.json");
+    let host = Host::new().file(&file, "a.b/c", &json!([device("d", &edits)]), &json!({}));
+    let plan = host.plan(&["a.b/c=d"], &json!({})).unwrap();
+    assert_eq!(plan.steps().len(), 6);
+    for step in plan.steps() {
+        assert_one_line(&step.source.to_string());
+        if !matches!(step.change, Change::AllowDevice(_)) {
+            assert_one_line(&step.change.to_string());
+        }
+    }
+}
+
+#[test]
+fn an_error_is_one_line_whatever_it_names() {
+    let edits = json!({"deviceNodes": [{"path": UNSEEN}]});
+    let error = |config| {
+        let host = Host::with_device(&edits);
+        host.plan(&["a.b/c=d"], &config).unwrap_err()
+    };
+    assert_one_line(&error(json!({})).to_string());
+    assert_one_line(&error(json!({"linux": {"netDevices": {UNSEEN: 1}}})).to_string());
+
+    let path = PathBuf::from(format!("/nowhere/{UNSEEN}"));
+    let devices = imex_cdi::read_channel_major(&path).unwrap_err();
+    assert_one_line(&devices.to_string());
+    assert_one_line(&imex_cdi::DriverParams::read(&path).unwrap_err().to_string());
+
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join(format!("{UNSEEN}.json"));
+    std::fs::write(&path, "{").unwrap();
+    let registry = Registry::load(&[
+        scratch.path(),
+        &scratch.path().join(UNSEEN),
+        &path.join("x"),
+    ]);
+    let error = registry.files()[0].spec.as_ref().unwrap_err();
+    assert_one_line(&error.to_string());
+    let DirState::Skipped(error) = &registry.dirs()[2].state else {
+        panic!("{:?}", registry.dirs());
+    };
+    assert_one_line(&error.to_string());
 }

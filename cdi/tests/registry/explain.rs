@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::symlink;
 
 use imex_cdi::{
-    Candidate, DirState, Evidence, Explanation, Ignored, IgnoredFile, NearMiss, Registry,
-    SpecVersion, Unresolved, Verdict,
+    Candidate, DirState, Evidence, Explanation, Ignored, IgnoredFile, LoadError, NearMiss,
+    Registry, SpecVersion, Unresolved, Verdict,
 };
 
 use crate::host::{Host, KIND, lamp, spec};
@@ -94,6 +94,8 @@ fn a_refused_file_is_a_candidate_if_its_text_or_its_name_says_so_or_nobody_can_t
     host.write("high/example.com-lamp_1.yaml", "");
     host.write("high/example.com-lamppost.yaml", "");
     host.write("high/unrelated.json", "{\"reddish\"");
+    let other = spec("example.com/signal", &["red"]);
+    host.write("high/example.com-lamp_2.json", &other[..other.len() - 1]);
     symlink("nowhere", host.path("high/link.json")).unwrap();
     let registry = host.load();
     let explained = registry.explain(&lamp("red"));
@@ -121,13 +123,55 @@ fn a_refused_file_is_a_candidate_if_its_text_or_its_name_says_so_or_nobody_can_t
 }
 
 #[test]
+fn a_device_that_resolves_has_no_candidate_of_which_nothing_is_known() {
+    let host = Host::new();
+    host.spec("low/a.json", &["red"]);
+    let torn = spec(KIND, &["red"]);
+    host.write("high/torn.json", &torn[..torn.len() - 1]);
+    symlink("nowhere", host.path("high/link.json")).unwrap();
+    symlink("loop.json", host.path("high/loop.json")).unwrap();
+    let registry = host.load();
+    let codes = |name| -> Vec<_> {
+        let candidates = registry.explain(&lamp(name)).candidates.into_iter();
+        candidates
+            .map(|candidate| candidate.verdict.code())
+            .collect()
+    };
+    assert_eq!(codes("red"), ["cdi-device-wins", "cdi-spec-malformed"]);
+    assert_eq!(codes("blue"), ["cdi-spec-unreadable"; 2]);
+    let looped = registry
+        .files()
+        .iter()
+        .filter_map(|file| file.spec.as_ref().err());
+    assert!(
+        looped
+            .map(LoadError::hint)
+            .any(|hint| hint.contains("back to itself"))
+    );
+}
+
+#[test]
+fn a_device_of_many_files_is_near_once() {
+    let host = Host::new();
+    for file in ["low/a.json", "high/a.json"] {
+        host.write(file, spec("example.com/signal", &["red"]));
+    }
+    let registry = host.load();
+    let explained = registry.explain(&lamp("red"));
+    let [near] = explained.near.as_slice() else {
+        panic!("{:?}", explained.near);
+    };
+    assert_eq!(host.local(&near.device().file.path), "high/a.json");
+}
+
+#[test]
 fn a_spec_of_a_version_that_is_unknown_or_too_low_is_refused_for_it() {
     let host = Host::new();
     let text = spec("example.com/lamp.v2", &["red"]);
     host.write("high/low.json", text.replace("0.6.0", "0.5.0"));
     host.write("high/new.json", text.replace("0.6.0", "9.9.9"));
     let registry = host.load();
-    let explained = registry.explain(&lamp("red"));
+    let explained = registry.explain(&"example.com/lamp.v2=red".parse().unwrap());
     assert_eq!(explained.candidates.len(), 2);
     assert_eq!(
         explained.candidates[0].verdict.code(),
@@ -199,6 +243,9 @@ fn files_that_no_runtime_looks_at_are_found_if_the_device_is_in_them() {
         host.spec(&format!("high/{file}-not"), &["reddish"]);
     }
     host.write("high/notes", "red: see a.yml");
+    host.write("high/other.yml", spec("example.com/signal", &["red"]));
+    host.spec("high/f.json.bak", &["red"]);
+    host.spec("high/g.yaml~", &["red"]);
     host.spec("low/read.json", &["red"]);
     nix::unistd::mkfifo(&host.path("high/pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let registry = host.load();
@@ -207,6 +254,8 @@ fn files_that_no_runtime_looks_at_are_found_if_the_device_is_in_them() {
         (".e.1.tmp", Ignored::Temporary, true),
         ("a.yml", Ignored::Extension, true),
         ("b.YAML", Ignored::Extension, true),
+        ("f.json.bak", Ignored::Leftover, true),
+        ("g.yaml~", Ignored::Leftover, true),
         ("notes", Ignored::Extension, false),
         ("spec.2.tmp", Ignored::Temporary, true),
         ("sub/c.json", Ignored::Subdirectory, true),

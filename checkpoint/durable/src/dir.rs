@@ -40,9 +40,9 @@ pub trait Dir: sealed::Sealed + fmt::Debug + Send + Sync {
     /// `mode` holds exactly these permission bits (0o600), whatever the umask.
     fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> Result<Version, Error>;
 
-    /// Has `name` hold `bytes`: as [`replace`](Self::replace), unless it does
-    /// already; then only makes durable that it does, and leaves its mode. Tells
-    /// whether it was replaced.
+    /// Has `name` hold `bytes` with `mode`: as [`replace`](Self::replace), unless
+    /// it does already; then only makes durable that it does. Tells whether it was
+    /// replaced.
     fn ensure(&self, name: &str, bytes: &[u8], mode: u32) -> Result<bool, Error>;
 
     /// Removes `name`. An absent file is success: calls may be repeated.

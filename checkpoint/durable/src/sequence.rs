@@ -27,14 +27,9 @@ pub(crate) trait Steps {
     fn remove_leftover(&self, name: &str) -> io::Result<()>;
     fn sync_dir(&self) -> io::Result<()>;
     fn read(&self, name: &str) -> io::Result<Content>;
-    /// Whether `name` has this content, at no more cost than it takes to know.
-    fn compare(&self, name: &str, bytes: &[u8]) -> io::Result<Comparison> {
-        Ok(match self.read(name)? {
-            Content::File(found, _) if found == bytes => Comparison::Same,
-            Content::File(..) => Comparison::Other,
-            Content::NotAFile => Comparison::NotAFile,
-        })
-    }
+    /// Whether `name` has this content and mode, at no more cost than it takes to
+    /// know.
+    fn compare(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<Comparison>;
     fn list(&self) -> io::Result<Vec<String>>;
     fn is_current(&self, name: &str, version: &Version) -> io::Result<bool>;
     /// `None` when someone else holds it.
@@ -49,7 +44,7 @@ pub(crate) enum Content {
     NotAFile,
 }
 
-/// How what a name leads to compares with a content.
+/// How what a name leads to compares with a content and a mode.
 pub(crate) enum Comparison {
     Same,
     Other,
@@ -83,7 +78,7 @@ pub(crate) fn ensure<S: Steps>(
     mode: u32,
 ) -> Result<bool, Error> {
     name::check(name)?;
-    let is_same = match steps.compare(name, bytes) {
+    let is_same = match steps.compare(name, bytes, mode) {
         Ok(Comparison::Same) => true,
         Ok(Comparison::Other) => false,
         Ok(Comparison::NotAFile) => {

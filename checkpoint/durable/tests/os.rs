@@ -43,6 +43,17 @@ fn the_mode_is_exactly_what_was_asked_for() {
 }
 
 #[test]
+fn a_file_of_the_right_bytes_and_another_mode_is_replaced_once() {
+    let (scratch, dir) = scratch();
+    let path = scratch.path().join("state");
+    assert!(dir.ensure("state", b"same", 0o644).unwrap());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(dir.ensure("state", b"same", 0o644).unwrap());
+    assert_eq!(mode(&path), 0o644);
+    assert!(!dir.ensure("state", b"same", 0o644).unwrap());
+}
+
+#[test]
 fn removing_what_is_not_there_is_success() {
     let (_scratch, dir) = scratch();
     dir.replace("state", b"", 0o600).unwrap();

@@ -40,6 +40,15 @@ fn a_replace_syncs_the_content_before_the_name_and_the_name_last() {
 }
 
 #[test]
+fn a_file_of_the_right_bytes_and_another_mode_is_replaced_once() {
+    let dir = SimDir::new();
+    dir.replace("state", b"same", 0o600).unwrap();
+    assert!(dir.ensure("state", b"same", 0o644).unwrap());
+    assert_eq!(dir.mode("state"), Some(0o644));
+    assert!(!dir.ensure("state", b"same", 0o644).unwrap());
+}
+
+#[test]
 fn a_crash_at_any_step_leaves_the_old_or_the_new_content() {
     let total = with_old().steps().len();
     for step in 0..=total {

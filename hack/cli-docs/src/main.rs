@@ -46,14 +46,39 @@ fn write(dir: &Path) -> io::Result<()> {
         fs::create_dir_all(dir)?;
     }
     clap_mangen::generate_to(Args::command(), &pages)?;
-    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+    for page in fs::read_dir(&pages)? {
+        let page = page?.path();
+        // What clap shows after the options is that, everywhere.
+        let text = fs::read_to_string(&page)?;
+        fs::write(
+            &page,
+            text.replace(".SH EXTRA\nExit codes: ", ".SH \"EXIT STATUS\"\n"),
+        )?;
+    }
+    fs::write(completions.join("cdi-gen.bash"), bash())?;
+    for shell in [Shell::Zsh, Shell::Fish] {
         clap_complete::generate_to(shell, &mut Args::command(), "cdi-gen", &completions)?;
     }
     Ok(())
 }
 
+/// The completions for bash.
+///
+/// `clap_complete` 4.6 calls a command in two ways if the program's name has a
+/// dash: where a word leads to it (`cdi__gen__subcmd__list`), and where its
+/// options are (`cdi__subcmd__gen__subcmd__list`). Bash would then complete
+/// nothing after a subcommand. Here both are the former, which nothing else
+/// can be meant by: no subcommand is called `gen`.
+fn bash() -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(Shell::Bash, &mut Args::command(), "cdi-gen", &mut script);
+    String::from_utf8_lossy(&script).replace("cdi__subcmd__gen", "cdi__gen")
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     /// Every command, as its page is called.
@@ -76,12 +101,78 @@ mod tests {
             let page = dir.path().join(format!("man/man1/{name}.1"));
             let page = fs::read_to_string(page).unwrap();
             assert!(page.contains("SYNOPSIS"), "{name}");
+            assert!(!page.contains(".SH EXTRA"), "{name}");
         }
         for shell in ["cdi-gen.bash", "_cdi-gen", "cdi-gen.fish"] {
             let script = dir.path().join("completions").join(shell);
             let script = fs::read_to_string(script).unwrap();
             assert!(script.contains("name-style"), "{shell}");
         }
+    }
+
+    /// What bash offers for the last of `words`.
+    fn offered(script: &Path, words: &[&str]) -> String {
+        let driver = r#"
+            source "$1"; shift
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+            _cdi__gen "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+            echo "${COMPREPLY[@]}"
+        "#;
+        let output = Command::new("bash")
+            .args(["--norc", "-c", driver, "bash"])
+            .arg(script)
+            .args(words)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{words:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn bash_completes_commands_and_their_options() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path()).unwrap();
+        let script = dir.path().join("completions/cdi-gen.bash");
+        for (words, offer) in [
+            (["cdi-gen", "in"].as_slice(), "inject\n"),
+            (&["cdi-gen", "inject", "--in"], "--in-place\n"),
+            (
+                &["cdi-gen", "list", "--"],
+                "--spec-dir --root --json --help\n",
+            ),
+            (
+                &["cdi-gen", "generate", "--name-style", "channel"],
+                "channel-N channelN\n",
+            ),
+            (&["cdi-gen", "checkpoint", "ver"], "verify\n"),
+            (&["cdi-gen", "checkpoint", "show", "--j"], "--json\n"),
+        ] {
+            assert_eq!(offered(&script, words), offer, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn every_command_completes_its_options() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path()).unwrap();
+        let script = dir.path().join("completions/cdi-gen.bash");
+        for command in commands(&Args::command()) {
+            let words: Vec<&str> = command.iter().map(String::as_str).chain(["--he"]).collect();
+            assert_eq!(offered(&script, &words), "--help\n", "{command:?}");
+        }
+    }
+
+    /// The words of every command, from the program on.
+    fn commands(command: &clap::Command) -> Vec<Vec<String>> {
+        let own = command.get_name().to_owned();
+        let nested = command
+            .get_subcommands()
+            .filter(|command| command.get_name() != "help");
+        let nested = nested.flat_map(commands).map(|words| {
+            let own = std::iter::once(own.clone());
+            own.chain(words).collect()
+        });
+        std::iter::once(vec![own.clone()]).chain(nested).collect()
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, SeqAccess};
 use super::super::tree::{NodeId, Value};
 use super::error::{ReadError, Step};
 use super::{Reader, same_name};
+use crate::spec::REPEATED;
 
 /// Entries of a sequence, one by one.
 pub(super) struct Seq<'a, 't> {
@@ -81,7 +82,7 @@ impl<'a, 't> Map<'a, 't> {
         seed: K,
     ) -> Result<K::Value, ReadError> {
         if self.seen.contains(&field) {
-            return Err(ReadError::custom("the field is repeated"));
+            return Err(ReadError::custom(REPEATED));
         }
         self.seen.push(field);
         let name: StrDeserializer<'_, ReadError> = field.into_deserializer();

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use serde::de::Error;
+use serde::de::{Error, Expected, Unexpected};
 
 use super::Reader;
 use crate::SpecError;
@@ -78,5 +78,24 @@ impl Error for ReadError {
             position: None,
             path: Vec::new(),
         }
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let expected = in_words(expected);
+        Self::custom(format_args!("invalid type: {found}, expected {expected}"))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let expected = in_words(expected);
+        Self::custom(format_args!("invalid value: {found}, expected {expected}"))
+    }
+}
+
+/// What serde calls by Rust's name.
+fn in_words(expected: &dyn Expected) -> String {
+    match expected.to_string().as_str() {
+        "u32" => "a whole number from 0 to 4294967295".to_owned(),
+        "i64" => "a whole number of 64 bits".to_owned(),
+        other => other.to_owned(),
     }
 }

@@ -163,13 +163,13 @@ impl Steps for OsSteps {
         Ok(Content::File(bytes, version(file)?))
     }
 
-    fn compare(&self, name: &str, bytes: &[u8]) -> io::Result<Comparison> {
+    fn compare(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<Comparison> {
         let mut file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
         let found = file.metadata()?;
         if !found.is_file() {
             return Ok(Comparison::NotAFile);
         }
-        if found.len() != bytes.len() as u64 {
+        if found.len() != bytes.len() as u64 || found.mode() & PERMISSIONS != mode {
             return Ok(Comparison::Other);
         }
         // One byte more tells a file that grew.
@@ -178,7 +178,7 @@ impl Steps for OsSteps {
         while let Some(rest) = content.get_mut(length..) {
             match file.read(rest) {
                 Ok(0) => break,
-                Ok(more) => length += more,
+                Ok(count) => length += count,
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
                 Err(err) => return Err(err),
             }

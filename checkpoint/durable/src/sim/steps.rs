@@ -7,7 +7,7 @@ use std::sync::MutexGuard;
 use super::image::{Change, File, Inode};
 use super::{Disk, SimDir, SimVersion, Step};
 use crate::dir::{Lock, Version, VersionKind};
-use crate::sequence::{Content, LOCK_MODE, Steps};
+use crate::sequence::{Comparison, Content, LOCK_MODE, Steps};
 
 /// The error of every step after the crash: the process that would see it is
 /// gone.
@@ -85,6 +85,16 @@ impl Steps for SimDir {
         let disk = self.running()?;
         let (bytes, version) = disk.version(disk.find(name)?)?;
         Ok(Content::File(bytes, version))
+    }
+
+    fn compare(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<Comparison> {
+        let disk = self.running()?;
+        let file = disk.file(disk.find(name)?)?;
+        Ok(if file.bytes == bytes && file.mode == mode {
+            Comparison::Same
+        } else {
+            Comparison::Other
+        })
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

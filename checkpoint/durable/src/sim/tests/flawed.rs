@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::{Op, run, violation};
 use crate::dir::{Lock, Version};
-use crate::sequence::{Content, Steps};
+use crate::sequence::{Comparison, Content, Steps};
 use crate::sim::SimDir;
 use crate::sim::image::Inode;
 
@@ -127,6 +127,10 @@ impl Steps for Flawed {
 
     fn read(&self, name: &str) -> io::Result<Content> {
         Steps::read(&self.dir, name)
+    }
+
+    fn compare(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<Comparison> {
+        self.dir.compare(name, bytes, mode)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
