@@ -8,18 +8,23 @@
 mod channels;
 #[path = "args/checkpoint.rs"]
 mod checkpoint;
+#[path = "args/doctor.rs"]
+mod doctor;
 #[path = "args/generate.rs"]
 mod generate;
 #[path = "args/specs.rs"]
 mod specs;
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Parser, Subcommand};
+use imex_cdi::NameError;
 
 pub(crate) use self::channels::Channels;
 pub(crate) use self::checkpoint::CheckpointCommand;
+pub(crate) use self::doctor::{Doctor, Gc, Watch};
 pub(crate) use self::generate::{
     Devices, Format, Generate, MajorArg, Mode, NameStyle, OrAuto, OrMin,
 };
@@ -53,6 +58,9 @@ pub(crate) enum Command {
     Diff(Diff),
     Inject(Inject),
     Why(Why),
+    Doctor(Doctor),
+    Gc(Gc),
+    Watch(Watch),
     /// The claims that the kubelet plugin has prepared on this node, from its
     /// checkpoint, usually
     /// /var/lib/kubelet/plugins/compute-domain.nvidia.com/checkpoint.json.
@@ -68,4 +76,11 @@ fn file() -> impl TypedValueParser<Value = PathBuf> {
             typed
         }
     })
+}
+
+/// A CDI name, or why it is none and what to do about it.
+fn named<T: FromStr<Err = NameError>>(typed: &str) -> Result<T, String> {
+    typed
+        .parse()
+        .map_err(|error: NameError| format!("{error}; {}", error.hint()))
 }

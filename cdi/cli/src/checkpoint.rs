@@ -59,6 +59,7 @@ fn verify(paths: &[PathBuf], output: &mut impl Write) -> Result<Outcome, Failure
             // Reported where the command ends, as anywhere else.
             Err(failure) if paths.len() == 1 => return Err(failure),
             Err(failure) => {
+                output.flush().map_err(Failure::Output)?;
                 failure.report();
                 unread += 1;
                 continue;

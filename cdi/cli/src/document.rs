@@ -4,8 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use imex_cdi::{ConfigError, MAX_SPEC_LEN, Spec, SpecError};
+use serde_json::Value;
 
 use crate::reading::{self, ReadError};
+
+pub(crate) const NOT_SPEC_HINT: &str =
+    "pass a CDI spec; `cdi-gen inject` and `cdi-gen diff` are for configs";
 
 /// Why a file is not the document that a command needs.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +22,8 @@ pub(crate) enum DocumentError {
     TooLarge { path: PathBuf },
     #[error("cannot look into the root {}", path.display())]
     Root { path: PathBuf, source: io::Error },
+    #[error("cannot list the spec directory {}", path.display())]
+    SpecDir { path: PathBuf, source: io::Error },
     #[error("{} is no valid CDI spec", path.display())]
     Spec { path: PathBuf, source: SpecError },
     #[error("{} is not JSON", path.display())]
@@ -27,6 +33,10 @@ pub(crate) enum DocumentError {
     },
     #[error("{} is no OCI config", path.display())]
     Config { path: PathBuf, source: ConfigError },
+    #[error("{} is no OCI config: {what}", path.display())]
+    NotConfig { path: PathBuf, what: &'static str },
+    #[error("{} is no CDI spec: it has ociVersion, as an OCI config", path.display())]
+    NotSpec { path: PathBuf },
     #[error("{} and {} are not of one sort: an OCI config has ociVersion, a CDI spec cdiVersion", old.display(), new.display())]
     Different { old: PathBuf, new: PathBuf },
 }
@@ -45,10 +55,20 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, DocumentError> {
 
 /// The spec in `bytes`, which were read from `path`.
 pub(crate) fn spec(path: &Path, bytes: &[u8]) -> Result<Spec, DocumentError> {
-    Spec::parse(bytes).map_err(|source| DocumentError::Spec {
-        path: path.to_owned(),
-        source,
+    Spec::parse(bytes).map_err(|source| {
+        let path = path.to_owned();
+        if is_config(bytes) {
+            DocumentError::NotSpec { path }
+        } else {
+            DocumentError::Spec { path, source }
+        }
     })
+}
+
+/// Whether it is an OCI config, or says so.
+pub(crate) fn is_config(bytes: &[u8]) -> bool {
+    let value: Option<Value> = serde_json::from_slice(bytes).ok();
+    value.is_some_and(|value| value.get("ociVersion").is_some())
 }
 
 // === impl DocumentError ===
@@ -67,9 +87,14 @@ impl DocumentError {
             Self::Root { .. } => {
                 Some("pass to --root the directory where the host's root is mounted")
             }
+            Self::SpecDir { .. } => Some("check what --spec-dir and --root name"),
+            Self::NotConfig { .. } => {
+                Some("pass the config.json of an OCI bundle (`runc spec` writes one)")
+            }
             Self::TooLarge { .. } => Some("no spec or config is: check the path"),
             Self::Spec { source, .. } => Some(source.hint()),
-            Self::Json { .. } => Some("pass the config.json of an OCI bundle, or a CDI spec"),
+            Self::NotSpec { .. } => Some(NOT_SPEC_HINT),
+            Self::Json { .. } => Some("pass the config.json of an OCI bundle"),
             Self::Config { source, .. } => Some(source.hint()),
             Self::Different { .. } => Some("pass two CDI specs, or two OCI configs"),
         }

@@ -10,7 +10,9 @@ use dra_checkpoint::{CHECKPOINT_FILE, EncodeError};
 use imex_cdi::{Registry, Unresolved};
 
 use crate::checkpoint::MOST_BYTES;
+use crate::doctor::BundleError;
 use crate::document::DocumentError;
+use crate::gc::GcError;
 use crate::generate::GenerateError;
 use crate::inject::InjectError;
 use crate::printable::printable;
@@ -26,6 +28,8 @@ pub(crate) enum Outcome {
     Findings,
     /// The name that was asked about has no device, and the output says why.
     Unresolved,
+    /// What may not be read would have to tell.
+    Unreadable,
 }
 
 /// Why a command did not do what it was asked for.
@@ -56,14 +60,20 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Document(#[from] DocumentError),
     #[error(transparent)]
+    Bundle(#[from] BundleError),
+    #[error(transparent)]
+    Gc(#[from] GcError),
+    #[error(transparent)]
     Generate(#[from] GenerateError),
     #[error(transparent)]
     Inject(#[from] InjectError),
     #[error(transparent)]
     UnknownRuntime(UnknownRuntime),
-    #[error("{}", of_names(*count))]
+    #[error("{}", of_names(*count, *unknown))]
     Unresolved {
         count: usize,
+        /// Whether files that may not be read may define every one.
+        unknown: bool,
         /// Why, of each name.
         explained: Vec<String>,
         consequence: Option<&'static str>,
@@ -77,6 +87,7 @@ impl Outcome {
         match self {
             Self::Clean => ExitCode::SUCCESS,
             Self::Findings => ExitCode::from(1),
+            Self::Unreadable => ExitCode::from(3),
             Self::Unresolved => ExitCode::from(4),
         }
     }
@@ -89,7 +100,8 @@ impl Failure {
         match self {
             Self::Damaged { .. } | Self::Encode { .. } => ExitCode::from(1),
             Self::UnknownRuntime(_) => ExitCode::from(2),
-            Self::Unresolved { .. } => ExitCode::from(4),
+            Self::Unresolved { unknown: false, .. } => ExitCode::from(4),
+            Self::Gc(error) => ExitCode::from(error.exit_code()),
             Self::Generate(error) => ExitCode::from(error.exit_code()),
             Self::Inject(error) => ExitCode::from(error.exit_code()),
             Self::Read { .. }
@@ -98,6 +110,8 @@ impl Failure {
             | Self::TooLarge { .. }
             | Self::ReadSome { .. }
             | Self::Document(_)
+            | Self::Bundle(_)
+            | Self::Unresolved { unknown: true, .. }
             | Self::Output(_) => ExitCode::from(3),
         }
     }
@@ -124,8 +138,10 @@ impl Failure {
             }
             Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",
             Self::Encode { .. } => "report it, with the file",
+            Self::Bundle(error) => error.hint(),
             Self::Document(error) => return error.hint().map(Cow::from),
             Self::Inject(error) => return error.hint().map(Cow::from),
+            Self::Gc(error) => error.hint(),
             Self::Generate(error) => return Some(error.hint().into()),
             Self::UnknownRuntime(error) => return Some(error.hint().into()),
             Self::Unresolved { consequence, .. } => return consequence.map(Cow::from),
@@ -141,11 +157,11 @@ impl Failure {
         consequence: Option<&'static str>,
     ) -> Self {
         let names = names.iter().map(Unresolved::name);
+        let reports: Vec<_> = names.map(|name| why::Report::of(registry, name)).collect();
         Self::Unresolved {
-            count: names.len(),
-            explained: names
-                .flat_map(|name| why::lines(&why::Report::of(registry, name)))
-                .collect(),
+            count: reports.len(),
+            unknown: reports.iter().all(why::Report::is_unknown),
+            explained: reports.iter().flat_map(why::lines).collect(),
             consequence,
         }
     }
@@ -171,10 +187,12 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "cdi-gen: {}", printable(text));
 }
 
-fn of_names(count: usize) -> String {
-    match count {
-        1 => "a device does not resolve".to_owned(),
-        n => format!("{n} devices do not resolve"),
+fn of_names(count: usize, unknown: bool) -> String {
+    match (count, unknown) {
+        (1, true) => "it is unknown whether a device resolves".to_owned(),
+        (n, true) => format!("it is unknown whether {n} devices resolve"),
+        (1, false) => "a device does not resolve".to_owned(),
+        (n, false) => format!("{n} devices do not resolve"),
     }
 }
 

@@ -15,7 +15,7 @@ mod yaml;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use imex_cdi::{Device, Spec};
+use imex_cdi::{Device, MAX_SPEC_LEN, Spec};
 
 use self::deliver::Install;
 use self::driver::Driver;
@@ -51,6 +51,7 @@ pub(crate) fn run(args: Generate, output: &mut impl Write) -> Result<Outcome, Fa
     let root = specs.root()?;
     let proc = proc_root.unwrap_or_else(|| root.path(Path::new("/proc")));
     let driver = Driver::new(proc);
+    driver.note_contradiction(major);
     let channels = driver.channels(channels, count)?;
     let owned = Owned {
         file_mode,
@@ -76,6 +77,10 @@ pub(crate) fn run(args: Generate, output: &mut impl Write) -> Result<Outcome, Fa
     if let OrMin::This(version) = version {
         spec = spec.with_version(version).map_err(GenerateError::Spec)?;
     }
+    let len = spec.to_json().len();
+    if len as u64 > MAX_SPEC_LEN {
+        return Err(GenerateError::TooLong { len }.into());
+    }
     if matches!(template, Template::HostPath { .. }) {
         nodes::note_absent(&spec, &root);
     }
@@ -84,6 +89,7 @@ pub(crate) fn run(args: Generate, output: &mut impl Write) -> Result<Outcome, Fa
     } else if path == Path::new("-") {
         Target::Stdout
     } else {
+        deliver::check_conflict(&path, &spec, &specs.paths()?)?;
         Target::File(path)
     };
     deliver(&spec, &target, format, output)
@@ -123,6 +129,11 @@ fn deliver(
 
 /// What clap cannot say of a combination.
 fn check(args: &Generate) -> Result<(), GenerateError> {
+    if args.kind.vendor().len() == 1 || args.kind.class().len() == 1 {
+        return Err(GenerateError::OneLetter {
+            kind: args.kind.clone(),
+        });
+    }
     let without_meaning = match args.mode {
         Mode::HostPath if args.major != OrAuto::Auto => Some("--major"),
         Mode::Mknod if args.dev_root.is_some() => Some("--dev-root"),

@@ -1,12 +1,16 @@
 //! A spec's device nodes against the host's.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use imex_cdi::{DeviceNode, DeviceType, HostDevice, HostNode, HostNodes};
 use serde::Serialize;
 
+use crate::host::Host;
+use crate::majors::{Stale, is_channel};
+
 /// A node of a spec, and what the host has there.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeReport {
     /// In the container.
@@ -15,9 +19,14 @@ pub(crate) struct NodeReport {
     pub(crate) host_path: String,
     /// What the spec says, `c 235:0`; null if it leaves it to the host.
     pub(crate) declared: Option<String>,
-    /// What the host has, `c 235:0`; null if there is no device node.
+    /// What the host has, `c 235:0` or `a symbolic link`; null if that is
+    /// nothing, or cannot be said.
     pub(crate) found: Option<String>,
     pub(crate) state: NodeState,
+    /// What is bad about it.
+    pub(crate) message: Option<String>,
+    /// What to do about that.
+    pub(crate) fix: Option<&'static str>,
 }
 
 /// Ascending by how bad it is for a container.
@@ -32,28 +41,124 @@ pub(crate) enum NodeState {
     Unknown,
     /// There, but not what the spec says.
     Differs,
+    /// An IMEX channel with a major that is not the driver's, now.
+    Stale,
     /// Not there, and needed.
     Missing,
 }
 
+/// What is bad about nodes, each of a file: what and the fix, once for a file,
+/// a state and a fix.
+pub(crate) fn told<'a>(
+    bad: impl IntoIterator<Item = (&'a str, &'a NodeReport)>,
+) -> Vec<(&'a str, String, &'static str)> {
+    let mut groups: BTreeMap<_, (&NodeReport, usize)> = BTreeMap::new();
+    for (file, node) in bad {
+        let group = groups.entry((file, node.state, node.fix.unwrap_or_default()));
+        group.or_insert((node, 0)).1 += 1;
+    }
+    let told = groups.into_iter().map(|((file, _, fix), (node, count))| {
+        let message = node.message.as_deref().unwrap_or_default();
+        let others = match count {
+            1 => String::new(),
+            n => format!(" (and {} more like it)", n - 1),
+        };
+        (file, format!("{message}{others}"), fix)
+    });
+    told.collect()
+}
+
 impl NodeReport {
-    pub(crate) fn of(node: &DeviceNode, host: &impl HostNodes) -> Self {
+    pub(crate) fn of(node: &DeviceNode, host: &Host) -> Self {
         let host_path = node.host_path.as_deref().filter(|path| !path.is_empty());
         let host_path = host_path.unwrap_or(&node.path);
         let looked = host.lstat(host_path);
-        Self {
+        let found = match &looked {
+            Ok(HostNode::Device(device)) => {
+                Some(numbers(device.device_type, device.major, device.minor))
+            }
+            Ok(HostNode::NoDevice) => host.what(host_path).map(str::to_owned),
+            Err(_) => None,
+        };
+        let mut report = Self {
             path: node.path.clone(),
             host_path: host_path.to_owned(),
             declared: node.device_type.map(|kind| declared(node, kind)),
-            found: match &looked {
-                Ok(HostNode::Device(device)) => {
-                    Some(numbers(device.device_type, device.major, device.minor))
-                }
-                _ => None,
-            },
+            found,
             state: state(node, &looked),
+            message: None,
+            fix: None,
+        };
+        if let Some(stale) = stale(node, &looked, host) {
+            report.is_stale(&stale, own_major(node).is_some());
+        } else if report.state.is_bad() {
+            report.is_bad(matches!(looked, Ok(HostNode::NoDevice)));
+        }
+        report
+    }
+
+    /// What the host has there, for a table.
+    pub(crate) fn host_side(&self) -> String {
+        match (&self.found, self.state) {
+            (Some(found), NodeState::Differs) => format!("differs: {found}"),
+            _ => self.state.word().to_owned(),
         }
     }
+
+    fn is_stale(&mut self, stale: &Stale, declared: bool) {
+        self.state = NodeState::Stale;
+        self.message = Some(format!("{}: {stale}", self.path));
+        self.fix = Some(if declared {
+            "let its driver write the spec again, or write it with `cdi-gen generate`"
+        } else {
+            "remove the host's node, and have the driver make it again (`nvidia-modprobe -i`)"
+        });
+    }
+
+    fn is_bad(&mut self, no_device: bool) {
+        let Self { host_path, .. } = self;
+        let found = self.found.as_deref().unwrap_or("something else");
+        let (message, fix) = if self.state == NodeState::Missing {
+            (
+                format!("{host_path} of the host does not exist, and the spec takes it from there"),
+                "load the driver that makes the node, or give type, major and minor in the spec",
+            )
+        } else if no_device {
+            (
+                format!("{host_path} of the host is {found}, not a device node"),
+                "give the node's own path (links are not followed), or type, major and minor",
+            )
+        } else {
+            let declared = self.declared.as_deref().unwrap_or("other numbers");
+            (
+                format!("{host_path} of the host is {found}, and the spec says {declared}"),
+                "correct the spec, or have the driver make the host's node again",
+            )
+        };
+        (self.message, self.fix) = (Some(message), Some(fix));
+    }
+}
+
+/// The major that the spec gives the node, whatever the host has.
+fn own_major(node: &DeviceNode) -> Option<i64> {
+    node.major.filter(|major| *major != 0)
+}
+
+/// Why a channel's node is of no use: its major, or that of the host's node
+/// from which it is taken, is not the driver's.
+fn stale(node: &DeviceNode, looked: &io::Result<HostNode>, host: &Host) -> Option<Stale> {
+    let of_char = !matches!(node.device_type, Some(DeviceType::Block | DeviceType::Fifo));
+    if !of_char || !is_channel(&node.path) {
+        return None;
+    }
+    let taken = match looked {
+        Ok(HostNode::Device(device)) if device.device_type == DeviceType::Char => {
+            Some(device.major)
+        }
+        _ => None,
+    };
+    let majors = host.majors.as_ref()?;
+    majors.contradiction(own_major(node).or(taken)?)
 }
 
 /// What Go's library needs no host for: type and major (`fillMissingInfo`).
@@ -61,7 +166,7 @@ fn is_complete(node: &DeviceNode) -> bool {
     match node.device_type {
         None => false,
         Some(DeviceType::Fifo) => true,
-        Some(_) => node.major.is_some_and(|major| major != 0),
+        Some(_) => own_major(node).is_some(),
     }
 }
 
@@ -80,23 +185,29 @@ fn state(node: &DeviceNode, looked: &io::Result<HostNode>) -> NodeState {
     }
 }
 
-/// What the spec does not say, it takes from the host.
+/// What the spec does not say, it takes from the host. An absent minor beside
+/// a major is 0.
 fn agrees(node: &DeviceNode, device: &HostDevice) -> bool {
     let kind = match node.device_type {
-        None => return true,
-        Some(DeviceType::Unbuffered) => DeviceType::Char,
+        None => device.device_type,
+        // Only one that takes nothing from the host can be it.
+        Some(DeviceType::Unbuffered) if is_complete(node) => DeviceType::Char,
         Some(kind) => kind,
     };
-    let numbered = is_complete(node) && kind != DeviceType::Fifo;
-    kind == device.device_type
-        && (!numbered
-            || (node.major == Some(device.major) && node.minor.unwrap_or(0) == device.minor))
+    let numbered = match (own_major(node), node.minor) {
+        _ if kind == DeviceType::Fifo => true,
+        (Some(major), minor) => (major, minor.unwrap_or(0)) == (device.major, device.minor),
+        // Passed over, so that the container gets another one.
+        (None, Some(minor)) => minor == device.minor,
+        (None, None) => true,
+    };
+    kind == device.device_type && numbered
 }
 
 fn declared(node: &DeviceNode, kind: DeviceType) -> String {
-    match node.major {
-        Some(major) if major != 0 => numbers(kind, major, node.minor.unwrap_or(0)),
-        _ => letter(kind).to_owned(),
+    match own_major(node) {
+        Some(major) => numbers(kind, major, node.minor.unwrap_or(0)),
+        None => letter(kind).to_owned(),
     }
 }
 
@@ -121,7 +232,17 @@ fn letter(kind: DeviceType) -> &'static str {
 impl NodeState {
     /// Whether a container does not get what the spec says.
     pub(crate) fn is_bad(self) -> bool {
-        matches!(self, Self::Differs | Self::Missing)
+        matches!(self, Self::Differs | Self::Stale | Self::Missing)
+    }
+
+    /// A stable word for a bad one.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Stale => "imex-channel-major-stale",
+            Self::Missing => "host-node-missing",
+            Self::Differs => "host-node-differs",
+            Self::Agrees | Self::Absent | Self::Unknown => "host-node-not-bad",
+        }
     }
 
     pub(crate) fn word(self) -> &'static str {
@@ -130,93 +251,11 @@ impl NodeState {
             Self::Absent => "absent",
             Self::Unknown => "unknown",
             Self::Differs => "differs",
+            Self::Stale => "stale",
             Self::Missing => "missing",
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io;
-
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    struct Host(io::ErrorKind, Option<HostNode>);
-
-    impl HostNodes for Host {
-        fn lstat(&self, _path: &str) -> io::Result<HostNode> {
-            self.1.ok_or_else(|| self.0.into())
-        }
-    }
-
-    fn state_of(node: Value, host: &Host) -> NodeState {
-        let node: DeviceNode = serde_json::from_value(node).unwrap();
-        NodeReport::of(&node, host).state
-    }
-
-    #[test]
-    fn a_node_is_needed_on_the_host_only_where_the_spec_leaves_something_open() {
-        let nothing = Host(io::ErrorKind::NotFound, None);
-        let secret = Host(io::ErrorKind::PermissionDenied, None);
-        for (node, state) in [
-            (
-                json!({"path": "/dev/x", "type": "c", "major": 1}),
-                NodeState::Absent,
-            ),
-            (json!({"path": "/dev/x", "type": "p"}), NodeState::Absent),
-            (json!({"path": "/dev/x", "type": "c"}), NodeState::Missing),
-            (
-                json!({"path": "/dev/x", "type": "c", "major": 0}),
-                NodeState::Missing,
-            ),
-            (json!({"path": "/dev/x", "major": 1}), NodeState::Missing),
-        ] {
-            assert_eq!(state_of(node.clone(), &nothing), state, "{node}");
-            assert_eq!(state_of(node, &secret), NodeState::Unknown);
-        }
-    }
-
-    #[test]
-    fn numbers_are_compared_where_the_spec_has_them() {
-        let null = HostDevice {
-            device_type: DeviceType::Char,
-            major: 1,
-            minor: 3,
-            mode: 0o666,
-        };
-        let host = Host(io::ErrorKind::NotFound, Some(HostNode::Device(null)));
-        for (node, state) in [
-            (json!({"path": "/dev/x"}), NodeState::Agrees),
-            (json!({"path": "/dev/x", "type": "c"}), NodeState::Agrees),
-            (
-                json!({"path": "/dev/x", "type": "c", "major": 1, "minor": 3}),
-                NodeState::Agrees,
-            ),
-            (
-                json!({"path": "/dev/x", "type": "u", "major": 1, "minor": 3}),
-                NodeState::Agrees,
-            ),
-            (
-                json!({"path": "/dev/x", "type": "c", "major": 1}),
-                NodeState::Differs,
-            ),
-            (
-                json!({"path": "/dev/x", "type": "c", "major": 2, "minor": 3}),
-                NodeState::Differs,
-            ),
-            (
-                json!({"path": "/dev/x", "type": "b", "major": 1, "minor": 3}),
-                NodeState::Differs,
-            ),
-        ] {
-            assert_eq!(state_of(node.clone(), &host), state, "{node}");
-        }
-        let link = Host(io::ErrorKind::NotFound, Some(HostNode::NoDevice));
-        assert_eq!(
-            state_of(json!({"path": "/dev/x"}), &link),
-            NodeState::Differs
-        );
-    }
-}
+mod tests;

@@ -2,12 +2,13 @@
 
 mod error;
 mod explain;
+mod replace;
+mod warn;
 
 use std::io::{self, Write};
 use std::path::Path;
 
-use durable_file::{Dir, OsDir};
-use imex_cdi::{Plan, PlanError, Registry};
+use imex_cdi::{Plan, PlanError, Registry, Spec};
 use serde_json::Value;
 
 pub(crate) use self::error::InjectError;
@@ -31,13 +32,12 @@ pub(crate) fn run(args: Inject, output: &mut impl Write) -> Result<Outcome, Fail
         return Err(InjectError::StdinInPlace.into());
     }
     let bytes = document::read(&path)?;
-    let before: Value = serde_json::from_slice(&bytes).map_err(|source| DocumentError::Json {
-        path: path.clone(),
-        source,
-    })?;
+    let before = config(&path, &bytes)?;
     let registry = specs.registry()?;
-    let plan = Plan::new(&registry, &devices, &before, &specs.root()?)
+    let host = specs.host()?;
+    let plan = Plan::new(&registry, &devices, &before, &host)
         .map_err(|error| refused(&path, &registry, error))?;
+    warn::of_plan(&plan, &before, &host);
     let mut after = before.clone();
     plan.apply(&mut after);
     if dry_run {
@@ -45,22 +45,41 @@ pub(crate) fn run(args: Inject, output: &mut impl Write) -> Result<Outcome, Fail
         diff::write_lines(&differences, Paint::of_stdout(), output).map_err(Failure::Output)?;
         if explain {
             writeln!(output)
-                .and_then(|()| explain::write(&plan, output))
+                .and_then(|()| explain::write(&plan, &before, output))
                 .map_err(Failure::Output)?;
         }
         return Ok(Outcome::Clean);
     }
     if explain {
         // Stderr may be closed: the result is what counts.
-        let _ = explain::write(&plan, &mut io::stderr().lock());
+        let _ = explain::write(&plan, &before, &mut io::stderr().lock());
     }
     let text = text(&bytes, &before, &after);
     if in_place {
-        replace(&path, &bytes, &text, backup)?;
+        replace::config(&path, &bytes, &text, backup)?;
     } else {
         output.write_all(&text).map_err(Failure::Output)?;
     }
     Ok(Outcome::Clean)
+}
+
+/// The config in `bytes`; an error for another document. What is no object at
+/// all has another shape than any config, which the plan says.
+fn config(path: &Path, bytes: &[u8]) -> Result<Value, DocumentError> {
+    const A_SPEC: &str = "it has cdiVersion, as a CDI spec";
+    let path = path.to_owned();
+    let what = match serde_json::from_slice(bytes) {
+        // Specs may be YAML.
+        Err(_) if Spec::parse(bytes).is_ok() => A_SPEC,
+        Err(source) => return Err(DocumentError::Json { path, source }),
+        Ok(Value::Object(members)) if members.contains_key("ociVersion") => {
+            return Ok(Value::Object(members));
+        }
+        Ok(Value::Object(members)) if members.contains_key("cdiVersion") => A_SPEC,
+        Ok(Value::Object(_)) => "it has no ociVersion",
+        Ok(value) => return Ok(value),
+    };
+    Err(DocumentError::NotConfig { path, what })
 }
 
 fn refused(path: &Path, registry: &Registry, error: PlanError) -> Failure {
@@ -93,21 +112,4 @@ fn text(bytes: &[u8], before: &Value, after: &Value) -> Vec<u8> {
         text.push('\n');
     }
     text.into_bytes()
-}
-
-/// Whoever reads the config meanwhile, or after a crash, has the old or the new.
-fn replace(path: &Path, old: &[u8], new: &[u8], backup: bool) -> Result<(), InjectError> {
-    let cannot_write = |source| InjectError::Write {
-        path: path.to_owned(),
-        source,
-    };
-    let (parent, name, mode) = error::place(path)?;
-    let dir = OsDir::open(parent).map_err(cannot_write)?;
-    if backup {
-        let name = format!("{name}.bak");
-        dir.replace(&name, old, mode).map_err(cannot_write)?;
-    }
-    dir.replace(&name, new, mode)
-        .map(drop)
-        .map_err(cannot_write)
 }

@@ -4,9 +4,10 @@ mod report;
 
 use std::io::{self, Write};
 
-use self::report::{DeviceReport, Report};
+use self::report::{DeviceReport, DirReport, Report};
 use crate::args::List;
 use crate::failure::{Failure, Outcome, note};
+use crate::host_node::{NodeReport, told};
 use crate::table;
 
 pub(crate) use self::report::VersionReport;
@@ -14,13 +15,16 @@ pub(crate) use self::report::VersionReport;
 pub(crate) fn run(args: List, output: &mut impl Write) -> Result<Outcome, Failure> {
     let List { specs, json } = args;
     let registry = specs.registry()?;
-    let report = Report::of(&registry, &specs.root()?);
+    let report = Report::of(&registry, &specs.host()?);
     if json {
         crate::printable::write_json(&report, output).map_err(Failure::Output)?;
     } else {
-        write_table(&report, output).map_err(Failure::Output)?;
-        tell_what_hides_devices(&report);
+        write_table(&report, output)
+            .and_then(|()| output.flush())
+            .map_err(Failure::Output)?;
+        tell_what_is_wrong(&report);
     }
+    specs.refuse_absent()?;
     Ok(if report.is_clean() {
         Outcome::Clean
     } else {
@@ -49,10 +53,7 @@ fn row(device: &DeviceReport) -> [String; 5] {
     } = device;
     // The worst of them: the table is for finding what is wrong.
     let worst = nodes.iter().max_by_key(|node| node.state);
-    let host = worst.map_or_else(String::new, |node| match &node.found {
-        Some(found) if node.state.is_bad() => format!("{}: {found}", node.state.word()),
-        _ => node.state.word().to_owned(),
-    });
+    let host = worst.map_or_else(String::new, NodeReport::host_side);
     [
         name.clone(),
         state.word().to_owned(),
@@ -62,8 +63,15 @@ fn row(device: &DeviceReport) -> [String; 5] {
     ]
 }
 
-/// What the table cannot show, because it has no device.
-fn tell_what_hides_devices(report: &Report) {
+fn dir(dir: &DirReport) -> String {
+    match dir.state {
+        "absent" => format!("{} (does not exist)", dir.path),
+        _ => dir.path.clone(),
+    }
+}
+
+/// What the table cannot show, because it has no device, or no place for it.
+fn tell_what_is_wrong(report: &Report) {
     for dir in &report.dirs {
         if let Some(error) = &dir.error {
             note(&format!("{}; {}", error.message, error.fix));
@@ -74,8 +82,11 @@ fn tell_what_hides_devices(report: &Report) {
             note(&format!("{}; {}", error.message, error.fix));
         }
     }
+    for (file, message, fix) in told(report.bad_nodes()) {
+        note(&format!("{file}: {message}; {fix}"));
+    }
     if report.devices.is_empty() {
-        let dirs: Vec<&str> = report.dirs.iter().map(|dir| dir.path.as_str()).collect();
+        let dirs: Vec<String> = report.dirs.iter().map(dir).collect();
         note(&format!("no CDI device in {}", dirs.join(", ")));
     }
 }

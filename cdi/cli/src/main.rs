@@ -11,13 +11,18 @@
 
 mod args;
 mod checkpoint;
+mod claims;
 mod diff;
+mod doctor;
 mod document;
 mod failure;
+mod gc;
 mod generate;
+mod host;
 mod host_node;
 mod inject;
 mod list;
+mod majors;
 mod output;
 mod paint;
 mod printable;
@@ -26,9 +31,10 @@ mod root;
 mod show;
 mod table;
 mod validate;
+mod watch;
 mod why;
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -37,11 +43,17 @@ use args::{Args, Command};
 use failure::{Failure, Outcome};
 use output::Output;
 
+/// Bytes of output that are held back, so that a long list is not written line
+/// by line. A command that goes on to stderr lets them go first.
+const BUFFER: usize = 64 << 10;
+
 fn main() -> ExitCode {
-    let mut output = Output::new(io::stdout().lock());
-    let done = run(Args::parse(), &mut output)
-        .and_then(|outcome| output.flush().map(|()| outcome).map_err(Failure::Output));
-    match done {
+    let args = Args::parse();
+    let mut output = BufWriter::with_capacity(BUFFER, Output::new(io::stdout().lock()));
+    let done = run(args, &mut output);
+    // What there is comes before why there is no more.
+    let flushed = output.flush().map_err(Failure::Output);
+    match done.and_then(|outcome| flushed.map(|()| outcome)) {
         Ok(outcome) => outcome.exit_code(),
         Err(failure) => {
             failure.report();
@@ -50,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: Args, output: &mut impl Write) -> Result<Outcome, Failure> {
+fn run(args: Args, output: &mut BufWriter<Output<impl Write>>) -> Result<Outcome, Failure> {
     let Args { command } = args;
     match command {
         Command::Generate(args) => generate::run(args, output),
@@ -60,6 +72,9 @@ fn run(args: Args, output: &mut impl Write) -> Result<Outcome, Failure> {
         Command::Diff(args) => diff::run(args, output),
         Command::Inject(args) => inject::run(args, output),
         Command::Why(args) => why::run(args, output),
+        Command::Doctor(args) => doctor::run(&args, output),
+        Command::Gc(args) => gc::run(&args, output),
+        Command::Watch(args) => watch::run(&args, output),
         Command::Checkpoint(command) => checkpoint::run(command, output),
     }
 }

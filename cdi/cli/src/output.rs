@@ -19,6 +19,11 @@ impl<W: Write> Output<W> {
         }
     }
 
+    /// For a command that would go on for ever.
+    pub(crate) fn reader_left(&self) -> bool {
+        self.reader_left
+    }
+
     fn unless_left<T>(
         &mut self,
         otherwise: T,

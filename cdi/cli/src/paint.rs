@@ -21,6 +21,11 @@ impl Paint {
         }
     }
 
+    /// For a file.
+    pub(crate) fn none() -> Self {
+        Self { on: false }
+    }
+
     /// What is wrong, or gone.
     pub(crate) fn red(self, text: &str) -> String {
         self.with("31", text)

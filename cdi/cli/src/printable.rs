@@ -39,7 +39,8 @@ pub(crate) fn printable_json(document: &str) -> String {
 /// Writes a report as one JSON document.
 pub(crate) fn write_json(report: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
     let document = serde_json::to_string_pretty(report)?;
-    writeln!(output, "{}", printable_json(&document))
+    // In one piece: stdout would be written to line by line.
+    output.write_all((printable_json(&document) + "\n").as_bytes())
 }
 
 /// Whether the standard library would print it in a debug text as it is: then

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use imex_cdi::{HostNode, HostNodes, OsHost, Registry};
+use imex_cdi::{DEFAULT_DIRS, HostNode, HostNodes, OsHost, Registry};
 
 use crate::args::SpecDirs;
 use crate::document::DocumentError;
@@ -102,6 +102,23 @@ impl SpecDirs {
     pub(crate) fn paths(&self) -> Result<Vec<PathBuf>, DocumentError> {
         let root = self.root()?;
         Ok(self.dirs.iter().map(|dir| root.path(dir)).collect())
+    }
+
+    /// An error if a directory that was named is not there: it is misspelt, or
+    /// the host is not as it was thought to be. That one of the usual ones is
+    /// not there is as good as an empty one.
+    pub(crate) fn refuse_absent(&self) -> Result<(), DocumentError> {
+        let usual = |dir: &Path| DEFAULT_DIRS.iter().any(|usual| dir == Path::new(usual));
+        let root = self.root()?;
+        let named = self.dirs.iter().filter(|dir| !usual(dir));
+        for path in named.map(|dir| root.path(dir)) {
+            if let Err(source) = path.symlink_metadata()
+                && source.kind() == io::ErrorKind::NotFound
+            {
+                return Err(DocumentError::SpecDir { path, source });
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn registry(&self) -> Result<Registry, DocumentError> {

@@ -11,10 +11,10 @@ use imex_cdi::{QualifiedName, Registry};
 use self::report::{DeviceReport, Report};
 use crate::args::{Show, Subject};
 use crate::document;
-use crate::failure::{Failure, Outcome};
-use crate::host_node::NodeReport;
+use crate::failure::{Failure, Outcome, note};
+use crate::host::Host;
+use crate::host_node::told;
 use crate::printable::write_json;
-use crate::root::Root;
 use crate::table;
 
 pub(crate) fn run(args: Show, output: &mut impl Write) -> Result<Outcome, Failure> {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: Show, output: &mut impl Write) -> Result<Outcome, Failur
         specs,
         json,
     } = args;
-    let host = specs.root()?;
+    let host = specs.host()?;
     let report = match subject {
         Subject::Device(name) => of_device(&specs.registry()?, &name, &host)?,
         Subject::File(path) => of_file(&path, &host)?,
@@ -34,10 +34,14 @@ pub(crate) fn run(args: Show, output: &mut impl Write) -> Result<Outcome, Failur
         write_tables(&report, output)
     }
     .map_err(Failure::Output)?;
+    output.flush().map_err(Failure::Output)?;
+    for (file, message, fix) in told(report.bad_nodes()) {
+        note(&format!("{file}: {message}; {fix}"));
+    }
     Ok(Outcome::Clean)
 }
 
-fn of_device(registry: &Registry, name: &QualifiedName, host: &Root) -> Result<Report, Failure> {
+fn of_device(registry: &Registry, name: &QualifiedName, host: &Host) -> Result<Report, Failure> {
     let found = registry
         .resolve(name)
         .map_err(|reason| Failure::unresolved(registry, &[reason], None))?;
@@ -63,7 +67,7 @@ fn of_device(registry: &Registry, name: &QualifiedName, host: &Root) -> Result<R
     Ok(report)
 }
 
-fn of_file(path: &Path, host: &Root) -> Result<Report, Failure> {
+fn of_file(path: &Path, host: &Host) -> Result<Report, Failure> {
     let spec = document::spec(path, &document::read(path)?)?;
     let mut report = Report::new(path.to_string_lossy(), None, &spec, host);
     report.devices = spec
@@ -93,7 +97,7 @@ fn write_tables(report: &Report, output: &mut impl Write) -> io::Result<()> {
 
 fn facts(report: &Report) -> Vec<(&'static str, String)> {
     let priority = match report.priority {
-        Some(priority) => format!(" (priority {priority}; the highest wins)"),
+        Some(priority) => format!(" (priority {priority}; files of a later --spec-dir win)"),
         None => String::new(),
     };
     let mut facts = vec![("file", format!("{}{priority}", report.file))];
@@ -114,12 +118,4 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
         facts.push(("note", format!("{key}={value}")));
     }
     facts
-}
-
-/// The host's side of a node, for people.
-fn host_side(node: &NodeReport) -> String {
-    match &node.found {
-        Some(found) if node.state.is_bad() => format!("{}: {found}", node.state.word()),
-        _ => node.state.word().to_owned(),
-    }
 }

@@ -22,15 +22,17 @@ pub(crate) fn write<const COLUMNS: usize>(
             *width = cell.chars().count().max(*width);
         }
     }
+    // In one piece: stdout would be written to line by line.
+    let mut text = String::new();
     for line in &lines {
-        let mut text = String::new();
         for (width, cell) in widths.iter().zip(line) {
             // Writing to a String cannot fail.
             let _ = write!(text, "{cell:<width$}  ");
         }
-        writeln!(output, "{}", text.trim_end())?;
+        text.truncate(text.trim_end().len());
+        text.push('\n');
     }
-    Ok(())
+    output.write_all(text.as_bytes())
 }
 
 /// Writes what is known of one thing, a line each.
@@ -49,5 +51,37 @@ fn shown(cell: &str) -> String {
         NOTHING.to_owned()
     } else {
         printable(cell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts how often it is written to.
+    #[derive(Default)]
+    struct Writes(usize, Vec<u8>);
+
+    impl Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += 1;
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_table_is_written_at_once_however_many_rows_it_has() {
+        let rows = (0..8192).map(|row| [row.to_string(), String::new()]);
+        let mut writes = Writes::default();
+        write(["A", "B"], rows, &mut writes).unwrap();
+        assert_eq!(writes.0, 1);
+        let text = String::from_utf8(writes.1).unwrap();
+        assert_eq!(text.lines().count(), 8193);
+        assert_eq!(text.lines().next(), Some("A     B"));
+        assert_eq!(text.lines().last(), Some("8191  -"));
     }
 }

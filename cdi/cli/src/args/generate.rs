@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use imex_cdi::{Kind, Major, Permissions, SpecVersion};
 
-use super::{Channels, EXIT_CODES, SpecDirs};
+use super::{Channels, EXIT_CODES, SpecDirs, named};
 
 // Not doc comments: the driver's words would need marks that a terminal shows.
 const ABOUT_COUNT: &str = "\
@@ -46,7 +46,7 @@ pub(crate) struct Generate {
     #[arg(long, value_enum, default_value = "mknod")]
     pub(crate) mode: Mode,
     /// The devices' vendor/class.
-    #[arg(long, default_value = "nvidia.com/imex-channel")]
+    #[arg(long, default_value = "nvidia.com/imex-channel", value_parser = named::<Kind>)]
     pub(crate) kind: Kind,
     /// The devices' names.
     #[arg(long, value_enum, default_value = "channel-N")]
@@ -73,10 +73,10 @@ pub(crate) struct Generate {
     pub(crate) output: PathBuf,
     /// Writes the file into the last --spec-dir (/var/run/cdi, which is empty
     /// after a boot, as the major is another then), under the name that CDI has
-    /// for it, <vendor>-<class>.json.
+    /// for it, VENDOR-CLASS.json.
     #[arg(long, conflicts_with_all = ["output", "format"])]
     pub(crate) install: bool,
-    /// Makes the installed file's name <vendor>-<class>_<ID>.json, so that
+    /// Makes the installed file's name VENDOR-CLASS_ID.json, so that
     /// several can be there.
     #[arg(long, requires = "install", value_parser = id)]
     pub(crate) id: Option<String>,

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use imex_cdi::{DEFAULT_DIRS, QualifiedName};
 use serde::Serialize;
 
-use super::{EXIT_CODES, file};
+use super::{EXIT_CODES, file, named};
 
 /// Where a host's CDI specs are.
 #[derive(Debug, Clone, Args)]
@@ -24,7 +24,8 @@ pub(crate) struct SpecDirs {
 /// Lists the CDI devices of this host: which file each is from, whether a
 /// container that asks for it gets it, and whether the host's nodes agree.
 ///
-/// Files that no runtime can load are reported on stderr (exit code 1).
+/// What hides devices, or keeps a container from one that resolves, is told on
+/// stderr (exit code 1).
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct List {
@@ -68,7 +69,8 @@ pub(crate) struct Validate {
     #[arg(value_name = "FILE|DIR", value_parser = file())]
     pub(crate) inputs: Vec<PathBuf>,
     /// A runtime that must be able to load them: containerd-1.7.0,
-    /// containerd-2.1, podman-4.9.3, cri-o-1.34. Repeatable.
+    /// containerd-2.1, podman-4.9.3, cri-o-1.34, or as kubelet reports it,
+    /// `containerd://1.7.27`. Repeatable.
     #[arg(long = "for", value_name = "RUNTIME-VERSION")]
     pub(crate) targets: Vec<String>,
     /// The lowest level of findings that count.
@@ -125,12 +127,13 @@ pub(crate) struct Inject {
     #[arg(value_name = "CONFIG", value_parser = file())]
     pub(crate) config: PathBuf,
     /// A device to inject, vendor/class=device. Repeatable; the order counts.
-    #[arg(short, long = "device", value_name = "NAME", required = true)]
+    #[arg(short, long = "device", value_name = "NAME", required = true, value_parser = named::<QualifiedName>)]
     pub(crate) devices: Vec<QualifiedName>,
     /// Replaces CONFIG, in one durable step, instead of writing to stdout.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) in_place: bool,
-    /// Keeps the old CONFIG beside it as CONFIG.bak.
+    /// Keeps the old CONFIG beside it as CONFIG.bak, or CONFIG.bak.1 and so on
+    /// if there is another backup, which stays.
     #[arg(long, requires = "in_place")]
     pub(crate) backup: bool,
     /// Prints what would change instead of the result.
@@ -145,11 +148,14 @@ pub(crate) struct Inject {
 
 /// Says why a device resolves, or why it does not: each file that could define
 /// it, names that are nearly right, and the fix (exit code 4 if it does not).
+///
+/// If it resolves, its nodes are held against the host (exit code 1 if a
+/// container cannot have them).
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Why {
     /// The device, vendor/class=device.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = named::<QualifiedName>)]
     pub(crate) name: QualifiedName,
     #[command(flatten)]
     pub(crate) specs: SpecDirs,

@@ -1,6 +1,8 @@
 //! Where the spec goes.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use durable_file::{Dir, OsDir};
@@ -9,6 +11,7 @@ use serde_json::Value;
 
 use super::{GenerateError, yaml};
 use crate::args::Format;
+use crate::document;
 use crate::failure::note;
 
 /// Runtimes that run as other users read specs too.
@@ -79,8 +82,11 @@ impl Install {
 
     /// Writes the file and says where it is.
     pub(super) fn write(&self, spec: &Spec) -> Result<PathBuf, GenerateError> {
-        self.refuse_conflict(spec)?;
+        let registry = Registry::load(&self.dirs);
+        let last = self.dirs.len().saturating_sub(1);
+        refuse_conflict(spec, &registry, last, &self.name)?;
         let path = self.dir.join(&self.name);
+        note_loss(spec, &path);
         OsDir::create(&self.dir, DIR_MODE)
             .and_then(|dir| put(&dir, &self.name, &spec.to_json()))
             .map_err(|source| GenerateError::Write {
@@ -89,28 +95,90 @@ impl Install {
             })?;
         Ok(path)
     }
+}
 
-    /// Another file of the directory that defines one of the devices would make
-    /// the device resolve nowhere.
-    fn refuse_conflict(&self, spec: &Spec) -> Result<(), GenerateError> {
-        let registry = Registry::load(&self.dirs);
-        let last = self.dirs.len().saturating_sub(1);
-        let others = registry.files().iter().filter(|file| {
-            file.priority == last && file.path.file_name() != Some(self.name.as_ref())
-        });
-        for (file, other) in others.filter_map(|file| Some((file, file.spec.as_ref().ok()?))) {
-            if other.kind() != spec.kind() {
-                continue;
-            }
-            let names: BTreeSet<_> = other.devices().iter().map(|device| &device.name).collect();
-            let mut devices = spec.devices().iter();
-            if let Some(device) = devices.find(|device| names.contains(&device.name)) {
-                return Err(GenerateError::Conflict {
-                    path: file.path.clone(),
-                    name: QualifiedName::new(spec.kind().clone(), device.name.clone()),
-                });
-            }
+/// As for an installed file, if `path` is in one of the host's CDI directories.
+pub(super) fn check_conflict(
+    path: &Path,
+    spec: &Spec,
+    dirs: &[PathBuf],
+) -> Result<(), GenerateError> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str))
+    else {
+        return Ok(());
+    };
+    let here = |dir: &Path| {
+        let dir = if dir == Path::new("") {
+            Path::new(".")
+        } else {
+            dir
+        };
+        fs::canonicalize(dir).ok()
+    };
+    let Some(parent) = here(parent) else {
+        return Ok(());
+    };
+    let Some(priority) = dirs
+        .iter()
+        .position(|dir| here(dir).as_ref() == Some(&parent))
+    else {
+        return Ok(());
+    };
+    refuse_conflict(spec, &Registry::load(dirs), priority, name)?;
+    note_loss(spec, path);
+    Ok(())
+}
+
+/// Another file of the directory that defines one of the devices would make
+/// the device resolve nowhere.
+fn refuse_conflict(
+    spec: &Spec,
+    registry: &Registry,
+    priority: usize,
+    name: &str,
+) -> Result<(), GenerateError> {
+    let others = registry
+        .files()
+        .iter()
+        .filter(|file| file.priority == priority && file.path.file_name() != Some(name.as_ref()));
+    for (file, other) in others.filter_map(|file| Some((file, file.spec.as_ref().ok()?))) {
+        if other.kind() != spec.kind() {
+            continue;
         }
-        Ok(())
+        let names: BTreeSet<_> = other.devices().iter().map(|device| &device.name).collect();
+        let mut devices = spec.devices().iter();
+        if let Some(device) = devices.find(|device| names.contains(&device.name)) {
+            return Err(GenerateError::Conflict {
+                path: file.path.clone(),
+                name: QualifiedName::new(spec.kind().clone(), device.name.clone()),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Says which devices go with the file that is replaced.
+fn note_loss(spec: &Spec, path: &Path) {
+    let old = document::read(path).ok();
+    let Some(old) = old.and_then(|bytes| Spec::parse(&bytes).ok()) else {
+        return;
+    };
+    let kept: BTreeSet<_> = spec.devices().iter().map(|device| &device.name).collect();
+    let same_kind = old.kind() == spec.kind();
+    let mut lost = old
+        .devices()
+        .iter()
+        .filter(|device| !(same_kind && kept.contains(&device.name)));
+    if let Some(first) = lost.next() {
+        let others = match lost.count() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        note(&format!(
+            "{} has {}={}{others}, which this spec has not: they go with it",
+            path.display(),
+            old.kind(),
+            first.name
+        ));
     }
 }

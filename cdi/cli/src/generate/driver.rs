@@ -7,6 +7,8 @@ use imex_cdi::{ChannelId, DriverFileError, DriverParams, Major, read_channel_maj
 
 use super::GenerateError;
 use crate::args::{Channels, MajorArg, OrAuto};
+use crate::failure::note;
+use crate::majors::Majors;
 
 /// The driver below a /proc, or none.
 pub(super) struct Driver {
@@ -24,6 +26,20 @@ impl Driver {
             OrAuto::Auto => {
                 read_channel_major(self.proc.join("devices")).map_err(GenerateError::Major)
             }
+        }
+    }
+
+    /// Says on stderr that the major that was typed is not the driver's.
+    pub(super) fn note_contradiction(&self, typed: OrAuto<MajorArg>) {
+        let OrAuto::This(MajorArg(major)) = typed else {
+            return;
+        };
+        let majors = Majors::read(&self.proc.join("devices"));
+        let stale = majors.and_then(|majors| majors.contradiction(major.get().into()));
+        if let Some(stale) = stale {
+            note(&format!(
+                "{stale}: no container of this host can open such a node; leave --major out"
+            ));
         }
     }
 

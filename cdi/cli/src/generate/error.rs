@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use imex_cdi::{ChannelId, DriverFileError, NameError, QualifiedName, ReadMajorError, SpecError};
+use imex_cdi::{
+    ChannelId, DriverFileError, Kind, MAX_SPEC_LEN, NameError, QualifiedName, ReadMajorError,
+    SpecError,
+};
 
 use crate::args::Mode;
 
@@ -28,6 +31,14 @@ pub(crate) enum GenerateError {
     DevRoot { path: PathBuf },
     #[error(transparent)]
     Spec(SpecError),
+    #[error(
+        "the spec has {} MiB, and none longer than {} MiB is loaded",
+        len >> 20,
+        MAX_SPEC_LEN >> 20
+    )]
+    TooLong { len: usize },
+    #[error("{kind} has a part of one letter, at which Go's CDI library panics up to 1.1.0")]
+    OneLetter { kind: Kind },
     #[error("{} is no file's path", path.display())]
     NoFileName { path: PathBuf },
     #[error("{} defines {name} already: with both files it would resolve nowhere", path.display())]
@@ -47,6 +58,8 @@ impl GenerateError {
             | Self::Name(_)
             | Self::DevRoot { .. }
             | Self::Spec(_)
+            | Self::TooLong { .. }
+            | Self::OneLetter { .. }
             | Self::NoFileName { .. } => 2,
             Self::Major(ReadMajorError::Unreadable { .. } | ReadMajorError::TooLong { .. })
             | Self::Params(DriverFileError::Unreadable { .. })
@@ -82,6 +95,12 @@ impl GenerateError {
             Self::Name(error) => error.hint().to_owned(),
             Self::DevRoot { .. } => "name the directory that has the driver's dev".to_owned(),
             Self::Spec(error) => format!("{}; or leave --version at min", error.hint()),
+            Self::TooLong { .. } => "name fewer channels".to_owned(),
+            Self::OneLetter { .. } => {
+                "give vendor and class two characters or more: every runtime of the host would \
+                 stop at the file"
+                    .to_owned()
+            }
             Self::NoFileName { .. } => "name the file, or - for stdout".to_owned(),
             Self::Conflict { .. } => {
                 "remove one, or choose another --kind or --name-style".to_owned()

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use imex_cdi::PlanError;
@@ -24,9 +24,18 @@ pub(crate) enum InjectError {
     },
 }
 
-/// Directory, name and permission bits of the file that `path` leads to: links
-/// stay what they are.
-pub(super) fn place(path: &Path) -> Result<(PathBuf, String, u32), InjectError> {
+/// Where a config is, and whose.
+pub(super) struct Place {
+    pub(super) dir: PathBuf,
+    pub(super) name: String,
+    /// Permission bits.
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+/// The place of the file that `path` leads to: links stay what they are.
+pub(super) fn place(path: &Path) -> Result<Place, InjectError> {
     let cannot_look = |source| InjectError::Look {
         path: path.to_owned(),
         source,
@@ -38,10 +47,13 @@ pub(super) fn place(path: &Path) -> Result<(PathBuf, String, u32), InjectError> 
         real.file_name().and_then(|name| name.to_str()),
     );
     match parts {
-        (Some(parent), Some(name)) if metadata.is_file() => {
-            let mode = metadata.permissions().mode() & 0o777;
-            Ok((parent.to_owned(), name.to_owned(), mode))
-        }
+        (Some(parent), Some(name)) if metadata.is_file() => Ok(Place {
+            dir: parent.to_owned(),
+            name: name.to_owned(),
+            mode: metadata.mode() & 0o7777,
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+        }),
         _ => Err(InjectError::NotAFile {
             path: path.to_owned(),
         }),

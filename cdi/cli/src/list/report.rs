@@ -5,11 +5,12 @@ use std::path::Path;
 
 use compute_domain_node::with_sources;
 use imex_cdi::{
-    DirError, DirState, HostNodes, LoadError, QualifiedName, Registry, Spec, SpecDir, SpecError,
-    SpecFile, Unresolved,
+    ContainerEdits, DirError, DirState, LoadError, QualifiedName, Registry, Spec, SpecDir,
+    SpecError, SpecFile, Unresolved,
 };
 use serde::Serialize;
 
+use crate::host::Host;
 use crate::host_node::NodeReport;
 
 const SCHEMA: &str = "cdi-gen/list/v1";
@@ -28,7 +29,7 @@ pub(super) struct Report {
 pub(super) struct DirReport {
     pub(super) path: String,
     priority: usize,
-    state: &'static str,
+    pub(super) state: &'static str,
     pub(super) error: Option<FileError>,
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct FileError {
 }
 
 /// What a spec says, and what it would have to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VersionReport {
     declared: &'static str,
@@ -91,7 +92,7 @@ pub(crate) enum DeviceState {
 // === impl Report ===
 
 impl Report {
-    pub(super) fn of(registry: &Registry, host: &impl HostNodes) -> Self {
+    pub(super) fn of(registry: &Registry, host: &Host) -> Self {
         let files = registry.files().iter();
         Self {
             schema: SCHEMA,
@@ -104,8 +105,8 @@ impl Report {
         }
     }
 
-    /// Whether nothing keeps a device from a container: not whether nodes of
-    /// the host are there, which may come.
+    /// Whether nothing keeps a device from a container, nor the host from
+    /// having what its spec says.
     pub(super) fn is_clean(&self) -> bool {
         self.dirs.iter().all(|dir| dir.error.is_none())
             && self.files.iter().all(|file| file.error.is_none())
@@ -113,21 +114,29 @@ impl Report {
                 .devices
                 .iter()
                 .all(|device| device.state != DeviceState::Conflict)
+            && self.bad_nodes().next().is_none()
+    }
+
+    /// The nodes that a container would ask for in vain, with their files.
+    pub(super) fn bad_nodes(&self) -> impl Iterator<Item = (&str, &NodeReport)> {
+        let devices = self.devices.iter();
+        let devices = devices.filter(|device| device.state == DeviceState::Resolves);
+        devices.flat_map(|device| {
+            let bad = device.nodes.iter().filter(|node| node.state.is_bad());
+            bad.map(|node| (device.file.as_str(), node))
+        })
     }
 }
 
-fn devices(
-    registry: &Registry,
-    file: &SpecFile,
-    spec: &Spec,
-    host: &impl HostNodes,
-) -> Vec<DeviceReport> {
+fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Vec<DeviceReport> {
+    // Once, not for each device: both look at the whole spec.
+    let version = VersionReport::of(spec);
+    let shared: Vec<NodeReport> = nodes(spec.container_edits(), host).collect();
     let devices = spec.devices().iter();
     let reports = devices.map(|device| {
         let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
         let (state, shadowed_by, conflicts_with) = device_state(registry, file, &name);
-        let nodes = device.container_edits.device_nodes.iter();
-        let nodes = nodes.chain(&spec.container_edits().device_nodes);
+        let own = nodes(&device.container_edits, host);
         DeviceReport {
             name: name.to_string(),
             file: shown(&file.path),
@@ -135,11 +144,16 @@ fn devices(
             state,
             shadowed_by,
             conflicts_with,
-            version: VersionReport::of(spec),
-            nodes: nodes.map(|node| NodeReport::of(node, host)).collect(),
+            version,
+            nodes: own.chain(shared.iter().cloned()).collect(),
         }
     });
     reports.collect()
+}
+
+fn nodes(edits: &ContainerEdits, host: &Host) -> impl Iterator<Item = NodeReport> {
+    let nodes = edits.device_nodes.iter();
+    nodes.map(|node| NodeReport::of(node, host))
 }
 
 /// The state of `file`'s device `name`, the file that shadows it, and the files

@@ -2,7 +2,6 @@
 
 use imex_cdi::{ContainerEdits, DeviceNode, Hook, IntelRdt, Mount};
 
-use super::host_side;
 use crate::host_node::NodeReport;
 
 /// Field, edit and the host's side of it. `nodes` are those of the edits.
@@ -24,7 +23,7 @@ pub(super) fn rows(owner: &str, edits: &ContainerEdits, nodes: &[NodeReport]) ->
         add(
             format!("deviceNodes[{at}]"),
             device_node(node, report),
-            host_side(report),
+            report.host_side(),
         );
     }
     let mut plain = |field: String, edit: String| add(field, edit, String::new());

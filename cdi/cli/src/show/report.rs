@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use imex_cdi::{ContainerEdits, Device, HostNodes, QualifiedName, Spec};
+use imex_cdi::{ContainerEdits, Device, QualifiedName, Spec};
 use serde::Serialize;
 
+use crate::host::Host;
 use crate::host_node::NodeReport;
 use crate::list::VersionReport;
 
@@ -56,7 +57,7 @@ impl Report {
         file: Cow<'_, str>,
         priority: Option<usize>,
         spec: &Spec,
-        host: &impl HostNodes,
+        host: &Host,
     ) -> Self {
         let needed = spec.needed_version();
         let needs = spec.needs().filter(|(version, _)| *version == needed);
@@ -79,10 +80,18 @@ impl Report {
             devices: vec![],
         }
     }
+
+    /// The nodes that a container would ask for in vain, with their file.
+    pub(super) fn bad_nodes(&self) -> impl Iterator<Item = (&str, &NodeReport)> {
+        let of_devices = self.devices.iter().flat_map(|device| &device.nodes);
+        let bad = of_devices.chain(&self.nodes);
+        let bad = bad.filter(|node| node.state.is_bad());
+        bad.map(|node| (self.file.as_str(), node))
+    }
 }
 
 impl DeviceReport {
-    pub(super) fn new(spec: &Spec, index: usize, device: &Device, host: &impl HostNodes) -> Self {
+    pub(super) fn new(spec: &Spec, index: usize, device: &Device, host: &Host) -> Self {
         let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
         Self {
             name: name.to_string(),
@@ -94,7 +103,7 @@ impl DeviceReport {
     }
 }
 
-fn nodes(edits: &ContainerEdits, host: &impl HostNodes) -> Vec<NodeReport> {
+fn nodes(edits: &ContainerEdits, host: &Host) -> Vec<NodeReport> {
     let nodes = edits.device_nodes.iter();
     nodes.map(|node| NodeReport::of(node, host)).collect()
 }

@@ -1,25 +1,44 @@
 //! The findings of a file, of a directory, and between files.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use compute_domain_node::with_sources;
-use imex_cdi::{DirState, LoadError, Registry, Spec, SpecError, SpecFile, SpecVersion, Warning};
+use imex_cdi::{
+    DirState, LoadError, QualifiedName, Registry, Spec, SpecError, SpecFile, SpecVersion,
+    Unresolved, Warning,
+};
 
 use super::finding::Finding;
 use super::runtimes::Target;
 use crate::args::Level;
+use crate::document::{NOT_SPEC_HINT, is_config};
+use crate::host::Host;
+use crate::host_node::{NodeReport, NodeState};
 
-/// Of a text that was read from `file`.
-pub(super) fn text(file: &str, bytes: &[u8], targets: &[Target]) -> Vec<Finding> {
+/// What specs are held against.
+pub(super) struct Bench<'a> {
+    pub(super) targets: &'a [Target],
+    /// The host that they are for, if that is known.
+    pub(super) host: Option<&'a Host>,
+}
+
+/// Of a text that was read from `file`, with the spec if it is a valid one.
+pub(super) fn text(file: &str, bytes: &[u8], bench: &Bench<'_>) -> (Vec<Finding>, Option<Spec>) {
     match Spec::parse(bytes) {
-        Ok(spec) => valid(file, &spec, targets),
-        Err(error) => vec![invalid(file, &error)],
+        Ok(spec) => (valid(file, &spec, bench), Some(spec)),
+        Err(_) if is_config(bytes) => (vec![config(file)], None),
+        Err(error) => (vec![invalid(file, &error)], None),
     }
 }
 
 /// Of a file of a CDI directory.
-pub(super) fn file(found: &SpecFile, targets: &[Target]) -> Vec<Finding> {
+pub(super) fn file(found: &SpecFile, bench: &Bench<'_>) -> Vec<Finding> {
     let file = found.path.to_string_lossy();
     match &found.spec {
-        Ok(spec) => valid(&file, spec, targets),
+        Ok(spec) => valid(&file, spec, bench),
         Err(LoadError::Invalid { source, .. }) => vec![invalid(&file, source)],
         Err(error) => vec![Finding::error(
             &file,
@@ -61,10 +80,141 @@ pub(super) fn conflicts(registry: &Registry) -> Vec<Finding> {
     findings
 }
 
-fn valid(file: &str, spec: &Spec, targets: &[Target]) -> Vec<Finding> {
-    let refused = targets.iter().filter_map(|it| refusal(file, spec, it));
+/// Of devices that two files define which were named one by one and are in one
+/// directory: runtimes load both, if it is a CDI directory.
+pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)]) -> Vec<Finding> {
+    let mut definitions: BTreeMap<_, Vec<&Path>> = BTreeMap::new();
+    for (path, spec) in specs.iter().filter(|(path, _)| is_loaded(path)) {
+        let place = path.parent().map(|dir| fs::canonicalize(here(dir)).ok());
+        for device in spec.devices() {
+            let files = definitions
+                .entry((place.clone(), spec.kind(), &device.name))
+                .or_default();
+            // The same file may be named twice.
+            if files
+                .iter()
+                .all(|file| file.file_name() != path.file_name())
+            {
+                files.push(path);
+            }
+        }
+    }
+    let torn = definitions.iter().filter(|(_, files)| files.len() > 1);
+    torn.flat_map(|((_, kind, device), files)| {
+        let name = QualifiedName::new((*kind).clone(), (*device).clone());
+        let unresolved = Unresolved::Conflict {
+            name,
+            files: files.iter().map(|file| (*file).to_owned()).collect(),
+        };
+        files.iter().map(move |file| {
+            Finding::error(
+                &file.to_string_lossy(),
+                unresolved.code(),
+                unresolved.to_string(),
+                unresolved.hint(),
+            )
+        })
+    })
+    .collect()
+}
+
+fn is_loaded(path: &Path) -> bool {
+    let end = path.extension().and_then(OsStr::to_str);
+    matches!(end, Some("json" | "yaml"))
+}
+
+/// A directory by a name that can be opened.
+fn here(dir: &Path) -> &Path {
+    if dir == Path::new("") {
+        Path::new(".")
+    } else {
+        dir
+    }
+}
+
+fn valid(file: &str, spec: &Spec, bench: &Bench<'_>) -> Vec<Finding> {
+    let refused = bench
+        .targets
+        .iter()
+        .filter_map(|it| refusal(file, spec, it));
     let warnings = spec.warnings().into_iter().map(|it| warning(file, &it));
-    refused.chain(warnings).collect()
+    refused
+        .chain(one_letter(file, spec, bench.targets))
+        .chain(stale(file, spec, bench.host))
+        .chain(warnings)
+        .collect()
+}
+
+/// Go's CDI library up to 1.1.0, the newest, panics at such a kind, and the
+/// runtime with it.
+fn one_letter(file: &str, spec: &Spec, targets: &[Target]) -> Option<Finding> {
+    let kind = spec.kind();
+    let (part, text) = match (kind.vendor(), kind.class()) {
+        (vendor, _) if vendor.len() == 1 => ("vendor", vendor),
+        (_, class) if class.len() == 1 => ("class", class),
+        _ => return None,
+    };
+    let names: Vec<&str> = targets.iter().map(Target::name).collect();
+    let (level, who) = if names.is_empty() {
+        (Level::Warn, "a runtime".to_owned())
+    } else {
+        (Level::Error, names.join(", "))
+    };
+    let message = format!(
+        "kind has the {part} {text:?} of one letter, at which Go's CDI library panics up to \
+         1.1.0, and {who} with it"
+    );
+    let fix = format!("give the {part} two characters or more");
+    Some(Finding {
+        level,
+        field: Some("kind".to_owned()),
+        ..Finding::error(file, "cdi-kind-one-letter", message, fix)
+    })
+}
+
+/// A channel's major that is not the driver's on the host that is looked at.
+fn stale(file: &str, spec: &Spec, host: Option<&Host>) -> Option<Finding> {
+    let host = host?;
+    let devices = spec.devices().iter().enumerate();
+    let of_devices = devices.flat_map(|(at, device)| {
+        let nodes = device.container_edits.device_nodes.iter().enumerate();
+        nodes.map(move |(node_at, node)| {
+            let field = format!("devices[{at}].containerEdits.deviceNodes[{node_at}].major");
+            (field, node)
+        })
+    });
+    let own = spec.container_edits().device_nodes.iter().enumerate();
+    let own = own.map(|(at, node)| (format!("containerEdits.deviceNodes[{at}].major"), node));
+    let mut stale = own.chain(of_devices).filter_map(|(field, node)| {
+        let report = NodeReport::of(node, host);
+        let declared = node.major.is_some_and(|major| major != 0);
+        (declared && report.state == NodeState::Stale).then_some((field, report))
+    });
+    let (field, report) = stale.next()?;
+    let others = match stale.count() {
+        0 => String::new(),
+        n => format!(" (and {n} more like it)"),
+    };
+    let message = report.message.unwrap_or_default();
+    Some(Finding {
+        level: Level::Warn,
+        ..Finding::error(
+            file,
+            report.state.code(),
+            format!("{field}: {message}{others}"),
+            report.fix.unwrap_or_default(),
+        )
+        .in_field(field)
+    })
+}
+
+fn config(file: &str) -> Finding {
+    Finding::error(
+        file,
+        "oci-config",
+        "it is an OCI config (it has ociVersion), not a CDI spec".to_owned(),
+        NOT_SPEC_HINT,
+    )
 }
 
 fn invalid(file: &str, error: &SpecError) -> Finding {

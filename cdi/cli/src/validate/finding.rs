@@ -38,4 +38,11 @@ impl Finding {
             fix: fix.into(),
         }
     }
+
+    pub(super) fn in_field(self, field: String) -> Self {
+        Self {
+            field: Some(field),
+            ..self
+        }
+    }
 }

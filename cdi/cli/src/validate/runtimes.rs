@@ -8,7 +8,7 @@ use serde::Serialize;
 /// A release that a spec must be loadable by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// As it was typed.
     name: String,
     /// The release whose row of the table holds for it.
@@ -86,7 +86,7 @@ impl Target {
         &self.basis
     }
 
-    pub(super) fn newest(&self) -> SpecVersion {
+    pub(crate) fn newest(&self) -> SpecVersion {
         self.row.newest
     }
 }
@@ -96,7 +96,7 @@ impl FromStr for Target {
 
     fn from_str(typed: &str) -> Result<Self, UnknownRuntime> {
         let form = || UnknownRuntime::Form(typed.to_owned());
-        let (runtime, version) = typed.rsplit_once('-').ok_or_else(form)?;
+        let (runtime, version) = parts(typed).ok_or_else(form)?;
         let release = release(version).ok_or_else(form)?;
         let mut rows = ROWS.iter().filter(|row| row.runtime == runtime).peekable();
         let Some(oldest) = rows.peek().map(|row| row.name()) else {
@@ -114,6 +114,18 @@ impl FromStr for Target {
             row,
         })
     }
+}
+
+/// Runtime and version of `containerd-1.7.27`, or, as kubelet reports it of a
+/// node, `containerd://1.7.27-k3s1`.
+fn parts(typed: &str) -> Option<(&str, &str)> {
+    let (runtime, version) = match typed.split_once("://") {
+        Some((runtime, version)) => (runtime, version.split(['-', '+', '~']).next()?),
+        None => typed.rsplit_once('-')?,
+    };
+    // The program's name, and the project's.
+    let runtime = if runtime == "crio" { "cri-o" } else { runtime };
+    Some((runtime, version))
 }
 
 /// `2.1` is the first of its line, the one that loads the least.
@@ -181,6 +193,10 @@ mod tests {
             ("podman-4.2", V::V0_4_0),
             ("podman-5", V::V0_6_0),
             ("cri-o-1.34", V::V1_0_0),
+            ("crio-1.34", V::V1_0_0),
+            ("cri-o://1.34.2", V::V1_0_0),
+            ("containerd://1.7.27", V::V0_7_0),
+            ("containerd://2.0.5-k3s1", V::V1_0_0),
         ] {
             assert_eq!(newest(target), version, "{target}");
         }

@@ -4,25 +4,33 @@ use std::path::Path;
 
 use compute_domain_node::with_sources;
 use imex_cdi::{
-    Candidate, DirState, Evidence, Explanation, IgnoredFile, NearMiss, QualifiedName, Registry,
+    Candidate, DirState, Evidence, IgnoredFile, NearMiss, Plan, QualifiedName, Registry, Resolved,
     SpecDir, SpecFile, Unresolved, Verdict,
 };
 use serde::Serialize;
+use serde_json::json;
+
+use super::fix::{first_fix, is_cut_short, only_all};
+use crate::host::Host;
+use crate::host_node::NodeReport;
 
 const SCHEMA: &str = "cdi-gen/why/v1";
 
-const OTHERS_HINT: &str = "ask for a device that there is (`cdi-gen list` has them), or see why \
-                           its driver has not written this one";
+const UNKNOWN_HINT: &str = "run this as root, as runtimes do: what it may not read may define the \
+                            device";
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     schema: &'static str,
     pub(super) name: String,
-    pub(crate) resolves: bool,
+    pub(super) answer: Answer,
+    pub(super) resolves: bool,
     /// The file that wins.
     pub(super) file: Option<String>,
-    /// Why it does not resolve.
+    /// The nodes of the device and of its file, against the host's.
+    pub(super) nodes: Vec<NodeReport>,
+    /// Why it does not resolve, or no container gets what it says.
     pub(super) code: Option<&'static str>,
     pub(super) message: Option<String>,
     pub(super) fix: Option<&'static str>,
@@ -33,6 +41,20 @@ pub(crate) struct Report {
     pub(super) ignored_cut: bool,
     pub(super) unread_dirs: Vec<UnreadDir>,
     pub(super) others_of_kind: usize,
+}
+
+/// What becomes of a container that asks for the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Answer {
+    /// It gets the device.
+    Resolves,
+    /// The device resolves, but the host has not what its spec says.
+    Unusable,
+    /// There is no such device.
+    Unresolved,
+    /// What this process may not read may define it.
+    Unknown,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,14 +104,25 @@ impl Report {
         let explanation = registry.explain(name);
         let unresolved = explanation.answer.as_ref().err();
         let winner = explanation.answer.as_ref().ok();
+        let answer = match unresolved {
+            None => Answer::Resolves,
+            Some(Unresolved::Unknown { .. }) if is_cut_short(&explanation) => Answer::Unknown,
+            Some(_) => Answer::Unresolved,
+        };
+        let fix = |why: &Unresolved| match answer {
+            Answer::Unknown => UNKNOWN_HINT,
+            _ => first_fix(&explanation, only_all(registry, name)).unwrap_or_else(|| why.hint()),
+        };
         Self {
             schema: SCHEMA,
             name: name.to_string(),
+            answer,
             resolves: unresolved.is_none(),
             file: winner.map(|winner| shown(&winner.file.path)),
+            nodes: vec![],
             code: unresolved.map(Unresolved::code),
             message: unresolved.map(ToString::to_string),
-            fix: unresolved.map(|why| first_fix(&explanation).unwrap_or_else(|| why.hint())),
+            fix: unresolved.map(fix),
             candidates: explanation
                 .candidates
                 .iter()
@@ -108,27 +141,36 @@ impl Report {
     }
 }
 
-/// The fix of what is most probably the cause.
-fn first_fix(explanation: &Explanation<'_>) -> Option<&'static str> {
-    let candidates = explanation.candidates.iter();
-    let mut candidates = candidates.filter_map(|candidate| candidate.verdict.hint());
-    let mut defining = explanation.ignored.iter().filter(|file| file.defines);
-    let is_misspelt = |near: &&NearMiss<'_>| matches!(near, NearMiss::OtherCase(_));
-    // Its driver runs, and has other devices.
-    let others = (explanation.others_of_kind > 0).then_some(OTHERS_HINT);
-    candidates
-        .next()
-        .or_else(|| defining.next().map(|file| file.reason.hint()))
-        .or_else(|| {
-            explanation
-                .near
-                .iter()
-                .find(is_misspelt)
-                .map(NearMiss::hint)
-        })
-        .or(others)
-        .or_else(|| explanation.near.first().map(NearMiss::hint))
-        .or_else(|| explanation.ignored.first().map(|file| file.reason.hint()))
+impl Report {
+    /// Whether files that may not be read may define the device.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.answer == Answer::Unknown
+    }
+
+    /// Adds what the host has of the device, if it resolves, and whether a
+    /// container could be started with it.
+    pub(super) fn hold_against(&mut self, host: &Host, registry: &Registry, name: &QualifiedName) {
+        let Ok(Resolved { spec, device, .. }) = registry.resolve(name) else {
+            return;
+        };
+        let nodes = device.container_edits.device_nodes.iter();
+        let nodes = nodes.chain(&spec.container_edits().device_nodes);
+        self.nodes = nodes.map(|node| NodeReport::of(node, host)).collect();
+        let worst = self.nodes.iter().max_by_key(|node| node.state);
+        // As for a container that has nothing yet.
+        let plan = Plan::new(registry, std::slice::from_ref(name), &json!({}), host);
+        let (code, message, fix) = match (plan, worst) {
+            (Err(error), _) => (error.code(), Some(with_sources(&error)), Some(error.hint())),
+            (Ok(_), Some(node)) if node.state.is_bad() => {
+                (node.state.code(), node.message.clone(), node.fix)
+            }
+            (Ok(_), _) => return,
+        };
+        self.answer = Answer::Unusable;
+        self.code = Some(code);
+        self.message = message;
+        self.fix = fix;
+    }
 }
 
 // === impl CandidateReport ===

@@ -28,6 +28,36 @@ fn a_reader_that_leaves_early_is_no_error() {
 }
 
 #[test]
+fn what_was_found_stands_before_what_is_wrong_where_both_go_to_one_place() {
+    let place = Place::new();
+    for (words, last) in [
+        ("list --root host", "load the driver that makes the node"),
+        (
+            "show nvidia.com/gpu=0 --root host",
+            "load the driver that makes the node",
+        ),
+        (
+            "validate host/etc/cdi none.json",
+            "1 of 2 files cannot be read",
+        ),
+    ] {
+        let both = fs::File::create(place.at("both")).unwrap();
+        place
+            .command(words)
+            .stdout(both.try_clone().unwrap())
+            .stderr(both)
+            .status()
+            .unwrap();
+        let text = place.read("both");
+        let line = text.lines().last().unwrap();
+        assert!(
+            line.starts_with("cdi-gen: ") && line.contains(last),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_full_disk_behind_stdout_is_told() {
     let place = Place::new();
     for words in [
@@ -66,12 +96,18 @@ fn without_rights_the_rest_is_shown_and_what_is_closed_is_told() {
     );
     assert!(told.contains("give the file mode 0644"), "{told}");
     let output = unprivileged(&place, "why nvidia.com/gpu=0 --root host");
-    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stdout(&output).starts_with("it is unknown whether nvidia.com/gpu=0 resolves: "));
+    assert!(stdout(&output).contains("  fix       run this as root"));
     assert!(
         stdout(&output).contains("Permission denied"),
         "{}",
         stdout(&output)
     );
+    let words = "inject bundle/config.json -d nvidia.com/gpu=0 --root host";
+    let output = unprivileged(&place, words);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).starts_with("cdi-gen: it is unknown whether a device resolves"));
     let output = unprivileged(&place, "generate --root host --channels 0");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
@@ -87,7 +123,11 @@ fn unprivileged(place: &Place, words: &str) -> std::process::Output {
     }
     // Where the program was built may be closed to others.
     let program = place.at("cdi-gen");
-    fs::copy(env!("CARGO_BIN_EXE_cdi-gen"), &program).unwrap();
+    // By another program: what this one holds open for writing while a test
+    // beside it forks cannot be executed (ETXTBSY).
+    let mut copy = Command::new("cp");
+    copy.arg(env!("CARGO_BIN_EXE_cdi-gen")).arg(&program);
+    assert!(copy.status().unwrap().success());
     for open in [place.at("."), program.clone()] {
         fs::set_permissions(open, fs::Permissions::from_mode(0o755)).unwrap();
     }

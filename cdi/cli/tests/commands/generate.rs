@@ -248,3 +248,55 @@ fn an_output_file_is_written_whole_and_a_name_that_nobody_reads_is_told() {
     assert!(told.contains("out.yml does not"), "{told}");
     assert_eq!(spec(&place.read("out.yml")).devices().len(), 1);
 }
+
+#[test]
+fn a_spec_that_no_runtime_could_load_is_not_written() {
+    let place = Place::new();
+    let told = place.err(
+        "generate --root host --channels all --count 200000 --output many.json",
+        2,
+    );
+    assert!(told.contains("none longer than 16 MiB is loaded"), "{told}");
+    assert!(!place.at("many.json").exists());
+}
+
+#[test]
+fn devices_that_go_with_the_replaced_file_are_told() {
+    let place = Place::new();
+    for (target, path) in [
+        (
+            "--install --id j",
+            "host/run/cdi/nvidia.com-imex-channel_j.json",
+        ),
+        (
+            "--output host/run/cdi/k.json --kind nvidia.com/k8",
+            "host/run/cdi/k.json",
+        ),
+    ] {
+        let three = place.run(&format!("generate --root host --channels 3-5 {target}"));
+        assert_eq!(
+            (three.status.code(), stderr(&three).as_str()),
+            (Some(0), "")
+        );
+        let one = place.run(&format!("generate --root host --channels 4 {target}"));
+        assert_eq!(one.status.code(), Some(0));
+        let told = stderr(&one);
+        assert!(
+            told.starts_with(&format!("cdi-gen: {path} has "))
+                && told.contains("=channel-3 and 1 more"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn an_output_file_in_a_cdi_directory_must_not_be_in_conflict_either() {
+    let place = Place::new();
+    let command = "generate --root host --channels 0 --name-style N --output host/run/cdi/x.json";
+    let told = place.err(command, 1);
+    assert!(
+        told.contains("defines nvidia.com/imex-channel=0 already"),
+        "{told}"
+    );
+    assert!(!place.at("host/run/cdi/x.json").exists());
+}

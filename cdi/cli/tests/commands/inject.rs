@@ -146,7 +146,10 @@ fn what_is_no_config_is_one_clear_error() {
     let place = Place::new();
     place.write("list.json", "[]");
     place.write("torn.json", "{\"ociVersion\":");
-    place.write("odd.json", "{\"process\":{\"env\":7}}");
+    place.write(
+        "odd.json",
+        "{\"ociVersion\":\"1.0.2\",\"process\":{\"env\":7}}",
+    );
     for (input, code, reason) in [
         ("none.json", 3, "cannot read none.json"),
         ("bundle", 3, "cannot read bundle: it is a directory"),

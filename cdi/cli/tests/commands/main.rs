@@ -10,10 +10,14 @@ mod ends;
 mod generate;
 mod inject;
 mod page;
+mod replace;
 #[path = "../support/schema.rs"]
 mod schema;
 mod schemas;
 mod specs;
+mod stale;
+mod validate;
+mod why;
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -28,7 +28,7 @@ fn of_list() {
             ("list --json --root host", 1),
             (
                 "list --json --root host --spec-dir /etc/link --spec-dir /none",
-                1,
+                3,
             ),
         ],
     );
@@ -89,6 +89,7 @@ fn of_why() {
         &[],
         &[
             ("why --json --root host nvidia.com/imex-channel=0", 0),
+            ("why --json --root host nvidia.com/gpu=0", 1),
             ("why --json --root host example.com/lamp=desk", 4),
             ("why --json --root host example.com/net=eth1", 4),
             ("why --json --root host example.com/fan=1", 4),

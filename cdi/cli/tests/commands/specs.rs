@@ -31,7 +31,8 @@ fn a_host_without_specs_has_no_device_and_that_is_no_error() {
     assert_eq!(stdout(&output), "DEVICE  STATE  VERSION  HOST  FILE\n");
     assert_eq!(
         stderr(&output),
-        "cdi-gen: no CDI device in bundle/etc/cdi, bundle/var/run/cdi\n"
+        "cdi-gen: no CDI device in bundle/etc/cdi (does not exist), bundle/var/run/cdi (does not \
+         exist)\n"
     );
 }
 
@@ -127,7 +128,11 @@ fn a_file_is_shown_from_anywhere_and_a_device_only_if_it_resolves() {
 fn standard_input_is_a_file_too() {
     let place = Place::new();
     let spec = fs::File::open(place.at("host/run/cdi/nvidia.com-imex-channel.json")).unwrap();
-    let output = place.command("validate -").stdin(spec).output().unwrap();
+    let output = place
+        .command("validate - --root host")
+        .stdin(spec)
+        .output()
+        .unwrap();
     assert_eq!(stdout(&output), "/dev/stdin: OK\n");
 }
 
@@ -135,12 +140,12 @@ fn standard_input_is_a_file_too() {
 fn all_inputs_are_validated_also_after_one_that_cannot_be_read() {
     let place = Place::new();
     symlink("host/run/cdi", place.at("dir")).unwrap();
-    let output = place.run("validate none.json dir bundle/config.json");
+    let output = place.run("validate none.json dir bundle/config.json --root host");
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("cannot read none.json"));
     assert!(stderr(&output).ends_with("cdi-gen: 1 of 3 files cannot be read\n"));
     assert!(stdout(&output).contains("nvidia.com-imex-channel.json: OK\n"));
-    assert!(stdout(&output).contains("bundle/config.json:2:3: error: "));
+    assert!(stdout(&output).contains("bundle/config.json: error: it is an OCI config"));
 }
 
 #[test]
@@ -163,7 +168,7 @@ fn a_runtime_is_asked_about_the_version_and_the_fields_that_it_does_not_know() {
     let place = Place::new();
     place.write(
         "new.json",
-        r#"{"cdiVersion":"0.7.0","kind":"a/b","devices":[{"name":"c","containerEdits":{"additionalGids":[44]}}]}"#,
+        r#"{"cdiVersion":"0.7.0","kind":"aa/bb","devices":[{"name":"c","containerEdits":{"additionalGids":[44]}}]}"#,
     );
     for (target, code) in [
         ("containerd-1.7.0", 1),
@@ -215,5 +220,11 @@ fn why_finds_what_nobody_reads_and_what_was_nearly_right() {
             "{said}"
         );
     }
-    place.err("why nonsense --root host", 2);
+    for (name, fix) in [
+        ("nonsense", "vendor/class=device"),
+        ("nvidia.com/gpu", "vendor/class=device"),
+    ] {
+        let told = place.err(&format!("why {name} --root host"), 2);
+        assert!(told.contains(fix), "{told}");
+    }
 }

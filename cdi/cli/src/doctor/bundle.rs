@@ -1,0 +1,199 @@
+//! The archive for a bug report: nothing is in it but what is listed here.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use imex_cdi::{DRIVER_PARAMS, PROC_DEVICES, SpecFile};
+use serde_json::Value;
+use tar::{Builder, Header};
+
+use super::Examined;
+use crate::paint::Paint;
+use crate::printable::write_json;
+
+/// Files of the kernel that have nothing of users.
+const KERNEL_FILES: [&str; 4] = [
+    PROC_DEVICES,
+    DRIVER_PARAMS,
+    "/proc/driver/nvidia/version",
+    "/proc/sys/kernel/osrelease",
+];
+
+/// What stands for the value of an environment variable.
+const REDACTED: &str = "(left out)";
+
+/// A new archive, not yet written.
+#[derive(Debug)]
+pub(super) struct Bundle {
+    path: PathBuf,
+    file: File,
+}
+
+/// Why there is no archive.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BundleError {
+    #[error("cannot create the bundle {}", path.display())]
+    Create { path: PathBuf, source: io::Error },
+    #[error("cannot write the bundle {}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// A file of the archive.
+struct Entry {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+// === impl Bundle ===
+
+impl Bundle {
+    /// Before anything is printed: a name that is taken is wrong usage.
+    pub(super) fn create(path: &Path) -> Result<Self, BundleError> {
+        let path = path.to_owned();
+        let mut options = OpenOptions::new();
+        let created = options.write(true).create_new(true).mode(0o600).open(&path);
+        match created {
+            Ok(file) => Ok(Self { path, file }),
+            Err(source) => Err(BundleError::Create { path, source }),
+        }
+    }
+
+    /// Returns the names of what is in it.
+    pub(super) fn write(self, examined: &Examined) -> Result<Vec<String>, BundleError> {
+        let Self { path, file } = self;
+        archive(examined, file).map_err(|source| BundleError::Write { path, source })
+    }
+}
+
+fn archive(examined: &Examined, file: File) -> io::Result<Vec<String>> {
+    let mut entries = entries(examined)?;
+    let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+    let manifest = names.join("\n") + "\n";
+    entries.insert(
+        0,
+        Entry {
+            name: "manifest.txt".to_owned(),
+            bytes: manifest.into_bytes(),
+        },
+    );
+    let mut archive = Builder::new(file);
+    for Entry { name, bytes } in entries {
+        let mut header = Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(
+            &mut header,
+            format!("cdi-gen-doctor/{name}"),
+            bytes.as_slice(),
+        )?;
+    }
+    archive.into_inner()?.sync_all()?;
+    Ok(names)
+}
+
+fn entries(examined: &Examined) -> io::Result<Vec<Entry>> {
+    let (mut text, mut json) = (Vec::new(), Vec::new());
+    examined.report.write(Paint::none(), &mut text)?;
+    write_json(&examined.report, &mut json)?;
+    let mut entries = vec![
+        Entry {
+            name: "report.txt".to_owned(),
+            bytes: text,
+        },
+        Entry {
+            name: "report.json".to_owned(),
+            bytes: json,
+        },
+        Entry {
+            name: "claims.txt".to_owned(),
+            bytes: examined.claims.clone().into_bytes(),
+        },
+    ];
+    entries.extend(KERNEL_FILES.iter().filter_map(|path| {
+        Some(Entry {
+            name: format!("host{path}"),
+            bytes: examined.files.bytes(path).ok()??,
+        })
+    }));
+    let specs = examined.registry.files().iter();
+    entries.extend(specs.filter_map(|file| {
+        Some(Entry {
+            name: format!("host{}", examined.files.shown(&file.path)),
+            bytes: without_values(file)?,
+        })
+    }));
+    Ok(entries)
+}
+
+/// A valid spec as JSON, without what may be secret in it; nothing of another,
+/// whose fault is in the report.
+fn without_values(file: &SpecFile) -> Option<Vec<u8>> {
+    let spec = file.spec.as_ref().ok()?;
+    let mut document: Value = serde_json::from_slice(&spec.to_json()).ok()?;
+    redact(&mut document);
+    serde_json::to_vec_pretty(&document).ok()
+}
+
+/// Environment variables keep their names; annotations and hooks' arguments
+/// are whatever a vendor puts there.
+fn redact(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match name.as_str() {
+                    "env" => keep_names(member),
+                    "annotations" | "args" => *member = REDACTED.into(),
+                    _ => redact(member),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(redact),
+        _ => {}
+    }
+}
+
+fn keep_names(env: &mut Value) {
+    for variable in env.as_array_mut().into_iter().flatten() {
+        let text = variable.as_str().unwrap_or_default();
+        let name = text.split_once('=').map_or("", |(name, _)| name);
+        *variable = format!("{name}={REDACTED}").into();
+    }
+}
+
+// === impl BundleError ===
+
+impl BundleError {
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Create { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                "nothing is overwritten: choose another name"
+            }
+            Self::Create { .. } => "choose a directory that is there and can be written",
+            Self::Write { .. } => "look for space on its disk, and remove what is there of it",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_may_be_secret_is_left_in_a_spec() {
+        let mut document = json!({
+            "annotations": {"a": "s3cret"},
+            "devices": [{"name": "d", "containerEdits": {
+                "env": ["TOKEN=s3cret", "s3cret"],
+                "hooks": [{"path": "/bin/x", "args": ["s3cret"], "env": ["A=s3cret"]}],
+            }}],
+        });
+        redact(&mut document);
+        let text = document.to_string();
+        assert!(!text.contains("s3cret"), "{text}");
+        assert!(text.contains("TOKEN=") && text.contains("/bin/x"), "{text}");
+    }
+}

@@ -1,0 +1,198 @@
+//! IMEX channels as the kernel module offers them.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use compute_domain_node::with_sources;
+use imex_cdi::{
+    CHANNEL_DIR, Capability, DRIVER_PARAMS, DeviceType, DriverFileError, DriverParams, HostNode,
+    HostNodes, IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES, read_channel_major,
+};
+
+use super::driver::Driver;
+use super::files::Files;
+use super::finding::{Checked, Finding};
+use crate::root::Root;
+
+pub(super) fn check(files: &Files, root: &Root, driver: &Driver) -> Checked {
+    if driver.module.is_none() {
+        return Checked::skipped("none: the nvidia module is not loaded");
+    }
+    let mut findings = Vec::new();
+    let params = match DriverParams::read(files.at(DRIVER_PARAMS)) {
+        Ok(params) => params,
+        Err(error) => {
+            findings.push(unreadable(DRIVER_PARAMS, &error));
+            DriverParams::default()
+        }
+    };
+    findings.extend(of_params(params));
+    let major = read_channel_major(files.at(PROC_DEVICES));
+    let disabled = params.imex_channel_count == Some(0);
+    let summary = match &major {
+        Ok(major) => {
+            let count = params.imex_channel_count;
+            let count = count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+            findings.extend(of_nodes(files, root, *major));
+            format!("{count} channels, major {}", major.get())
+        }
+        Err(error) => {
+            if !disabled {
+                let evidence = with_sources(error);
+                findings.push(Finding::error(
+                    error.code(),
+                    PROC_DEVICES,
+                    evidence,
+                    error.hint(),
+                ));
+            }
+            "none".to_owned()
+        }
+    };
+    if major.is_ok() {
+        findings.extend(of_capability(files));
+    }
+    Checked::new(summary, findings)
+}
+
+/// Of a module that is loaded, a file that is not there is one that it does
+/// not have.
+fn unreadable(path: &str, error: &DriverFileError) -> Finding {
+    match error {
+        DriverFileError::Unreadable { source, .. } if source.kind() == ErrorKind::NotFound => {
+            Finding::warning(
+                "driver-too-old",
+                path,
+                "the loaded nvidia module has no such file",
+                "update the NVIDIA driver to one that has IMEX channels",
+            )
+        }
+        _ => Finding::warning(error.code(), path, with_sources(error), error.hint()),
+    }
+}
+
+fn of_params(params: DriverParams) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if params.imex_channel_count == Some(0) {
+        findings.push(Finding::error(
+            "imex-channels-disabled",
+            DRIVER_PARAMS,
+            "ImexChannelCount is 0: the driver makes no channel",
+            "remove NVreg_ImexChannelCount=0 from /etc/modprobe.d, rebuild the initramfs, reboot",
+        ));
+    }
+    if params.modify_device_files == Some(false) {
+        findings.push(Finding::warning(
+            "modify-device-files-off",
+            DRIVER_PARAMS,
+            "ModifyDeviceFiles is 0: nvidia-modprobe makes no node, and says that it did",
+            "remove NVreg_ModifyDeviceFiles=0 from /etc/modprobe.d, or have udev make the nodes",
+        ));
+    }
+    if params.create_imex_channel0 == Some(true) {
+        findings.push(Finding::info(
+            "imex-channel0-open-to-all",
+            DRIVER_PARAMS,
+            "CreateImexChannel0 is 1: every user of the host may open channel 0",
+            "remove NVreg_CreateImexChannel0=1 from /etc/modprobe.d unless all users are trusted",
+        ));
+    }
+    findings
+}
+
+/// Nodes are not needed where the runtime makes them; those that are there
+/// must be the driver's.
+fn of_nodes(files: &Files, root: &Root, major: Major) -> Vec<Finding> {
+    let names = files.names(CHANNEL_DIR);
+    let channels = names.iter().filter_map(|name| {
+        let minor = name.strip_prefix("channel")?.parse::<u32>().ok()?;
+        Some((format!("{CHANNEL_DIR}/{name}"), minor))
+    });
+    let wrong: Vec<(String, String)> = channels
+        .filter_map(|(path, minor)| {
+            let node = root.lstat(&path).ok()?;
+            Some((path, wrong(node, major, minor)?))
+        })
+        .collect();
+    let Some((path, what)) = wrong.first() else {
+        return vec![];
+    };
+    let more = match wrong.len() {
+        1 => String::new(),
+        n => format!(" (and {} more nodes like it)", n - 1),
+    };
+    vec![Finding::error(
+        "imex-node-wrong",
+        path.clone(),
+        format!("{what}{more}"),
+        format!(
+            "rm {CHANNEL_DIR}/channel* and let what needs nodes on the host make them again (nvidia-modprobe -i 0:1)"
+        ),
+    )]
+}
+
+/// Why a node of the host is not that channel.
+fn wrong(node: HostNode, major: Major, minor: u32) -> Option<String> {
+    let HostNode::Device(device) = node else {
+        return Some("it is no device node".to_owned());
+    };
+    let expected = (i64::from(major.get()), i64::from(minor));
+    let found = (device.major, device.minor);
+    if device.device_type == DeviceType::Char && found == expected {
+        return None;
+    }
+    let ((found, found_minor), (major, minor)) = (found, expected);
+    Some(format!(
+        "it is {found}:{found_minor}, and the driver's channel is {major}:{minor}"
+    ))
+}
+
+/// What the host's nvidia-imex needs, and no container.
+fn of_capability(files: &Files) -> Option<Finding> {
+    let capability = match Capability::read(files.at(IMEX_MGMT_CAPABILITY)) {
+        Ok(capability) => capability,
+        Err(error) => return Some(unreadable(IMEX_MGMT_CAPABILITY, &error)),
+    };
+    let node = format!("/dev/nvidia-caps/nvidia-cap{}", capability.minor);
+    let there = files.at(&node).symlink_metadata().is_ok();
+    (!there).then(|| {
+        Finding::warning(
+            "imex-capability-node-missing",
+            node,
+            format!(
+                "{} names it, and nvidia-imex cannot start without it",
+                Path::new(IMEX_MGMT_CAPABILITY).display()
+            ),
+            format!("nvidia-modprobe -f {IMEX_MGMT_CAPABILITY}"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use imex_cdi::HostDevice;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_the_channel_only_with_its_type_and_both_numbers() {
+        let major = Major::new(235).unwrap();
+        let node = |device_type, major, minor| {
+            HostNode::Device(HostDevice {
+                device_type,
+                major,
+                minor,
+                mode: 0o666,
+            })
+        };
+        assert_eq!(wrong(node(DeviceType::Char, 235, 3), major, 3), None);
+        for other in [
+            node(DeviceType::Char, 234, 3),
+            node(DeviceType::Char, 235, 0),
+            node(DeviceType::Block, 235, 3),
+            HostNode::NoDevice,
+        ] {
+            assert!(wrong(other, major, 3).is_some(), "{other:?}");
+        }
+    }
+}

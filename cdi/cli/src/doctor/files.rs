@@ -1,0 +1,186 @@
+//! A host's files by the names that the host has for them.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::reading::{self, ReadError};
+use crate::root::Root;
+
+/// More than any file that is read here has.
+const MOST_BYTES: usize = 16 << 20;
+
+/// As many links as the kernel follows on the way to a file.
+const MOST_LINKS: usize = 40;
+
+/// The files below a root.
+#[derive(Debug)]
+pub(crate) struct Files {
+    root: Root,
+    root_path: PathBuf,
+}
+
+/// A process of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    /// Its program's name, at most 15 bytes.
+    pub(crate) name: String,
+    /// Its user.
+    pub(crate) uid: u32,
+}
+
+// === impl Files ===
+
+impl Files {
+    pub(crate) fn new(root: Root, root_path: PathBuf) -> Self {
+        Self { root, root_path }
+    }
+
+    pub(crate) fn root_path(&self) -> &Path {
+        &self.root_path
+    }
+
+    /// Whether this process runs in that root: only then do its programs and
+    /// libraries run here.
+    pub(crate) fn is_this_host(&self) -> bool {
+        self.root_path == Path::new("/")
+    }
+
+    /// Where `path` of the host is. Links on the way are followed within the
+    /// root, the last name is not.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.root.path(Path::new(path))
+    }
+
+    /// Where the file behind `path` is, with the last link followed too.
+    pub(crate) fn behind(&self, path: &str) -> PathBuf {
+        let mut at = self.at(path);
+        if self.is_this_host() {
+            return at;
+        }
+        for _ in 0..MOST_LINKS {
+            let Ok(target) = fs::read_link(&at) else {
+                break;
+            };
+            let parent = at.parent().unwrap_or(&self.root_path);
+            let next = PathBuf::from(self.shown(parent)).join(target);
+            at = self.root.path(&next);
+        }
+        at
+    }
+
+    /// What the host calls a path below the root.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.root_path) {
+            Ok(inside) if !self.is_this_host() => format!("/{}", inside.display()),
+            _ => path.display().to_string(),
+        }
+    }
+
+    /// The text of a regular file; `None` if there is none of that name.
+    pub(crate) fn text(&self, path: &str) -> io::Result<Option<String>> {
+        Ok(self
+            .bytes(path)?
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    pub(crate) fn bytes(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        let at = self.behind(path);
+        match at.metadata() {
+            Ok(found) if found.is_file() => {}
+            Ok(_) => return Err(io::Error::other("it is not a regular file")),
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        match reading::read(&at, MOST_BYTES) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(ReadError::Io(error)) => Err(error),
+            Err(ReadError::Directory) => Err(io::ErrorKind::IsADirectory.into()),
+            Err(ReadError::TooLarge) => Err(io::ErrorKind::FileTooLarge.into()),
+        }
+    }
+
+    /// The text of a file that tells nothing if it cannot be read.
+    pub(crate) fn text_if_any(&self, path: &str) -> Option<String> {
+        self.text(path).ok().flatten()
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.behind(path).exists()
+    }
+
+    /// The first of `paths` that exists.
+    pub(crate) fn first<'a>(&self, paths: &[&'a str]) -> Option<&'a str> {
+        paths.iter().copied().find(|path| self.exists(path))
+    }
+
+    /// The names in a directory, sorted; none if it cannot be listed.
+    pub(crate) fn names(&self, dir: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.behind(dir)).into_iter().flatten();
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    /// Whether a directory that has no names has none.
+    pub(crate) fn may_list(&self, dir: &str) -> bool {
+        let listed = fs::read_dir(self.behind(dir));
+        listed.map_or_else(|error| is_absent(&error), |_| true)
+    }
+
+    /// The processes that `/proc` shows.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let names = self.names("/proc");
+        let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
+        pids.filter_map(|pid| self.process(pid)).collect()
+    }
+
+    fn process(&self, pid: u32) -> Option<Process> {
+        let dir = self.at(&format!("/proc/{pid}"));
+        let uid = dir.metadata().ok()?.uid();
+        let name = self.text_if_any(&format!("/proc/{pid}/comm"))?;
+        Some(Process {
+            pid,
+            name: name.trim_end().to_owned(),
+            uid,
+        })
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_behind_links_is_found_within_the_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        fs::create_dir_all(at("usr/lib")).unwrap();
+        fs::create_dir_all(at("etc")).unwrap();
+        fs::write(at("usr/lib/real"), "text").unwrap();
+        symlink("/usr/lib/real", at("etc/absolute")).unwrap();
+        symlink("../usr/lib/real", at("etc/relative")).unwrap();
+        symlink("loop", at("etc/loop")).unwrap();
+        let files = Files::new(Root::new(dir.path()).unwrap(), dir.path().to_owned());
+        for path in ["/etc/absolute", "/etc/relative", "/usr/lib/real"] {
+            assert_eq!(files.text(path).unwrap().as_deref(), Some("text"), "{path}");
+        }
+        assert_eq!(files.text("/etc/none").unwrap(), None);
+        assert_eq!(files.text("/usr/lib/real/below").unwrap(), None);
+        assert!(files.text("/etc/loop").is_err());
+        assert!(files.text("/etc").is_err());
+        assert_eq!(files.shown(&at("etc/none")), "/etc/none");
+    }
+}

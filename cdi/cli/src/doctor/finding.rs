@@ -1,0 +1,130 @@
+//! Something that is wrong with a host, or worth knowing.
+
+use serde::Serialize;
+
+/// Ascending by how bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Severity {
+    /// Worth knowing; nothing needs doing for the host to work.
+    Info,
+    /// Works now, or for some.
+    Warning,
+    /// Containers do not get what they ask for.
+    Error,
+}
+
+/// One cause, with what it was concluded from and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    /// A stable kebab-case word.
+    pub(crate) id: &'static str,
+    pub(crate) severity: Severity,
+    /// The file, process or device that it is about, as the host calls it.
+    pub(crate) subject: String,
+    pub(crate) evidence: String,
+    /// A command or an action.
+    pub(crate) fix: String,
+}
+
+/// What a look at one part of a host came to.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// What was found there, in a line.
+    pub(crate) summary: String,
+    /// Whether there was nothing to look at.
+    pub(crate) skipped: bool,
+    pub(crate) findings: Vec<Finding>,
+}
+
+// === impl Severity ===
+
+impl Severity {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+// === impl Finding ===
+
+impl Finding {
+    pub(crate) fn new(
+        severity: Severity,
+        id: &'static str,
+        subject: impl Into<String>,
+        evidence: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self {
+            id,
+            severity,
+            subject: subject.into(),
+            evidence: evidence.into(),
+            fix: fix.into(),
+        }
+    }
+
+    pub(crate) fn error(
+        id: &'static str,
+        subject: impl Into<String>,
+        evidence: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::new(Severity::Error, id, subject, evidence, fix)
+    }
+
+    pub(crate) fn warning(
+        id: &'static str,
+        subject: impl Into<String>,
+        evidence: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::new(Severity::Warning, id, subject, evidence, fix)
+    }
+
+    pub(crate) fn info(
+        id: &'static str,
+        subject: impl Into<String>,
+        evidence: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::new(Severity::Info, id, subject, evidence, fix)
+    }
+}
+
+// === impl Checked ===
+
+impl Checked {
+    pub(crate) fn new(summary: impl Into<String>, findings: Vec<Finding>) -> Self {
+        Self {
+            summary: summary.into(),
+            skipped: false,
+            findings,
+        }
+    }
+
+    pub(crate) fn skipped(summary: impl Into<String>) -> Self {
+        Self {
+            skipped: true,
+            ..Self::new(summary, vec![])
+        }
+    }
+
+    /// `ok`, `skipped`, or how bad the worst of the findings is.
+    pub(crate) fn state(&self) -> &'static str {
+        match self.worst() {
+            Some(severity) => severity.word(),
+            None if self.skipped => "skipped",
+            None => "ok",
+        }
+    }
+
+    /// The worst of the findings; `None` if there are none.
+    pub(crate) fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
+    }
+}

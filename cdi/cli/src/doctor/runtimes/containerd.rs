@@ -1,0 +1,191 @@
+//! containerd, that of a distribution and that of k3s and RKE2.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::{Cdi, Runtime, first_number};
+use crate::doctor::files::Files;
+use crate::doctor::packages;
+
+const PROGRAMS: [&str; 2] = ["/usr/bin/containerd", "/usr/local/bin/containerd"];
+const PACKAGES: [&str; 2] = ["containerd.io", "containerd"];
+
+const OWN: &str = "/etc/containerd/config.toml";
+const BUNDLED: [&str; 2] = [
+    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+    "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+];
+
+/// The plugin that has the setting: containerd 2, then 1.
+const PLUGINS: [&str; 3] = [
+    "io.containerd.cri.v1.runtime",
+    "io.containerd.grpc.v1.cri",
+    "cri",
+];
+
+/// containerd 2 writes, and only it reads, this version of the file.
+const VERSION_OF_2: i64 = 3;
+
+const TURN_ON: &str = "set enable_cdi = true in the plugin \"io.containerd.grpc.v1.cri\" \
+                       (containerd 1.7) or \"io.containerd.cri.v1.runtime\" (2.x), and restart \
+                       containerd";
+
+/// What the configuration says of CDI.
+#[derive(Debug, Default)]
+struct Settings {
+    file_version: Option<i64>,
+    enable_cdi: Option<bool>,
+    spec_dirs: Option<Vec<String>>,
+}
+
+pub(super) fn find(files: &Files) -> Vec<Runtime> {
+    let mut found = Vec::new();
+    let program = files.first(&PROGRAMS);
+    if program.is_some() || files.exists(OWN) {
+        let version = packages::version(files, &PACKAGES, program);
+        found.push(runtime(files, OWN, version));
+    }
+    for config in BUNDLED {
+        if files.exists(config) {
+            found.push(runtime(files, config, None));
+        }
+    }
+    found
+}
+
+fn runtime(files: &Files, config: &str, version: Option<String>) -> Runtime {
+    let exists = files.exists(config);
+    let (settings, fault) = match settings(files, config) {
+        Ok(settings) => (settings, None),
+        Err(fault) => (Settings::default(), Some(fault)),
+    };
+    let major = version.as_deref().and_then(first_number);
+    Runtime {
+        name: "containerd",
+        cdi: cdi(&settings, major),
+        version,
+        spec_dirs: settings.spec_dirs,
+        config: exists.then(|| config.to_owned()),
+        fault,
+        turn_on: TURN_ON,
+        for_pods: true,
+    }
+}
+
+/// Off by default in containerd 1.7, on in 2.
+fn cdi(settings: &Settings, major: Option<u32>) -> Cdi {
+    match (settings.enable_cdi, major, settings.file_version) {
+        (Some(true), _, _) | (None, Some(2..), _) | (None, None, Some(VERSION_OF_2..)) => Cdi::On,
+        (Some(false), _, _) | (None, Some(..2), _) => Cdi::Off,
+        (None, None, _) => Cdi::Unknown,
+    }
+}
+
+/// Those of the file, then those of its imports, which override it.
+fn settings(files: &Files, config: &str) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    let Some(main) = table(files, config)? else {
+        return Ok(settings);
+    };
+    settings.take(&main);
+    for import in imports(files, config, &main) {
+        if let Some(more) = table(files, &import)? {
+            settings.take(&more);
+        }
+    }
+    Ok(settings)
+}
+
+fn table(files: &Files, path: &str) -> Result<Option<Table>, String> {
+    let text = files
+        .text(path)
+        .map_err(|error| format!("cannot read {path}: {error}"))?;
+    text.map(|text| text.parse::<Table>())
+        .transpose()
+        // Its text would show the line, which may be a password's.
+        .map_err(|error| format!("{path} is no TOML: {}", error.message()))
+}
+
+/// The files of `imports`, where `*` may stand in the last name.
+fn imports(files: &Files, config: &str, main: &Table) -> Vec<String> {
+    let patterns = main.get("imports").and_then(Value::as_array);
+    let patterns = patterns.into_iter().flatten().filter_map(Value::as_str);
+    patterns
+        .flat_map(|pattern| {
+            let base = Path::new(config).parent().unwrap_or_else(|| Path::new("/"));
+            let path = base.join(pattern);
+            let dir = path
+                .parent()
+                .map_or_else(String::new, |dir| dir.display().to_string());
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let names = files.names(&dir).into_iter();
+            let matching: Vec<String> = names
+                .filter(|it| matches(&name, it))
+                .map(|it| format!("{dir}/{it}"))
+                .collect();
+            matching
+        })
+        .collect()
+}
+
+/// A name against a pattern with at most one `*`.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => name
+            .strip_prefix(before)
+            .is_some_and(|rest| rest.ends_with(after)),
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    fn take(&mut self, table: &Table) {
+        let version = table.get("version").and_then(Value::as_integer);
+        self.file_version = version.or(self.file_version);
+        let plugins = table.get("plugins").and_then(Value::as_table);
+        let Some(plugins) = plugins else { return };
+        let known = PLUGINS
+            .iter()
+            .filter_map(|name| plugins.get(*name)?.as_table());
+        for cri in known {
+            let enabled = cri.get("enable_cdi").and_then(Value::as_bool);
+            self.enable_cdi = enabled.or(self.enable_cdi);
+            let dirs = cri.get("cdi_spec_dirs").and_then(super::others::strings);
+            self.spec_dirs = dirs.or_else(|| self.spec_dirs.take());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Settings {
+        let mut settings = Settings::default();
+        settings.take(&text.parse().unwrap());
+        settings
+    }
+
+    #[test]
+    fn what_a_configuration_leaves_out_its_version_decides() {
+        let silent = of("version = 2\n");
+        assert_eq!(cdi(&silent, Some(1)), Cdi::Off);
+        assert_eq!(cdi(&silent, Some(2)), Cdi::On);
+        assert_eq!(cdi(&silent, None), Cdi::Unknown);
+        assert_eq!(cdi(&of("version = 3\n"), None), Cdi::On);
+        let off = of("version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n");
+        assert_eq!(cdi(&off, Some(2)), Cdi::Off);
+        let on = of("[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n");
+        assert_eq!(cdi(&on, Some(1)), Cdi::On);
+    }
+
+    #[test]
+    fn a_pattern_has_one_star() {
+        assert!(matches("*.toml", "nvidia.toml"));
+        assert!(matches("a.toml", "a.toml"));
+        assert!(!matches("*.toml", "nvidia.json"));
+    }
+}

@@ -1,0 +1,119 @@
+//! The CDI specs of a host, against its runtimes and its nodes.
+
+use compute_domain_node::with_sources;
+use imex_cdi::{DeviceNode, Registry, Spec, SpecFile};
+
+use super::files::Files;
+use super::finding::{Checked, Finding};
+use super::runtimes::Runtime;
+use crate::host::Host;
+use crate::host_node::{NodeReport, NodeState, told};
+
+pub(super) fn check(
+    files: &Files,
+    host: &Host,
+    registry: &Registry,
+    runtimes: &[Runtime],
+) -> Checked {
+    let mut findings = Vec::new();
+    for file in registry.files() {
+        findings.extend(of_file(files, file, runtimes));
+    }
+    findings.extend(of_nodes(files, host, registry));
+    findings.extend(registry.conflicts().map(|conflict| {
+        let paths: Vec<String> = conflict
+            .files
+            .iter()
+            .map(|it| files.shown(&it.path))
+            .collect();
+        Finding::error(
+            conflict.code(),
+            conflict.name.to_string(),
+            format!(
+                "{} define it, so that it resolves nowhere",
+                paths.join(" and ")
+            ),
+            conflict.hint(),
+        )
+    }));
+    let (count, devices) = (registry.files().len(), registry.devices().count());
+    Checked::new(
+        format!("{count} files, {devices} devices that resolve"),
+        findings,
+    )
+}
+
+fn of_file(files: &Files, file: &SpecFile, runtimes: &[Runtime]) -> Vec<Finding> {
+    let shown = files.shown(&file.path);
+    match &file.spec {
+        Ok(spec) => too_new(&shown, spec, runtimes),
+        Err(error) => vec![Finding::error(
+            error.code(),
+            shown,
+            with_sources(error),
+            error.hint(),
+        )],
+    }
+}
+
+/// A version that a runtime does not know makes it refuse the whole file.
+fn too_new(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> {
+    let (declared, needed) = (spec.version(), spec.needed_version());
+    let refusing = runtimes
+        .iter()
+        .filter_map(|runtime| Some((runtime, runtime.newest()?)))
+        .filter(|(_, newest)| declared > *newest);
+    refusing
+        .map(|(runtime, newest)| {
+            let fix = if needed <= newest {
+                format!("write cdiVersion {needed} in it, which is all that it needs")
+            } else {
+                format!("update {}, or let the spec's writer do without what needs {needed}", runtime.name)
+            };
+            Finding::new(
+                runtime.severity(),
+                "cdi-spec-too-new",
+                file,
+                format!(
+                    "it says cdiVersion {declared}, and {} loads up to {newest}: it refuses the file",
+                    runtime.shown()
+                ),
+                fix,
+            )
+        })
+        .collect()
+}
+
+/// Nodes that are not the host's, once for each file and sort.
+fn of_nodes(files: &Files, host: &Host, registry: &Registry) -> Vec<Finding> {
+    let mut reports = Vec::new();
+    for file in registry.files() {
+        let Ok(spec) = &file.spec else { continue };
+        for node in nodes_of(spec) {
+            let report = NodeReport::of(node, host);
+            if report.state.is_bad() {
+                reports.push((files.shown(&file.path), report));
+            }
+        }
+    }
+    let mut findings = Vec::new();
+    for (state, id) in [
+        (NodeState::Stale, "cdi-spec-stale-major"),
+        (NodeState::Missing, "cdi-spec-node-missing"),
+        (NodeState::Differs, "cdi-spec-node-differs"),
+    ] {
+        let of_state = reports.iter().filter(|(_, report)| report.state == state);
+        let bad = of_state.map(|(file, report)| (file.as_str(), report));
+        let told = told(bad).into_iter();
+        findings.extend(told.map(|(file, what, fix)| Finding::error(id, file, what, fix)));
+    }
+    findings
+}
+
+/// The nodes of all devices of a spec, then those that each of them gets.
+pub(crate) fn nodes_of(spec: &Spec) -> impl Iterator<Item = &DeviceNode> {
+    let of_devices = spec.devices().iter();
+    let edits = of_devices.map(|device| &device.container_edits);
+    let edits = edits.chain([spec.container_edits()]);
+    edits.flat_map(|edits| &edits.device_nodes)
+}

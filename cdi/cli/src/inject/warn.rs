@@ -1,0 +1,75 @@
+//! What a plan does that no container will thank for.
+
+use std::collections::BTreeSet;
+
+use imex_cdi::{Change, DeviceType, HostNode, HostNodes, Plan, PlannedDevice};
+use serde_json::Value;
+
+use crate::failure::note;
+use crate::host::Host;
+use crate::majors::is_channel;
+
+/// Says it on stderr: someone may make nodes, or load the driver, before the
+/// container is started.
+pub(super) fn of_plan(plan: &Plan, config: &Value, host: &Host) {
+    let devices: Vec<&PlannedDevice> = plan
+        .steps()
+        .iter()
+        .filter_map(|step| match &step.change {
+            Change::SetDevice(device) => Some(device),
+            _ => None,
+        })
+        .collect();
+    of_majors(&devices, host);
+    if has_user_namespace(config) {
+        of_absent(&devices, host);
+    }
+}
+
+fn of_majors(devices: &[&PlannedDevice], host: &Host) {
+    let Some(majors) = &host.majors else { return };
+    let channels = devices
+        .iter()
+        .filter(|device| is_channel(&device.path) && device.device_type == DeviceType::Char);
+    // One line for each wrong major: there are few.
+    let mut told = BTreeSet::new();
+    for device in channels {
+        if let Some(stale) = majors.contradiction(device.major)
+            && told.insert(device.major)
+        {
+            note(&format!(
+                "{}: {stale}: the container cannot open it; let its driver write the spec again, \
+                 or write it with `cdi-gen generate`",
+                device.path
+            ));
+        }
+    }
+}
+
+/// runc makes no nodes in a user namespace, but mounts those of the host that
+/// are at the same paths.
+fn of_absent(devices: &[&PlannedDevice], host: &Host) {
+    let mut absent = devices
+        .iter()
+        .filter(|device| !matches!(host.lstat(&device.path), Ok(HostNode::Device(_))));
+    if let Some(first) = absent.next() {
+        let others = match absent.count() {
+            0 => String::new(),
+            n => format!(" (and {n} more)"),
+        };
+        note(&format!(
+            "the container has a user namespace, so runtimes mount the host's {}{others}, which is \
+             no device node there: it does not start; make the host's nodes first (of IMEX \
+             channels: `nvidia-modprobe -i`)",
+            first.path
+        ));
+    }
+}
+
+fn has_user_namespace(config: &Value) -> bool {
+    let namespaces = config
+        .pointer("/linux/namespaces")
+        .and_then(Value::as_array);
+    let mut namespaces = namespaces.into_iter().flatten();
+    namespaces.any(|namespace| namespace.get("type").and_then(Value::as_str) == Some("user"))
+}

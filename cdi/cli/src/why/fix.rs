@@ -1,0 +1,82 @@
+//! Of several things that are wrong, the one that is most probably the cause.
+
+use std::io;
+
+use imex_cdi::{
+    DirError, DirState, Evidence, Explanation, Ignored, IgnoredFile, LoadError, NearMiss,
+    QualifiedName, Registry, Verdict,
+};
+
+const OTHERS_HINT: &str = "ask for a device that there is (`cdi-gen list` has them), or see why \
+                           its driver has not written this one";
+
+const ONLY_ALL_HINT: &str = "only `all` is defined: ask for that, or have its driver write single \
+                             devices";
+
+/// Whether something that this process may not read may define the device.
+pub(super) fn is_cut_short(explanation: &Explanation<'_>) -> bool {
+    let denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
+    let mut dirs = explanation.unread_dirs.iter();
+    let dir = dirs.any(|dir| {
+        matches!(&dir.state, DirState::Skipped(DirError::Unlistable { source, .. }) if denied(source))
+    });
+    let mut files = explanation.candidates.iter();
+    dir || files.any(
+        |file| matches!(&file.file.spec, Err(LoadError::Read { source, .. }) if denied(source)),
+    )
+}
+
+/// Whether the kind has but one device, `all`.
+pub(super) fn only_all(registry: &Registry, name: &QualifiedName) -> bool {
+    let devices = registry.devices();
+    let mut of_kind = devices.filter(|device| device.spec.kind() == name.kind());
+    let first = of_kind.next();
+    first.is_some_and(|first| first.device.name.as_str() == "all") && of_kind.next().is_none()
+}
+
+/// The fix of what is most probably the cause.
+pub(super) fn first_fix(explanation: &Explanation<'_>, only_all: bool) -> Option<&'static str> {
+    let candidate = |wanted: fn(&Verdict<'_>) -> bool| {
+        let mut all = explanation.candidates.iter().map(|it| &it.verdict);
+        all.find(|verdict| wanted(verdict)).and_then(Verdict::hint)
+    };
+    let ignored = |wanted: fn(&IgnoredFile) -> bool| {
+        let mut all = explanation.ignored.iter();
+        all.find(|file| wanted(file)).map(|file| file.reason.hint())
+    };
+    let near = |wanted: fn(&NearMiss<'_>) -> bool| {
+        explanation
+            .near
+            .iter()
+            .find(|it| wanted(it))
+            .map(NearMiss::hint)
+    };
+    let skipped = || {
+        let mut dirs = explanation.unread_dirs.iter();
+        dirs.find_map(|dir| match &dir.state {
+            DirState::Skipped(error) => Some(error.hint()),
+            DirState::Listed | DirState::Absent => None,
+        })
+    };
+    // Its driver runs, and has other devices.
+    let others = match explanation.others_of_kind {
+        0 => None,
+        _ if only_all => Some(ONLY_ALL_HINT),
+        _ => Some(OTHERS_HINT),
+    };
+    candidate(|it| !matches!(it, Verdict::Refused { .. }))
+        .or_else(|| ignored(|it| it.defines && it.reason != Ignored::Leftover))
+        .or_else(|| candidate(|it| is_refused(it, Evidence::Text)))
+        .or_else(skipped)
+        .or_else(|| candidate(|it| is_refused(it, Evidence::FileName)))
+        .or_else(|| ignored(|it| it.defines))
+        .or_else(|| near(|it| !matches!(it, NearMiss::OtherKind(_))))
+        .or_else(|| candidate(|_| true))
+        .or(others)
+        .or_else(|| near(|_| true))
+        .or_else(|| ignored(|_| true))
+}
+
+fn is_refused(verdict: &Verdict<'_>, wanted: Evidence) -> bool {
+    matches!(verdict, Verdict::Refused { evidence, .. } if *evidence == wanted)
+}

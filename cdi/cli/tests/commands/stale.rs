@@ -1,0 +1,137 @@
+//! Majors of IMEX channels that are not the driver's, and nodes that the host
+//! has otherwise or not at all.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::Value;
+
+use super::{Place, stderr, stdout};
+
+const CHANNEL: &str = "nvidia.com/imex-channel=0";
+const REASON: &str = "major 235 is not that of nvidia-caps-imex-channels, which is 236 \
+                      (host/proc/devices)";
+
+/// A host on which the driver was loaded again since the specs were written.
+fn reloaded() -> Place {
+    let place = Place::new();
+    let list = place.read("host/proc/devices");
+    let list = list.replace("235 nvidia-caps-imex", "236 nvidia-caps-imex");
+    place.write("host/proc/devices", &list);
+    place
+}
+
+#[test]
+fn every_command_tells_a_major_that_is_not_the_drivers() {
+    let place = reloaded();
+    let file = "host/run/cdi/nvidia.com-imex-channel.json";
+    let why = place.out(&format!("why {CHANNEL} --root host"), 1);
+    assert!(why.starts_with(&format!("{CHANNEL} resolves to {file}, but ")));
+    assert!(
+        why.contains(REASON) && why.contains("  fix       let its driver write the spec again")
+    );
+    let output = place.run("list --root host --spec-dir /var/run/cdi");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("  stale  "), "{}", stdout(&output));
+    assert!(stderr(&output).contains(REASON) && stderr(&output).contains("cdi-gen generate"));
+    let output = place.run(&format!("show {CHANNEL} --root host"));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("  stale\n") && stderr(&output).contains(REASON));
+    let said = place.out(&format!("validate {file} --root host"), 1);
+    assert!(said.contains(": warn: ") && said.contains(REASON));
+    assert!(said.contains("[imex-channel-major-stale]"), "{said}");
+    let output = place.run(&format!(
+        "inject bundle/config.json --root host -d {CHANNEL}"
+    ));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains(REASON), "{}", stderr(&output));
+}
+
+#[test]
+fn a_major_that_another_driver_has_taken_is_told() {
+    let place = Place::new();
+    let list = place.read("host/proc/devices");
+    let list = list.replace("235 nvidia-caps-imex-channels", "235 nvidia-uvm");
+    place.write("host/proc/devices", &list);
+    let why = place.out(&format!("why {CHANNEL} --root host"), 1);
+    let reason = "major 235 is that of nvidia-uvm (host/proc/devices)";
+    assert!(why.contains(reason), "{why}");
+    assert!(
+        place
+            .out("validate host/run/cdi --root host", 1)
+            .contains(reason)
+    );
+    // A file may be for another host, one with the driver.
+    let file = "host/run/cdi/nvidia.com-imex-channel.json";
+    place.out(&format!("validate {file} --root host"), 0);
+}
+
+#[test]
+fn a_host_that_does_not_tell_its_majors_contradicts_none() {
+    let place = Place::new();
+    std::fs::remove_file(place.at("host/proc/devices")).unwrap();
+    place.out(&format!("why {CHANNEL} --root host"), 0);
+}
+
+#[test]
+fn a_typed_major_that_the_driver_contradicts_is_told() {
+    let place = Place::new();
+    let output = place.run("generate --channels 0 --root host --major 195");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        stderr(&output)
+            .contains("major 195 is not that of nvidia-caps-imex-channels, which is 235"),
+        "{}",
+        stderr(&output)
+    );
+    let output = place.run("generate --channels 0 --root host --major 235");
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn a_device_whose_node_the_host_has_not_is_unusable_and_why_says_so() {
+    let place = Place::new();
+    let why = place.out("why nvidia.com/gpu=0 --root host", 1);
+    for part in [
+        "nvidia.com/gpu=0 resolves to host/etc/cdi/nvidia.com-gpu.yaml, but ",
+        "cannot look at /dev/nvidia0 of the host: No such file",
+        "  node      /dev/nvidia0: missing\n",
+        "  fix       load the driver that makes the node",
+    ] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    symlink("nvidia1", place.at("host/dev/nvidia0")).unwrap();
+    let why = place.out("why nvidia.com/gpu=0 --root host", 1);
+    assert!(why.contains("is not a device node"), "{why}");
+    assert!(why.contains("  node      /dev/nvidia0: differs: a symbolic link\n"));
+    let list = place.run("list --root host");
+    assert!(stdout(&list).contains("differs: a symbolic link"));
+    let text = place.out("show --json nvidia.com/gpu=0 --root host", 0);
+    let shown: Value = serde_json::from_str(&text).unwrap();
+    let node = &shown["devices"][0]["nodes"][0];
+    assert_eq!(node["found"], "a symbolic link");
+    assert!(
+        node["fix"]
+            .as_str()
+            .unwrap()
+            .contains("links are not followed")
+    );
+}
+
+#[test]
+fn a_list_of_resolving_devices_is_not_clean_if_the_host_lacks_their_nodes() {
+    let place = Place::new();
+    std::fs::create_dir(place.at("host/gpu")).unwrap();
+    std::fs::copy(
+        place.at("host/etc/cdi/nvidia.com-gpu.yaml"),
+        place.at("host/gpu/gpu.yaml"),
+    )
+    .unwrap();
+    let output = place.run("list --root host --spec-dir /gpu");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        stderr(&output),
+        "cdi-gen: host/gpu/gpu.yaml: /dev/nvidia0 of the host does not exist, and the spec takes \
+         it from there (and 1 more like it); load the driver that makes the node, or give type, \
+         major and minor in the spec\n"
+    );
+}

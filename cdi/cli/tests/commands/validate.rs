@@ -1,0 +1,131 @@
+//! `cdi-gen validate`, beyond what the page of commands shows.
+
+use std::fs;
+
+use super::{Place, stderr, stdout};
+
+fn spec(kind: &str, version: &str) -> String {
+    format!(
+        r#"{{"cdiVersion":"{version}","kind":"{kind}","devices":[{{"name":"one","containerEdits":{{"env":["A=b"]}}}}]}}"#
+    )
+}
+
+#[test]
+fn a_kind_of_one_letter_is_a_warning_and_an_error_for_the_runtimes_that_panic() {
+    let place = Place::new();
+    for kind in ["a/sign", "example.com/s"] {
+        place.write("x.json", &spec(kind, "0.3.0"));
+        let said = place.out("validate x.json", 1);
+        assert!(said.contains("warn: ") && said.contains("[cdi-kind-one-letter]"));
+        let said = place.out("validate x.json --for containerd-2.2.1 --level error", 1);
+        assert!(
+            said.contains("panics up to 1.1.0, and containerd-2.2.1 with it"),
+            "{said}"
+        );
+    }
+    let told = place.err("generate --channels 0 --major 7 --kind n/channel", 2);
+    assert!(
+        told.contains("n/channel has a part of one letter"),
+        "{told}"
+    );
+}
+
+#[test]
+fn nothing_to_judge_is_not_the_same_as_nothing_wrong() {
+    let place = Place::new();
+    let told = place.err("validate --root bundle", 0);
+    assert_eq!(
+        told,
+        "cdi-gen: no CDI spec was looked at: there is none in bundle/etc/cdi (does not exist), \
+         bundle/var/run/cdi (does not exist)\n"
+    );
+    fs::create_dir(place.at("empty")).unwrap();
+    assert!(
+        place
+            .err("validate empty", 0)
+            .contains("there is none in empty\n")
+    );
+}
+
+#[test]
+fn a_directory_that_was_named_and_is_not_there_is_an_error() {
+    let place = Place::new();
+    for command in ["validate", "list"] {
+        let output = place.run(&format!("{command} --root host --spec-dir /etc/cid"));
+        assert_eq!(output.status.code(), Some(3), "{command}");
+        assert!(
+            stderr(&output).contains("cannot list the spec directory host/etc/cid: No such file"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    place.out("list --root host --spec-dir /var/run/cdi", 0);
+}
+
+#[test]
+fn files_of_one_directory_are_judged_as_if_they_were_loaded_together() {
+    let place = Place::new();
+    fs::create_dir(place.at("other")).unwrap();
+    for file in ["a.json", "b.json", "other/c.json"] {
+        place.write(file, &spec("example.com/sign", "0.3.0"));
+    }
+    let said = place.out("validate a.json b.json other/c.json", 1);
+    assert!(said.contains("a.json: error: CDI device example.com/sign=one is defined in more"));
+    assert!(said.contains("b.json: error: ") && said.contains("[cdi-device-conflict]"));
+    assert!(said.contains("other/c.json: OK\n"), "{said}");
+    place.out("validate a.json ./a.json", 0);
+}
+
+#[test]
+fn a_fix_names_what_to_write() {
+    let place = Place::new();
+    let low = spec("example.com/sign", "0.3.0").replace("\"one\"", "\"1\"");
+    place.write("low.json", &low);
+    place.write("new.json", &spec("example.com/sign", "9.0.0"));
+    let twice = spec("example.com/sign", "0.3.0");
+    let twice = twice.replace("\"name\"", "\"name\":\"two\",\"name\"");
+    place.write("twice.json", &twice);
+    for (file, fix) in [
+        (
+            "low.json",
+            "; raise cdiVersion to 0.5.0 [cdi-version-too-low]",
+        ),
+        ("new.json", "from 0.3.0 to 1.1.0 [cdi-version-unknown]"),
+        ("twice.json", "leave one of the two"),
+        (
+            "bundle/config.json",
+            "it is an OCI config (it has ociVersion), not a CDI spec",
+        ),
+    ] {
+        let said = place.out(&format!("validate {file}"), 1);
+        assert!(said.contains(fix), "{said}");
+    }
+}
+
+#[test]
+fn many_devices_of_a_file_are_listed_in_time() {
+    let place = Place::new();
+    place.out(
+        "generate --root host --channels all --count 8192 --output host/run/cdi/many.json",
+        0,
+    );
+    // For giving up only: looking at the whole spec for each device takes minutes.
+    let output = std::process::Command::new("timeout")
+        .args(["60", env!("CARGO_BIN_EXE_cdi-gen")])
+        .args(["list", "--root", "host", "--spec-dir", "/var/run/cdi"])
+        .current_dir(place.at("."))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output).lines().count(), 8195);
+}
+
+#[test]
+fn an_oci_config_is_no_spec_to_show() {
+    let place = Place::new();
+    let told = place.err("show bundle/config.json", 3);
+    assert!(
+        told.contains("config.json is no CDI spec: it has ociVersion, as an OCI config; pass a"),
+        "{told}"
+    );
+}

@@ -1,0 +1,88 @@
+//! `cdi-gen why`: of several things that are wrong, the fix of the one that
+//! counts.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::Place;
+
+const NAME: &str = "example.com/sign=one";
+
+fn spec(kind: &str) -> String {
+    format!(
+        r#"{{"cdiVersion":"0.3.0","kind":"{kind}","devices":[{{"name":"one","containerEdits":{{"env":["A=b"]}}}}]}}"#
+    )
+}
+
+/// The last line of what `why` says of a device that does not resolve.
+fn fix(place: &Place, name: &str) -> String {
+    let said = place.out(&format!("why {name} --root host"), 4);
+    let last = said.lines().last().unwrap();
+    last.strip_prefix("  fix       ").unwrap().to_owned()
+}
+
+#[test]
+fn a_file_that_defines_the_device_counts_more_than_one_that_might() {
+    let place = Place::new();
+    place.write("host/etc/cdi/sign.yml", &spec("example.com/sign"));
+    let torn = spec("example.com/sign");
+    place.write("host/etc/cdi/torn.json", torn.trim_end_matches('}'));
+    assert!(fix(&place, NAME).starts_with("rename it"));
+    // Unless it is a mere copy of it.
+    fs::rename(
+        place.at("host/etc/cdi/sign.yml"),
+        place.at("host/etc/cdi/torn.json.bak"),
+    )
+    .unwrap();
+    assert!(!fix(&place, NAME).contains("rename it"));
+    fs::remove_file(place.at("host/etc/cdi/torn.json")).unwrap();
+    assert!(fix(&place, NAME).starts_with("remove it, or,"));
+}
+
+#[test]
+fn a_directory_that_is_a_link_is_the_reason_if_nothing_behind_it_speaks_of_the_device() {
+    let place = Place::new();
+    fs::rename(place.at("host/etc/cdi"), place.at("host/etc/other")).unwrap();
+    symlink("/nowhere/cdi", place.at("host/etc/cdi")).unwrap();
+    // Another device of the kind must not hide it.
+    place.write(
+        "host/run/cdi/sign.json",
+        &spec("example.com/sign").replace("one", "two"),
+    );
+    assert!(fix(&place, NAME).starts_with("make it a directory"));
+}
+
+#[test]
+fn files_of_another_kind_are_not_to_blame() {
+    let place = Place::new();
+    let other = spec("example.com/signal");
+    place.write("host/etc/cdi/torn.json", other.trim_end_matches('}'));
+    place.write("host/etc/cdi/signal.yml", &other);
+    let said = place.out(&format!("why {NAME} --root host"), 4);
+    assert!(
+        !said.contains("torn.json") && !said.contains("signal.yml"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_channel_that_is_spelt_otherwise_is_near() {
+    let place = Place::new();
+    for name in ["channel-0", "channel0"] {
+        let name = format!("nvidia.com/imex-channel={name}");
+        let said = place.out(&format!("why {name} --root host"), 4);
+        assert!(
+            said.contains("near      nvidia.com/imex-channel=0 in "),
+            "{said}"
+        );
+        assert_eq!(fix(&place, &name), "write the name as its file has it");
+    }
+}
+
+#[test]
+fn a_kind_with_only_all_says_so() {
+    let place = Place::new();
+    let text = spec("example.com/sign").replace("\"one\"", "\"all\"");
+    place.write("host/etc/cdi/sign.json", &text);
+    assert!(fix(&place, NAME).starts_with("only `all` is defined"));
+}

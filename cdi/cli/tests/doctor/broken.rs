@@ -1,0 +1,380 @@
+//! Hosts on which one thing is wrong: it is named first, whatever follows
+//! from it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::host::{CLAIM, Host, KUBELET, LIBRARY, PLUGIN, SPEC, kubelet, library, mounts, spec};
+
+/// Fails unless `doctor` names `id` first on a healthy host that was broken so.
+fn first(id: &str, break_it: impl FnOnce(&Host)) {
+    let host = Host::healthy();
+    break_it(&host);
+    let ids = host.ids(1);
+    assert_eq!(ids.first().map(String::as_str), Some(id), "{ids:?}");
+}
+
+/// The same, and that the evidence of that finding says so.
+fn first_says(id: &str, evidence: &str, break_it: impl FnOnce(&Host)) {
+    let host = Host::healthy();
+    break_it(&host);
+    let report = host.json("doctor --json", 1);
+    let found = report.pointer("/findings/0").unwrap();
+    assert_eq!(found.get("id").unwrap(), id, "{report:#}");
+    let said = found.get("evidence").and_then(|it| it.as_str()).unwrap();
+    assert!(said.contains(evidence), "{said}");
+}
+
+// === driver ===
+
+#[test]
+fn without_a_library_there_is_no_driver() {
+    first("nvml-missing", |host| host.remove("usr/lib64"));
+}
+
+#[test]
+fn a_directory_in_the_librarys_place_is_named() {
+    let evidence = "/usr/lib64/libnvidia-ml.so.1 is not a regular file";
+    first_says("nvml-missing", evidence, |host| {
+        host.remove("usr/lib64/libnvidia-ml.so.1");
+        fs::create_dir(host.at("usr/lib64/libnvidia-ml.so.1")).unwrap();
+    });
+}
+
+#[test]
+fn a_library_of_another_architecture_is_named() {
+    first_says("nvml-unloadable", "is for another architecture", |host| {
+        let mut foreign = library();
+        foreign.splice(18..19, [21]);
+        host.write(LIBRARY, foreign);
+    });
+}
+
+#[test]
+fn a_driver_containers_library_is_found_and_its_module_missed() {
+    let evidence = "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1 is there";
+    first_says("nvidia-module-not-loaded", evidence, |host| {
+        host.remove("usr/lib64");
+        host.write("run/nvidia/driver/usr/lib64/libnvidia-ml.so.1", library());
+        host.remove("proc/driver");
+        host.write("proc/devices", "Character devices:\n  1 mem\n");
+    });
+}
+
+#[test]
+fn a_library_of_another_driver_than_the_module_is_named() {
+    let evidence = "the library is of driver 580.82.07, the loaded kernel module of 570.86.15";
+    first_says("driver-version-mismatch", evidence, |host| {
+        host.write(
+            "proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23\n",
+        );
+    });
+}
+
+// === channels ===
+
+#[test]
+fn channels_that_were_turned_off_are_why_there_is_no_major() {
+    first("imex-channels-disabled", |host| {
+        host.write("proc/driver/nvidia/params", "ImexChannelCount: 0\n");
+        host.write("proc/devices", "Character devices:\n234 nvidia-caps\n");
+    });
+}
+
+#[test]
+fn a_missing_major_is_named() {
+    first("imex-channel-major-missing", |host| {
+        host.write("proc/devices", "Character devices:\n234 nvidia-caps\n");
+    });
+}
+
+#[test]
+fn a_node_that_is_no_channel_is_named() {
+    first_says("imex-node-wrong", "it is no device node", |host| {
+        host.write("dev/nvidia-caps-imex-channels/channel0", "");
+    });
+}
+
+#[test]
+fn what_keeps_nvidia_imex_from_starting_is_named() {
+    first("imex-capability-node-missing", |host| {
+        host.remove("dev/nvidia-caps/nvidia-cap4323");
+    });
+    first("driver-too-old", |host| {
+        host.remove("proc/driver/nvidia/capabilities/fabric-imex-mgmt");
+    });
+}
+
+#[test]
+fn a_driver_that_lets_nobody_make_nodes_is_named() {
+    first("modify-device-files-off", |host| {
+        host.write(
+            "proc/driver/nvidia/params",
+            "ModifyDeviceFiles: 0\nImexChannelCount: 2048\n",
+        );
+    });
+}
+
+// === the host's nvidia-imex ===
+
+#[test]
+fn a_daemon_that_does_not_run_is_named() {
+    first("host-imex-not-running", |host| host.remove("proc/700"));
+}
+
+#[test]
+fn a_daemon_without_nodes_is_named() {
+    first("host-imex-no-nodes", |host| {
+        host.write("etc/nvidia-imex/nodes_config.cfg", "# none\n\n");
+    });
+}
+
+#[test]
+fn a_host_without_the_daemon_is_told_so() {
+    first("host-imex-absent", |host| {
+        host.remove("proc/700");
+        host.remove("usr/lib/systemd/system/nvidia-imex.service");
+    });
+}
+
+#[test]
+fn a_socket_that_nobody_can_ask_is_named() {
+    let host = Host::healthy();
+    let report = host.json("doctor --json --imex-socket /run/imex.sock", 1);
+    let found = report.pointer("/findings/0").unwrap();
+    assert_eq!(found.get("subject").unwrap(), "/run/imex.sock");
+    let said = found.get("evidence").and_then(|it| it.as_str()).unwrap();
+    assert!(said.contains("no nvidia-imex-ctl"), "{said}");
+}
+
+// === CDI directories ===
+
+#[test]
+fn a_linked_directory_is_why_its_claims_have_no_spec() {
+    first("cdi-directory-link", |host| {
+        fs::rename(host.at("run/cdi"), host.at("run/cdi.real")).unwrap();
+        symlink("cdi.real", host.at("run/cdi")).unwrap();
+    });
+}
+
+#[test]
+fn a_mount_that_the_runtime_does_not_see_is_named() {
+    let evidence = "containerd (process 800) has no mount";
+    first_says("cdi-directory-other-mount", evidence, |host| {
+        let over = mounts("40 22 0:33 / /run/cdi rw - tmpfs tmpfs rw\n");
+        host.write("proc/1/mountinfo", over);
+    });
+}
+
+#[test]
+fn a_runtime_in_a_container_has_mounts_of_its_own() {
+    let host = Host::healthy();
+    host.write(
+        "proc/1/mountinfo",
+        mounts("40 22 0:33 / /run/cdi rw - tmpfs tmpfs rw\n"),
+    );
+    let own = "90 1 0:77 / / rw - overlay overlay rw\n";
+    host.write("proc/800/mountinfo", own);
+    assert!(host.ids(0).contains(&"cdi-directory-mounted".to_owned()));
+}
+
+#[test]
+fn names_and_modes_that_mislead_are_named() {
+    first("cdi-spec-extension", |host| host.write("etc/cdi/a.yml", ""));
+    first("cdi-leftover", |host| host.write("run/cdi/a.tmp", ""));
+    let hidden = spec("0.5.0", 235).replace(CLAIM, "hidden");
+    first("cdi-spec-hidden", |host| {
+        host.write("etc/cdi/.a.json", &hidden);
+    });
+    let mode = |host: &Host, path: &str, mode| {
+        fs::set_permissions(host.at(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    first("cdi-directory-mode", |host| mode(host, "run/cdi", 0o700));
+    first("cdi-directory-mode", |host| mode(host, "etc/cdi", 0o777));
+    first("cdi-spec-mode", |host| mode(host, SPEC, 0o600));
+}
+
+// === runtimes ===
+
+#[test]
+fn a_runtime_with_cdi_off_is_named() {
+    first("runtime-cdi-off", |host| {
+        host.containerd("1.7.28", "version = 2\n");
+    });
+    first("runtime-cdi-off", |host| {
+        host.containerd("2.1.3", "version = 3\nimports = [\"conf.d/*.toml\"]\n");
+        host.write(
+            "etc/containerd/conf.d/cdi.toml",
+            "[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n",
+        );
+    });
+}
+
+#[test]
+fn a_runtime_that_reads_other_directories_is_named() {
+    let evidence = "it reads CDI specs only from [/opt/cdi], not from /etc/cdi, /var/run/cdi";
+    first_says("runtime-spec-dirs", evidence, |host| {
+        host.containerd(
+            "2.1.3",
+            "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\ncdi_spec_dirs = ['/opt/cdi']\n",
+        );
+    });
+    first("runtime-spec-dirs", |host| {
+        host.write(
+            "etc/crio/crio.conf.d/10-cdi.conf",
+            "[crio.runtime]\ncdi_spec_dirs = ['/etc/cdi']\n",
+        );
+    });
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_named_and_not_shown() {
+    let host = Host::healthy();
+    host.containerd("2.1.3", "version = 3\npassword = s3cret\n");
+    let text = host.out("doctor", 1);
+    assert!(text.contains("[runtime-config-unreadable]"), "{text}");
+    assert!(!text.contains("s3cret"), "{text}");
+}
+
+#[test]
+fn a_spec_that_is_too_new_for_the_runtime_is_named() {
+    let evidence = "it says cdiVersion 1.0.0, and containerd 1.7.28 loads up to 0.8.0";
+    first_says("cdi-spec-too-new", evidence, |host| {
+        host.containerd(
+            "1.7.28",
+            "version = 2\n[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = true\n",
+        );
+        host.write(SPEC, spec("1.0.0", 235));
+    });
+}
+
+#[test]
+fn limits_on_watching_are_named() {
+    first("inotify-limit-low", |host| {
+        host.write("proc/sys/fs/inotify/max_user_watches", "100\n");
+    });
+    first("inotify-instances-exhausted", |host| {
+        host.write("proc/sys/fs/inotify/max_user_instances", "10\n");
+        fs::create_dir(host.at("proc/800/fd")).unwrap();
+        for fd in 0..9 {
+            let link = host.at(&format!("proc/800/fd/{fd}"));
+            symlink("anon_inode:inotify", link).unwrap();
+        }
+    });
+}
+
+// === specs ===
+
+#[test]
+fn a_spec_with_the_major_of_an_earlier_load_of_the_driver_is_named() {
+    first("cdi-spec-stale-major", |host| {
+        host.write(
+            "proc/devices",
+            "Character devices:\n234 nvidia-caps\n240 nvidia-caps-imex-channels\n",
+        );
+    });
+}
+
+#[test]
+fn two_files_that_define_one_device_are_named() {
+    first("cdi-device-conflict", |host| {
+        host.write("run/cdi/copy.json", spec("0.5.0", 235));
+    });
+}
+
+#[test]
+fn a_spec_that_is_no_spec_is_named() {
+    first("cdi-spec-malformed", |host| {
+        host.write("etc/cdi/bad.json", "{");
+    });
+}
+
+// === claims ===
+
+#[test]
+fn a_prepared_claim_without_its_spec_is_named() {
+    first("claim-without-spec", |host| host.remove(SPEC));
+}
+
+#[test]
+fn a_spec_without_a_claim_is_named() {
+    first("spec-without-claim", |host| {
+        let other = "22222222-aaaa-4bbb-8ccc-000000000002";
+        host.write(
+            &SPEC.replace(CLAIM, other),
+            spec("0.5.0", 235).replace(CLAIM, other),
+        );
+    });
+}
+
+#[test]
+fn a_claim_that_only_kubelet_remembers_is_named() {
+    first("claim-unknown-to-plugin", |host| {
+        let empty = Host::fixture("01-empty.json");
+        host.write(&format!("{PLUGIN}/checkpoint.json"), empty);
+    });
+    first("claim-unknown-to-plugin", |host| {
+        host.remove(&format!("{PLUGIN}/checkpoint.json"));
+    });
+}
+
+#[test]
+fn a_claim_that_only_the_plugin_remembers_is_named() {
+    first("claim-unknown-to-kubelet", |host| {
+        host.write(KUBELET, kubelet(&[]));
+    });
+}
+
+#[test]
+fn damage_is_why_nothing_can_be_said_of_claims() {
+    first("checkpoint-damaged", |host| {
+        let whole = Host::fixture("02-channel-completed.json");
+        let bad = whole.replace("default", "defaulT");
+        assert_ne!(bad, whole);
+        host.write(&format!("{PLUGIN}/checkpoint.json"), bad);
+    });
+    first("kubelet-state-damaged", |host| {
+        host.write(KUBELET, kubelet(&[CLAIM]).replace("node-a", "node-b"));
+    });
+    first("kubelet-state-unknown", |host| {
+        host.write(KUBELET, r#"{"version":"v1","entries":[],"checksum":1}"#);
+    });
+    first("checkpoint-set-aside", |host| {
+        host.write(&format!("{PLUGIN}/checkpoint.json.damaged-empty"), "");
+    });
+}
+
+#[test]
+fn a_plugin_that_does_not_run_is_named() {
+    first("plugin-not-registered", |host| {
+        host.remove("var/lib/kubelet/plugins_registry");
+    });
+}
+
+#[test]
+fn a_plugin_that_has_not_run_since_the_boot_is_named() {
+    first("checkpoint-of-earlier-boot", |host| {
+        host.write(
+            "proc/sys/kernel/random/boot_id",
+            "00000000-0000-4000-8000-000000000000\n",
+        );
+    });
+}
+
+// === what goes around claims ===
+
+#[test]
+fn channels_by_environment_variable_are_named() {
+    first("imex-channels-env-bypass", |host| {
+        host.write("etc/nvidia-container-runtime/config.toml", "[features]\n");
+    });
+}
+
+#[test]
+fn an_old_systemd_is_named() {
+    first("systemd-drops-devices", |host| {
+        host.remove("usr/lib/systemd/libsystemd-shared-252.so");
+        host.write("usr/lib/systemd/libsystemd-shared-239-78.el8.so", "");
+    });
+}

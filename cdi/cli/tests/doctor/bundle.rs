@@ -1,0 +1,93 @@
+//! `doctor --bundle`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+
+use super::host::{CLAIM, Host, SPEC, spec};
+use super::{stderr, stdout};
+
+fn unpacked(host: &Host) -> BTreeMap<String, String> {
+    let file = fs::File::open(host.at("bundle.tar")).unwrap();
+    let mut archive = tar::Archive::new(file);
+    let entries = archive.entries().unwrap().map(|entry| {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).unwrap();
+        (name, text)
+    });
+    entries.collect()
+}
+
+fn words(host: &Host) -> String {
+    format!("doctor --bundle {}", host.at("bundle.tar").display())
+}
+
+#[test]
+fn a_bundle_has_what_its_manifest_lists_and_nothing_secret() {
+    let host = Host::healthy();
+    host.containerd("2.1.3", "version = 3\n# s3cret\n");
+    host.write("root/.kube/config", "s3cret");
+    let with_env = r#""containerEdits":{"env":["TOKEN=s3cret"],"#;
+    let text = spec("0.5.0", 235).replace(r#""containerEdits":{"#, with_env);
+    assert!(text.contains("s3cret"));
+    host.write(SPEC, text);
+    let output = host.run(&words(&host));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let (shown, told) = (stdout(&output), stderr(&output));
+    let files = unpacked(&host);
+    assert!(
+        files.values().all(|text| !text.contains("s3cret")),
+        "{files:#?}"
+    );
+    let manifest = files.get("cdi-gen-doctor/manifest.txt").unwrap();
+    let told: Vec<&str> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("cdi-gen: in the bundle: "))
+        .collect();
+    assert_eq!(told, manifest.lines().collect::<Vec<_>>());
+    let listed: Vec<String> = manifest
+        .lines()
+        .map(|it| format!("cdi-gen-doctor/{it}"))
+        .collect();
+    let mut others: Vec<&String> = files
+        .keys()
+        .filter(|it| !it.ends_with("manifest.txt"))
+        .collect();
+    others.sort_by_key(|name| listed.iter().position(|it| it == *name));
+    assert_eq!(others, listed.iter().collect::<Vec<_>>());
+    let text = |name: &str| {
+        files
+            .get(&format!("cdi-gen-doctor/{name}"))
+            .unwrap()
+            .as_str()
+    };
+    assert_eq!(text("report.txt"), shown);
+    assert!(text("report.json").contains("cdi-gen/doctor/v1"));
+    assert_eq!(
+        text("claims.txt"),
+        format!("{CLAIM} checkpoint:PrepareCompleted cdi:spec kubelet:prepared\n")
+    );
+    assert!(text("host/proc/devices").contains("nvidia-caps-imex-channels"));
+    assert!(text(&format!("host/{SPEC}")).contains("TOKEN=(left out)"));
+    let mode = host
+        .at("bundle.tar")
+        .metadata()
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_bundle_overwrites_nothing() {
+    let host = Host::healthy();
+    host.write("bundle.tar", "mine");
+    let output = host.run(&words(&host));
+    assert_eq!(output.status.code(), Some(3));
+    let told = stderr(&output);
+    assert!(told.contains("choose another name"), "{told}");
+    assert_eq!(fs::read_to_string(host.at("bundle.tar")).unwrap(), "mine");
+}

@@ -1,0 +1,114 @@
+//! `gc`.
+
+use std::fs;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use durable_file::{Dir, OsDir};
+
+use super::host::{CLAIM, Host, PLUGIN, SPEC, spec};
+use super::{stderr, stdout};
+
+const ORPHAN: &str = "22222222-aaaa-4bbb-8ccc-000000000002";
+
+/// A healthy host with a spec that no claim needs.
+fn with_orphan() -> (Host, String) {
+    let host = Host::healthy();
+    let path = SPEC.replace(CLAIM, ORPHAN);
+    host.write(&path, spec("0.5.0", 235).replace(CLAIM, ORPHAN));
+    (host, path)
+}
+
+#[test]
+fn an_orphan_is_listed_and_left() {
+    let (host, path) = with_orphan();
+    let text = host.out("gc", 1);
+    assert!(text.contains(ORPHAN) && text.contains(" orphan "), "{text}");
+    assert!(!text.contains(CLAIM), "{text}");
+    assert!(host.at(&path).exists());
+}
+
+#[test]
+fn an_orphan_is_removed_and_a_second_time_there_is_none() {
+    let (host, path) = with_orphan();
+    host.write(
+        "run/cdi/vendor.json",
+        spec("0.5.0", 235).replace(CLAIM, "x"),
+    );
+    let text = host.out("gc --remove", 0);
+    assert!(
+        text.contains(ORPHAN) && text.contains(" removed "),
+        "{text}"
+    );
+    assert!(!host.at(&path).exists());
+    assert!(host.at(SPEC).exists() && host.at("run/cdi/vendor.json").exists());
+    assert_eq!(host.out("gc --remove", 0).lines().count(), 1);
+    assert_eq!(host.out("gc", 0).lines().count(), 1);
+}
+
+#[test]
+fn a_claim_that_was_only_started_keeps_its_spec() {
+    let host = Host::healthy();
+    let started = Host::fixture("03-channel-started.json");
+    host.write(&format!("{PLUGIN}/checkpoint.json"), started);
+    let uid = "22222222-aaaa-4bbb-8ccc-000000000002";
+    host.write(
+        &SPEC.replace(CLAIM, uid),
+        spec("0.5.0", 235).replace(CLAIM, uid),
+    );
+    let text = host.out("gc --remove", 0);
+    assert!(text.contains(CLAIM) && !text.contains(uid), "{text}");
+}
+
+#[test]
+fn without_a_trustworthy_checkpoint_nothing_is_an_orphan() {
+    let checkpoint = format!("{PLUGIN}/checkpoint.json");
+    let breaks: [fn(&Host, &str); 3] = [
+        |host, checkpoint| host.remove(checkpoint),
+        |host, checkpoint| host.write(checkpoint, "{"),
+        |host, checkpoint| host.write(&format!("{checkpoint}.damaged-not-json"), "{"),
+    ];
+    for break_it in breaks {
+        let (host, path) = with_orphan();
+        break_it(&host, &checkpoint);
+        for words in ["gc", "gc --remove"] {
+            let output = host.run(words);
+            assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+            assert_eq!(stdout(&output), "");
+            assert!(stderr(&output).contains("--live"), "{}", stderr(&output));
+        }
+        assert!(host.at(&path).exists() && host.at(SPEC).exists());
+        host.out(&format!("gc --remove --live {CLAIM}"), 0);
+        assert!(!host.at(&path).exists() && host.at(SPEC).exists());
+    }
+}
+
+#[test]
+fn a_name_that_is_no_uid_is_wrong_usage() {
+    let (host, path) = with_orphan();
+    let output = host.run("gc --remove --live default/worker-0");
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(host.at(&path).exists());
+}
+
+#[test]
+fn nothing_is_removed_while_a_plugin_has_its_lock() {
+    let (host, path) = with_orphan();
+    let plugin = OsDir::open(host.at(PLUGIN)).unwrap();
+    let lock = plugin.lock("pu.lock", Duration::from_secs(10)).unwrap();
+    thread::scope(|scope| {
+        let (done, ended) = mpsc::channel();
+        let run = || host.out("gc --remove", 0);
+        scope.spawn(move || done.send(run()).unwrap());
+        let waited = ended.recv_timeout(Duration::from_millis(500));
+        assert!(waited.is_err(), "it did not wait: {waited:?}");
+        // While it waits, the plugin begins to prepare the claim.
+        let started = Host::fixture("03-channel-started.json");
+        fs::write(host.at(&format!("{PLUGIN}/checkpoint.json")), started).unwrap();
+        drop(lock);
+        let text = ended.recv_timeout(Duration::from_secs(30)).unwrap();
+        assert!(text.contains(CLAIM) && !text.contains(ORPHAN), "{text}");
+    });
+    assert!(host.at(&path).exists());
+}

@@ -1,0 +1,150 @@
+//! `watch`.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::host::{CLAIM, Host, SPEC, spec};
+
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// The program while it runs, and what it prints.
+struct Watching {
+    child: Child,
+    lines: Receiver<Value>,
+}
+
+impl Watching {
+    fn begin(host: &Host) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cdi-gen"))
+            .arg("watch")
+            .arg("--root")
+            .arg(host.at(""))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (send, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let event = serde_json::from_str(&line).unwrap();
+                if send.send(event).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// The next event: what and of whom.
+    fn next(&self) -> (String, String) {
+        let event = self.lines.recv_timeout(GIVE_UP).unwrap();
+        let text = |name| event.get(name).and_then(Value::as_str).unwrap().to_owned();
+        let subject = text("subject");
+        let name = subject.rsplit('/').next().unwrap();
+        (text("event"), name.to_owned())
+    }
+
+    fn expect(&self, events: &[(&str, &str)]) {
+        for (event, subject) in events {
+            assert_eq!(self.next(), ((*event).to_owned(), (*subject).to_owned()));
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn devices_are_told_as_they_come_change_conflict_and_go() {
+    let host = Host::healthy();
+    let device = format!("claim={CLAIM}-channel-0");
+    let file = SPEC.rsplit('/').next().unwrap();
+    let watching = Watching::begin(&host);
+    watching.expect(&[("directory", "cdi"), ("directory", "cdi"), ("add", &device)]);
+
+    host.write("run/.new", spec("0.6.0", 235));
+    fs::rename(host.at("run/.new"), host.at(SPEC)).unwrap();
+    watching.expect(&[("change", &device)]);
+
+    host.write("run/.copy", spec("0.5.0", 235));
+    fs::rename(host.at("run/.copy"), host.at("run/cdi/copy.json")).unwrap();
+    watching.expect(&[("remove", &device), ("conflict", &device)]);
+
+    host.remove("run/cdi/copy.json");
+    watching.expect(&[("settled", &device), ("add", &device)]);
+
+    host.write(
+        "proc/.devices",
+        "Character devices:\n240 nvidia-caps-imex-channels\n",
+    );
+    fs::rename(host.at("proc/.devices"), host.at("proc/devices")).unwrap();
+    watching.expect(&[("stale", file)]);
+
+    host.remove(SPEC);
+    watching.expect(&[("remove", &device), ("settled", file)]);
+}
+
+#[test]
+fn a_directory_that_is_replaced_is_noticed_and_read() {
+    let host = Host::healthy();
+    let device = format!("claim={CLAIM}-channel-0");
+    let watching = Watching::begin(&host);
+    watching.expect(&[("directory", "cdi"), ("directory", "cdi"), ("add", &device)]);
+
+    fs::create_dir(host.at("run/cdi.new")).unwrap();
+    fs::rename(host.at("run/cdi"), host.at("run/cdi.old")).unwrap();
+    fs::rename(host.at("run/cdi.new"), host.at("run/cdi")).unwrap();
+    // The look in between may have seen none.
+    let mut events = vec![watching.next()];
+    while events.last().unwrap().0 != "remove" {
+        events.push(watching.next());
+    }
+    assert_eq!(events[0], ("directory".to_owned(), "cdi".to_owned()));
+
+    let spec = fs::read(
+        host.at("run/cdi.old")
+            .join(SPEC.rsplit('/').next().unwrap()),
+    );
+    host.write(SPEC, spec.unwrap());
+    let mut event = watching.next();
+    while event.0 == "directory" || event.0 == "refused" || event.0 == "settled" {
+        event = watching.next();
+    }
+    assert_eq!(event, ("add".to_owned(), device));
+}
+
+#[test]
+fn it_ends_when_nobody_reads_any_more() {
+    let host = Host::healthy();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cdi-gen"))
+        .arg("watch")
+        .arg("--root")
+        .arg(host.at(""))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    drop(stdout);
+    host.remove(SPEC);
+    let (ended, end) = channel();
+    let waiting = thread::spawn(move || {
+        let status = child.wait().unwrap();
+        ended.send(status.code()).unwrap();
+    });
+    assert_eq!(end.recv_timeout(GIVE_UP), Ok(Some(0)));
+    waiting.join().unwrap();
+}
