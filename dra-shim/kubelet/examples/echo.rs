@@ -138,7 +138,8 @@ impl Args {
 }
 
 /// A driver does little at a time: two threads, where tokio takes one per core, and
-/// four for `run_blocking`, where it takes 512, each of which keeps its memory.
+/// four for `run_blocking`, where it takes 512, each of which keeps its memory. A fifth
+/// claim waits for one of four: enough where a step writes one small file.
 fn main() -> Result<(), Box<dyn Error>> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

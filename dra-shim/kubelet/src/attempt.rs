@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::answer::check;
 use crate::call::Call;
 use crate::claim::{Claim, ClaimRef};
 use crate::driver::{ClaimError, Driver};
@@ -66,7 +67,11 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
             None => self.fetch(id, answer_by, cancel).await?,
         };
         let call = Call::new(answer_by.into_std(), cancel.clone());
-        let step = self.driver.prepare(&call, &claim);
+        // Called when it is polled: a method may panic before there is a future.
+        let step = async {
+            let devices = self.driver.prepare(&call, &claim).await?;
+            check(&claim, devices)
+        };
         let outcome = self.step(Method::Prepare, id, step).await;
         *fetched = Some(Fetched { claim, answer_by });
         outcome
@@ -79,7 +84,7 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         cancel: &CancellationToken,
     ) -> Outcome {
         let call = Call::new(answer_by.into_std(), cancel.clone());
-        let step = self.driver.unprepare(&call, id);
+        let step = async { self.driver.unprepare(&call, id).await };
         self.step(Method::Unprepare, id, step)
             .await
             .map(|()| Vec::new())
@@ -93,7 +98,7 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
     ) -> Result<T, ClaimError> {
         self.observer.step_began(method, id);
         let began = Instant::now();
-        let outcome = shielded(step).await;
+        let outcome = shielded(step, driver_panicked).await;
         let seen = outcome.as_ref().map(|_| ());
         self.observer.step_ended(method, id, seen, began.elapsed());
         outcome
@@ -119,21 +124,18 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         cancel: &CancellationToken,
     ) -> Result<Claim, ClaimError> {
         let until = answer_by.min(Instant::now() + GET_TIMEOUT);
-        let get = self.source.get(&id.namespace, &id.name);
-        let json = tokio::select! {
-            () = cancel.cancelled() => return Err(cancelled()),
-            json = tokio::time::timeout_at(until, get) => json,
+        let get = async {
+            let json = self.source.get(&id.namespace, &id.name).await;
+            json.map_err(|error| get_error(&error))
         };
-        let json = json
-            .map_err(|_| unanswered())?
-            .map_err(|error| get_error(&error))?;
+        let get = shielded(get, source_panicked);
+        let json = tokio::select! {
+            () = cancel.cancelled() => return Err(ClaimError::cancelled()),
+            json = tokio::time::timeout_at(until, get) => json.map_err(|_| unanswered())??,
+        };
         Claim::parse(&json, id, &self.driver_name)
             .map_err(|error| ClaimError::permanent(chain(&error)).with_code(error.code()))
     }
-}
-
-fn cancelled() -> ClaimError {
-    ClaimError::retry("the call was cancelled").with_code("cancelled")
 }
 
 fn unanswered() -> ClaimError {
@@ -151,21 +153,30 @@ fn get_error(error: &GetClaimError) -> ClaimError {
     sentence.with_code(error.code())
 }
 
-/// Turns a panic of the driver into the claim's error. The driver's own state is
-/// its own affair: a poisoned lock is reported again by the next attempt.
+/// Turns a panic of the driver's code into the claim's error. The driver's own state
+/// is its own affair: a poisoned lock is reported again by the next attempt.
 async fn shielded<T>(
     step: impl Future<Output = Result<T, ClaimError>> + Send,
+    panicked: fn() -> ClaimError,
 ) -> Result<T, ClaimError> {
     AssertUnwindSafe(step)
         .catch_unwind()
         .await
-        .unwrap_or_else(|_| {
-            tracing::error!(
-                "the driver panicked; the panic message is in the log before this line"
-            );
-            Err(
-                ClaimError::permanent("the driver failed internally; its log has the details")
-                    .with_code("driver-panicked"),
-            )
-        })
+        .unwrap_or_else(|_| Err(panicked()))
+}
+
+pub(crate) fn driver_panicked() -> ClaimError {
+    tracing::error!("the driver panicked; the panic message is in the log before this line");
+    internally().with_code("driver-panicked")
+}
+
+fn source_panicked() -> ClaimError {
+    tracing::error!(
+        "the source of claims panicked; the panic message is in the log before this line"
+    );
+    internally().with_code("claim-source-panicked")
+}
+
+fn internally() -> ClaimError {
+    ClaimError::permanent("the driver failed internally; its log has the details")
 }

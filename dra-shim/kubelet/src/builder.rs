@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::driver::Driver;
 use crate::health::DeviceHealth;
 use crate::instance::{Common, Instance};
-use crate::observer::{Deaf, Observer};
+use crate::observer::{Deaf, Observer, Shielded};
 use crate::plugin::Plugin;
 use crate::registration::Verdict;
 use crate::slices::{Desired, Publisher};
@@ -41,20 +42,25 @@ pub enum StartError {
     /// kubelet would refuse it.
     #[error("driver name `{0}` is not a DNS subdomain of at most 63 lower-case characters")]
     DriverName(String),
-    /// The node's name is empty.
-    #[error("the node name is empty")]
-    NodeName,
+    /// No node can have this name.
+    #[error("node name `{0}` is not a DNS subdomain of at most 253 lower-case characters")]
+    NodeName(String),
     /// The sockets.
     #[error(transparent)]
     Socket(#[from] SocketError),
 }
+
+/// `spec.driver` of a `ResourceSlice`.
+const MAX_DRIVER_NAME: usize = 63;
+/// `metadata.name` of a Node.
+const MAX_NODE_NAME: usize = 253;
 
 impl StartError {
     /// A stable word for logs and metrics.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::DriverName(_) => "driver-name",
-            Self::NodeName => "node-name",
+            Self::NodeName(_) => "node-name",
             Self::Socket(error) => error.code(),
         }
     }
@@ -63,7 +69,7 @@ impl StartError {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::DriverName(_) => "use a name such as driver.example.com",
-            Self::NodeName => "pass the pod's spec.nodeName",
+            Self::NodeName(_) => "pass the pod's spec.nodeName, as the downward API has it",
             Self::Socket(error) => error.hint(),
         }
     }
@@ -137,7 +143,7 @@ impl Builder {
 
     /// Who hears of what happens inside, for metrics; nobody unless set.
     pub fn observer(mut self, observer: impl Observer) -> Self {
-        self.observer = Arc::new(observer);
+        self.observer = Arc::new(Shielded::new(observer));
         self
     }
 
@@ -167,11 +173,11 @@ impl Builder {
         driver: D,
         claims: S,
     ) -> Result<Plugin, StartError> {
-        if !is_driver_name(&self.driver) {
+        if !is_subdomain(&self.driver, MAX_DRIVER_NAME) {
             return Err(StartError::DriverName(self.driver));
         }
-        if self.node.is_empty() {
-            return Err(StartError::NodeName);
+        if !is_subdomain(&self.node, MAX_NODE_NAME) {
+            return Err(StartError::NodeName(self.node));
         }
         let root = self.kubelet_root;
         let directories = Directories {
@@ -210,10 +216,8 @@ impl Builder {
                 Arc::clone(&observer),
             );
             let state = publisher.state();
-            (
-                tokio::spawn(publisher.run(registration.clone(), stop.clone())),
-                state,
-            )
+            let publishing = tokio::spawn(publisher.run(registration.clone(), stop.clone()));
+            (AbortOnDropHandle::new(publishing), state)
         });
         let (publisher, publication) = publishing.unzip();
         Ok(Plugin {
@@ -228,8 +232,9 @@ impl Builder {
     }
 }
 
-/// A DNS subdomain as the API server demands of `spec.driver`.
-fn is_driver_name(name: &str) -> bool {
+/// A DNS subdomain (RFC 1123) as the API server demands of `spec.driver` and of the
+/// names of nodes. A node's name becomes part of paths and field selectors, too.
+fn is_subdomain(name: &str, max: usize) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
             && !label.starts_with('-')
@@ -238,5 +243,5 @@ fn is_driver_name(name: &str) -> bool {
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
-    name.len() <= 63 && name.split('.').all(is_label)
+    name.len() <= max && name.split('.').all(is_label)
 }

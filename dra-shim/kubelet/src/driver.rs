@@ -11,14 +11,17 @@ use crate::claim::{Claim, ClaimRef};
 ///
 /// # Guarantees of the library
 ///
-/// * Steps of one claim UID never overlap in this process: `prepare` and
-///   `unprepare` of a claim run strictly one after another, whoever calls.
-///   Steps of different claims run in parallel.
+/// * Steps of one claim UID never overlap within one [`Plugin`](crate::Plugin):
+///   `prepare` and `unprepare` of a claim run strictly one after another, whoever
+///   calls. Steps of different claims run in parallel. Another plugin, of this
+///   process or of another, knows nothing of them.
 /// * A step runs to its end. A call that kubelet gave up on, or that its restart
 ///   cut off, does not drop the future; a repeated call joins it.
 /// * [`Class::Retry`] errors are tried again inside the call, with back-off,
 ///   until shortly before kubelet's deadline. The driver itself never loops.
-/// * A panic becomes that claim's error; other claims do not notice.
+/// * A panic becomes that claim's error, whether it is the driver's, the
+///   [`ClaimSource`](crate::ClaimSource)'s or in the making of a future; other
+///   claims do not notice.
 ///
 /// # What the driver owes
 ///
@@ -107,10 +110,13 @@ impl ClaimError {
         Self::new(Class::Retry, message)
     }
 
-    /// The message on one line, cut to what an event can hold.
+    /// The message on one line, cut to what an event can hold. Characters that no
+    /// reader sees (control characters, those that turn the direction of the text)
+    /// are left out: words of others, such as a tool's, end up in terminals.
     pub fn new(class: Class, message: impl fmt::Display) -> Self {
         let words = message.to_string();
-        let mut message = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words: Vec<_> = words.split_whitespace().map(crate::text::visible).collect();
+        let mut message = words.join(" ").trim().to_owned();
         if message.is_empty() {
             // On the wire an empty text means success.
             message.push_str("the driver gave no reason");
@@ -137,6 +143,11 @@ impl ClaimError {
     /// What the library says to every claim that its end interrupts.
     pub(crate) fn shutting_down() -> Self {
         Self::retry("the driver is shutting down").with_code("shutting-down")
+    }
+
+    /// What is answered where a cancellation comes before anything was done.
+    pub(crate) fn cancelled() -> Self {
+        Self::retry("the call was cancelled").with_code("cancelled")
     }
 
     /// The stable word; `driver` where the driver gave none.
@@ -171,6 +182,13 @@ mod tests {
     fn an_error_is_one_line_and_never_empty() {
         assert_eq!(ClaimError::retry("a\n  b").message(), "a b");
         assert!(!ClaimError::permanent(" \n").message().is_empty());
+    }
+
+    #[test]
+    fn an_error_carries_nothing_that_a_terminal_obeys() {
+        let error = ClaimError::retry("a\u{1b}[31mred\u{7} \u{202e}txt.exe\u{200f}\u{2066}é\0");
+        assert_eq!(error.message(), "a[31mred txt.exeé");
+        assert!(!ClaimError::retry("\u{7}").message().is_empty());
     }
 
     #[test]

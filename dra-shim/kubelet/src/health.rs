@@ -11,6 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use crate::limit::{Cut, fit_health};
 use crate::observer::Observer;
 use crate::proto::health as proto;
 use crate::proto::health::dra_resource_health_server::DraResourceHealth;
@@ -21,7 +22,8 @@ const TIMEOUT_SECONDS: i64 = 30;
 /// kubelet cuts longer texts between bytes, not characters.
 const MAX_MESSAGE: usize = 1024;
 
-/// The health of one device. A driver always gives the list of all of them.
+/// The health of one device. A driver always gives the list of all of them; of
+/// several entries for one device kubelet keeps the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceHealth {
     /// As in the `ResourceSlice`.
@@ -30,7 +32,11 @@ pub struct DeviceHealth {
     pub device: String,
     /// The verdict.
     pub health: Health,
-    /// Why, for `pod.status`; may be empty. At most 1024 bytes are sent.
+    /// Why, for `pod.status`; may be empty. At most 1024 bytes are sent, and fewer of
+    /// every message when the list would not fit into the 4 MiB that kubelet takes:
+    /// with 10000 devices that is some 350. Should the names alone not fit, the end
+    /// of the list is left out, and kubelet shows those devices as unknown. Either is
+    /// logged.
     pub message: String,
 }
 
@@ -69,6 +75,7 @@ impl DraResourceHealth for HealthService {
             driver_is_gone: false,
             heartbeat,
             stop: self.stop.clone(),
+            lost: Cut::default(),
             _open: OpenStream::new(Arc::clone(&self.observer)),
         };
         let stream = stream::unfold(reports, |mut reports| async move {
@@ -85,6 +92,8 @@ struct Reports {
     driver_is_gone: bool,
     heartbeat: Interval,
     stop: CancellationToken,
+    /// What the last report had to lose, which is said once.
+    lost: Cut,
     _open: OpenStream,
 }
 
@@ -120,9 +129,18 @@ impl Reports {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let devices = self.devices.borrow_and_update();
+        let devices = self.devices.borrow_and_update().clone();
         let devices = devices.iter().map(|device| report(device, now)).collect();
-        Some(proto::NodeWatchResourcesResponse { devices })
+        let mut report = proto::NodeWatchResourcesResponse { devices };
+        let lost = fit_health(&mut report);
+        if lost != self.lost && lost != Cut::default() {
+            tracing::warn!(
+                ?lost,
+                "the devices' health exceeds kubelet's limit of 4 MiB"
+            );
+        }
+        self.lost = lost;
+        Some(report)
     }
 }
 

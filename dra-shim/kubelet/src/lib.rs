@@ -28,7 +28,7 @@
 //! * `work` owns the claims: one chain of operations per UID, each in a task that
 //!   outlives its call. It retries, joins, cancels and fences.
 //! * `attempt` reads the claim through a [`ClaimSource`], checks UID and
-//!   allocation, and calls the [`Driver`].
+//!   allocation, and calls the [`Driver`]; `answer` checks what that says.
 //! * `sockets` and `instance` open the two sockets and serve them; `supervisor`
 //!   keeps an instance open, opens a new one under new names if its files go, and
 //!   lets `sweep` remove what dead predecessors left.
@@ -47,9 +47,11 @@
 //!
 //! Work is *detached*: neither a cancelled call nor a passed deadline drops a
 //! driver's future. An Unprepare of the claim and the end of a shutdown's grace
-//! period fire the token in [`Call`], and then wait for the future to end.
+//! period fire the token in [`Call`], and then wait for the future to end. A dropped
+//! [`Plugin`] fires it too, and waits for nothing.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod attempt;
 mod builder;
 mod call;
@@ -58,6 +60,7 @@ mod convert;
 mod driver;
 mod health;
 mod instance;
+mod limit;
 mod observer;
 mod plugin;
 mod proto;

@@ -2,6 +2,8 @@
 //! that want to know how often something was done.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::claim::ClaimRef;
@@ -20,7 +22,9 @@ use crate::registration::Registration;
 /// # What the observer owes
 ///
 /// It is called in the middle of the work, from any thread and from several at
-/// once: it neither blocks nor panics, and counts in atomics.
+/// once: it does not block, and counts in atomics. A panic is the observer's own: it
+/// is caught, the first one of a plugin is logged, and all goes on as if the method
+/// had returned.
 pub trait Observer: Send + Sync + 'static {
     /// kubelet's call came in.
     fn call_began(&self, method: Method) {
@@ -42,7 +46,9 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (method, claim);
     }
 
-    /// The driver's method returned after `took`, or panicked.
+    /// The driver's method returned after `took`, or panicked. It may come after
+    /// [`Plugin::shutdown`](crate::Plugin::shutdown) has returned: a step that does
+    /// not heed its cancellation runs to its end.
     fn step_ended(
         &self,
         method: Method,
@@ -77,7 +83,10 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (request, outcome, took);
     }
 
-    /// kubelet said how the registration stands, or the sockets are new.
+    /// kubelet said how the registration stands, or the sockets were lost and new
+    /// ones are being opened (`Pending`). The first `Pending` of a plugin and its end
+    /// are not told; kubelet never says when a registration ends, and after its own
+    /// restart it registers anew, so `Registered` may follow `Registered`.
     fn registration(&self, state: &Registration) {
         let _ = state;
     }
@@ -92,6 +101,93 @@ pub trait Observer: Send + Sync + 'static {
 pub(crate) struct Deaf;
 
 impl Observer for Deaf {}
+
+/// A driver's observer, whose panics reach nobody's call.
+pub(crate) struct Shielded<O> {
+    observer: O,
+    has_panicked: AtomicBool,
+}
+
+impl<O: Observer> Shielded<O> {
+    pub(crate) const fn new(observer: O) -> Self {
+        Self {
+            observer,
+            has_panicked: AtomicBool::new(false),
+        }
+    }
+
+    fn tell(&self, event: &'static str, tell: impl FnOnce(&O)) {
+        // What a panic leaves of its counters is the observer's own affair.
+        let told = catch_unwind(AssertUnwindSafe(|| tell(&self.observer)));
+        if told.is_err() && !self.has_panicked.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                event,
+                "the observer panicked; further panics of it are not logged"
+            );
+        }
+    }
+}
+
+impl<O: Observer> Observer for Shielded<O> {
+    fn call_began(&self, method: Method) {
+        self.tell("call_began", |it| it.call_began(method));
+    }
+
+    fn call_ended(&self, method: Method, end: CallEnd, took: Duration) {
+        self.tell("call_ended", |it| it.call_ended(method, end, took));
+    }
+
+    fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, took: Duration) {
+        self.tell("claim_read", |it| it.claim_read(claim, outcome, took));
+    }
+
+    fn step_began(&self, method: Method, claim: &ClaimRef) {
+        self.tell("step_began", |it| it.step_began(method, claim));
+    }
+
+    fn step_ended(
+        &self,
+        method: Method,
+        claim: &ClaimRef,
+        outcome: Result<(), &ClaimError>,
+        took: Duration,
+    ) {
+        self.tell("step_ended", |it| {
+            it.step_ended(method, claim, outcome, took);
+        });
+    }
+
+    fn claim_ended(
+        &self,
+        method: Method,
+        claim: &ClaimRef,
+        outcome: Result<(), &ClaimError>,
+        took: Duration,
+    ) {
+        self.tell("claim_ended", |it| {
+            it.claim_ended(method, claim, outcome, took);
+        });
+    }
+
+    fn slice_request(
+        &self,
+        request: &'static str,
+        outcome: Result<(), &'static str>,
+        took: Duration,
+    ) {
+        self.tell("slice_request", |it| {
+            it.slice_request(request, outcome, took);
+        });
+    }
+
+    fn registration(&self, state: &Registration) {
+        self.tell("registration", |it| it.registration(state));
+    }
+
+    fn health_stream(&self, open: bool) {
+        self.tell("health_stream", |it| it.health_stream(open));
+    }
+}
 
 /// Which of kubelet's two calls, and so which of the driver's two methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

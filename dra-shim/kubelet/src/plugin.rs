@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::builder::Builder;
 use crate::registration::Registration;
@@ -15,13 +16,19 @@ use crate::work::Drain;
 /// What cancelled steps and closing servers get at the end of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A running plugin. Dropped, it stops at once; [`Plugin::shutdown`] is kinder.
+/// A running plugin.
+///
+/// Dropped, it stops at once: every [`Call::cancelled`](crate::Call::cancelled)
+/// fires, no further attempt begins, the sockets go, and nothing is published any
+/// more. Nobody waits for the steps that are at work: they run to their end, and a
+/// plugin that the same process starts meanwhile does not know of them, as the
+/// order of a claim's steps is kept within one plugin. [`Plugin::shutdown`] waits.
 pub struct Plugin {
     pub(crate) registration: watch::Receiver<Registration>,
     pub(crate) publication: Option<watch::Receiver<Publication>>,
     /// None once it has ended.
     pub(crate) supervisor: Option<JoinHandle<Result<(), SocketError>>>,
-    pub(crate) publisher: Option<JoinHandle<()>>,
+    pub(crate) publisher: Option<AbortOnDropHandle<()>>,
     pub(crate) drain: Drain,
     pub(crate) grace: Duration,
     pub(crate) stop: DropGuard,
@@ -38,7 +45,8 @@ impl Plugin {
         self.registration.clone()
     }
 
-    /// How the slices stand; `None` without [`Builder::publish`].
+    /// How the slices stand; `None` without [`Builder::publish`]. After the plugin's
+    /// end the last state stays, and the sender is gone.
     pub fn publication(&self) -> Option<watch::Receiver<Publication>> {
         self.publication.clone()
     }
@@ -67,6 +75,9 @@ impl Plugin {
     /// as such, in at most three seconds more. The streams end and the sockets are
     /// removed, which is how kubelet learns of it. Slices stay: kubelet removes
     /// them after 30 s without a successor.
+    ///
+    /// A future dropped midway, by a time-out for one, is a dropped [`Plugin`]: what
+    /// is left of the grace period is forgone.
     pub async fn shutdown(self) {
         let Self {
             supervisor,
@@ -90,8 +101,6 @@ impl Plugin {
         {
             supervisor.abort();
         }
-        if let Some(publisher) = publisher {
-            publisher.abort();
-        }
+        drop(publisher);
     }
 }

@@ -10,6 +10,7 @@ use tonic::{Request, Response, Status};
 
 use crate::claim::ClaimRef;
 use crate::driver::Driver;
+use crate::limit::fit_answers;
 use crate::observer::{CallInFlight, Method};
 use crate::source::ClaimSource;
 use crate::work::{Outcome, Work};
@@ -36,7 +37,7 @@ impl<D: Driver, S: ClaimSource> Dra<D, S> {
     ) -> BTreeMap<String, A>
     where
         C: Into<ClaimRef>,
-        A: From<Outcome>,
+        A: From<Outcome> + prost::Message,
     {
         let call = CallInFlight::begin(self.0.observer(), method);
         let answer_by = answer_by(Instant::now(), metadata);
@@ -51,10 +52,13 @@ impl<D: Driver, S: ClaimSource> Dra<D, S> {
             .into_iter()
             .map(|(uid, ticket)| async move { (uid, ticket.outcome(answer_by).await) });
         let outcomes = join_all(outcomes).await;
+        let claims = outcomes.len();
         let failed = outcomes.iter().filter(|(_, outcome)| outcome.is_err());
-        call.answered(outcomes.len(), failed.count());
+        let failed = failed.count();
         let answer = |(uid, outcome)| (uid, A::from(outcome));
-        outcomes.into_iter().map(answer).collect()
+        let mut answers = outcomes.into_iter().map(answer).collect();
+        call.answered(claims, failed + fit_answers(&mut answers));
+        answers
     }
 }
 

@@ -10,6 +10,14 @@ pub(crate) fn cut(text: &str, max: usize) -> &str {
     text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
+/// Without control characters, and without those of Unicode's bidirectional
+/// algorithm (UAX 9, section 2) that change what a reader sees.
+pub(crate) fn visible(text: &str) -> String {
+    let is_bidi = |it: char| matches!(it, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown = text.chars().filter(|it| !it.is_control() && !is_bidi(*it));
+    shown.collect()
+}
+
 /// What went wrong with a request, in one clause: the API server's own words, or
 /// the innermost error, since `connection refused` says more than the five around it.
 pub(crate) fn reason(error: &kube::Error) -> String {

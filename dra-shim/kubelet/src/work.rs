@@ -59,7 +59,8 @@ enum Progress {
     Done(Outcome),
 }
 
-/// The end of all work of a plugin.
+/// The end of all work of a plugin. Dropped, it is now: every token fires, and no
+/// further attempt begins.
 pub(crate) struct Drain {
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -157,11 +158,19 @@ impl<D: Driver, S: ClaimSource> Work<D, S> {
 impl Drain {
     /// Lets work in flight end by itself for `grace`, then cancels it and waits
     /// `after` for the steps that heed that. False when some did not.
+    ///
+    /// A future dropped midway drops the drain with it.
     pub(crate) async fn run(self, grace: Duration, after: Duration) -> bool {
         self.tasks.close();
         let by_itself = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();
         self.stop.cancel();
         by_itself || tokio::time::timeout(after, self.tasks.wait()).await.is_ok()
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        self.stop.cancel();
     }
 }
 
@@ -183,7 +192,8 @@ impl Ticket {
             .map(|done| done.is_ok());
         match &*self.progress.borrow() {
             Progress::Done(outcome) => outcome.clone(),
-            // The task is gone without an outcome: the runtime is going down.
+            // The task is gone without an outcome, and no panic ends one: the runtime
+            // is going down.
             Progress::Working { .. } if done == Ok(false) => Err(ClaimError::shutting_down()),
             Progress::Working { last: Some(error) } => Err(error.clone()),
             Progress::Working { last: None } => Err(unfinished(self.method)),

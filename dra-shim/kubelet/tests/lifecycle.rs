@@ -276,7 +276,22 @@ async fn bad_settings_are_refused_by_name() {
         start("Upper.example.com", "n", "/tmp"),
         StartError::DriverName(_)
     ));
-    assert!(matches!(start(DRIVER, "", "/tmp"), StartError::NodeName));
+    for node in [
+        "",
+        "N1",
+        "n1/..",
+        "n1/../../x?y",
+        "a%2fb",
+        "n_1",
+        &"n".repeat(254),
+    ] {
+        let error = start(DRIVER, node, "/tmp");
+        assert!(
+            matches!(&error, StartError::NodeName(name) if name == node),
+            "{error}"
+        );
+        assert!(error.hint().contains("spec.nodeName"));
+    }
     let long = format!("/tmp/{}", "x".repeat(100));
     assert_eq!(start(DRIVER, "n", &long).code(), "socket-path-too-long");
     assert_eq!(

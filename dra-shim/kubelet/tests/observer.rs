@@ -4,11 +4,11 @@
 #[cfg(test)]
 mod support;
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dra_kubelet::{CallEnd, ClaimError, ClaimRef, Desired, Method, Observer, Registration};
+use dra_kubelet::{ClaimError, Desired};
 use support::api::ApiServer;
+use support::notes::Notes;
 use support::proto::health::NodeWatchResourcesRequest;
 use support::proto::health::dra_resource_health_client::DraResourceHealthClient;
 use support::proto::registration::RegistrationStatus;
@@ -18,84 +18,6 @@ use support::{
 use tokio::sync::watch;
 
 const LONG: Duration = Duration::from_secs(45);
-
-/// Writes down everything but the times, in order.
-#[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<String>>>);
-
-#[cfg(test)]
-impl Notes {
-    fn note(&self, line: String) {
-        self.0.lock().unwrap().push(line);
-    }
-
-    fn taken(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-
-    fn has(&self, line: &str) -> bool {
-        self.0.lock().unwrap().iter().any(|noted| noted == line)
-    }
-}
-
-#[cfg(test)]
-fn code(outcome: Result<(), &ClaimError>) -> &'static str {
-    outcome.err().map_or("ok", ClaimError::code)
-}
-
-#[cfg(test)]
-impl Observer for Notes {
-    fn call_began(&self, method: Method) {
-        self.note(format!("call {method} began"));
-    }
-
-    fn call_ended(&self, method: Method, end: CallEnd, _: Duration) {
-        self.note(format!("call {method} {}: {end:?}", end.code()));
-    }
-
-    fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
-        self.note(format!("read {}: {}", claim.name, code(outcome)));
-    }
-
-    fn step_began(&self, method: Method, claim: &ClaimRef) {
-        self.note(format!("step {method} {} began", claim.name));
-    }
-
-    fn step_ended(
-        &self,
-        method: Method,
-        claim: &ClaimRef,
-        outcome: Result<(), &ClaimError>,
-        _: Duration,
-    ) {
-        self.note(format!("step {method} {}: {}", claim.name, code(outcome)));
-    }
-
-    fn claim_ended(
-        &self,
-        method: Method,
-        claim: &ClaimRef,
-        outcome: Result<(), &ClaimError>,
-        _: Duration,
-    ) {
-        self.note(format!("{method} {}: {}", claim.name, code(outcome)));
-    }
-
-    fn slice_request(&self, request: &'static str, outcome: Result<(), &'static str>, _: Duration) {
-        self.note(format!(
-            "slice {request}: {}",
-            outcome.err().unwrap_or("ok")
-        ));
-    }
-
-    fn registration(&self, state: &Registration) {
-        self.note(format!("registration {state:?}"));
-    }
-
-    fn health_stream(&self, open: bool) {
-        self.note(format!("health stream {open}"));
-    }
-}
 
 #[tokio::test]
 async fn a_prepare_is_heard_from_its_call_to_its_answer() {

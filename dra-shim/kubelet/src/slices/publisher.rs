@@ -54,11 +54,11 @@ impl Publisher {
     ) -> Self {
         Self {
             requests: Requests::new(client, &driver, &node, observer),
+            turn: Some(Turn::new(data, driver.clone())),
             driver,
             node,
             desired,
             state: watch::Sender::new(Publication::Pending),
-            turn: Some(Turn::new(data)),
             registered: false,
             seen: Seen::default(),
             accepted: Accepted::default(),

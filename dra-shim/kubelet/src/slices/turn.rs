@@ -2,8 +2,8 @@
 //! data directory, as in a rolling update: the newest one that kubelet has
 //! registered, and until there is one, the newest.
 //!
-//! Each instance holds a ticket: an empty file `publisher-CLASS-STARTED.lock` in the
-//! data directory, under an exclusive `flock` for as long as the instance lives.
+//! Each instance holds a ticket: an empty file `publisher-DRIVER-CLASS-STARTED.lock`
+//! in the data directory, which drivers of other names may share, under an exclusive `flock` for as long as the instance lives.
 //! The kernel gives the lock up when the process dies, however it dies, so a ticket
 //! that can be locked is a dead one's and is removed. Class 1 means that kubelet
 //! knows the instance; STARTED is its start in nanoseconds of the Unix epoch, at
@@ -26,19 +26,21 @@ struct Rank {
 }
 
 impl Rank {
-    fn file_name(self) -> String {
+    fn file_name(self, driver: &str) -> String {
         let class = u8::from(self.registered);
-        format!("{PREFIX}{class}-{:020}{SUFFIX}", self.started)
+        format!("{PREFIX}{driver}-{class}-{:020}{SUFFIX}", self.started)
     }
 
-    fn parse(name: &str) -> Option<Self> {
-        let middle = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    /// None for what is not a ticket of this driver.
+    fn parse(name: &str, driver: &str) -> Option<Self> {
+        let rest = name.strip_prefix(PREFIX)?.strip_prefix(driver)?;
+        let middle = rest.strip_prefix('-')?.strip_suffix(SUFFIX)?;
         let (class, started) = middle.split_once('-')?;
         let rank = Self {
             registered: class == "1",
             started: started.parse().ok()?,
         };
-        (rank.file_name() == name).then_some(rank)
+        (rank.file_name(driver) == name).then_some(rank)
     }
 }
 
@@ -52,8 +54,7 @@ struct Ticket {
 
 impl Ticket {
     /// None if the name is another's.
-    fn take(directory: &Path, rank: Rank) -> io::Result<Option<Self>> {
-        let path = directory.join(rank.file_name());
+    fn take(path: PathBuf, rank: Rank) -> io::Result<Option<Self>> {
         let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
@@ -85,13 +86,15 @@ impl Drop for Ticket {
 #[derive(Debug)]
 pub(super) struct Turn {
     directory: PathBuf,
+    driver: String,
     ticket: Option<Ticket>,
 }
 
 impl Turn {
-    pub(super) const fn new(directory: PathBuf) -> Self {
+    pub(super) const fn new(directory: PathBuf, driver: String) -> Self {
         Self {
             directory,
+            driver,
             ticket: None,
         }
     }
@@ -125,7 +128,7 @@ impl Turn {
         };
         rank.registered |= registered;
         loop {
-            if let Some(ticket) = Ticket::take(&self.directory, rank)? {
+            if let Some(ticket) = Ticket::take(self.path(rank), rank)? {
                 self.ticket = Some(ticket); // the old one goes now
                 return Ok(rank);
             }
@@ -140,17 +143,25 @@ impl Turn {
         Ok(newest.map_or(now, |newest| now.max(newest.saturating_add(1))))
     }
 
+    fn path(&self, rank: Rank) -> PathBuf {
+        self.directory.join(rank.file_name(&self.driver))
+    }
+
     fn tickets(&self) -> io::Result<Vec<Rank>> {
         let mut ranks = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
-            ranks.extend(entry?.file_name().to_str().and_then(Rank::parse));
+            let name = entry?.file_name();
+            ranks.extend(
+                name.to_str()
+                    .and_then(|name| Rank::parse(name, &self.driver)),
+            );
         }
         Ok(ranks)
     }
 
     /// Removes the ticket of a dead one.
     fn is_alive(&self, rank: Rank) -> io::Result<bool> {
-        let path = self.directory.join(rank.file_name());
+        let path = self.path(rank);
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -193,8 +204,10 @@ mod tests {
 
     use super::*;
 
+    const DRIVER: &str = "a.example.com";
+
     fn mk_turn(directory: &tempfile::TempDir) -> Turn {
-        Turn::new(directory.path().to_owned())
+        Turn::new(directory.path().to_owned(), DRIVER.into())
     }
 
     fn tickets(directory: &tempfile::TempDir) -> usize {
@@ -212,6 +225,21 @@ mod tests {
         assert!(new.look(true).unwrap());
         assert!(!old.look(true).unwrap());
         assert_eq!(tickets(&directory), 2);
+    }
+
+    #[test]
+    fn drivers_that_share_a_data_directory_each_have_their_own_turn() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut ours = mk_turn(&directory);
+        // Also where one name begins another's ticket.
+        let names = ["b.example.com", "a.example.com-1"];
+        let mut theirs = names.map(|name| Turn::new(directory.path().to_owned(), name.to_owned()));
+        assert!(ours.look(true).unwrap());
+        for turn in &mut theirs {
+            assert!(turn.look(true).unwrap());
+        }
+        assert!(ours.look(true).unwrap());
+        assert_eq!(tickets(&directory), 3);
     }
 
     #[test]
@@ -241,7 +269,7 @@ mod tests {
             registered: true,
             started: u64::MAX / 2,
         };
-        fs::write(directory.path().join(dead.file_name()), "").unwrap();
+        fs::write(directory.path().join(dead.file_name(DRIVER)), "").unwrap();
         let mut turn = mk_turn(&directory);
         assert!(turn.look(false).unwrap());
         assert_eq!(tickets(&directory), 1);
@@ -254,7 +282,7 @@ mod tests {
     #[ignore = "run by another test"]
     fn hold_a_ticket_for_another_process() {
         let directory = std::env::var_os("TURN_DIRECTORY").expect("set by the other test");
-        let mut turn = Turn::new(directory.into());
+        let mut turn = Turn::new(directory.into(), DRIVER.into());
         assert!(turn.look(true).unwrap());
         println!("holding");
         loop {
@@ -301,8 +329,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let foreign = [
             "checkpoint.json",
-            "publisher-2-1.lock",
-            "publisher-1-1.lock",
+            "publisher-a.example.com-2-1.lock",
+            "publisher-a.example.com-1-1.lock",
         ];
         for name in foreign {
             fs::write(directory.path().join(name), "").unwrap();
@@ -314,7 +342,7 @@ mod tests {
     #[test]
     fn a_missing_directory_is_an_error_that_is_said() {
         let directory = tempfile::tempdir().unwrap();
-        let mut turn = Turn::new(directory.path().join("missing"));
+        let mut turn = Turn::new(directory.path().join("missing"), DRIVER.into());
         assert_eq!(turn.look(true).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::event::{Event, Service};
+use super::objections::objections;
 use super::session::Session;
 use super::wire::Wire;
 use crate::claim::ClaimRef;
@@ -87,7 +88,17 @@ pub(super) async fn call(
     };
     // Past the deadline the future is dropped, which resets the stream.
     let answers = tokio::time::timeout(time, calling).await;
-    complete(claims, answers.map_err(|_| CallError::Deadline)??)
+    let answers = complete(claims, answers.map_err(|_| CallError::Deadline)??)?;
+    for (uid, devices) in &answers {
+        for reason in objections(devices.as_deref().unwrap_or_default()) {
+            session.world.log.push(Event::Objection {
+                driver: driver.to_owned(),
+                claim: uid.clone(),
+                reason,
+            });
+        }
+    }
+    Ok(answers)
 }
 
 /// Facts: an entry that was not asked for is an error, and so is a missing one,

@@ -22,7 +22,8 @@ pub enum Event {
         /// What kubelet would log.
         reason: String,
     },
-    /// The plugin was told that it is registered.
+    /// The plugin was told that it is registered; kubelet had recorded it before, see
+    /// [`FakeKubelet::endpoints`](super::FakeKubelet::endpoints).
     Registered {
         /// Its name.
         driver: String,
@@ -63,6 +64,16 @@ pub enum Event {
         method: Method,
         /// The claims' UIDs.
         claims: Vec<String>,
+    },
+    /// An answer that kubelet records, and that something goes wrong with later. A
+    /// plugin of this library refuses some of them itself.
+    Objection {
+        /// The plugin's name.
+        driver: String,
+        /// The claim's UID.
+        claim: String,
+        /// What is wrong, with the device.
+        reason: String,
     },
     /// The health stream carried a list.
     HealthReported {

@@ -82,7 +82,9 @@
 //! It reads no claims and pods from an API server: whether a claim is allocated and
 //! reserved for the pod, the test knows. Jitter is kubelet's for pods and absent
 //! elsewhere. A connection counts as made when the service accepts it, not after
-//! its first HTTP/2 frame. It checks no trust: whoever makes a socket is called.
+//! its first HTTP/2 frame. It checks no trust: whoever makes a socket is called. Its
+//! [`Event::Objection`]s are about what an answer shows by itself; what a claim has
+//! been allocated it does not know.
 
 mod authority;
 mod call;
@@ -92,6 +94,7 @@ mod handshake;
 mod health;
 mod link;
 mod manager;
+mod objections;
 mod options;
 mod plugins;
 mod pods;
@@ -213,11 +216,12 @@ impl FakeKubelet {
             .await;
     }
 
-    /// The service sockets of the driver's registered plugins, the oldest first.
+    /// The service sockets of the driver's plugins that kubelet would call, the
+    /// oldest first. As in kubelet, a plugin is among them before it is told of its
+    /// registration.
     pub fn endpoints(&self, driver: &str) -> Vec<PathBuf> {
-        let events = self.events();
-        let endpoints = event::registered(&events, driver);
-        endpoints.into_iter().map(Path::to_owned).collect()
+        self.session()
+            .map_or_else(Vec::new, |session| session.endpoints(driver))
     }
 
     /// Loses the plugins' next `count` answers to this step: kubelet behaves as if

@@ -58,6 +58,12 @@ impl Plugins {
             .or_else(|| of_driver().next())
     }
 
+    /// The oldest first.
+    pub(super) fn endpoints(&self, driver: &str) -> Vec<PathBuf> {
+        let of_driver = self.0.iter().filter(|it| it.driver == driver);
+        of_driver.map(|it| it.endpoint.clone()).collect()
+    }
+
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

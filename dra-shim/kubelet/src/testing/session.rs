@@ -102,6 +102,10 @@ impl Session {
         Ok((plugin.endpoint.clone(), plugin.service, link))
     }
 
+    pub(super) fn endpoints(&self, driver: &str) -> Vec<PathBuf> {
+        locked(&self.plugins).endpoints(driver)
+    }
+
     pub(super) fn add(&self, plugin: Plugin) -> Result<(), String> {
         let driver = plugin.driver.clone();
         locked(&self.plugins).add(plugin)?;

@@ -1,14 +1,16 @@
 //! One operation at one claim, from its turn in the chain to its outcome.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Operation, Outcome, Progress, Shared};
-use crate::attempt::{Fetched, delays};
+use crate::attempt::{Fetched, delays, driver_panicked};
 use crate::claim::ClaimRef;
 use crate::driver::{ClaimError, Class, Driver};
 use crate::observer::Method;
@@ -41,7 +43,12 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
                 .wait_for(|progress| matches!(progress, Progress::Done(_)))
                 .await;
         }
-        let outcome = self.work().await;
+        // An attempt shields what it calls. What is left is what panics when it is
+        // dropped: a claim whose task unwinds would be told that the driver ends.
+        let outcome = AssertUnwindSafe(self.work())
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| Err(driver_panicked()));
         match &outcome {
             Ok(devices) => tracing::info!(devices = devices.len(), "claim done"),
             Err(error) => tracing::warn!(%error, "claim failed"),

@@ -3,6 +3,7 @@
 
 pub mod api;
 pub mod node;
+pub mod notes;
 pub mod registrar;
 
 use std::collections::HashMap;

@@ -1,0 +1,156 @@
+//! Panics of what a driver's author wrote: each costs its own claim, or nothing.
+#![allow(missing_docs, reason = "a test")]
+
+#[cfg(test)]
+mod support;
+
+use std::time::Duration;
+
+use dra_kubelet::{
+    Call, CallEnd, Claim, ClaimError, ClaimRef, ClaimSource, Device, Driver, GetClaimError, Method,
+    Observer, Plugin, Registration,
+};
+use support::node::{Node, claim_ref};
+use support::notes::Notes;
+use support::{Claims, DRIVER, Script, devices, soon};
+
+/// Panics for some names: before there is a future, or in the drop of one.
+struct Rude;
+
+#[cfg(test)]
+struct Bomb;
+
+#[cfg(test)]
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "on purpose, in a drop");
+    }
+}
+
+#[cfg(test)]
+impl Driver for Rude {
+    fn prepare(
+        &self,
+        _: &Call,
+        claim: &Claim,
+    ) -> impl Future<Output = Result<Vec<Device>, ClaimError>> + Send {
+        assert_ne!(claim.id.name, "early", "on purpose");
+        let bomb = (claim.id.name == "late").then(|| Bomb);
+        let devices = devices(claim);
+        async move {
+            drop(bomb);
+            Ok(devices)
+        }
+    }
+
+    fn unprepare(
+        &self,
+        _: &Call,
+        claim: &ClaimRef,
+    ) -> impl Future<Output = Result<(), ClaimError>> + Send {
+        assert_ne!(claim.name, "early", "on purpose");
+        async { Ok(()) }
+    }
+}
+
+struct RudeSource(Claims);
+
+#[cfg(test)]
+impl ClaimSource for RudeSource {
+    async fn get(&self, namespace: &str, name: &str) -> Result<String, GetClaimError> {
+        assert_ne!(name, "unreadable", "on purpose");
+        self.0.get(namespace, name).await
+    }
+}
+
+#[tokio::test]
+async fn each_panic_is_its_claims_error_and_is_heard_like_any_other() {
+    let node = Node::new();
+    let notes = Notes::default();
+    let names = ["early", "late", "unreadable", "good"];
+    let _plugin = Plugin::builder(DRIVER, "n1")
+        .kubelet_root(node.root())
+        .observer(notes.clone())
+        .start(Rude, RudeSource(Claims::allocated(&names)))
+        .unwrap();
+    soon("the registration", node.kubelet.registered(DRIVER)).await;
+    let claims = names.map(claim_ref);
+    let answers = soon("the answers", node.kubelet.prepare(DRIVER, &claims)).await;
+    let answers = answers.unwrap();
+    for name in ["early", "late", "unreadable"] {
+        let error = answers[&format!("uid-{name}")].as_ref().unwrap_err();
+        assert!(error.contains("failed internally"), "{name}: {error}");
+    }
+    assert!(answers["uid-good"].is_ok(), "{answers:?}");
+    let unprepared = soon("the answer", node.kubelet.unprepare(DRIVER, &claims[..1])).await;
+    let error = unprepared.unwrap()["uid-early"].clone().unwrap_err();
+    assert!(error.contains("failed internally"), "{error}");
+    for line in [
+        "step prepare early: driver-panicked",
+        "prepare early: driver-panicked",
+        "prepare late: driver-panicked",
+        "read unreadable: claim-source-panicked",
+        "prepare unreadable: claim-source-panicked",
+        "prepare good: ok",
+        "unprepare early: driver-panicked",
+    ] {
+        assert!(notes.has(line), "{line} is not in {:?}", notes.taken());
+    }
+}
+
+/// Panics whatever it hears.
+struct Hysteric;
+
+#[cfg(test)]
+impl Observer for Hysteric {
+    fn call_began(&self, _: Method) {
+        panic!("on purpose");
+    }
+
+    fn call_ended(&self, _: Method, _: CallEnd, _: Duration) {
+        panic!("on purpose");
+    }
+
+    fn claim_read(&self, _: &ClaimRef, _: Result<(), &ClaimError>, _: Duration) {
+        panic!("on purpose");
+    }
+
+    fn step_began(&self, _: Method, _: &ClaimRef) {
+        panic!("on purpose");
+    }
+
+    fn step_ended(&self, _: Method, _: &ClaimRef, _: Result<(), &ClaimError>, _: Duration) {
+        panic!("on purpose");
+    }
+
+    fn claim_ended(&self, _: Method, _: &ClaimRef, _: Result<(), &ClaimError>, _: Duration) {
+        panic!("on purpose");
+    }
+
+    fn registration(&self, _: &Registration) {
+        panic!("on purpose");
+    }
+
+    fn health_stream(&self, _: bool) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_at_everything_fails_nothing() {
+    let node = Node::new();
+    let claims = Claims::allocated(&["a"]);
+    let plugin = node.start_with(DRIVER, Script::instant(), claims, |builder| {
+        builder.observer(Hysteric)
+    });
+    let mut state = plugin.registration();
+    let registered = |state: &Registration| state.is_registered();
+    soon("Notify", state.wait_for(registered)).await.unwrap();
+    soon("the registration", node.kubelet.registered(DRIVER)).await;
+    let claims = [claim_ref("a")];
+    let prepared = soon("the answer", node.kubelet.prepare(DRIVER, &claims)).await;
+    assert!(prepared.unwrap()["uid-a"].is_ok());
+    let unprepared = soon("the answer", node.kubelet.unprepare(DRIVER, &claims)).await;
+    assert!(unprepared.unwrap()["uid-a"].is_ok());
+    soon("the shutdown", plugin.shutdown()).await;
+}

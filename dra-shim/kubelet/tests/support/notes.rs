@@ -1,0 +1,81 @@
+//! What an observer hears, line by line.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dra_kubelet::{CallEnd, ClaimError, ClaimRef, Method, Observer, Registration};
+
+/// Writes down everything but the times, in order.
+#[derive(Clone, Default)]
+pub struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    fn note(&self, line: String) {
+        self.0.lock().unwrap().push(line);
+    }
+
+    pub fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    pub fn has(&self, line: &str) -> bool {
+        self.0.lock().unwrap().iter().any(|noted| noted == line)
+    }
+}
+
+fn code(outcome: Result<(), &ClaimError>) -> &'static str {
+    outcome.err().map_or("ok", ClaimError::code)
+}
+
+impl Observer for Notes {
+    fn call_began(&self, method: Method) {
+        self.note(format!("call {method} began"));
+    }
+
+    fn call_ended(&self, method: Method, end: CallEnd, _: Duration) {
+        self.note(format!("call {method} {}: {end:?}", end.code()));
+    }
+
+    fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
+        self.note(format!("read {}: {}", claim.name, code(outcome)));
+    }
+
+    fn step_began(&self, method: Method, claim: &ClaimRef) {
+        self.note(format!("step {method} {} began", claim.name));
+    }
+
+    fn step_ended(
+        &self,
+        method: Method,
+        claim: &ClaimRef,
+        outcome: Result<(), &ClaimError>,
+        _: Duration,
+    ) {
+        self.note(format!("step {method} {}: {}", claim.name, code(outcome)));
+    }
+
+    fn claim_ended(
+        &self,
+        method: Method,
+        claim: &ClaimRef,
+        outcome: Result<(), &ClaimError>,
+        _: Duration,
+    ) {
+        self.note(format!("{method} {}: {}", claim.name, code(outcome)));
+    }
+
+    fn slice_request(&self, request: &'static str, outcome: Result<(), &'static str>, _: Duration) {
+        self.note(format!(
+            "slice {request}: {}",
+            outcome.err().unwrap_or("ok")
+        ));
+    }
+
+    fn registration(&self, state: &Registration) {
+        self.note(format!("registration {state:?}"));
+    }
+
+    fn health_stream(&self, open: bool) {
+        self.note(format!("health stream {open}"));
+    }
+}
