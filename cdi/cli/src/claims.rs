@@ -12,6 +12,9 @@ use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, Damaged};
 pub(crate) use self::kubelet::{KubeletState, KubeletStateError, decode as decode_kubelet};
 pub(crate) use self::specs::{SpecOfClaim, of_dir};
 
+/// kubelet's own checkpoint, below its root.
+pub(crate) const KUBELET_STATE: &str = "dra_manager_state";
+
 /// The driver, as kubelet and the API call it.
 pub(crate) const DRIVER: &str = "compute-domain.nvidia.com";
 

@@ -54,7 +54,9 @@ struct Orphan {
 
 /// Where things are.
 struct Place {
-    /// The plugin's.
+    /// kubelet's root.
+    kubelet: PathBuf,
+    /// The plugin's directory in it.
     plugin: PathBuf,
     /// That of the specs.
     dir: PathBuf,
@@ -64,6 +66,7 @@ pub(crate) fn run(args: &Gc, output: &mut impl Write) -> Result<Outcome, Failure
     let root = Root::new(&args.root)?;
     let plugin = args.kubelet.path.join("plugins").join(DRIVER);
     let place = Place {
+        kubelet: root.path(&args.kubelet.path),
         plugin: root.path(&plugin),
         dir: root.path(&args.dir),
     };
@@ -101,7 +104,7 @@ fn write_table(report: &Report, output: &mut impl Write) -> io::Result<()> {
 
 impl Place {
     fn list(&self, args: &Gc) -> Result<Report, GcError> {
-        let live = Live::read(&self.plugin, &args.live)?;
+        let live = Live::read(&self.plugin, &self.kubelet, &args.live)?;
         let orphans = self.orphans(&live)?.into_iter();
         let orphans = orphans.map(|spec| Orphan::of(&spec)).collect();
         Ok(self.report(&live, orphans))
@@ -115,7 +118,7 @@ impl Place {
             Ok((lock, plugin))
         });
         let (_lock, _plugin) = locked.map_err(|source| GcError::Lock { source })?;
-        let live = Live::read(&self.plugin, &args.live)?;
+        let live = Live::read(&self.plugin, &self.kubelet, &args.live)?;
         let found = self.orphans(&live)?;
         if found.is_empty() {
             return Ok(self.report(&live, vec![]));

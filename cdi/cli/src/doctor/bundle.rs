@@ -95,8 +95,9 @@ fn archive(examined: &Examined, file: File) -> io::Result<Vec<String>> {
 
 fn entries(examined: &Examined) -> io::Result<Vec<Entry>> {
     let (mut text, mut json) = (Vec::new(), Vec::new());
-    examined.report.write(Paint::none(), &mut text)?;
-    write_json(&examined.report, &mut json)?;
+    let report = examined.report.without_quotes();
+    report.write(Paint::none(), &mut text)?;
+    write_json(&report, &mut json)?;
     let mut entries = vec![
         Entry {
             name: "report.txt".to_owned(),
@@ -127,8 +128,7 @@ fn entries(examined: &Examined) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// A valid spec as JSON, without what may be secret in it; nothing of another,
-/// whose fault is in the report.
+/// A valid spec as JSON, without what may be secret in it; nothing of another.
 fn without_values(file: &SpecFile) -> Option<Vec<u8>> {
     let spec = file.spec.as_ref().ok()?;
     let mut document: Value = serde_json::from_slice(&spec.to_json()).ok()?;

@@ -10,7 +10,7 @@ use imex_cdi::Registry;
 
 use super::files::Files;
 use super::finding::{Checked, Finding};
-use crate::claims::{self, DRIVER, Decoded, KubeletState, KubeletStateError};
+use crate::claims::{self, DRIVER, Decoded, KUBELET_STATE, KubeletState, KubeletStateError};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -41,7 +41,7 @@ pub(super) fn check(files: &Files, registry: &Registry, kubelet_root: &Path) -> 
     let node = Node {
         checkpoint: decoded.as_ref(),
         specs: specs(files, registry),
-        kubelet: read_kubelet(files, &format!("{root}/dra_manager_state"), &mut findings),
+        kubelet: read_kubelet(files, &format!("{root}/{KUBELET_STATE}"), &mut findings),
     };
     findings.extend(node.findings(&file));
     (Checked::new(node.summary(), findings), node.table())
@@ -98,7 +98,8 @@ fn unsound(file: &str, error: &KubeletStateError) -> Finding {
             file,
             with_sources(error),
             "kubelet does not start with it: drain the node, remove the file, start kubelet",
-        );
+        )
+        .quoting();
     }
     Finding::warning(
         "kubelet-state-unknown",
@@ -106,6 +107,7 @@ fn unsound(file: &str, error: &KubeletStateError) -> Finding {
         format!("{}: it may be that of another version", with_sources(error)),
         "leave it: claims are not compared with it; kubelet 1.34 and newer are known",
     )
+    .quoting()
 }
 
 /// A plugin that has been here has a registration socket while it runs.
@@ -216,7 +218,12 @@ impl Node<'_> {
 
     fn orphans(&self, records: &BTreeMap<&str, bool>, file: &str) -> Vec<Finding> {
         let orphans = self.specs.iter();
-        let orphans = orphans.filter(|(uid, _)| !records.contains_key(uid.as_str()));
+        // What kubelet has is in use, whoever lost the record.
+        let is_known = |uid: &str| {
+            let mut kubelets = self.kubelet.iter();
+            records.contains_key(uid) || kubelets.any(|state| state.claims.contains_key(uid))
+        };
+        let orphans = orphans.filter(|(uid, _)| !is_known(uid));
         orphans
             .map(|(uid, path)| {
                 Finding::warning(

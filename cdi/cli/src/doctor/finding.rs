@@ -25,6 +25,10 @@ pub(crate) struct Finding {
     pub(crate) evidence: String,
     /// A command or an action.
     pub(crate) fix: String,
+    /// Whether the evidence may hold what is in a file, such as a password:
+    /// for who asks on the host, not for a bundle.
+    #[serde(skip)]
+    pub(crate) quotes: bool,
 }
 
 /// What a look at one part of a host came to.
@@ -65,7 +69,25 @@ impl Finding {
             subject: subject.into(),
             evidence: evidence.into(),
             fix: fix.into(),
+            quotes: false,
         }
+    }
+
+    /// That its evidence may hold what is in a file.
+    pub(crate) fn quoting(self) -> Self {
+        Self {
+            quotes: true,
+            ..self
+        }
+    }
+
+    /// For others to read.
+    pub(crate) fn without_quotes(&self) -> Self {
+        let mut finding = self.clone();
+        if finding.quotes {
+            "(left out: it may quote the file)".clone_into(&mut finding.evidence);
+        }
+        finding
     }
 
     pub(crate) fn error(

@@ -13,7 +13,7 @@ use crate::printable::printable;
 /// goes, or means something else, makes the next.
 const SCHEMA: &str = "cdi-gen/doctor/v1";
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Report {
     schema: &'static str,
     root: String,
@@ -25,7 +25,7 @@ pub(super) struct Report {
     findings: Vec<Finding>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct Area {
     name: &'static str,
     state: &'static str,
@@ -55,6 +55,14 @@ impl Report {
             healthy: !findings.iter().any(is_bad),
             areas,
             findings,
+        }
+    }
+
+    /// For a bundle: no evidence that may quote a file.
+    pub(super) fn without_quotes(&self) -> Self {
+        Self {
+            findings: self.findings.iter().map(Finding::without_quotes).collect(),
+            ..self.clone()
         }
     }
 
@@ -110,6 +118,7 @@ fn write_finding(finding: &Finding, paint: Paint, output: &mut impl Write) -> io
         subject,
         evidence,
         fix,
+        quotes: _,
     } = finding;
     let word = match severity {
         Severity::Error => paint.red(severity.word()),

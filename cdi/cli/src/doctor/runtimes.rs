@@ -15,6 +15,9 @@ pub(super) struct Runtime {
     pub(super) name: &'static str,
     /// `1.7.28`; `None` if it cannot be told cheaply.
     pub(super) version: Option<String>,
+    /// The first version, major and minor, that has CDI, where older ones are
+    /// about.
+    first_with_cdi: Option<(u32, u32)>,
     cdi: Cdi,
     /// Those that its configuration names; `None`: the usual ones.
     spec_dirs: Option<Vec<String>>,
@@ -96,13 +99,17 @@ impl Runtime {
 
     fn findings(&self, dirs: &[String]) -> Vec<Finding> {
         if let Some(fault) = &self.fault {
-            return vec![Finding::new(
+            let finding = Finding::new(
                 self.severity(),
                 "runtime-config-unreadable",
                 self.subject(),
                 fault.clone(),
                 "correct the file, or run this as root; the runtime itself may not start with it",
-            )];
+            );
+            return vec![finding.quoting()];
+        }
+        if let Some(finding) = self.without_cdi() {
+            return vec![finding];
         }
         let mut findings = Vec::new();
         findings.extend(self.of_cdi());
@@ -110,6 +117,23 @@ impl Runtime {
             findings.extend(self.of_dirs(dirs));
         }
         findings
+    }
+
+    /// A version of before there was CDI in it, whatever its configuration says.
+    fn without_cdi(&self) -> Option<Finding> {
+        let (first, version) = (self.first_with_cdi?, self.version.as_deref()?);
+        let mut numbers = version.split(['.', '~', '-', '+']).map(str::parse);
+        let version = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        (version < first).then(|| {
+            let (major, minor) = first;
+            Finding::new(
+                self.severity(),
+                "runtime-without-cdi",
+                self.subject(),
+                format!("it has no CDI before {major}.{minor}: containers do not get the devices of their claims"),
+                format!("update {} to {major}.{minor} or newer", self.name),
+            )
+        })
     }
 
     fn of_cdi(&self) -> Option<Finding> {

@@ -47,12 +47,10 @@ fn of_file(files: &Files, file: &SpecFile, runtimes: &[Runtime]) -> Vec<Finding>
     let shown = files.shown(&file.path);
     match &file.spec {
         Ok(spec) => too_new(&shown, spec, runtimes),
-        Err(error) => vec![Finding::error(
-            error.code(),
-            shown,
-            with_sources(error),
-            error.hint(),
-        )],
+        Err(error) => {
+            let (code, hint) = (error.code(), error.hint());
+            vec![Finding::error(code, shown, with_sources(error), hint).quoting()]
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use dra_checkpoint::DamageReason;
 use imex_cdi::ClaimUidError;
 
+use crate::claims::KubeletStateError;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GcError {
     #[error("--live is no claim's UID")]
@@ -16,6 +18,11 @@ pub(crate) enum GcError {
     Damaged { path: PathBuf, reason: DamageReason },
     #[error("claims may be missing in the checkpoint: {} has not been made up for", path.display())]
     Unsettled { path: PathBuf },
+    #[error("it is not known which claims kubelet has: {}", path.display())]
+    Kubelet {
+        path: PathBuf,
+        source: KubeletStateError,
+    },
     #[error("{} is no checkpoint", path.display())]
     NotACheckpoint { path: PathBuf },
     #[error("cannot read {}", path.display())]
@@ -36,7 +43,10 @@ impl GcError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Uid(_) => 2,
-            Self::Absent { .. } | Self::Damaged { .. } | Self::Unsettled { .. } => 1,
+            Self::Absent { .. }
+            | Self::Damaged { .. }
+            | Self::Unsettled { .. }
+            | Self::Kubelet { .. } => 1,
             Self::NotACheckpoint { .. }
             | Self::Read { .. }
             | Self::List { .. }
@@ -56,6 +66,9 @@ impl GcError {
             Self::Damaged { .. } | Self::Unsettled { .. } => {
                 "let the plugin make up for the damage, or name every claim that lives on this \
                  node with --live"
+            }
+            Self::Kubelet { .. } => {
+                "leave the specs: cdi-gen doctor says what is wrong with kubelet's state"
             }
             Self::NotACheckpoint { .. } => "check --kubelet-root",
             Self::Read { .. } | Self::List { .. } | Self::Specs { .. } | Self::Left { .. } => {

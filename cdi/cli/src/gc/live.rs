@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
 use imex_cdi::ClaimUid;
 
 use super::GcError;
 use crate::checkpoint::MOST_BYTES;
-use crate::claims;
+use crate::claims::{self, Decoded, KUBELET_STATE};
 use crate::reading::{self, ReadError};
 
 /// The UIDs of claims whose specs stay.
@@ -20,24 +20,19 @@ pub(super) struct Live(BTreeSet<String>);
 // === impl Live ===
 
 impl Live {
-    /// Those of the checkpoint in `plugin`, in whatever state, and those that
-    /// were `named`. Without the latter, a checkpoint in which claims may be
-    /// missing is an error.
-    pub(super) fn read(plugin: &Path, named: &[String]) -> Result<Self, GcError> {
+    /// Those of the checkpoint in `plugin`, in whatever state, of what is left
+    /// of those that were set aside, those that kubelet has in `kubelet`, and
+    /// those that were `named`. Without the latter, a checkpoint in which claims
+    /// may be missing is an error.
+    pub(super) fn read(plugin: &Path, kubelet: &Path, named: &[String]) -> Result<Self, GcError> {
         for uid in named {
             ClaimUid::new(uid).map_err(GcError::Uid)?;
         }
         let mut live: BTreeSet<String> = named.iter().cloned().collect();
+        live.extend(of_kubelet(kubelet)?);
         let path = plugin.join(CHECKPOINT_FILE);
-        let bytes = match reading::read(&path, MOST_BYTES) {
-            Ok(bytes) => Some(bytes),
-            Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(ReadError::Io(source)) => return Err(GcError::Read { path, source }),
-            Err(ReadError::Directory | ReadError::TooLarge) => {
-                return Err(GcError::NotACheckpoint { path });
-            }
-        };
-        let decoded = bytes.map(|bytes| Checkpoint::decode(&bytes));
+        let decoded = read(&path)?.map(|bytes| Checkpoint::decode(&bytes));
+        let unsettled = unsettled(plugin)?;
         if named.is_empty() {
             match &decoded {
                 None => return Err(GcError::Absent { path }),
@@ -47,11 +42,18 @@ impl Live {
                         reason: damaged.reason,
                     });
                 }
-                Some(Ok(_)) => refuse_unsettled(plugin)?,
+                Some(Ok(_)) => {}
             }
+            if let Some(path) = unsettled.into_iter().next() {
+                return Err(GcError::Unsettled { path });
+            }
+            live.extend(decoded.iter().flat_map(uids));
+            return Ok(Self(live));
         }
-        if let Some(decoded) = &decoded {
-            live.extend(claims::records(decoded).into_keys().map(str::to_owned));
+        live.extend(decoded.iter().flat_map(uids));
+        for path in unsettled {
+            let decoded = read(&path)?.map(|bytes| Checkpoint::decode(&bytes));
+            live.extend(decoded.iter().flat_map(uids));
         }
         Ok(Self(live))
     }
@@ -65,18 +67,52 @@ impl Live {
     }
 }
 
+fn uids(decoded: &Decoded) -> Vec<String> {
+    claims::records(decoded)
+        .into_keys()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// `None` if there is no such file.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, GcError> {
+    let path = path.to_owned();
+    match reading::read(&path, MOST_BYTES) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(ReadError::Io(source)) => Err(GcError::Read { path, source }),
+        Err(ReadError::Directory | ReadError::TooLarge) => Err(GcError::NotACheckpoint { path }),
+    }
+}
+
+/// What kubelet has is in use, also if the plugin's record of it is lost.
+fn of_kubelet(root: &Path) -> Result<Vec<String>, GcError> {
+    let path = root.join(KUBELET_STATE);
+    let Some(bytes) = read(&path)? else {
+        return Ok(vec![]);
+    };
+    match claims::decode_kubelet(&bytes) {
+        Ok(state) => Ok(state.claims.into_keys().collect()),
+        Err(source) => Err(GcError::Kubelet { path, source }),
+    }
+}
+
 /// A whole checkpoint beside one that was set aside may lack its claims.
-fn refuse_unsettled(plugin: &Path) -> Result<(), GcError> {
+fn unsettled(plugin: &Path) -> Result<Vec<PathBuf>, GcError> {
     let unread = |source| GcError::List {
         path: plugin.to_owned(),
         source,
     };
-    for entry in fs::read_dir(plugin).map_err(unread)? {
+    let entries = match fs::read_dir(plugin) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        entries => entries.map_err(unread)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
         let name = entry.map_err(unread)?.file_name();
         if claims::is_unsettled(&name.to_string_lossy()) {
-            let path = plugin.join(name);
-            return Err(GcError::Unsettled { path });
+            found.push(plugin.join(name));
         }
     }
-    Ok(())
+    Ok(found)
 }

@@ -212,6 +212,18 @@ fn a_runtime_with_cdi_off_is_named() {
 }
 
 #[test]
+fn a_runtime_of_before_cdi_is_named_whatever_it_is_told() {
+    for version in ["1.6.20~ds1", "1.6.33"] {
+        first("runtime-without-cdi", |host| {
+            host.containerd(
+                version,
+                "version = 2\n[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi = true\n",
+            );
+        });
+    }
+}
+
+#[test]
 fn a_runtime_that_reads_other_directories_is_named() {
     let evidence = "it reads CDI specs only from [/opt/cdi], not from /etc/cdi, /var/run/cdi";
     first_says("runtime-spec-dirs", evidence, |host| {

@@ -82,6 +82,35 @@ fn a_bundle_has_what_its_manifest_lists_and_nothing_secret() {
 }
 
 #[test]
+fn what_a_broken_file_says_is_shown_on_the_host_and_not_bundled() {
+    let host = Host::healthy();
+    for (path, text) in [
+        (
+            "run/cdi/env.json",
+            r#"{"cdiVersion":"0.5.0","kind":"a.b/cc","devices":[],"containerEdits":{"env":"s3cret"}}"#,
+        ),
+        ("run/cdi/field.json", r#"{"s3cret":1}"#),
+        ("run/cdi/text.yaml", "s3cret"),
+    ] {
+        host.write(path, text);
+    }
+    host.containerd("2.1.3", "version = 3\npassword = s3cret\n");
+    let output = host.run(&words(&host));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("s3cret"), "{}", stdout(&output));
+    let files = unpacked(&host);
+    assert!(
+        files.values().all(|text| !text.contains("s3cret")),
+        "{files:#?}"
+    );
+    let report = files.get("cdi-gen-doctor/report.txt").unwrap();
+    assert!(
+        report.contains("env.json") && report.contains("left out"),
+        "{report}"
+    );
+}
+
+#[test]
 fn a_bundle_overwrites_nothing() {
     let host = Host::healthy();
     host.write("bundle.tar", "mine");

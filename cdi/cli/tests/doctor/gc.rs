@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use durable_file::{Dir, OsDir};
 
-use super::host::{CLAIM, Host, PLUGIN, SPEC, spec};
+use super::host::{CLAIM, Host, KUBELET, PLUGIN, SPEC, kubelet, spec};
 use super::{stderr, stdout};
 
 const ORPHAN: &str = "22222222-aaaa-4bbb-8ccc-000000000002";
@@ -52,6 +52,7 @@ fn a_claim_that_was_only_started_keeps_its_spec() {
     let host = Host::healthy();
     let started = Host::fixture("03-channel-started.json");
     host.write(&format!("{PLUGIN}/checkpoint.json"), started);
+    host.write(KUBELET, kubelet(&[]));
     let uid = "22222222-aaaa-4bbb-8ccc-000000000002";
     host.write(
         &SPEC.replace(CLAIM, uid),
@@ -85,6 +86,32 @@ fn without_a_trustworthy_checkpoint_nothing_is_an_orphan() {
 }
 
 #[test]
+fn a_claim_that_kubelet_has_keeps_its_spec_though_the_plugin_lost_it() {
+    let (host, path) = with_orphan();
+    host.write(KUBELET, kubelet(&[CLAIM, ORPHAN]));
+    assert_eq!(host.out("gc --remove", 0).lines().count(), 1);
+    assert!(host.at(&path).exists());
+    let told = stdout(&host.run("doctor"));
+    assert!(told.contains("claim-unknown-to-plugin"), "{told}");
+    assert!(!told.contains("spec-without-claim"), "{told}");
+    // Nor where it is not known what kubelet has.
+    host.write(KUBELET, "{");
+    let output = host.run(&format!("gc --remove --live {CLAIM}"));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(host.at(&path).exists());
+}
+
+#[test]
+fn what_survives_in_a_checkpoint_that_was_set_aside_keeps_its_spec() {
+    let (host, path) = with_orphan();
+    let aside = format!("{PLUGIN}/checkpoint.json.damaged-v1-checksum");
+    host.write(&aside, Host::fixture("03-channel-started.json"));
+    let text = host.out(&format!("gc --remove --live {CLAIM}"), 0);
+    assert!(!text.contains(ORPHAN), "{text}");
+    assert!(host.at(&path).exists());
+}
+
+#[test]
 fn a_name_that_is_no_uid_is_wrong_usage() {
     let (host, path) = with_orphan();
     let output = host.run("gc --remove --live default/worker-0");
@@ -95,6 +122,7 @@ fn a_name_that_is_no_uid_is_wrong_usage() {
 #[test]
 fn nothing_is_removed_while_a_plugin_has_its_lock() {
     let (host, path) = with_orphan();
+    host.write(KUBELET, kubelet(&[]));
     let plugin = OsDir::open(host.at(PLUGIN)).unwrap();
     let lock = plugin.lock("pu.lock", Duration::from_secs(10)).unwrap();
     thread::scope(|scope| {

@@ -68,6 +68,7 @@ fn runtime(files: &Files, config: &str, version: Option<String>) -> Runtime {
         spec_dirs: settings.spec_dirs,
         config: exists.then(|| config.to_owned()),
         fault,
+        first_with_cdi: Some((1, 7)),
         turn_on: TURN_ON,
         for_pods: true,
     }

@@ -29,6 +29,7 @@ pub(super) fn cri_o(files: &Files) -> Option<Runtime> {
         spec_dirs: None,
         config: None,
         fault: None,
+        first_with_cdi: None,
         turn_on: "",
         for_pods: true,
     };
@@ -47,6 +48,7 @@ pub(super) fn podman(files: &Files) -> Option<Runtime> {
         spec_dirs: None,
         config: None,
         fault: None,
+        first_with_cdi: None,
         turn_on: "",
         for_pods: false,
     };
@@ -80,6 +82,7 @@ pub(super) fn docker(files: &Files) -> Option<Runtime> {
         }),
         config: text.map(|_| DOCKER_CONFIG.to_owned()),
         fault,
+        first_with_cdi: None,
         turn_on: "set \"features\": {\"cdi\": true} in /etc/docker/daemon.json, and restart docker",
         for_pods: false,
     })
