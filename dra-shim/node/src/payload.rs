@@ -1,5 +1,5 @@
 //! What a Completed record holds: the Go driver's `preparedDevices`, field for
-//! field (`plugin.md` of the Go driver's digest calls them groups).
+//! field, in groups of devices that share a configuration.
 //!
 //! ```text
 //! Group  = {"devices": [Slot…], "configState": {"Type", "ComputeDomain"}}
