@@ -9,15 +9,17 @@
     reason = "a failed unwrap outside a test function fails the test too"
 )]
 
+#[path = "support/go_tool.rs"]
+mod go_tool;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{Seek, Write as _};
-use std::path::Path;
-use std::process::Command;
 
 use imex_cdi::{ContainerEdits, Device, DeviceName, Spec, SpecError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use crate::go_tool::Go;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -110,33 +112,8 @@ fn every_text_is_read_or_refused_as_go_does_or_the_case_says_why_not() {
 
 /// What Go says to `cases`, one of JSON on each line; none where there is no Go.
 fn ask_go(cases: &str) -> Option<Vec<Case>> {
-    if Command::new("go").arg("version").output().is_err() {
-        assert!(
-            std::env::var_os("IMEX_REQUIRE_GO").is_none(),
-            "IMEX_REQUIRE_GO is set and there is no `go` on PATH"
-        );
-        // Past libtest's capture.
-        std::io::stderr()
-            .write_all(b"\nSKIPPED: no `go` on PATH\n")
-            .unwrap();
-        return None;
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut asked = tempfile::tempfile().unwrap();
-    asked.write_all(cases.as_bytes()).unwrap();
-    asked.rewind().unwrap();
-    let output = Command::new("go")
-        .args(["run", "./verdict"])
-        .current_dir(root.join("tests/oracle"))
-        .env("GOFLAGS", "-mod=readonly -buildvcs=false")
-        .env("GOTOOLCHAIN", "local")
-        .env("CGO_ENABLED", "0")
-        .stdin(asked)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    Some(read_cases(std::str::from_utf8(&output.stdout).unwrap()))
+    let go = Go::find("no text was shown to the Go library")?;
+    Some(read_cases(&go.ask("./verdict", cases)))
 }
 
 /// Skipped where there is no Go.

@@ -1,6 +1,6 @@
 //! Which claims exist, for rebuilding after damage and for reconciling.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_node::{LiveClaim, Presence};
@@ -115,7 +115,7 @@ impl LiveClaims {
         }
     }
 
-    async fn all_uids(&self) -> Option<Vec<String>> {
+    async fn all_uids(&self) -> Option<BTreeSet<String>> {
         let claims: Api<PartialObjectMeta<ResourceClaim>> = Api::all(self.client.clone());
         let list = claims.list(&ListParams::default()).await.ok()?;
         Some(list.iter().filter_map(ResourceExt::uid).collect())

@@ -5,16 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use imex_cdi::Registry;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
+
+use crate::go_tool::Go;
 
 const HOSTS: usize = 1_000;
 
@@ -198,49 +198,19 @@ fn gos(reply: &Value) -> Answer {
     }
 }
 
-fn ask(requests: &[Value]) -> Vec<Value> {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("registry-oracle");
-    let built = Command::new("go")
-        .args(["build", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle"))
-        .env("GOFLAGS", "-mod=readonly -buildvcs=false")
-        .env("GOTOOLCHAIN", "local")
-        .env("CGO_ENABLED", "0")
-        .status()
-        .unwrap();
-    assert!(built.success(), "the first build needs the network");
-    let mut child = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let lines: Vec<String> = requests.iter().map(|r| format!("{r}\n")).collect();
-    let writer = std::thread::spawn(move || stdin.write_all(lines.concat().as_bytes()));
-    let out = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    assert!(out.status.success());
-    let lines = String::from_utf8(out.stdout).unwrap();
-    let replies = lines
+fn ask(go: &Go, requests: &[Value]) -> Vec<Value> {
+    let lines: Vec<String> = requests.iter().map(Value::to_string).collect();
+    go.ask(".", &lines.join("\n"))
         .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    replies.collect()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
 fn the_go_library_says_the_same_of_the_same_directories() {
-    if Command::new("go").arg("version").output().is_err() {
-        let required = std::env::var_os("IMEX_REQUIRE_GO").is_some();
-        assert!(
-            !required,
-            "IMEX_REQUIRE_GO is set and there is no `go` on PATH"
-        );
-        let skipped = b"\nSKIPPED: no `go` on PATH, so no directory was shown to the Go library\n";
-        std::io::stderr().write_all(skipped).unwrap();
+    let Some(go) = Go::find("no directory was shown to the Go library") else {
         return;
-    }
+    };
     let scratch = tempfile::tempdir().unwrap();
     let mut runner = TestRunner::deterministic();
     let strategy = proptest::collection::vec(dir(), 1..5);
@@ -255,7 +225,7 @@ fn the_go_library_says_the_same_of_the_same_directories() {
         requests.push(json!({"dirs": dirs, "names": names, "config": {}}));
         answers.push(answer);
     }
-    let replies = ask(&requests);
+    let replies = ask(&go, &requests);
     assert_eq!(replies.len(), HOSTS);
     for ((request, answer), reply) in requests.iter().zip(&answers).zip(&replies) {
         assert_eq!(*answer, gos(reply), "{request}\n{reply}");

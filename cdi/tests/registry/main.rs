@@ -11,6 +11,8 @@ mod directories;
 mod explain;
 mod files;
 mod go;
+#[path = "../support/go_tool.rs"]
+mod go_tool;
 mod host;
 mod model;
 mod precedence;

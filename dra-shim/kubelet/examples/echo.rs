@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use dra_kubelet::{
-    Allocated, Call, Claim, ClaimError, ClaimRef, Config, Desired, Device, Driver, KubeClaims,
-    Plugin,
+    Call, Claim, ClaimError, ClaimRef, Config, Desired, Device, Driver, KubeClaims, Plugin,
 };
 use k8s_openapi::api::resource::v1 as resource;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -50,14 +49,9 @@ impl Driver for Echo {
                 .map_err(|error| ClaimError::retry(error).with_code("spec-write"))
         })
         .await?;
-        let device = |result: &Allocated| Device {
-            requests: vec![result.base_request().to_owned()],
-            pool: result.pool.clone(),
-            device: result.device.clone(),
-            cdi_ids: vec![format!("echo.example.com/claim={uid}")],
-            share_id: result.share_id.clone(),
-        };
-        Ok(claim.results.iter().map(device).collect())
+        let cdi_ids = vec![format!("echo.example.com/claim={uid}")];
+        let results = claim.results.iter();
+        Ok(results.map(|it| Device::of(it, cdi_ids.clone())).collect())
     }
 
     async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {

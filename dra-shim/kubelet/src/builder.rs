@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::driver::Driver;
 use crate::health::DeviceHealth;
 use crate::instance::{Common, Instance};
+use crate::names::is_subdomain;
 use crate::observer::{Deaf, Observer, Shielded};
 use crate::plugin::Plugin;
 use crate::registration::Verdict;
@@ -230,18 +231,4 @@ impl Builder {
             stop: stop.drop_guard(),
         })
     }
-}
-
-/// A DNS subdomain (RFC 1123) as the API server demands of `spec.driver` and of the
-/// names of nodes. A node's name becomes part of paths and field selectors, too.
-fn is_subdomain(name: &str, max: usize) -> bool {
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    name.len() <= max && name.split('.').all(is_label)
 }

@@ -1,5 +1,7 @@
 //! Between the wire's types, in two versions, and the domain's.
 
+use std::collections::BTreeSet;
+
 use crate::claim::{ClaimRef, base};
 use crate::driver::Device;
 use crate::proto::{v1, v1beta1};
@@ -49,21 +51,19 @@ conversions!(v1beta1);
 /// Whatever the driver names: containers refer to a request, never to the
 /// subrequest of it that was taken, and a name that kubelet cannot match gives the
 /// container no device without a word.
-fn base_names(requests: Vec<String>) -> Vec<String> {
-    let mut names: Vec<String> = Vec::with_capacity(requests.len());
-    for request in requests {
-        let name = base(&request);
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    }
+fn base_names(requests: &[String]) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    let names = requests.iter().map(|request| base(request));
     names
+        .filter(|name| known.insert(*name))
+        .map(str::to_owned)
+        .collect()
 }
 
 impl From<Device> for v1::Device {
     fn from(device: Device) -> Self {
         Self {
-            request_names: base_names(device.requests),
+            request_names: base_names(&device.requests),
             pool_name: device.pool,
             device_name: device.device,
             cdi_device_ids: device.cdi_ids,
@@ -76,7 +76,7 @@ impl From<Device> for v1beta1::Device {
     /// The version has no place for the share id.
     fn from(device: Device) -> Self {
         Self {
-            request_names: base_names(device.requests),
+            request_names: base_names(&device.requests),
             pool_name: device.pool,
             device_name: device.device,
             cdi_device_ids: device.cdi_ids,

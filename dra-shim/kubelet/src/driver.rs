@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 
 use crate::call::Call;
-use crate::claim::{Claim, ClaimRef};
+use crate::claim::{Allocated, Claim, ClaimRef};
 
 /// A DRA driver's node side: makes a claim's devices usable on this node and
 /// takes that back.
@@ -73,6 +73,19 @@ pub struct Device {
     pub cdi_ids: Vec<String>,
     /// The share id of the allocation result, where it has one.
     pub share_id: Option<String>,
+}
+
+impl Device {
+    /// The answer to one allocation result, with the CDI ids that its containers get.
+    pub fn of(result: &Allocated, cdi_ids: Vec<String>) -> Self {
+        Self {
+            requests: vec![result.base_request().to_owned()],
+            pool: result.pool.clone(),
+            device: result.device.clone(),
+            cdi_ids,
+            share_id: result.share_id.clone(),
+        }
+    }
 }
 
 /// Whether another attempt inside the same call may help.

@@ -129,8 +129,13 @@ impl Reports {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let devices = self.devices.borrow_and_update().clone();
-        let devices = devices.iter().map(|device| report(device, now)).collect();
+        let report = |device: &DeviceHealth| report(device, now);
+        let devices = self
+            .devices
+            .borrow_and_update()
+            .iter()
+            .map(report)
+            .collect();
         let mut report = proto::NodeWatchResourcesResponse { devices };
         let lost = fit_health(&mut report);
         if lost != self.lost && lost != Cut::default() {

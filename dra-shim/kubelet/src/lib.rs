@@ -61,6 +61,7 @@ mod driver;
 mod health;
 mod instance;
 mod limit;
+mod names;
 mod observer;
 mod plugin;
 mod proto;

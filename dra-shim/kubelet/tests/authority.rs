@@ -9,9 +9,9 @@ use std::fs;
 use std::path::Path;
 
 use dra_kubelet::testing::{Event, Options, Release};
-use support::node::{Node, claim_ref, claims};
+use support::node::{Node, claims};
 use support::registrar::register;
-use support::{DRIVER, Script, files, soon};
+use support::{Script, files, soon};
 
 /// With the counter-test: under a name without an `@` the same server resets the
 /// stream, so that the registration can fail.
@@ -65,10 +65,5 @@ async fn a_kubelet_that_dials_the_service_by_its_path_too_is_answered() {
         ..Options::default()
     });
     let _plugin = node.registered(Script::instant(), claims(&["a"])).await;
-    let answers = node
-        .kubelet
-        .prepare(DRIVER, &[claim_ref("a")])
-        .await
-        .unwrap();
-    assert!(answers["uid-a"].is_ok(), "{answers:?}");
+    node.prepares("a").await;
 }

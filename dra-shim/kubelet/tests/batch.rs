@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dra_kubelet::{ClaimSource, GetClaimError};
-use support::proto::registration::InfoRequest;
 use support::proto::v1beta1;
 use support::{Claims, Script, devices, prepare_request, soon, start, start_with};
 use tokio::sync::Barrier;
@@ -88,13 +87,7 @@ async fn the_older_version_can_be_offered_alone() {
     let running = start_with(Script::instant(), Claims::allocated(&["a"]), |builder| {
         builder.only_v1beta1()
     });
-    let info = running
-        .registration()
-        .await
-        .get_info(InfoRequest {})
-        .await
-        .unwrap()
-        .into_inner();
+    let info = running.info().await;
     assert_eq!(
         info.supported_versions,
         ["v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"]

@@ -8,34 +8,21 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use dra_kubelet::{DeviceHealth, Health, Plugin, Registration, StartError};
-use support::node::{Node, claim_ref};
+use support::node::Node;
 use support::proto::health::NodeWatchResourcesRequest;
 use support::proto::health::dra_resource_health_client::DraResourceHealthClient;
-use support::proto::registration::{InfoRequest, RegistrationStatus};
+use support::proto::registration::RegistrationStatus;
 use support::{
-    Claims, DRIVER, GIVE_UP, Script, devices, files, prepare_request, soon, start, start_with,
-    until,
+    Claims, DRIVER, GIVE_UP, Script, devices, files, prepare_request, registered, soon, start,
+    start_with, until,
 };
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 
-fn registered() -> RegistrationStatus {
-    RegistrationStatus {
-        plugin_registered: true,
-        error: String::new(),
-    }
-}
-
 #[tokio::test]
 async fn the_plugin_introduces_itself_newest_version_first() {
     let running = start(Script::instant(), Claims::default());
-    let info = running
-        .registration()
-        .await
-        .get_info(InfoRequest {})
-        .await
-        .unwrap()
-        .into_inner();
+    let info = running.info().await;
     assert_eq!(
         (info.r#type.as_str(), info.name.as_str()),
         ("DRAPlugin", DRIVER)
@@ -158,12 +145,7 @@ async fn an_emptied_registry_directory_costs_a_new_registration_under_a_new_name
     .await;
     soon("the second", node.kubelet.registered(DRIVER)).await;
     assert_ne!(node.kubelet.endpoints(DRIVER), endpoints);
-    let answers = node
-        .kubelet
-        .prepare(DRIVER, &[claim_ref("a")])
-        .await
-        .unwrap();
-    assert!(answers["uid-a"].is_ok(), "{answers:?}");
+    node.prepares("a").await;
 }
 
 /// In paused time, since opening is tried for 30 s.

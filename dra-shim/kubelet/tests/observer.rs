@@ -11,9 +11,9 @@ use support::api::ApiServer;
 use support::notes::Notes;
 use support::proto::health::NodeWatchResourcesRequest;
 use support::proto::health::dra_resource_health_client::DraResourceHealthClient;
-use support::proto::registration::RegistrationStatus;
 use support::{
-    Claims, DRIVER, Script, devices, prepare_request, soon, start_with, unprepare_request, until,
+    Claims, DRIVER, Script, devices, notify, prepare_request, soon, start_with, unprepare_request,
+    until,
 };
 use tokio::sync::watch;
 
@@ -133,12 +133,7 @@ async fn registration_and_health_streams_are_heard() {
     let running = start_with(Script::instant(), Claims::default(), |builder| {
         builder.observer(notes.clone())
     });
-    let registered = RegistrationStatus {
-        plugin_registered: true,
-        error: String::new(),
-    };
-    let mut client = running.registration().await;
-    client.notify_registration_status(registered).await.unwrap();
+    notify(&running.registration_socket()).await;
     assert!(notes.has("registration Registered"));
 
     let mut client = DraResourceHealthClient::new(running.service().await);

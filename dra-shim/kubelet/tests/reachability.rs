@@ -60,12 +60,7 @@ async fn a_service_socket_in_the_registry_directory_is_probed_and_harmless() {
         })
     })
     .await;
-    let answers = node
-        .kubelet
-        .prepare(DRIVER, &[claim_ref("a")])
-        .await
-        .unwrap();
-    assert!(answers["uid-a"].is_ok());
+    node.prepares("a").await;
     assert_eq!(node.kubelet.endpoints(DRIVER).len(), 1);
 }
 
@@ -198,12 +193,7 @@ async fn health_is_seen_changing_unknown_without_the_plugin_and_again_after_its_
         seen() == Health::Healthy
     })
     .await;
-    let answers = node
-        .kubelet
-        .prepare(DRIVER, &[claim_ref("a")])
-        .await
-        .unwrap();
-    assert!(answers["uid-a"].is_ok());
+    node.prepares("a").await;
 }
 
 /// A node whose kubelet and plugin have the same API server.

@@ -10,21 +10,9 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 use dra_kubelet::{Plugin, Registration};
-use support::proto::registration::RegistrationStatus;
-use support::proto::registration::registration_client::RegistrationClient;
 use support::{
-    Claims, DRIVER, GIVE_UP, Running, Script, connect, files, prepare_request, soon, start, until,
+    Claims, DRIVER, GIVE_UP, Running, Script, files, notify, prepare_request, soon, start, until,
 };
-
-#[cfg(test)]
-async fn register(socket: &std::path::Path) {
-    let mut client = RegistrationClient::new(connect(socket).await);
-    let status = RegistrationStatus {
-        plugin_registered: true,
-        error: String::new(),
-    };
-    client.notify_registration_status(status).await.unwrap();
-}
 
 #[cfg(test)]
 fn sockets(running: &Running) -> Vec<PathBuf> {
@@ -48,7 +36,7 @@ async fn comes_back(running: &Running, old: &[PathBuf]) {
         *running.plugin.registration().borrow(),
         Registration::Pending
     );
-    register(&new()[0]).await;
+    notify(&new()[0]).await;
     until("the old ones' end", || sockets(running) == new()).await;
     let request = prepare_request(&["a"], GIVE_UP);
     let mut client = running.dra().await;
@@ -59,7 +47,7 @@ async fn comes_back(running: &Running, old: &[PathBuf]) {
 #[cfg(test)]
 async fn registered() -> (Running, Vec<PathBuf>) {
     let running = start(Script::instant(), Claims::allocated(&["a"]));
-    register(&running.registration_socket()).await;
+    notify(&running.registration_socket()).await;
     let old = sockets(&running);
     assert_eq!(old.len(), 2);
     (running, old)
@@ -111,7 +99,7 @@ async fn a_socket_replaced_by_another_file_counts_as_lost_and_is_left_alone() {
 #[tokio::test]
 async fn the_two_instances_of_a_rolling_update_serve_side_by_side_until_the_older_one_ends() {
     let older = start(Script::instant(), Claims::allocated(&["a"]));
-    register(&older.registration_socket()).await;
+    notify(&older.registration_socket()).await;
     let old = sockets(&older);
     let newer = Plugin::builder(DRIVER, "n1")
         .kubelet_root(older.root.path())
@@ -124,7 +112,7 @@ async fn the_two_instances_of_a_rolling_update_serve_side_by_side_until_the_olde
     // What the sweep after the registration takes, so that it is seen to be over.
     let dead = older.data().join("dra-00c0ffee@plugin.sock");
     drop(UnixListener::bind(&dead).unwrap());
-    register(&registration).await;
+    notify(&registration).await;
     until("the dead socket is removed", || !dead.exists()).await;
     let both = sockets(&older);
     assert_eq!(both.len(), 4);

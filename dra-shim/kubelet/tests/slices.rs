@@ -10,8 +10,7 @@ use dra_kubelet::{Desired, Publication};
 use k8s_openapi::api::resource::v1::{Device, DeviceTaint};
 use serde_json::{Value, json};
 use support::api::ApiServer;
-use support::proto::registration::RegistrationStatus;
-use support::{Claims, DRIVER, Running, Script, soon, start_with, until};
+use support::{Claims, DRIVER, Running, Script, notify, soon, start_with, until};
 use tokio::sync::watch;
 
 const NAME: &str = "00000-test.example.com-n1";
@@ -146,16 +145,7 @@ async fn undecided_leaves_what_is_there() {
     server.put_node("n1", "node-uid");
     server.put_slice(mk_slice(NAME, 1, "old"));
     let (running, desired) = publish(&server, Desired::Undecided);
-    let notify = RegistrationStatus {
-        plugin_registered: true,
-        error: String::new(),
-    };
-    running
-        .registration()
-        .await
-        .notify_registration_status(notify)
-        .await
-        .unwrap();
+    notify(&running.registration_socket()).await;
     desired.send_replace(mk_devices(&["new"]));
     until("the decision", || devices(&server.slices()[0]) == ["new"]).await;
     let path = format!("PUT /apis/resource.k8s.io/v1/resourceslices/{NAME}");
@@ -173,16 +163,7 @@ async fn an_api_server_that_is_down_delays_publishing_and_nothing_else() {
         format!("{failing:?}").contains("the server is down"),
         "{failing:?}"
     );
-    let notify = RegistrationStatus {
-        plugin_registered: true,
-        error: String::new(),
-    };
-    running
-        .registration()
-        .await
-        .notify_registration_status(notify)
-        .await
-        .unwrap();
+    notify(&running.registration_socket()).await;
     assert!(running.plugin.registration().borrow().is_registered());
 
     server.set_down(false);

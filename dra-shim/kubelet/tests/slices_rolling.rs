@@ -6,14 +6,12 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use dra_kubelet::{Desired, Plugin, Publication};
 use k8s_openapi::api::resource::v1::Device;
 use support::api::ApiServer;
-use support::proto::registration::RegistrationStatus;
-use support::proto::registration::registration_client::RegistrationClient;
-use support::{Claims, DRIVER, Script, connect, files, soon, until};
+use support::{Claims, DRIVER, Script, files, notify, soon, until};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -56,21 +54,17 @@ fn start(server: &ApiServer, root: &TempDir, device: &str) -> Instance {
     }
 }
 
+/// One that kubelet has registered and that publishes.
+#[cfg(test)]
+async fn serving(server: &ApiServer, root: &TempDir, device: &str) -> Instance {
+    let instance = start(server, root, device);
+    notify(&instance.socket).await;
+    instance.publishes().await;
+    instance
+}
+
 #[cfg(test)]
 impl Instance {
-    /// As kubelet does.
-    async fn notify(&self) {
-        let channel = connect(Path::new(&self.socket)).await;
-        let status = RegistrationStatus {
-            plugin_registered: true,
-            error: String::new(),
-        };
-        RegistrationClient::new(channel)
-            .notify_registration_status(status)
-            .await
-            .unwrap();
-    }
-
     async fn publishes(&self) {
         self.comes_to(|p| matches!(p, Publication::Published { .. }))
             .await;
@@ -109,14 +103,12 @@ fn mk_server() -> ApiServer {
 async fn a_new_versions_devices_appear_once_kubelet_can_call_it() {
     let server = mk_server();
     let root = tempfile::tempdir().unwrap();
-    let old = start(&server, &root, "old");
-    old.notify().await;
-    old.publishes().await;
+    let old = serving(&server, &root, "old").await;
 
     let new = start(&server, &root, "new");
     new.stands_by().await;
     assert_eq!(published(&server), "old");
-    new.notify().await;
+    notify(&new.socket).await;
     new.publishes().await;
     old.stands_by().await;
     assert_eq!(published(&server), "new");
@@ -133,12 +125,8 @@ async fn a_new_versions_devices_appear_once_kubelet_can_call_it() {
 async fn a_failed_update_gives_the_old_devices_back() {
     let server = mk_server();
     let root = tempfile::tempdir().unwrap();
-    let old = start(&server, &root, "old");
-    old.notify().await;
-    old.publishes().await;
-    let new = start(&server, &root, "new");
-    new.notify().await;
-    new.publishes().await;
+    let old = serving(&server, &root, "old").await;
+    let new = serving(&server, &root, "new").await;
     old.stands_by().await;
 
     drop(new);
@@ -151,12 +139,8 @@ async fn a_failed_update_gives_the_old_devices_back() {
 async fn what_someone_else_deletes_is_healed_by_one_of_two_instances() {
     let server = mk_server();
     let root = tempfile::tempdir().unwrap();
-    let old = start(&server, &root, "same");
-    old.notify().await;
-    old.publishes().await;
-    let new = start(&server, &root, "same");
-    new.notify().await;
-    new.publishes().await;
+    let old = serving(&server, &root, "same").await;
+    let _new = serving(&server, &root, "same").await;
     assert_eq!(server.writes().len(), 1, "{:?}", server.writes());
 
     server.delete_slice("00000-test.example.com-n1");

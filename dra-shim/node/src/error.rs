@@ -136,12 +136,6 @@ pub enum UnprepareError {
         /// Why.
         source: ClaimSpecsError,
     },
-    /// The UID that kubelet gave us is not one.
-    #[error("the claim's UID cannot be used: {reason}")]
-    BadUid {
-        /// Why.
-        reason: String,
-    },
 }
 
 // === impl PrepareError ===
@@ -241,7 +235,6 @@ impl UnprepareError {
         match self {
             Self::Checkpoint { .. } => "checkpoint",
             Self::Cdi { source } => source.code(),
-            Self::BadUid { .. } => "bad-uid",
         }
     }
 }

@@ -55,11 +55,12 @@ struct Field {
 }
 
 impl Accepted {
-    /// Remembers the answer to a write that was made for `desired`.
-    pub(super) fn learn(&mut self, desired: &[Device], stored: &ResourceSlice) {
+    /// Remembers the answers to writes that were made for `desired`.
+    pub(super) fn learn(&mut self, desired: &[Device], stored: &[ResourceSlice]) {
         let desired: BTreeMap<_, _> = desired.iter().map(|d| (d.name.as_str(), d)).collect();
         self.0.retain(|name, _| desired.contains_key(name.as_str()));
-        for stored in stored.spec.devices.iter().flatten() {
+        let stored = stored.iter().flat_map(|slice| &slice.spec.devices);
+        for stored in stored.flatten() {
             let Some(&sent) = desired.get(stored.name.as_str()) else {
                 continue;
             };
@@ -193,7 +194,7 @@ mod tests {
             |name: &str| mk_device(json!({"name": name, "capacity": {"memory": {"value": "1Gi"}}}));
         let desired = [full("a"), full("b")];
         let mut accepted = Accepted::default();
-        accepted.learn(&desired, &mk_stored(vec![bare("a"), bare("b")]));
+        accepted.learn(&desired, &[mk_stored(vec![bare("a"), bare("b")])]);
         assert!(accepted.holds(&desired[0], &bare("a")));
         let dropped = accepted.dropped();
         let said: Vec<_> = dropped.iter().map(|d| (d.field.as_str(), d.gate)).collect();
@@ -221,7 +222,7 @@ mod tests {
         assert!(!accepted.holds(&sent, &stored));
         accepted.learn(
             std::slice::from_ref(&sent),
-            &mk_stored(vec![stored.clone()]),
+            &[mk_stored(vec![stored.clone()])],
         );
         assert!(accepted.holds(&sent, &stored));
         assert_eq!(accepted.dropped(), []);
@@ -234,14 +235,14 @@ mod tests {
         let mut accepted = Accepted::default();
         accepted.learn(
             std::slice::from_ref(&sent),
-            &mk_stored(vec![stored.clone()]),
+            &[mk_stored(vec![stored.clone()])],
         );
         let other = mk_device(json!({"name": "a", "bindsToNode": true, "allNodes": true}));
         assert!(!accepted.holds(&other, &stored));
         let touched = mk_device(json!({"name": "a", "allNodes": true}));
         assert!(!accepted.holds(&sent, &touched));
         // Without the device there is nothing to be said about it.
-        accepted.learn(&[], &mk_stored(vec![]));
+        accepted.learn(&[], &[mk_stored(vec![])]);
         assert_eq!(accepted.dropped(), []);
     }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::resource::v1::Device;
 
 use super::SliceError;
+use crate::names::is_label;
 
 /// The API server allows 128 devices, but 64 as soon as one device of the slice has
 /// a taint, consumes counters or has list attributes. A slice of 65 could never get
@@ -17,8 +18,6 @@ use super::SliceError;
 pub(super) const MAX_DEVICES: usize = 64;
 /// `metadata.name`
 pub(super) const MAX_NAME: usize = 253;
-/// A DNS label.
-const MAX_LABEL: usize = 63;
 
 /// The names in one slice as it is stored; None where the slice is missing or
 /// outdated.
@@ -95,15 +94,6 @@ pub(super) fn check(devices: &[Device]) -> Result<(), SliceError> {
         }
     }
     Ok(())
-}
-
-fn is_label(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !name.is_empty()
-        && name.len() <= MAX_LABEL
-        && name.bytes().all(is_inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
 }
 
 #[cfg(test)]

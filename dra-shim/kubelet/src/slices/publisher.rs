@@ -232,17 +232,21 @@ impl Publisher {
     /// The first error, once every request has its answer.
     async fn apply(&mut self, stage: Stage, devices: &[v1::Device]) -> Result<(), SliceError> {
         let mut result = Ok(());
+        let mut stored = Vec::new();
         for done in self.requests.run(stage).await {
             match done {
-                Ok(Done::Stored(slice)) => {
-                    self.accepted.learn(devices, &slice);
-                    self.seen.insert(*slice);
-                }
+                Ok(Done::Stored(slice)) => stored.push(*slice),
                 Ok(Done::Deleted(name)) => {
                     self.seen.slices.remove(&name);
                 }
                 Err(error) => result = result.and(Err(error)),
             }
+        }
+        if !stored.is_empty() {
+            self.accepted.learn(devices, &stored);
+        }
+        for slice in stored {
+            self.seen.insert(slice);
         }
         result
     }

@@ -15,6 +15,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::sockets::file_id;
+
 const PREFIX: &str = "publisher-";
 const SUFFIX: &str = ".lock";
 
@@ -190,9 +192,8 @@ fn remove(path: &Path) -> io::Result<()> {
 
 /// Whether the path still leads to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
-    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(file), Ok(there)) => id(file) == id(there),
+    match (file.metadata(), file_id(path)) {
+        (Ok(file), Ok(there)) => (file.dev(), file.ino()) == there,
         _ => false,
     }
 }

@@ -14,8 +14,7 @@
 //!
 //! use dra_kubelet::testing::{FakeKubelet, Options, Phase, Pod, PodClaim};
 //! use dra_kubelet::{
-//!     Allocated, Call, Claim, ClaimError, ClaimRef, ClaimSource, Device, Driver, GetClaimError,
-//!     Plugin,
+//!     Call, Claim, ClaimError, ClaimRef, ClaimSource, Device, Driver, GetClaimError, Plugin,
 //! };
 //!
 //! /// The driver under test.
@@ -23,14 +22,9 @@
 //!
 //! impl Driver for Lamps {
 //!     async fn prepare(&self, _call: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
-//!         let device = |lamp: &Allocated| Device {
-//!             requests: vec![lamp.base_request().to_owned()],
-//!             pool: lamp.pool.clone(),
-//!             device: lamp.device.clone(),
-//!             cdi_ids: vec![format!("lamps.example.com/lamp={}", lamp.device)],
-//!             share_id: lamp.share_id.clone(),
-//!         };
-//!         Ok(claim.results.iter().map(device).collect())
+//!         let cdi_id = |lamp: &str| format!("lamps.example.com/lamp={lamp}");
+//!         let lamps = claim.results.iter();
+//!         Ok(lamps.map(|lamp| Device::of(lamp, vec![cdi_id(&lamp.device)])).collect())
 //!     }
 //!
 //!     async fn unprepare(&self, _call: &Call, _claim: &ClaimRef) -> Result<(), ClaimError> {

@@ -42,6 +42,7 @@ pub mod proto {
 }
 
 use proto::registration::registration_client::RegistrationClient;
+use proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use proto::v1::dra_plugin_client::DraPluginClient;
 
 pub const DRIVER: &str = "test.example.com";
@@ -79,14 +80,9 @@ impl Script {
 
 /// One device per result, with a CDI id made of the UID.
 pub fn devices(claim: &Claim) -> Vec<Device> {
-    let device = |result: &dra_kubelet::Allocated| Device {
-        requests: vec![result.base_request().to_owned()],
-        pool: result.pool.clone(),
-        device: result.device.clone(),
-        cdi_ids: vec![format!("example.com/test={}", claim.id.uid)],
-        share_id: result.share_id.clone(),
-    };
-    claim.results.iter().map(device).collect()
+    let cdi_ids = vec![format!("example.com/test={}", claim.id.uid)];
+    let results = claim.results.iter();
+    results.map(|it| Device::of(it, cdi_ids.clone())).collect()
 }
 
 impl Driver for Script {
@@ -191,14 +187,15 @@ impl Running {
         RegistrationClient::new(connect(&self.registration_socket()).await)
     }
 
+    /// How the plugin introduces itself.
+    pub async fn info(&self) -> PluginInfo {
+        let mut client = self.registration().await;
+        client.get_info(InfoRequest {}).await.unwrap().into_inner()
+    }
+
     /// Found as kubelet finds it: through the registration.
     pub async fn service(&self) -> Channel {
-        let mut client = self.registration().await;
-        let info = client
-            .get_info(proto::registration::InfoRequest {})
-            .await
-            .unwrap();
-        connect(Path::new(&info.into_inner().endpoint)).await
+        connect(Path::new(&self.info().await.endpoint)).await
     }
 
     pub async fn dra(&self) -> DraPluginClient<Channel> {
@@ -209,6 +206,23 @@ impl Running {
 pub async fn connect(socket: &Path) -> Channel {
     let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display())).unwrap();
     endpoint.connect().await.unwrap()
+}
+
+/// What kubelet says to a plugin that it has registered.
+pub fn registered() -> RegistrationStatus {
+    RegistrationStatus {
+        plugin_registered: true,
+        error: String::new(),
+    }
+}
+
+/// Says so to the plugin behind the registration socket.
+pub async fn notify(socket: &Path) {
+    let mut client = RegistrationClient::new(connect(socket).await);
+    client
+        .notify_registration_status(registered())
+        .await
+        .unwrap();
 }
 
 /// What a directory holds, in order of names.

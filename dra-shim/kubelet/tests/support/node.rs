@@ -77,6 +77,13 @@ impl Node {
         events.iter().filter(is_wanted).count()
     }
 
+    /// kubelet's next call for the claim is answered with its devices.
+    pub async fn prepares(&self, claim: &str) {
+        let answers = self.kubelet.prepare(DRIVER, &[claim_ref(claim)]).await;
+        let answers = answers.unwrap();
+        assert!(answers[&format!("uid-{claim}")].is_ok(), "{answers:?}");
+    }
+
     pub fn root(&self) -> &Path {
         self.root.path()
     }

@@ -7,8 +7,7 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
 use dra_kubelet::{
-    Allocated, Call, Claim, ClaimError, ClaimRef, Desired, Device, Driver, KubeClaims, Plugin,
-    Registration,
+    Call, Claim, ClaimError, ClaimRef, Desired, Device, Driver, KubeClaims, Plugin, Registration,
 };
 use k8s_openapi::api::resource::v1 as resource;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,14 +18,8 @@ struct Steady;
 impl Driver for Steady {
     async fn prepare(&self, _: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
         say(&format!("prepare {}", claim.id.uid));
-        let device = |result: &Allocated| Device {
-            requests: vec![result.base_request().to_owned()],
-            pool: result.pool.clone(),
-            device: result.device.clone(),
-            cdi_ids: Vec::new(),
-            share_id: result.share_id.clone(),
-        };
-        Ok(claim.results.iter().map(device).collect())
+        let results = claim.results.iter();
+        Ok(results.map(|it| Device::of(it, Vec::new())).collect())
     }
 
     async fn unprepare(&self, _: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {

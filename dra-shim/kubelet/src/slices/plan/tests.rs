@@ -192,7 +192,7 @@ fn what_the_server_made_of_our_devices_is_not_sent_again() {
     let observed = mk_observed([stored.clone()]);
     let before = publish(&mk_pool(), &sent, &accepted, &observed).unwrap();
     assert_eq!(before.len(), 1);
-    accepted.learn(&sent, &stored);
+    accepted.learn(&sent, std::slice::from_ref(&stored));
     let after = publish(&mk_pool(), &sent, &accepted, &observed).unwrap();
     assert_eq!(after, Vec::<Stage>::new());
 }

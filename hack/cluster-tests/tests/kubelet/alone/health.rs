@@ -1,39 +1,24 @@
 //! Health across kubelet's restart, and with a kubelet that does not show it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use dra_kubelet::Health;
 
-use crate::support::{Node, Script, health, run, seconds, throughout, until};
-use crate::together::health::{NO_HEALTH, shown, shows_health};
+use crate::support::{NO_HEALTH, Node, run, seconds, throughout};
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn health_is_reported_again_after_kubelets_restart() -> Result<()> {
     run("20", async |on| {
-        if !shows_health(on).await? {
+        if !on.shows_health().await? {
             return Ok(NO_HEALTH.to_owned());
         }
-        let running = on.serve(&Script::default()).await?;
-        running
-            .health
-            .send_replace(vec![health("d0", Health::Healthy, "")]);
-        on.start_pod("p").await?;
-        on.until_running("p").await;
+        let running = on.serve_healthy_pod("p").await?;
         on.kubelet.restart().await?;
         running.until_registered(2).await;
-        running
-            .health
-            .send_replace(vec![health("d0", Health::Unhealthy, "")]);
-        let started = Instant::now();
-        until("the pod shows it", async || {
-            let (word, _) = shown(on, "p").await?;
-            ensure!(word == "Unhealthy", "it shows {word}");
-            Ok(())
-        })
-        .await;
-        let took = started.elapsed();
+        running.report_health(Health::Unhealthy, "");
+        let took = on.until_shown("p", "Unhealthy").await;
         on.delete_and_wait("p").await?;
         Ok(format!("shown after {}", seconds(took)))
     })
@@ -60,14 +45,9 @@ fn without_the_feature_gate_no_health_is_shown() -> Result<()> {
 }
 
 async fn no_health_is_shown(on: &Node) -> Result<String> {
-    let running = on.serve(&Script::default()).await?;
-    running
-        .health
-        .send_replace(vec![health("d0", Health::Healthy, "")]);
-    on.start_pod("p").await?;
-    on.until_running("p").await;
+    let running = on.serve_healthy_pod("p").await?;
     throughout(Duration::from_secs(15), async || {
-        ensure!(shown(on, "p").await.is_err(), "health is shown");
+        ensure!(on.health_of("p").await.is_err(), "health is shown");
         Ok(())
     })
     .await?;

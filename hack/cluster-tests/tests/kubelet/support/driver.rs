@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use dra_kubelet::{
-    Allocated, Builder, Call, CallEnd, Claim, ClaimError, ClaimRef, Desired, Device, DeviceHealth,
-    Driver, Health, KubeClaims, Method, Observer, Plugin,
+    Builder, Call, CallEnd, Claim, ClaimError, ClaimRef, Desired, Device, DeviceHealth, Driver,
+    KubeClaims, Method, Observer, Plugin,
 };
 use k8s_openapi::api::resource::v1 as resource;
 use tokio::sync::watch;
@@ -136,14 +136,8 @@ impl Script {
 impl Driver for Script {
     async fn prepare(&self, call: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
         self.act(Method::Prepare, call, &claim.id.uid).await?;
-        let device = |result: &Allocated| Device {
-            requests: vec![result.base_request().to_owned()],
-            pool: result.pool.clone(),
-            device: result.device.clone(),
-            cdi_ids: Vec::new(),
-            share_id: result.share_id.clone(),
-        };
-        Ok(claim.results.iter().map(device).collect())
+        let results = claim.results.iter();
+        Ok(results.map(|it| Device::of(it, Vec::new())).collect())
     }
 
     async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
@@ -207,16 +201,6 @@ impl Running {
 
     pub(crate) async fn shutdown(self) {
         self.plugin.shutdown().await;
-    }
-}
-
-/// One device's health.
-pub(crate) fn health(device: &str, health: Health, message: &str) -> DeviceHealth {
-    DeviceHealth {
-        pool: NODE.to_owned(),
-        device: device.to_owned(),
-        health,
-        message: message.to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! and claims that bypass the scheduler, and drivers that do as they are told.
 
 mod driver;
+mod health;
 mod kubelet;
 mod pods;
 mod process;
@@ -17,7 +18,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 
-pub(crate) use driver::{Act, Script, health};
+pub(crate) use driver::{Act, Script};
+pub(crate) use health::{NO_HEALTH, health};
 pub(crate) use kubelet::Kubelet;
 pub(crate) use pods::{Wanted, wanted};
 pub(crate) use scenario::run;

@@ -2,6 +2,6 @@
 
 mod batch;
 mod calls;
-pub(crate) mod health;
+mod health;
 mod registration;
 mod slices;

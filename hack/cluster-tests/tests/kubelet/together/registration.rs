@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use dra_kubelet::{Builder, Method, Registration};
 
-use super::health::shows_health;
 use crate::support::{Node, Script, run, seconds, until, within};
 
 /// A pod starts and goes, each with one step of the driver.
@@ -206,7 +205,7 @@ fn one_connection_carries_all_calls_and_the_health_stream() -> Result<()> {
     run("17", async |on| {
         let running = on.serve(&Script::default()).await?;
         // Without the feature kubelet opens none, and the calls alone have one connection.
-        let streams = usize::from(shows_health(on).await?);
+        let streams = usize::from(on.shows_health().await?);
         until("the connection is made", async || {
             let open = running.script.log().streams.0;
             ensure!(open == streams, "{open} streams are open");

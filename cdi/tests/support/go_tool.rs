@@ -1,0 +1,52 @@
+//! The programs below `oracle`, which answer with the CDI library in Go, run with
+//! the user's Go.
+
+use std::io::{Seek as _, Write as _};
+use std::process::Command;
+
+/// A Go tool chain.
+pub(crate) struct Go;
+
+impl Go {
+    /// None where there is no Go: the caller's test passes, and says past libtest's
+    /// capture what was `skipped`. With `IMEX_REQUIRE_GO` set it fails instead.
+    pub(crate) fn find(skipped: &str) -> Option<Self> {
+        if Command::new("go").arg("version").output().is_ok() {
+            return Some(Self);
+        }
+        assert!(
+            std::env::var_os("IMEX_REQUIRE_GO").is_none(),
+            "IMEX_REQUIRE_GO is set and there is no `go` on PATH"
+        );
+        let text = format!("\nSKIPPED: no `go` on PATH, so {skipped}\n");
+        std::io::stderr().write_all(text.as_bytes()).unwrap();
+        None
+    }
+
+    /// What the program in `package` answers to these lines of JSON, a line to each.
+    /// Offline once the modules are in Go's cache, which is the user's.
+    #[expect(
+        clippy::unused_self,
+        reason = "there is one only if there is a tool chain"
+    )]
+    pub(crate) fn ask(&self, package: &str, lines: &str) -> String {
+        let mut asked = tempfile::tempfile().unwrap();
+        asked.write_all(lines.as_bytes()).unwrap();
+        asked.rewind().unwrap();
+        let out = Command::new("go")
+            .args(["run", package])
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle"))
+            .env("GOFLAGS", "-mod=readonly -buildvcs=false")
+            .env("GOTOOLCHAIN", "local")
+            .env("CGO_ENABLED", "0")
+            .stdin(asked)
+            .output()
+            .unwrap();
+        assert!(
+            out.status.success(),
+            "{package} in Go failed; its first build needs the network:\n{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        String::from_utf8(out.stdout).unwrap()
+    }
+}

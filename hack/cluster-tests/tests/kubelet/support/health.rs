@@ -1,0 +1,77 @@
+//! Devices' health: what the driver reports, and what the status of pods shows.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use dra_kubelet::{DeviceHealth, Health};
+
+use super::driver::Running;
+use super::{NODE, Node, Script, until};
+
+/// The remark of a scenario that has nothing to see.
+pub(crate) const NO_HEALTH: &str = "not applicable: kubelet's gate ResourceHealthStatus is off";
+
+/// One device's health.
+pub(crate) fn health(device: &str, health: Health, message: &str) -> DeviceHealth {
+    DeviceHealth {
+        pool: NODE.to_owned(),
+        device: device.to_owned(),
+        health,
+        message: message.to_owned(),
+    }
+}
+
+impl Running {
+    /// Reports device `d0`, and no other.
+    pub(crate) fn report_health(&self, verdict: Health, message: &str) {
+        self.health
+            .send_replace(vec![health("d0", verdict, message)]);
+    }
+}
+
+impl Node {
+    /// The scenario's driver with a healthy device `d0`, and a pod that runs with it.
+    pub(crate) async fn serve_healthy_pod(&self, pod: &str) -> Result<Running> {
+        let running = self.serve(&Script::default()).await?;
+        running.report_health(Health::Healthy, "");
+        self.start_pod(pod).await?;
+        self.until_running(pod).await;
+        Ok(running)
+    }
+
+    /// Whether this kubelet reports health at all: since 1.36 without being asked.
+    pub(crate) async fn shows_health(&self) -> Result<bool> {
+        Ok(self.gate("ResourceHealthStatus").await? == Some(true))
+    }
+
+    /// What the pod's status says of the health of its one device.
+    pub(crate) async fn health_of(&self, pod: &str) -> Result<String> {
+        let pod = self.pods().get(pod).await?;
+        let containers = pod.status.and_then(|it| it.container_statuses);
+        let container = containers
+            .into_iter()
+            .flatten()
+            .next()
+            .context("no container")?;
+        let resources = container
+            .allocated_resources_status
+            .context("no resources")?;
+        let all = resources
+            .into_iter()
+            .flat_map(|it| it.resources.unwrap_or_default());
+        let resource = all.into_iter().next().context("no device")?;
+        Ok(resource.health.unwrap_or_default())
+    }
+
+    /// Waits until the pod's status shows this health; how long it took.
+    pub(crate) async fn until_shown(&self, pod: &str, wanted: &str) -> Duration {
+        let started = Instant::now();
+        until(&format!("pod {pod} shows {wanted}"), async || {
+            let health = self.health_of(pod).await?;
+            ensure!(health == wanted, "it shows {health:?}");
+            Ok(())
+        })
+        .await;
+        started.elapsed()
+    }
+}
