@@ -24,7 +24,8 @@
 #
 # On every node: images localhost/busybox:1 and localhost/pause:1; /run is the
 # node's own tmpfs; /etc/cdi, /var/lib/kubelet, /var/lib/containerd, /var/log are
-# its own directories; /dev is the machine's. There is no cluster DNS.
+# its own directories; /dev is the machine's, and what is made in it the node's.
+# There is no cluster DNS.
 #
 # IMEX_CLUSTER_DIR       the state directory ($IMEX_CACHE/cluster/state)
 # IMEX_CLUSTER_DEADLINE  seconds after which `up` gives up (120)

@@ -22,6 +22,7 @@ must=(
     channel0_reaches_the_pods_of_a_domain
     allocation_mode_all_is_refused
     echo_driver_serves_a_pod
+    doctor_finds_a_healthy_node_healthy
     a_host_without_driver_is_a_state
     deaths_and_restarts_change_nothing
 )
@@ -29,6 +30,7 @@ all=(
     channel0_reaches_the_pods_of_a_domain
     allocation_mode_all_is_refused
     echo_driver_serves_a_pod
+    doctor_finds_a_healthy_node_healthy
     a_node_without_clique_refuses
     a_host_without_driver_is_a_state
     a_damaged_checkpoint_is_rebuilt
@@ -87,6 +89,7 @@ hack/cluster.sh up --nodes 2
 if [ ${#tests[@]} -gt 0 ]; then
     hack/install.sh
     cargo build --quiet --locked -p dra-kubelet --example echo
+    cargo build --quiet --locked -p cdi-gen
     cargo test --locked -p cluster-tests "${tests[@]/#/--test=}" -- --ignored --test-threads=1
 fi
 if [ -n "$suite" ] || [ ${#tests[@]} = ${#all[@]} ]; then kubelet_scenarios "${filter[@]}"; fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Lays out the mock driver on one node of the running cluster, where a driver
-# container has its root on real nodes.
+# container has its root on real nodes, and makes the node its GPU host
+# (hack/cluster/gpu-host.sh).
 #
 #   hack/mock-node.sh K [OPTION]...    options as in hack/mock-driver.sh
 #
@@ -14,6 +15,6 @@ set -euo pipefail
 [ $# -ge 1 ] || die "usage: hack/mock-node.sh K [OPTION]..."
 node=$1
 shift
-"$root/hack/cluster.sh" exec --node "$node" "$root/hack/mock-driver.sh" /run/nvidia/driver \
+"$root/hack/cluster.sh" exec --node "$node" "$root/hack/cluster/gpu-host.sh" /run/nvidia/driver \
     --library "${CARGO_TARGET_DIR:-$root/target}/debug/libnvml_mock.so" \
     --clique 8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7 --major $((383 + node)) "$@"

@@ -1,14 +1,171 @@
 //! Reading files that may be something else than they should.
 
-use std::fs::File;
+use std::fmt;
+use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The content of the file `path`; `None` if it is longer than `limit` bytes.
-pub(crate) fn read(path: &Path, limit: usize) -> io::Result<Option<Vec<u8>>> {
+use nix::fcntl::OFlag;
+
+/// Why a file was not read.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    Io(io::Error),
+    /// It, or what it links to, is no regular file. Nothing of it was read.
+    NotAFile(FileKind),
+    TooLong,
+}
+
+/// What stands where a file should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum FileKind {
+    Directory,
+    NamedPipe,
+    Socket,
+    CharDevice,
+    BlockDevice,
+    Unknown,
+}
+
+/// The content of the regular file `path`, links followed, if it is no longer
+/// than `limit` bytes. Waits for nobody, whatever stands there.
+pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
+    // Before opening, because opening a device may do something; after it,
+    // because the path may lead elsewhere by then.
+    regular(path.metadata()?.file_type())?;
+    let file = open(path)?;
+    let metadata = file.metadata()?;
+    regular(metadata.file_type())?;
+    if metadata.len() > limit {
+        return Err(ReadError::TooLong);
+    }
     let mut bytes = Vec::new();
-    // One byte more than the limit tells a file that is too long.
-    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
-    Ok(Some(bytes).filter(|bytes| bytes.len() <= limit))
+    // A file of /proc says that it has no length. One byte more than the limit
+    // tells one that is too long.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(ReadError::TooLong);
+    }
+    Ok(bytes)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        // A pipe that has replaced the file would wait for its writer.
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)
+}
+
+fn regular(found: FileType) -> Result<(), ReadError> {
+    if found.is_file() {
+        Ok(())
+    } else {
+        Err(ReadError::NotAFile(FileKind::of(found)))
+    }
+}
+
+// === impl ReadError ===
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+// === impl FileKind ===
+
+impl FileKind {
+    fn of(found: FileType) -> Self {
+        if found.is_dir() {
+            Self::Directory
+        } else if found.is_fifo() {
+            Self::NamedPipe
+        } else if found.is_socket() {
+            Self::Socket
+        } else if found.is_char_device() {
+            Self::CharDevice
+        } else if found.is_block_device() {
+            Self::BlockDevice
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Directory => "directory",
+            Self::NamedPipe => "named pipe",
+            Self::Socket => "socket",
+            Self::CharDevice => "character device",
+            Self::BlockDevice => "block device",
+            Self::Unknown => "thing of unknown type",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use nix::sys::stat::Mode;
+
+    use super::*;
+
+    /// What `of` gives for a named pipe without a writer; fails if it waits.
+    fn of_pipe<T: Send + 'static>(of: impl FnOnce(&Path) -> T + Send + 'static) -> T {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let (done, when_done) = mpsc::channel();
+        std::thread::spawn(move || done.send(of(&path)));
+        when_done.recv_timeout(Duration::from_secs(10)).unwrap()
+    }
+
+    /// As when the pipe takes the file's place after the file was looked at.
+    #[test]
+    fn opening_a_named_pipe_waits_for_nobody() {
+        of_pipe(|path| open(path).map(drop)).unwrap();
+    }
+
+    #[test]
+    fn what_is_read_from_the_kernel_and_the_driver_is_no_named_pipe() {
+        let read = of_pipe(|path| read(path, 1));
+        assert!(
+            matches!(read, Err(ReadError::NotAFile(FileKind::NamedPipe))),
+            "{read:?}"
+        );
+        let major = of_pipe(|path| crate::read_channel_major(path)).unwrap_err();
+        assert_eq!(major.code(), "device-list-malformed");
+        assert!(
+            major
+                .to_string()
+                .ends_with("/pipe is a named pipe, not a file")
+        );
+        let params = of_pipe(|path| crate::DriverParams::read(path)).unwrap_err();
+        assert_eq!(params.code(), "driver-file-malformed");
+        assert!(
+            params
+                .to_string()
+                .ends_with("/pipe is a named pipe, not a file")
+        );
+        let capability = of_pipe(|path| crate::Capability::read(path)).unwrap_err();
+        assert_eq!(capability.code(), "driver-file-malformed");
+    }
+
+    #[test]
+    fn a_file_as_long_as_the_limit_is_read_and_a_longer_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "four").unwrap();
+        assert_eq!(read(&path, 4).unwrap(), b"four");
+        assert!(matches!(read(&path, 3), Err(ReadError::TooLong)));
+        let endless = Path::new("/proc/self/stat");
+        assert!(matches!(read(endless, 1), Err(ReadError::TooLong)));
+    }
 }

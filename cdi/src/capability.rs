@@ -34,7 +34,7 @@ impl Capability {
         })
     }
 
-    /// Reads the file `path`, at most 64 KiB of it.
+    /// Reads the file `path`, if it is a regular one of at most 64 KiB.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, DriverFileError> {
         driver_file::read(path.as_ref(), Self::parse)
     }

@@ -4,12 +4,12 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::bounded;
+use crate::bounded::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
 
 /// Most bytes read of such a file. They have some 40 lines; the longest values
 /// are registry keys that an administrator typed.
-const LIMIT: usize = 64 * 1024;
+const LIMIT: u64 = 64 * 1024;
 
 /// How much of a value that is no number an error shows.
 const SHOWN: usize = 16;
@@ -62,6 +62,14 @@ pub enum DriverFileError {
         /// Why.
         source: io::Error,
     },
+    /// It, or what it links to, is no regular file, and was not read.
+    #[error("{} is a {kind}, not a file", OneLine(path.display()))]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        kind: FileKind,
+    },
     /// The file is longer than any of the driver's.
     #[error("{} is longer than {LIMIT} bytes", OneLine(path.display()))]
     TooLong {
@@ -83,15 +91,14 @@ pub(crate) fn read<T>(
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, DriverTextError>,
 ) -> Result<T, DriverFileError> {
-    let bytes = bounded::read(path, LIMIT).map_err(|source| DriverFileError::Unreadable {
-        path: path.to_owned(),
-        source,
+    let bytes = bounded::read(path, LIMIT).map_err(|error| {
+        let path = path.to_owned();
+        match error {
+            ReadError::Io(source) => DriverFileError::Unreadable { path, source },
+            ReadError::NotAFile(kind) => DriverFileError::NotAFile { path, kind },
+            ReadError::TooLong => DriverFileError::TooLong { path },
+        }
     })?;
-    let Some(bytes) = bytes else {
-        return Err(DriverFileError::TooLong {
-            path: path.to_owned(),
-        });
-    };
     // Registry keys may be any bytes; they cannot hide what is looked for.
     parse(&String::from_utf8_lossy(&bytes)).map_err(|source| DriverFileError::Content {
         path: path.to_owned(),
@@ -192,7 +199,7 @@ impl DriverFileError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "driver-file-unreadable",
-            Self::TooLong { .. } => "driver-file-malformed",
+            Self::NotAFile { .. } | Self::TooLong { .. } => "driver-file-malformed",
             Self::Content { source, .. } => source.code(),
         }
     }
@@ -204,7 +211,7 @@ impl DriverFileError {
                 "load the nvidia kernel module, and let the path lie in the host's \
                  /proc/driver/nvidia"
             }
-            Self::TooLong { .. } => {
+            Self::NotAFile { .. } | Self::TooLong { .. } => {
                 "let the path name a file of the host's /proc/driver/nvidia; this is some other \
                  file or device"
             }

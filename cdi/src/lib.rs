@@ -62,6 +62,7 @@ mod version;
 ///
 #[cfg(feature = "inject")]
 pub use apply::{ConfigError, ContainerFacts, DeviceRule, Expected, OciConfig, PlannedDevice};
+pub use bounded::FileKind;
 pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
 pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits, channel_node};
 pub use claim::{ClaimDevice, ClaimUid, ClaimUidError};
@@ -76,7 +77,7 @@ pub use edits::{
 pub use lint::{Lint, Warning};
 pub use major::{
     CHANNEL_DRIVER, Major, MajorError, MajorOutOfRange, PROC_DEVICES, ReadMajorError,
-    channel_major, read_channel_major,
+    channel_major, read_channel_major, read_device_list,
 };
 pub use names::{DeviceName, Kind, NameError, NamePart, Position, QualifiedName};
 pub use params::{DRIVER_PARAMS, DriverParams};
@@ -89,8 +90,8 @@ pub use plan::{Change, HostDevice, HostNode, HostNodes, OsHost, Plan, PlanError,
 ///
 #[cfg(feature = "inject")]
 pub use registry::{
-    Candidate, Conflict, DEFAULT_DIRS, DirError, DirState, Evidence, Explanation, FileKind,
-    Ignored, IgnoredFile, LoadError, MAX_SPEC_LEN, NearMiss, Registry, Resolved, SpecDir, SpecFile,
+    Candidate, Conflict, DEFAULT_DIRS, DirError, DirState, Evidence, Explanation, Ignored,
+    IgnoredFile, LoadError, MAX_SPEC_LEN, NearMiss, Registry, Resolved, SpecDir, SpecFile,
     Unresolved, Verdict,
 };
 pub use spec::{Device, Spec, SpecError, SpecFault};

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::bounded;
+use crate::bounded::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
 
 /// Where the kernel lists device majors.
@@ -19,7 +19,7 @@ pub const CHANNEL_DRIVER: &str = "nvidia-caps-imex-channels";
 
 /// Most bytes read of a device list. The kernel has 512 majors of at most some
 /// 70 bytes a line for each of two kinds, and shows far fewer.
-const LIST_LIMIT: usize = 128 * 1024;
+const LIST_LIMIT: u64 = 128 * 1024;
 
 /// A character device major in use: 1 to 4095 (12 bits). 0 is none, and CDI
 /// takes it for absent.
@@ -71,6 +71,14 @@ pub enum ReadMajorError {
         /// Why.
         source: io::Error,
     },
+    /// It, or what it links to, is no regular file, and was not read.
+    #[error("device list {} is a {kind}, not a file", OneLine(path.display()))]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        kind: FileKind,
+    },
     /// The file is longer than any device list.
     #[error("device list {} is longer than {LIST_LIMIT} bytes", OneLine(path.display()))]
     TooLong {
@@ -120,23 +128,31 @@ pub fn channel_major(list: &str) -> Result<Major, MajorError> {
 }
 
 /// The major of the IMEX channels in the file `path`, usually [`PROC_DEVICES`].
-/// Reads at most 128 KiB.
+/// Reads at most 128 KiB, and of a regular file only.
 pub fn read_channel_major(path: impl AsRef<Path>) -> Result<Major, ReadMajorError> {
     let path = path.as_ref();
-    let bytes = bounded::read(path, LIST_LIMIT).map_err(|source| ReadMajorError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    let Some(bytes) = bytes else {
-        return Err(ReadMajorError::TooLong {
-            path: path.to_owned(),
-        });
-    };
-    // Another driver's name may be any bytes; it cannot hide ours.
-    channel_major(&String::from_utf8_lossy(&bytes)).map_err(|source| ReadMajorError::Content {
+    let list = read_device_list(path)?;
+    channel_major(&list).map_err(|source| ReadMajorError::Content {
         path: path.to_owned(),
         source,
     })
+}
+
+/// The device list in the file `path`, for who looks for other drivers in it
+/// too: a text for [`channel_major`]. Reads at most 128 KiB, and of a regular
+/// file only.
+pub fn read_device_list(path: impl AsRef<Path>) -> Result<String, ReadMajorError> {
+    let path = path.as_ref();
+    let bytes = bounded::read(path, LIST_LIMIT).map_err(|error| {
+        let path = path.to_owned();
+        match error {
+            ReadError::Io(source) => ReadMajorError::Unreadable { path, source },
+            ReadError::NotAFile(kind) => ReadMajorError::NotAFile { path, kind },
+            ReadError::TooLong => ReadMajorError::TooLong { path },
+        }
+    })?;
+    // A driver's name may be any bytes; it cannot hide another's.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What stands before the IMEX driver's name, if the line has that name.
@@ -221,7 +237,7 @@ impl ReadMajorError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "device-list-unreadable",
-            Self::TooLong { .. } => "device-list-malformed",
+            Self::NotAFile { .. } | Self::TooLong { .. } => "device-list-malformed",
             Self::Content { source, .. } => source.code(),
         }
     }
@@ -232,7 +248,7 @@ impl ReadMajorError {
             Self::Unreadable { .. } => {
                 "let the path name the host's /proc/devices, mounted and readable"
             }
-            Self::TooLong { .. } => {
+            Self::NotAFile { .. } | Self::TooLong { .. } => {
                 "let the path name the host's /proc/devices; this is some other file or device"
             }
             Self::Content { source, .. } => source.hint(),

@@ -56,7 +56,8 @@ impl DriverParams {
         })
     }
 
-    /// Reads the file `path`, usually [`DRIVER_PARAMS`], at most 64 KiB of it.
+    /// Reads the file `path`, usually [`DRIVER_PARAMS`], if it is a regular
+    /// one of at most 64 KiB.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, DriverFileError> {
         driver_file::read(path.as_ref(), Self::parse)
     }

@@ -13,7 +13,7 @@ use std::path::Path;
 pub use answer::{Conflict, Resolved, Unresolved};
 pub use dir::{DirError, DirState, SpecDir};
 pub use explain::{Candidate, Evidence, Explanation, Verdict};
-pub use file::{FileKind, LoadError, MAX_SPEC_LEN, SpecFile};
+pub use file::{LoadError, MAX_SPEC_LEN, SpecFile};
 pub use ignored::{Ignored, IgnoredFile};
 pub use near::NearMiss;
 

@@ -136,9 +136,9 @@ fn a_file_is_read_and_named_when_it_is_wrong() {
 }
 
 #[test]
-fn a_file_without_end_is_given_up() {
+fn a_device_without_end_is_not_read() {
     let error = read_channel_major("/dev/zero").unwrap_err();
-    assert!(matches!(error, ReadMajorError::TooLong { .. }));
+    assert!(matches!(error, ReadMajorError::NotAFile { .. }));
     assert!(error.hint().contains("some other file"), "{}", error.hint());
 }
 

@@ -184,9 +184,9 @@ fn a_file_is_read_and_named_when_it_is_wrong() {
 }
 
 #[test]
-fn a_file_without_end_is_given_up() {
+fn a_device_without_end_is_not_read() {
     let error = DriverParams::read("/dev/zero").unwrap_err();
-    assert!(matches!(error, DriverFileError::TooLong { .. }));
+    assert!(matches!(error, DriverFileError::NotAFile { .. }));
     assert!(error.hint().contains("some other file"), "{}", error.hint());
 }
 

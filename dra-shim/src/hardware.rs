@@ -288,6 +288,7 @@ mod tests {
             mk_world(
                 Fabric::NoAnswer {
                     waited: Duration::from_secs(seconds),
+                    call: None,
                 },
                 true,
             )

@@ -6,8 +6,9 @@
 #   control plane   10.200.0.1       bridge "nodes"
 #   node K          10.200.0.(10+K)  eth0, hostname nodeK, pods in 10.201.K.0/24
 #
-# /run, /etc and /var/lib are writable without the host seeing it; below them,
-# the directories that hold a node's data are the state directory's.
+# /run, /etc and /var/lib are writable without the host seeing it, and a node's
+# /dev; below them, the directories that hold a node's data are the state
+# directory's.
 
 containerd_socket=/run/containerd/containerd.sock
 
@@ -53,10 +54,25 @@ mount_writable_copy() {
     mount -t overlay -o "lowerdir=$1,upperdir=$over/changes,workdir=$over/work" overlay "$1"
 }
 
+# The machine's devices, beside which a node makes those of its driver: each has
+# majors of its own. What is mounted below /dev stays the machine's.
+mount_own_dev() {
+    local machine=/run/cluster/machine-dev path
+    mkdir -p "$machine"
+    mount --rbind /dev "$machine"
+    mount_writable_copy /dev
+    for path in pts shm; do
+        [ ! -d "$machine/$path" ] || mount --rbind "$machine/$path" "/dev/$path"
+    done
+    umount --lazy "$machine"
+    rmdir "$machine"
+}
+
 # In the mount and network namespace of node $1.
 mount_node() {
     local data=$state/node$1 path
     mount -t tmpfs -o mode=755 tmpfs /run
+    mount_own_dev
     mount_sys
     for path in /etc/cdi /var/lib/kubelet /var/lib/containerd /var/lib/cni /var/log; do
         mkdir -p "$data$path"

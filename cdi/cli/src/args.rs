@@ -24,7 +24,7 @@ use imex_cdi::NameError;
 
 pub(crate) use self::channels::Channels;
 pub(crate) use self::checkpoint::CheckpointCommand;
-pub(crate) use self::doctor::{Doctor, Gc, Watch};
+pub(crate) use self::doctor::{DEFAULT_KUBELET_ROOT, Doctor, Gc, Watch};
 pub(crate) use self::generate::{
     Devices, Format, Generate, MajorArg, Mode, NameStyle, OrAuto, OrMin,
 };

@@ -13,6 +13,7 @@ mod driver;
 mod fabric;
 mod files;
 mod finding;
+mod given;
 mod imex;
 mod isolation;
 mod packages;
@@ -26,6 +27,7 @@ use std::io::Write;
 use self::bundle::Bundle;
 use self::files::Files;
 use self::finding::Checked;
+use self::given::Given;
 use self::report::Report;
 use crate::args::Doctor;
 use crate::failure::{Failure, Outcome, note};
@@ -75,13 +77,14 @@ fn examine(args: &Doctor) -> Result<Examined, Failure> {
     let host = args.specs.host()?;
     let registry = args.specs.registry()?;
     let files = Files::new(root.clone(), args.specs.root.clone());
+    let given = Given::of(args);
     let dirs = args.specs.dirs.iter();
     let dirs: Vec<String> = dirs.map(|dir| dir.display().to_string()).collect();
 
     let (driver, of_driver) = driver::check(&files);
     let (fabric, of_fabric) = fabric::check(&files, &driver);
     let (found, of_runtimes) = runtimes::check(&files, &dirs);
-    let (of_claims, claims) = claims::check(&files, &registry, &args.kubelet.path);
+    let (of_claims, claims) = claims::check(&files, &registry, given);
     let areas: Vec<(&'static str, Checked)> = vec![
         ("driver", of_driver),
         ("fabric", of_fabric),
@@ -98,7 +101,10 @@ fn examine(args: &Doctor) -> Result<Examined, Failure> {
         ("directories", directories::check(&files, &registry)),
         ("runtimes", of_runtimes),
         ("watching", watchers::check(&files, &registry)),
-        ("specs", specs::check(&files, &host, &registry, &found)),
+        (
+            "specs",
+            specs::check(&files, &host, &registry, &found, given),
+        ),
         ("claims", of_claims),
         ("isolation", isolation::check(&files)),
     ];

@@ -8,15 +8,16 @@
 mod error;
 mod live;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_node::with_sources;
 use dra_checkpoint::LOCK_FILE;
 use durable_file::{Dir, OsDir};
-use imex_cdi::{ClaimSpecs, Kind};
+use imex_cdi::{ClaimSpecs, ClaimSpecsError, DEFAULT_DIRS, Kind};
 use serde::Serialize;
 
 pub(crate) use self::error::GcError;
@@ -36,11 +37,16 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Serialize)]
 struct Report {
     schema: &'static str,
-    /// That of the specs.
+    /// The last of `dirs`.
     dir: String,
+    /// Those that were looked into.
+    dirs: Vec<String>,
     /// How many claims live, as far as it is known.
     live: usize,
     orphans: Vec<Orphan>,
+    /// Why the first that is left is left.
+    #[serde(skip)]
+    failed: Option<ClaimSpecsError>,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,8 +64,8 @@ struct Place {
     kubelet: PathBuf,
     /// The plugin's directory in it.
     plugin: PathBuf,
-    /// That of the specs.
-    dir: PathBuf,
+    /// Those of the specs, each once.
+    dirs: Vec<PathBuf>,
 }
 
 pub(crate) fn run(args: &Gc, output: &mut impl Write) -> Result<Outcome, Failure> {
@@ -68,7 +74,7 @@ pub(crate) fn run(args: &Gc, output: &mut impl Write) -> Result<Outcome, Failure
     let place = Place {
         kubelet: root.path(&args.kubelet.path),
         plugin: root.path(&plugin),
-        dir: root.path(&args.dir),
+        dirs: dirs(&root, &args.dirs)?,
     };
     let report = if args.remove {
         place.remove(args)?
@@ -82,6 +88,37 @@ pub(crate) fn run(args: &Gc, output: &mut impl Write) -> Result<Outcome, Failure
     }
     .map_err(Failure::Output)?;
     report.outcome()
+}
+
+/// Where the directories are. A usual one that does not exist is as good as an
+/// empty one; another is misspelt, or the host is not as it was thought to be.
+fn dirs(root: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, GcError> {
+    let is_usual = |dir: &Path| DEFAULT_DIRS.iter().any(|usual| dir == Path::new(usual));
+    let mut seen = BTreeSet::new();
+    let mut dirs = Vec::new();
+    for dir in named {
+        let at = inside(root, dir);
+        let is_new = match at.canonicalize() {
+            Ok(real) => seen.insert(real),
+            Err(source) if source.kind() == io::ErrorKind::NotFound && !is_usual(dir) => {
+                return Err(GcError::Dir { path: at, source });
+            }
+            // What is wrong with it is told where it is listed.
+            Err(_) => true,
+        };
+        if is_new {
+            dirs.push(at);
+        }
+    }
+    Ok(dirs)
+}
+
+/// Where a directory is, also if it is a link.
+fn inside(root: &Root, dir: &Path) -> PathBuf {
+    // Only the last name's link is not followed within the root.
+    let mut at = root.path(&dir.join("any"));
+    at.pop();
+    at
 }
 
 fn write_table(report: &Report, output: &mut impl Write) -> io::Result<()> {
@@ -105,9 +142,12 @@ fn write_table(report: &Report, output: &mut impl Write) -> io::Result<()> {
 impl Place {
     fn list(&self, args: &Gc) -> Result<Report, GcError> {
         let live = Live::read(&self.plugin, &self.kubelet, &args.live)?;
-        let orphans = self.orphans(&live)?.into_iter();
-        let orphans = orphans.map(|spec| Orphan::of(&spec)).collect();
-        Ok(self.report(&live, orphans))
+        let mut report = self.report(&live);
+        for dir in &self.dirs {
+            let orphans = orphans(dir, &live)?;
+            report.orphans.extend(orphans.iter().map(Orphan::of));
+        }
+        Ok(report)
     }
 
     /// Under the lock from before the checkpoint is read until the last spec is
@@ -119,41 +159,43 @@ impl Place {
         });
         let (_lock, _plugin) = locked.map_err(|source| GcError::Lock { source })?;
         let live = Live::read(&self.plugin, &self.kubelet, &args.live)?;
-        let found = self.orphans(&live)?;
-        if found.is_empty() {
-            return Ok(self.report(&live, vec![]));
+        let mut report = self.report(&live);
+        // None is removed before all are known.
+        let mut found = Vec::new();
+        for dir in &self.dirs {
+            found.push((dir, orphans(dir, &live)?));
         }
-        let dir = OsDir::open(&self.dir).map_err(|source| GcError::Specs { source })?;
-        let specs = ClaimSpecs::new(Arc::new(dir), Kind::compute_domain_claim());
-        let mut orphans = Vec::new();
-        for spec in found {
-            let done = specs.remove(&spec.uid);
-            orphans.push(Orphan {
-                removed: done.is_ok(),
-                error: done.err().map(|error| with_sources(&error)),
-                ..Orphan::of(&spec)
-            });
+        for (dir, orphans) in found.into_iter().filter(|(_, it)| !it.is_empty()) {
+            let dir = OsDir::open(dir).map_err(|source| GcError::Specs { source })?;
+            let specs = ClaimSpecs::new(Arc::new(dir), Kind::compute_domain_claim());
+            for spec in orphans {
+                report.add(&spec, specs.remove(&spec.uid));
+            }
         }
-        Ok(self.report(&live, orphans))
+        Ok(report)
     }
 
-    fn orphans(&self, live: &Live) -> Result<Vec<SpecOfClaim>, GcError> {
-        let mut specs = claims::of_dir(&self.dir).map_err(|source| GcError::List {
-            path: self.dir.clone(),
-            source,
-        })?;
-        specs.retain(|spec| !live.has(&spec.uid));
-        Ok(specs)
-    }
-
-    fn report(&self, live: &Live, orphans: Vec<Orphan>) -> Report {
+    fn report(&self, live: &Live) -> Report {
+        let dirs = self.dirs.iter().map(|dir| dir.display().to_string());
+        let dirs: Vec<String> = dirs.collect();
         Report {
             schema: SCHEMA,
-            dir: self.dir.display().to_string(),
+            dir: dirs.last().cloned().unwrap_or_default(),
+            dirs,
             live: live.count(),
-            orphans,
+            orphans: vec![],
+            failed: None,
         }
     }
+}
+
+fn orphans(dir: &Path, live: &Live) -> Result<Vec<SpecOfClaim>, GcError> {
+    let mut specs = claims::of_dir(dir).map_err(|source| GcError::List {
+        path: dir.to_owned(),
+        source,
+    })?;
+    specs.retain(|spec| !live.has(&spec.uid));
+    Ok(specs)
 }
 
 // === impl Orphan ===
@@ -172,12 +214,23 @@ impl Orphan {
 // === impl Report ===
 
 impl Report {
+    fn add(&mut self, spec: &SpecOfClaim, removed: Result<(), ClaimSpecsError>) {
+        self.orphans.push(Orphan {
+            removed: removed.is_ok(),
+            error: removed.as_ref().err().map(|error| with_sources(error)),
+            ..Orphan::of(spec)
+        });
+        if let Err(error) = removed {
+            self.failed.get_or_insert(error);
+        }
+    }
+
     /// An orphan that is left is a finding; one that could not be removed, a
     /// failure.
-    fn outcome(&self) -> Result<Outcome, Failure> {
-        let failed = self.orphans.iter().filter(|it| it.error.is_some()).count();
-        if failed > 0 {
-            return Err(GcError::Left { count: failed }.into());
+    fn outcome(self) -> Result<Outcome, Failure> {
+        let count = self.orphans.iter().filter(|it| it.error.is_some()).count();
+        if let Some(first) = self.failed {
+            return Err(GcError::Left { count, first }.into());
         }
         Ok(if self.orphans.iter().all(|orphan| orphan.removed) {
             Outcome::Clean

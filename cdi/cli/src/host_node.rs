@@ -3,11 +3,19 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use imex_cdi::{DeviceNode, DeviceType, HostDevice, HostNode, HostNodes};
+use imex_cdi::{
+    ContainerEdits, DeviceNode, DeviceType, HostDevice, HostNode, HostNodes, Kind, Spec,
+};
 use serde::Serialize;
 
 use crate::host::Host;
 use crate::majors::{Stale, is_channel};
+
+/// The command that some fixes name.
+pub(crate) const GENERATE: &str = "cdi-gen generate";
+
+const REMAKE_NODE: &str =
+    "remove the host's node, and have the driver make it again (`nvidia-modprobe -i`)";
 
 /// A node of a spec, and what the host has there.
 #[derive(Debug, Clone, Serialize)]
@@ -69,7 +77,26 @@ pub(crate) fn told<'a>(
 }
 
 impl NodeReport {
-    pub(crate) fn of(node: &DeviceNode, host: &Host) -> Self {
+    /// Of a node of `spec`, whose writer the fix depends on.
+    pub(crate) fn of(spec: &Spec, node: &DeviceNode, host: &Host) -> Self {
+        let mut report = Self::of_node(node, host);
+        if is_of_claim(spec) {
+            report.have_plugin_mend(node, host);
+        }
+        report
+    }
+
+    /// Of every node in these edits of `spec`.
+    pub(crate) fn of_edits(
+        spec: &Spec,
+        edits: &ContainerEdits,
+        host: &Host,
+    ) -> impl Iterator<Item = Self> {
+        let nodes = edits.device_nodes.iter();
+        nodes.map(|node| Self::of(spec, node, host))
+    }
+
+    fn of_node(node: &DeviceNode, host: &Host) -> Self {
         let host_path = node.host_path.as_deref().filter(|path| !path.is_empty());
         let host_path = host_path.unwrap_or(&node.path);
         let looked = host.lstat(host_path);
@@ -97,6 +124,26 @@ impl NodeReport {
         report
     }
 
+    /// Of a spec that the kubelet plugin wrote, and writes again.
+    fn have_plugin_mend(&mut self, node: &DeviceNode, host: &Host) {
+        match (self.state, own_major(node)) {
+            (NodeState::Stale, None) => {}
+            // Then the node is another driver's, not the spec.
+            (NodeState::Differs, Some(major))
+                if is_channel(&node.path) && is_drivers(major, host) =>
+            {
+                self.fix = Some(REMAKE_NODE);
+            }
+            (state, _) if state.is_bad() => {
+                self.fix = Some(
+                    "restart the kubelet plugin on this node, which writes its claims' specs again; \
+                     if that is NVIDIA's, which does not, delete the pods that use the claim",
+                );
+            }
+            _ => {}
+        }
+    }
+
     /// What the host has there, for a table.
     pub(crate) fn host_side(&self) -> String {
         match (&self.found, self.state) {
@@ -111,7 +158,7 @@ impl NodeReport {
         self.fix = Some(if declared {
             "let its driver write the spec again, or write it with `cdi-gen generate`"
         } else {
-            "remove the host's node, and have the driver make it again (`nvidia-modprobe -i`)"
+            REMAKE_NODE
         });
     }
 
@@ -140,7 +187,7 @@ impl NodeReport {
 }
 
 /// The major that the spec gives the node, whatever the host has.
-fn own_major(node: &DeviceNode) -> Option<i64> {
+pub(crate) fn own_major(node: &DeviceNode) -> Option<i64> {
     node.major.filter(|major| *major != 0)
 }
 
@@ -159,6 +206,17 @@ fn stale(node: &DeviceNode, looked: &io::Result<HostNode>, host: &Host) -> Optio
     };
     let majors = host.majors.as_ref()?;
     majors.contradiction(own_major(node).or(taken)?)
+}
+
+/// Whether the kubelet plugin writes it.
+pub(crate) fn is_of_claim(spec: &Spec) -> bool {
+    *spec.kind() == Kind::compute_domain_claim()
+}
+
+/// Whether the list of drivers says that channels have this major.
+fn is_drivers(major: i64, host: &Host) -> bool {
+    let majors = host.majors.as_ref();
+    majors.is_some_and(|it| it.has_channels() && it.contradiction(major).is_none())
 }
 
 /// What Go's library needs no host for: type and major (`fillMissingInfo`).
@@ -211,7 +269,8 @@ fn declared(node: &DeviceNode, kind: DeviceType) -> String {
     }
 }
 
-fn numbers(kind: DeviceType, major: i64, minor: i64) -> String {
+/// `c 235:0`; a pipe has none.
+pub(crate) fn numbers(kind: DeviceType, major: i64, minor: i64) -> String {
     match kind {
         DeviceType::Fifo => letter(kind).to_owned(),
         _ => format!("{} {major}:{minor}", letter(kind)),

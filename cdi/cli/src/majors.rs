@@ -3,12 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use imex_cdi::{CHANNEL_DIR, CHANNEL_DRIVER, Major, channel_major};
-
-use crate::reading;
-
-/// As many bytes as the library reads of a device list.
-const LIST_LIMIT: usize = 128 << 10;
+use imex_cdi::{CHANNEL_DIR, CHANNEL_DRIVER, Major, channel_major, read_device_list};
 
 /// The character devices of a host.
 #[derive(Debug)]
@@ -39,8 +34,8 @@ pub(crate) enum Stale {
 impl Majors {
     /// `None` if the list cannot be read: then it contradicts nothing.
     pub(crate) fn read(list: &Path) -> Option<Self> {
-        let bytes = reading::read(list, LIST_LIMIT).ok()?;
-        Some(Self::of(list, &String::from_utf8_lossy(&bytes)))
+        let text = read_device_list(list).ok()?;
+        Some(Self::of(list, &text))
     }
 
     fn of(list: &Path, text: &str) -> Self {
@@ -65,6 +60,12 @@ impl Majors {
     /// Whether the list has the driver of the IMEX channels.
     pub(crate) fn has_channels(&self) -> bool {
         self.channels.is_some()
+    }
+
+    /// The major of another driver.
+    pub(crate) fn major_of(&self, driver: &str) -> Option<i64> {
+        let mut drivers = self.drivers.iter();
+        drivers.find_map(|(major, name)| (name == driver).then_some(*major))
     }
 
     /// Why a channel's node cannot have this major, if the list says so.

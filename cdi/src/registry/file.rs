@@ -1,14 +1,10 @@
 //! One spec file, read within bounds.
 
-use std::fmt;
-use std::fs::{File, FileType, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nix::fcntl::OFlag;
-
+use crate::bounded::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
 use crate::{Spec, SpecError};
 
@@ -66,18 +62,6 @@ pub enum LoadError {
     },
 }
 
-/// What stands where a file should.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum FileKind {
-    Directory,
-    NamedPipe,
-    Socket,
-    CharDevice,
-    BlockDevice,
-    Unknown,
-}
-
 // === impl SpecFile ===
 
 impl SpecFile {
@@ -108,47 +92,13 @@ impl SpecFile {
 
 /// The text of the file at `path`, links followed.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
-    let failed = |source| LoadError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    // Before opening, because opening a device may do something; after it,
-    // because the path may lead elsewhere by then.
-    regular(path, path.metadata().map_err(failed)?.file_type())?;
-    let file = open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    regular(path, metadata.file_type())?;
-    let too_long = || LoadError::TooLong {
-        path: path.to_owned(),
-    };
-    if metadata.len() > MAX_SPEC_LEN {
-        return Err(too_long());
-    }
-    let mut text = Vec::new();
-    file.take(MAX_SPEC_LEN + 1)
-        .read_to_end(&mut text)
-        .map_err(failed)?;
-    if text.len() as u64 > MAX_SPEC_LEN {
-        return Err(too_long());
-    }
-    Ok(text)
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        // A pipe that has replaced the file would wait for its writer.
-        .custom_flags(OFlag::O_NONBLOCK.bits())
-        .open(path)
-}
-
-fn regular(path: &Path, found: FileType) -> Result<(), LoadError> {
-    if found.is_file() {
-        return Ok(());
-    }
-    Err(LoadError::NotAFile {
-        path: path.to_owned(),
-        kind: FileKind::of(found),
+    bounded::read(path, MAX_SPEC_LEN).map_err(|error| {
+        let path = path.to_owned();
+        match error {
+            ReadError::Io(source) => LoadError::Read { path, source },
+            ReadError::NotAFile(kind) => LoadError::NotAFile { path, kind },
+            ReadError::TooLong => LoadError::TooLong { path },
+        }
     })
 }
 
@@ -213,60 +163,5 @@ impl LoadError {
             Self::Invalid { source, .. } => Some(source),
             Self::Read { .. } | Self::NotAFile { .. } | Self::TooLong { .. } => None,
         }
-    }
-}
-
-// === impl FileKind ===
-
-impl FileKind {
-    fn of(found: FileType) -> Self {
-        if found.is_dir() {
-            Self::Directory
-        } else if found.is_fifo() {
-            Self::NamedPipe
-        } else if found.is_socket() {
-            Self::Socket
-        } else if found.is_char_device() {
-            Self::CharDevice
-        } else if found.is_block_device() {
-            Self::BlockDevice
-        } else {
-            Self::Unknown
-        }
-    }
-}
-
-impl fmt::Display for FileKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Directory => "directory",
-            Self::NamedPipe => "named pipe",
-            Self::Socket => "socket",
-            Self::CharDevice => "character device",
-            Self::BlockDevice => "block device",
-            Self::Unknown => "thing of unknown type",
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use nix::sys::stat::Mode;
-
-    use super::*;
-
-    /// As when the pipe takes the file's place after the file was looked at.
-    #[test]
-    fn opening_a_named_pipe_waits_for_nobody() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("pipe");
-        nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
-        let (opened, when_opened) = mpsc::channel();
-        std::thread::spawn(move || opened.send(open(&path).map(drop)));
-        let opened = when_opened.recv_timeout(Duration::from_secs(10));
-        opened.unwrap().unwrap();
     }
 }

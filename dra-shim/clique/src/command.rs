@@ -1,4 +1,8 @@
-//! One short-lived program under a deadline, in its own process group and root.
+//! One short-lived program under a deadline, in its own process group.
+//!
+//! For programs of a host that may hang, print without end, or leave children
+//! behind that hold their output open: [`run`] waits for none of these. This
+//! crate asks `nvidia-imex-ctl` so.
 
 #![expect(
     unsafe_code,
@@ -24,16 +28,24 @@ use nix::unistd::Pid;
 
 /// What a finished program said.
 #[derive(Debug)]
-pub(crate) struct Output {
-    pub(crate) status: ExitStatus,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: Vec<u8>,
+pub struct Output {
+    /// How it ended: with a code, or by a signal.
+    pub status: ExitStatus,
+    /// The beginning of its standard output.
+    pub stdout: Vec<u8>,
+    /// The beginning of its standard error.
+    pub stderr: Vec<u8>,
 }
 
 /// Why there is no output.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    Start(io::Error),
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// It could not be started.
+    #[error("the program cannot be started")]
+    Start(#[source] io::Error),
+    /// It did not end in time, and was killed with its children.
+    #[error("the program did not end in time")]
     TimedOut,
 }
 
@@ -60,11 +72,17 @@ pub(crate) fn enter(command: &mut Command, root: &Path) -> io::Result<()> {
 }
 
 /// Runs `command` to its end or for `limit`. Whichever comes first, nothing of
-/// its process group is left running.
+/// its process group, which is its own, is left running: not for programs that
+/// start a daemon. It has no standard input.
 ///
 /// Of each stream the first `keep` bytes are kept; more is read and thrown
 /// away, so that nothing the program prints can fill memory.
-pub(crate) fn run(mut command: Command, limit: Duration, keep: usize) -> Result<Output, Failure> {
+///
+/// # Errors
+///
+/// Only if the program did not end by itself: that it failed is its
+/// [`status`](Output::status).
+pub fn run(mut command: Command, limit: Duration, keep: usize) -> Result<Output, Failure> {
     let deadline = Instant::now() + limit;
     let mut child = command
         .process_group(0)

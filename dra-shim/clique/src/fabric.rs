@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use crate::clique::CliqueId;
 use crate::gpu::{FabricState, Gpu, GpuRef};
+use crate::groups::{grouped, write_groups};
 use crate::health::Health;
 use crate::nvml::NvmlFailure;
 use crate::probe::{NoLibrary, ProbeError};
+use crate::unsettled::Unsettled;
 
-/// What a node can say about its clique. `Display` is a one-line reason.
+/// What a node can say about its clique. `Display` is a one-line reason, of
+/// bounded length however many GPUs there are: those of which the same is to be
+/// said are told together (`gpus 0-7: ...`).
 ///
 /// Exhaustive on purpose: each variant is a row of what a driver publishes and
 /// answers, and a new row is every caller's decision.
@@ -25,10 +29,13 @@ pub enum Fabric {
     NoLibrary(NoLibrary),
     /// NVML is there and fails as a whole.
     NvmlFailed(NvmlFailure),
-    /// A call into NVML has not returned for this long.
+    /// The read under way has not come back for this long.
     NoAnswer {
-        /// How long ago the read began.
+        /// How long ago it began.
         waited: Duration,
+        /// The call that it is in now, by its name in `nvml.h`, or `dlopen`;
+        /// `None` between two of them and where the probe does not say.
+        call: Option<&'static str>,
     },
 }
 
@@ -67,56 +74,33 @@ pub enum NoClique {
     },
 }
 
-/// Why a node's clique is not known.
-#[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unsettled {
-    /// The first read has not come back.
-    NotReadYet,
-    /// NVML works and sees no GPU: none is attached (yet).
-    NoGpus,
-    /// A GPU's registration is not completed.
-    Gpu {
-        /// The GPU that is furthest from being usable.
-        gpu: GpuRef,
-        /// Where its registration stands.
-        state: FabricState,
-        /// How many GPUs of this node are not settled, this one included.
-        unsettled: usize,
-        /// How many GPUs this node has.
-        gpus: usize,
-    },
-    /// Two GPUs are in different cliques.
-    Disagree {
-        /// The first GPU with a clique.
-        one: (GpuRef, CliqueId),
-        /// The first GPU with another.
-        other: (GpuRef, CliqueId),
-    },
-}
-
 // === impl Fabric ===
 
 impl Fabric {
     /// Folds the GPUs of one read. A GPU that cannot be in a fabric, or
-    /// registered without one, contributes nothing and disagrees with nobody.
+    /// registered without one, contributes nothing and disagrees with nobody;
+    /// a display adapter is not even counted.
     pub fn of(gpus: &[Gpu]) -> Self {
+        let (displays, gpus): (Vec<_>, Vec<_>) = gpus
+            .iter()
+            .partition(|gpu| gpu.fabric == FabricState::DisplayAdapter);
         if gpus.is_empty() {
-            return Self::Unsettled(Unsettled::NoGpus);
+            let displays = displays.len();
+            return Self::Unsettled(Unsettled::NoGpus { displays });
         }
-        if let Some(unsettled) = Unsettled::worst(gpus) {
+        if let Some(unsettled) = Unsettled::registration(&gpus) {
             return Self::Unsettled(unsettled);
         }
-        let mut members = gpus.iter().filter_map(|gpu| Some((gpu, gpu.clique()?)));
-        let Some((first, id)) = members.next() else {
-            return Self::NoClique(NoClique::of(gpus));
-        };
-        match members.find(|(_, other)| *other != id) {
-            Some((gpu, other)) => Self::Unsettled(Unsettled::Disagree {
-                one: (first.id.clone(), id),
-                other: (gpu.id.clone(), other),
-            }),
-            None => Self::Clique(Clique::of(id, gpus)),
+        let members: Vec<_> = gpus
+            .iter()
+            .filter_map(|gpu| Some((gpu.id.clone(), gpu.clique()?)))
+            .collect();
+        match members.as_slice() {
+            [] => Self::NoClique(NoClique::of(&gpus)),
+            [(_, id), others @ ..] if others.iter().all(|(_, other)| other == id) => {
+                Self::Clique(Clique::of(*id, &gpus))
+            }
+            _ => Self::Unsettled(Unsettled::Disagree { members }),
         }
     }
 
@@ -176,11 +160,13 @@ impl fmt::Display for Fabric {
             Self::Unsettled(unsettled) => unsettled.fmt(f),
             Self::NoLibrary(missing) => missing.fmt(f),
             Self::NvmlFailed(failure) => failure.fmt(f),
-            Self::NoAnswer { waited } if waited.as_secs() == 0 => {
-                write!(f, "no answer from NVML for {} ms", waited.as_millis())
-            }
-            Self::NoAnswer { waited } => {
-                write!(f, "no answer from NVML for {} s", waited.as_secs())
+            Self::NoAnswer { waited, call } => {
+                f.write_str("no answer from NVML for ")?;
+                match waited.as_secs() {
+                    0 => write!(f, "{} ms", waited.as_millis())?,
+                    seconds => write!(f, "{seconds} s")?,
+                }
+                call.map_or(Ok(()), |call| write!(f, " (in {call})"))
             }
         }
     }
@@ -198,7 +184,7 @@ impl From<ProbeError> for Fabric {
 // === impl Clique ===
 
 impl Clique {
-    fn of(id: CliqueId, gpus: &[Gpu]) -> Self {
+    fn of(id: CliqueId, gpus: &[&Gpu]) -> Self {
         let degraded = gpus
             .iter()
             .filter(|gpu| gpu.clique() == Some(id))
@@ -217,17 +203,23 @@ impl Clique {
 impl fmt::Display for Clique {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "clique {}", self.id)?;
-        for DegradedGpu { gpu, health } in &self.degraded {
-            write!(f, "; {gpu} is degraded: {health}")?;
+        if self.degraded.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        f.write_str("; ")?;
+        let degraded = self.degraded.iter();
+        let groups = grouped(degraded.map(|it| (&it.gpu, it.health)));
+        write_groups(f, &groups, |f, group| {
+            let (gpus, are) = (group.gpus(), group.are());
+            write!(f, "{gpus} {are} degraded: {}", group.value)
+        })
     }
 }
 
 // === impl NoClique ===
 
 impl NoClique {
-    fn of(gpus: &[Gpu]) -> Self {
+    fn of(gpus: &[&Gpu]) -> Self {
         let registered = gpus
             .iter()
             .filter(|gpu| matches!(gpu.fabric, FabricState::Completed { .. }))
@@ -250,94 +242,6 @@ impl fmt::Display for NoClique {
             Self::ZeroClusterUuid { gpus } => write!(
                 f,
                 "this node is in no clique: the cluster UUID of its {gpus} registered GPUs is all zero (not a multi-node NVLink system)"
-            ),
-        }
-    }
-}
-
-// === impl Unsettled ===
-
-impl Unsettled {
-    /// The GPU furthest from being usable; of equals, the first.
-    fn worst(gpus: &[Gpu]) -> Option<Self> {
-        let blocked = || {
-            gpus.iter()
-                .filter_map(|gpu| Some((distance(&gpu.fabric)?, gpu)))
-        };
-        let (_, gpu) = blocked().min_by_key(|(distance, gpu)| (*distance, gpu.id.index))?;
-        Some(Self::Gpu {
-            gpu: gpu.id.clone(),
-            state: gpu.fabric.clone(),
-            unsettled: blocked().count(),
-            gpus: gpus.len(),
-        })
-    }
-
-    fn code(&self) -> &'static str {
-        match self {
-            Self::NotReadYet => "fabric-not-read-yet",
-            Self::NoGpus => "no-gpus",
-            Self::Disagree { .. } => "gpus-disagree",
-            Self::Gpu { state, .. } => match state {
-                FabricState::InProgress => "fabric-in-progress",
-                FabricState::NotStarted => "fabric-not-started",
-                FabricState::Failed { .. } => "fabric-failed",
-                FabricState::Unreadable(_) => "gpu-unreadable",
-                _ => "fabric-state-unknown",
-            },
-        }
-    }
-
-    fn hint(&self) -> &'static str {
-        match self {
-            Self::NotReadYet => "",
-            Self::NoGpus => {
-                "check `nvidia-smi -L` on the host; GPUs bound to vfio-pci are not visible to NVML"
-            }
-            Self::Disagree { .. } => {
-                "put all GPUs of this node into one partition of the fabric (fabric manager or NMX controller)"
-            }
-            Self::Gpu { state, .. } => match state {
-                FabricState::Unreadable(failure) => failure.hint(),
-                FabricState::InProgress | FabricState::NotStarted => {
-                    "wait for the fabric manager; if it lasts, check that it runs and that this GPU is in a partition"
-                }
-                FabricState::Failed { .. } => {
-                    "look at the fabric manager's log for this GPU; resetting the GPU registers it again"
-                }
-                _ => "the driver is newer than this program knows; update this program",
-            },
-        }
-    }
-}
-
-/// How much is wrong with a GPU that is not settled: 0 is worst.
-fn distance(state: &FabricState) -> Option<u8> {
-    match state {
-        FabricState::Failed { .. } => Some(0),
-        FabricState::Unreadable(_) => Some(1),
-        FabricState::Unrecognised(_) => Some(2),
-        FabricState::NotStarted => Some(3),
-        FabricState::InProgress => Some(4),
-        FabricState::NotSupported | FabricState::Completed { .. } => None,
-    }
-}
-
-impl fmt::Display for Unsettled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotReadYet => f.write_str("the fabric has not been read yet"),
-            Self::NoGpus => f.write_str("NVML sees no GPU on this node"),
-            Self::Gpu {
-                gpu,
-                state,
-                unsettled,
-                gpus,
-            } => write!(f, "{gpu}: {state} ({unsettled} of {gpus} GPUs not settled)"),
-            Self::Disagree { one, other } => write!(
-                f,
-                "GPUs disagree: {} is in clique {}, {} in clique {}",
-                one.0, one.1, other.0, other.1
             ),
         }
     }

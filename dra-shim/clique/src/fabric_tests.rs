@@ -98,7 +98,7 @@ fn one_unfinished_gpu_unsettles_the_node_whatever_the_others_say() {
 }
 
 #[test]
-fn the_worst_gpu_is_the_one_that_is_named() {
+fn the_worst_gpus_are_named_first_and_equal_ones_together() {
     let fabric = fabric([
         FabricState::InProgress,
         FabricState::NotStarted,
@@ -109,7 +109,9 @@ fn the_worst_gpu_is_the_one_that_is_named() {
     ]);
     assert_eq!(
         fabric.to_string(),
-        "gpu 2 (GPU-2): fabric registration failed with NVML_ERROR_UNKNOWN (999) (4 of 4 GPUs not settled)"
+        "gpu 2 (GPU-2): fabric registration failed with NVML_ERROR_UNKNOWN (999); \
+         gpu 1 (GPU-1): fabric registration not started; \
+         gpus 0, 3: fabric registration in progress (4 of 4 GPUs not settled)"
     );
 }
 
@@ -120,8 +122,8 @@ fn gpus_in_different_cliques_or_fabrics_disagree_by_name() {
     assert_eq!(by_id.code(), "gpus-disagree");
     assert_eq!(
         by_id.to_string(),
-        "GPUs disagree: gpu 0 (GPU-0) is in clique 07070707-0707-0707-0707-070707070707.1, \
-         gpu 2 (GPU-2) in clique 07070707-0707-0707-0707-070707070707.2"
+        "GPUs disagree: gpus 0-1 are in clique 07070707-0707-0707-0707-070707070707.1; \
+         gpu 2 (GPU-2) is in clique 07070707-0707-0707-0707-070707070707.2"
     );
     assert!(!by_id.is_settled());
     let by_fabric = fabric([completed(RACK, 1), completed(other, 1)]);
@@ -131,8 +133,69 @@ fn gpus_in_different_cliques_or_fabrics_disagree_by_name() {
 #[test]
 fn a_node_without_a_gpu_may_still_get_one() {
     let fabric = fabric([]);
-    assert_eq!(fabric, Fabric::Unsettled(Unsettled::NoGpus));
+    assert_eq!(fabric, Fabric::Unsettled(Unsettled::NoGpus { displays: 0 }));
     assert!(!fabric.is_settled());
+}
+
+#[test]
+fn display_adapters_count_for_nothing_and_where_there_is_nothing_else_that_is_said() {
+    let displays = fabric([FabricState::DisplayAdapter, FabricState::DisplayAdapter]);
+    assert_eq!(displays.code(), "no-gpus");
+    assert_eq!(
+        displays.to_string(),
+        "NVML sees no GPU on this node but 2 display adapters, skipped by name (DGX Display)"
+    );
+    let beside = |state| fabric([FabricState::DisplayAdapter, state]);
+    assert_eq!(beside(completed(RACK, 1)).code(), "clique");
+    let none = beside(FabricState::NotSupported).to_string();
+    assert!(none.contains("none of its 1 GPUs"), "{none}");
+    let coming = beside(FabricState::InProgress).to_string();
+    assert!(coming.ends_with("(1 of 1 GPUs not settled)"), "{coming}");
+}
+
+#[test]
+fn what_is_said_is_bounded_however_many_gpus_there_are_and_however_they_differ() {
+    let of_each: [fn(u32) -> FabricState; 4] = [
+        |_| FabricState::InProgress,
+        |index| FabricState::Unrecognised(u8::try_from(index % 200).unwrap()),
+        |index| completed(RACK, index),
+        |index| completed(RACK, index % 2),
+    ];
+    for gpus in [8, 16, 72, 1024] {
+        for state in of_each {
+            let said = fabric((0..gpus).map(state)).to_string();
+            assert!(said.len() < 500, "{gpus}: {said}");
+        }
+        let said = fabric((0..gpus).map(of_each[0])).to_string();
+        assert_eq!(
+            said,
+            format!(
+                "gpus 0-{}: fabric registration in progress ({gpus} of {gpus} GPUs not settled)",
+                gpus - 1
+            )
+        );
+    }
+    let said = fabric((0..72).map(of_each[2])).to_string();
+    assert!(said.ends_with("; and 68 more GPUs"), "{said}");
+}
+
+#[test]
+fn gpus_that_are_degraded_alike_are_told_together() {
+    let gpus: Vec<_> = (0..72)
+        .map(|index| Gpu {
+            health: Some(Health {
+                mask: if index < 70 { 0b01 } else { 0b0100 },
+                summary: None,
+            }),
+            ..mk_gpu(index, completed(RACK, 1))
+        })
+        .collect();
+    assert_eq!(
+        Fabric::of(&gpus).to_string(),
+        "clique 07070707-0707-0707-0707-070707070707.1; \
+         gpus 0-69 are degraded: degraded bandwidth (mask 0x1); \
+         gpus 70-71 are degraded: route recovery in progress (mask 0x4)"
+    );
 }
 
 #[test]
@@ -171,10 +234,18 @@ fn health_of_a_gpu_outside_the_clique_does_not_degrade_it() {
 fn a_wait_is_told_in_seconds_and_a_short_one_in_milliseconds() {
     let said = |millis| {
         let waited = Duration::from_millis(millis);
-        Fabric::NoAnswer { waited }.to_string()
+        Fabric::NoAnswer { waited, call: None }.to_string()
     };
     assert_eq!(said(20), "no answer from NVML for 20 ms");
     assert_eq!(said(999), "no answer from NVML for 999 ms");
     assert_eq!(said(1000), "no answer from NVML for 1 s");
     assert_eq!(said(10_040), "no answer from NVML for 10 s");
+    let hung = Fabric::NoAnswer {
+        waited: Duration::from_secs(10),
+        call: Some("nvmlInit_v2"),
+    };
+    assert_eq!(
+        hung.to_string(),
+        "no answer from NVML for 10 s (in nvmlInit_v2)"
+    );
 }

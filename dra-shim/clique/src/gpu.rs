@@ -33,6 +33,9 @@ pub struct GpuRef {
 /// that are meaningful in it).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FabricState {
+    /// The GPU is a display adapter of a DGX station by its name. It was asked
+    /// nothing more, as Go's driver asks it nothing, and counts for nothing.
+    DisplayAdapter,
     /// The GPU cannot be part of a fabric.
     NotSupported,
     /// Registration has not begun.
@@ -90,6 +93,7 @@ impl fmt::Display for GpuRef {
 impl fmt::Display for FabricState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::DisplayAdapter => f.write_str("a display adapter, skipped by its name"),
             Self::NotSupported => f.write_str("fabric not supported"),
             Self::NotStarted => f.write_str("fabric registration not started"),
             Self::InProgress => f.write_str("fabric registration in progress"),
@@ -104,7 +108,7 @@ impl fmt::Display for FabricState {
             }
             Self::Failed { status } => write!(f, "fabric registration failed with {status}"),
             Self::Unrecognised(state) => write!(f, "unknown fabric state {state}"),
-            Self::Unreadable(failure) => write!(f, "fabric state unreadable: {failure}"),
+            Self::Unreadable(failure) => write!(f, "unreadable: {failure}"),
         }
     }
 }

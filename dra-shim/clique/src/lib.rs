@@ -24,11 +24,13 @@
 //! Everything is synchronous. `unsafe` is confined to two modules: NVML's C
 //! interface, and entering the host's root.
 
+mod call;
 mod clique;
-mod command;
+pub mod command;
 mod elf;
 mod fabric;
 mod gpu;
+mod groups;
 mod health;
 mod host_imex;
 mod imex_peers;
@@ -38,10 +40,12 @@ mod reload;
 mod resolve;
 mod root;
 mod sys;
+mod unlinked;
+mod unsettled;
 mod watch;
 
 pub use clique::{CliqueId, ClusterUuid};
-pub use fabric::{Clique, DegradedGpu, Fabric, NoClique, Unsettled};
+pub use fabric::{Clique, DegradedGpu, Fabric, NoClique};
 pub use gpu::{FabricState, Gpu, GpuRef};
 pub use health::{Health, HealthSummary};
 pub use host_imex::{HostImex, HostImexError};
@@ -49,6 +53,7 @@ pub use imex_peers::{ImexConnection, ImexLink, ImexNode};
 pub use nvml::{NvmlCode, NvmlFailure};
 pub use probe::{FabricProbe, NoLibrary, NvmlProbe, ProbeError};
 pub use root::{DriverRoot, NotFound, Reason, Rejected};
+pub use unsettled::{Unsettled, UnsettledGpu};
 pub use watch::{FabricWatch, Reading, WatchConfig};
 
 /// Compiles the README's example.

@@ -5,7 +5,7 @@ use std::fmt;
 /// A return code of NVML (`nvmlReturn_t`).
 ///
 /// Displays as its name in `nvml.h` and the number; a code newer than the
-/// names known here as the number alone.
+/// names known here as the number alone, signed as C's enum is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NvmlCode(pub u32);
 
@@ -119,7 +119,7 @@ impl fmt::Display for NvmlCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => write!(f, "{name} ({})", self.0),
-            None => write!(f, "NVML error {}", self.0),
+            None => write!(f, "NVML error {}", self.0.cast_signed()),
         }
     }
 }
@@ -173,5 +173,7 @@ mod tests {
     fn a_code_is_shown_by_name_and_a_newer_one_by_number() {
         assert_eq!(NvmlCode(9).to_string(), "NVML_ERROR_DRIVER_NOT_LOADED (9)");
         assert_eq!(NvmlCode(777).to_string(), "NVML error 777");
+        let negative = NvmlCode((-5_i32).cast_unsigned());
+        assert_eq!(negative.to_string(), "NVML error -5");
     }
 }

@@ -2,22 +2,29 @@
 
 use std::path::PathBuf;
 
+use crate::call::CallUnderWay;
 use crate::clique::ClusterUuid;
 use crate::gpu::{FabricState, Gpu, GpuRef};
 use crate::health::{Health, HealthSummary};
 use crate::nvml::{NvmlCode, NvmlFailure};
 use crate::reload::Spelling;
-use crate::root::{DriverRoot, NotFound};
+use crate::root::{DriverRoot, NotFound, Reason};
 use crate::sys::{Device, FabricInfo, Library, Session};
 
 /// Reads the fabric state of every GPU once. [`NvmlProbe`] is the real one;
 /// tests of callers bring their own.
-pub trait FabricProbe: Send + 'static {
-    /// The GPUs of this host in NVML's order, display adapters left out.
+pub trait FabricProbe: Send + Sync + 'static {
+    /// The GPUs of this host in NVML's order.
     ///
-    /// May block for seconds, and for ever if the driver hangs: call it
+    /// May block for seconds, and never returns if the driver hangs: call it
     /// through [`FabricWatch`](crate::FabricWatch) from anything that matters.
     fn read(&self) -> Result<Vec<Gpu>, ProbeError>;
+
+    /// The call that [`read`](Self::read) is in, asked by another thread to say
+    /// where it hangs.
+    fn call_under_way(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Reads through the `libnvidia-ml.so.1` of a driver root.
@@ -28,6 +35,7 @@ pub trait FabricProbe: Send + 'static {
 pub struct NvmlProbe {
     root: DriverRoot,
     spelling: Spelling,
+    under_way: CallUnderWay,
 }
 
 /// Why a read found out nothing about any GPU.
@@ -70,6 +78,7 @@ impl NvmlProbe {
         Self {
             root,
             spelling: Spelling::default(),
+            under_way: CallUnderWay::default(),
         }
     }
 }
@@ -78,7 +87,7 @@ impl FabricProbe for NvmlProbe {
     fn read(&self) -> Result<Vec<Gpu>, ProbeError> {
         let path = self.root.library().map_err(NoLibrary::from)?;
         let spelled = self.spelling.of(&path);
-        let library = Library::load(&spelled).map_err(|said| {
+        let library = Library::load(&spelled, self.under_way.clone()).map_err(|said| {
             let prefix = format!("{}: ", spelled.display());
             NoLibrary::Unloadable {
                 path,
@@ -87,16 +96,20 @@ impl FabricProbe for NvmlProbe {
         })?;
         Ok(gpus(&library.open()?)?)
     }
+
+    fn call_under_way(&self) -> Option<&'static str> {
+        self.under_way.get()
+    }
 }
 
 fn gpus(session: &Session) -> Result<Vec<Gpu>, NvmlFailure> {
     let count = session.device_count()?;
-    Ok((0..count).filter_map(|index| gpu(session, index)).collect())
+    Ok((0..count).map(|index| gpu(session, index)).collect())
 }
 
-/// `None` for display adapters. A GPU that fails is a GPU with that failure
-/// for a state: the others are still worth knowing.
-fn gpu(session: &Session, index: u32) -> Option<Gpu> {
+/// A GPU that fails is a GPU with that failure for a state: the others are
+/// still worth knowing.
+fn gpu(session: &Session, index: u32) -> Gpu {
     let mut gpu = Gpu {
         id: GpuRef { index, uuid: None },
         name: None,
@@ -106,18 +119,14 @@ fn gpu(session: &Session, index: u32) -> Option<Gpu> {
     if let Err(failure) = fill(session, &mut gpu) {
         gpu.fabric = FabricState::Unreadable(failure);
     }
-    (!is_display(&gpu)).then_some(gpu)
-}
-
-fn is_display(gpu: &Gpu) -> bool {
-    let name = gpu.name.as_deref();
-    name.is_some_and(|name| DISPLAY_ADAPTERS.contains(&name))
+    gpu
 }
 
 fn fill(session: &Session, gpu: &mut Gpu) -> Result<(), NvmlFailure> {
     let device = session.device(gpu.id.index)?;
-    gpu.name = Some(device.name()?);
-    if is_display(gpu) {
+    let name = gpu.name.insert(device.name()?);
+    if DISPLAY_ADAPTERS.contains(&name.as_str()) {
+        gpu.fabric = FabricState::DisplayAdapter;
         return Ok(());
     }
     gpu.id.uuid = Some(device.uuid()?);
@@ -184,7 +193,7 @@ impl NoLibrary {
     /// A stable word for logs, metrics and findings.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Missing(missing) if missing.has_unfit_file() => "nvml-unloadable",
+            Self::Missing(missing) if missing.any(is_unfit) => "nvml-unloadable",
             Self::Missing(_) => "nvml-missing",
             Self::Unloadable { .. } => "nvml-unloadable",
         }
@@ -193,11 +202,20 @@ impl NoLibrary {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Missing(missing) if missing.is_half_there() => {
+            Self::Missing(missing) if missing.any(is_half_there) => {
                 "the NVIDIA driver is installed only in part: wait if it is being installed, otherwise install it again"
             }
-            Self::Missing(missing) if missing.has_unfit_file() => {
+            Self::Missing(missing) if missing.any(|it| matches!(it, Reason::NotLinked { .. })) => {
+                "run `ldconfig` on the host (`chroot /run/nvidia/driver ldconfig` for a driver container), which makes the link"
+            }
+            Self::Missing(missing) if missing.any(is_unfit) => {
                 "install the NVIDIA driver for this node's architecture, and remove what lies in its place"
+            }
+            Self::Missing(missing) if missing.any(is_in_its_place) => {
+                "remove what lies in the library's place, and install the NVIDIA driver on this node if it is not"
+            }
+            Self::Missing(missing) if missing.any(|it| matches!(it, Reason::Unreadable(_))) => {
+                "let this process read the driver's files (as root, past SELinux and AppArmor), and check the file system"
             }
             Self::Missing(_) => {
                 "install the NVIDIA driver on this node, or point the driver root at where it is (`/`, `/run/nvidia/driver`)"
@@ -209,12 +227,32 @@ impl NoLibrary {
     }
 }
 
+/// Something of the name is there and not all of it, as while an installation
+/// is under way and after one that broke off.
+fn is_half_there(reason: &Reason) -> bool {
+    matches!(reason, Reason::BrokenLink { .. } | Reason::CutShort { .. })
+}
+
+/// A file of the name is there that is not what the name says.
+fn is_unfit(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NotALibrary | Reason::WrongArchitecture { .. } | Reason::CutShort { .. }
+    )
+}
+
+/// What has the name is no file at all.
+fn is_in_its_place(reason: &Reason) -> bool {
+    matches!(reason, Reason::NotAFile | Reason::LinkLoop)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::root::Rejected;
 
     #[test]
     fn half_a_driver_gets_another_hint_than_none() {
@@ -232,5 +270,30 @@ mod tests {
         let reason = error.to_string();
         let missing = "is a broken link: /usr/lib64/libnvidia-ml.so.580.82.07 does not exist";
         assert!(reason.ends_with(missing), "{reason}");
+    }
+
+    #[test]
+    fn each_reason_has_the_hint_that_undoes_it_and_the_worst_is_hinted_at() {
+        let hint = |reasons: &[Reason]| {
+            let rejected = reasons.iter().map(|reason| Rejected {
+                path: "/lib64/libnvidia-ml.so.1".into(),
+                reason: reason.clone(),
+            });
+            NoLibrary::Missing(NotFound {
+                name: "libnvidia-ml.so.1".to_owned(),
+                root: "/".into(),
+                rejected: rejected.collect(),
+            })
+            .hint()
+        };
+        let denied = Reason::Unreadable(std::io::ErrorKind::PermissionDenied);
+        let unlinked = Reason::NotLinked {
+            library: "libnvidia-ml.so.580".to_owned(),
+        };
+        assert!(hint(&[Reason::Missing, denied.clone()]).starts_with("let this process read"));
+        assert!(hint(&[denied.clone(), Reason::LinkLoop]).starts_with("remove what lies"));
+        assert!(hint(&[denied.clone(), Reason::NotAFile]).starts_with("remove what lies"));
+        assert!(hint(&[Reason::NotAFile, unlinked]).starts_with("run `ldconfig`"));
+        assert!(hint(&[denied, Reason::NotALibrary]).contains("this node's architecture"));
     }
 }

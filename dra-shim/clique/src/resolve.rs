@@ -14,15 +14,23 @@ const MAX_LINKS: usize = 40;
 /// with no link left below `root`. Absolute links and `..` stay inside `root`;
 /// links in `root` itself are the caller's business and are followed as usual.
 pub(crate) fn regular_file(root: &Path, inside: &Path) -> Result<PathBuf, Reason> {
-    let mut walk = Walk {
-        root,
-        reached: PathBuf::new(),
-        pending: VecDeque::new(),
-        links: 0,
-        behind_link: false,
-    };
-    walk.prepend(inside);
-    walk.follow()
+    let mut walk = Walk::new(root, inside);
+    walk.follow()?;
+    let path = root.join(&walk.reached);
+    let metadata = path.symlink_metadata().map_err(|e| walk.reason(&e))?;
+    if metadata.is_file() {
+        Ok(path)
+    } else {
+        Err(Reason::NotAFile)
+    }
+}
+
+/// Follows `inside` likewise, to whatever is there, and returns its path from
+/// `root` on: equal for two ways to one directory.
+pub(crate) fn inside(root: &Path, inside: &Path) -> Result<PathBuf, Reason> {
+    let mut walk = Walk::new(root, inside);
+    walk.follow()?;
+    Ok(walk.reached)
 }
 
 /// `root/reached` is free of links; `pending` is still to be followed.
@@ -43,6 +51,18 @@ enum Step {
 // === impl Walk ===
 
 impl Walk<'_> {
+    fn new<'a>(root: &'a Path, inside: &Path) -> Walk<'a> {
+        let mut walk = Walk {
+            root,
+            reached: PathBuf::new(),
+            pending: VecDeque::new(),
+            links: 0,
+            behind_link: false,
+        };
+        walk.prepend(inside);
+        walk
+    }
+
     fn prepend(&mut self, path: &Path) {
         for component in path.components().rev() {
             match component {
@@ -53,7 +73,7 @@ impl Walk<'_> {
         }
     }
 
-    fn follow(mut self) -> Result<PathBuf, Reason> {
+    fn follow(&mut self) -> Result<(), Reason> {
         while let Some(step) = self.pending.pop_front() {
             match step {
                 Step::Up => {
@@ -62,13 +82,7 @@ impl Walk<'_> {
                 Step::Into(name) => self.enter(&name)?,
             }
         }
-        let path = self.root.join(&self.reached);
-        let metadata = path.symlink_metadata().map_err(|e| self.reason(&e))?;
-        if metadata.is_file() {
-            Ok(path)
-        } else {
-            Err(Reason::NotAFile)
-        }
+        Ok(())
     }
 
     fn enter(&mut self, name: &OsString) -> Result<(), Reason> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{elf, resolve};
+use crate::{elf, resolve, unlinked};
 
 /// The directory below which the driver's files lie as if it were `/`: `/` on
 /// a host with the driver installed, `/run/nvidia/driver` with the driver
@@ -44,6 +44,12 @@ pub struct Rejected {
 pub enum Reason {
     /// There is nothing by that name, or no directory for it.
     Missing,
+    /// There is nothing by that name, and beside it the library of which it
+    /// should be a link (only of libraries).
+    NotLinked {
+        /// The library's name, in the same directory.
+        library: String,
+    },
     /// It is there and is a link, and what it leads to does not exist.
     BrokenLink {
         /// The missing path, as seen from inside the root.
@@ -73,7 +79,7 @@ pub enum Reason {
     Unreadable(io::ErrorKind),
 }
 
-const LIBRARY: &str = "libnvidia-ml.so.1";
+pub(crate) const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// Below the root itself, which is searched first. The order is that of NVIDIA's
 /// plugin, and after it come the places where its CDI library looks as well
@@ -110,7 +116,11 @@ impl DriverRoot {
     /// the root: a whole library for this machine. What will not load does not
     /// keep one from being found that will.
     pub fn library(&self) -> Result<PathBuf, NotFound> {
-        self.find(LIBRARY, &LIBRARY_DIRS, elf::loadable)
+        let mut found = self.find(LIBRARY, &LIBRARY_DIRS, elf::loadable);
+        if let Err(not_found) = &mut found {
+            unlinked::tell(not_found, &LIBRARY_DIRS);
+        }
+        found
     }
 
     /// The regular file behind one of the driver's programs, such as
@@ -164,25 +174,9 @@ impl DriverRoot {
 // === impl NotFound ===
 
 impl NotFound {
-    /// Whether something of the name is there and not all of it, as while an
-    /// installation is under way and after one that broke off.
-    pub(crate) fn is_half_there(&self) -> bool {
-        self.rejected.iter().any(|it| {
-            matches!(
-                it.reason,
-                Reason::BrokenLink { .. } | Reason::CutShort { .. }
-            )
-        })
-    }
-
-    /// Whether a file of the name is there that is not what the name says.
-    pub(crate) fn has_unfit_file(&self) -> bool {
-        self.rejected.iter().any(|it| {
-            matches!(
-                it.reason,
-                Reason::NotALibrary | Reason::WrongArchitecture { .. } | Reason::CutShort { .. }
-            )
-        })
+    /// Whether a candidate would not do for such a reason.
+    pub(crate) fn any(&self, is_such: impl Fn(&Reason) -> bool) -> bool {
+        self.rejected.iter().any(|it| is_such(&it.reason))
     }
 }
 
@@ -227,6 +221,9 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("does not exist"),
+            Self::NotLinked { library } => {
+                write!(f, "does not exist, but {library} beside it does")
+            }
             Self::BrokenLink { missing } => {
                 write!(f, "is a broken link: {} does not exist", missing.display())
             }

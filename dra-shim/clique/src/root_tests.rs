@@ -164,3 +164,33 @@ fn both_usual_roots_are_searched_alike_also_through_a_mount_of_the_hosts_root() 
     );
     assert!(host.library().is_err(), "the container's is not the host's");
 }
+
+#[test]
+fn a_library_without_its_link_is_named_beside_the_missing_name_and_once() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "usr/lib64/libnvidia-ml.so.570.1");
+    put(dir.path(), "usr/lib64/libnvidia-ml.so.580.82.07");
+    fs::write(dir.path().join("usr/lib64/libnvidia-ml.so.590"), "no").unwrap();
+    put(dir.path(), "usr/lib64/libnvidia-ml.soup");
+    symlink("usr/lib64", dir.path().join("lib64")).unwrap();
+    let root = DriverRoot::new(dir.path());
+    let error = root.library().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "libnvidia-ml.so.1 is in none of the 11 usual places below {root}; \
+             {root}/usr/lib64/libnvidia-ml.so.1 does not exist, \
+             but libnvidia-ml.so.580.82.07 beside it does",
+            root = dir.path().display()
+        )
+    );
+    let missing = error
+        .rejected
+        .iter()
+        .filter(|it| it.reason == Reason::Missing);
+    assert_eq!(missing.count(), LIBRARY_DIRS.len());
+
+    let link = dir.path().join("usr/lib64").join(LIBRARY);
+    symlink("libnvidia-ml.so.580.82.07", link).unwrap();
+    assert!(root.library().is_ok());
+}

@@ -6,6 +6,7 @@
 //! the next.
 
 use std::any::Any;
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,10 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fabric::{Fabric, Unsettled};
+use crate::fabric::Fabric;
 use crate::gpu::Gpu;
 use crate::nvml::NvmlFailure;
 use crate::probe::{FabricProbe, ProbeError};
+use crate::unsettled::Unsettled;
 
 /// How often to read, and when to call a read hung.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +52,6 @@ pub struct Reading {
 /// * [`last`](Self::last) never waits for NVML.
 /// * Dropping ends the watch at once. A read that is under way is left to end
 ///   on its own; its answer is discarded.
-#[derive(Debug)]
 pub struct FabricWatch {
     shared: Arc<Shared>,
     events: Sender<Event>,
@@ -63,9 +64,9 @@ enum Event {
     Stop,
 }
 
-#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    probe: Arc<dyn FabricProbe>,
 }
 
 #[derive(Debug)]
@@ -128,7 +129,7 @@ impl FabricWatch {
     /// Starts reading at once.
     ///
     /// `on_change` is called, on the watch's own thread, with each value that
-    /// differs from the one before (the time in [`Fabric::NoAnswer`] aside). It
+    /// differs from the one before (time and call in [`Fabric::NoAnswer`] aside). It
     /// must not block. To bridge into async code, send the reading into a
     /// channel from it.
     ///
@@ -138,13 +139,14 @@ impl FabricWatch {
         config: WatchConfig,
         on_change: impl FnMut(&Reading) + Send + 'static,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared::new());
+        let probe: Arc<dyn FabricProbe> = Arc::new(probe);
+        let shared = Arc::new(Shared::new(Arc::clone(&probe)));
         let (events, inbox) = channel();
         let (ask, asked) = channel();
         let answers = events.clone();
         thread::Builder::new()
             .name("fabric-probe".to_owned())
-            .spawn(move || answer_questions(&probe, &asked, &answers))?;
+            .spawn(move || answer_questions(&*probe, &asked, &answers))?;
         let watch = Watch {
             shared: Arc::clone(&shared),
             config,
@@ -164,6 +166,14 @@ impl FabricWatch {
     }
 }
 
+impl fmt::Debug for FabricWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FabricWatch")
+            .field("last", &self.last())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for FabricWatch {
     fn drop(&mut self) {
         // An error means that the watch has already ended.
@@ -172,7 +182,7 @@ impl Drop for FabricWatch {
 }
 
 /// The probe thread: one read per question, until nobody can ask any more.
-fn answer_questions(probe: &impl FabricProbe, asked: &Receiver<()>, answers: &Sender<Event>) {
+fn answer_questions(probe: &dyn FabricProbe, asked: &Receiver<()>, answers: &Sender<Event>) {
     while asked.recv().is_ok() {
         let answer = catch_unwind(AssertUnwindSafe(|| probe.read())).unwrap_or_else(|panic| {
             Err(ProbeError::Nvml(NvmlFailure::Panicked {
@@ -256,8 +266,9 @@ impl<F: FnMut(&Reading)> Watch<F> {
 // === impl Shared ===
 
 impl Shared {
-    fn new() -> Self {
+    fn new(probe: Arc<dyn FabricProbe>) -> Self {
         Self {
+            probe,
             state: Mutex::new(State {
                 fabric: Fabric::Unsettled(Unsettled::NotReadYet),
                 gpus: None,
@@ -279,6 +290,7 @@ impl Shared {
             fabric: match state.hung_since {
                 Some(since) => Fabric::NoAnswer {
                     waited: since.elapsed(),
+                    call: self.probe.call_under_way(),
                 },
                 None => state.fabric.clone(),
             },

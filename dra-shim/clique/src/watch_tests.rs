@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
 use super::*;
@@ -12,16 +12,22 @@ const GIVE_UP: Duration = Duration::from_secs(30);
 /// Answers each read with what the test hands over, and hangs until it does.
 struct Scripted {
     begun: Sender<()>,
-    answers: Receiver<Answer>,
+    answers: Mutex<Receiver<Answer>>,
 }
 
 impl FabricProbe for Scripted {
     fn read(&self) -> Answer {
         self.begun.send(()).unwrap();
-        let Ok(answer) = self.answers.recv() else {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(answer) = answers.recv() else {
             panic!("the script has ended");
         };
         answer
+    }
+
+    fn call_under_way(&self) -> Option<&'static str> {
+        let reading = matches!(self.answers.try_lock(), Err(TryLockError::WouldBlock));
+        reading.then_some("answers")
     }
 }
 
@@ -38,7 +44,7 @@ fn scene(config: WatchConfig) -> Scene {
     let (changes_to, changes) = channel();
     let probe = Scripted {
         begun: begun_to,
-        answers: answers_from,
+        answers: Mutex::new(answers_from),
     };
     let watch = FabricWatch::spawn(probe, config, move |reading| {
         // The test may have ended.
@@ -149,10 +155,11 @@ fn a_hang_is_reported_never_doubled_and_ends_with_the_answer() {
     // Many pauses later there is still one read only.
     let again = scene.begun.recv_timeout(Duration::from_millis(300));
     assert!(again.is_err(), "a second read beside the hung one");
-    let Fabric::NoAnswer { waited } = scene.watch.last().fabric else {
+    let Fabric::NoAnswer { waited, call } = scene.watch.last().fabric else {
         panic!("{:?}", scene.watch.last())
     };
     assert!(waited >= Duration::from_millis(300), "{waited:?}");
+    assert_eq!(call, Some("answers"));
 
     scene.answers.send(Ok(mk_gpus(1))).unwrap();
     assert_eq!(scene.change().fabric.code(), "clique");

@@ -78,6 +78,7 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
         (
             Fabric::NoAnswer {
                 waited: std::time::Duration::from_secs(9),
+                call: None,
             },
             yes,
             yes,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use imex_cdi::DEFAULT_DIRS;
 
 use super::{EXIT_CODES, SpecDirs};
 
@@ -36,6 +37,9 @@ pub(crate) struct Doctor {
     pub(crate) bundle: Option<PathBuf>,
 }
 
+/// Of a kubelet that was not told another one.
+pub(crate) const DEFAULT_KUBELET_ROOT: &str = "/var/lib/kubelet";
+
 /// Where kubelet keeps its state.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct KubeletRoot {
@@ -43,7 +47,7 @@ pub(crate) struct KubeletRoot {
     #[arg(
         long = "kubelet-root",
         value_name = "DIR",
-        default_value = "/var/lib/kubelet"
+        default_value = DEFAULT_KUBELET_ROOT
     )]
     pub(crate) path: PathBuf,
 }
@@ -64,9 +68,10 @@ pub(crate) struct Gc {
     /// Repeatable.
     #[arg(long, value_name = "UID")]
     pub(crate) live: Vec<String>,
-    /// The directory of the claims' specs (the plugin's --cdi-root).
-    #[arg(long = "cdi-dir", value_name = "DIR", default_value = "/var/run/cdi")]
-    pub(crate) dir: PathBuf,
+    /// A directory of claims' specs (the plugin's --cdi-root). Repeatable;
+    /// only the usual ones need not exist.
+    #[arg(long = "cdi-dir", value_name = "DIR", default_values = DEFAULT_DIRS)]
+    pub(crate) dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) kubelet: KubeletRoot,
     /// The host's root.

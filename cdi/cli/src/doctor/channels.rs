@@ -1,7 +1,6 @@
 //! IMEX channels as the kernel module offers them.
 
 use std::io::ErrorKind;
-use std::path::Path;
 
 use compute_domain_node::with_sources;
 use imex_cdi::{
@@ -12,7 +11,13 @@ use imex_cdi::{
 use super::driver::Driver;
 use super::files::Files;
 use super::finding::{Checked, Finding};
+use super::imex;
+use crate::host_node::numbers;
+use crate::majors::Majors;
 use crate::root::Root;
+
+/// The driver of capabilities' nodes in the device list.
+const CAPABILITY_DRIVER: &str = "nvidia-caps";
 
 pub(super) fn check(files: &Files, root: &Root, driver: &Driver) -> Checked {
     if driver.module.is_none() {
@@ -22,7 +27,7 @@ pub(super) fn check(files: &Files, root: &Root, driver: &Driver) -> Checked {
     let params = match DriverParams::read(files.at(DRIVER_PARAMS)) {
         Ok(params) => params,
         Err(error) => {
-            findings.push(unreadable(DRIVER_PARAMS, &error));
+            findings.push(unreadable(files, DRIVER_PARAMS, &error));
             DriverParams::default()
         }
     };
@@ -39,25 +44,21 @@ pub(super) fn check(files: &Files, root: &Root, driver: &Driver) -> Checked {
         Err(error) => {
             if !disabled {
                 let evidence = with_sources(error);
-                findings.push(Finding::error(
-                    error.code(),
-                    PROC_DEVICES,
-                    evidence,
-                    error.hint(),
-                ));
+                let finding = Finding::error(error.code(), PROC_DEVICES, evidence, error.hint());
+                findings.push(finding.naming(files, &files.at(PROC_DEVICES)));
             }
             "none".to_owned()
         }
     };
     if major.is_ok() {
-        findings.extend(of_capability(files));
+        findings.extend(of_capability(files, root));
     }
     Checked::new(summary, findings)
 }
 
 /// Of a module that is loaded, a file that is not there is one that it does
 /// not have.
-fn unreadable(path: &str, error: &DriverFileError) -> Finding {
+fn unreadable(files: &Files, path: &str, error: &DriverFileError) -> Finding {
     match error {
         DriverFileError::Unreadable { source, .. } if source.kind() == ErrorKind::NotFound => {
             Finding::warning(
@@ -67,7 +68,10 @@ fn unreadable(path: &str, error: &DriverFileError) -> Finding {
                 "update the NVIDIA driver to one that has IMEX channels",
             )
         }
-        _ => Finding::warning(error.code(), path, with_sources(error), error.hint()),
+        _ => {
+            let finding = Finding::warning(error.code(), path, with_sources(error), error.hint());
+            finding.naming(files, &files.at(path))
+        }
     }
 }
 
@@ -111,7 +115,8 @@ fn of_nodes(files: &Files, root: &Root, major: Major) -> Vec<Finding> {
     let wrong: Vec<(String, String)> = channels
         .filter_map(|(path, minor)| {
             let node = root.lstat(&path).ok()?;
-            Some((path, wrong(node, major, minor)?))
+            let channel = (i64::from(major.get()), i64::from(minor));
+            Some((path, wrong(node, "the driver's channel", channel)?))
         })
         .collect();
     let Some((path, what)) = wrong.first() else {
@@ -131,41 +136,64 @@ fn of_nodes(files: &Files, root: &Root, major: Major) -> Vec<Finding> {
     )]
 }
 
-/// Why a node of the host is not that channel.
-fn wrong(node: HostNode, major: Major, minor: u32) -> Option<String> {
+/// Why a node of the host is not `what`, a character device of those numbers.
+fn wrong(node: HostNode, what: &str, (major, minor): (i64, i64)) -> Option<String> {
     let HostNode::Device(device) = node else {
         return Some("it is no device node".to_owned());
     };
-    let expected = (i64::from(major.get()), i64::from(minor));
-    let found = (device.major, device.minor);
-    if device.device_type == DeviceType::Char && found == expected {
-        return None;
-    }
-    let ((found, found_minor), (major, minor)) = (found, expected);
-    Some(format!(
-        "it is {found}:{found_minor}, and the driver's channel is {major}:{minor}"
-    ))
+    let found = numbers(device.device_type, device.major, device.minor);
+    let expected = numbers(DeviceType::Char, major, minor);
+    (found != expected).then(|| format!("it is {found}, and {what} is {expected}"))
 }
 
-/// What the host's nvidia-imex needs, and no container.
-fn of_capability(files: &Files) -> Option<Finding> {
+/// What the host's nvidia-imex needs to start, and no container.
+fn of_capability(files: &Files, root: &Root) -> Option<Finding> {
     let capability = match Capability::read(files.at(IMEX_MGMT_CAPABILITY)) {
         Ok(capability) => capability,
-        Err(error) => return Some(unreadable(IMEX_MGMT_CAPABILITY, &error)),
+        Err(error) => return Some(unreadable(files, IMEX_MGMT_CAPABILITY, &error)),
     };
     let node = format!("/dev/nvidia-caps/nvidia-cap{}", capability.minor);
-    let there = files.at(&node).symlink_metadata().is_ok();
-    (!there).then(|| {
-        Finding::warning(
+    let Some(major) = Majors::read(&files.at(PROC_DEVICES))?.major_of(CAPABILITY_DRIVER) else {
+        return Some(Finding::warning(
+            "nvidia-caps-major-missing",
+            PROC_DEVICES,
+            format!(
+                "no {CAPABILITY_DRIVER} among the character devices: what {node} should be cannot be told"
+            ),
+            "reload the nvidia kernel module",
+        ));
+    };
+    let make = format!("nvidia-modprobe -f {IMEX_MGMT_CAPABILITY}");
+    let of_this = format!("the capability that {IMEX_MGMT_CAPABILITY} names");
+    match root.lstat(&node) {
+        Ok(found) => {
+            let what = wrong(found, &of_this, (major, capability.minor.into()))?;
+            Some(Finding::warning(
+                "imex-capability-node-wrong",
+                node.clone(),
+                format!("{what}: nvidia-imex cannot start with it"),
+                format!("rm {node} && {make}"),
+            ))
+        }
+        // One that runs has had a node: its container's, or one made for it.
+        Err(error) if is_absent(error.kind()) && !imex::is_down(files) => None,
+        Err(error) if is_absent(error.kind()) => Some(Finding::warning(
             "imex-capability-node-missing",
             node,
-            format!(
-                "{} names it, and nvidia-imex cannot start without it",
-                Path::new(IMEX_MGMT_CAPABILITY).display()
-            ),
-            format!("nvidia-modprobe -f {IMEX_MGMT_CAPABILITY}"),
-        )
-    })
+            format!("{IMEX_MGMT_CAPABILITY} names it, and nvidia-imex cannot start without it"),
+            make,
+        )),
+        Err(error) => Some(Finding::warning(
+            "imex-capability-node-unreadable",
+            node,
+            format!("it cannot be looked at: {error}"),
+            "run cdi-gen doctor as root",
+        )),
+    }
+}
+
+fn is_absent(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 #[cfg(test)]
@@ -176,7 +204,6 @@ mod tests {
 
     #[test]
     fn a_node_is_the_channel_only_with_its_type_and_both_numbers() {
-        let major = Major::new(235).unwrap();
         let node = |device_type, major, minor| {
             HostNode::Device(HostDevice {
                 device_type,
@@ -185,14 +212,28 @@ mod tests {
                 mode: 0o666,
             })
         };
-        assert_eq!(wrong(node(DeviceType::Char, 235, 3), major, 3), None);
-        for other in [
-            node(DeviceType::Char, 234, 3),
-            node(DeviceType::Char, 235, 0),
-            node(DeviceType::Block, 235, 3),
-            HostNode::NoDevice,
+        let wrong = |node| wrong(node, "the channel", (235, 3));
+        assert_eq!(wrong(node(DeviceType::Char, 235, 3)), None);
+        for (other, why) in [
+            (
+                node(DeviceType::Char, 234, 3),
+                "it is c 234:3, and the channel is c 235:3",
+            ),
+            (
+                node(DeviceType::Char, 235, 0),
+                "it is c 235:0, and the channel is c 235:3",
+            ),
+            (
+                node(DeviceType::Block, 235, 3),
+                "it is b 235:3, and the channel is c 235:3",
+            ),
+            (
+                node(DeviceType::Fifo, 0, 0),
+                "it is p, and the channel is c 235:3",
+            ),
+            (HostNode::NoDevice, "it is no device node"),
         ] {
-            assert!(wrong(other, major, 3).is_some(), "{other:?}");
+            assert_eq!(wrong(other).as_deref(), Some(why), "{other:?}");
         }
     }
 }

@@ -1,55 +1,81 @@
 //! The node's prepared claims: checkpoint, CDI specs and kubelet's state.
 
+mod compare;
+mod root;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use compute_domain_node::with_sources;
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
-use imex_cdi::Registry;
+use imex_cdi::{DirState, Registry};
 
 use super::files::Files;
 use super::finding::{Checked, Finding};
+use super::given::Given;
 use crate::claims::{self, DRIVER, Decoded, KUBELET_STATE, KubeletState, KubeletStateError};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// What the three say, for the checks between them.
-struct Node<'a> {
-    checkpoint: Option<&'a Decoded>,
-    /// Claims with a spec, and the spec.
-    specs: BTreeMap<String, String>,
-    kubelet: Option<KubeletState>,
+struct Node {
+    checkpoint: Known<Decoded>,
+    /// Whether one was set aside, whose claims may be missing.
+    lost: bool,
+    specs: Specs,
+    kubelet: Known<KubeletState>,
+}
+
+/// What a file says.
+enum Known<T> {
+    Yes(T),
+    /// There is no such file.
+    Absent,
+    /// It may say anything.
+    Unread,
+}
+
+/// Claims with a spec.
+struct Specs {
+    /// The spec of each claim.
+    paths: BTreeMap<String, String>,
+    /// Whether all directories were looked into, so that there are no others.
+    all_seen: bool,
 }
 
 /// The checks, and a line for each claim, for a bundle.
-pub(super) fn check(files: &Files, registry: &Registry, kubelet_root: &Path) -> (Checked, String) {
-    let root = kubelet_root.to_string_lossy();
+pub(super) fn check(files: &Files, registry: &Registry, given: Given<'_>) -> (Checked, String) {
+    let root = given.kubelet();
     let plugin = format!("{root}/plugins/{DRIVER}");
-    if !files.exists(&root) {
-        let checked = Checked::skipped(format!("no kubelet in {root}"));
-        return (checked, String::new());
-    }
-    let mut findings = Vec::new();
     let file = format!("{plugin}/{CHECKPOINT_FILE}");
-    let decoded = read_checkpoint(files, &file, &mut findings);
+    let mut findings = Vec::new();
+    let checkpoint = read_checkpoint(files, &file, &mut findings);
     findings.extend(of_registration(files, &root, &plugin));
-    findings.extend(set_aside(files, &plugin));
-    if let Some(decoded) = &decoded {
+    let aside = set_aside(files, &plugin);
+    let lost = !aside.is_empty();
+    findings.extend(aside);
+    if let Known::Yes(decoded) = &checkpoint {
         findings.extend(of_boot(files, &file, decoded));
     }
     let node = Node {
-        checkpoint: decoded.as_ref(),
-        specs: specs(files, registry),
+        checkpoint,
+        lost,
+        specs: Specs::of(files, registry),
         kubelet: read_kubelet(files, &format!("{root}/{KUBELET_STATE}"), &mut findings),
     };
-    findings.extend(node.findings(&file));
+    findings.extend(node.findings(&file, given));
+    findings.extend(root::check(files, &node, given));
+    if findings.is_empty() && !files.exists(&root) {
+        let skipped = Checked::skipped(root::absent(files, given));
+        return (skipped, node.table());
+    }
     (Checked::new(node.summary(), findings), node.table())
 }
 
-fn read_checkpoint(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Option<Decoded> {
+fn read_checkpoint(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Known<Decoded> {
     let bytes = match files.bytes(file) {
-        Ok(bytes) => bytes?,
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Known::Absent,
         Err(error) => {
             findings.push(Finding::warning(
                 "checkpoint-unreadable",
@@ -57,7 +83,7 @@ fn read_checkpoint(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Op
                 error.to_string(),
                 "run this as root: the plugin's files are root's",
             ));
-            return None;
+            return Known::Unread;
         }
     };
     let decoded = Checkpoint::decode(&bytes);
@@ -69,12 +95,13 @@ fn read_checkpoint(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Op
             damaged.hint(),
         ));
     }
-    Some(decoded)
+    Known::Yes(decoded)
 }
 
-fn read_kubelet(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Option<KubeletState> {
+fn read_kubelet(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Known<KubeletState> {
     let bytes = match files.bytes(file) {
-        Ok(bytes) => bytes?,
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Known::Absent,
         Err(error) => {
             findings.push(Finding::warning(
                 "kubelet-state-unreadable",
@@ -82,13 +109,16 @@ fn read_kubelet(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Optio
                 error.to_string(),
                 "run this as root: kubelet's files are root's",
             ));
-            return None;
+            return Known::Unread;
         }
     };
-    let state = claims::decode_kubelet(&bytes);
-    state
-        .map_err(|error| findings.push(unsound(file, &error)))
-        .ok()
+    match claims::decode_kubelet(&bytes) {
+        Ok(state) => Known::Yes(state),
+        Err(error) => {
+            findings.push(unsound(file, &error));
+            Known::Unread
+        }
+    }
 }
 
 fn unsound(file: &str, error: &KubeletStateError) -> Finding {
@@ -159,129 +189,75 @@ fn of_boot(files: &Files, file: &str, decoded: &Decoded) -> Option<Finding> {
     })
 }
 
-fn specs(files: &Files, registry: &Registry) -> BTreeMap<String, String> {
-    let dirs = registry.dirs().iter();
-    let found = dirs.filter_map(|dir| claims::of_dir(&dir.path).ok());
-    found
-        .flatten()
-        .map(|spec| (spec.uid.to_string(), files.shown(&spec.path)))
-        .collect()
+// === impl Known ===
+
+impl<T> Known<T> {
+    fn yes(&self) -> Option<&T> {
+        match self {
+            Self::Yes(known) => Some(known),
+            Self::Absent | Self::Unread => None,
+        }
+    }
+}
+
+// === impl Specs ===
+
+impl Specs {
+    fn of(files: &Files, registry: &Registry) -> Self {
+        let mut specs = Self {
+            paths: BTreeMap::new(),
+            all_seen: true,
+        };
+        for dir in registry.dirs() {
+            let found = match dir.state {
+                DirState::Skipped(_) => None,
+                DirState::Listed | DirState::Absent => claims::of_dir(&dir.path).ok(),
+            };
+            specs.all_seen &= found.is_some();
+            let found = found.into_iter().flatten();
+            specs
+                .paths
+                .extend(found.map(|spec| (spec.uid.to_string(), files.shown(&spec.path))));
+        }
+        specs
+    }
 }
 
 // === impl Node ===
 
-impl Node<'_> {
-    fn findings(&self, file: &str) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let Some(decoded) = self.checkpoint else {
-            findings.extend(self.unknown_to_plugin(&BTreeMap::new(), file));
-            return findings;
-        };
-        let records: BTreeMap<&str, bool> = claims::records(decoded)
-            .into_iter()
-            .map(|(uid, record)| (uid, record.is_completed()))
-            .collect();
-        for (uid, _) in records.iter().filter(|(_, completed)| **completed) {
-            if !self.specs.contains_key(*uid) {
-                findings.push(Finding::error(
-                    "claim-without-spec",
-                    format!("claim {uid}"),
-                    format!("{file} has it as prepared, and no CDI directory has its spec: its pods' containers cannot be created"),
-                    "restart the kubelet plugin of this node: it writes the spec again",
-                ));
-            }
-        }
-        // What a damaged file lost is not known, so that nothing is an orphan.
-        if decoded.is_err() {
-            return findings;
-        }
-        findings.extend(self.unknown_to_plugin(&records, file));
-        findings.extend(self.orphans(&records, file));
-        findings.extend(self.unknown_to_kubelet(&records, file));
-        findings
-    }
-
-    fn unknown_to_plugin(&self, records: &BTreeMap<&str, bool>, file: &str) -> Vec<Finding> {
-        let kubelets = self.kubelet.iter().flat_map(|state| &state.claims);
-        let lost = kubelets
-            .filter(|(uid, claim)| claim.prepared && records.get(uid.as_str()) != Some(&true));
-        lost.map(|(uid, claim)| {
-            Finding::error(
-                "claim-unknown-to-plugin",
-                format!("claim {uid} ({})", claim.name),
-                format!("kubelet has it as prepared, {file} has not"),
-                "delete the pods that use it, so that it is prepared anew; was the plugin's directory removed?",
-            )
-        })
-        .collect()
-    }
-
-    fn orphans(&self, records: &BTreeMap<&str, bool>, file: &str) -> Vec<Finding> {
-        let orphans = self.specs.iter();
-        // What kubelet has is in use, whoever lost the record.
-        let is_known = |uid: &str| {
-            let mut kubelets = self.kubelet.iter();
-            records.contains_key(uid) || kubelets.any(|state| state.claims.contains_key(uid))
-        };
-        let orphans = orphans.filter(|(uid, _)| !is_known(uid));
-        orphans
-            .map(|(uid, path)| {
-                Finding::warning(
-                    "spec-without-claim",
-                    path.clone(),
-                    format!("it is of claim {uid}, of which {file} knows nothing"),
-                    "cdi-gen gc --remove",
-                )
-            })
-            .collect()
-    }
-
-    fn unknown_to_kubelet(&self, records: &BTreeMap<&str, bool>, file: &str) -> Vec<Finding> {
-        let Some(kubelet) = &self.kubelet else {
-            return vec![];
-        };
-        let prepared = records.iter().filter(|(_, completed)| **completed);
-        let forgotten = prepared.filter(|(uid, _)| !kubelet.claims.contains_key(**uid));
-        forgotten
-            .map(|(uid, _)| {
-                Finding::warning(
-                    "claim-unknown-to-kubelet",
-                    format!("claim {uid}"),
-                    format!("{file} has it as prepared, kubelet has not: kubelet will not have it unprepared"),
-                    "nothing, if its ResourceClaim is gone: the plugin frees it within minutes; else delete its pods",
-                )
-            })
-            .collect()
-    }
-
+impl Node {
     fn summary(&self) -> String {
         let count = |number: Option<usize>| match number {
             Some(number) => number.to_string(),
             None => "-".to_owned(),
         };
-        let records = self
-            .checkpoint
-            .map(|decoded| claims::records(decoded).len());
-        let kubelets = self.kubelet.as_ref().map(|state| state.claims.len());
+        let records = self.checkpoint.yes();
+        let records = records.map(|decoded| claims::records(decoded).len());
+        let kubelets = self.kubelet.yes().map(|state| state.claims.len());
+        let more = if self.specs.all_seen { "" } else { " or more" };
         format!(
-            "{} in the checkpoint, {} with a spec, {} known to kubelet",
+            "{} in the checkpoint, {}{more} with a spec, {} known to kubelet",
             count(records),
-            self.specs.len(),
+            self.specs.paths.len(),
             count(kubelets)
         )
     }
 
     /// A line for each claim: names and states, nothing of its parameters.
     fn table(&self) -> String {
-        let records = self.checkpoint.map(claims::records).unwrap_or_default();
+        let records = self
+            .checkpoint
+            .yes()
+            .map(claims::records)
+            .unwrap_or_default();
         let mut lines: BTreeMap<&str, [&str; 3]> = BTreeMap::new();
         for (uid, record) in &records {
             lines.entry(uid).or_insert(["-"; 3])[0] = record.state.name();
         }
-        for uid in self.specs.keys() {
+        for uid in self.specs.paths.keys() {
             lines.entry(uid).or_insert(["-"; 3])[1] = "spec";
         }
-        for (uid, claim) in self.kubelet.iter().flat_map(|state| &state.claims) {
+        for (uid, claim) in self.kubelet.yes().iter().flat_map(|state| &state.claims) {
             let word = if claim.prepared { "prepared" } else { "asked" };
             lines.entry(uid).or_insert(["-"; 3])[2] = word;
         }

@@ -8,6 +8,7 @@ use imex_cdi::{DirState, Registry, SpecDir};
 
 use super::files::Files;
 use super::finding::{Checked, Finding};
+use super::given::word;
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_LIST: u32 = 0o005;
@@ -54,14 +55,16 @@ fn of_dir(files: &Files, dir: &SpecDir, is_written: bool) -> Vec<Finding> {
             "cdi-directory-absent",
             shown.clone(),
             "it does not exist, and drivers write their specs into it",
-            format!("start the kubelet plugin, which makes it, or: install -d -m 0755 {shown}"),
+            format!(
+                "start the kubelet plugin, which makes it, or: install -d -m 0755 {}",
+                word(&shown)
+            ),
         )],
-        DirState::Skipped(error) => vec![Finding::error(
-            error.code(),
-            shown,
-            with_sources(error),
-            error.hint(),
-        )],
+        DirState::Skipped(error) => {
+            let (code, hint) = (error.code(), error.hint());
+            let finding = Finding::error(code, shown, with_sources(error), hint);
+            vec![finding.naming(files, &dir.path)]
+        }
     }
 }
 
@@ -79,7 +82,7 @@ fn of_mode(files: &Files, path: &Path, needed: u32, id: &'static str, right: &st
         return vec![];
     };
     let shown = files.shown(path);
-    let fix = format!("chmod {right} {shown}");
+    let fix = format!("chmod {right} {}", word(&shown));
     let evidence = format!("its mode is {mode:04o}: {fault}");
     vec![Finding::warning(id, shown, evidence, fix)]
 }
@@ -101,7 +104,7 @@ fn of_name(path: &str, name: &str) -> Option<Finding> {
             "cdi-leftover",
             path,
             "it is what a write that was cut off left behind; no runtime reads it",
-            format!("if no driver is writing it now: rm {path}"),
+            format!("if no driver is writing it now: rm {}", word(path)),
         ));
     }
     if name.to_ascii_lowercase().ends_with(".yml") {
@@ -109,7 +112,11 @@ fn of_name(path: &str, name: &str) -> Option<Finding> {
             "cdi-spec-extension",
             path,
             "runtimes read only files whose names end in .json or .yaml",
-            format!("mv {path} {}.yaml", path.get(..path.len() - 4)?),
+            format!(
+                "mv {} {}",
+                word(path),
+                word(&format!("{}.yaml", path.get(..path.len() - 4)?))
+            ),
         ));
     }
     (is_spec && name.starts_with('.')).then(|| {
@@ -117,7 +124,10 @@ fn of_name(path: &str, name: &str) -> Option<Finding> {
             "cdi-spec-hidden",
             path,
             "runtimes read hidden files too; ls does not show them",
-            format!("if it is meant, give it a name without the dot, else: rm {path}"),
+            format!(
+                "if it is meant, give it a name without the dot, else: rm {}",
+                word(path)
+            ),
         )
     })
 }

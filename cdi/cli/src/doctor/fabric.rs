@@ -3,11 +3,14 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use nvml_clique::{DriverRoot, Fabric, FabricWatch, Gpu, NvmlProbe, Reading, WatchConfig};
+use nvml_clique::{
+    DriverRoot, Fabric, FabricState, FabricWatch, Gpu, NvmlProbe, Reading, WatchConfig,
+};
 
 use super::driver::Driver;
 use super::files::Files;
 use super::finding::{Checked, Finding, Severity};
+use super::report::counted;
 
 /// NVML takes seconds where no persistence daemon runs.
 const HUNG_AFTER: Duration = Duration::from_secs(10);
@@ -62,27 +65,35 @@ fn no_thread() -> Finding {
 
 fn judge(reading: &Reading) -> Checked {
     let Reading { fabric, gpus, .. } = reading;
+    let finding = severity(fabric).map(|severity| {
+        let (id, fix) = (fabric.code(), fabric.hint());
+        Finding::new(severity, id, "NVLink fabric", fabric.to_string(), fix)
+    });
     let summary = match gpus {
-        Some(gpus) => format!("{} GPUs: {fabric}", gpus.len()),
-        None => fabric.to_string(),
+        Some(gpus) => format!("{}: {}", counted(count(gpus), "GPU"), in_short(fabric)),
+        None => in_short(fabric),
     };
-    let gpus = gpus.as_deref().unwrap_or_default();
-    let Some(severity) = severity(fabric) else {
-        return Checked::new(summary, vec![]);
-    };
-    let each: Vec<String> = gpus.iter().map(of_gpu).collect();
-    let evidence = match each.as_slice() {
-        [] => fabric.to_string(),
-        _ => format!("{fabric}; {}", each.join("; ")),
-    };
-    let finding = Finding::new(
-        severity,
-        fabric.code(),
-        "NVLink fabric",
-        evidence,
-        fabric.hint(),
-    );
-    Checked::new(summary, vec![finding])
+    Checked::new(summary, finding.into_iter().collect())
+}
+
+fn count(gpus: &[Gpu]) -> usize {
+    let counts = |gpu: &&Gpu| gpu.fabric != FabricState::DisplayAdapter;
+    gpus.iter().filter(counts).count()
+}
+
+/// What stands beside the finding, which has the rest.
+fn in_short(fabric: &Fabric) -> String {
+    match fabric {
+        Fabric::Clique(clique) if clique.degraded.is_empty() => format!("clique {}", clique.id),
+        Fabric::Clique(clique) => {
+            format!("clique {}, {} degraded", clique.id, clique.degraded.len())
+        }
+        Fabric::NoClique(_) => "in no clique".to_owned(),
+        Fabric::Unsettled(_) => "clique not known".to_owned(),
+        Fabric::NoLibrary(_) => "no library to ask".to_owned(),
+        Fabric::NvmlFailed(_) => "NVML fails".to_owned(),
+        Fabric::NoAnswer { .. } => "no answer".to_owned(),
+    }
 }
 
 fn severity(fabric: &Fabric) -> Option<Severity> {
@@ -97,24 +108,18 @@ fn severity(fabric: &Fabric) -> Option<Severity> {
     }
 }
 
-fn of_gpu(gpu: &Gpu) -> String {
-    let health = gpu
-        .health
-        .as_ref()
-        .map(|health| health.problems().join(", "));
-    match health.filter(|problems| !problems.is_empty()) {
-        Some(problems) => format!("{}: {}, {problems}", gpu.id, gpu.fabric),
-        None => format!("{}: {}", gpu.id, gpu.fabric),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use nvml_clique::{ClusterUuid, FabricState, GpuRef};
+    use nvml_clique::{ClusterUuid, GpuRef, Health};
 
     use super::*;
+
+    const COMPLETE: FabricState = FabricState::Completed {
+        cluster: ClusterUuid([1; 16]),
+        clique_id: 0,
+    };
 
     fn judged(states: &[FabricState]) -> Checked {
         let gpus: Vec<Gpu> = (0..)
@@ -123,7 +128,10 @@ mod tests {
                 id: GpuRef { index, uuid: None },
                 name: None,
                 fabric: fabric.clone(),
-                health: None,
+                health: Some(Health {
+                    mask: u32::from(index % 2 == 1),
+                    summary: None,
+                }),
             })
             .collect();
         judge(&Reading {
@@ -135,14 +143,10 @@ mod tests {
 
     #[test]
     fn a_fabric_is_bad_news_only_while_nothing_can_be_prepared() {
-        let complete = FabricState::Completed {
-            cluster: ClusterUuid([1; 16]),
-            clique_id: 0,
-        };
-        assert_eq!(judged(std::slice::from_ref(&complete)).worst(), None);
+        assert_eq!(judged(&[COMPLETE]).worst(), None);
         let none = judged(&[FabricState::NotSupported]);
         assert_eq!(none.worst(), Some(Severity::Info));
-        let coming = judged(&[complete, FabricState::InProgress]);
+        let coming = judged(&[COMPLETE, FabricState::InProgress]);
         assert_eq!(coming.worst(), Some(Severity::Error));
         let evidence = &coming.findings[0].evidence;
         assert!(
@@ -150,5 +154,46 @@ mod tests {
             "{evidence}"
         );
         assert_eq!(judged(&[]).worst(), Some(Severity::Error));
+    }
+
+    #[test]
+    fn each_thing_is_said_once_however_many_gpus_there_are() {
+        for gpus in [8, 16, 72] {
+            let coming = judged(&vec![FabricState::InProgress; gpus]);
+            assert_eq!(coming.summary, format!("{gpus} GPUs: clique not known"));
+            let evidence = &coming.findings[0].evidence;
+            assert_eq!(evidence.matches("in progress").count(), 1, "{evidence}");
+            assert!(evidence.len() < 100, "{evidence}");
+
+            let degraded = judged(&vec![COMPLETE; gpus]);
+            assert!(
+                degraded
+                    .summary
+                    .ends_with(&format!(".0, {} degraded", gpus / 2)),
+                "{}",
+                degraded.summary
+            );
+            let evidence = &degraded.findings[0].evidence;
+            assert_eq!(evidence.matches("bandwidth").count(), 1, "{evidence}");
+            assert!(evidence.len() < 200, "{evidence}");
+        }
+    }
+
+    #[test]
+    fn display_adapters_are_no_gpus_and_a_host_with_nothing_else_hears_why() {
+        let skipped = judged(&[FabricState::DisplayAdapter]);
+        assert_eq!(skipped.summary, "0 GPUs: clique not known");
+        let evidence = &skipped.findings[0].evidence;
+        assert!(
+            evidence.contains("1 display adapter, skipped"),
+            "{evidence}"
+        );
+        let beside = judged(&[COMPLETE, FabricState::DisplayAdapter]);
+        assert!(
+            beside.summary.starts_with("1 GPU: clique "),
+            "{}",
+            beside.summary
+        );
+        assert_eq!(beside.worst(), None);
     }
 }

@@ -1,6 +1,7 @@
 //! A host's files by the names that the host has for them.
 
-use std::fs;
+use std::fmt;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,9 @@ const MOST_BYTES: usize = 16 << 20;
 
 /// As many links as the kernel follows on the way to a file.
 const MOST_LINKS: usize = 40;
+
+/// Where every service of a host has its sockets: each host's own.
+const RUN: &str = "/run";
 
 /// The files below a root.
 #[derive(Debug)]
@@ -29,6 +33,24 @@ pub(crate) struct Process {
     pub(crate) name: String,
     /// Its user.
     pub(crate) uid: u32,
+}
+
+/// Whose files a process sees.
+#[derive(Debug)]
+pub(crate) enum View {
+    /// This host's, below this root of its own: mounts may differ.
+    Hosts(Root),
+    /// A container's, or those of another host that shares the process ids.
+    Others,
+    /// It may not be looked at.
+    Closed,
+}
+
+/// Which file stands at a path, through whatever mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
 }
 
 // === impl Files ===
@@ -138,6 +160,41 @@ impl Files {
         pids.filter_map(|pid| self.process(pid)).collect()
     }
 
+    /// A process is this host's if it has the root directory and the `/run` that
+    /// this host has: with them go the sockets through which it is reached. What
+    /// mount namespace it is in tells nothing: that of a debug pod is another
+    /// than the host's, and one with a mount of its own is what is looked for.
+    pub(crate) fn view_of(&self, pid: u32) -> View {
+        let link = self.at(&format!("/proc/{pid}/root"));
+        let top = match link.join(".").metadata() {
+            Ok(found) => FileId::of(&found),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return View::Closed,
+            Err(_) => return View::Others,
+        };
+        let Ok(root) = Root::new(&link) else {
+            return View::Others;
+        };
+        let own = self.root_path.metadata().ok();
+        let same_top = own.is_some_and(|found| FileId::of(&found) == top);
+        if same_top && FileId::at(&root, RUN) == FileId::at(&self.root, RUN) {
+            View::Hosts(root)
+        } else {
+            View::Others
+        }
+    }
+
+    /// Which file the host has at `path`.
+    pub(crate) fn id(&self, path: &str) -> Option<FileId> {
+        FileId::at(&self.root, path)
+    }
+
+    /// Whether the host's file at `path` is the one behind `link`.
+    pub(crate) fn is_same(&self, path: &str, link: &Path) -> bool {
+        let id = |path: &Path| Some(FileId::of(&path.metadata().ok()?));
+        let found = id(link);
+        found.is_some() && found == id(&self.behind(path))
+    }
+
     fn process(&self, pid: u32) -> Option<Process> {
         let dir = self.at(&format!("/proc/{pid}"));
         let uid = dir.metadata().ok()?.uid();
@@ -147,6 +204,45 @@ impl Files {
             name: name.trim_end().to_owned(),
             uid,
         })
+    }
+}
+
+// === impl Process ===
+
+impl Process {
+    pub(crate) fn shown(&self) -> String {
+        format!("{} (process {})", self.name, self.pid)
+    }
+}
+
+// === impl FileId ===
+
+impl FileId {
+    /// Of a link at `path`, itself.
+    pub(crate) fn at(root: &Root, path: &str) -> Option<Self> {
+        let found = root.path(Path::new(path)).symlink_metadata().ok()?;
+        Some(Self::of(&found))
+    }
+
+    fn of(found: &Metadata) -> Self {
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+        }
+    }
+
+    pub(crate) fn inode(self) -> u64 {
+        self.inode
+    }
+}
+
+impl fmt::Display for FileId {
+    /// The device as `/proc/PID/mountinfo` has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, inode } = self;
+        let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
+        let minor = (device & 0xff) | (device >> 12 & !0xff);
+        write!(f, "inode {inode} of device {major}:{minor}")
     }
 }
 

@@ -1,9 +1,13 @@
 //! Something that is wrong with a host, or worth knowing.
 
+use std::path::Path;
+
 use serde::Serialize;
 
+use super::files::Files;
+
 /// Ascending by how bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Severity {
     /// Worth knowing; nothing needs doing for the host to work.
@@ -79,6 +83,23 @@ impl Finding {
             quotes: true,
             ..self
         }
+    }
+
+    /// The same, with the host's name for what the evidence calls `path` or
+    /// names below its directory: libraries tell where they looked, which is
+    /// another path where the host's root is mounted somewhere.
+    pub(crate) fn naming(mut self, files: &Files, path: &Path) -> Self {
+        if files.is_this_host() {
+            return self;
+        }
+        let directory = path.parent().unwrap_or(path);
+        for seen in [path, directory] {
+            let (here, host) = (seen.display().to_string(), files.shown(seen));
+            if !here.is_empty() {
+                self.evidence = self.evidence.replace(&here, host.trim_end_matches('/'));
+            }
+        }
+        self
     }
 
     /// For others to read.

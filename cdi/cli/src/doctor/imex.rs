@@ -1,26 +1,28 @@
 //! The `nvidia-imex` that the operator runs on the host.
 
+mod config;
+mod daemons;
+mod unit;
+
 use std::path::Path;
 use std::time::Duration;
 
 use compute_domain_node::with_sources;
-use nvml_clique::{DriverRoot, Fabric, HostImex};
+use nvml_clique::{DriverRoot, Fabric, HostImex, HostImexError};
 
+use self::config::Config;
+use self::daemons::{Daemon, PROGRAM};
 use super::driver::Driver;
 use super::files::Files;
 use super::finding::{Checked, Finding};
 
-const UNITS: [&str; 3] = [
-    "/etc/systemd/system/nvidia-imex.service",
-    "/usr/lib/systemd/system/nvidia-imex.service",
-    "/lib/systemd/system/nvidia-imex.service",
-];
-const PROGRAM: &str = "nvidia-imex";
-const NODES: &str = "/etc/nvidia-imex/nodes_config.cfg";
-const CONFIG: &str = "/etc/nvidia-imex/config.cfg";
-
 /// What nvidia-imex-ctl has to answer.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// Whether the host has it, and none runs, not in a container either.
+pub(super) fn is_down(files: &Files) -> bool {
+    unit::file(files).is_some() && daemons::find(files).is_empty()
+}
 
 /// A node that is in no multi-node fabric needs no daemon.
 pub(super) fn check(
@@ -29,20 +31,14 @@ pub(super) fn check(
     fabric: Option<&Fabric>,
     socket: Option<&Path>,
 ) -> Checked {
-    let unit = files.first(&UNITS);
-    let processes = files.processes();
-    let runs = processes.iter().any(|process| process.name == PROGRAM);
+    let unit = unit::file(files);
+    let daemons = daemons::find(files);
     let needed = driver.module.is_some() && !matches!(fabric, Some(Fabric::NoClique(_)));
     let mut findings = Vec::new();
-    findings.extend(of_process(unit, runs, needed));
-    if unit.is_some() || runs {
-        findings.extend(of_nodes(files));
-    }
-    let mut summary = match (unit.is_some(), runs) {
-        (_, true) => "running".to_owned(),
-        (true, false) => "installed, not running".to_owned(),
-        (false, false) => "none".to_owned(),
-    };
+    findings.extend(of_process(unit, !daemons.is_empty(), needed));
+    findings.extend(daemons::of_sessions(&daemons));
+    findings.extend(of_configs(files, unit, &daemons));
+    let mut summary = summary(unit, &daemons).to_owned();
     if let Some(socket) = socket {
         let host = HostImex::new(DriverRoot::new(files.root_path()), socket);
         match host.ready(LIMIT) {
@@ -50,12 +46,51 @@ pub(super) fn check(
             Err(error) => findings.push(Finding::error(
                 error.code(),
                 socket.display().to_string(),
-                with_sources(&error),
+                said(files, &error),
                 error.hint(),
             )),
         }
     }
     Checked::new(summary, findings)
+}
+
+fn summary(unit: Option<&str>, daemons: &[Daemon]) -> &'static str {
+    match (unit, daemons) {
+        (_, [only]) if only.is_in_container() => "running in a container",
+        (_, [_, ..]) => "running",
+        (Some(_), []) => "installed, not running",
+        (None, []) => "none",
+    }
+}
+
+/// Each that runs has its own; without any, the service's counts.
+fn of_configs(files: &Files, unit: Option<&str>, daemons: &[Daemon]) -> Vec<Finding> {
+    let of_daemon = |daemon: &Daemon| {
+        let hosts = Some(files).filter(|_| daemon.sees_host);
+        let own = daemon.files.as_ref().or(hosts);
+        Config::of_daemon(daemon).map_or_else(Some, |config| config.of_nodes(own))
+    };
+    match (daemons, unit) {
+        ([], Some(unit)) => {
+            let config = Config::of_unit(files, unit);
+            let found = config.map_or_else(Some, |config| config.of_nodes(Some(files)));
+            found.into_iter().collect()
+        }
+        _ => daemons.iter().filter_map(of_daemon).collect(),
+    }
+}
+
+/// What the error says, with the paths that the host has for its files.
+fn said(files: &Files, error: &HostImexError) -> String {
+    let HostImexError::ToolMissing(missing) = error else {
+        return with_sources(error);
+    };
+    let mut missing = missing.clone();
+    missing.root = files.shown(&missing.root).into();
+    for rejected in &mut missing.rejected {
+        rejected.path = files.shown(&rejected.path).into();
+    }
+    with_sources(&HostImexError::ToolMissing(missing))
 }
 
 fn of_process(unit: Option<&str>, runs: bool, needed: bool) -> Option<Finding> {
@@ -74,25 +109,4 @@ fn of_process(unit: Option<&str>, runs: bool, needed: bool) -> Option<Finding> {
         )),
         (_, true) | (None, false) => None,
     }
-}
-
-/// The peers, one for each line.
-fn of_nodes(files: &Files) -> Option<Finding> {
-    let config = files.text_if_any(CONFIG).unwrap_or_default();
-    let named = config.lines().find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        (key.trim() == "IMEX_NODE_CONFIG_FILE").then_some(value.trim())
-    });
-    let path = named.filter(|path| !path.is_empty()).unwrap_or(NODES);
-    let text = files.text_if_any(path).unwrap_or_default();
-    let is_node = |line: &str| !line.is_empty() && !line.starts_with('#');
-    let any = text.lines().map(str::trim).any(is_node);
-    (!any).then(|| {
-        Finding::error(
-            "host-imex-no-nodes",
-            path,
-            "it lists no node: the daemon has no domain",
-            format!("write the addresses of the domain's nodes into {path}, one for each line, and restart nvidia-imex"),
-        )
-    })
 }

@@ -1,9 +1,9 @@
 //! Versions of a host's programs, as cheaply as they can be had.
 
-use std::io::Read;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
+
+use nvml_clique::command;
 
 use super::files::Files;
 
@@ -12,7 +12,9 @@ const DPKG: &str = "/var/lib/dpkg/status";
 
 /// What a program has to print its version.
 const LIMIT: Duration = Duration::from_secs(2);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// How much of what it prints may have it.
+const MOST_BYTES: usize = 4096;
 
 /// The version of one of the packages `names`, else what the program at `path`
 /// says, which only one of this host can be asked. `1.7.28`, without what a
@@ -38,33 +40,14 @@ fn of_package(files: &Files, names: &[&str]) -> Option<String> {
     })
 }
 
-/// Runs `path --version`: one that does not end is killed.
+/// What `path --version` prints: of one that hangs or fails, nothing.
 fn ask(path: &str) -> Option<String> {
-    let mut child = Command::new(path)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let begun = Instant::now();
-    while child.try_wait().ok()?.is_none() {
-        if begun.elapsed() > LIMIT {
-            // An error means that it has ended.
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        }
-        thread::sleep(LOOK_AGAIN);
-    }
-    let mut said = String::new();
-    child
-        .stdout
-        .take()?
-        .take(4096)
-        .read_to_string(&mut said)
-        .ok()?;
-    said.split_whitespace().find_map(release)
+    let mut command = Command::new(path);
+    command.arg("--version");
+    let said = command::run(command, LIMIT, MOST_BYTES).ok()?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    let version = text.split_whitespace().find_map(release);
+    version.filter(|_| said.status.success())
 }
 
 /// `v1.7.28`, `4.9.3+ds1-1` and the like; `None` if it begins otherwise.
@@ -77,7 +60,40 @@ fn release(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Stdio;
+
     use super::*;
+
+    /// The version that a program says which is this script.
+    fn says(script: &str) -> Option<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        // Another process writes it: a child that another test starts meanwhile
+        // would hold a file that is written here open, and what is open for
+        // writing cannot be run.
+        let mut write = Command::new("sh");
+        write.args(["-c", "printf '%s' \"$1\" > \"$2\"", "sh"]);
+        write.arg(format!("#!/bin/sh\n{script}\n")).arg(&path);
+        assert!(write.stdin(Stdio::null()).status().unwrap().success());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        ask(path.to_str().unwrap())
+    }
+
+    #[test]
+    fn a_program_is_asked_and_not_waited_for() {
+        let version = "echo containerd github.com/containerd v2.1.3 abc";
+        assert_eq!(says(version).as_deref(), Some("2.1.3"));
+        assert_eq!(says(&format!("{version}; exit 1")), None);
+        // A child that keeps the output open.
+        let began = std::time::Instant::now();
+        let left = says(&format!("sleep 1000 & {version}"));
+        assert_eq!(left.as_deref(), Some("2.1.3"));
+        assert_eq!(says("sleep 1000 & wait"), None);
+        assert!(began.elapsed() < Duration::from_secs(60));
+        assert_eq!(ask("/nonexistent/containerd"), None);
+    }
 
     #[test]
     fn a_release_is_what_stands_before_a_distributions_own() {

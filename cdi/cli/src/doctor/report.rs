@@ -1,11 +1,15 @@
 //! What `doctor` says, as data: the text and the JSON are two views of it.
 
+mod alike;
+
 use std::io::{self, Write};
 use std::path::Path;
 
 use serde::Serialize;
 
+use self::alike::{Alike, alike};
 use super::finding::{Checked, Finding, Severity};
+use super::given::word;
 use crate::paint::Paint;
 use crate::printable::printable;
 
@@ -14,9 +18,12 @@ use crate::printable::printable;
 const SCHEMA: &str = "cdi-gen/doctor/v1";
 
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     schema: &'static str,
     root: String,
+    /// How to run the fixes from here, if that is not on the host.
+    run_fixes: Option<String>,
     /// Whether there is neither an error nor a warning.
     pub(super) healthy: bool,
     /// What was looked at, in order.
@@ -52,6 +59,7 @@ impl Report {
         Self {
             schema: SCHEMA,
             root: root.display().to_string(),
+            run_fixes: run_fixes(root),
             healthy: !findings.iter().any(is_bad),
             areas,
             findings,
@@ -66,10 +74,10 @@ impl Report {
         }
     }
 
-    /// The findings, then a line for each area.
+    /// The findings, those that are alike together, then a line for each area.
     pub(super) fn write(&self, paint: Paint, output: &mut impl Write) -> io::Result<()> {
-        for finding in &self.findings {
-            write_finding(finding, paint, output)?;
+        for alike in alike(&self.findings) {
+            write_finding(&alike, paint, output)?;
         }
         for Area {
             name,
@@ -87,7 +95,11 @@ impl Report {
             writeln!(output, "{name:<11}  {shown}  {}", printable(summary))?;
         }
         writeln!(output)?;
-        writeln!(output, "{}", self.verdict())
+        writeln!(output, "{}", self.verdict())?;
+        match &self.run_fixes {
+            Some(how) if !self.healthy => writeln!(output, "{}", printable(how)),
+            _ => Ok(()),
+        }
     }
 
     fn verdict(&self) -> String {
@@ -106,12 +118,25 @@ impl Report {
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
+/// `1 error`, `2 errors`.
+pub(super) fn counted(count: usize, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")
 }
 
-fn write_finding(finding: &Finding, paint: Paint, output: &mut impl Write) -> io::Result<()> {
+/// Fixes name the host's files, and its programs are not where another root is.
+fn run_fixes(root: &Path) -> Option<String> {
+    let root = root.to_string_lossy();
+    (root != "/").then(|| {
+        format!(
+            "commands of the fixes are the host's: run them there, or from here with `chroot {}` \
+             before them; those of cdi-gen and kubectl as they stand",
+            word(&root)
+        )
+    })
+}
+
+fn write_finding(alike: &Alike<'_>, paint: Paint, output: &mut impl Write) -> io::Result<()> {
     let Finding {
         id,
         severity,
@@ -119,7 +144,7 @@ fn write_finding(finding: &Finding, paint: Paint, output: &mut impl Write) -> io
         evidence,
         fix,
         quotes: _,
-    } = finding;
+    } = alike.first;
     let word = match severity {
         Severity::Error => paint.red(severity.word()),
         Severity::Warning => paint.yellow(severity.word()),
@@ -128,5 +153,8 @@ fn write_finding(finding: &Finding, paint: Paint, output: &mut impl Write) -> io
     writeln!(output, "{word}: {} [{id}]", printable(subject))?;
     writeln!(output, "  {}", printable(evidence))?;
     writeln!(output, "  fix: {}", printable(fix))?;
+    if let Some(others) = alike.others() {
+        writeln!(output, "  likewise: {}", printable(&others))?;
+    }
     writeln!(output)
 }

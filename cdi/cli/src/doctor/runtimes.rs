@@ -2,6 +2,7 @@
 
 mod containerd;
 mod others;
+mod running;
 
 use imex_cdi::SpecVersion;
 

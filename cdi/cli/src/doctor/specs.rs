@@ -1,25 +1,31 @@
 //! The CDI specs of a host, against its runtimes and its nodes.
 
+mod channels;
+
 use compute_domain_node::with_sources;
-use imex_cdi::{DeviceNode, Registry, Spec, SpecFile};
+use imex_cdi::{DeviceNode, PROC_DEVICES, Registry, Spec, SpecFile};
 
 use super::files::Files;
 use super::finding::{Checked, Finding};
+use super::given::Given;
+use super::report::counted;
 use super::runtimes::Runtime;
 use crate::host::Host;
-use crate::host_node::{NodeReport, NodeState, told};
+use crate::host_node::{GENERATE, NodeReport, NodeState, told};
 
 pub(super) fn check(
     files: &Files,
     host: &Host,
     registry: &Registry,
     runtimes: &[Runtime],
+    given: Given<'_>,
 ) -> Checked {
     let mut findings = Vec::new();
     for file in registry.files() {
         findings.extend(of_file(files, file, runtimes));
     }
-    findings.extend(of_nodes(files, host, registry));
+    findings.extend(of_nodes(files, host, registry, given));
+    findings.extend(channels::beyond_count(files, host, registry));
     findings.extend(registry.conflicts().map(|conflict| {
         let paths: Vec<String> = conflict
             .files
@@ -36,11 +42,9 @@ pub(super) fn check(
             conflict.hint(),
         )
     }));
-    let (count, devices) = (registry.files().len(), registry.devices().count());
-    Checked::new(
-        format!("{count} files, {devices} devices that resolve"),
-        findings,
-    )
+    let count = counted(registry.files().len(), "file");
+    let devices = counted(registry.devices().count(), "resolved device");
+    Checked::new(format!("{count}, {devices}"), findings)
 }
 
 fn of_file(files: &Files, file: &SpecFile, runtimes: &[Runtime]) -> Vec<Finding> {
@@ -49,7 +53,8 @@ fn of_file(files: &Files, file: &SpecFile, runtimes: &[Runtime]) -> Vec<Finding>
         Ok(spec) => too_new(&shown, spec, runtimes),
         Err(error) => {
             let (code, hint) = (error.code(), error.hint());
-            vec![Finding::error(code, shown, with_sources(error), hint).quoting()]
+            let finding = Finding::error(code, shown, with_sources(error), hint).quoting();
+            vec![finding.naming(files, &file.path)]
         }
     }
 }
@@ -83,12 +88,12 @@ fn too_new(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> {
 }
 
 /// Nodes that are not the host's, once for each file and sort.
-fn of_nodes(files: &Files, host: &Host, registry: &Registry) -> Vec<Finding> {
+fn of_nodes(files: &Files, host: &Host, registry: &Registry, given: Given<'_>) -> Vec<Finding> {
     let mut reports = Vec::new();
     for file in registry.files() {
         let Ok(spec) = &file.spec else { continue };
         for node in nodes_of(spec) {
-            let report = NodeReport::of(node, host);
+            let report = NodeReport::of(spec, node, host);
             if report.state.is_bad() {
                 reports.push((files.shown(&file.path), report));
             }
@@ -103,7 +108,11 @@ fn of_nodes(files: &Files, host: &Host, registry: &Registry) -> Vec<Finding> {
         let of_state = reports.iter().filter(|(_, report)| report.state == state);
         let bad = of_state.map(|(file, report)| (file.as_str(), report));
         let told = told(bad).into_iter();
-        findings.extend(told.map(|(file, what, fix)| Finding::error(id, file, what, fix)));
+        findings.extend(told.map(|(file, what, fix)| {
+            let fix = fix.replace(GENERATE, &given.generate());
+            let finding = Finding::error(id, file, what, fix);
+            finding.naming(files, &files.at(PROC_DEVICES))
+        }));
     }
     findings
 }

@@ -1,13 +1,15 @@
 //! Whether a runtime notices a new spec: mounts over the CDI directories, and
 //! the kernel's limits on watching.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::{self, Path, PathBuf};
 
 use imex_cdi::Registry;
 
-use super::files::{Files, Process};
+use super::files::{FileId, Files, Process, View};
 use super::finding::{Checked, Finding};
+use crate::root::Root;
 
 const INSTANCES: &str = "/proc/sys/fs/inotify/max_user_instances";
 const WATCHES: &str = "/proc/sys/fs/inotify/max_user_watches";
@@ -20,76 +22,185 @@ const FEW_WATCHES: u64 = 8192;
 /// The programs that keep a cache of CDI specs.
 const RUNTIMES: [&str; 3] = ["containerd", "crio", "dockerd"];
 
-/// What is mounted on a directory: device and root of the mount.
-type MountedOn = Option<String>;
+/// A CDI directory, and which one the host has there.
+struct Dir {
+    path: String,
+    id: Option<FileId>,
+}
+
+/// A runtime's process of this host, and its view of the files.
+struct Runtime<'a> {
+    process: &'a Process,
+    root: Root,
+    /// The inodes that it watches; `None` if that cannot be told.
+    watched: Option<BTreeSet<u64>>,
+}
 
 pub(super) fn check(files: &Files, registry: &Registry) -> Checked {
     let processes = files.processes();
+    let (runtimes, closed) = runtimes(files, &processes);
     let mut findings = Vec::new();
-    for dir in registry.dirs() {
-        findings.extend(of_mounts(files, &files.shown(&dir.path), &processes));
+    let dirs: Vec<Dir> = registry
+        .dirs()
+        .iter()
+        .map(|dir| Dir::new(files, &dir.path))
+        .collect();
+    for dir in &dirs {
+        findings.extend(of_dir(files, dir, &dirs, &runtimes));
     }
-    let (summary, limits) = of_limits(files, &processes);
+    let differs = !findings.is_empty();
+    let (mut summary, limits) = of_limits(files, &processes);
     findings.extend(limits);
+    for process in closed {
+        let told = format!("; {} may not be looked into", process.shown());
+        summary.push_str(&told);
+    }
+    if !differs {
+        let names: BTreeSet<&str> = runtimes.iter().map(|it| it.process.name.as_str()).collect();
+        for name in names {
+            let told = format!("; {name} sees the same directories");
+            summary.push_str(&told);
+        }
+    }
     Checked::new(summary, findings)
 }
 
-/// A runtime that is in another mount namespace, or whose watch lies below a
-/// later mount, has other specs than the host.
-fn of_mounts(files: &Files, dir: &str, processes: &[Process]) -> Option<Finding> {
-    let host = mounted_on(files, 1, &real(files, dir))?;
-    let runtimes = processes
+/// Those of this host, and those of which that cannot be told.
+fn runtimes<'a>(files: &Files, processes: &'a [Process]) -> (Vec<Runtime<'a>>, Vec<&'a Process>) {
+    let (mut found, mut closed) = (Vec::new(), Vec::new());
+    let named = processes
         .iter()
         .filter(|process| RUNTIMES.contains(&process.name.as_str()));
-    for Process { pid, name, .. } in runtimes {
-        let Some(own) = mounted_on(files, *pid, &real(files, dir)) else {
-            continue;
-        };
-        // One in a container has a root, and CDI directories, of its own.
-        let is_hosts = mounted_on(files, *pid, "/") == mounted_on(files, 1, "/");
-        if is_hosts && own != host {
-            let what = |it: &MountedOn| it.clone().unwrap_or_else(|| "no mount".to_owned());
-            return Some(Finding::error(
-                "cdi-directory-other-mount",
-                dir,
-                format!(
-                    "the host has {} there, {name} (process {pid}) has {}: it reads other specs",
-                    what(&host),
-                    what(&own)
-                ),
-                format!("restart {name}, so that it sees the mount"),
-            ));
+    for process in named {
+        match files.view_of(process.pid) {
+            View::Hosts(root) => found.push(Runtime {
+                process,
+                root,
+                watched: watched(files, process.pid),
+            }),
+            View::Others => {}
+            View::Closed => closed.push(process),
         }
     }
-    host.map(|mount| {
-        Finding::info(
-            "cdi-directory-mounted",
-            dir,
-            format!("it is a mount of its own ({mount}); a runtime that was started before watches the directory below it"),
-            "if new specs are not noticed, restart the container runtime",
-        )
+    (found, closed)
+}
+
+fn of_dir(files: &Files, dir: &Dir, dirs: &[Dir], runtimes: &[Runtime]) -> Option<Finding> {
+    let other = runtimes
+        .iter()
+        .map(|runtime| (runtime.process, FileId::at(&runtime.root, &dir.path)))
+        .find(|(_, theirs)| *theirs != dir.id);
+    if let Some((process, theirs)) = other {
+        return Some(other_mount(dir, process, theirs));
+    }
+    let mut unwatched = runtimes.iter().filter(|runtime| !runtime.watches(dir));
+    unwatched.find_map(|runtime| {
+        let mount = mounted_on(files, runtime, &dir.path)?;
+        let watched = dirs.iter().find(|dir| runtime.watches(dir));
+        Some(mounted(dir, &mount, runtime.process, watched))
     })
 }
 
-/// `dir` without links, as the kernel lists mounts.
-fn real(files: &Files, dir: &str) -> String {
-    if files.is_this_host() {
-        let real = fs::canonicalize(dir);
-        return real.map_or_else(|_| dir.to_owned(), |real| real.display().to_string());
-    }
-    files.shown(&files.at(dir))
+/// A runtime that has another directory at the path reads other specs.
+fn other_mount(dir: &Dir, process: &Process, theirs: Option<FileId>) -> Finding {
+    let what = |id: Option<FileId>| id.map_or_else(|| "nothing".to_owned(), |id| id.to_string());
+    Finding::error(
+        "cdi-directory-other-mount",
+        &dir.path,
+        format!(
+            "the host has {} there, {} has {}: it reads other specs",
+            what(dir.id),
+            process.shown(),
+            what(theirs)
+        ),
+        format!("restart {}, so that it sees the mount", process.name),
+    )
 }
 
-/// What a process sees mounted exactly there; the outer `None` if that cannot
-/// be told.
-fn mounted_on(files: &Files, pid: u32, dir: &str) -> Option<MountedOn> {
-    let text = files.text_if_any(&format!("/proc/{pid}/mountinfo"))?;
+/// One whose watch lies below a later mount notices no new specs. It has
+/// watches for CDI at all if it watches another of the directories.
+fn mounted(dir: &Dir, mount: &str, process: &Process, watched: Option<&Dir>) -> Finding {
+    let (id, path) = ("cdi-directory-mounted", &dir.path);
+    let name = &process.name;
+    let process = process.shown();
+    match watched {
+        Some(other) => Finding::warning(
+            id,
+            path,
+            format!(
+                "it is a mount of its own ({mount}), and {process} watches {} and not this: if it was started before the mount was made, it watches the directory below, and notices no new specs",
+                other.path
+            ),
+            format!("restart {name}"),
+        ),
+        None => Finding::info(
+            id,
+            path,
+            format!(
+                "it is a mount of its own ({mount}), and {process} is not seen to watch it: if it was started before, it watches the directory below"
+            ),
+            format!("if new specs are not noticed, restart {name}"),
+        ),
+    }
+}
+
+/// The device and directory that a runtime sees mounted exactly there.
+fn mounted_on(files: &Files, runtime: &Runtime, dir: &str) -> Option<String> {
+    let real = real(&runtime.root, dir);
+    let text = files.text_if_any(&format!("/proc/{}/mountinfo", runtime.process.pid))?;
     let mut mounts = text.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(2);
         let (device, root, point) = (fields.next()?, fields.next()?, fields.next()?);
-        (point == dir).then(|| format!("device {device}, directory {root}"))
+        (Path::new(point) == real).then(|| format!("device {device}, directory {root}"))
     });
-    Some(mounts.next_back())
+    mounts.next_back()
+}
+
+/// `dir` without links, as the kernel lists mounts.
+fn real(root: &Root, dir: &str) -> PathBuf {
+    let at = root.path(Path::new(dir));
+    let inside = at.strip_prefix(root.path(Path::new("/")));
+    inside.map_or_else(|_| PathBuf::from(dir), |inside| Path::new("/").join(inside))
+}
+
+/// `inotify wd:1 ino:2c0e sdev:800001 mask:...` in the process's `fdinfo`.
+fn watched(files: &Files, pid: u32) -> Option<BTreeSet<u64>> {
+    let dir = format!("/proc/{pid}/fdinfo");
+    let descriptors = files.names(&dir);
+    let texts = descriptors
+        .iter()
+        .filter_map(|name| files.text_if_any(&format!("{dir}/{name}")));
+    let texts: Vec<String> = texts.collect();
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let watches = lines.filter_map(|line| line.strip_prefix("inotify "));
+    let inodes = watches.filter_map(|watch| {
+        let inode = watch.split(' ').find_map(|it| it.strip_prefix("ino:"))?;
+        u64::from_str_radix(inode, 16).ok()
+    });
+    (!texts.is_empty()).then(|| inodes.collect())
+}
+
+// === impl Dir ===
+
+impl Dir {
+    fn new(files: &Files, at: &Path) -> Self {
+        let shown = files.shown(at);
+        // Another process's working directory is another.
+        let path = path::absolute(&shown).unwrap_or_else(|_| shown.into());
+        let path = path.to_string_lossy().into_owned();
+        let id = files.id(&path);
+        Self { path, id }
+    }
+}
+
+// === impl Runtime ===
+
+impl Runtime<'_> {
+    /// Whether it is seen to.
+    fn watches(&self, dir: &Dir) -> bool {
+        let watched = self.watched.as_ref().zip(dir.id);
+        watched.is_some_and(|(inodes, id)| inodes.contains(&id.inode()))
+    }
 }
 
 fn of_limits(files: &Files, processes: &[Process]) -> (String, Vec<Finding>) {

@@ -61,8 +61,12 @@ impl GenerateError {
             | Self::TooLong { .. }
             | Self::OneLetter { .. }
             | Self::NoFileName { .. } => 2,
-            Self::Major(ReadMajorError::Unreadable { .. } | ReadMajorError::TooLong { .. })
-            | Self::Params(DriverFileError::Unreadable { .. })
+            Self::Major(
+                ReadMajorError::Unreadable { .. }
+                | ReadMajorError::NotAFile { .. }
+                | ReadMajorError::TooLong { .. },
+            )
+            | Self::Params(DriverFileError::Unreadable { .. } | DriverFileError::NotAFile { .. })
             | Self::Write { .. } => 3,
             Self::Major(_)
             | Self::Params(_)

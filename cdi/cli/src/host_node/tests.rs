@@ -97,7 +97,7 @@ fn what_stands_there_instead_of_a_node_is_named() {
     for (path, found) in [("/file", "a regular file"), ("/link", "a symbolic link")] {
         let node = json!({"path": path, "type": "c", "major": 1, "minor": 3});
         let node: DeviceNode = serde_json::from_value(node).unwrap();
-        let report = NodeReport::of(&node, &host);
+        let report = NodeReport::of_node(&node, &host);
         assert_eq!(report.found.as_deref(), Some(found));
         assert_eq!(report.host_side(), format!("differs: {found}"));
         assert!(report.message.unwrap().contains(found));

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use compute_domain_node::with_sources;
 use imex_cdi::{
-    ContainerEdits, DirError, DirState, LoadError, QualifiedName, Registry, Spec, SpecDir,
-    SpecError, SpecFile, Unresolved,
+    DirError, DirState, LoadError, QualifiedName, Registry, Spec, SpecDir, SpecError, SpecFile,
+    Unresolved,
 };
 use serde::Serialize;
 
@@ -131,12 +131,13 @@ impl Report {
 fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Vec<DeviceReport> {
     // Once, not for each device: both look at the whole spec.
     let version = VersionReport::of(spec);
-    let shared: Vec<NodeReport> = nodes(spec.container_edits(), host).collect();
+    let shared: Vec<NodeReport> =
+        NodeReport::of_edits(spec, spec.container_edits(), host).collect();
     let devices = spec.devices().iter();
     let reports = devices.map(|device| {
         let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
         let (state, shadowed_by, conflicts_with) = device_state(registry, file, &name);
-        let own = nodes(&device.container_edits, host);
+        let own = NodeReport::of_edits(spec, &device.container_edits, host);
         DeviceReport {
             name: name.to_string(),
             file: shown(&file.path),
@@ -149,11 +150,6 @@ fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Ve
         }
     });
     reports.collect()
-}
-
-fn nodes(edits: &ContainerEdits, host: &Host) -> impl Iterator<Item = NodeReport> {
-    let nodes = edits.device_nodes.iter();
-    nodes.map(|node| NodeReport::of(node, host))
 }
 
 /// The state of `file`'s device `name`, the file that shadows it, and the files

@@ -76,7 +76,7 @@ impl Report {
                 .collect(),
             annotations: spec.annotations().clone(),
             edits: spec.container_edits().clone(),
-            nodes: nodes(spec.container_edits(), host),
+            nodes: NodeReport::of_edits(spec, spec.container_edits(), host).collect(),
             devices: vec![],
         }
     }
@@ -98,12 +98,7 @@ impl DeviceReport {
             field: format!("devices[{index}].containerEdits"),
             annotations: device.annotations.clone(),
             edits: device.container_edits.clone(),
-            nodes: nodes(&device.container_edits, host),
+            nodes: NodeReport::of_edits(spec, &device.container_edits, host).collect(),
         }
     }
-}
-
-fn nodes(edits: &ContainerEdits, host: &Host) -> Vec<NodeReport> {
-    let nodes = edits.device_nodes.iter();
-    nodes.map(|node| NodeReport::of(node, host)).collect()
 }

@@ -186,7 +186,7 @@ fn stale(file: &str, spec: &Spec, host: Option<&Host>) -> Option<Finding> {
     let own = spec.container_edits().device_nodes.iter().enumerate();
     let own = own.map(|(at, node)| (format!("containerEdits.deviceNodes[{at}].major"), node));
     let mut stale = own.chain(of_devices).filter_map(|(field, node)| {
-        let report = NodeReport::of(node, host);
+        let report = NodeReport::of(spec, node, host);
         let declared = node.major.is_some_and(|major| major != 0);
         (declared && report.state == NodeState::Stale).then_some((field, report))
     });

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use compute_domain_node::with_sources;
 use imex_cdi::{DirState, Registry, Spec, SpecDir};
@@ -26,9 +28,19 @@ pub(super) struct Seen {
 #[derive(Debug, PartialEq, Eq)]
 enum Dir {
     Absent,
-    /// Which one stands at the path: device and inode.
-    There(u64, u64),
+    There(Which),
     Skipped(String),
+}
+
+/// Which directory stands at a path. Nothing is held open for it: that would
+/// keep the host from unmounting what is mounted there.
+#[derive(Debug, PartialEq, Eq)]
+struct Which {
+    device: u64,
+    inode: u64,
+    /// A number that became free is given to the next file that is made. File
+    /// systems that do not tell this number their files upwards.
+    made: Option<SystemTime>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -128,7 +140,7 @@ fn troubles(registry: &Registry, host: &Host) -> BTreeMap<(What, String), Troubl
                 continue;
             }
         };
-        let reports = nodes_of(spec).map(|node| NodeReport::of(node, host));
+        let reports = nodes_of(spec).map(|node| NodeReport::of(spec, node, host));
         let mut stale = reports.filter(|report| report.state == NodeState::Stale);
         if let Some(report) = stale.next() {
             let message = report.message.unwrap_or_default();
@@ -147,10 +159,7 @@ impl Dir {
             DirState::Absent => Self::Absent,
             DirState::Skipped(error) => Self::Skipped(with_sources(error)),
             // One that goes between the two looks is gone.
-            DirState::Listed => dir
-                .path
-                .metadata()
-                .map_or(Self::Absent, |found| Self::There(found.dev(), found.ino())),
+            DirState::Listed => Which::at(&dir.path).map_or(Self::Absent, Self::There),
         }
     }
 
@@ -164,6 +173,19 @@ impl Dir {
             }
             (Self::There(..), Some(_)) => "it is there now",
         }
+    }
+}
+
+// === impl Which ===
+
+impl Which {
+    fn at(path: &Path) -> Option<Self> {
+        let found = path.metadata().ok()?;
+        Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            made: found.created().ok(),
+        })
     }
 }
 

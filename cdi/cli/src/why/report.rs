@@ -155,7 +155,8 @@ impl Report {
         };
         let nodes = device.container_edits.device_nodes.iter();
         let nodes = nodes.chain(&spec.container_edits().device_nodes);
-        self.nodes = nodes.map(|node| NodeReport::of(node, host)).collect();
+        let nodes = nodes.map(|node| NodeReport::of(spec, node, host));
+        self.nodes = nodes.collect();
         let worst = self.nodes.iter().max_by_key(|node| node.state);
         // As for a container that has nothing yet.
         let plan = Plan::new(registry, std::slice::from_ref(name), &json!({}), host);

@@ -4,8 +4,9 @@
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use super::unprivileged::unprivileged;
 use super::{Place, stderr, stdout};
 
 #[test]
@@ -86,7 +87,7 @@ fn without_rights_the_rest_is_shown_and_what_is_closed_is_told() {
     let place = Place::new();
     let closed = place.at("host/etc/cdi/nvidia.com-gpu.yaml");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    let output = unprivileged(&place, "list --root host");
+    let output = run_unprivileged(&place, "list --root host");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stdout(&output).contains("nvidia.com/imex-channel=0 "));
     let told = stderr(&output);
@@ -95,7 +96,7 @@ fn without_rights_the_rest_is_shown_and_what_is_closed_is_told() {
         "{told}"
     );
     assert!(told.contains("give the file mode 0644"), "{told}");
-    let output = unprivileged(&place, "why nvidia.com/gpu=0 --root host");
+    let output = run_unprivileged(&place, "why nvidia.com/gpu=0 --root host");
     assert_eq!(output.status.code(), Some(3));
     assert!(stdout(&output).starts_with("it is unknown whether nvidia.com/gpu=0 resolves: "));
     assert!(stdout(&output).contains("  fix       run this as root"));
@@ -105,35 +106,16 @@ fn without_rights_the_rest_is_shown_and_what_is_closed_is_told() {
         stdout(&output)
     );
     let words = "inject bundle/config.json -d nvidia.com/gpu=0 --root host";
-    let output = unprivileged(&place, words);
+    let output = run_unprivileged(&place, words);
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).starts_with("cdi-gen: it is unknown whether a device resolves"));
-    let output = unprivileged(&place, "generate --root host --channels 0");
+    let output = run_unprivileged(&place, "generate --root host --channels 0");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
-/// The program as a user who may do nothing special. Root may read what is
-/// closed to it, so that root must become someone else.
-fn unprivileged(place: &Place, words: &str) -> std::process::Output {
-    let probe = place.at("probe");
-    fs::write(&probe, "").unwrap();
-    fs::set_permissions(&probe, fs::Permissions::from_mode(0o000)).unwrap();
-    if fs::File::open(&probe).is_err() {
-        return place.run(words);
-    }
-    // Where the program was built may be closed to others.
-    let program = place.at("cdi-gen");
-    // By another program: what this one holds open for writing while a test
-    // beside it forks cannot be executed (ETXTBSY).
-    let mut copy = Command::new("cp");
-    copy.arg(env!("CARGO_BIN_EXE_cdi-gen")).arg(&program);
-    assert!(copy.status().unwrap().success());
-    for open in [place.at("."), program.clone()] {
-        fs::set_permissions(open, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(program)
+/// The program as a user who may do nothing special.
+fn run_unprivileged(place: &Place, words: &str) -> std::process::Output {
+    unprivileged(&place.at("."))
         .args(words.split_whitespace())
         .current_dir(place.at("."))
         .stdin(Stdio::null())

@@ -16,6 +16,8 @@ mod schema;
 mod schemas;
 mod specs;
 mod stale;
+#[path = "../support/unprivileged.rs"]
+mod unprivileged;
 mod validate;
 mod why;
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use super::host::{CLAIM, Host, KUBELET, LIBRARY, PLUGIN, SPEC, kubelet, library, mounts, spec};
+use super::host::{CLAIM, Host, KUBELET, LIBRARY, PLUGIN, SPEC, kubelet, library, spec};
 
 /// Fails unless `doctor` names `id` first on a healthy host that was broken so.
 fn first(id: &str, break_it: impl FnOnce(&Host)) {
@@ -97,10 +97,7 @@ fn a_node_that_is_no_channel_is_named() {
 }
 
 #[test]
-fn what_keeps_nvidia_imex_from_starting_is_named() {
-    first("imex-capability-node-missing", |host| {
-        host.remove("dev/nvidia-caps/nvidia-cap4323");
-    });
+fn a_driver_without_the_capability_that_nvidia_imex_needs_is_named() {
     first("driver-too-old", |host| {
         host.remove("proc/driver/nvidia/capabilities/fabric-imex-mgmt");
     });
@@ -156,27 +153,6 @@ fn a_linked_directory_is_why_its_claims_have_no_spec() {
         fs::rename(host.at("run/cdi"), host.at("run/cdi.real")).unwrap();
         symlink("cdi.real", host.at("run/cdi")).unwrap();
     });
-}
-
-#[test]
-fn a_mount_that_the_runtime_does_not_see_is_named() {
-    let evidence = "containerd (process 800) has no mount";
-    first_says("cdi-directory-other-mount", evidence, |host| {
-        let over = mounts("40 22 0:33 / /run/cdi rw - tmpfs tmpfs rw\n");
-        host.write("proc/1/mountinfo", over);
-    });
-}
-
-#[test]
-fn a_runtime_in_a_container_has_mounts_of_its_own() {
-    let host = Host::healthy();
-    host.write(
-        "proc/1/mountinfo",
-        mounts("40 22 0:33 / /run/cdi rw - tmpfs tmpfs rw\n"),
-    );
-    let own = "90 1 0:77 / / rw - overlay overlay rw\n";
-    host.write("proc/800/mountinfo", own);
-    assert!(host.ids(0).contains(&"cdi-directory-mounted".to_owned()));
 }
 
 #[test]
@@ -317,6 +293,14 @@ fn a_spec_without_a_claim_is_named() {
             &SPEC.replace(CLAIM, other),
             spec("0.5.0", 235).replace(CLAIM, other),
         );
+    });
+}
+
+#[test]
+fn specs_without_a_checkpoint_are_named() {
+    first("checkpoint-absent", |host| {
+        host.remove(&format!("{PLUGIN}/checkpoint.json"));
+        host.remove(KUBELET);
     });
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::host::{Host, KUBELET, PLUGIN};
+use super::host::{Host, KUBELET, PLUGIN, SPEC};
 use super::{stderr, stdout};
 
 #[test]
@@ -48,6 +48,49 @@ fn a_host_cannot_send_commands_to_the_terminal() {
 }
 
 #[test]
+fn a_directory_that_may_not_be_listed_is_not_taken_for_an_empty_one() {
+    let host = Host::healthy();
+    let dir = "run/cdi";
+    let (closed, open) = (0o000, 0o755);
+    let set = |mode| fs::set_permissions(host.at(dir), fs::Permissions::from_mode(mode)).unwrap();
+    set(closed);
+    let ids = unprivileged_ids(&host);
+    set(open);
+    assert!(
+        ids.iter().any(|id| id == "cdi-directory-unreadable"),
+        "{ids:?}"
+    );
+    for of_absence in ["claim-without-spec", "checkpoint-absent"] {
+        assert!(ids.iter().all(|id| id != of_absence), "{ids:?}");
+    }
+    host.remove(SPEC);
+    let ids = unprivileged_ids(&host);
+    assert_eq!(ids.first().map(String::as_str), Some("claim-without-spec"));
+}
+
+#[test]
+fn a_checkpoint_that_may_not_be_read_is_not_taken_for_an_empty_one() {
+    let host = Host::healthy();
+    let checkpoint = format!("{PLUGIN}/checkpoint.json");
+    let closed = fs::Permissions::from_mode(0o000);
+    fs::set_permissions(host.at(&checkpoint), closed).unwrap();
+    let ids = unprivileged_ids(&host);
+    assert_eq!(ids, ["checkpoint-unreadable", "fabric-not-read"]);
+}
+
+/// What `doctor` finds for a user who may do nothing special.
+fn unprivileged_ids(host: &Host) -> Vec<String> {
+    let output = host.run_unprivileged("doctor --json");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report.get("findings").and_then(Value::as_array).unwrap();
+    let ids = findings
+        .iter()
+        .map(|it| it.get("id").and_then(Value::as_str));
+    ids.map(|id| id.unwrap().to_owned()).collect()
+}
+
+#[test]
 fn without_rights_what_is_closed_is_a_finding_and_the_rest_is_looked_at() {
     let host = Host::healthy();
     let checkpoint = format!("{PLUGIN}/checkpoint.json");
@@ -55,7 +98,7 @@ fn without_rights_what_is_closed_is_a_finding_and_the_rest_is_looked_at() {
         let mode = fs::Permissions::from_mode(0o000);
         fs::set_permissions(host.at(closed), mode).unwrap();
     }
-    let output = unprivileged(&host);
+    let output = host.run_unprivileged("doctor --json");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report.get("findings").and_then(Value::as_array).unwrap();
@@ -65,31 +108,4 @@ fn without_rights_what_is_closed_is_a_finding_and_the_rest_is_looked_at() {
         .filter(|id| *id != "fabric-not-read")
         .collect();
     assert_eq!(ids, ["checkpoint-unreadable", "kubelet-state-unreadable"]);
-}
-
-/// `doctor --json` as a user who may do nothing special.
-fn unprivileged(host: &Host) -> std::process::Output {
-    let closed = host.at(KUBELET);
-    if fs::File::open(closed).is_err() {
-        return host.run("doctor --json");
-    }
-    // This is root, who may read everything; where the program was built may be
-    // closed to others. Another process copies it: a child that another test
-    // starts meanwhile would hold a file that is written here open, and what is
-    // open for writing cannot be run.
-    let program = host.at("cdi-gen");
-    let mut copy = Command::new("cp");
-    copy.arg(env!("CARGO_BIN_EXE_cdi-gen")).arg(&program);
-    assert!(copy.status().unwrap().success());
-    for open in [host.at(""), program.clone()] {
-        fs::set_permissions(open, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(program)
-        .args(["doctor", "--json", "--root"])
-        .arg(host.at(""))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
 }

@@ -1,6 +1,7 @@
 //! `gc`.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -45,6 +46,67 @@ fn an_orphan_is_removed_and_a_second_time_there_is_none() {
     assert!(host.at(SPEC).exists() && host.at("run/cdi/vendor.json").exists());
     assert_eq!(host.out("gc --remove", 0).lines().count(), 1);
     assert_eq!(host.out("gc", 0).lines().count(), 1);
+}
+
+#[test]
+fn orphans_are_looked_for_in_all_usual_directories_once() {
+    let (host, path) = with_orphan();
+    let static_path = path.replace("run/cdi", "etc/cdi");
+    fs::rename(host.at(&path), host.at(&static_path)).unwrap();
+    let text = host.out("gc", 1);
+    assert!(
+        text.contains("/etc/cdi/") && text.lines().count() == 2,
+        "{text}"
+    );
+    // Only where it is told to, if it is.
+    assert_eq!(host.out("gc --cdi-dir /var/run/cdi", 0).lines().count(), 1);
+    assert!(host.out("gc --remove", 0).contains(" removed "));
+    assert!(!host.at(&static_path).exists() && host.at(SPEC).exists());
+
+    host.write(&path, spec("0.5.0", 235));
+    host.remove("etc/cdi");
+    symlink("/run/cdi", host.at("etc/cdi")).unwrap();
+    assert_eq!(host.out("gc", 1).lines().count(), 2);
+    let report = host.json("gc --json --cdi-dir /etc/cdi", 1);
+    assert_eq!(report.pointer("/orphans/0/claim").unwrap(), ORPHAN);
+}
+
+#[test]
+fn a_directory_that_was_named_and_is_not_there_is_no_clean_host() {
+    let (host, path) = with_orphan();
+    for words in [
+        "gc --cdi-dir /var/run/cdy",
+        "gc --remove --cdi-dir /opt/cdi",
+    ] {
+        let output = host.run(words);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "");
+        let told = stderr(&output);
+        assert!(told.contains("check what --cdi-dir"), "{told}");
+    }
+    assert!(host.at(&path).exists());
+    for dir in ["run/cdi", "etc/cdi"] {
+        host.remove(dir);
+        host.out("gc --cdi-dir /var/run/cdi --cdi-dir /etc/cdi", 0);
+        host.out("gc --remove", 0);
+    }
+}
+
+#[test]
+fn why_an_orphan_stays_is_told_and_the_others_go() {
+    let (host, path) = with_orphan();
+    let other = "00000000-aaaa-4bbb-8ccc-000000000000";
+    fs::create_dir(host.at(&SPEC.replace(CLAIM, other))).unwrap();
+    let output = host.run("gc --remove");
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stdout(&output).contains(" removed "), "{}", stdout(&output));
+    assert!(!host.at(&path).exists());
+    let told = stderr(&output);
+    assert!(
+        told.contains("cannot remove") && told.contains("in its place"),
+        "{told}"
+    );
+    assert!(!told.contains("as root"), "{told}");
 }
 
 #[test]

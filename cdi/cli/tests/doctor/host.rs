@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::unprivileged::unprivileged;
 use super::{stderr, stdout};
 
 pub(crate) const CLAIM: &str = "11111111-aaaa-4bbb-8ccc-000000000001";
@@ -55,7 +56,6 @@ impl Host {
             "proc/driver/nvidia/capabilities/fabric-imex-mgmt",
             "DeviceFileMinor: 4323\nDeviceFileMode: 256\nDeviceFileModify: 1\n",
         );
-        self.write("dev/nvidia-caps/nvidia-cap4323", "");
         self.write(
             "proc/devices",
             "Character devices:\n234 nvidia-caps\n235 nvidia-caps-imex-channels\n\nBlock devices:\n",
@@ -65,6 +65,7 @@ impl Host {
     fn add_imex(&self) {
         self.write("usr/lib/systemd/system/nvidia-imex.service", "[Unit]\n");
         self.write("proc/700/comm", "nvidia-imex\n");
+        symlink("../..", self.at("proc/700/root")).unwrap();
         self.write("etc/nvidia-imex/nodes_config.cfg", "10.0.0.1\n10.0.0.2\n");
         self.write("usr/lib/systemd/libsystemd-shared-252.so", "");
     }
@@ -77,6 +78,7 @@ impl Host {
         for process in [1, 800] {
             self.write(&format!("proc/{process}/mountinfo"), mounts(""));
         }
+        symlink("../..", self.at("proc/800/root")).unwrap();
         self.write("proc/sys/fs/inotify/max_user_instances", "1024\n");
         self.write("proc/sys/fs/inotify/max_user_watches", "65536\n");
         self.write(
@@ -144,6 +146,17 @@ impl Host {
     /// The program with `--root` of this host.
     pub(crate) fn run(&self, words: &str) -> Output {
         Command::new(env!("CARGO_BIN_EXE_cdi-gen"))
+            .args(words.split_whitespace())
+            .arg("--root")
+            .arg(self.0.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// The program as a user who may do nothing special.
+    pub(crate) fn run_unprivileged(&self, words: &str) -> Output {
+        unprivileged(self.0.path())
             .args(words.split_whitespace())
             .arg("--root")
             .arg(self.0.path())

@@ -8,13 +8,23 @@
 
 mod broken;
 mod bundle;
+mod channel_nodes;
 mod ends;
+mod fabric;
+mod fixes;
 mod gc;
 mod healthy;
 mod host;
+mod host_imex;
+mod kubelet_root;
+mod mounts;
+mod runtimes;
 #[path = "../support/schema.rs"]
 mod schema;
 mod schemas;
+mod specs;
+#[path = "../support/unprivileged.rs"]
+mod unprivileged;
 mod watch;
 
 use std::process::Output;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -122,6 +123,29 @@ fn a_directory_that_is_replaced_is_noticed_and_read() {
         event = watching.next();
     }
     assert_eq!(event, ("add".to_owned(), device));
+}
+
+#[test]
+fn a_directory_made_anew_is_noticed_although_it_gets_the_number_of_the_first() {
+    let host = Host::healthy();
+    let device = format!("claim={CLAIM}-channel-0");
+    let watching = Watching::begin(&host);
+    watching.expect(&[("directory", "cdi"), ("directory", "cdi"), ("add", &device)]);
+
+    // It is empty, so that nothing but the directory itself can be noticed.
+    let inode = host.at("etc/cdi").metadata().unwrap().ino();
+    host.remove("etc/cdi");
+    let made = (0..1000).map(|n| host.at(&format!("etc/{n}"))).find(|new| {
+        fs::create_dir(new).unwrap();
+        new.metadata().unwrap().ino() == inode
+    });
+    // Not every file system gives a number twice.
+    let made = made.unwrap_or_else(|| host.at("etc/0"));
+    fs::rename(made, host.at("etc/cdi")).unwrap();
+    let event = watching.lines.recv_timeout(GIVE_UP).unwrap();
+    let text = |name| event.get(name).and_then(Value::as_str).unwrap();
+    assert_eq!(text("event"), "directory", "{event}");
+    assert!(text("subject").ends_with("/etc/cdi"), "{event}");
 }
 
 #[test]

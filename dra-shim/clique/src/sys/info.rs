@@ -8,7 +8,7 @@ use nvml_wrapper_sys::bindings::{
 };
 
 use super::session::Device;
-use super::{Roomy, entry, succeeded};
+use super::{Roomy, entry};
 use crate::nvml::{NvmlCode, NvmlFailure};
 
 /// A GPU's fabric info in the words of NVML, whichever version of it was had.
@@ -30,8 +30,12 @@ const INFO_V: &str = "nvmlDeviceGetGpuFabricInfoV";
 /// else zero, has written nothing; zero would read as "not supported".
 const UNWRITTEN: u8 = 0xa5;
 
+const V2: c_uint = version_word::<nvmlGpuFabricInfo_v2_t>(2);
+const V3: c_uint = version_word::<nvmlGpuFabricInfo_v3_t>(3);
+
 // The layouts of nvml.h (R550 and newer). The version word carries the size,
-// so a binding that drifted would be refused or, worse, overrun.
+// so a binding that drifted would be refused or, worse, overrun; and v2 is read
+// where v3 has the same fields.
 const _: () = {
     assert!(size_of::<nvmlGpuFabricInfo_t>() == 28);
     assert!(offset_of!(nvmlGpuFabricInfo_t, clusterUuid) == 0);
@@ -70,7 +74,7 @@ impl Device<'_> {
     /// be the form that is not, and Go's driver goes by the unversioned one.
     pub(crate) fn fabric_info(&self) -> Result<FabricInfo, NvmlFailure> {
         let mut refused = NvmlFailure::SymbolMissing { call: INFO_V };
-        for ask in [Self::info_v3, Self::info_v2, Self::info_v1] {
+        for ask in [Self::v3, Self::v2, Self::unversioned] {
             match ask(self) {
                 Err(failure) => match refusal(&failure) {
                     None => return Err(failure),
@@ -83,10 +87,19 @@ impl Device<'_> {
         Err(refused)
     }
 
-    fn info_v3(&self) -> Result<FabricInfo, NvmlFailure> {
-        let call = entry(&self.lib.nvmlDeviceGetGpuFabricInfoV, INFO_V)?;
+    fn v3(&self) -> Result<FabricInfo, NvmlFailure> {
+        self.versioned(V3)
+    }
+
+    fn v2(&self) -> Result<FabricInfo, NvmlFailure> {
+        self.versioned(V2)
+    }
+
+    /// By the version word [`V2`] or [`V3`]: v2 is how v3 begins.
+    fn versioned(&self, word: c_uint) -> Result<FabricInfo, NvmlFailure> {
+        let ask = entry(&self.library.lib.nvmlDeviceGetGpuFabricInfoV, INFO_V)?;
         let mut info = Roomy::new(nvmlGpuFabricInfo_v3_t {
-            version: version_word::<nvmlGpuFabricInfo_v3_t>(3),
+            version: word,
             clusterUuid: [0; 16],
             status: 0,
             cliqueId: 0,
@@ -97,7 +110,9 @@ impl Device<'_> {
         // SAFETY: the handle is of the session that `self` borrows. NVML
         // writes at most the size in the version word, and there is more room
         // than that behind the pointer.
-        succeeded(INFO_V, unsafe { call(self.handle, (&raw mut info).cast()) })?;
+        self.library.call(INFO_V, || unsafe {
+            ask(self.handle, (&raw mut info).cast())
+        })?;
         let info = info.value;
         FabricInfo {
             cluster_uuid: info.clusterUuid,
@@ -105,46 +120,22 @@ impl Device<'_> {
             clique_id: info.cliqueId,
             state: info.state,
             health_mask: Some(info.healthMask),
-            health_summary: Some(info.healthSummary),
+            health_summary: (word == V3).then_some(info.healthSummary),
         }
         .written(INFO_V)
     }
 
-    fn info_v2(&self) -> Result<FabricInfo, NvmlFailure> {
-        let call = entry(&self.lib.nvmlDeviceGetGpuFabricInfoV, INFO_V)?;
-        let mut info = Roomy::new(nvmlGpuFabricInfo_v2_t {
-            version: version_word::<nvmlGpuFabricInfo_v2_t>(2),
-            clusterUuid: [0; 16],
-            status: 0,
-            cliqueId: 0,
-            state: UNWRITTEN,
-            healthMask: 0,
-        });
-        // SAFETY: as for v3. The binding's type is v3's, but NVML goes by the
-        // version word.
-        succeeded(INFO_V, unsafe { call(self.handle, (&raw mut info).cast()) })?;
-        let info = info.value;
-        FabricInfo {
-            cluster_uuid: info.clusterUuid,
-            status: info.status,
-            clique_id: info.cliqueId,
-            state: info.state,
-            health_mask: Some(info.healthMask),
-            health_summary: None,
-        }
-        .written(INFO_V)
-    }
-
-    fn info_v1(&self) -> Result<FabricInfo, NvmlFailure> {
-        let call = entry(&self.lib.nvmlDeviceGetGpuFabricInfo, INFO)?;
+    fn unversioned(&self) -> Result<FabricInfo, NvmlFailure> {
+        let ask = entry(&self.library.lib.nvmlDeviceGetGpuFabricInfo, INFO)?;
         let mut info = Roomy::new(nvmlGpuFabricInfo_t {
             clusterUuid: [0; 16],
             status: 0,
             cliqueId: 0,
             state: UNWRITTEN,
         });
-        // SAFETY: as for v3; this struct has no version and never changed.
-        succeeded(INFO, unsafe { call(self.handle, (&raw mut info).cast()) })?;
+        // SAFETY: as above; this struct has no version and never changed.
+        self.library
+            .call(INFO, || unsafe { ask(self.handle, (&raw mut info).cast()) })?;
         let info = info.value;
         FabricInfo {
             cluster_uuid: info.clusterUuid,
@@ -192,7 +183,6 @@ mod tests {
 
     #[test]
     fn version_words_are_those_of_nvml_h() {
-        assert_eq!(version_word::<nvmlGpuFabricInfo_v2_t>(2), 0x0200_0024);
-        assert_eq!(version_word::<nvmlGpuFabricInfo_v3_t>(3), 0x0300_0028);
+        assert_eq!((V2, V3), (0x0200_0024, 0x0300_0028));
     }
 }

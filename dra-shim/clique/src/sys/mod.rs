@@ -14,9 +14,7 @@ mod session;
 pub(crate) use info::FabricInfo;
 pub(crate) use session::{Device, Library, Session};
 
-use nvml_wrapper_sys::bindings::nvmlReturn_t;
-
-use crate::nvml::{NvmlCode, NvmlFailure};
+use crate::nvml::NvmlFailure;
 
 /// Room behind every buffer. A library that writes past the size it was given
 /// hits this instead of the stack.
@@ -46,11 +44,4 @@ fn entry<F: Copy, E>(symbol: &Result<F, E>, call: &'static str) -> Result<F, Nvm
         .as_ref()
         .copied()
         .map_err(|_| NvmlFailure::SymbolMissing { call })
-}
-
-fn succeeded(call: &'static str, returned: nvmlReturn_t) -> Result<(), NvmlFailure> {
-    match NvmlCode(returned) {
-        NvmlCode::SUCCESS => Ok(()),
-        code => Err(NvmlFailure::Returned { call, code }),
-    }
 }

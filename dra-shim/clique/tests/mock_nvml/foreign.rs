@@ -9,15 +9,20 @@ use nvml_clique::HealthSummary;
 use crate::support::MockDriver;
 
 fn foreign(flags: &[&str]) -> MockDriver {
+    driver_of("foreign.c", flags)
+}
+
+/// A root with the library that a C file of this directory becomes with `flags`.
+pub(crate) fn driver_of(source: &str, flags: &[&str]) -> MockDriver {
     let driver = MockDriver::without_library();
     let built = driver.root().join("built.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock_nvml/foreign.c");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mock_nvml");
     // The compiler that also links what cargo builds.
     let output = Command::new("cc")
         .args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"])
         .arg(&built)
+        .arg(sources.join(source))
         .args(flags)
-        .arg(source)
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -63,7 +68,7 @@ fn a_foreign_library_that_knows_no_form_says_so_by_its_own_code() {
     let driver = foreign(&["-DVERSION=0", "-DNO_V1"]);
     assert_eq!(
         driver.fabric().to_string(),
-        "gpu 0 (GPU-foreign): fabric state unreadable: nvmlDeviceGetGpuFabricInfoV returned \
+        "gpu 0 (GPU-foreign): unreadable: nvmlDeviceGetGpuFabricInfoV returned \
          NVML_ERROR_ARGUMENT_VERSION_MISMATCH (25) (1 of 1 GPUs not settled)"
     );
     let driver = foreign(&["-DNO_V", "-DNO_V1"]);

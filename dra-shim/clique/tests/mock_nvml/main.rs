@@ -11,6 +11,7 @@
 )]
 
 mod believed;
+mod careless;
 mod errors;
 mod foreign;
 mod matrix;

@@ -7,7 +7,7 @@ use nvml_clique::{FabricWatch, Reading, WatchConfig};
 
 use crate::support::{MockDriver, RACK, device, devices, member, rack};
 
-const GIVE_UP: Duration = Duration::from_secs(60);
+pub(crate) const GIVE_UP: Duration = Duration::from_secs(60);
 
 pub(crate) fn watch(driver: &MockDriver) -> (FabricWatch, Receiver<Reading>) {
     let (to, changes) = channel();

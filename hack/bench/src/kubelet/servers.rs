@@ -76,15 +76,10 @@ struct AtOnce;
 
 impl Driver for AtOnce {
     async fn prepare(&self, _: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
+        let cdi_id = format!("{DRIVER}/claim={}", claim.id.uid);
         let results = claim.results.iter();
         Ok(results
-            .map(|result| Device {
-                requests: vec![result.base_request().to_owned()],
-                pool: result.pool.clone(),
-                device: result.device.clone(),
-                cdi_ids: vec![format!("{DRIVER}/claim={}", claim.id.uid)],
-                share_id: None,
-            })
+            .map(|result| Device::of(result, vec![cdi_id.clone()]))
             .collect())
     }
 

@@ -1,9 +1,10 @@
-//! containerd, that of a distribution and that of k3s and RKE2.
+//! containerd: that of a distribution, that of k3s and RKE2, and what runs.
 
 use std::path::Path;
 
 use toml::{Table, Value};
 
+use super::running::{self, Running};
 use super::{Cdi, Runtime, first_number};
 use crate::doctor::files::Files;
 use crate::doctor::packages;
@@ -37,30 +38,46 @@ struct Settings {
     file_version: Option<i64>,
     enable_cdi: Option<bool>,
     spec_dirs: Option<Vec<String>>,
+    /// It is there for others than kubelet.
+    cri_disabled: bool,
 }
 
 pub(super) fn find(files: &Files) -> Vec<Runtime> {
-    let mut found = Vec::new();
-    let program = files.first(&PROGRAMS);
-    if program.is_some() || files.exists(OWN) {
+    let mut running = running::find(files, "containerd");
+    // Docker's own makes no containers for kubelet.
+    running.retain(|it| settings(files, it.config()).map_or(true, |it| !it.cri_disabled));
+    let mut found: Vec<(&str, Runtime)> = Vec::new();
+    let usual = files.first(&PROGRAMS);
+    if usual.is_some() || files.exists(OWN) {
+        let by_process = running.iter().find(|it| it.config() == OWN);
+        let program = by_process.and_then(|it| it.program.as_deref()).or(usual);
         let version = packages::version(files, &PACKAGES, program);
-        found.push(runtime(files, OWN, version));
+        found.push((OWN, runtime(files, OWN, version, &running)));
     }
     for config in BUNDLED {
         if files.exists(config) {
-            found.push(runtime(files, config, None));
+            found.push((config, runtime(files, config, None, &running)));
         }
     }
-    found
+    for process in &running {
+        let config = process.config();
+        if found.iter().all(|(listed, _)| *listed != config) {
+            let version = packages::version(files, &[], process.program.as_deref());
+            found.push((config, runtime(files, config, version, &running)));
+        }
+    }
+    found.into_iter().map(|(_, runtime)| runtime).collect()
 }
 
-fn runtime(files: &Files, config: &str, version: Option<String>) -> Runtime {
+fn runtime(files: &Files, config: &str, version: Option<String>, running: &[Running]) -> Runtime {
     let exists = files.exists(config);
     let (settings, fault) = match settings(files, config) {
         Ok(settings) => (settings, None),
         Err(fault) => (Settings::default(), Some(fault)),
     };
     let major = version.as_deref().and_then(first_number);
+    // One that is only installed runs no pods beside one that runs.
+    let runs = running.is_empty() || running.iter().any(|it| it.config() == config);
     Runtime {
         name: "containerd",
         cdi: cdi(&settings, major),
@@ -70,7 +87,7 @@ fn runtime(files: &Files, config: &str, version: Option<String>) -> Runtime {
         fault,
         first_with_cdi: Some((1, 7)),
         turn_on: TURN_ON,
-        for_pods: true,
+        for_pods: runs && !settings.cri_disabled,
     }
 }
 
@@ -140,12 +157,25 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
+// === impl Running ===
+
+impl Running {
+    fn config(&self) -> &str {
+        self.config.as_deref().unwrap_or(OWN)
+    }
+}
+
 // === impl Settings ===
 
 impl Settings {
     fn take(&mut self, table: &Table) {
         let version = table.get("version").and_then(Value::as_integer);
         self.file_version = version.or(self.file_version);
+        let disabled = table.get("disabled_plugins");
+        let disabled = disabled.and_then(super::others::strings);
+        if let Some(disabled) = disabled {
+            self.cri_disabled = disabled.iter().any(|it| PLUGINS.contains(&it.as_str()));
+        }
         let plugins = table.get("plugins").and_then(Value::as_table);
         let Some(plugins) = plugins else { return };
         let known = PLUGINS

@@ -4,6 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
 use super::Table;
 use crate::support::{
     MockDriver, OTHER_RACK, RACK, device, devices, fabric, library, member, rack,
@@ -30,6 +33,13 @@ pub(super) fn files(table: &mut Table) {
     fs::create_dir(&file).unwrap();
     table.driver("a directory", &driver);
     fs::remove_dir(&file).unwrap();
+    mkfifo(&file, Mode::S_IRUSR).unwrap();
+    table.driver("a FIFO", &driver);
+    fs::remove_file(&file).unwrap();
+    let versioned = driver.root().join("usr/lib64/libnvidia-ml.so.580.82.07");
+    fs::write(&versioned, &whole).unwrap();
+    table.driver("only libnvidia-ml.so.580.82.07", &driver);
+    fs::remove_file(&versioned).unwrap();
     for (what, bytes) in [
         ("an empty file", &[][..]),
         (

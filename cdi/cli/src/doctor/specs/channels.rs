@@ -1,0 +1,67 @@
+//! Specs with IMEX channels that the driver does not have.
+
+use imex_cdi::{
+    DRIVER_PARAMS, DeviceNode, DeviceType, DriverParams, HostNode, HostNodes, Registry,
+};
+
+use super::nodes_of;
+use crate::doctor::files::Files;
+use crate::doctor::finding::Finding;
+use crate::host::Host;
+use crate::host_node::{is_of_claim, own_major};
+use crate::majors::is_channel;
+
+/// Those with a number that is not below the driver's count: the kernel makes
+/// the node, and nobody can open it. Of a driver that was told to have none,
+/// that is what has to be said.
+pub(super) fn beyond_count(files: &Files, host: &Host, registry: &Registry) -> Vec<Finding> {
+    let params = DriverParams::read(files.at(DRIVER_PARAMS)).ok();
+    let count = params.and_then(|params| params.imex_channel_count);
+    let Some(count) = count.filter(|count| *count > 0) else {
+        return vec![];
+    };
+    let mut findings = Vec::new();
+    for file in registry.files() {
+        let Ok(spec) = &file.spec else { continue };
+        let channels = nodes_of(spec).filter_map(|node| Some((node, channel(node, host)?)));
+        let mut beyond = channels.filter(|(_, channel)| *channel >= i64::from(count));
+        let Some((node, channel)) = beyond.next() else {
+            continue;
+        };
+        let more = match beyond.count() {
+            0 => String::new(),
+            n => format!(" (and {n} more like it)"),
+        };
+        let fix = if is_of_claim(spec) {
+            "delete the pods that use the claim, or have the driver make more channels"
+        } else {
+            "leave such channels out of the spec, or have the driver make more"
+        };
+        findings.push(Finding::error(
+            "cdi-spec-channel-beyond-count",
+            files.shown(&file.path),
+            format!(
+                "{} is channel {channel}{more}, and the driver's ImexChannelCount is {count} ({DRIVER_PARAMS}): nobody can open it",
+                node.path
+            ),
+            format!("{fix} (NVreg_ImexChannelCount in /etc/modprobe.d, then load it again)"),
+        ));
+    }
+    findings
+}
+
+/// The channel that a container gets with the node: its minor.
+fn channel(node: &DeviceNode, host: &Host) -> Option<i64> {
+    let of_char = !matches!(node.device_type, Some(DeviceType::Block | DeviceType::Fifo));
+    if !of_char || !is_channel(&node.path) {
+        return None;
+    }
+    if own_major(node).is_some() {
+        return Some(node.minor.unwrap_or(0));
+    }
+    let host_path = node.host_path.as_deref().filter(|path| !path.is_empty());
+    match host.lstat(host_path.unwrap_or(&node.path)).ok()? {
+        HostNode::Device(device) => Some(device.minor),
+        HostNode::NoDevice => None,
+    }
+}

@@ -1,0 +1,38 @@
+//! The program as a user who may do nothing special: root may read what is
+//! closed to it, so that root must become someone else.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// The program, to be run in such a way; `place` is a directory that others may
+/// look into from now on.
+pub(crate) fn unprivileged(place: &Path) -> Command {
+    let program = env!("CARGO_BIN_EXE_cdi-gen");
+    let set = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let probe = place.join("probe");
+    fs::write(&probe, "").unwrap();
+    set(&probe, 0o000);
+    let is_unprivileged = fs::File::open(&probe).is_err();
+    fs::remove_file(&probe).unwrap();
+    if is_unprivileged {
+        return Command::new(program);
+    }
+    // Where the program was built may be closed to others. By another program:
+    // what this one holds open for writing while a test beside it forks cannot be
+    // executed (ETXTBSY).
+    let copied = place.join("cdi-gen");
+    let copy = Command::new("cp").arg(program).arg(&copied).status();
+    assert!(copy.unwrap().success());
+    for open in [place, &copied] {
+        set(open, 0o755);
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(copied);
+    command
+}

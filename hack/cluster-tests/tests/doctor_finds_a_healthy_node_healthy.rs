@@ -1,0 +1,119 @@
+//! `cdi-gen doctor` on a node with a prepared claim: healthy, from wherever it
+//! looks; and with one thing broken, that is what it names first.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use cluster_tests::imex::{self, Domain};
+use cluster_tests::{Cluster, Namespace, eventually};
+use serde_json::Value;
+
+const NODE: u8 = 1;
+
+/// As many lines as a screen has.
+const SCREEN: usize = 24;
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_it_is_not() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "doctor")?;
+    let domain = Domain::create(&cluster, &namespace, "train-a", "Single")?;
+    cluster.apply(&imex::channel_pod(
+        &namespace,
+        "worker",
+        "node1",
+        Some(&domain.template),
+    ))?;
+    imex::until_running(&cluster, &namespace, "worker")?;
+    let claims = imex::claim_uids(&cluster, &namespace)?;
+    let [claim] = claims.as_slice() else {
+        bail!("one pod, so one claim, not {claims:?}");
+    };
+
+    // What earlier tests had prepared may still be going.
+    let text = eventually(&cluster, "doctor finds the node healthy", || {
+        let text = cluster.on_node(NODE, &format!("{} doctor 2>&1", program()?))?;
+        ensure!(text.ends_with("\nhealthy\n"), "it says: {text}");
+        Ok(text)
+    })?;
+    ensure!(text.lines().count() <= SCREEN, "it is too long: {text}");
+    for seen in ["containerd 2.", "sees the same directories", " running"] {
+        ensure!(text.contains(seen), "it has not seen {seen:?}: {text}");
+    }
+
+    let report = broken(
+        &cluster,
+        &format!(
+            "spec=$(echo /var/run/cdi/*-claim_{claim}.*); mv $spec /run/aside
+            $doctor; code=$?
+            mv /run/aside $spec; exit $code"
+        ),
+    )?;
+    let first = first(&report)?;
+    ensure!(
+        first.0 == "claim-without-spec" && first.1.contains(claim),
+        "without the claim's spec it says {report:#}"
+    );
+    cluster
+        .on_node(NODE, &format!("{} doctor", program()?))
+        .map(drop)
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_mount_that_containerd_does_not_see_is_named_first() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let report = broken(
+        &cluster,
+        "exec unshare --mount --propagation private \
+         sh -c 'mount -t tmpfs -o mode=755 tmpfs /run/cdi; $doctor'",
+    )?;
+    let (id, subject) = first(&report)?;
+    ensure!(
+        id == "cdi-directory-other-mount" && subject == "/var/run/cdi",
+        "with another mount than containerd's it says {report:#}"
+    );
+    Ok(())
+}
+
+/// As from a debug pod, which has the host's files at /host.
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_same_node_is_as_healthy_from_another_mount_namespace() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let of_node = cluster.on_node(NODE, "cat /run/nvidia-imex.pid")?;
+    let root = format!("/proc/{}/root", of_node.trim());
+    let text = cluster.script(&["exec", &program()?, "doctor", "--root", &root], "")?;
+    ensure!(
+        text.ends_with("\nhealthy\n") && text.contains("sees the same directories"),
+        "from outside it says: {text}"
+    );
+    Ok(())
+}
+
+/// The report of `$doctor` in a script that breaks the node, and mends it.
+fn broken(cluster: &Cluster, script: &str) -> Result<Value> {
+    let doctor = format!("export doctor='{} doctor --json'", program()?);
+    let said = cluster.on_node(NODE, &format!("{doctor}; ({script}); echo exit=$?"))?;
+    let (report, code) = said.rsplit_once("exit=").context("no exit code")?;
+    ensure!(code.trim() == "1", "it ended with {code}: {report}");
+    Ok(serde_json::from_str(report)?)
+}
+
+/// Id and subject of the first finding.
+fn first(report: &Value) -> Result<(String, String)> {
+    let text = |name: &str| {
+        let text = report.pointer(&format!("/findings/0/{name}"));
+        text.and_then(Value::as_str).map(str::to_owned)
+    };
+    text("id")
+        .zip(text("subject"))
+        .with_context(|| format!("no finding in {report:#}"))
+}
+
+/// cdi-gen, beside the test itself, wherever cargo builds: DIR/deps/TEST,
+/// DIR/cdi-gen. Nodes have the machine's files.
+fn program() -> Result<String> {
+    let test = std::env::current_exe()?;
+    let built = test.ancestors().nth(2).context("the test is nowhere")?;
+    Ok(built.join("cdi-gen").display().to_string())
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Makes the node that it runs in the GPU host of a mock driver: the driver's root
+# (hack/mock-driver.sh), and what a loaded driver and its operator have outside
+# of it: files in /proc, the node of the IMEX capability, nvidia-imex.
+#
+#   gpu-host.sh DRIVER_ROOT [OPTION]...    options as in hack/mock-driver.sh
+#
+# Run by hack/mock-node.sh, again for each change.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=hack/lib.sh
+. "$here/../lib.sh"
+# shellcheck source=hack/cluster/state.sh
+. "$here/state.sh"
+# shellcheck source=hack/cluster/namespaces.sh
+. "$here/namespaces.sh"
+
+driver_root=$1
+capability=driver/nvidia/capabilities/fabric-imex-mgmt
+nodes_config=/etc/nvidia-imex/nodes_config.cfg
+
+# The driver's root is laid out by what the kernel itself says of its majors.
+# The list is another file after that, so it is mounted anew; the directory of
+# the others stays.
+lay_out() {
+    ! mountpoint -q /proc/devices || umount /proc/devices
+    "$here/../mock-driver.sh" "$@"
+    mount --bind "$driver_root/proc-devices" /proc/devices
+    mountpoint -q /proc/driver || mount --bind "$driver_root/proc/driver" /proc/driver
+}
+
+# As nvidia-modprobe makes it.
+make_capability() {
+    local major minor node
+    major=$(awk '$2 == "nvidia-caps" {print $1}' /proc/devices)
+    minor=$(awk '$1 == "DeviceFileMinor:" {print $2}' "/proc/$capability")
+    node=/dev/nvidia-caps/nvidia-cap$minor
+    mkdir -p /dev/nvidia-caps
+    rm -f "$node"
+    mknod -m 400 "$node" c "$major" "$minor"
+}
+
+# A process of the daemon's name, and its configuration, which all nodes share.
+start_imex() {
+    local pid k
+    mkdir -p "$(dirname "$nodes_config")"
+    for k in $(seq 1 "$(node_count)"); do node_address "$k"; done >"$nodes_config"
+    pid=$(cat /run/nvidia-imex.pid 2>/dev/null) || pid=none
+    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != nvidia-imex ] || return 0
+    setsid "$here/nvidia-imex" </dev/null >/dev/null 2>&1 &
+    echo $! >/run/nvidia-imex.pid
+}
+
+lay_out "$@"
+make_capability
+start_imex
