@@ -20,7 +20,7 @@ use durable_file::{Dir, OsDir};
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, DEFAULT_DIRS, Kind};
 use serde::Serialize;
 
-pub(crate) use self::error::GcError;
+pub(crate) use self::error::{GcError, refusal_hint};
 use self::live::Live;
 use crate::args::Gc;
 use crate::claims::{self, DRIVER, SpecOfClaim};

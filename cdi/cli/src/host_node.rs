@@ -15,7 +15,7 @@ use crate::majors::{Stale, is_channel};
 pub(crate) const GENERATE: &str = "cdi-gen generate";
 
 const REMAKE_NODE: &str =
-    "remove the host's node, and have the driver make it again (`nvidia-modprobe -i`)";
+    "remove the host's node, and make it again (`nvidia-modprobe -i 0:1` makes channel 0)";
 
 /// A node of a spec, and what the host has there.
 #[derive(Debug, Clone, Serialize)]

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use super::DRIVER;
 
+const API_VERSION: &str = "checkpoint.dra.kubelet.k8s.io/v1";
+
 /// The claims that this driver prepared, as kubelet remembers it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct KubeletState {
@@ -33,6 +35,8 @@ pub(crate) enum KubeletStateError {
     Outer(#[source] serde_json::Error),
     #[error("its checksum is {stored}, and its data's is {computed}")]
     Checksum { stored: u64, computed: u32 },
+    #[error("its data is of version {0:?}")]
+    Version(String),
     #[error("its data is no list of claims")]
     Data(#[source] serde_json::Error),
 }
@@ -47,6 +51,8 @@ struct Outer {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Data {
+    #[serde(rename = "apiVersion")]
+    api_version: Option<String>,
     claim_info_state_list: Option<Vec<Claim>>,
 }
 
@@ -74,6 +80,7 @@ impl KubeletStateError {
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Self::Checksum { .. } => true,
+            Self::Version(_) => false,
             Self::Outer(error) | Self::Data(error) => !error.is_data(),
         }
     }
@@ -89,6 +96,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<KubeletState, KubeletStateError> {
         });
     }
     let data: Data = serde_json::from_str(&outer.data).map_err(KubeletStateError::Data)?;
+    // Another version may have its claims in another place.
+    if let Some(version) = data.api_version.filter(|it| it != API_VERSION) {
+        return Err(KubeletStateError::Version(version));
+    }
     let claims = data.claim_info_state_list.unwrap_or_default();
     let ours = claims.into_iter().filter_map(|claim| {
         let drivers = claim.drivers.unwrap_or_default();
@@ -138,6 +149,14 @@ mod tests {
         assert_eq!(prepared, [("1", true), ("2", false)]);
         assert_eq!(state.claims["1"].name, "n/c");
         assert_eq!(decode(&file(&json!({}))).unwrap().claims.len(), 0);
+    }
+
+    #[test]
+    fn a_version_that_is_not_known_is_not_taken_for_no_claims() {
+        let of = |version: &str| file(&json!({"apiVersion": version, "Claims": []}));
+        assert!(decode(&of(API_VERSION)).is_ok());
+        let error = decode(&of("checkpoint.dra.kubelet.k8s.io/v2")).unwrap_err();
+        assert!(error.to_string().contains("/v2") && !error.is_damage());
     }
 
     #[test]

@@ -21,7 +21,7 @@ const KERNEL_FILES: [&str; 4] = [
     "/proc/sys/kernel/osrelease",
 ];
 
-/// What stands for the value of an environment variable.
+/// What stands for the value of an environment variable or mount option.
 const REDACTED: &str = "(left out)";
 
 /// A new archive, not yet written.
@@ -136,14 +136,15 @@ fn without_values(file: &SpecFile) -> Option<Vec<u8>> {
     serde_json::to_vec_pretty(&document).ok()
 }
 
-/// Environment variables keep their names; annotations and hooks' arguments
-/// are whatever a vendor puts there.
+/// Environment variables and mount options, such as `password=`, keep their
+/// names; annotations and hooks' arguments are whatever a vendor puts there.
 fn redact(value: &mut Value) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
                 match name.as_str() {
                     "env" => keep_names(member),
+                    "options" => keep_options(member),
                     "annotations" | "args" => *member = REDACTED.into(),
                     _ => redact(member),
                 }
@@ -159,6 +160,15 @@ fn keep_names(env: &mut Value) {
         let text = variable.as_str().unwrap_or_default();
         let name = text.split_once('=').map_or("", |(name, _)| name);
         *variable = format!("{name}={REDACTED}").into();
+    }
+}
+
+fn keep_options(options: &mut Value) {
+    for option in options.as_array_mut().into_iter().flatten() {
+        let name = option.as_str().and_then(|it| it.split_once('='));
+        if let Some((name, _)) = name {
+            *option = format!("{name}={REDACTED}").into();
+        }
     }
 }
 
@@ -189,11 +199,14 @@ mod tests {
             "devices": [{"name": "d", "containerEdits": {
                 "env": ["TOKEN=s3cret", "s3cret"],
                 "hooks": [{"path": "/bin/x", "args": ["s3cret"], "env": ["A=s3cret"]}],
+                "mounts": [{"options": ["ro", "password=s3cret", "user=a,pass=s3cret"]}],
             }}],
         });
         redact(&mut document);
         let text = document.to_string();
         assert!(!text.contains("s3cret"), "{text}");
-        assert!(text.contains("TOKEN=") && text.contains("/bin/x"), "{text}");
+        for kept in ["TOKEN=", "/bin/x", r#""ro""#, "password=("] {
+            assert!(text.contains(kept), "{text}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use super::files::Files;
 use super::finding::{Checked, Finding};
 use super::given::Given;
 use crate::claims::{self, DRIVER, Decoded, KUBELET_STATE, KubeletState, KubeletStateError};
+use crate::gc::refusal_hint;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -81,7 +82,7 @@ fn read_checkpoint(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Kn
                 "checkpoint-unreadable",
                 file,
                 error.to_string(),
-                "run this as root: the plugin's files are root's",
+                refusal_hint(&error),
             ));
             return Known::Unread;
         }
@@ -107,7 +108,7 @@ fn read_kubelet(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Known
                 "kubelet-state-unreadable",
                 file,
                 error.to_string(),
-                "run this as root: kubelet's files are root's",
+                refusal_hint(&error),
             ));
             return Known::Unread;
         }

@@ -107,16 +107,13 @@ fn of_name(path: &str, name: &str) -> Option<Finding> {
             format!("if no driver is writing it now: rm {}", word(path)),
         ));
     }
-    if name.to_ascii_lowercase().ends_with(".yml") {
+    if let Some(meant) = as_meant(path).filter(|_| !is_spec) {
         return Some(Finding::warning(
             "cdi-spec-extension",
             path,
-            "runtimes read only files whose names end in .json or .yaml",
-            format!(
-                "mv {} {}",
-                word(path),
-                word(&format!("{}.yaml", path.get(..path.len() - 4)?))
-            ),
+            "runtimes read only files whose names end in .json or .yaml, in lower case",
+            // Not over another spec.
+            format!("mv -n {} {}", word(path), word(&meant)),
         ));
     }
     (is_spec && name.starts_with('.')).then(|| {
@@ -130,6 +127,16 @@ fn of_name(path: &str, name: &str) -> Option<Finding> {
             ),
         )
     })
+}
+
+/// The path with the extension that runtimes read, if its own is nearly that.
+fn as_meant(path: &str) -> Option<String> {
+    let (stem, extension) = path.rsplit_once('.')?;
+    match extension.to_ascii_lowercase().as_str() {
+        "yml" | "yaml" => Some(format!("{stem}.yaml")),
+        "json" => Some(format!("{stem}.json")),
+        _ => None,
+    }
 }
 
 /// Exactly, as runtimes compare.
@@ -150,7 +157,9 @@ mod tests {
         for fine in ["a.json", "a.yaml", "README", ".keep"] {
             assert_eq!(id(fine), None, "{fine}");
         }
-        let fix = of_name("/etc/cdi/a.yml", "a.yml").unwrap().fix;
-        assert_eq!(fix, "mv /etc/cdi/a.yml /etc/cdi/a.yaml");
+        for (name, meant) in [("a.yml", "yaml"), ("a.YAML", "yaml"), ("a.Json", "json")] {
+            let fix = of_name(&format!("/etc/cdi/{name}"), name).unwrap().fix;
+            assert_eq!(fix, format!("mv -n /etc/cdi/{name} /etc/cdi/a.{meant}"));
+        }
     }
 }

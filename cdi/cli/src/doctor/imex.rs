@@ -35,9 +35,10 @@ pub(super) fn check(
     let daemons = daemons::find(files);
     let needed = driver.module.is_some() && !matches!(fabric, Some(Fabric::NoClique(_)));
     let mut findings = Vec::new();
-    findings.extend(of_process(unit, !daemons.is_empty(), needed));
     findings.extend(daemons::of_sessions(&daemons));
+    // Without nodes it ends as soon as it is started.
     findings.extend(of_configs(files, unit, &daemons));
+    findings.extend(of_process(unit, !daemons.is_empty(), needed));
     let mut summary = summary(unit, &daemons).to_owned();
     if let Some(socket) = socket {
         let host = HostImex::new(DriverRoot::new(files.root_path()), socket);

@@ -51,9 +51,13 @@ pub(super) fn check(files: &Files) -> Checked {
 /// Unless it is told otherwise, an image's `NVIDIA_IMEX_CHANNELS` gets any
 /// channel, without a claim.
 fn of_toolkit(files: &Files, config: Option<&str>, subject: &str) -> Option<Finding> {
-    let text = config.and_then(|config| files.text_if_any(config));
-    let table = text.and_then(|text| text.parse::<Table>().ok());
-    let features = table.as_ref().and_then(|it| it.get("features")?.as_table());
+    let text = config.map_or(Ok(None), |config| files.text(config));
+    let table = match text.map(|text| text.unwrap_or_default().parse::<Table>()) {
+        Ok(Ok(table)) => table,
+        Err(error) => return Some(unread(subject, &format!("cannot be read: {error}"))),
+        Ok(Err(_)) => return Some(unread(subject, "is no TOML")),
+    };
+    let features = table.get("features").and_then(Value::as_table);
     let ignored = features.and_then(|it| it.get(IGNORE).and_then(Value::as_bool));
     (ignored != Some(true)).then(|| {
         Finding::warning(
@@ -63,6 +67,19 @@ fn of_toolkit(files: &Files, config: Option<&str>, subject: &str) -> Option<Find
             format!("nvidia-ctk config --in-place --set features.{IGNORE}=true"),
         )
     })
+}
+
+fn unread(config: &str, why: &str) -> Finding {
+    Finding::warning(
+        "toolkit-config-unreadable",
+        config,
+        format!(
+            "it {why}: whether a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim is not known"
+        ),
+        format!(
+            "correct the file, or run this as root; it is to have {IGNORE} = true below [features]"
+        ),
+    )
 }
 
 /// `libsystemd-shared-252.so`, `libsystemd-shared-239-78.el8.so`.

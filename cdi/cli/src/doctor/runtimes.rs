@@ -16,13 +16,14 @@ pub(super) struct Runtime {
     pub(super) name: &'static str,
     /// `1.7.28`; `None` if it cannot be told cheaply.
     pub(super) version: Option<String>,
-    /// The first version, major and minor, that has CDI, where older ones are
-    /// about.
+    /// The first version, major and minor, that takes CDI devices from kubelet,
+    /// where older ones are about.
     first_with_cdi: Option<(u32, u32)>,
     cdi: Cdi,
     /// Those that its configuration names; `None`: the usual ones.
     spec_dirs: Option<Vec<String>>,
-    /// Its configuration, if there is one.
+    /// Its configuration, if there is one: of several files, the one that says
+    /// what is told of it.
     config: Option<String>,
     /// Why that cannot be read.
     fault: Option<String>,
@@ -131,7 +132,7 @@ impl Runtime {
                 self.severity(),
                 "runtime-without-cdi",
                 self.subject(),
-                format!("it has no CDI before {major}.{minor}: containers do not get the devices of their claims"),
+                format!("before {major}.{minor} it takes no CDI devices from kubelet: containers do not get the devices of their claims"),
                 format!("update {} to {major}.{minor} or newer", self.name),
             )
         })

@@ -88,10 +88,10 @@ impl GcError {
             }
             Self::NotACheckpoint { .. } => "check --kubelet-root",
             Self::Dir { .. } => "check what --cdi-dir and --root name",
-            Self::Read { source, .. } | Self::List { source, .. } => of_refusal(source, is_root()),
-            Self::Specs { source } => of_refusal(source, is_root()),
+            Self::Read { source, .. } | Self::List { source, .. } => refusal_hint(source),
+            Self::Specs { source } => refusal_hint(source),
             Self::Lock { source } => of_lock(source),
-            Self::Left { first, .. } => of_refusal(first, is_root()),
+            Self::Left { first, .. } => refusal_hint(first),
         }
     }
 }
@@ -102,12 +102,16 @@ fn of_lock(error: &durable_file::Error) -> &'static str {
             "a plugin that has its lock for so long hangs: see its log, restart it"
         }
         (_, Some(io::ErrorKind::NotFound)) => "check --kubelet-root and --root",
-        _ => of_refusal(error, is_root()),
+        _ => refusal_hint(error),
     }
 }
 
-/// What to do about what the system refused; what root is refused too is not
-/// mended by being root.
+/// What to do about what the system refused this process.
+pub(crate) fn refusal_hint(error: &(dyn Error + 'static)) -> &'static str {
+    of_refusal(error, is_root())
+}
+
+/// What root is refused too is not mended by being root.
 fn of_refusal(error: &(dyn Error + 'static), is_root: bool) -> &'static str {
     let Some(error) = of_system(error) else {
         return "see what stands in its place";

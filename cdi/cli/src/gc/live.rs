@@ -77,6 +77,10 @@ fn uids(decoded: &Decoded) -> Vec<String> {
 /// `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, GcError> {
     let path = path.to_owned();
+    // A pipe would be waited for, with the plugin's lock held.
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(GcError::NotACheckpoint { path });
+    }
     match reading::read(&path, MOST_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),

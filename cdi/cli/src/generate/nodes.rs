@@ -136,8 +136,8 @@ pub(super) fn note_absent(spec: &Spec, host: &Root) {
             n => format!(" (and {n} more like it)"),
         };
         note(&format!(
-            "{first} {why}{others}: no container starts with it until `nvidia-modprobe -i` has \
-             made it; --mode mknod needs none"
+            "{first} {why}{others}: no container starts with it until it is made \
+             (`nvidia-modprobe -i 0:1` makes channel 0); --mode mknod needs none"
         ));
     }
 }

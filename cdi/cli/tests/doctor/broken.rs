@@ -125,6 +125,11 @@ fn a_daemon_without_nodes_is_named() {
     first("host-imex-no-nodes", |host| {
         host.write("etc/nvidia-imex/nodes_config.cfg", "# none\n\n");
     });
+    // Which is also why it does not run.
+    first("host-imex-no-nodes", |host| {
+        host.remove("etc/nvidia-imex/nodes_config.cfg");
+        host.remove("proc/700");
+    });
 }
 
 #[test]
@@ -197,6 +202,21 @@ fn a_runtime_of_before_cdi_is_named_whatever_it_is_told() {
             );
         });
     }
+}
+
+#[test]
+fn a_cri_o_that_takes_no_devices_from_kubelet_is_named() {
+    let with = |host: &Host, version: &str| {
+        host.write("usr/bin/crio", "");
+        host.write(
+            "var/lib/dpkg/status",
+            format!("Package: cri-o\nStatus: install ok installed\nVersion: {version}-1\n"),
+        );
+    };
+    first("runtime-without-cdi", |host| with(host, "1.27.4"));
+    let host = Host::healthy();
+    with(&host, "1.28.0");
+    host.out("doctor", 0);
 }
 
 #[test]
@@ -310,7 +330,7 @@ fn a_claim_that_only_kubelet_remembers_is_named() {
         let empty = Host::fixture("01-empty.json");
         host.write(&format!("{PLUGIN}/checkpoint.json"), empty);
     });
-    first("claim-unknown-to-plugin", |host| {
+    first_says("claim-unknown-to-plugin", "there is no ", |host| {
         host.remove(&format!("{PLUGIN}/checkpoint.json"));
     });
 }
@@ -336,9 +356,40 @@ fn damage_is_why_nothing_can_be_said_of_claims() {
     first("kubelet-state-unknown", |host| {
         host.write(KUBELET, r#"{"version":"v1","entries":[],"checksum":1}"#);
     });
+    first("kubelet-state-unknown", |host| {
+        let data = r#"{"apiVersion":"checkpoint.dra.kubelet.k8s.io/v2"}"#;
+        let checksum = crc32fast::hash(data.as_bytes());
+        let state = serde_json::json!({"Data": data, "Checksum": checksum});
+        host.write(KUBELET, state.to_string());
+    });
     first("checkpoint-set-aside", |host| {
         host.write(&format!("{PLUGIN}/checkpoint.json.damaged-empty"), "");
     });
+}
+
+#[test]
+fn nobody_is_told_to_delete_the_pods_of_claims_that_the_plugin_makes_up_for() {
+    let host = Host::healthy();
+    let checkpoint = format!("{PLUGIN}/checkpoint.json");
+    let aside = format!("{checkpoint}.damaged-not-json");
+    fs::rename(host.at(&checkpoint), host.at(&aside)).unwrap();
+    let text = host.out("doctor", 1);
+    assert!(text.contains("[checkpoint-set-aside]"), "{text}");
+    assert!(!text.contains("delete"), "{text}");
+}
+
+#[test]
+fn being_root_is_no_fix_for_what_is_no_file() {
+    let host = Host::healthy();
+    for path in [format!("{PLUGIN}/checkpoint.json"), KUBELET.to_owned()] {
+        host.remove(&path);
+        fs::create_dir(host.at(&path)).unwrap();
+    }
+    let text = host.out("doctor", 1);
+    for id in ["[checkpoint-unreadable]", "[kubelet-state-unreadable]"] {
+        assert!(text.contains(id), "{text}");
+    }
+    assert!(!text.contains("as root"), "{text}");
 }
 
 #[test]
@@ -364,6 +415,18 @@ fn a_plugin_that_has_not_run_since_the_boot_is_named() {
 fn channels_by_environment_variable_are_named() {
     first("imex-channels-env-bypass", |host| {
         host.write("etc/nvidia-container-runtime/config.toml", "[features]\n");
+    });
+}
+
+#[test]
+fn a_toolkit_whose_configuration_cannot_be_read_is_not_said_to_lack_a_setting() {
+    let text = "[features]\nignore-imex-channel-requests = tru\n";
+    first("toolkit-config-unreadable", |host| {
+        host.write("etc/nvidia-container-runtime/config.toml", text);
+    });
+    first("toolkit-config-unreadable", |host| {
+        host.remove("etc/nvidia-container-runtime/config.toml");
+        fs::create_dir(host.at("etc/nvidia-container-runtime/config.toml")).unwrap();
     });
 }
 

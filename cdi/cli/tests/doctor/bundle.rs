@@ -30,7 +30,7 @@ fn a_bundle_has_what_its_manifest_lists_and_nothing_secret() {
     let host = Host::healthy();
     host.containerd("2.1.3", "version = 3\n# s3cret\n");
     host.write("root/.kube/config", "s3cret");
-    let with_env = r#""containerEdits":{"env":["TOKEN=s3cret"],"#;
+    let with_env = r#""containerEdits":{"env":["TOKEN=s3cret"],"mounts":[{"hostPath":"/a","containerPath":"/b","options":["password=s3cret"]}],"#;
     let text = spec("0.5.0", 235).replace(r#""containerEdits":{"#, with_env);
     assert!(text.contains("s3cret"));
     host.write(SPEC, text);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -171,6 +172,28 @@ fn what_survives_in_a_checkpoint_that_was_set_aside_keeps_its_spec() {
     let text = host.out(&format!("gc --remove --live {CLAIM}"), 0);
     assert!(!text.contains(ORPHAN), "{text}");
     assert!(host.at(&path).exists());
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
+    let checkpoint = format!("{PLUGIN}/checkpoint.json");
+    let aside = format!("{checkpoint}.damaged-empty");
+    for path in [checkpoint.as_str(), KUBELET, &aside] {
+        let (host, orphan) = with_orphan();
+        // The last is not there on a healthy host.
+        let _ = fs::remove_file(host.at(path));
+        let made = Command::new("mkfifo").arg(host.at(path)).status();
+        assert!(made.unwrap().success());
+        let output = Command::new("timeout")
+            .args(["30", env!("CARGO_BIN_EXE_cdi-gen"), "gc", "--remove"])
+            .args(["--live", CLAIM, "--root"])
+            .arg(host.at(""))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(3), "{path}: {}", stderr(&output));
+        assert!(stderr(&output).contains("is no checkpoint"), "{path}");
+        assert!(host.at(&orphan).exists());
+    }
 }
 
 #[test]

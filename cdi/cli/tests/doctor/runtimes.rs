@@ -49,6 +49,29 @@ fn one_that_runs_from_elsewhere_is_judged_by_its_own_configuration() {
 }
 
 #[test]
+fn of_several_files_the_one_that_has_to_be_changed_is_named() {
+    let host = Host::healthy();
+    host.containerd(
+        "2.1.3",
+        "version = 3\nimports = ['/etc/containerd/conf.d/*.toml']\n\
+         [plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = true\n",
+    );
+    host.write("etc/containerd/conf.d/10-off.toml", OFF);
+    host.write("etc/containerd/conf.d/20-other.toml", "version = 3\n");
+    let (id, subject) = first(&host);
+    assert_eq!(id, "runtime-cdi-off");
+    assert!(subject.contains("conf.d/10-off.toml"), "{subject}");
+
+    host.remove("etc/containerd/conf.d/10-off.toml");
+    let dirs = "[crio.runtime]\ncdi_spec_dirs = ['/opt/cdi']\n";
+    host.write("etc/crio/crio.conf.d/10-dirs.conf", dirs);
+    host.write("etc/crio/crio.conf.d/20-other.conf", "[crio]\n");
+    let (id, subject) = first(&host);
+    assert_eq!(id, "runtime-spec-dirs");
+    assert!(subject.contains("10-dirs.conf"), "{subject}");
+}
+
+#[test]
 fn one_that_is_only_installed_runs_no_pods_beside_one_that_runs() {
     let host = Host::healthy();
     host.containerd("2.1.3", OFF);

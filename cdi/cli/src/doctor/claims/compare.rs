@@ -50,7 +50,16 @@ impl Node {
             .collect()
     }
 
+    /// None, where the plugin is to make up for what was lost: pods that are
+    /// deleted for that would be deleted for nothing.
     fn unknown_to_plugin(&self, records: &BTreeMap<&str, bool>, file: &str) -> Vec<Finding> {
+        if self.lost {
+            return vec![];
+        }
+        let has_not = match &self.checkpoint {
+            Known::Absent => format!("there is no {file}"),
+            Known::Yes(_) | Known::Unread => format!("{file} has not"),
+        };
         let kubelets = self.kubelet.yes();
         let kubelets = kubelets.into_iter().flat_map(|state| &state.claims);
         let lost = kubelets
@@ -59,7 +68,7 @@ impl Node {
             Finding::error(
                 "claim-unknown-to-plugin",
                 format!("claim {uid} ({})", claim.name),
-                format!("kubelet has it as prepared, {file} has not"),
+                format!("kubelet has it as prepared, {has_not}"),
                 "delete the pods that use it, so that it is prepared anew; was the plugin's directory removed?",
             )
         })

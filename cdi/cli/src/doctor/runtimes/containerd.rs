@@ -38,6 +38,9 @@ struct Settings {
     file_version: Option<i64>,
     enable_cdi: Option<bool>,
     spec_dirs: Option<Vec<String>>,
+    /// The files that say the two.
+    enabled_by: Option<String>,
+    dirs_by: Option<String>,
     /// It is there for others than kubelet.
     cri_disabled: bool,
 }
@@ -76,14 +79,19 @@ fn runtime(files: &Files, config: &str, version: Option<String>, running: &[Runn
         Err(fault) => (Settings::default(), Some(fault)),
     };
     let major = version.as_deref().and_then(first_number);
+    let cdi = cdi(&settings, major);
+    let said_by = match cdi {
+        Cdi::Off => settings.enabled_by,
+        Cdi::On | Cdi::Unknown => settings.dirs_by,
+    };
     // One that is only installed runs no pods beside one that runs.
     let runs = running.is_empty() || running.iter().any(|it| it.config() == config);
     Runtime {
         name: "containerd",
-        cdi: cdi(&settings, major),
+        cdi,
         version,
         spec_dirs: settings.spec_dirs,
-        config: exists.then(|| config.to_owned()),
+        config: said_by.or_else(|| exists.then(|| config.to_owned())),
         fault,
         first_with_cdi: Some((1, 7)),
         turn_on: TURN_ON,
@@ -106,10 +114,10 @@ fn settings(files: &Files, config: &str) -> Result<Settings, String> {
     let Some(main) = table(files, config)? else {
         return Ok(settings);
     };
-    settings.take(&main);
+    settings.take(config, &main);
     for import in imports(files, config, &main) {
         if let Some(more) = table(files, &import)? {
-            settings.take(&more);
+            settings.take(&import, &more);
         }
     }
     Ok(settings)
@@ -168,7 +176,7 @@ impl Running {
 // === impl Settings ===
 
 impl Settings {
-    fn take(&mut self, table: &Table) {
+    fn take(&mut self, file: &str, table: &Table) {
         let version = table.get("version").and_then(Value::as_integer);
         self.file_version = version.or(self.file_version);
         let disabled = table.get("disabled_plugins");
@@ -182,10 +190,14 @@ impl Settings {
             .iter()
             .filter_map(|name| plugins.get(*name)?.as_table());
         for cri in known {
-            let enabled = cri.get("enable_cdi").and_then(Value::as_bool);
-            self.enable_cdi = enabled.or(self.enable_cdi);
-            let dirs = cri.get("cdi_spec_dirs").and_then(super::others::strings);
-            self.spec_dirs = dirs.or_else(|| self.spec_dirs.take());
+            if let Some(enabled) = cri.get("enable_cdi").and_then(Value::as_bool) {
+                self.enable_cdi = Some(enabled);
+                self.enabled_by = Some(file.to_owned());
+            }
+            if let Some(dirs) = cri.get("cdi_spec_dirs").and_then(super::others::strings) {
+                self.spec_dirs = Some(dirs);
+                self.dirs_by = Some(file.to_owned());
+            }
         }
     }
 }
@@ -196,7 +208,7 @@ mod tests {
 
     fn of(text: &str) -> Settings {
         let mut settings = Settings::default();
-        settings.take(&text.parse().unwrap());
+        settings.take(OWN, &text.parse().unwrap());
         settings
     }
 

@@ -9,6 +9,10 @@ use crate::doctor::packages;
 
 const CRIO_CONFIG: &str = "/etc/crio/crio.conf";
 const CRIO_DROP_INS: &str = "/etc/crio/crio.conf.d";
+/// The first that takes the devices from where kubelet puts them, the CRI field
+/// `CDIDevices`; before, they were in annotations.
+const CRIO_WITH_CDI: (u32, u32) = (1, 28);
+
 const DOCKER_CONFIG: &str = "/etc/docker/daemon.json";
 const PODMAN_CONFIG: &str = "/etc/containers/containers.conf";
 
@@ -29,7 +33,7 @@ pub(super) fn cri_o(files: &Files) -> Option<Runtime> {
         spec_dirs: None,
         config: None,
         fault: None,
-        first_with_cdi: None,
+        first_with_cdi: Some(CRIO_WITH_CDI),
         turn_on: "",
         for_pods: true,
     };
@@ -109,6 +113,7 @@ impl Runtime {
             Ok(text) => text.unwrap_or_default(),
             Err(error) => {
                 self.fault = Some(format!("cannot read {config}: {error}"));
+                self.config = Some(config);
                 return;
             }
         };
@@ -119,10 +124,15 @@ impl Runtime {
                     inner = inner.and_then(|it| it.get(*name)?.as_table());
                 }
                 let dirs = inner.and_then(|it| it.get("cdi_spec_dirs").and_then(strings));
+                if dirs.is_some() || self.config.is_none() {
+                    self.config = Some(config);
+                }
                 self.spec_dirs = dirs.or_else(|| self.spec_dirs.take());
             }
-            Err(error) => self.fault = Some(format!("{config} is no TOML: {}", error.message())),
+            Err(error) => {
+                self.fault = Some(format!("{config} is no TOML: {}", error.message()));
+                self.config = Some(config);
+            }
         }
-        self.config = Some(config);
     }
 }
