@@ -12,9 +12,13 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 
+# Before the build, which takes minutes.
+case ${1-} in
+    checkpoint | cdi | kubelet) ;;
+    *) die "no benchmark '${1-}'; usage: hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR]" ;;
+esac
 need_tools cargo cc
-[ $# -gt 0 ] || die "usage: hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR]"
 # cdi-gen is one of the subjects, and so is the example driver of dra-kubelet.
 cargo build --quiet --locked --release -p bench -p cdi-gen
 cargo build --quiet --locked --release -p dra-kubelet --example echo
-exec "${CARGO_TARGET_DIR:-target}/release/bench" "$@"
+exec "$target_dir/release/bench" "$@"

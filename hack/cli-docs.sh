@@ -5,8 +5,7 @@
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-target=${CARGO_TARGET_DIR:-$root/target}
-dir=${1:-$target/cli-docs}
+dir=${1:-$target_dir/cli-docs}
 
 need_tools cargo cc
 cargo run --quiet --locked --manifest-path "$root/Cargo.toml" -p cli-docs -- "$dir"

@@ -44,6 +44,9 @@ until_is() {
     [ -z "$expected" ] || printf 'ok  %s\n' "$expected"
 }
 
+# The major of the IMEX channels that node $1's mock driver has.
+major_of() { "$cluster" exec --node "$1" sed -n 's/^ *\([0-9]*\) nvidia-caps-imex-channels$/\1/p' /run/nvidia/driver/proc-devices; }
+
 failed() {
     k get pods,resourceclaims,computedomains,resourceclaimtemplates,events -A -o wide >&2 || true
     k logs -n imex-dra -l app.kubernetes.io/name=imex-dra --all-containers --prefix --tail=30 >&2 || true
@@ -94,7 +97,7 @@ nodes=
 for entry in $pods; do
     pod=${entry%:*} node=${entry#*:node}
     nodes+="$node "
-    major=$("$cluster" exec --node "$node" sed -n 's/^ *\([0-9]*\) nvidia-caps-imex-channels$/\1/p' /run/nvidia/driver/proc-devices)
+    major=$(major_of "$node")
     until_is "$pod on node$node has $channel: kind, mode, major (hex) of node$node's mock, minor" \
         "character special file 666 $(printf %x "$major") 0" k exec "$pod" -- stat -c '%F %a %t %T' "$channel"
     until_is "its open() passes the device cgroup and finds no driver behind the mock (ENXIO)" \
@@ -107,7 +110,7 @@ step "A pod without the claim makes the same device by hand, and may not open it
 k run outsider --image=localhost/busybox:1 --image-pull-policy=Never --restart=Never \
     --overrides='{"spec":{"nodeName":"node1","terminationGracePeriodSeconds":1}}' -- sleep 100000 >/dev/null
 until_is "the outsider runs" Running k get pod outsider -o 'jsonpath={.status.phase}'
-major=$("$cluster" exec --node 1 sed -n 's/^ *\([0-9]*\) nvidia-caps-imex-channels$/\1/p' /run/nvidia/driver/proc-devices)
+major=$(major_of 1)
 until_is "its open() is refused (EPERM)" "cat: can't open '/tmp/channel0': Operation not permitted" \
     k exec outsider -- sh -c "rm -f /tmp/channel0 && mknod /tmp/channel0 c $major 0 && cat /tmp/channel0 2>&1 || true"
 

@@ -63,17 +63,18 @@ kubelet_scenarios() {
 }
 
 keep=
-suite=
+suite=all
 tests=("${all[@]}")
 filter=()
 for argument in "$@"; do
     case $argument in
         --keep) keep=1 ;;
         --must) tests=("${must[@]}") suite=must filter=("${must_kubelet[@]}") ;;
-        kubelet) tests=() suite=only ;;
+        kubelet) tests=() suite=kubelet ;;
         -*) die "unknown argument $argument; usage: hack/e2e.sh [--must|NAME|kubelet [FILTER]] [--keep]" ;;
         *)
-            [ "$suite" != only ] || { filter+=("$argument"); continue; }
+            [ "$suite" != kubelet ] || { filter+=("$argument"); continue; }
+            suite=named
             mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -F -- "$argument" || true)
             [ ${#tests[@]} -gt 0 ] || die "no cluster test has $argument in its name; there are: ${all[*]}"
             ;;
@@ -82,6 +83,9 @@ done
 for file in hack/cluster-tests/tests/*.rs; do
     name=$(basename "$file" .rs)
     [[ " ${all[*]} " == *" $name "* ]] || die "$file is not listed in hack/e2e.sh"
+done
+for name in "${must_kubelet[@]}"; do
+    grep -rqF "fn $name()" hack/cluster-tests/tests/kubelet || die "no kubelet scenario is called $name; must_kubelet in hack/e2e.sh names it"
 done
 
 [ -n "$keep" ] || trap 'hack/cluster.sh down' EXIT
@@ -92,8 +96,8 @@ if [ ${#tests[@]} -gt 0 ]; then
     cargo build --quiet --locked -p cdi-gen
     cargo test --locked -p cluster-tests "${tests[@]/#/--test=}" -- --ignored --test-threads=1
 fi
-if [ -n "$suite" ] || [ ${#tests[@]} = ${#all[@]} ]; then kubelet_scenarios "${filter[@]}"; fi
-if [ ${#tests[@]} = ${#all[@]} ]; then
+if [ "$suite" != named ]; then kubelet_scenarios "${filter[@]}"; fi
+if [ "$suite" = all ]; then
     hack/cluster.sh down
     hack/cluster/check-clean.sh
 fi

@@ -26,7 +26,7 @@ seconds=${2:-60}
 [[ $seconds =~ ^[0-9]+$ ]] || die "$seconds is not a number of seconds; $usage"
 need_tools cargo cc g++
 
-out=${CARGO_TARGET_DIR:-$root/target}/fuzz
+out=$target_dir/fuzz
 host=$(rustc -vV | sed -n 's/^host: //p')
 found=$out/corpus/$target
 seeds=$root/hack/fuzz/corpus/$target

@@ -2,6 +2,8 @@
 # Installs imex-dra on the running cluster of hack/cluster.sh, as an operator
 # would: a driver on every node, the image, the chart.
 #
+#   hack/install.sh [OPTION]...    options as of helm upgrade --install
+#
 # The driver is the mock, see hack/mock-node.sh.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
@@ -23,11 +25,11 @@ explain() {
 }
 
 need_tools cargo cc
+nodes=$($cluster kubectl get nodes -o name | sed 's,^node/node,,')
 say "building the mock NVML and the image"
 cargo build --quiet --locked -p nvml-mock
 hack/image.sh --profile dev --out "$image"
 
-nodes=$($cluster kubectl get nodes -o name | sed 's,^node/node,,')
 for node in $nodes; do
     say "node$node: laying out a mock driver at $driver_root"
     hack/mock-node.sh "$node" >/dev/null

@@ -5,6 +5,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 IMEX_CACHE=${IMEX_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/imex-dra}
 export IMEX_CACHE
+# Where cargo builds.
+target_dir=${CARGO_TARGET_DIR:-$root/target}
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -47,7 +47,7 @@ need() { [ "$#" -ge 2 ] || die "$1 needs a value (see --help)"; }
 is_number() { [[ $1 =~ ^(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})$ ]] || die "$2 needs a number, not '$1'"; }
 
 driver_root=
-library=$root/target/debug/libnvml_mock.so
+library=$target_dir/debug/libnvml_mock.so
 version=580.82.07
 without=()
 with_library=yes

@@ -12,9 +12,9 @@ set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-[ $# -ge 1 ] || die "usage: hack/mock-node.sh K [OPTION]..."
-node=$1
+node=${1-}
+[[ $node =~ ^[1-9][0-9]*$ ]] || die "no node '$node'; usage: hack/mock-node.sh K [OPTION]..."
 shift
 "$root/hack/cluster.sh" exec --node "$node" "$root/hack/cluster/gpu-host.sh" /run/nvidia/driver \
-    --library "${CARGO_TARGET_DIR:-$root/target}/debug/libnvml_mock.so" \
+    --library "$target_dir/debug/libnvml_mock.so" \
     --clique 8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7 --major $((383 + node)) "$@"

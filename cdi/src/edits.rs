@@ -223,9 +223,9 @@ impl ContainerEdits {
     }
 }
 
-/// What Go's `omitempty` leaves out.
+/// What Go's `omitempty` leaves out: Go has no absent string.
 #[expect(clippy::ref_option, reason = "serde calls it so")]
-fn is_unset(text: &Option<String>) -> bool {
+pub(crate) fn is_unset(text: &Option<String>) -> bool {
     text.as_deref().is_none_or(str::is_empty)
 }
 

@@ -17,8 +17,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::de;
 use crate::{ContainerEdits, DeviceName, Kind, SpecVersion};
 
-#[cfg(feature = "inject")]
-pub(crate) use error::REPEATED;
 pub use error::{SpecError, SpecFault};
 pub(crate) use field::Field;
 

@@ -39,11 +39,7 @@ struct Device {
     of: String,
 }
 
-impl Payload for Device {
-    fn from_legacy(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Payload for Device {}
 
 /// How far each claim got: its UID is `<thread>-<claim>`.
 type Progress = BTreeMap<String, Step>;

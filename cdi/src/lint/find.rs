@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Lint, Warning};
 use crate::spec::Field;
-use crate::{CHANNEL_DIR, ChannelId, ContainerEdits, Device, DeviceNode};
+use crate::{CHANNEL_DIR, ChannelId, ContainerEdits, Device, DeviceNode, Hook, Mount, NetDevice};
 
 /// The longest annotations, keys and values together, that Kubernetes has.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
@@ -39,9 +39,17 @@ impl Warnings {
     pub(super) fn edits(&mut self, device: Option<usize>, edits: &ContainerEdits) {
         let field = |name| Field::of_spec(name).in_edits_of(device);
         self.env(field("env"), &edits.env);
+        self.nodes(field("deviceNodes"), &edits.device_nodes);
+        self.hooks(field("hooks"), &edits.hooks);
+        self.mounts(field("mounts"), &edits.mounts);
+        self.net_devices(field("netDevices"), &edits.net_devices);
+        self.gids(field("additionalGids"), &edits.additional_gids);
+    }
+
+    fn nodes(&mut self, list: Field, nodes: &[DeviceNode]) {
         let mut paths = BTreeSet::new();
-        for (at, node) in edits.device_nodes.iter().enumerate() {
-            let field = field("deviceNodes").at(at);
+        for (at, node) in nodes.iter().enumerate() {
+            let field = list.at(at);
             self.path(field.leaf("path"), &node.path);
             self.path(
                 field.leaf("hostPath"),
@@ -52,8 +60,11 @@ impl Warnings {
                 self.add(field.leaf("path"), Lint::RepeatedPath);
             }
         }
-        for (at, hook) in edits.hooks.iter().enumerate() {
-            let field = field("hooks").at(at);
+    }
+
+    fn hooks(&mut self, list: Field, hooks: &[Hook]) {
+        for (at, hook) in hooks.iter().enumerate() {
+            let field = list.at(at);
             self.path(field.leaf("path"), &hook.path);
             self.nuls(field.leaf("args"), &hook.args);
             self.env(field.leaf("env"), &hook.env);
@@ -61,9 +72,12 @@ impl Warnings {
                 self.add(field.leaf("timeout"), Lint::NoTime);
             }
         }
+    }
+
+    fn mounts(&mut self, list: Field, mounts: &[Mount]) {
         let mut paths = BTreeSet::new();
-        for (at, mount) in edits.mounts.iter().enumerate() {
-            let field = field("mounts").at(at);
+        for (at, mount) in mounts.iter().enumerate() {
+            let field = list.at(at);
             self.nul(field.leaf("hostPath"), &mount.host_path);
             self.path(field.leaf("containerPath"), &mount.container_path);
             self.nuls(field.leaf("options"), &mount.options);
@@ -75,32 +89,28 @@ impl Warnings {
                 self.add(field.leaf("containerPath"), Lint::RepeatedPath);
             }
         }
-        self.ids(device, edits);
     }
 
-    fn ids(&mut self, device: Option<usize>, edits: &ContainerEdits) {
-        let field = |name| Field::of_spec(name).in_edits_of(device);
-        for (at, net) in edits.net_devices.iter().enumerate() {
-            let field = field("netDevices").at(at);
+    fn net_devices(&mut self, list: Field, devices: &[NetDevice]) {
+        for (at, device) in devices.iter().enumerate() {
+            let field = list.at(at);
             for (leaf, name) in [
-                ("hostInterfaceName", &net.host_interface_name),
-                ("name", &net.name),
+                ("hostInterfaceName", &device.host_interface_name),
+                ("name", &device.name),
             ] {
                 if name.len() > INTERFACE_LIMIT {
                     self.add(field.leaf(leaf), Lint::InterfaceTooLong);
                 }
             }
         }
-        for (at, _) in edits
-            .additional_gids
-            .iter()
-            .enumerate()
-            .filter(|g| *g.1 == 0)
-        {
-            self.add(field("additionalGids").at(at), Lint::GroupPassedOver);
-        }
-        for (at, gid) in edits.additional_gids.iter().enumerate() {
-            self.id(field("additionalGids").at(at), Some(*gid));
+    }
+
+    fn gids(&mut self, list: Field, gids: &[u32]) {
+        for (at, gid) in gids.iter().enumerate() {
+            if *gid == 0 {
+                self.add(list.at(at), Lint::GroupPassedOver);
+            }
+            self.id(list.at(at), Some(*gid));
         }
     }
 

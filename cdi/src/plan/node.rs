@@ -60,12 +60,14 @@ pub(super) fn rule(node: &DeviceNode, device: &PlannedDevice) -> Option<DeviceRu
         minor,
         ..
     } = *device;
-    let some = |access: &Permissions| access.read || access.write || access.mknod;
     matches!(device_type, DeviceType::Block | DeviceType::Char).then(|| DeviceRule {
         device_type,
         major,
         minor,
-        access: node.permissions.filter(some).unwrap_or(ALL),
+        access: node
+            .permissions
+            .filter(|access| !access.is_none())
+            .unwrap_or(ALL),
     })
 }
 

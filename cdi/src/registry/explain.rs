@@ -5,7 +5,7 @@ use std::path::Path;
 use super::mention::{is_of_another_kind, speaks_of};
 use super::{Conflict, IgnoredFile, LoadError, NearMiss, Registry, Resolved, SpecDir, SpecFile};
 use super::{DirState, Unresolved, answer, file, ignored, near};
-use crate::{QualifiedName, SpecVersion};
+use crate::QualifiedName;
 
 /// All that has a bearing on one name, as data for whoever words it.
 #[derive(Debug)]
@@ -175,19 +175,6 @@ fn is_named_after(path: &Path, name: &QualifiedName) -> bool {
     let found = path.file_name().and_then(|name| name.to_str());
     let rest = found.and_then(|name| name.strip_prefix(&prefix));
     rest.is_some_and(|rest| rest.starts_with(['_', '.']))
-}
-
-// === impl Candidate ===
-
-impl Candidate<'_> {
-    /// The version that the file's spec declares and the lowest that it needs,
-    /// if that is a lower one: runtimes whose library is older than what is
-    /// declared refuse the file for no reason.
-    pub fn newer_than_needed(&self) -> Option<(SpecVersion, SpecVersion)> {
-        let spec = self.file.spec.as_ref().ok()?;
-        let (declared, needed) = (spec.version(), spec.needed_version());
-        (declared > needed).then_some((declared, needed))
-    }
 }
 
 // === impl Verdict ===

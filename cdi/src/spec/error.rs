@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::field::Field;
+use crate::de::KEY_LIMIT;
 use crate::one_line::OneLine;
 use crate::{DeviceName, EditFault, Kind, SpecVersion};
 
@@ -55,7 +56,7 @@ pub enum SpecFault {
         by: String,
     },
     /// An annotation whose key, as it is written, no YAML reader takes for one.
-    #[error("have a key longer than 1022 bytes, escapes counted")]
+    #[error("have a key longer than {KEY_LIMIT} bytes, escapes counted")]
     KeyTooLong,
     /// A version before the first that the CDI library reads.
     #[error(
@@ -69,8 +70,12 @@ pub enum SpecFault {
     /// Neither JSON nor YAML, or nothing at all.
     #[error("{0}")]
     Syntax(String),
-    /// A value that the model has no place for: an unknown or repeated field,
-    /// another type, a name or version that is none.
+    /// A field of an object that is there twice.
+    #[error("the field is repeated")]
+    Repeated,
+    /// A value that the model has no place for: an unknown field, a key of
+    /// annotations that is there twice, another type, a name or version that is
+    /// none.
     #[error("{0}")]
     Shape(String),
     /// Deeper, or with more repeated aliases, than any spec has reason to be.
@@ -152,7 +157,10 @@ impl SpecError {
             SpecFault::TooComplex(_) => "cdi-spec-too-complex",
             SpecFault::KeyTooLong => "cdi-annotation-key-too-long",
             SpecFault::Shape(_) if self.field() == Some("cdiVersion") => "cdi-version-unknown",
-            SpecFault::Syntax(_) | SpecFault::Shape(_) | SpecFault::Json(_) => "cdi-spec-malformed",
+            SpecFault::Syntax(_)
+            | SpecFault::Repeated
+            | SpecFault::Shape(_)
+            | SpecFault::Json(_) => "cdi-spec-malformed",
         }
     }
 
@@ -175,9 +183,7 @@ impl SpecError {
             SpecFault::Shape(_) if self.field() == Some("cdiVersion") => {
                 "state the lowest version that has what the spec uses, from 0.3.0 to 1.1.0"
             }
-            SpecFault::Shape(reason) if reason == REPEATED => {
-                "leave one of the two; readers that take both keep the last"
-            }
+            SpecFault::Repeated => "leave one of the two; readers that take both keep the last",
             SpecFault::Shape(_) => "correct the field, or leave it out if it may be absent",
             SpecFault::Syntax(_) | SpecFault::Json(_) => {
                 "correct the text there, or let the driver that owns the file write it again"
@@ -202,9 +208,6 @@ impl SpecError {
         }
     }
 }
-
-/// What a [`SpecFault::Shape`] says of a key that an object has twice.
-pub(crate) const REPEATED: &str = "the field is repeated";
 
 fn raise_to(needed: SpecVersion) -> &'static str {
     match needed {
@@ -245,7 +248,13 @@ impl fmt::Display for Raw<'_> {
                 error.owner(f)?;
                 write!(f, ": {field} {fault}")?;
             }
-            (SpecFault::Syntax(_) | SpecFault::Shape(_) | SpecFault::TooComplex(_), field) => {
+            (
+                SpecFault::Syntax(_)
+                | SpecFault::Repeated
+                | SpecFault::Shape(_)
+                | SpecFault::TooComplex(_),
+                field,
+            ) => {
                 error.owner(f)?;
                 if let Some(field) = field {
                     write!(f, ": {field}")?;

@@ -1,6 +1,7 @@
 //! Which version of CDI a spec needs.
 
 use super::field::Field;
+use crate::edits::is_unset;
 use crate::{ContainerEdits, IntelRdt, Spec, SpecVersion};
 
 impl Spec {
@@ -44,13 +45,13 @@ impl Spec {
 
 fn needs_of_edits(edits: &ContainerEdits) -> impl Iterator<Item = (SpecVersion, Field)> {
     let nodes = edits.device_nodes.iter().enumerate();
-    let host_paths = nodes.filter(|(_, node)| is_set(node.host_path.as_deref()));
+    let host_paths = nodes.filter(|(_, node)| !is_unset(&node.host_path));
     let host_paths = host_paths.map(|(at, _)| {
         let field = Field::of_spec("deviceNodes").at(at).leaf("hostPath");
         (SpecVersion::V0_5_0, field)
     });
     let mounts = edits.mounts.iter().enumerate();
-    let types = mounts.filter(|(_, mount)| is_set(mount.fs_type.as_deref()));
+    let types = mounts.filter(|(_, mount)| !is_unset(&mount.fs_type));
     let types = types.map(|(at, _)| {
         let field = Field::of_spec("mounts").at(at).leaf("type");
         (SpecVersion::V0_4_0, field)
@@ -86,9 +87,4 @@ fn needs_of_rdt(rdt: &IntelRdt) -> impl Iterator<Item = (SpecVersion, Field)> {
     ]
     .into_iter()
     .flatten()
-}
-
-/// Go has no absent string: an empty one is absent.
-fn is_set(text: Option<&str>) -> bool {
-    text.is_some_and(|text| !text.is_empty())
 }

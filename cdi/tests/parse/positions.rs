@@ -84,6 +84,15 @@ fn an_unknown_or_repeated_field_stands_where_its_key_does() {
 }
 
 #[test]
+fn a_repeated_version_is_not_an_unknown_one() {
+    let text = yaml(&["env: [A=b]"]) + "cdiVersion: 0.5.0\n";
+    let error = Spec::parse(text.as_bytes()).unwrap_err();
+    assert_eq!(error.field(), Some("cdiVersion"));
+    assert_eq!(error.code(), "cdi-spec-malformed");
+    assert!(error.hint().contains("one of the two"), "{}", error.hint());
+}
+
+#[test]
 fn a_text_that_cannot_be_taken_apart_says_where() {
     let error = Spec::parse(b"cdiVersion: 0.5.0\nkind: [\n").unwrap_err();
     assert_eq!(error.code(), "cdi-spec-malformed");

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::symlink;
 
 use imex_cdi::{
-    Candidate, DirState, Evidence, Explanation, Ignored, IgnoredFile, LoadError, NearMiss,
-    Registry, SpecVersion, Unresolved, Verdict,
+    DirState, Evidence, Explanation, Ignored, IgnoredFile, LoadError, NearMiss, Registry,
+    SpecVersion, Unresolved, Verdict,
 };
 
 use crate::host::{Host, KIND, lamp, spec};
@@ -196,10 +196,11 @@ fn a_spec_that_declares_a_newer_version_than_it_needs_says_so() {
     host.write("high/b.json", minimal);
     let registry = host.load();
     let explained = registry.explain(&lamp("red"));
-    let newer = explained
-        .candidates
-        .iter()
-        .map(Candidate::newer_than_needed);
+    let newer = explained.candidates.iter().map(|candidate| {
+        let spec = candidate.file.spec.as_ref().unwrap();
+        let (declared, needed) = (spec.version(), spec.needed_version());
+        (declared > needed).then_some((declared, needed))
+    });
     let newer: Vec<_> = newer.collect();
     let versions = (SpecVersion::V0_6_0, SpecVersion::V0_3_0);
     assert_eq!(newer, [Some(versions), None]);

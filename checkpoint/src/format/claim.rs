@@ -2,8 +2,8 @@
 
 use std::slice;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::EncodeError;
@@ -163,10 +163,6 @@ fn member_by<'a, T: Default>(
     let value = text.map_or(Ok(None), read);
     let value = value.map_err(|error| Flaw::member(key, &error))?;
     Ok(value.unwrap_or_default())
-}
-
-pub(super) fn json<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
-    serde_json::from_slice(text)
 }
 
 // === text from records ===

@@ -227,7 +227,7 @@ fn has_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), Flaw> {
 
 /// A claim's UID.
 fn uid_of(part_name: &str, key: &[u8]) -> Result<String, Flaw> {
-    claim::json(key).map_err(|error| {
+    serde_json::from_slice(key).map_err(|error| {
         let path = format!("{part_name}.preparedClaims");
         let key = String::from_utf8_lossy(key);
         Flaw::of_member(path, format!("the UID {key}: {}", claim::message(&error)))

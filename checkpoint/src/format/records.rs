@@ -179,12 +179,6 @@ impl<P> Records<P> {
     }
 }
 
-impl<P> Default for Records<P> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<P> Clone for Records<P> {
     fn clone(&self) -> Self {
         Self {

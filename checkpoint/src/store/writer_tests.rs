@@ -36,11 +36,7 @@ impl Serialize for Part {
     }
 }
 
-impl Payload for Part {
-    fn from_legacy(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Payload for Part {}
 
 type Asked<R> = (Job<Part>, Caller<R, Refused>);
 

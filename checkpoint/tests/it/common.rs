@@ -54,11 +54,7 @@ pub(crate) struct ConfigState {
     pub(crate) compute_domain: String,
 }
 
-impl Payload for Group {
-    fn from_legacy(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Payload for Group {}
 
 pub(crate) const BOOT: &str = "6f1c1f0e-2c38-4c4a-9f5b-0d3a5a1b7c11";
 

@@ -190,11 +190,7 @@ impl<'de> Deserialize<'de> for Mine {
     }
 }
 
-impl Payload for Mine {
-    fn from_legacy(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
-    }
-}
+impl Payload for Mine {}
 
 #[test]
 fn a_panic_of_the_writer_fails_its_commit_and_not_the_next() {

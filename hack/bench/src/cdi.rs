@@ -2,7 +2,6 @@
 //! file, and the program that shows them.
 
 mod claims;
-mod config;
 mod program;
 mod specs;
 

@@ -19,6 +19,7 @@ use anyhow::Context;
 use tokio::runtime::Builder;
 
 use crate::rounds::{Rounds, interleave};
+use crate::table::verdict;
 use caller::{AT_ONCE, Caller};
 use memory::Memory;
 use servers::Servers;
@@ -139,10 +140,6 @@ fn middle(values: &mut [f64]) -> f64 {
 fn worst(values: &mut [f64]) -> anyhow::Result<f64> {
     values.sort_by(f64::total_cmp);
     values.last().copied().context("there was no round")
-}
-
-fn verdict(met: bool) -> &'static str {
-    if met { "met" } else { "missed" }
 }
 
 /// The generated protocol module.

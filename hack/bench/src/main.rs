@@ -14,6 +14,7 @@ mod checkpoint;
 mod content;
 mod disk;
 mod kubelet;
+mod proc;
 mod rounds;
 mod table;
 

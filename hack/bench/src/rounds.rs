@@ -1,12 +1,12 @@
 //! Subject and floor, round by round.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
+
+use crate::proc;
 
 /// Rounds that nobody looks at, before the measured ones: caches, allocator,
 /// the disk's own wake-up.
@@ -85,9 +85,7 @@ fn cpu() -> anyhow::Result<Duration> {
 
 /// What this process has handed to write(2) so far, in bytes.
 fn written() -> anyhow::Result<u64> {
-    let text = fs::read_to_string("/proc/self/io").context("cannot read /proc/self/io")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("wchar: "));
-    Ok(line.context("/proc/self/io has no wchar")?.parse()?)
+    proc::number("/proc/self/io", "wchar")
 }
 
 // === impl Rounds ===

@@ -78,7 +78,7 @@ fn mb(bytes: u64) -> String {
     format!("{:.2}", bytes as f64 / 1e6)
 }
 
-fn verdict(met: bool) -> &'static str {
+pub(crate) fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "missed" }
 }
 

@@ -47,7 +47,12 @@ fn write(dir: &Path) -> io::Result<()> {
     }
     clap_mangen::generate_to(Args::command(), &pages)?;
     for page in fs::read_dir(&pages)? {
-        let page = page?.path();
+        let page = page?;
+        // DIR may be /usr/local/share, with the pages of others in it.
+        if !page.file_name().as_encoded_bytes().starts_with(b"cdi-gen") {
+            continue;
+        }
+        let page = page.path();
         // What clap shows after the options is that, everywhere.
         let text = fs::read_to_string(&page)?;
         fs::write(
@@ -108,6 +113,16 @@ mod tests {
             let script = fs::read_to_string(script).unwrap();
             assert!(script.contains("name-style"), "{shell}");
         }
+    }
+
+    #[test]
+    fn the_page_of_another_program_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let page = dir.path().join("man/man1/gzip.1.gz");
+        fs::create_dir_all(page.parent().unwrap()).unwrap();
+        fs::write(&page, b"\x1f\x8b").unwrap();
+        write(dir.path()).unwrap();
+        assert_eq!(fs::read(&page).unwrap(), b"\x1f\x8b");
     }
 
     /// What bash offers for the last of `words`.

@@ -8,12 +8,14 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 /// The components whose logs tell a failure's story.
-const COMPONENTS: [&str; 5] = [
+const COMPONENTS: [&str; 7] = [
+    "apiserver",
     "scheduler",
     "controller-manager",
     "kubelet-1",
     "kubelet-2",
     "containerd-1",
+    "containerd-2",
 ];
 
 /// A handle on the running cluster.
@@ -164,7 +166,7 @@ impl Cluster {
             .collect())
     }
 
-    /// Prints pods, claims, slices, events and the tail of every log.
+    /// Prints pods, claims, slices, events and the tails of logs.
     #[expect(
         clippy::print_stderr,
         reason = "a failing test tells its story on standard error"

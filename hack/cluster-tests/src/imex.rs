@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
 use crate::{Cluster, Namespace, eventually};
@@ -16,10 +16,8 @@ pub const DRIVER_ROOT: &str = "/run/nvidia/driver";
 /// A `ComputeDomain` and the template it asks for (`<name>-channel`).
 #[derive(Debug)]
 pub struct Domain {
-    /// Its name.
-    pub name: String,
-    /// Its template's name.
-    pub template: String,
+    name: String,
+    template: String,
 }
 
 impl Domain {
@@ -60,54 +58,77 @@ impl Domain {
                 "-o",
                 "jsonpath={.status.status}",
             ])?;
-            if status == "Ready" {
-                Ok(())
-            } else {
-                bail!("its status is {status:?}")
-            }
+            ensure!(status == "Ready", "its status is {status:?}");
+            Ok(())
         })?;
         Ok(domain)
     }
+
+    /// Deletes the domain and waits until it is gone.
+    ///
+    /// # Errors
+    /// If it is still there after a minute.
+    pub fn delete(&self, cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+        let delete = ["delete", "computedomain", &self.name, "--wait"];
+        let more = ["--timeout=60s", "-n", &namespace.name];
+        cluster.kubectl(&[&delete[..], &more].concat()).map(drop)
+    }
 }
 
-/// A pod on `node` that sleeps; with `template`, its container has the claim.
-pub fn channel_pod(
+/// Makes a pod on `node` that sleeps; with `domain`, its container has a claim of
+/// the domain's channel.
+///
+/// # Errors
+/// As [`Cluster::script`].
+pub fn create_pod(
+    cluster: &Cluster,
     namespace: &Namespace,
     name: &str,
-    node: &str,
-    template: Option<&str>,
-) -> String {
-    let mut container = json!({
-        "name": "main",
-        "image": "localhost/busybox:1",
-        "imagePullPolicy": "Never",
-        "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
-    });
-    let mut spec = json!({
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 5,
-        "nodeSelector": {"kubernetes.io/hostname": node},
-    });
-    if let (Some(template), Some(container), Some(spec)) =
-        (template, container.as_object_mut(), spec.as_object_mut())
-    {
-        container.insert(
-            "resources".to_owned(),
-            json!({"claims": [{"name": "channel"}]}),
-        );
-        spec.insert(
-            "resourceClaims".to_owned(),
-            json!([{"name": "channel", "resourceClaimTemplateName": template}]),
-        );
-    }
-    if let Some(spec) = spec.as_object_mut() {
-        spec.insert("containers".to_owned(), json!([container]));
-    }
+    node: u8,
+    domain: Option<&Domain>,
+) -> Result<()> {
+    cluster.apply(&pod_manifest(namespace, name, node, domain))
+}
+
+/// As [`create_pod`], and waits until the pod runs.
+///
+/// # Errors
+/// If it never does; with its events.
+pub fn run_pod(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    name: &str,
+    node: u8,
+    domain: Option<&Domain>,
+) -> Result<()> {
+    create_pod(cluster, namespace, name, node, domain)?;
+    until_running(cluster, namespace, name)
+}
+
+fn pod_manifest(namespace: &Namespace, name: &str, node: u8, domain: Option<&Domain>) -> String {
+    let channel = |domain: &Domain| {
+        let template = &domain.template;
+        json!({"name": "channel", "resourceClaimTemplateName": template})
+    };
+    let claims: Vec<Value> = domain.into_iter().map(channel).collect();
+    let used: Vec<Value> = domain.iter().map(|_| json!({"name": "channel"})).collect();
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace.name},
-        "spec": spec,
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 5,
+            "nodeSelector": {"kubernetes.io/hostname": format!("node{node}")},
+            "resourceClaims": claims,
+            "containers": [{
+                "name": "main",
+                "image": "localhost/busybox:1",
+                "imagePullPolicy": "Never",
+                "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+                "resources": {"claims": used},
+            }],
+        },
     })
     .to_string()
 }
@@ -127,13 +148,12 @@ pub fn until_running(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Res
             "-o",
             "jsonpath={.status.phase}",
         ])?;
-        if phase == "Running" {
-            return Ok(());
-        }
-        bail!(
+        ensure!(
+            phase == "Running",
             "its phase is {phase:?}; {:?}",
             cluster.events_about(&namespace.name, pod)?
-        )
+        );
+        Ok(())
     })
 }
 
@@ -211,6 +231,16 @@ pub fn claim_uids(cluster: &Cluster, namespace: &Namespace) -> Result<Vec<String
                 .map(str::to_owned)
         })
         .collect())
+}
+
+/// The UID of the namespace's one claim.
+///
+/// # Errors
+/// If there is none, or more than one.
+pub fn only_claim(cluster: &Cluster, namespace: &Namespace) -> Result<String> {
+    let [claim] = <[String; 1]>::try_from(claim_uids(cluster, namespace)?)
+        .map_err(|claims| anyhow!("one pod, so one claim, not {claims:?}"))?;
+    Ok(claim)
 }
 
 /// What node `node` still keeps of the claim: names of CDI files and whether the

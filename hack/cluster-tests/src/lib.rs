@@ -6,7 +6,7 @@
 //! test ──► Namespace (own, deleted at the end)
 //!      ──► kubectl / on_node ──► hack/cluster.sh ──► the real components
 //!      ──► eventually("…", condition) ──► gives up after GIVE_UP with the tail
-//!                                         of every component's log
+//!                                         of the components' logs
 //! ```
 //!
 //! A test waits on conditions only; [`GIVE_UP`] is for giving up, never for
@@ -15,10 +15,12 @@
 //! `tests/kubelet` is a suite of its own: it runs inside a node, with drivers in its
 //! own process and in that of `steady-driver`, and shares nothing with the others.
 
+mod built;
 mod cluster;
 pub mod imex;
 pub mod plugin;
 mod wait;
 
+pub use built::built;
 pub use cluster::{Cluster, Namespace};
 pub use wait::{GIVE_UP, eventually};

@@ -17,8 +17,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Looks at `condition` until it returns `Ok`, and returns what it returned.
 ///
 /// # Errors
-/// After [`GIVE_UP`]: the last error of the condition, once the logs of every
-/// component and the events of all namespaces are printed.
+/// After [`GIVE_UP`]: the last error of the condition, once the components' logs
+/// and the events of all namespaces are printed.
 pub fn eventually<T>(
     cluster: &Cluster,
     what: &str,

@@ -15,29 +15,20 @@ fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "damage")?;
     let domain = Domain::create(&cluster, &namespace, "train", "Single")?;
-    cluster.apply(&imex::channel_pod(
-        &namespace,
-        "holder",
-        "node1",
-        Some(&domain.template),
-    ))?;
-    imex::until_running(&cluster, &namespace, "holder")?;
-    let claims = imex::claim_uids(&cluster, &namespace)?;
-    let [claim] = claims.as_slice() else {
-        anyhow::bail!("one pod, so one claim, not {claims:?}")
-    };
+    imex::run_pod(&cluster, &namespace, "holder", 1, Some(&domain))?;
+    let claim = imex::only_claim(&cluster, &namespace)?;
 
     cluster.on_node(1, &format!("echo garbage > {CHECKPOINT}"))?;
     eventually(&cluster, "the plugin has rebuilt the checkpoint", || {
         let text = cluster.on_node(1, &format!("cat {CHECKPOINT}; ls {CHECKPOINT}.*"))?;
-        ensure!(text.contains(claim), "the holder is not in it: {text}");
+        ensure!(text.contains(&claim), "the holder is not in it: {text}");
         ensure!(text.contains("settled"), "the bad one was not kept: {text}");
         Ok(())
     })?;
     ensure!(PluginPod::on(&cluster, 1)?.is_ready()?, "not ready again");
 
     cluster.kubectl(&["delete", "pod", "holder", "-n", &namespace.name, "--wait"])?;
-    let traces = imex::traces_on_node(&cluster, 1, claim)?;
+    let traces = imex::traces_on_node(&cluster, 1, &claim)?;
     ensure!(traces.is_empty(), "left: {traces}");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A missing driver, a missing channel major: the plugin stays, is not ready,
 //! says why, and recovers when the host does. It never exits.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use cluster_tests::imex::BrokenDriver;
 use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, eventually};
@@ -34,11 +34,8 @@ fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
             let log = pod.log()?;
             ensure!(log.contains(named), "its log does not name {named}: {log}");
             let slices = slices(&cluster)?;
-            if slices == 0 {
-                Ok(())
-            } else {
-                bail!("it publishes {slices} slices")
-            }
+            ensure!(slices == 0, "it publishes {slices} slices");
+            Ok(())
         },
     )?;
     ensure!(

@@ -1,7 +1,7 @@
 //! A node whose NVML definitely reports no clique refuses claims by that name,
 //! and serves them once the fabric has come up, without a restart.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use cluster_tests::imex::{self, BrokenDriver, Domain};
 use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, eventually};
@@ -19,29 +19,21 @@ fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there
             .lines()
             .rfind(|line| line.contains("fabric="))
             .unwrap_or_default();
-        if last.contains("no clique") {
-            Ok(())
-        } else {
-            bail!("the last it said of the fabric: {last}")
-        }
+        ensure!(
+            last.contains("no clique"),
+            "the last it said of the fabric: {last}"
+        );
+        Ok(())
     })?;
 
-    cluster.apply(&imex::channel_pod(
-        &namespace,
-        "worker",
-        "node2",
-        Some(&domain.template),
-    ))?;
+    imex::create_pod(&cluster, &namespace, "worker", 2, Some(&domain))?;
     eventually(&cluster, "the pod's event names the missing clique", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
         let named = events.iter().any(|event| {
             event.starts_with("FailedPrepare") && event.contains("requires an NVLink clique")
         });
-        if named {
-            Ok(())
-        } else {
-            bail!("its events: {events:#?}")
-        }
+        ensure!(named, "its events: {events:#?}");
+        Ok(())
     })?;
 
     driver.repair()?;

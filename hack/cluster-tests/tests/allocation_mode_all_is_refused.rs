@@ -1,7 +1,7 @@
 //! `allocationMode: All` is admitted by the API, reaches Prepare and is refused
 //! there, with a sentence that the pod's owner can act on.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use cluster_tests::imex::{self, Domain};
 use cluster_tests::{Cluster, Namespace, eventually};
 
@@ -11,12 +11,7 @@ fn the_pod_of_a_domain_with_mode_all_gets_an_event_that_says_what_to_change() ->
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "mode-all")?;
     let domain = Domain::create(&cluster, &namespace, "everything", "All")?;
-    cluster.apply(&imex::channel_pod(
-        &namespace,
-        "greedy",
-        "node1",
-        Some(&domain.template),
-    ))?;
+    imex::create_pod(&cluster, &namespace, "greedy", 1, Some(&domain))?;
 
     eventually(&cluster, "the pod has the refusal as an event", || {
         let events = cluster.events_about(&namespace.name, "greedy")?;
@@ -26,10 +21,7 @@ fn the_pod_of_a_domain_with_mode_all_gets_an_event_that_says_what_to_change() ->
                 && event.contains("\"All\"")
                 && event.contains("Single")
         });
-        if refused {
-            Ok(())
-        } else {
-            bail!("its events: {events:#?}")
-        }
+        ensure!(refused, "its events: {events:#?}");
+        Ok(())
     })
 }

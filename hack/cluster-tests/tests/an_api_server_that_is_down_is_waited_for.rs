@@ -42,24 +42,10 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
         plugin.restarts()? == before + 1,
         "it was restarted more often than it was killed"
     );
-    cluster.apply(&imex::channel_pod(
-        &namespace,
-        "worker",
-        "node1",
-        Some(&domain.template),
-    ))?;
-    imex::until_running(&cluster, &namespace, "worker")?;
+    imex::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     // And the controller sees what happens again.
     cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
-    let delete = [
-        "delete",
-        "computedomain",
-        &domain.name,
-        "--wait",
-        "--timeout=60s",
-    ];
-    cluster.kubectl(&[&delete[..], &["-n", &namespace.name]].concat())?;
-    Ok(())
+    domain.delete(&cluster, &namespace)
 }
 
 /// Started again when this is dropped.

@@ -1,7 +1,7 @@
 //! The main job: a domain's pods get channel 0 on their nodes, nobody else does,
 //! and nothing is left when they are gone.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use cluster_tests::imex::{self, CHANNEL, Domain};
 use cluster_tests::{Cluster, Namespace, eventually};
 
@@ -39,15 +39,7 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
     );
 
     cluster.kubectl(&["delete", "pods", "--all", "-n", &namespace.name, "--wait"])?;
-    cluster.kubectl(&[
-        "delete",
-        "computedomain",
-        &domain.name,
-        "-n",
-        &namespace.name,
-        "--wait",
-        "--timeout=60s",
-    ])?;
+    domain.delete(&cluster, &namespace)?;
 
     eventually(&cluster, "claims and template are gone", || {
         let left = cluster.kubectl(&[
@@ -58,11 +50,8 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
             "-o",
             "name",
         ])?;
-        if left.trim().is_empty() {
-            Ok(())
-        } else {
-            bail!("left: {left}")
-        }
+        ensure!(left.trim().is_empty(), "left: {left}");
+        Ok(())
     })?;
     for (node, claim) in [1, 2]
         .into_iter()
@@ -73,11 +62,8 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
             &format!("node {node} has forgotten claim {claim}"),
             || {
                 let traces = imex::traces_on_node(&cluster, node, claim)?;
-                if traces.is_empty() {
-                    Ok(())
-                } else {
-                    bail!("left: {traces}")
-                }
+                ensure!(traces.is_empty(), "left: {traces}");
+                Ok(())
             },
         )?;
     }
@@ -92,13 +78,7 @@ fn worker_on(
     domain: &Domain,
 ) -> Result<String> {
     let pod = format!("worker-{node}");
-    cluster.apply(&imex::channel_pod(
-        namespace,
-        &pod,
-        &format!("node{node}"),
-        Some(&domain.template),
-    ))?;
-    imex::until_running(cluster, namespace, &pod)?;
+    imex::run_pod(cluster, namespace, &pod, node, Some(domain))?;
     Ok(pod)
 }
 
@@ -133,8 +113,7 @@ fn the_channel_is_as_the_mock_says(
 }
 
 fn a_pod_without_the_claim_gets_eperm(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
-    cluster.apply(&imex::channel_pod(namespace, "outsider", "node1", None))?;
-    imex::until_running(cluster, namespace, "outsider")?;
+    imex::run_pod(cluster, namespace, "outsider", 1, None)?;
     let major = imex::mock_major(cluster, 1)?;
     let command = format!("mknod /tmp/channel0 c {major} 0 && cat /tmp/channel0");
     let (opened, text) = cluster.in_pod(&namespace.name, "outsider", &command)?;

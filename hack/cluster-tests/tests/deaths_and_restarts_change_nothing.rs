@@ -1,7 +1,7 @@
 //! kill -9 of the plugin, a restart of kubelet, both at once: pods that run go
 //! on, pods that come are served, pods that go are cleaned up.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use cluster_tests::imex::{self, CHANNEL, Domain};
 use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, eventually};
@@ -16,11 +16,8 @@ fn a_killed_plugin_serves_the_next_pod_and_cleans_up_the_last() -> Result<()> {
         let before = pod.restarts()?;
         pod.kill(1)?;
         eventually(&cluster, "kubelet has restarted the plugin", || {
-            if pod.restarts()? > before {
-                Ok(())
-            } else {
-                bail!("not yet")
-            }
+            ensure!(pod.restarts()? > before, "not yet");
+            Ok(())
         })
     })
 }
@@ -56,14 +53,8 @@ fn survives(
     disaster: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let domain = Domain::create(cluster, namespace, "train", "Single")?;
-    cluster.apply(&imex::channel_pod(
-        namespace,
-        "before",
-        "node1",
-        Some(&domain.template),
-    ))?;
-    imex::until_running(cluster, namespace, "before")?;
-    let claims = imex::claim_uids(cluster, namespace)?;
+    imex::run_pod(cluster, namespace, "before", 1, Some(&domain))?;
+    let claim = imex::only_claim(cluster, namespace)?;
 
     disaster()?;
 
@@ -85,21 +76,13 @@ fn survives(
         &namespace.name,
         "--wait=false",
     ])?;
-    cluster.apply(&imex::channel_pod(
-        namespace,
-        "after",
-        "node1",
-        Some(&domain.template),
-    ))?;
-    imex::until_running(cluster, namespace, "after")?;
+    imex::run_pod(cluster, namespace, "after", 1, Some(&domain))?;
     let (found, text) = cluster.in_pod(&namespace.name, "after", &format!("test -c {CHANNEL}"))?;
     ensure!(found, "{text}");
-    for claim in claims {
-        let traces = imex::traces_on_node(cluster, 1, &claim)?;
-        ensure!(
-            traces.is_empty(),
-            "the first pod's claim is still there: {traces}"
-        );
-    }
+    let traces = imex::traces_on_node(cluster, 1, &claim)?;
+    ensure!(
+        traces.is_empty(),
+        "the first pod's claim is still there: {traces}"
+    );
     Ok(())
 }

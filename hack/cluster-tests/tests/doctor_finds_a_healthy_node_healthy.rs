@@ -1,9 +1,9 @@
 //! `cdi-gen doctor` on a node with a prepared claim: healthy, from wherever it
 //! looks; and with one thing broken, that is what it names first.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use cluster_tests::imex::{self, Domain};
-use cluster_tests::{Cluster, Namespace, eventually};
+use cluster_tests::{Cluster, Namespace, built, eventually};
 use serde_json::Value;
 
 const NODE: u8 = 1;
@@ -17,17 +17,8 @@ fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_it_is_not() -> Res
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "doctor")?;
     let domain = Domain::create(&cluster, &namespace, "train-a", "Single")?;
-    cluster.apply(&imex::channel_pod(
-        &namespace,
-        "worker",
-        "node1",
-        Some(&domain.template),
-    ))?;
-    imex::until_running(&cluster, &namespace, "worker")?;
-    let claims = imex::claim_uids(&cluster, &namespace)?;
-    let [claim] = claims.as_slice() else {
-        bail!("one pod, so one claim, not {claims:?}");
-    };
+    imex::run_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
+    let claim = imex::only_claim(&cluster, &namespace)?;
 
     // What earlier tests had prepared may still be going.
     let text = eventually(&cluster, "doctor finds the node healthy", || {
@@ -50,7 +41,7 @@ fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_it_is_not() -> Res
     )?;
     let first = first(&report)?;
     ensure!(
-        first.0 == "claim-without-spec" && first.1.contains(claim),
+        first.0 == "claim-without-spec" && first.1.contains(&claim),
         "without the claim's spec it says {report:#}"
     );
     cluster
@@ -110,10 +101,7 @@ fn first(report: &Value) -> Result<(String, String)> {
         .with_context(|| format!("no finding in {report:#}"))
 }
 
-/// cdi-gen, beside the test itself, wherever cargo builds: DIR/deps/TEST,
-/// DIR/cdi-gen. Nodes have the machine's files.
+/// Nodes have the machine's files.
 fn program() -> Result<String> {
-    let test = std::env::current_exe()?;
-    let built = test.ancestors().nth(2).context("the test is nowhere")?;
-    Ok(built.join("cdi-gen").display().to_string())
+    built("cdi-gen")
 }

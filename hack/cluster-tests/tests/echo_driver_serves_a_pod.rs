@@ -4,7 +4,7 @@
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::{Cluster, Namespace, eventually, imex};
+use cluster_tests::{Cluster, Namespace, built, eventually, imex};
 
 const OBJECTS: &str = r#"
 apiVersion: resource.k8s.io/v1
@@ -72,13 +72,7 @@ struct EchoDriver<'a> {
 
 impl<'a> EchoDriver<'a> {
     fn start(cluster: &'a Cluster) -> Result<Self> {
-        // Beside the test itself, wherever cargo builds: DIR/deps/TEST, DIR/examples/echo.
-        let test = std::env::current_exe()?;
-        let built = test
-            .ancestors()
-            .nth(2)
-            .context("the test is in no directory")?;
-        let program = built.join("examples/echo").display().to_string();
+        let program = built("examples/echo")?;
         let process = Command::new(cluster.path())
             .args(["exec", "--node", "1", "sh", "-c"])
             .arg(format!("exec {program} --node-name node1 --kubeconfig \"$KUBECONFIG\""))

@@ -17,6 +17,7 @@ use crate::args::Level;
 use crate::document::{NOT_SPEC_HINT, is_config};
 use crate::host::Host;
 use crate::host_node::{NodeReport, NodeState};
+use crate::reading;
 
 /// What specs are held against.
 pub(super) struct Bench<'a> {
@@ -27,10 +28,10 @@ pub(super) struct Bench<'a> {
 
 /// Of a text that was read from `file`, with the spec if it is a valid one.
 pub(super) fn text(file: &str, bytes: &[u8], bench: &Bench<'_>) -> (Vec<Finding>, Option<Spec>) {
-    match Spec::parse(bytes) {
+    match Spec::parse_all(bytes) {
         Ok(spec) => (valid(file, &spec, bench), Some(spec)),
         Err(_) if is_config(bytes) => (vec![config(file)], None),
-        Err(error) => (vec![invalid(file, &error)], None),
+        Err(faults) => (invalid(file, &faults), None),
     }
 }
 
@@ -39,7 +40,10 @@ pub(super) fn file(found: &SpecFile, bench: &Bench<'_>) -> Vec<Finding> {
     let file = found.path.to_string_lossy();
     match &found.spec {
         Ok(spec) => valid(&file, spec, bench),
-        Err(LoadError::Invalid { source, .. }) => vec![invalid(&file, source)],
+        Err(LoadError::Invalid { source, .. }) => {
+            let first = || invalid(&file, std::slice::from_ref(source));
+            all_faults(&found.path).map_or_else(first, |faults| invalid(&file, &faults))
+        }
         Err(error) => vec![Finding::error(
             &file,
             error.code(),
@@ -47,6 +51,13 @@ pub(super) fn file(found: &SpecFile, bench: &Bench<'_>) -> Vec<Finding> {
             error.hint(),
         )],
     }
+}
+
+/// What else is wrong with a file that was refused for one fault; `None` if it
+/// has been mended or taken away since.
+fn all_faults(path: &Path) -> Option<Vec<SpecError>> {
+    let bytes = reading::read(path, imex_cdi::MAX_SPEC_LEN.try_into().ok()?).ok()?;
+    Spec::parse_all(&bytes).err()
 }
 
 /// Of directories that hide their files.
@@ -217,14 +228,17 @@ fn config(file: &str) -> Finding {
     )
 }
 
-fn invalid(file: &str, error: &SpecError) -> Finding {
-    let position = error.position();
-    Finding {
-        field: error.field().map(str::to_owned),
-        line: position.map(|(line, _)| line),
-        column: position.map(|(_, column)| column),
-        ..Finding::error(file, error.code(), with_sources(error), error.hint())
-    }
+fn invalid(file: &str, faults: &[SpecError]) -> Vec<Finding> {
+    let found = faults.iter().map(|fault| {
+        let position = fault.position();
+        Finding {
+            field: fault.field().map(str::to_owned),
+            line: position.map(|(line, _)| line),
+            column: position.map(|(_, column)| column),
+            ..Finding::error(file, fault.code(), with_sources(fault), fault.hint())
+        }
+    });
+    found.collect()
 }
 
 fn warning(file: &str, warning: &Warning) -> Finding {

@@ -129,3 +129,24 @@ fn an_oci_config_is_no_spec_to_show() {
         "{told}"
     );
 }
+
+#[test]
+fn every_fault_of_a_spec_is_told_in_one_run() {
+    let place = Place::new();
+    let spec = spec("example.com/sign", "0.3.0");
+    let spec = spec.replace(r#""env":["A=b"]"#, r#""env":["A"],"hooks":[{"hookName":"nope","path":"/x"}]"#);
+    place.write("x.json", &spec);
+    fs::create_dir(place.at("dir")).unwrap();
+    place.write("dir/x.json", &spec);
+    for words in ["validate x.json", "validate dir", "validate --spec-dir dir"] {
+        let said = place.out(words, 1);
+        let fields: Vec<&str> = said
+            .lines()
+            .filter(|line| line.contains("rror: "))
+            .collect();
+        assert_eq!(fields.len(), 2, "{words}: {said}");
+        for field in ["env[0]", "hooks[0]"] {
+            assert!(said.contains(field), "{words}: {said}");
+        }
+    }
+}

@@ -8,7 +8,6 @@ use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, SeqAccess};
 use super::super::tree::{NodeId, Value};
 use super::error::{ReadError, Step};
 use super::{Reader, same_name};
-use crate::spec::REPEATED;
 
 /// Entries of a sequence, one by one.
 pub(super) struct Seq<'a, 't> {
@@ -82,7 +81,7 @@ impl<'a, 't> Map<'a, 't> {
         seed: K,
     ) -> Result<K::Value, ReadError> {
         if self.seen.contains(&field) {
-            return Err(ReadError::custom(REPEATED));
+            return Err(ReadError::repeated());
         }
         self.seen.push(field);
         let name: StrDeserializer<'_, ReadError> = field.into_deserializer();

@@ -27,12 +27,21 @@ pub(super) enum Step {
 // === impl ReadError ===
 
 impl ReadError {
-    pub(super) fn too_many() -> Self {
+    fn new(fault: SpecFault) -> Self {
         Self {
-            fault: SpecFault::TooComplex("has too many aliases of too much"),
+            fault,
             position: None,
             path: Vec::new(),
         }
+    }
+
+    pub(super) fn too_many() -> Self {
+        Self::new(SpecFault::TooComplex("has too many aliases of too much"))
+    }
+
+    /// A struct's field that is there again.
+    pub(super) fn repeated() -> Self {
+        Self::new(SpecFault::Repeated)
     }
 
     /// At `reader`'s node, unless a position within it is known.
@@ -73,11 +82,7 @@ impl std::error::Error for ReadError {}
 
 impl Error for ReadError {
     fn custom<T: fmt::Display>(reason: T) -> Self {
-        Self {
-            fault: SpecFault::Shape(reason.to_string()),
-            position: None,
-            path: Vec::new(),
-        }
+        Self::new(SpecFault::Shape(reason.to_string()))
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::dir::Dir as Entries;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
-use nix::sys::stat::{FileStat, Mode, fstatat};
+use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::open_dir;
@@ -40,7 +40,7 @@ pub(crate) struct OsVersion {
 struct Stamp {
     device: u64,
     inode: u64,
-    size: i128,
+    size: i64,
     modified: (i64, i64),
 }
 
@@ -164,7 +164,7 @@ impl Steps for OsSteps {
     }
 
     fn compare(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<Comparison> {
-        let mut file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
+        let file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
         let found = file.metadata()?;
         if !found.is_file() {
             return Ok(Comparison::NotAFile);
@@ -173,19 +173,13 @@ impl Steps for OsSteps {
             return Ok(Comparison::Other);
         }
         // One byte more tells a file that grew.
-        let mut content = vec![0; bytes.len() + 1];
-        let mut length = 0;
-        while let Some(rest) = content.get_mut(length..) {
-            match file.read(rest) {
-                Ok(0) => break,
-                Ok(count) => length += count,
-                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
-                Err(err) => return Err(err),
-            }
-        }
-        Ok(match content.get(..length) {
-            Some(content) if content == bytes => Comparison::Same,
-            _ => Comparison::Other,
+        let mut content = Vec::with_capacity(bytes.len() + 1);
+        file.take(bytes.len() as u64 + 1)
+            .read_to_end(&mut content)?;
+        Ok(if content == bytes {
+            Comparison::Same
+        } else {
+            Comparison::Other
         })
     }
 
@@ -243,19 +237,13 @@ impl From<&FileStat> for Stamp {
         Self {
             device: stat.st_dev,
             inode: stat.st_ino,
-            size: stat.st_size.into(),
+            size: stat.st_size,
             modified: (stat.st_mtime, stat.st_mtime_nsec),
         }
     }
 }
 
 fn version(file: File) -> io::Result<Version> {
-    let meta = file.metadata()?;
-    let stamp = Stamp {
-        device: meta.dev(),
-        inode: meta.ino(),
-        size: meta.len().into(),
-        modified: (meta.mtime(), meta.mtime_nsec()),
-    };
+    let stamp = Stamp::from(&fstat(&file)?);
     Ok(Version(VersionKind::Os(OsVersion { _file: file, stamp })))
 }

@@ -98,7 +98,9 @@ fn source(
     order: Option<&Template>,
 ) -> Result<Source, Flaw> {
     let canonical = Source::default();
-    let boot_id = part.get("nodeBootID").map_or(Ok(None), claim::json);
+    let boot_id = part
+        .get("nodeBootID")
+        .map_or(Ok(None), serde_json::from_slice);
     let boot_id: Option<String> =
         boot_id.map_err(|error| Flaw::of_member("v2.nodeBootID", claim::message(&error)))?;
     let boot_id = boot_id.filter(|id| !id.is_empty());

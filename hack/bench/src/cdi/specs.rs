@@ -13,13 +13,16 @@ use imex_cdi::{
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::config;
 use crate::disk::Scratch;
-use crate::rounds::interleave;
+use crate::proc;
+use crate::rounds::{Rounds, interleave};
 use crate::table::{Aim, Fact, Row};
 
 /// As many as the driver can be told to have.
 const CHANNELS: u32 = 2048;
+
+/// A container's config, as containerd writes it for a small pod: runtime-spec 1.2.
+const CONFIG: &str = include_str!("config.json");
 
 const PARSE: Aim = Aim::Within(Duration::from_millis(20));
 const INJECT: Aim = Aim::Within(Duration::from_millis(1));
@@ -52,24 +55,20 @@ pub(super) fn rows(scratch: &Scratch, rounds: usize) -> anyhow::Result<Vec<Row>>
         row("parse block YAML / JSON syntax", yaml.len(), PARSE, of_yaml),
         row(
             "plan and apply one / parse and print the config",
-            config::TEXT.len(),
+            CONFIG.len(),
             INJECT,
             inject,
         ),
     ])
 }
 
-fn injected(
-    scratch: &Scratch,
-    spec: &[u8],
-    rounds: usize,
-) -> anyhow::Result<crate::rounds::Rounds> {
+fn injected(scratch: &Scratch, spec: &[u8], rounds: usize) -> anyhow::Result<Rounds> {
     let dir = scratch.subdirectory("channels")?;
     fs::write(dir.join("channels.json"), spec)?;
     let registry = Registry::load(&[dir]);
     let name: QualifiedName = "k8s.compute-domain.nvidia.com/channel=channel-1024".parse()?;
     let names = [name];
-    let config: Value = serde_json::from_str(config::TEXT)?;
+    let config: Value = serde_json::from_str(CONFIG)?;
     let host = OsHost::new("/");
     let inject = || {
         let mut config = config.clone();
@@ -79,7 +78,7 @@ fn injected(
         Ok(())
     };
     let floor = || {
-        let config: Value = serde_json::from_str(config::TEXT)?;
+        let config: Value = serde_json::from_str(CONFIG)?;
         ensure!(!serde_json::to_vec(&config)?.is_empty());
         Ok(())
     };
@@ -136,11 +135,7 @@ pub(crate) fn peak_of_parsing(file: &Path) -> anyhow::Result<u64> {
 }
 
 fn peak() -> anyhow::Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    let kilobytes: u64 = number.context("/proc/self/status has no VmHWM")?.parse()?;
-    Ok(kilobytes * 1024)
+    Ok(proc::number("/proc/self/status", "VmHWM")? * 1024)
 }
 
 /// A device for each channel.

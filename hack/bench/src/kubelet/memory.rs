@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::json;
 
+use super::api;
 use super::caller::{AT_ONCE, Caller};
 use super::servers::service_socket;
-use super::{api, verdict};
+use crate::proc;
+use crate::table::verdict;
 
 /// Most anonymous memory that the example may hold.
 const AIM_KIB: u64 = 6 * 1024;
@@ -114,15 +116,7 @@ impl Running {
     }
 
     fn anonymous_kib(&self) -> anyhow::Result<u64> {
-        let path = format!("/proc/{}/status", self.0.id());
-        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("RssAnon:"));
-        let Some(number) = line.and_then(|line| line.split_whitespace().next()) else {
-            bail!("{path} has no RssAnon");
-        };
-        Ok(number.parse()?)
+        proc::number(&format!("/proc/{}/status", self.0.id()), "RssAnon")
     }
 }
 

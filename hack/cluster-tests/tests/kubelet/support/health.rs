@@ -41,7 +41,8 @@ impl Node {
 
     /// Whether this kubelet reports health at all: since 1.36 without being asked.
     pub(crate) async fn shows_health(&self) -> Result<bool> {
-        Ok(self.gate("ResourceHealthStatus").await? == Some(true))
+        let gate = self.gate("ResourceHealthStatus").await?;
+        gate.context("kubelet's metrics do not name its gate ResourceHealthStatus")
     }
 
     /// What the pod's status says of the health of its one device.
