@@ -83,7 +83,7 @@ pub(crate) fn enter(command: &mut Command, root: &Path) -> io::Result<()> {
 /// Only if the program did not end by itself: that it failed is its
 /// [`status`](Output::status).
 pub fn run(mut command: Command, limit: Duration, keep: usize) -> Result<Output, Failure> {
-    let deadline = Instant::now() + limit;
+    let began = Instant::now();
     let mut child = command
         .process_group(0)
         .stdin(Stdio::null())
@@ -98,10 +98,11 @@ pub fn run(mut command: Command, limit: Duration, keep: usize) -> Result<Output,
         let exited = has_exited(&child);
         stdout.drain();
         stderr.drain();
-        if exited || Instant::now() >= deadline {
+        let left = limit.saturating_sub(began.elapsed());
+        if exited || left.is_zero() {
             break exited;
         }
-        wait_for_more(&[&stdout, &stderr], deadline);
+        wait_for_more(&[&stdout, &stderr], left);
     };
     let status = end(&mut child).map_err(Failure::Start)?;
     if !exited {
@@ -137,8 +138,7 @@ fn end(child: &mut Child) -> io::Result<ExitStatus> {
     child.wait()
 }
 
-fn wait_for_more(streams: &[&Stream], deadline: Instant) {
-    let left = deadline.saturating_duration_since(Instant::now()).min(TICK);
+fn wait_for_more(streams: &[&Stream], left: Duration) {
     let mut open: Vec<_> = streams
         .iter()
         .filter_map(|stream| {
@@ -151,7 +151,7 @@ fn wait_for_more(streams: &[&Stream], deadline: Instant) {
     // An interrupted or failed poll is only an early look.
     let _ = poll(
         &mut open,
-        PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO),
+        PollTimeout::try_from(left.min(TICK)).unwrap_or(PollTimeout::ZERO),
     );
 }
 
@@ -264,6 +264,12 @@ mod tests {
             assert!(Instant::now() < give_up, "still runs: {stat}");
             std::thread::sleep(TICK);
         }
+    }
+
+    #[test]
+    fn a_limit_beyond_all_time_is_no_limit() {
+        let output = run(sh("echo out"), Duration::MAX, KEEP).unwrap();
+        assert_eq!(output.stdout, b"out\n");
     }
 
     #[test]

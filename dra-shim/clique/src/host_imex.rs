@@ -7,7 +7,8 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::command::{self, Failure, Output};
-use crate::imex_peers::{self, ImexNode};
+use crate::imex_peers::{self, ImexNode, Unfit};
+use crate::line::{Shown, one_line};
 use crate::root::{DriverRoot, NotFound};
 
 /// The host's IMEX daemon, asked through its own `nvidia-imex-ctl`.
@@ -26,10 +27,10 @@ pub struct HostImex {
 #[derive(Debug, thiserror::Error)]
 pub enum HostImexError {
     /// The program to ask with is not there.
-    #[error("cannot ask the host's nvidia-imex: no nvidia-imex-ctl under {}", .0.root.display())]
+    #[error("cannot ask the host's nvidia-imex: no nvidia-imex-ctl under {}", Shown(&.0.root))]
     ToolMissing(#[source] NotFound),
     /// The program could not be run.
-    #[error("cannot run {} in root {}", tool.display(), root.display())]
+    #[error("cannot run {} in root {}", Shown(tool), Shown(root))]
     Start {
         /// The program, as seen from inside the root.
         tool: PathBuf,
@@ -87,6 +88,14 @@ pub enum HostImexError {
         socket: PathBuf,
         /// The hosts that it lists, at most a screenful.
         listed: Vec<String>,
+    },
+    /// This node is listed, and its daemon measured no link, not even to itself.
+    #[error("the IMEX domain at {} lists this node as {host} and tells none of its connections", socket.display())]
+    NotMeasured {
+        /// The socket that was asked.
+        socket: PathBuf,
+        /// The address or name under which it is listed.
+        host: String,
     },
 }
 
@@ -185,9 +194,15 @@ impl HostImex {
                 socket: socket(),
                 source,
             })?;
-        imex_peers::own(nodes, own).map_err(|listed| HostImexError::NotListed {
-            socket: socket(),
-            listed: listed.iter().map(|it| one_line(it.as_bytes())).collect(),
+        imex_peers::own(nodes, own).map_err(|unfit| match unfit {
+            Unfit::NotListed(listed) => HostImexError::NotListed {
+                socket: socket(),
+                listed: listed.iter().map(|it| one_line(it.as_bytes())).collect(),
+            },
+            Unfit::NotMeasured(host) => HostImexError::NotMeasured {
+                socket: socket(),
+                host: one_line(host.as_bytes()),
+            },
         })
     }
 
@@ -254,6 +269,7 @@ impl HostImexError {
             Self::NotReady { .. } => "imex-not-ready",
             Self::BadAnswer { .. } => "imex-ctl-bad-answer",
             Self::NotListed { .. } => "imex-node-not-listed",
+            Self::NotMeasured { .. } => "imex-node-not-measured",
         }
     }
 
@@ -281,21 +297,11 @@ impl HostImexError {
             Self::NotListed { .. } => {
                 "add this node's address to nodes_config.cfg on every node of the domain and restart nvidia-imex"
             }
+            Self::NotMeasured { .. } => {
+                "wait until nvidia-imex is READY; if it is, run `nvidia-imex-ctl -N` on the host and name this node as it does"
+            }
         }
     }
-}
-
-/// Text for one line of an error: printable, and at most a few words of it.
-fn one_line(bytes: &[u8]) -> String {
-    const ENOUGH: usize = 200;
-    let text = String::from_utf8_lossy(bytes);
-    text.split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(ENOUGH)
-        .collect()
 }
 
 fn said(stdout: &str, stderr: &str) -> String {

@@ -130,7 +130,8 @@ fn connections(script: &str, own: &[&str]) -> Result<ImexNode, HostImexError> {
 #[test]
 fn the_domain_is_asked_for_as_json_and_the_own_entry_comes_back() {
     let node = connections(
-        r#"[ "$*" = "-N -j --u=/run/imex.sock" ] && echo '{"nodes": {"0": {"host": "10.0.0.1"}}}'"#,
+        r#"[ "$*" = "-N -j --u=/run/imex.sock" ] &&
+            echo '{"nodes": {"0": {"host": "10.0.0.1", "connections": {"0": {"status": "CONNECTED"}}}}}'"#,
         &["10.0.0.1"],
     );
     assert_eq!(node.unwrap().index, "0");
@@ -145,6 +146,16 @@ fn a_domain_without_this_node_names_those_that_it_lists() {
     assert_eq!(
         error.unwrap_err().to_string(),
         "the IMEX domain at /run/imex.sock lists this node under none of its own names; it lists 10.0.0.1, n2"
+    );
+}
+
+#[test]
+fn a_node_that_is_listed_and_was_not_measured_is_told_so() {
+    let error = connections(r#"echo '{"nodes": {"0": {"host": "n1"}}}'"#, &["n1"]).unwrap_err();
+    assert_eq!(error.code(), "imex-node-not-measured");
+    assert_eq!(
+        error.to_string(),
+        "the IMEX domain at /run/imex.sock lists this node as n1 and tells none of its connections"
     );
 }
 

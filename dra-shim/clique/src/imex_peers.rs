@@ -15,7 +15,7 @@ pub struct ImexNode {
     pub host: String,
     /// The version of its daemon; empty if it was not told.
     pub version: String,
-    /// Its links, in the order they were told.
+    /// Its links, in the order they were told; never empty.
     pub connections: Vec<ImexConnection>,
 }
 
@@ -82,19 +82,33 @@ pub(crate) fn parse(json: &[u8]) -> Result<Nodes, serde_json::Error> {
     serde_json::from_slice::<Domain>(json).map(|domain| domain.nodes)
 }
 
-/// The entry of the node that goes by `names`, or the hosts that are listed.
-pub(crate) fn own(nodes: Nodes, names: &[&str]) -> Result<ImexNode, Vec<String>> {
+/// Why no entry tells of this node.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// None goes by its names; these hosts are listed.
+    NotListed(Vec<String>),
+    /// This one does, and has no connections: nobody measured any, since a
+    /// daemon tells of the link to itself, too.
+    NotMeasured(String),
+}
+
+/// The entry of the node that goes by `names`: the first with connections, as
+/// one node may be listed under several.
+pub(crate) fn own(nodes: Nodes, names: &[&str]) -> Result<ImexNode, Unfit> {
     const SCREENFUL: usize = 16;
     let is_own = |node: &Node| {
         let mut both = [&node.host, &node.host_name].into_iter();
         both.any(|it| names.iter().any(|name| is_same(it, name)))
     };
     let hosts = nodes.0.iter().map(|(_, node)| node.host.clone());
-    let listed: Vec<_> = hosts.take(SCREENFUL).collect();
-    let found = nodes.0.into_iter().find(|(_, node)| is_own(node));
-    found
-        .map(|(index, node)| ImexNode::of(index, node))
-        .ok_or(listed)
+    let mut unfit = Unfit::NotListed(hosts.take(SCREENFUL).collect());
+    for (index, node) in nodes.0.into_iter().filter(|(_, node)| is_own(node)) {
+        if !node.connections.0.is_empty() {
+            return Ok(ImexNode::of(index, node));
+        }
+        unfit = Unfit::NotMeasured(node.host);
+    }
+    Err(unfit)
 }
 
 /// One address may be written in several ways, and names in either case.
@@ -206,10 +220,12 @@ mod tests {
               "connections": {"0": {"host": "10.0.0.1", "status": "CONNECTED", "changed": false},
                               "1": {"host": "10.0.0.2", "status": "CONNECTED", "changed": false},
                               "2": {"host": "10.0.0.3", "status": "RECOVERING", "changed": true}}},
-        "2": {"status": "UNAVAILABLE", "host": "fd00:0::3", "connections": {}}},
+        "2": {"status": "UNAVAILABLE", "host": "fd00:0::3",
+              "connections": {"2": {"host": "fd00:0::3", "status": "INVALID"}}},
+        "3": {"status": "READY", "host": "n4", "connections": {}}},
         "timestamp": "1/1/2026 00:00:00.000", "status": "DEGRADED"}"#;
 
-    fn of(names: &[&str]) -> Result<ImexNode, Vec<String>> {
+    fn of(names: &[&str]) -> Result<ImexNode, Unfit> {
         own(parse(DOMAIN.as_bytes()).unwrap(), names)
     }
 
@@ -233,10 +249,14 @@ mod tests {
         }
         assert_eq!(of(&["fd00::3"]).unwrap().index, "2");
         // A name that is empty on both sides is no name.
-        assert_eq!(
-            of(&[""]).unwrap_err(),
-            ["10.0.0.1", "10.0.0.2", "fd00:0::3"]
-        );
+        let listed = ["10.0.0.1", "10.0.0.2", "fd00:0::3", "n4"].map(str::to_owned);
+        assert_eq!(of(&[""]), Err(Unfit::NotListed(listed.into())));
+    }
+
+    #[test]
+    fn an_entry_without_connections_does_not_pass_for_one_without_broken_ones() {
+        assert_eq!(of(&["n4"]), Err(Unfit::NotMeasured("n4".to_owned())));
+        assert_eq!(of(&["n4", "10.0.0.2"]).unwrap().index, "1");
     }
 
     #[test]

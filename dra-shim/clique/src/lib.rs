@@ -34,6 +34,7 @@ mod groups;
 mod health;
 mod host_imex;
 mod imex_peers;
+mod line;
 mod nvml;
 mod probe;
 mod reload;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::line::one_line;
+
 /// A return code of NVML (`nvmlReturn_t`).
 ///
 /// Displays as its name in `nvml.h` and the number; a code newer than the
@@ -54,12 +56,15 @@ pub enum NvmlFailure {
         count: u32,
     },
     /// The probe's own code panicked; the next read starts afresh.
-    #[error("the probe panicked: {message}")]
+    #[error("the probe panicked: {}", one_line(message.as_bytes()))]
     Panicked {
         /// The panic's message.
         message: String,
     },
 }
+
+/// For a library that is older than what it is asked.
+const NEWER_DRIVER: &str = "install a newer NVIDIA driver on this host";
 
 // === impl NvmlCode ===
 
@@ -68,12 +73,14 @@ impl NvmlCode {
     pub(crate) const UNINITIALIZED: Self = Self(1);
     pub(crate) const INVALID_ARGUMENT: Self = Self(2);
     pub(crate) const NOT_SUPPORTED: Self = Self(3);
+    pub(crate) const NO_PERMISSION: Self = Self(4);
     pub(crate) const DRIVER_NOT_LOADED: Self = Self(9);
     pub(crate) const FUNCTION_NOT_FOUND: Self = Self(13);
     pub(crate) const GPU_IS_LOST: Self = Self(15);
     pub(crate) const RESET_REQUIRED: Self = Self(16);
     pub(crate) const LIB_RM_VERSION_MISMATCH: Self = Self(18);
     pub(crate) const ARGUMENT_VERSION_MISMATCH: Self = Self(25);
+    pub(crate) const UNKNOWN: Self = Self(999);
 
     /// The name in `nvml.h`, if known.
     pub fn name(self) -> Option<&'static str> {
@@ -143,7 +150,14 @@ impl NvmlFailure {
         match self {
             Self::Returned { code, .. } => match *code {
                 NvmlCode::DRIVER_NOT_LOADED | NvmlCode::UNINITIALIZED => {
-                    "load the NVIDIA kernel module (modprobe nvidia) and look at dmesg for NVRM lines"
+                    "load the NVIDIA kernel module (modprobe nvidia) and look at dmesg for NVRM lines; if it is loaded, this process lacks /dev/nvidiactl"
+                }
+                NvmlCode::NO_PERMISSION => {
+                    "let this process open /dev/nvidiactl and /dev/nvidia* (as root; a container needs the devices too, or to be privileged)"
+                }
+                NvmlCode::FUNCTION_NOT_FOUND => NEWER_DRIVER,
+                NvmlCode::ARGUMENT_VERSION_MISMATCH => {
+                    "the driver and this program have no form of the question in common: install a newer driver or a newer version of this program"
                 }
                 NvmlCode::LIB_RM_VERSION_MISMATCH => {
                     "the library and the loaded kernel module are of different driver versions: reload the module or reboot"
@@ -151,9 +165,13 @@ impl NvmlFailure {
                 NvmlCode::GPU_IS_LOST | NvmlCode::RESET_REQUIRED => {
                     "reset the GPU (nvidia-smi --gpu-reset) or reboot, and look at dmesg for Xid lines"
                 }
+                // What NVML says, too, once a container's devices cgroup has lost them.
+                NvmlCode::UNKNOWN => {
+                    "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines; if it works there, restart this process's container"
+                }
                 _ => "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines",
             },
-            Self::SymbolMissing { .. } => "install a newer NVIDIA driver on this host",
+            Self::SymbolMissing { .. } => NEWER_DRIVER,
             Self::NotText { .. }
             | Self::Unterminated { .. }
             | Self::WroteNothing { .. }
@@ -175,5 +193,36 @@ mod tests {
         assert_eq!(NvmlCode(777).to_string(), "NVML error 777");
         let negative = NvmlCode((-5_i32).cast_unsigned());
         assert_eq!(negative.to_string(), "NVML error -5");
+    }
+
+    #[test]
+    fn what_a_process_without_the_devices_is_told_names_them() {
+        let hint = |code| {
+            let call = "nvmlInitWithFlags";
+            NvmlFailure::Returned { call, code }.hint()
+        };
+        for code in [NvmlCode::NO_PERMISSION, NvmlCode::DRIVER_NOT_LOADED] {
+            assert!(hint(code).contains("/dev/nvidiactl"), "{code}");
+        }
+        assert!(hint(NvmlCode::UNKNOWN).contains("container"));
+    }
+
+    #[test]
+    fn a_function_that_the_driver_refuses_as_unknown_is_as_good_as_missing() {
+        let call = "nvmlDeviceGetGpuFabricInfoV";
+        let code = NvmlCode::FUNCTION_NOT_FOUND;
+        assert_eq!(
+            NvmlFailure::Returned { call, code }.hint(),
+            NvmlFailure::SymbolMissing { call }.hint()
+        );
+    }
+
+    #[test]
+    fn a_panic_of_several_lines_is_told_in_one() {
+        let message = "assertion failed\n  left: 1\n right: 2".to_owned();
+        assert_eq!(
+            NvmlFailure::Panicked { message }.to_string(),
+            "the probe panicked: assertion failed left: 1 right: 2"
+        );
     }
 }

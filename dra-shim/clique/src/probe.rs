@@ -6,6 +6,7 @@ use crate::call::CallUnderWay;
 use crate::clique::ClusterUuid;
 use crate::gpu::{FabricState, Gpu, GpuRef};
 use crate::health::{Health, HealthSummary};
+use crate::line::{Escaped, Shown};
 use crate::nvml::{NvmlCode, NvmlFailure};
 use crate::reload::Spelling;
 use crate::root::{DriverRoot, NotFound, Reason};
@@ -58,7 +59,7 @@ pub enum NoLibrary {
     #[error(transparent)]
     Missing(#[from] NotFound),
     /// It is there and the dynamic loader refuses it.
-    #[error("{} cannot be loaded: {reason}", path.display())]
+    #[error("{} cannot be loaded: {}", Shown(path), Escaped(reason))]
     Unloadable {
         /// The file, all links resolved.
         path: PathBuf,

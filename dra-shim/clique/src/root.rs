@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::line::{Escaped, Shown};
 use crate::{elf, resolve, unlinked};
 
 /// The directory below which the driver's files lie as if it were `/`: `/` on
@@ -195,7 +196,7 @@ impl fmt::Display for NotFound {
             return write!(f, "no {name}: the root {only}");
         }
         let places = rejected.len();
-        let root = root.display();
+        let root = Shown(root);
         write!(
             f,
             "{name} is in none of the {places} usual places below {root}"
@@ -211,7 +212,7 @@ impl fmt::Display for NotFound {
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.path.display(), self.reason)
+        write!(f, "{} {}", Shown(&self.path), self.reason)
     }
 }
 
@@ -222,10 +223,11 @@ impl fmt::Display for Reason {
         match self {
             Self::Missing => f.write_str("does not exist"),
             Self::NotLinked { library } => {
+                let library = Escaped(library);
                 write!(f, "does not exist, but {library} beside it does")
             }
             Self::BrokenLink { missing } => {
-                write!(f, "is a broken link: {} does not exist", missing.display())
+                write!(f, "is a broken link: {} does not exist", Shown(missing))
             }
             Self::LinkLoop => f.write_str("is a link in a circle"),
             Self::NotAFile => f.write_str("is not a regular file"),

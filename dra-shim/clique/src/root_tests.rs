@@ -81,6 +81,23 @@ fn a_usr_merged_host_without_driver_gets_one_short_sentence() {
         )
     );
 }
+
+#[test]
+fn names_and_links_with_control_characters_stay_on_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let lib64 = dir.path().join("usr/lib64");
+    fs::create_dir_all(&lib64).unwrap();
+    symlink("/gone\n\u{1b}[31m", lib64.join(LIBRARY)).unwrap();
+    put(dir.path(), "lib64/libnvidia-ml.so.580\nclique");
+    let error = DriverRoot::new(dir.path()).library().unwrap_err();
+    let said = error.to_string();
+    assert!(!said.contains(char::is_control), "{said:?}");
+    assert!(said.contains("/gone\\n"), "{said}");
+    assert!(said.contains("580\\nclique beside it"), "{said}");
+    let error = DriverRoot::new("/no\nroot").library().unwrap_err();
+    assert!(error.to_string().ends_with("/no\\nroot does not exist"));
+}
+
 #[test]
 fn a_library_that_will_not_load_does_not_shadow_one_that_will() {
     let dir = tempfile::tempdir().unwrap();

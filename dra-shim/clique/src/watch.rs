@@ -131,7 +131,8 @@ impl FabricWatch {
     /// `on_change` is called, on the watch's own thread, with each value that
     /// differs from the one before (time and call in [`Fabric::NoAnswer`] aside). It
     /// must not block. To bridge into async code, send the reading into a
-    /// channel from it.
+    /// channel from it. If it panics, that change is lost to it and the watch
+    /// goes on.
     ///
     /// Fails only if a thread cannot be started.
     pub fn spawn(
@@ -243,7 +244,7 @@ impl<F: FnMut(&Reading)> Watch<F> {
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) => {
                 self.shared.lock().hung_since = Some(began);
-                (self.on_change)(&self.shared.reading());
+                self.tell();
                 self.inbox.recv().ok()?
             }
         };
@@ -257,9 +258,16 @@ impl<F: FnMut(&Reading)> Watch<F> {
     fn publish(&mut self, answer: Answer) -> bool {
         let (changed, settled) = self.shared.lock().apply(answer);
         if changed {
-            (self.on_change)(&self.shared.reading());
+            self.tell();
         }
         settled
+    }
+
+    /// The caller's code may panic, and then only it is the worse for it: a
+    /// watch that ended would leave its last value standing for ever.
+    fn tell(&mut self) {
+        let reading = self.shared.reading();
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.on_change)(&reading)));
     }
 }
 

@@ -205,6 +205,28 @@ fn a_probe_that_panics_is_a_value_and_is_asked_again() {
 }
 
 #[test]
+fn a_callback_that_panics_does_not_end_the_watch() {
+    let (begun, _begun) = channel();
+    let (answers, answers_from) = channel();
+    let (changes_to, changes) = channel();
+    let probe = Scripted {
+        begun,
+        answers: Mutex::new(answers_from),
+    };
+    let _watch = FabricWatch::spawn(probe, eager(), move |reading| {
+        // The test may have ended.
+        let _ = changes_to.send(reading.clone());
+        assert_ne!(reading.fabric.code(), "nvml-missing", "on purpose");
+    });
+    answers.send(Err(no_library())).unwrap();
+    answers.send(Ok(mk_gpus(1))).unwrap();
+    for code in ["nvml-missing", "clique"] {
+        let reading = changes.recv_timeout(GIVE_UP).unwrap();
+        assert_eq!(reading.fabric.code(), code);
+    }
+}
+
+#[test]
 fn dropping_the_watch_ends_it_even_while_a_read_hangs() {
     let scene = scene(eager());
     scene.read_begins();

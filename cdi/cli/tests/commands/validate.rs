@@ -134,7 +134,10 @@ fn an_oci_config_is_no_spec_to_show() {
 fn every_fault_of_a_spec_is_told_in_one_run() {
     let place = Place::new();
     let spec = spec("example.com/sign", "0.3.0");
-    let spec = spec.replace(r#""env":["A=b"]"#, r#""env":["A"],"hooks":[{"hookName":"nope","path":"/x"}]"#);
+    let spec = spec.replace(
+        r#""env":["A=b"]"#,
+        r#""env":["A"],"hooks":[{"hookName":"nope","path":"/x"}]"#,
+    );
     place.write("x.json", &spec);
     fs::create_dir(place.at("dir")).unwrap();
     place.write("dir/x.json", &spec);
