@@ -38,7 +38,8 @@ pub(super) fn check(
     findings.extend(daemons::of_sessions(&daemons));
     // Without nodes it ends as soon as it is started.
     findings.extend(of_configs(files, unit, &daemons));
-    findings.extend(of_process(unit, !daemons.is_empty(), needed));
+    let process = of_process(unit, !daemons.is_empty(), needed, fabric.is_some());
+    findings.extend(process);
     let mut summary = summary(unit, &daemons).to_owned();
     if let Some(socket) = socket {
         let host = HostImex::new(DriverRoot::new(files.root_path()), socket);
@@ -94,12 +95,16 @@ fn said(files: &Files, error: &HostImexError) -> String {
     with_sources(&HostImexError::ToolMissing(missing))
 }
 
-fn of_process(unit: Option<&str>, runs: bool, needed: bool) -> Option<Finding> {
+fn of_process(unit: Option<&str>, runs: bool, needed: bool, asked: bool) -> Option<Finding> {
     match (unit, runs) {
         (None, false) if needed => Some(Finding::warning(
             "host-imex-absent",
             PROGRAM,
-            "no unit file and no process: memory is shared with no other node",
+            if asked {
+                "no unit file and no process: memory is shared with no other node"
+            } else {
+                "no unit file and no process: memory is shared with no other node. A node outside of any NVLink fabric needs neither; whether this is one is not known, since NVML was not asked"
+            },
             "install the package nvidia-imex of the driver's version, and enable its service",
         )),
         (Some(unit), false) => Some(Finding::error(

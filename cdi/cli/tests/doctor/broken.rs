@@ -138,6 +138,12 @@ fn a_host_without_the_daemon_is_told_so() {
         host.remove("proc/700");
         host.remove("usr/lib/systemd/system/nvidia-imex.service");
     });
+    let host = Host::healthy();
+    host.remove("proc/700");
+    host.remove("usr/lib/systemd/system/nvidia-imex.service");
+    // From another root the fabric is not known, and so neither is the need.
+    let said = host.out("doctor", 1);
+    assert!(said.contains("since NVML was not asked"), "{said}");
 }
 
 #[test]
