@@ -2,12 +2,8 @@
 //!
 //! For programs of a host that may hang, print without end, or leave children
 //! behind that hold their output open: [`run`] waits for none of these. This
-//! crate asks `nvidia-imex-ctl` so.
-
-#![expect(
-    unsafe_code,
-    reason = "the standard library can neither chroot a child nor say so safely before exec"
-)]
+//! crate asks `nvidia-imex-ctl` so, and `cdi-gen` the container runtimes for
+//! their versions.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -16,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -26,22 +22,12 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-/// What a finished program said.
-#[derive(Debug)]
-pub struct Output {
-    /// How it ended: with a code, or by a signal.
-    pub status: ExitStatus,
-    /// The beginning of its standard output.
-    pub stdout: Vec<u8>,
-    /// The beginning of its standard error.
-    pub stderr: Vec<u8>,
-}
-
 /// Why there is no output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// It could not be started.
+    /// It could not be started, or this process ignores `SIGCHLD`, and how it
+    /// ended cannot be known.
     #[error("the program cannot be started")]
     Start(#[source] io::Error),
     /// It did not end in time, and was killed with its children.
@@ -56,6 +42,10 @@ const CHUNK: usize = 4096;
 const TICK: Duration = Duration::from_millis(10);
 
 /// Makes the child see `root` as `/`. Its program path is then one inside.
+#[expect(
+    unsafe_code,
+    reason = "the standard library can neither chroot a child nor say so safely before exec"
+)]
 pub(crate) fn enter(command: &mut Command, root: &Path) -> io::Result<()> {
     let root = CString::new(root.as_os_str().as_bytes())?;
     // SAFETY: the closure runs between fork and exec and makes two system
@@ -80,8 +70,7 @@ pub(crate) fn enter(command: &mut Command, root: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Only if the program did not end by itself: that it failed is its
-/// [`status`](Output::status).
+/// Only if the program did not end by itself: that it failed is its status.
 pub fn run(mut command: Command, limit: Duration, keep: usize) -> Result<Output, Failure> {
     let began = Instant::now();
     let mut child = command
@@ -139,20 +128,13 @@ fn end(child: &mut Child) -> io::Result<ExitStatus> {
 }
 
 fn wait_for_more(streams: &[&Stream], left: Duration) {
-    let mut open: Vec<_> = streams
-        .iter()
-        .filter_map(|stream| {
-            Some(PollFd::new(
-                stream.pipe.as_ref()?.as_fd(),
-                PollFlags::POLLIN,
-            ))
-        })
+    let open = streams.iter().filter_map(|stream| stream.pipe.as_ref());
+    let mut open: Vec<_> = open
+        .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
         .collect();
+    let timeout = PollTimeout::try_from(left.min(TICK)).unwrap_or(PollTimeout::ZERO);
     // An interrupted or failed poll is only an early look.
-    let _ = poll(
-        &mut open,
-        PollTimeout::try_from(left.min(TICK)).unwrap_or(PollTimeout::ZERO),
-    );
+    let _ = poll(&mut open, timeout);
 }
 
 /// One output of the child, read without ever waiting for it.

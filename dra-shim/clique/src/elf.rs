@@ -23,14 +23,14 @@ const SEGMENT_AT: usize = 8;
 const SEGMENT_LEN_AT: usize = 32;
 
 const MAGIC: [u8; 4] = *b"\x7fELF";
-const TYPE_SHARED: u16 = 3;
-const SEGMENT_LOAD: u32 = 1;
+const TYPE_SHARED: u64 = 3;
+const SEGMENT_LOAD: u64 = 1;
 const CLASS_64: u8 = 2;
 const LITTLE_ENDIAN: u8 = 1;
 
 /// `e_machine` and the name of the architecture, of those whose libraries lie
 /// around on hosts with a driver.
-const MACHINES: [(u16, &str); 4] = [(3, "x86"), (40, "arm"), (62, "x86_64"), (183, "aarch64")];
+const MACHINES: [(u64, &str); 4] = [(3, "x86"), (40, "arm"), (62, "x86_64"), (183, "aarch64")];
 
 /// Ok if the loader may be trusted with the file.
 pub(crate) fn loadable(path: &Path) -> Result<(), Reason> {
@@ -48,11 +48,9 @@ pub(crate) fn loadable(path: &Path) -> Result<(), Reason> {
         reaches(at.saturating_add(PROGRAM_HEADER_LEN as u64), size)?;
         let mut segment = [0; PROGRAM_HEADER_LEN];
         file.read_exact_at(&mut segment, at).map_err(unreadable)?;
-        if number::<4>(&segment, 0) == u64::from(SEGMENT_LOAD) {
-            let (from, len) = (
-                number::<8>(&segment, SEGMENT_AT),
-                number::<8>(&segment, SEGMENT_LEN_AT),
-            );
+        if number::<4>(&segment, 0) == SEGMENT_LOAD {
+            let from = number::<8>(&segment, SEGMENT_AT);
+            let len = number::<8>(&segment, SEGMENT_LEN_AT);
             reaches(from.saturating_add(len), size)?;
         }
     }
@@ -82,14 +80,14 @@ fn judge(header: &[u8; HEADER_LEN]) -> Result<ProgramHeaders, Reason> {
     let expected = MACHINES
         .iter()
         .find(|(_, name)| *name == std::env::consts::ARCH)
-        .map(|(machine, _)| u64::from(*machine));
+        .map(|(machine, _)| *machine);
     let foreign = expected.is_some_and(|expected| machine != expected);
     if class != CLASS_64 || order != LITTLE_ENDIAN || foreign {
         return Err(Reason::WrongArchitecture {
             found: architecture(class, machine),
         });
     }
-    if number::<2>(header, TYPE_AT) != u64::from(TYPE_SHARED) {
+    if number::<2>(header, TYPE_AT) != TYPE_SHARED {
         return Err(Reason::NotALibrary);
     }
     Ok(ProgramHeaders {
@@ -113,7 +111,7 @@ fn too_short(header: &[u8; HEADER_LEN], size: u64) -> Reason {
 
 fn architecture(class: u8, machine: u64) -> String {
     let bits = if class == CLASS_64 { 64 } else { 32 };
-    let known = MACHINES.iter().find(|(it, _)| u64::from(*it) == machine);
+    let known = MACHINES.iter().find(|(it, _)| *it == machine);
     match known {
         Some((_, name)) => format!("{name}, {bits} bit"),
         None => format!("machine {machine}, {bits} bit"),

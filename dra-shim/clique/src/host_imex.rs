@@ -1,12 +1,13 @@
-//! Whether the `nvidia-imex` that the operator runs on the host is ready.
+//! The `nvidia-imex` that the operator runs on the host: whether it is ready, and
+//! which peers it reaches.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output};
 use std::time::Duration;
 
-use crate::command::{self, Failure, Output};
+use crate::command::{self, Failure};
 use crate::imex_peers::{self, ImexNode, Unfit};
 use crate::line::{Shown, one_line};
 use crate::root::{DriverRoot, NotFound};
@@ -22,7 +23,7 @@ pub struct HostImex {
     socket: PathBuf,
 }
 
-/// Why the daemon does not count as ready.
+/// Why the daemon does not count as ready, or its connections are not known.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum HostImexError {
@@ -49,7 +50,11 @@ pub enum HostImexError {
         limit: Duration,
     },
     /// The program failed, usually because the daemon does not listen.
-    #[error("nvidia-imex-ctl {question} for {} failed ({status}){}", socket.display(), said(stdout, stderr))]
+    #[error(
+        "nvidia-imex-ctl {question} for {} failed ({status}){}",
+        Shown(socket),
+        said(stdout, stderr)
+    )]
     Failed {
         /// The option it was run with.
         question: &'static str,
@@ -63,7 +68,11 @@ pub enum HostImexError {
         stderr: String,
     },
     /// The daemon answered with another word than `READY`.
-    #[error("the host's nvidia-imex at {} is not READY{}", socket.display(), said(stdout, stderr))]
+    #[error(
+        "the host's nvidia-imex at {} is not READY{}",
+        Shown(socket),
+        said(stdout, stderr)
+    )]
     NotReady {
         /// The socket that was asked.
         socket: PathBuf,
@@ -73,7 +82,10 @@ pub enum HostImexError {
         stderr: String,
     },
     /// What `-N -j` printed is not the JSON that it is known to print.
-    #[error("nvidia-imex-ctl -N -j for {} answered in a form that is not known", socket.display())]
+    #[error(
+        "nvidia-imex-ctl -N -j for {} answered in a form that is not known",
+        Shown(socket)
+    )]
     BadAnswer {
         /// The socket that was asked.
         socket: PathBuf,
@@ -82,7 +94,7 @@ pub enum HostImexError {
         source: serde_json::Error,
     },
     /// No entry of the domain is this node, so none was measured by its daemon.
-    #[error("the IMEX domain at {} lists this node under none of its own names; it lists {}", socket.display(), listed.join(", "))]
+    #[error("the IMEX domain at {} lists this node under none of its own names; it lists {}", Shown(socket), listed.join(", "))]
     NotListed {
         /// The socket that was asked.
         socket: PathBuf,
@@ -90,7 +102,10 @@ pub enum HostImexError {
         listed: Vec<String>,
     },
     /// This node is listed, and its daemon measured no link, not even to itself.
-    #[error("the IMEX domain at {} lists this node as {host} and tells none of its connections", socket.display())]
+    #[error(
+        "the IMEX domain at {} lists this node as {host} and tells none of its connections",
+        Shown(socket)
+    )]
     NotMeasured {
         /// The socket that was asked.
         socket: PathBuf,

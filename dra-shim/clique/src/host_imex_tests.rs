@@ -39,6 +39,18 @@ fn the_wrong_word_is_in_the_error() {
 }
 
 #[test]
+fn a_socket_with_control_characters_stays_on_one_line() {
+    let mut tool = Command::new("/bin/sh");
+    tool.arg("-c").arg("echo WAITING_FOR_PEERS");
+    let imex = HostImex::new(DriverRoot::new("/"), "/run/imex\n.sock");
+    let error = imex.judge(tool, LIMIT).unwrap_err().to_string();
+    assert!(
+        error.contains("at /run/imex\\n.sock is not READY"),
+        "{error}"
+    );
+}
+
+#[test]
 fn complaints_do_not_decide_but_are_shown() {
     ask("echo old config >&2; echo READY", LIMIT).unwrap();
     let error = ask("echo READY >&2; echo no socket >&2; exit 1", LIMIT).unwrap_err();

@@ -21,8 +21,19 @@
 //! * [`HostImex`] asks the host's own `nvidia-imex` whether it is ready, and
 //!   which peers it reaches.
 //!
-//! Everything is synchronous. `unsafe` is confined to two modules: NVML's C
-//! interface, and entering the host's root.
+//! The modules, in the order in which the data passes them:
+//!
+//! | from | to | through |
+//! |---|---|---|
+//! | a root | a file | `root` has the places; `resolve` follows links inside the root, `elf` sees whether a library is whole and this machine's, `unlinked` finds the one that lacks its link |
+//! | a library | [`Gpu`]s | `probe` makes one read; `reload` has the file opened that is there now, `sys` calls the C interface, `call` says which call is under way |
+//! | [`Gpu`]s | [`Fabric`] | `gpu`, `clique`, `health` and `nvml` are what one GPU says; `fabric` folds them, `unsettled` says what is still open, `groups` tells many GPUs in one line |
+//! | reads | [`Reading`]s | `watch` |
+//! | a host's program | its answer | `host_imex` asks, [`command`] runs it under a deadline, `imex_peers` is the JSON of its peers |
+//! | what others wrote | one line | `line`, wherever a name or an output is shown |
+//!
+//! Everything is synchronous. `unsafe` is confined to two places: NVML's C
+//! interface (`sys`), and entering the host's root (one function of `command`).
 
 mod call;
 mod clique;

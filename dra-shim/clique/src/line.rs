@@ -3,39 +3,27 @@
 //! File names and the output of programs may hold line breaks and the escape
 //! sequences of terminals: neither may reach a log.
 
+use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
-use std::path::Path;
 
-/// A path with its control characters escaped.
-pub(crate) struct Shown<'a>(pub(crate) &'a Path);
+/// A path or a text as it is, but for its control characters, which are escaped.
+pub(crate) struct Shown<'a, T: ?Sized>(pub(crate) &'a T);
 
-impl fmt::Display for Shown<'_> {
+impl<T: AsRef<OsStr> + ?Sized> fmt::Display for Shown<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_escaped(f, &self.0.to_string_lossy())
-    }
-}
-
-/// Text with its control characters escaped.
-pub(crate) struct Escaped<'a>(pub(crate) &'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_escaped(f, self.0)
-    }
-}
-
-fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    for c in text.chars() {
-        if c.is_control() {
-            write!(f, "{}", c.escape_default())?;
-        } else {
-            f.write_char(c)?;
+        for c in self.0.as_ref().to_string_lossy().chars() {
+            if c.is_control() {
+                write!(f, "{}", c.escape_default())?;
+            } else {
+                f.write_char(c)?;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
-/// Text for one line of an error: printable, and at most a few words of it.
+/// The beginning of what a program said, its lines as one: for output that may
+/// be long, where the exact characters do not matter.
 pub(crate) fn one_line(bytes: &[u8]) -> String {
     const ENOUGH: usize = 200;
     let text = String::from_utf8_lossy(bytes);
@@ -50,6 +38,8 @@ pub(crate) fn one_line(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@ use crate::call::CallUnderWay;
 use crate::clique::ClusterUuid;
 use crate::gpu::{FabricState, Gpu, GpuRef};
 use crate::health::{Health, HealthSummary};
-use crate::line::{Escaped, Shown};
+use crate::line::Shown;
 use crate::nvml::{NvmlCode, NvmlFailure};
 use crate::reload::Spelling;
 use crate::root::{DriverRoot, NotFound, Reason};
@@ -32,7 +32,7 @@ pub trait FabricProbe: Send + Sync + 'static {
 ///
 /// Each read finds and loads the library anew and ends its session, so a
 /// driver that appears late, is replaced or vanishes is noticed.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct NvmlProbe {
     root: DriverRoot,
     spelling: Spelling,
@@ -59,7 +59,7 @@ pub enum NoLibrary {
     #[error(transparent)]
     Missing(#[from] NotFound),
     /// It is there and the dynamic loader refuses it.
-    #[error("{} cannot be loaded: {}", Shown(path), Escaped(reason))]
+    #[error("{} cannot be loaded: {}", Shown(path), Shown(reason))]
     Unloadable {
         /// The file, all links resolved.
         path: PathBuf,

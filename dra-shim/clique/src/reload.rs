@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// How to write a library's path so that the loader opens the file that is
 /// there now.
@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// library (another session, a thread-local destructor, `RTLD_NODELETE`), a
 /// path written as before means the old one, even after the file was replaced.
 /// Written differently (`dir/./lib`) it is looked up by device and inode.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Spelling {
-    last: Arc<Mutex<Option<Seen>>>,
+    last: Mutex<Option<Seen>>,
 }
 
 /// A file, and how many have been seen before it.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::line::{Escaped, Shown};
+use crate::line::Shown;
 use crate::{elf, resolve, unlinked};
 
 /// The directory below which the driver's files lie as if it were `/`: `/` on
@@ -119,7 +119,7 @@ impl DriverRoot {
     pub fn library(&self) -> Result<PathBuf, NotFound> {
         let mut found = self.find(LIBRARY, &LIBRARY_DIRS, elf::loadable);
         if let Err(not_found) = &mut found {
-            unlinked::tell(not_found, &LIBRARY_DIRS);
+            unlinked::tell(not_found);
         }
         found
     }
@@ -136,30 +136,28 @@ impl DriverRoot {
         dirs: &[&str],
         fit: impl Fn(&Path) -> Result<(), Reason>,
     ) -> Result<PathBuf, NotFound> {
-        let mut rejected = Vec::new();
-        if let Some(reason) = self.unusable() {
-            rejected.push(Rejected {
-                path: self.path.clone(),
-                reason,
-            });
-        } else {
-            for dir in [""].iter().chain(dirs) {
-                let inside = Path::new(dir).join(name);
-                let found = resolve::regular_file(&self.path, &inside);
-                match found.and_then(|file| fit(&file).map(|()| file)) {
-                    Ok(file) => return Ok(file),
-                    Err(reason) => rejected.push(Rejected {
-                        path: self.path.join(inside),
-                        reason,
-                    }),
-                }
-            }
-        }
-        Err(NotFound {
+        let not_found = |rejected| NotFound {
             name: name.to_owned(),
             root: self.path.clone(),
             rejected,
-        })
+        };
+        if let Some(reason) = self.unusable() {
+            let path = self.path.clone();
+            return Err(not_found(vec![Rejected { path, reason }]));
+        }
+        let mut rejected = Vec::new();
+        for dir in [""].iter().chain(dirs) {
+            let inside = Path::new(dir).join(name);
+            let found = resolve::regular_file(&self.path, &inside);
+            match found.and_then(|file| fit(&file).map(|()| file)) {
+                Ok(file) => return Ok(file),
+                Err(reason) => rejected.push(Rejected {
+                    path: self.path.join(inside),
+                    reason,
+                }),
+            }
+        }
+        Err(not_found(rejected))
     }
 
     fn unusable(&self) -> Option<Reason> {
@@ -223,7 +221,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Missing => f.write_str("does not exist"),
             Self::NotLinked { library } => {
-                let library = Escaped(library);
+                let library = Shown(library);
                 write!(f, "does not exist, but {library} beside it does")
             }
             Self::BrokenLink { missing } => {

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::root::{LIBRARY, NotFound, Reason};
 use crate::{elf, resolve};
@@ -14,22 +14,27 @@ const VERSIONED: &str = "libnvidia-ml.so.";
 
 /// Gives each candidate that is missing the library beside it for a reason,
 /// once where several of the directories are one.
-pub(crate) fn tell(not_found: &mut NotFound, dirs: &[&str]) {
+pub(crate) fn tell(not_found: &mut NotFound) {
     let mut seen = HashSet::new();
-    let root = not_found.root.clone();
-    let dirs = [""].iter().chain(dirs);
-    // A root that is no directory is the only candidate.
-    let candidates = not_found.rejected.iter_mut().zip(dirs);
-    for (candidate, dir) in candidates.filter(|(it, _)| it.reason == Reason::Missing) {
-        let Ok(dir) = resolve::inside(&root, Path::new(dir)) else {
+    let NotFound { root, rejected, .. } = not_found;
+    let missing = rejected.iter_mut();
+    for candidate in missing.filter(|it| it.reason == Reason::Missing) {
+        let Some(dir) = dir_inside(root, &candidate.path) else {
             continue;
         };
         if seen.insert(dir.clone())
-            && let Some(library) = library_in(&root, &dir)
+            && let Some(library) = library_in(root, &dir)
         {
             candidate.reason = Reason::NotLinked { library };
         }
     }
+}
+
+/// The directory of a candidate, from the root on; `None` if there is none, or
+/// if the candidate is the root itself.
+fn dir_inside(root: &Path, candidate: &Path) -> Option<PathBuf> {
+    let dir = candidate.strip_prefix(root).ok()?.parent()?;
+    resolve::inside(root, dir).ok()
 }
 
 /// The last of the names of loadable libraries in a directory inside the root.

@@ -50,9 +50,9 @@ impl Unsettled {
     pub(crate) fn registration(gpus: &[&Gpu]) -> Option<Self> {
         let mut unsettled: Vec<_> = gpus
             .iter()
-            .filter_map(|gpu| Some((distance(&gpu.fabric)?, *gpu)))
+            .filter_map(|gpu| Some((rank(&gpu.fabric)?, *gpu)))
             .collect();
-        unsettled.sort_by_key(|(distance, gpu)| (*distance, gpu.id.index));
+        unsettled.sort_by_key(|(rank, gpu)| (*rank, gpu.id.index));
         let mut unsettled = unsettled.into_iter().map(|(_, gpu)| UnsettledGpu {
             gpu: gpu.id.clone(),
             state: gpu.fabric.clone(),
@@ -102,8 +102,9 @@ impl Unsettled {
     }
 }
 
-/// How much is wrong with a GPU that is not settled: 0 is worst.
-fn distance(state: &FabricState) -> Option<u8> {
+/// The place of a GPU that is not settled, the worst ones first; `None` for one
+/// that is.
+fn rank(state: &FabricState) -> Option<u8> {
     match state {
         FabricState::Failed { .. } => Some(0),
         FabricState::Unreadable(_) => Some(1),

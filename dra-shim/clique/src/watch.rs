@@ -131,8 +131,8 @@ impl FabricWatch {
     /// `on_change` is called, on the watch's own thread, with each value that
     /// differs from the one before (time and call in [`Fabric::NoAnswer`] aside). It
     /// must not block. To bridge into async code, send the reading into a
-    /// channel from it. If it panics, that change is lost to it and the watch
-    /// goes on.
+    /// channel from it. If it panics, the panic hook reports it as any other,
+    /// that change is lost to it and the watch goes on.
     ///
     /// Fails only if a thread cannot be started.
     pub fn spawn(
@@ -221,14 +221,11 @@ impl<F: FnMut(&Reading)> Watch<F> {
             let Some(answer) = self.await_answer() else {
                 return;
             };
-            let settled = self.publish(answer);
-            let pause = if settled {
-                self.config.settled
-            } else {
-                self.config.unsettled
-            };
+            if self.shared.lock().apply(answer) {
+                self.tell();
+            }
             // No question is open, so all that can arrive is the end.
-            match self.inbox.recv_timeout(pause) {
+            match self.inbox.recv_timeout(self.pause()) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -254,20 +251,21 @@ impl<F: FnMut(&Reading)> Watch<F> {
         }
     }
 
-    /// True if the new value is settled.
-    fn publish(&mut self, answer: Answer) -> bool {
-        let (changed, settled) = self.shared.lock().apply(answer);
-        if changed {
-            self.tell();
+    fn pause(&self) -> Duration {
+        if self.shared.lock().fabric.is_settled() {
+            self.config.settled
+        } else {
+            self.config.unsettled
         }
-        settled
     }
 
-    /// The caller's code may panic, and then only it is the worse for it: a
-    /// watch that ended would leave its last value standing for ever.
+    /// The caller's code, callback and probe, may panic, and then only it is
+    /// the worse for it: a watch that ended would leave its last value standing
+    /// for ever. The process's panic hook has told of it by then.
     fn tell(&mut self) {
-        let reading = self.shared.reading();
-        let _ = catch_unwind(AssertUnwindSafe(|| (self.on_change)(&reading)));
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            (self.on_change)(&self.shared.reading());
+        }));
     }
 }
 
@@ -311,9 +309,8 @@ impl Shared {
 // === impl State ===
 
 impl State {
-    /// Takes an answer in; says whether the value changed by it, and whether
-    /// it is settled now.
-    fn apply(&mut self, answer: Answer) -> (bool, bool) {
+    /// Takes an answer in; says whether the value changed by it.
+    fn apply(&mut self, answer: Answer) -> bool {
         let (fabric, gpus) = match answer {
             Ok(gpus) => (Fabric::of(&gpus), Some(Arc::from(gpus))),
             Err(error) => (Fabric::from(error), self.gpus.clone()),
@@ -323,7 +320,7 @@ impl State {
         self.fabric = fabric;
         self.gpus = gpus;
         self.answered = Some(Instant::now());
-        (changed, self.fabric.is_settled())
+        changed
     }
 }
 

@@ -217,13 +217,52 @@ fn a_callback_that_panics_does_not_end_the_watch() {
         // The test may have ended.
         let _ = changes_to.send(reading.clone());
         assert_ne!(reading.fabric.code(), "nvml-missing", "on purpose");
-    });
+    })
+    .unwrap();
     answers.send(Err(no_library())).unwrap();
     answers.send(Ok(mk_gpus(1))).unwrap();
     for code in ["nvml-missing", "clique"] {
         let reading = changes.recv_timeout(GIVE_UP).unwrap();
         assert_eq!(reading.fabric.code(), code);
     }
+}
+
+/// Hangs as [`Scripted`] does, and panics when it is asked in what.
+struct Lost {
+    asked: Sender<()>,
+    answers: Mutex<Receiver<Answer>>,
+}
+
+impl FabricProbe for Lost {
+    fn read(&self) -> Answer {
+        self.answers.lock().unwrap().recv().unwrap()
+    }
+
+    fn call_under_way(&self) -> Option<&'static str> {
+        self.asked.send(()).unwrap();
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn a_probe_that_panics_when_asked_where_it_hangs_does_not_end_the_watch() {
+    let (asked_to, asked) = channel();
+    let (answers, answers_from) = channel();
+    let (changes_to, changes) = channel();
+    let probe = Lost {
+        asked: asked_to,
+        answers: Mutex::new(answers_from),
+    };
+    let config = eager().hung_after(Duration::ZERO);
+    let _watch = FabricWatch::spawn(probe, config, move |reading| {
+        // The test may have ended.
+        let _ = changes_to.send(reading.clone());
+    })
+    .unwrap();
+    asked.recv_timeout(GIVE_UP).unwrap();
+    answers.send(Ok(mk_gpus(1))).unwrap();
+    let reading = changes.recv_timeout(GIVE_UP).unwrap();
+    assert_eq!(reading.fabric.code(), "clique");
 }
 
 #[test]

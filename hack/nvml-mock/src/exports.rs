@@ -209,26 +209,20 @@ unsafe fn put_text(
     if to.is_null() {
         return Err(INVALID_ARGUMENT);
     }
+    let fill = |byte, bytes| {
+        // SAFETY: the contract of this function; more than `length` bytes are
+        // asked for with `Misbehaviour::Overrun` alone.
+        unsafe { to.cast::<u8>().write_bytes(byte, bytes) };
+        Ok(())
+    };
     let text = match how {
         None | Some(Misbehaviour::IgnoresVersion) => text.as_bytes(),
         Some(Misbehaviour::WritesNothing) => return Ok(()),
         Some(Misbehaviour::NotUtf8) => b"\xff\xfe",
         Some(Misbehaviour::LineBreak) => b"GPU-\nevil",
-        Some(Misbehaviour::Garbage | Misbehaviour::Unterminated | Misbehaviour::Overrun) => {
-            let byte = if how == Some(Misbehaviour::Garbage) {
-                0xff
-            } else {
-                b'A'
-            };
-            let behind = if how == Some(Misbehaviour::Overrun) {
-                OVERRUN
-            } else {
-                0
-            };
-            // SAFETY: the contract of this function.
-            unsafe { to.cast::<u8>().write_bytes(byte, length as usize + behind) };
-            return Ok(());
-        }
+        Some(Misbehaviour::Garbage) => return fill(0xff, length as usize),
+        Some(Misbehaviour::Unterminated) => return fill(b'A', length as usize),
+        Some(Misbehaviour::Overrun) => return fill(b'A', length as usize + OVERRUN),
     };
     if text.len() >= length as usize {
         return Err(INSUFFICIENT_SIZE);

@@ -133,7 +133,9 @@ impl Device<'_> {
             cliqueId: 0,
             state: UNWRITTEN,
         });
-        // SAFETY: as above; this struct has no version and never changed.
+        // SAFETY: the handle is of the session that `self` borrows. NVML writes
+        // this struct, which has no version and never changed, and there is
+        // more room than that behind the pointer.
         self.library
             .call(INFO, || unsafe { ask(self.handle, (&raw mut info).cast()) })?;
         let info = info.value;

@@ -20,7 +20,8 @@ use crate::nvml::NvmlFailure;
 /// hits this instead of the stack.
 const SPARE: usize = 512;
 
-/// `T`, with room behind it.
+/// `T`, with room behind it. A pointer to it is one to the value (`repr(C)`),
+/// and may be used for all of the room.
 #[repr(C)]
 struct Roomy<T> {
     value: T,

@@ -30,13 +30,16 @@ const UUID: &str = "nvmlDeviceGetUUID";
 const MOST_GPUS: u32 = 1024;
 
 /// The size of every text that is asked for.
-const TEXT: usize = 96;
-const _: () = assert!(NVML_DEVICE_NAME_V2_BUFFER_SIZE as usize == TEXT);
-const _: () = assert!(NVML_DEVICE_UUID_V2_BUFFER_SIZE as usize == TEXT);
+const TEXT: c_uint = 96;
+const _: () = assert!(NVML_DEVICE_NAME_V2_BUFFER_SIZE == TEXT);
+const _: () = assert!(NVML_DEVICE_UUID_V2_BUFFER_SIZE == TEXT);
 
 type Count = unsafe extern "C" fn(*mut c_uint) -> nvmlReturn_t;
 type Handle = unsafe extern "C" fn(c_uint, *mut nvmlDevice_t) -> nvmlReturn_t;
 type Text = unsafe extern "C" fn(nvmlDevice_t, *mut c_char, c_uint) -> nvmlReturn_t;
+
+/// A function and its name in `nvml.h`.
+type Named<F> = (&'static str, F);
 
 /// A loaded `libnvidia-ml.so.1`; unloaded when dropped.
 pub(crate) struct Library {
@@ -123,7 +126,7 @@ impl Library {
 impl Session {
     /// How many devices there are, never more than a host can have.
     pub(crate) fn device_count(&self) -> Result<u32, NvmlFailure> {
-        let (call, count, _) = self.enumeration()?;
+        let ((call, count), _) = self.enumeration()?;
         // Not a count that any library gives: whether it was written shows.
         let mut devices = Roomy::new(c_uint::MAX);
         // SAFETY: the session is open, and the pointer is good for more than
@@ -139,7 +142,7 @@ impl Session {
 
     /// The device with this index of [`device_count`](Self::device_count).
     pub(crate) fn device(&self, index: u32) -> Result<Device<'_>, NvmlFailure> {
-        let (_, _, (call, handle)) = self.enumeration()?;
+        let (_, (call, handle)) = self.enumeration()?;
         let mut device: Roomy<nvmlDevice_t> = Roomy::new(ptr::null_mut());
         // SAFETY: as for the count.
         self.library
@@ -155,18 +158,18 @@ impl Session {
 
     /// The count and the handle by index, both of one generation: the first
     /// generation numbers devices in another order.
-    fn enumeration(&self) -> Result<(&'static str, Count, (&'static str, Handle)), NvmlFailure> {
+    fn enumeration(&self) -> Result<(Named<Count>, Named<Handle>), NvmlFailure> {
         let lib = &self.library.lib;
         let newer = || -> Result<_, NvmlFailure> {
             let count = entry(&lib.nvmlDeviceGetCount_v2, COUNT)?;
             let handle = entry(&lib.nvmlDeviceGetHandleByIndex_v2, HANDLE)?;
-            Ok((COUNT, count, (HANDLE, handle)))
+            Ok(((COUNT, count), (HANDLE, handle)))
         };
         newer().or_else(|missing| {
             let count = lib.nvmlDeviceGetCount.as_ref().ok();
             let handle = lib.nvmlDeviceGetHandleByIndex.as_ref().ok();
             let (count, handle) = count.zip(handle).ok_or(missing)?;
-            Ok((COUNT_V1, *count, (HANDLE_V1, *handle)))
+            Ok(((COUNT_V1, *count), (HANDLE_V1, *handle)))
         })
     }
 }
@@ -192,13 +195,12 @@ impl Device<'_> {
         self.text(UUID, entry(&self.library.lib.nvmlDeviceGetUUID, UUID)?)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "96")]
     fn text(&self, call: &'static str, ask: Text) -> Result<String, NvmlFailure> {
-        let mut buffer = Roomy::new([0_u8; TEXT]);
+        let mut buffer = Roomy::new([0_u8; TEXT as usize]);
         // SAFETY: the handle is of the session that `self` borrows, and the
         // buffer is larger than the length that is given.
         self.library.call(call, || unsafe {
-            ask(self.handle, (&raw mut buffer).cast(), TEXT as c_uint)
+            ask(self.handle, (&raw mut buffer).cast(), TEXT)
         })?;
         let text = CStr::from_bytes_until_nul(&buffer.value)
             .map_err(|_| NvmlFailure::Unterminated { call })?;
