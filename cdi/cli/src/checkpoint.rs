@@ -1,5 +1,6 @@
 //! `cdi-gen checkpoint`: one file in, claims or bytes out.
 
+mod error;
 mod fix;
 mod input;
 mod report;
@@ -12,14 +13,13 @@ use compute_domain_node::Group;
 use dra_checkpoint::{BootId, Checkpoint, Damaged};
 
 use crate::args::CheckpointCommand;
+use crate::claims::Decoded;
 use crate::failure::{Failure, Outcome};
 use crate::printable::{printable, write_json};
 
+pub(crate) use self::error::CheckpointError;
 pub(crate) use self::input::MOST_BYTES;
 use self::report::Report;
-
-/// The file as far as it can be trusted.
-type Decoded = Result<Checkpoint<Group>, Damaged<Group>>;
 
 pub(crate) fn run(command: CheckpointCommand, output: &mut impl Write) -> Result<Outcome, Failure> {
     match command {
@@ -57,10 +57,10 @@ fn verify(paths: &[PathBuf], output: &mut impl Write) -> Result<Outcome, Failure
                 format!("CORRUPT: {}", what_is_wrong(&damaged))
             }
             // Reported where the command ends, as anywhere else.
-            Err(failure) if paths.len() == 1 => return Err(failure),
-            Err(failure) => {
+            Err(error) if paths.len() == 1 => return Err(error.into()),
+            Err(error) => {
                 output.flush().map_err(Failure::Output)?;
-                failure.report();
+                Failure::from(error).report();
                 unread += 1;
                 continue;
             }
@@ -78,19 +78,21 @@ fn verify(paths: &[PathBuf], output: &mut impl Write) -> Result<Outcome, Failure
 }
 
 fn rewrite(path: &Path, output: &mut impl Write) -> Result<Outcome, Failure> {
-    let checkpoint = decode(path)?.map_err(|damaged| Failure::Damaged {
+    let checkpoint = decode(path)?.map_err(|damaged| CheckpointError::Damaged {
         path: path.to_owned(),
         what: what_is_wrong(&damaged),
     })?;
-    let bytes = checkpoint.encode().map_err(|source| Failure::Encode {
-        path: path.to_owned(),
-        source,
-    })?;
+    let bytes = checkpoint
+        .encode()
+        .map_err(|source| CheckpointError::Encode {
+            path: path.to_owned(),
+            source,
+        })?;
     output.write_all(&bytes).map_err(Failure::Output)?;
     Ok(Outcome::Clean)
 }
 
-fn decode(path: &Path) -> Result<Decoded, Failure> {
+fn decode(path: &Path) -> Result<Decoded, CheckpointError> {
     Ok(Checkpoint::decode(&input::read(path)?))
 }
 

@@ -20,7 +20,7 @@ pub(crate) const DRIVER: &str = "compute-domain.nvidia.com";
 
 /// Between the name of a checkpoint that was set aside and the reason, until
 /// the plugin has made up for the loss.
-const SET_ASIDE: &str = ".damaged-";
+pub(crate) const SET_ASIDE: &str = ".damaged-";
 
 /// The file as far as it can be trusted.
 pub(crate) type Decoded = Result<Checkpoint<Group>, Damaged<Group>>;

@@ -8,6 +8,7 @@
 mod bundle;
 mod channels;
 mod claims;
+mod command_line;
 mod directories;
 mod driver;
 mod fabric;
@@ -35,7 +36,6 @@ use crate::paint::Paint;
 use crate::printable::write_json;
 
 pub(crate) use self::bundle::BundleError;
-pub(crate) use self::specs::nodes_of;
 
 pub(crate) fn run(args: &Doctor, output: &mut impl Write) -> Result<Outcome, Failure> {
     let examined = examine(args)?;
@@ -73,10 +73,9 @@ struct Examined {
 /// Looks at everything, in the order in which one thing needs another: a
 /// finding of an earlier area may be the cause of one of a later.
 fn examine(args: &Doctor) -> Result<Examined, Failure> {
-    let root = args.specs.root()?;
+    let files = Files::new(args.specs.root()?);
     let host = args.specs.host()?;
     let registry = args.specs.registry()?;
-    let files = Files::new(root.clone(), args.specs.root.clone());
     let given = Given::of(args);
     let dirs = args.specs.dirs.iter();
     let dirs: Vec<String> = dirs.map(|dir| dir.display().to_string()).collect();
@@ -88,7 +87,7 @@ fn examine(args: &Doctor) -> Result<Examined, Failure> {
     let areas: Vec<(&'static str, Checked)> = vec![
         ("driver", of_driver),
         ("fabric", of_fabric),
-        ("channels", channels::check(&files, &root, &driver)),
+        ("channels", channels::check(&files, &driver)),
         (
             "imex",
             imex::check(

@@ -2,14 +2,12 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use compute_domain_node::with_sources;
-use dra_checkpoint::{CHECKPOINT_FILE, EncodeError};
 use imex_cdi::{Registry, Unresolved};
 
-use crate::checkpoint::MOST_BYTES;
+use crate::checkpoint::CheckpointError;
 use crate::doctor::BundleError;
 use crate::document::DocumentError;
 use crate::gc::GcError;
@@ -35,28 +33,13 @@ pub(crate) enum Outcome {
 /// Why a command did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("cannot read {}", path.display())]
-    Read { path: PathBuf, source: io::Error },
-    #[error("cannot read {}", path.display())]
-    Missing {
-        path: PathBuf,
-        /// Damaged files that had its name.
-        set_aside: Vec<PathBuf>,
-        source: io::Error,
-    },
-    #[error("cannot read {}: it is a directory", path.display())]
-    Directory { path: PathBuf },
-    #[error("cannot read {}: it is larger than {} MiB", path.display(), MOST_BYTES >> 20)]
-    TooLarge { path: PathBuf },
     /// Each was reported when it was met.
     #[error("{unread} of {files} files cannot be read")]
     ReadSome { unread: usize, files: usize },
     #[error("cannot write to stdout")]
     Output(#[source] io::Error),
-    #[error("{} is damaged: {what}", path.display())]
-    Damaged { path: PathBuf, what: String },
-    #[error("cannot encode {}", path.display())]
-    Encode { path: PathBuf, source: EncodeError },
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     #[error(transparent)]
     Document(#[from] DocumentError),
     #[error(transparent)]
@@ -98,17 +81,13 @@ impl Outcome {
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Damaged { .. } | Self::Encode { .. } => ExitCode::from(1),
             Self::UnknownRuntime(_) => ExitCode::from(2),
             Self::Unresolved { unknown: false, .. } => ExitCode::from(4),
+            Self::Checkpoint(error) => ExitCode::from(error.exit_code()),
             Self::Gc(error) => ExitCode::from(error.exit_code()),
             Self::Generate(error) => ExitCode::from(error.exit_code()),
             Self::Inject(error) => ExitCode::from(error.exit_code()),
-            Self::Read { .. }
-            | Self::Missing { .. }
-            | Self::Directory { .. }
-            | Self::TooLarge { .. }
-            | Self::ReadSome { .. }
+            Self::ReadSome { .. }
             | Self::Document(_)
             | Self::Bundle(_)
             | Self::Unresolved { unknown: true, .. }
@@ -117,37 +96,17 @@ impl Failure {
     }
 
     fn hint(&self) -> Option<Cow<'static, str>> {
-        let fixed = match self {
-            Self::Missing { set_aside, .. } if !set_aside.is_empty() => {
-                return Some(name_those(set_aside).into());
-            }
-            Self::Directory { path } => {
-                let file = path.join(CHECKPOINT_FILE);
-                return Some(format!("pass the file in it, e.g. {}", file.display()).into());
-            }
-            Self::Missing { .. } => {
-                "check the path: under another kubelet root than /var/lib/kubelet (the plugin's \
-                 --kubelet-root) it differs; the plugin writes the file when it first prepares a \
-                 claim"
-            }
-            Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                "the plugin's files belong to root: run this as root, or on a copy"
-            }
-            Self::TooLarge { .. } => {
-                "no checkpoint is (a thousand claims take about 2 MB): check the path"
-            }
-            Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",
-            Self::Encode { .. } => "report it, with the file",
-            Self::Bundle(error) => error.hint(),
-            Self::Document(error) => return error.hint().map(Cow::from),
-            Self::Inject(error) => return error.hint().map(Cow::from),
-            Self::Gc(error) => error.hint(),
-            Self::Generate(error) => return Some(error.hint().into()),
-            Self::UnknownRuntime(error) => return Some(error.hint().into()),
-            Self::Unresolved { consequence, .. } => return consequence.map(Cow::from),
-            Self::Read { .. } | Self::ReadSome { .. } | Self::Output(_) => return None,
-        };
-        Some(fixed.into())
+        match self {
+            Self::Checkpoint(error) => error.hint(),
+            Self::Document(error) => error.hint().map(Cow::from),
+            Self::Bundle(error) => Some(error.hint().into()),
+            Self::Gc(error) => Some(error.hint().into()),
+            Self::Generate(error) => Some(error.hint().into()),
+            Self::Inject(error) => error.hint().map(Cow::from),
+            Self::UnknownRuntime(error) => Some(error.hint().into()),
+            Self::Unresolved { consequence, .. } => consequence.map(Cow::from),
+            Self::ReadSome { .. } | Self::Output(_) => None,
+        }
     }
 
     /// Explains every name that has no device.
@@ -194,16 +153,4 @@ fn of_names(count: usize, unknown: bool) -> String {
         (1, false) => "a device does not resolve".to_owned(),
         (n, false) => format!("{n} devices do not resolve"),
     }
-}
-
-/// What to look at instead of the file that is gone.
-fn name_those(set_aside: &[PathBuf]) -> String {
-    let names: Vec<_> = set_aside
-        .iter()
-        .map(|path| path.to_string_lossy())
-        .collect();
-    format!(
-        "a plugin found it damaged and set it aside; see {}",
-        names.join(", ")
-    )
 }

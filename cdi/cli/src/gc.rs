@@ -17,7 +17,7 @@ use std::time::Duration;
 use compute_domain_node::with_sources;
 use dra_checkpoint::LOCK_FILE;
 use durable_file::{Dir, OsDir};
-use imex_cdi::{ClaimSpecs, ClaimSpecsError, DEFAULT_DIRS, Kind};
+use imex_cdi::{ClaimSpecs, ClaimSpecsError, Kind};
 use serde::Serialize;
 
 pub(crate) use self::error::{GcError, refusal_hint};
@@ -26,7 +26,7 @@ use crate::args::Gc;
 use crate::claims::{self, DRIVER, SpecOfClaim};
 use crate::failure::{Failure, Outcome, note};
 use crate::printable::write_json;
-use crate::root::Root;
+use crate::root::{Root, is_usual};
 use crate::table;
 
 const SCHEMA: &str = "cdi-gen/gc/v1";
@@ -93,11 +93,10 @@ pub(crate) fn run(args: &Gc, output: &mut impl Write) -> Result<Outcome, Failure
 /// Where the directories are. A usual one that does not exist is as good as an
 /// empty one; another is misspelt, or the host is not as it was thought to be.
 fn dirs(root: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, GcError> {
-    let is_usual = |dir: &Path| DEFAULT_DIRS.iter().any(|usual| dir == Path::new(usual));
     let mut seen = BTreeSet::new();
     let mut dirs = Vec::new();
     for dir in named {
-        let at = inside(root, dir);
+        let at = root.behind(dir);
         let is_new = match at.canonicalize() {
             Ok(real) => seen.insert(real),
             Err(source) if source.kind() == io::ErrorKind::NotFound && !is_usual(dir) => {
@@ -111,14 +110,6 @@ fn dirs(root: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, GcError> {
         }
     }
     Ok(dirs)
-}
-
-/// Where a directory is, also if it is a link.
-fn inside(root: &Root, dir: &Path) -> PathBuf {
-    // Only the last name's link is not followed within the root.
-    let mut at = root.path(&dir.join("any"));
-    at.pop();
-    at
 }
 
 fn write_table(report: &Report, output: &mut impl Write) -> io::Result<()> {

@@ -1,18 +1,27 @@
 //! A spec's device nodes against the host's.
 
+mod node;
+
 use std::collections::BTreeMap;
 use std::io;
 
-use imex_cdi::{
-    ContainerEdits, DeviceNode, DeviceType, HostDevice, HostNode, HostNodes, Kind, Spec,
-};
+use imex_cdi::{ContainerEdits, DeviceNode, DeviceType, HostDevice, HostNode, HostNodes, Spec};
 use serde::Serialize;
 
+use self::node::{declared, is_complete};
 use crate::host::Host;
 use crate::majors::{Stale, is_channel};
 
+pub(crate) use self::node::{
+    host_path, is_channel_node, is_of_claim, nodes_of, numbers, own_major,
+};
+
 /// The command that some fixes name.
 pub(crate) const GENERATE: &str = "cdi-gen generate";
+
+/// What to do about a spec with an old major; it names [`GENERATE`].
+pub(crate) const WRITE_AGAIN: &str =
+    "let its driver write the spec again, or write it with `cdi-gen generate`";
 
 const REMAKE_NODE: &str =
     "remove the host's node, and make it again (`nvidia-modprobe -i 0:1` makes channel 0)";
@@ -67,13 +76,17 @@ pub(crate) fn told<'a>(
     }
     let told = groups.into_iter().map(|((file, _, fix), (node, count))| {
         let message = node.message.as_deref().unwrap_or_default();
-        let others = match count {
-            1 => String::new(),
-            n => format!(" (and {} more like it)", n - 1),
-        };
-        (file, format!("{message}{others}"), fix)
+        (file, format!("{message}{}", and_more(count - 1)), fix)
     });
     told.collect()
+}
+
+/// What stands for `others` beside the one that is named.
+pub(crate) fn and_more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        n => format!(" (and {n} more like it)"),
+    }
 }
 
 impl NodeReport {
@@ -97,8 +110,7 @@ impl NodeReport {
     }
 
     fn of_node(node: &DeviceNode, host: &Host) -> Self {
-        let host_path = node.host_path.as_deref().filter(|path| !path.is_empty());
-        let host_path = host_path.unwrap_or(&node.path);
+        let host_path = host_path(node);
         let looked = host.lstat(host_path);
         let found = match &looked {
             Ok(HostNode::Device(device)) => {
@@ -155,11 +167,7 @@ impl NodeReport {
     fn is_stale(&mut self, stale: &Stale, declared: bool) {
         self.state = NodeState::Stale;
         self.message = Some(format!("{}: {stale}", self.path));
-        self.fix = Some(if declared {
-            "let its driver write the spec again, or write it with `cdi-gen generate`"
-        } else {
-            REMAKE_NODE
-        });
+        self.fix = Some(if declared { WRITE_AGAIN } else { REMAKE_NODE });
     }
 
     fn is_bad(&mut self, no_device: bool) {
@@ -186,16 +194,10 @@ impl NodeReport {
     }
 }
 
-/// The major that the spec gives the node, whatever the host has.
-pub(crate) fn own_major(node: &DeviceNode) -> Option<i64> {
-    node.major.filter(|major| *major != 0)
-}
-
 /// Why a channel's node is of no use: its major, or that of the host's node
 /// from which it is taken, is not the driver's.
 fn stale(node: &DeviceNode, looked: &io::Result<HostNode>, host: &Host) -> Option<Stale> {
-    let of_char = !matches!(node.device_type, Some(DeviceType::Block | DeviceType::Fifo));
-    if !of_char || !is_channel(&node.path) {
+    if !is_channel_node(node) {
         return None;
     }
     let taken = match looked {
@@ -208,24 +210,10 @@ fn stale(node: &DeviceNode, looked: &io::Result<HostNode>, host: &Host) -> Optio
     majors.contradiction(own_major(node).or(taken)?)
 }
 
-/// Whether the kubelet plugin writes it.
-pub(crate) fn is_of_claim(spec: &Spec) -> bool {
-    *spec.kind() == Kind::compute_domain_claim()
-}
-
 /// Whether the list of drivers says that channels have this major.
 fn is_drivers(major: i64, host: &Host) -> bool {
     let majors = host.majors.as_ref();
     majors.is_some_and(|it| it.has_channels() && it.contradiction(major).is_none())
-}
-
-/// What Go's library needs no host for: type and major (`fillMissingInfo`).
-fn is_complete(node: &DeviceNode) -> bool {
-    match node.device_type {
-        None => false,
-        Some(DeviceType::Fifo) => true,
-        Some(_) => own_major(node).is_some(),
-    }
 }
 
 fn state(node: &DeviceNode, looked: &io::Result<HostNode>) -> NodeState {
@@ -260,30 +248,6 @@ fn agrees(node: &DeviceNode, device: &HostDevice) -> bool {
         (None, None) => true,
     };
     kind == device.device_type && numbered
-}
-
-fn declared(node: &DeviceNode, kind: DeviceType) -> String {
-    match own_major(node) {
-        Some(major) => numbers(kind, major, node.minor.unwrap_or(0)),
-        None => letter(kind).to_owned(),
-    }
-}
-
-/// `c 235:0`; a pipe has none.
-pub(crate) fn numbers(kind: DeviceType, major: i64, minor: i64) -> String {
-    match kind {
-        DeviceType::Fifo => letter(kind).to_owned(),
-        _ => format!("{} {major}:{minor}", letter(kind)),
-    }
-}
-
-fn letter(kind: DeviceType) -> &'static str {
-    match kind {
-        DeviceType::Block => "b",
-        DeviceType::Char => "c",
-        DeviceType::Unbuffered => "u",
-        DeviceType::Fifo => "p",
-    }
 }
 
 // === impl NodeState ===

@@ -45,6 +45,14 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
+/// The directory of a file, by a name that can be opened.
+pub(crate) fn directory_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
 /// `None` if there is more.
 fn read_at_most(most: usize, file: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::with_capacity(CHUNK);

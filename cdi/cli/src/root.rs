@@ -35,7 +35,7 @@ impl Root {
     /// root: `/var/run` of many hosts is a link to `/run`, which the kernel
     /// would take for this container's own. The last name may be a link itself.
     pub(crate) fn path(&self, path: &Path) -> PathBuf {
-        if self.0 == Path::new("/") {
+        if self.is_own() {
             return path.to_owned();
         }
         let mut done: Vec<OsString> = Vec::new();
@@ -61,6 +61,24 @@ impl Root {
             }
         }
         self.join(&done)
+    }
+
+    /// Where the file behind `path` is: the last name's link is followed too.
+    pub(crate) fn behind(&self, path: &Path) -> PathBuf {
+        // Of a longer path that name is not the last.
+        let mut at = self.path(&path.join("any"));
+        at.pop();
+        at
+    }
+
+    /// Where the root itself is.
+    pub(crate) fn top(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether it is that of this process.
+    pub(crate) fn is_own(&self) -> bool {
+        self.0 == Path::new("/")
     }
 
     fn join(&self, names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> PathBuf {
@@ -91,6 +109,11 @@ impl HostNodes for Root {
     }
 }
 
+/// Whether it is one of the directories that need not be there.
+pub(crate) fn is_usual(dir: &Path) -> bool {
+    DEFAULT_DIRS.iter().any(|usual| dir == Path::new(usual))
+}
+
 // === impl SpecDirs ===
 
 impl SpecDirs {
@@ -108,9 +131,8 @@ impl SpecDirs {
     /// the host is not as it was thought to be. That one of the usual ones is
     /// not there is as good as an empty one.
     pub(crate) fn refuse_absent(&self) -> Result<(), DocumentError> {
-        let usual = |dir: &Path| DEFAULT_DIRS.iter().any(|usual| dir == Path::new(usual));
         let root = self.root()?;
-        let named = self.dirs.iter().filter(|dir| !usual(dir));
+        let named = self.dirs.iter().filter(|dir| !is_usual(dir));
         for path in named.map(|dir| root.path(dir)) {
             if let Err(source) = path.symlink_metadata()
                 && source.kind() == io::ErrorKind::NotFound

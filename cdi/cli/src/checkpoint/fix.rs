@@ -5,7 +5,7 @@ use std::path::Path;
 use compute_domain_node::Group;
 use dra_checkpoint::{Damaged, Survivors};
 
-use super::input::SET_ASIDE;
+use crate::claims::SET_ASIDE;
 
 /// What follows in the name of a set-aside file whose loss is settled.
 const SETTLED: &str = ".settled-";

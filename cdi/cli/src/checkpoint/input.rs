@@ -4,29 +4,26 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
-use crate::reading::{self, ReadError};
+use super::CheckpointError;
+use crate::claims::SET_ASIDE;
+use crate::reading::{self, ReadError, directory_of};
 
 /// More than any node's claims take: a thousand are 2.2 MB. A power of two, so
 /// that the buffer never outgrows it.
 pub(crate) const MOST_BYTES: usize = 256 << 20;
 
-/// What the plugin puts between the name of a file that it set aside and the
-/// reason.
-pub(super) const SET_ASIDE: &str = ".damaged-";
-
 /// Reads to the end, holding at most [`MOST_BYTES`].
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     let path = path.to_owned();
     reading::read(&path, MOST_BYTES).map_err(|error| match error {
-        ReadError::Io(source) if source.kind() == ErrorKind::NotFound => Failure::Missing {
+        ReadError::Io(source) if source.kind() == ErrorKind::NotFound => CheckpointError::Missing {
             set_aside: set_aside(&path),
             path,
             source,
         },
-        ReadError::Io(source) => Failure::Read { path, source },
-        ReadError::Directory => Failure::Directory { path },
-        ReadError::TooLarge => Failure::TooLarge { path },
+        ReadError::Io(source) => CheckpointError::Read { path, source },
+        ReadError::Directory => CheckpointError::Directory { path },
+        ReadError::TooLarge => CheckpointError::TooLarge { path },
     })
 }
 
@@ -36,11 +33,7 @@ fn set_aside(path: &Path) -> Vec<PathBuf> {
         return vec![];
     };
     let beginning = [name.as_encoded_bytes(), SET_ASIDE.as_bytes()].concat();
-    let directory = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    let mut found: Vec<PathBuf> = fs::read_dir(directory)
+    let mut found: Vec<PathBuf> = fs::read_dir(directory_of(path))
         .into_iter()
         .flatten()
         .flatten()

@@ -8,7 +8,8 @@ use dra_checkpoint::{BootId, ClaimRecord, Damaged, FilePart, Layout, Mismatch, S
 use serde::{Serialize, Serializer};
 
 use super::fix::fix;
-use super::{Decoded, what_is_wrong};
+use super::what_is_wrong;
+use crate::claims::Decoded;
 
 /// Names the shape of the JSON. Members may be added to a version; one that
 /// goes, or means something else, makes the next.

@@ -9,17 +9,16 @@ use imex_cdi::{
 };
 
 use super::driver::Driver;
-use super::files::Files;
+use super::files::{Files, is_absent};
 use super::finding::{Checked, Finding};
 use super::imex;
 use crate::host_node::numbers;
 use crate::majors::Majors;
-use crate::root::Root;
 
 /// The driver of capabilities' nodes in the device list.
 const CAPABILITY_DRIVER: &str = "nvidia-caps";
 
-pub(super) fn check(files: &Files, root: &Root, driver: &Driver) -> Checked {
+pub(super) fn check(files: &Files, driver: &Driver) -> Checked {
     if driver.module.is_none() {
         return Checked::skipped("none: the nvidia module is not loaded");
     }
@@ -38,7 +37,7 @@ pub(super) fn check(files: &Files, root: &Root, driver: &Driver) -> Checked {
         Ok(major) => {
             let count = params.imex_channel_count;
             let count = count.map_or_else(|| "?".to_owned(), |count| count.to_string());
-            findings.extend(of_nodes(files, root, *major));
+            findings.extend(of_nodes(files, *major));
             format!("{count} channels, major {}", major.get())
         }
         Err(error) => {
@@ -51,7 +50,7 @@ pub(super) fn check(files: &Files, root: &Root, driver: &Driver) -> Checked {
         }
     };
     if major.is_ok() {
-        findings.extend(of_capability(files, root));
+        findings.extend(of_capability(files));
     }
     Checked::new(summary, findings)
 }
@@ -106,7 +105,7 @@ fn of_params(params: DriverParams) -> Vec<Finding> {
 
 /// Nodes are not needed where the runtime makes them; those that are there
 /// must be the driver's.
-fn of_nodes(files: &Files, root: &Root, major: Major) -> Vec<Finding> {
+fn of_nodes(files: &Files, major: Major) -> Vec<Finding> {
     let names = files.names(CHANNEL_DIR);
     let channels = names.iter().filter_map(|name| {
         let minor = name.strip_prefix("channel")?.parse::<u32>().ok()?;
@@ -114,7 +113,7 @@ fn of_nodes(files: &Files, root: &Root, major: Major) -> Vec<Finding> {
     });
     let wrong: Vec<(String, String)> = channels
         .filter_map(|(path, minor)| {
-            let node = root.lstat(&path).ok()?;
+            let node = files.lstat(&path).ok()?;
             let channel = (i64::from(major.get()), i64::from(minor));
             Some((path, wrong(node, "the driver's channel", channel)?))
         })
@@ -147,7 +146,7 @@ fn wrong(node: HostNode, what: &str, (major, minor): (i64, i64)) -> Option<Strin
 }
 
 /// What the host's nvidia-imex needs to start, and no container.
-fn of_capability(files: &Files, root: &Root) -> Option<Finding> {
+fn of_capability(files: &Files) -> Option<Finding> {
     let capability = match Capability::read(files.at(IMEX_MGMT_CAPABILITY)) {
         Ok(capability) => capability,
         Err(error) => return Some(unreadable(files, IMEX_MGMT_CAPABILITY, &error)),
@@ -165,7 +164,7 @@ fn of_capability(files: &Files, root: &Root) -> Option<Finding> {
     };
     let make = format!("nvidia-modprobe -f {IMEX_MGMT_CAPABILITY}");
     let of_this = format!("the capability that {IMEX_MGMT_CAPABILITY} names");
-    match root.lstat(&node) {
+    match files.lstat(&node) {
         Ok(found) => {
             let what = wrong(found, &of_this, (major, capability.minor.into()))?;
             Some(Finding::warning(
@@ -176,8 +175,8 @@ fn of_capability(files: &Files, root: &Root) -> Option<Finding> {
             ))
         }
         // One that runs has had a node: its container's, or one made for it.
-        Err(error) if is_absent(error.kind()) && !imex::is_down(files) => None,
-        Err(error) if is_absent(error.kind()) => Some(Finding::warning(
+        Err(error) if is_absent(&error) && !imex::is_down(files) => None,
+        Err(error) if is_absent(&error) => Some(Finding::warning(
             "imex-capability-node-missing",
             node,
             format!("{IMEX_MGMT_CAPABILITY} names it, and nvidia-imex cannot start without it"),
@@ -190,10 +189,6 @@ fn of_capability(files: &Files, root: &Root) -> Option<Finding> {
             "run cdi-gen doctor as root",
         )),
     }
-}
-
-fn is_absent(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ struct Specs {
 /// The checks, and a line for each claim, for a bundle.
 pub(super) fn check(files: &Files, registry: &Registry, given: Given<'_>) -> (Checked, String) {
     let root = given.kubelet();
-    let plugin = format!("{root}/plugins/{DRIVER}");
+    let plugin = root::plugin_dir(&root);
     let file = format!("{plugin}/{CHECKPOINT_FILE}");
     let mut findings = Vec::new();
     let checkpoint = read_checkpoint(files, &file, &mut findings);
@@ -74,49 +74,45 @@ pub(super) fn check(files: &Files, registry: &Registry, given: Given<'_>) -> (Ch
 }
 
 fn read_checkpoint(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Known<Decoded> {
-    let bytes = match files.bytes(file) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Known::Absent,
-        Err(error) => {
-            findings.push(Finding::warning(
-                "checkpoint-unreadable",
+    read(files, file, "checkpoint-unreadable", findings).and_then(|bytes| {
+        let decoded = Checkpoint::decode(&bytes);
+        if let Err(damaged) = &decoded {
+            findings.push(Finding::error(
+                "checkpoint-damaged",
                 file,
-                error.to_string(),
-                refusal_hint(&error),
+                damaged.reason.to_string(),
+                damaged.hint(),
             ));
-            return Known::Unread;
         }
-    };
-    let decoded = Checkpoint::decode(&bytes);
-    if let Err(damaged) = &decoded {
-        findings.push(Finding::error(
-            "checkpoint-damaged",
-            file,
-            damaged.reason.to_string(),
-            damaged.hint(),
-        ));
-    }
-    Known::Yes(decoded)
+        Known::Yes(decoded)
+    })
 }
 
 fn read_kubelet(files: &Files, file: &str, findings: &mut Vec<Finding>) -> Known<KubeletState> {
-    let bytes = match files.bytes(file) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Known::Absent,
-        Err(error) => {
-            findings.push(Finding::warning(
-                "kubelet-state-unreadable",
-                file,
-                error.to_string(),
-                refusal_hint(&error),
-            ));
-            return Known::Unread;
+    read(files, file, "kubelet-state-unreadable", findings).and_then(|bytes| {
+        match claims::decode_kubelet(&bytes) {
+            Ok(state) => Known::Yes(state),
+            Err(error) => {
+                findings.push(unsound(file, &error));
+                Known::Unread
+            }
         }
-    };
-    match claims::decode_kubelet(&bytes) {
-        Ok(state) => Known::Yes(state),
+    })
+}
+
+/// A file's bytes; that it cannot be read is the finding `unreadable`.
+fn read(
+    files: &Files,
+    file: &str,
+    unreadable: &'static str,
+    findings: &mut Vec<Finding>,
+) -> Known<Vec<u8>> {
+    match files.bytes(file) {
+        Ok(Some(bytes)) => Known::Yes(bytes),
+        Ok(None) => Known::Absent,
         Err(error) => {
-            findings.push(unsound(file, &error));
+            let (evidence, fix) = (error.to_string(), refusal_hint(&error));
+            findings.push(Finding::warning(unreadable, file, evidence, fix));
             Known::Unread
         }
     }
@@ -197,6 +193,14 @@ impl<T> Known<T> {
         match self {
             Self::Yes(known) => Some(known),
             Self::Absent | Self::Unread => None,
+        }
+    }
+
+    fn and_then<U>(self, of: impl FnOnce(T) -> Known<U>) -> Known<U> {
+        match self {
+            Self::Yes(known) => of(known),
+            Self::Absent => Known::Absent,
+            Self::Unread => Known::Unread,
         }
     }
 }

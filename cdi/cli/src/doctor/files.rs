@@ -6,14 +6,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use imex_cdi::{HostNode, HostNodes};
+
 use crate::reading::{self, ReadError};
 use crate::root::Root;
 
 /// More than any file that is read here has.
 const MOST_BYTES: usize = 16 << 20;
-
-/// As many links as the kernel follows on the way to a file.
-const MOST_LINKS: usize = 40;
 
 /// Where every service of a host has its sockets: each host's own.
 const RUN: &str = "/run";
@@ -22,7 +21,6 @@ const RUN: &str = "/run";
 #[derive(Debug)]
 pub(crate) struct Files {
     root: Root,
-    root_path: PathBuf,
 }
 
 /// A process of the host.
@@ -56,18 +54,18 @@ pub(crate) struct FileId {
 // === impl Files ===
 
 impl Files {
-    pub(crate) fn new(root: Root, root_path: PathBuf) -> Self {
-        Self { root, root_path }
+    pub(crate) fn new(root: Root) -> Self {
+        Self { root }
     }
 
     pub(crate) fn root_path(&self) -> &Path {
-        &self.root_path
+        self.root.top()
     }
 
     /// Whether this process runs in that root: only then do its programs and
     /// libraries run here.
     pub(crate) fn is_this_host(&self) -> bool {
-        self.root_path == Path::new("/")
+        self.root.is_own()
     }
 
     /// Where `path` of the host is. Links on the way are followed within the
@@ -78,24 +76,12 @@ impl Files {
 
     /// Where the file behind `path` is, with the last link followed too.
     pub(crate) fn behind(&self, path: &str) -> PathBuf {
-        let mut at = self.at(path);
-        if self.is_this_host() {
-            return at;
-        }
-        for _ in 0..MOST_LINKS {
-            let Ok(target) = fs::read_link(&at) else {
-                break;
-            };
-            let parent = at.parent().unwrap_or(&self.root_path);
-            let next = PathBuf::from(self.shown(parent)).join(target);
-            at = self.root.path(&next);
-        }
-        at
+        self.root.behind(Path::new(path))
     }
 
     /// What the host calls a path below the root.
     pub(crate) fn shown(&self, path: &Path) -> String {
-        match path.strip_prefix(&self.root_path) {
+        match path.strip_prefix(self.root_path()) {
             Ok(inside) if !self.is_this_host() => format!("/{}", inside.display()),
             _ => path.display().to_string(),
         }
@@ -153,7 +139,8 @@ impl Files {
         listed.map_or_else(|error| is_absent(&error), |_| true)
     }
 
-    /// The processes that `/proc` shows.
+    /// The processes that `/proc` shows now. Not kept for the next area: programs
+    /// that are run in between take seconds, in which a daemon may start anew.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let names = self.names("/proc");
         let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
@@ -174,7 +161,7 @@ impl Files {
         let Ok(root) = Root::new(&link) else {
             return View::Others;
         };
-        let own = self.root_path.metadata().ok();
+        let own = self.root_path().metadata().ok();
         let same_top = own.is_some_and(|found| FileId::of(&found) == top);
         if same_top && FileId::at(&root, RUN) == FileId::at(&self.root, RUN) {
             View::Hosts(root)
@@ -204,6 +191,12 @@ impl Files {
             name: name.trim_end().to_owned(),
             uid,
         })
+    }
+}
+
+impl HostNodes for Files {
+    fn lstat(&self, path: &str) -> io::Result<HostNode> {
+        self.root.lstat(path)
     }
 }
 
@@ -246,7 +239,8 @@ impl fmt::Display for FileId {
     }
 }
 
-fn is_absent(error: &io::Error) -> bool {
+/// Whether an error says that there is no such file.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
@@ -269,7 +263,7 @@ mod tests {
         symlink("/usr/lib/real", at("etc/absolute")).unwrap();
         symlink("../usr/lib/real", at("etc/relative")).unwrap();
         symlink("loop", at("etc/loop")).unwrap();
-        let files = Files::new(Root::new(dir.path()).unwrap(), dir.path().to_owned());
+        let files = Files::new(Root::new(dir.path()).unwrap());
         for path in ["/etc/absolute", "/etc/relative", "/usr/lib/real"] {
             assert_eq!(files.text(path).unwrap().as_deref(), Some("text"), "{path}");
         }

@@ -60,9 +60,10 @@ pub(super) fn check(files: &Files, dirs: &[String]) -> (Vec<Runtime>, Checked) {
     (runtimes, Checked::new(summary, findings))
 }
 
-/// The first number of a version.
-fn first_number(version: &str) -> Option<u32> {
-    version.split('.').next()?.parse().ok()
+/// The first two numbers of a version.
+fn major_minor(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 // === impl Runtime ===
@@ -124,9 +125,7 @@ impl Runtime {
     /// A version of before there was CDI in it, whatever its configuration says.
     fn without_cdi(&self) -> Option<Finding> {
         let (first, version) = (self.first_with_cdi?, self.version.as_deref()?);
-        let mut numbers = version.split(['.', '~', '-', '+']).map(str::parse);
-        let version = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-        (version < first).then(|| {
+        (major_minor(version)? < first).then(|| {
             let (major, minor) = first;
             Finding::new(
                 self.severity(),

@@ -3,7 +3,7 @@
 mod channels;
 
 use compute_domain_node::with_sources;
-use imex_cdi::{DeviceNode, PROC_DEVICES, Registry, Spec, SpecFile};
+use imex_cdi::{PROC_DEVICES, Registry, Spec, SpecFile};
 
 use super::files::Files;
 use super::finding::{Checked, Finding};
@@ -11,7 +11,7 @@ use super::given::Given;
 use super::report::counted;
 use super::runtimes::Runtime;
 use crate::host::Host;
-use crate::host_node::{GENERATE, NodeReport, NodeState, told};
+use crate::host_node::{GENERATE, NodeReport, NodeState, nodes_of, told};
 
 pub(super) fn check(
     files: &Files,
@@ -115,12 +115,4 @@ fn of_nodes(files: &Files, host: &Host, registry: &Registry, given: Given<'_>) -
         }));
     }
     findings
-}
-
-/// The nodes of all devices of a spec, then those that each of them gets.
-pub(crate) fn nodes_of(spec: &Spec) -> impl Iterator<Item = &DeviceNode> {
-    let of_devices = spec.devices().iter();
-    let edits = of_devices.map(|device| &device.container_edits);
-    let edits = edits.chain([spec.container_edits()]);
-    edits.flat_map(|edits| &edits.device_nodes)
 }

@@ -159,7 +159,7 @@ fn mounted_on(files: &Files, runtime: &Runtime, dir: &str) -> Option<String> {
 /// `dir` without links, as the kernel lists mounts.
 fn real(root: &Root, dir: &str) -> PathBuf {
     let at = root.path(Path::new(dir));
-    let inside = at.strip_prefix(root.path(Path::new("/")));
+    let inside = at.strip_prefix(root.top());
     inside.map_or_else(|_| PathBuf::from(dir), |inside| Path::new("/").join(inside))
 }
 

@@ -44,11 +44,9 @@ impl Live {
                 }
                 Some(Ok(_)) => {}
             }
-            if let Some(path) = unsettled.into_iter().next() {
+            if let Some(path) = unsettled.first().cloned() {
                 return Err(GcError::Unsettled { path });
             }
-            live.extend(decoded.iter().flat_map(uids));
-            return Ok(Self(live));
         }
         live.extend(decoded.iter().flat_map(uids));
         for path in unsettled {

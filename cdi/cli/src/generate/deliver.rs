@@ -13,6 +13,7 @@ use super::{GenerateError, yaml};
 use crate::args::Format;
 use crate::document;
 use crate::failure::note;
+use crate::reading::directory_of;
 
 /// Runtimes that run as other users read specs too.
 const SPEC_MODE: u32 = 0o644;
@@ -46,11 +47,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), GenerateError> {
             "runtimes read only files whose names end in .json or .yaml, and {name} does not"
         ));
     }
-    let parent = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    OsDir::open(parent)
+    OsDir::open(directory_of(path))
         .and_then(|dir| put(&dir, name, bytes))
         .map_err(|source| GenerateError::Write {
             path: path.to_owned(),
@@ -103,25 +100,13 @@ pub(super) fn check_conflict(
     spec: &Spec,
     dirs: &[PathBuf],
 ) -> Result<(), GenerateError> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str))
-    else {
+    let name = path.file_name().and_then(OsStr::to_str);
+    let parent = fs::canonicalize(directory_of(path));
+    let (Some(name), Ok(parent)) = (name, parent) else {
         return Ok(());
     };
-    let here = |dir: &Path| {
-        let dir = if dir == Path::new("") {
-            Path::new(".")
-        } else {
-            dir
-        };
-        fs::canonicalize(dir).ok()
-    };
-    let Some(parent) = here(parent) else {
-        return Ok(());
-    };
-    let Some(priority) = dirs
-        .iter()
-        .position(|dir| here(dir).as_ref() == Some(&parent))
-    else {
+    let is_parent = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| dir == parent);
+    let Some(priority) = dirs.iter().position(is_parent) else {
         return Ok(());
     };
     refuse_conflict(spec, &Registry::load(dirs), priority, name)?;

@@ -12,6 +12,7 @@ use imex_cdi::{
 use super::GenerateError;
 use crate::args::NameStyle;
 use crate::failure::note;
+use crate::host_node::and_more;
 use crate::root::Root;
 
 /// The mode that the kubelet plugin gives a channel's node.
@@ -131,10 +132,7 @@ pub(super) fn note_absent(spec: &Spec, host: &Root) {
             }
             Err(error) => format!("cannot be looked at ({error})"),
         };
-        let others = match absent.count() {
-            0 => String::new(),
-            n => format!(" (and {n} more like it)"),
-        };
+        let others = and_more(absent.count());
         note(&format!(
             "{first} {why}{others}: no container starts with it until it is made \
              (`nvidia-modprobe -i 0:1` makes channel 0); --mode mknod needs none"

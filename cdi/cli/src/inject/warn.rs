@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::failure::note;
 use crate::host::Host;
+use crate::host_node::WRITE_AGAIN;
 use crate::majors::is_channel;
 
 /// Says it on stderr: someone may make nodes, or load the driver, before the
@@ -38,8 +39,7 @@ fn of_majors(devices: &[&PlannedDevice], host: &Host) {
             && told.insert(device.major)
         {
             note(&format!(
-                "{}: {stale}: the container cannot open it; let its driver write the spec again, \
-                 or write it with `cdi-gen generate`",
+                "{}: {stale}: the container cannot open it; {WRITE_AGAIN}",
                 device.path
             ));
         }

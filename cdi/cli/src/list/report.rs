@@ -60,13 +60,13 @@ pub(super) struct DeviceReport {
 /// Why a file or a directory defines nothing.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct FileError {
-    pub(crate) code: &'static str,
-    pub(crate) message: String,
-    pub(crate) fix: &'static str,
-    pub(crate) field: Option<String>,
-    pub(crate) line: Option<usize>,
-    pub(crate) column: Option<usize>,
+pub(super) struct FileError {
+    code: &'static str,
+    pub(super) message: String,
+    pub(super) fix: &'static str,
+    field: Option<String>,
+    line: Option<usize>,
+    column: Option<usize>,
 }
 
 /// What a spec says, and what it would have to.
@@ -80,7 +80,7 @@ pub(crate) struct VersionReport {
 /// What a container gets that asks for the device's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum DeviceState {
+pub(super) enum DeviceState {
     /// This device.
     Resolves,
     /// That of another file.
@@ -154,7 +154,7 @@ fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Ve
 
 /// The state of `file`'s device `name`, the file that shadows it, and the files
 /// with which it is in conflict.
-pub(crate) fn device_state(
+fn device_state(
     registry: &Registry,
     file: &SpecFile,
     name: &QualifiedName,
@@ -217,7 +217,7 @@ impl FileReport {
 // === impl FileError ===
 
 impl FileError {
-    pub(crate) fn of_file(error: &LoadError) -> Self {
+    fn of_file(error: &LoadError) -> Self {
         let spec = match error {
             LoadError::Invalid { source, .. } => Some(source),
             _ => None,
@@ -233,7 +233,7 @@ impl FileError {
         }
     }
 
-    pub(crate) fn of_dir(error: &DirError) -> Self {
+    fn of_dir(error: &DirError) -> Self {
         Self {
             code: error.code(),
             message: with_sources(error),
@@ -271,7 +271,7 @@ impl fmt::Display for VersionReport {
 // === impl DeviceState ===
 
 impl DeviceState {
-    pub(crate) fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Resolves => "resolves",
             Self::Shadowed => "shadowed",

@@ -14,10 +14,10 @@ use imex_cdi::{
 use super::finding::Finding;
 use super::runtimes::Target;
 use crate::args::Level;
-use crate::document::{NOT_SPEC_HINT, is_config};
+use crate::document::{self, NOT_SPEC_HINT, is_config};
 use crate::host::Host;
-use crate::host_node::{NodeReport, NodeState};
-use crate::reading;
+use crate::host_node::{NodeReport, NodeState, and_more, own_major};
+use crate::reading::directory_of;
 
 /// What specs are held against.
 pub(super) struct Bench<'a> {
@@ -56,7 +56,7 @@ pub(super) fn file(found: &SpecFile, bench: &Bench<'_>) -> Vec<Finding> {
 /// What else is wrong with a file that was refused for one fault; `None` if it
 /// has been mended or taken away since.
 fn all_faults(path: &Path) -> Option<Vec<SpecError>> {
-    let bytes = reading::read(path, imex_cdi::MAX_SPEC_LEN.try_into().ok()?).ok()?;
+    let bytes = document::read(path).ok()?;
     Spec::parse_all(&bytes).err()
 }
 
@@ -96,7 +96,7 @@ pub(super) fn conflicts(registry: &Registry) -> Vec<Finding> {
 pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)]) -> Vec<Finding> {
     let mut definitions: BTreeMap<_, Vec<&Path>> = BTreeMap::new();
     for (path, spec) in specs.iter().filter(|(path, _)| is_loaded(path)) {
-        let place = path.parent().map(|dir| fs::canonicalize(here(dir)).ok());
+        let place = fs::canonicalize(directory_of(path)).ok();
         for device in spec.devices() {
             let files = definitions
                 .entry((place.clone(), spec.kind(), &device.name))
@@ -132,15 +132,6 @@ pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)]) -> Vec<Finding> {
 fn is_loaded(path: &Path) -> bool {
     let end = path.extension().and_then(OsStr::to_str);
     matches!(end, Some("json" | "yaml"))
-}
-
-/// A directory by a name that can be opened.
-fn here(dir: &Path) -> &Path {
-    if dir == Path::new("") {
-        Path::new(".")
-    } else {
-        dir
-    }
 }
 
 fn valid(file: &str, spec: &Spec, bench: &Bench<'_>) -> Vec<Finding> {
@@ -198,14 +189,11 @@ fn stale(file: &str, spec: &Spec, host: Option<&Host>) -> Option<Finding> {
     let own = own.map(|(at, node)| (format!("containerEdits.deviceNodes[{at}].major"), node));
     let mut stale = own.chain(of_devices).filter_map(|(field, node)| {
         let report = NodeReport::of(spec, node, host);
-        let declared = node.major.is_some_and(|major| major != 0);
+        let declared = own_major(node).is_some();
         (declared && report.state == NodeState::Stale).then_some((field, report))
     });
     let (field, report) = stale.next()?;
-    let others = match stale.count() {
-        0 => String::new(),
-        n => format!(" (and {n} more like it)"),
-    };
+    let others = and_more(stale.count());
     let message = report.message.unwrap_or_default();
     Some(Finding {
         level: Level::Warn,

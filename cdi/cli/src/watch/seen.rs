@@ -11,10 +11,9 @@ use imex_cdi::{DirState, Registry, Spec, SpecDir};
 
 use super::event::{Event, What};
 use crate::args::SpecDirs;
-use crate::doctor::nodes_of;
 use crate::document::DocumentError;
 use crate::host::Host;
-use crate::host_node::{NodeReport, NodeState};
+use crate::host_node::{NodeReport, NodeState, nodes_of};
 
 /// Nothing, until something was looked at.
 #[derive(Debug, Default)]

@@ -153,10 +153,9 @@ impl Report {
         let Ok(Resolved { spec, device, .. }) = registry.resolve(name) else {
             return;
         };
-        let nodes = device.container_edits.device_nodes.iter();
-        let nodes = nodes.chain(&spec.container_edits().device_nodes);
-        let nodes = nodes.map(|node| NodeReport::of(spec, node, host));
-        self.nodes = nodes.collect();
+        let own = NodeReport::of_edits(spec, &device.container_edits, host);
+        let shared = NodeReport::of_edits(spec, spec.container_edits(), host);
+        self.nodes = own.chain(shared).collect();
         let worst = self.nodes.iter().max_by_key(|node| node.state);
         // As for a container that has nothing yet.
         let plan = Plan::new(registry, std::slice::from_ref(name), &json!({}), host);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::host::Host;
+use super::host::{self, Host, text};
 
 /// For giving up.
 const GIVE_UP: Duration = Duration::from_secs(60);
@@ -19,14 +19,7 @@ const CAPABILITY: &str = "proc/driver/nvidia/capabilities/fabric-imex-mgmt";
 
 /// The finding of that id of a host that is not healthy.
 fn finding(host: &Host, id: &str) -> Option<Value> {
-    let report = host.json("doctor --json", 1);
-    let findings = report.get("findings").and_then(Value::as_array).unwrap();
-    let mut findings = findings.iter();
-    findings.find(|it| it.get("id").unwrap() == id).cloned()
-}
-
-fn text<'a>(finding: &'a Value, field: &str) -> &'a str {
-    finding.get(field).and_then(Value::as_str).unwrap()
+    host::finding(&host.json("doctor --json", 1), id).cloned()
 }
 
 /// `false` where this may not be done, which is said.
@@ -142,7 +135,6 @@ fn evidence_names_files_as_the_host_does() {
     host.write("proc/devices", "Character devices:\n234 nvidia-caps\n");
     host.write("proc/driver/nvidia/params", "ImexChannelCount: many\n");
     let report = host.json("doctor --json --imex-socket /run/imex.sock", 1);
-    let findings = report.get("findings").and_then(Value::as_array).unwrap();
     let here = host.at("").display().to_string();
     let here = here.trim_end_matches('/');
     for (id, path) in [
@@ -150,7 +142,7 @@ fn evidence_names_files_as_the_host_does() {
         ("driver-file-malformed", "/proc/driver/nvidia/params is"),
         ("imex-ctl-missing", "usual places below /"),
     ] {
-        let found = findings.iter().find(|it| text(it, "id") == id);
+        let found = host::finding(&report, id);
         let found = found.unwrap_or_else(|| panic!("no {id}: {report:#}"));
         let evidence = text(found, "evidence");
         assert!(evidence.contains(path), "{evidence}");

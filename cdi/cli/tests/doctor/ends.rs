@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -16,14 +15,7 @@ fn a_full_disk_behind_stdout_is_told() {
     for words in ["doctor", "doctor --json", "gc", "watch --once"] {
         let mut full = fs::OpenOptions::new();
         let full = full.write(true).open("/dev/full").unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_cdi-gen"))
-            .args(words.split_whitespace())
-            .arg("--root")
-            .arg(host.at(""))
-            .stdin(Stdio::null())
-            .stdout(full)
-            .output()
-            .unwrap();
+        let output = host.command(words).stdout(full).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{words}");
         let told = stderr(&output);
         assert!(told.contains("cannot write to stdout"), "{words}: {told}");

@@ -8,20 +8,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::host::{CLAIM, Host, SPEC, spec};
+use super::host::{self, CLAIM, Host, SPEC, spec, text};
 
 const ORPHAN: &str = "22222222-aaaa-4bbb-8ccc-000000000002";
 
-fn finding(report: &Value, id: &str) -> Value {
-    let findings = report.get("findings").and_then(Value::as_array).unwrap();
-    let found = findings.iter().find(|it| it.get("id").unwrap() == id);
+fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
+    let found = host::finding(report, id);
     assert!(found.is_some(), "no {id}: {report:#}");
-    found.unwrap().clone()
-}
-
-fn text(finding: &Value, member: &str) -> String {
-    let text = finding.get(member).and_then(Value::as_str).unwrap();
-    text.to_owned()
+    found.unwrap()
 }
 
 /// Runs a fix as it stands, in a shell.
@@ -54,8 +48,8 @@ fn an_orphan_is_removed_by_its_fix_wherever_it_lies() {
         }
         let path = SPEC.replace(CLAIM, ORPHAN).replace("run/cdi", dir);
         host.write(&path, spec("0.5.0", 235).replace(CLAIM, ORPHAN));
-        let found = finding(&host.json(words, 1), "spec-without-claim");
-        run(&text(&found, "fix"));
+        let report = host.json(words, 1);
+        run(text(finding(&report, "spec-without-claim"), "fix"));
         assert!(!host.at(&path).exists() && host.at(SPEC).exists());
         host.out(words, 0);
     }
@@ -115,7 +109,7 @@ fn what_is_said_of_a_host_has_the_hosts_paths() {
         ("cdi-directory-not-one", " /opt/file "),
         ("cdi-directory-link", " /run/link "),
     ] {
-        let evidence = text(&finding(&report, id), "evidence");
+        let evidence = text(finding(&report, id), "evidence");
         assert!(evidence.contains(path), "{evidence}");
     }
     let root = host.at("");

@@ -144,25 +144,27 @@ impl Host {
     }
 
     /// The program with `--root` of this host.
+    pub(crate) fn command(&self, words: &str) -> Command {
+        self.with_root(Command::new(env!("CARGO_BIN_EXE_cdi-gen")), words)
+    }
+
     pub(crate) fn run(&self, words: &str) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_cdi-gen"))
-            .args(words.split_whitespace())
-            .arg("--root")
-            .arg(self.0.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+        self.command(words).output().unwrap()
     }
 
     /// The program as a user who may do nothing special.
     pub(crate) fn run_unprivileged(&self, words: &str) -> Output {
-        unprivileged(self.0.path())
+        let program = unprivileged(self.0.path());
+        self.with_root(program, words).output().unwrap()
+    }
+
+    fn with_root(&self, mut program: Command, words: &str) -> Command {
+        program
             .args(words.split_whitespace())
             .arg("--root")
             .arg(self.0.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .stdin(Stdio::null());
+        program
     }
 
     /// What is on stdout of a command that ends with `code`.
@@ -185,6 +187,17 @@ impl Host {
         let ids = findings.iter().map(|it| it.get("id").unwrap());
         ids.map(|id| id.as_str().unwrap().to_owned()).collect()
     }
+}
+
+/// The first finding of that id in a report of `doctor`.
+pub(crate) fn finding<'a>(report: &'a Value, id: &str) -> Option<&'a Value> {
+    let findings = report.get("findings").and_then(Value::as_array).unwrap();
+    findings.iter().find(|it| it.get("id").unwrap() == id)
+}
+
+/// A member of a finding.
+pub(crate) fn text<'a>(finding: &'a Value, member: &str) -> &'a str {
+    finding.get(member).and_then(Value::as_str).unwrap()
 }
 
 /// What `/proc/PID/mountinfo` says, with one more line.

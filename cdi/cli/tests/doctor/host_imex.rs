@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use super::host::Host;
+use super::host::{self, Host, text};
 
 const UNIT: &str = "usr/lib/systemd/system/nvidia-imex.service";
 const POD: &str = "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope\n";
@@ -15,13 +15,7 @@ const SERVICE: &str = "0::/system.slice/nvidia-imex.service\n";
 fn finding(host: &Host, id: &str) -> Option<Value> {
     let output = host.run("doctor --json");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let findings = report.get("findings").and_then(Value::as_array).unwrap();
-    let mut findings = findings.iter();
-    findings.find(|it| it.get("id").unwrap() == id).cloned()
-}
-
-fn text<'a>(finding: &'a Value, field: &str) -> &'a str {
-    finding.get(field).and_then(Value::as_str).unwrap()
+    host::finding(&report, id).cloned()
 }
 
 /// What process `pid` was started with.

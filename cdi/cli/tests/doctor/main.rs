@@ -11,6 +11,7 @@ mod bundle;
 mod channel_nodes;
 mod ends;
 mod fabric;
+mod findings;
 mod fixes;
 mod gc;
 mod healthy;

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::host::{CLAIM, Host, KUBELET, SPEC, kubelet, spec};
+use super::host::{self, CLAIM, Host, KUBELET, SPEC, kubelet, spec};
 
 const RELOADED: &str = "Character devices:\n234 nvidia-caps\n240 nvidia-caps-imex-channels\n";
 const MANY: usize = 200;
@@ -73,15 +73,8 @@ fn a_hosts_node_that_is_wrong_is_not_laid_to_the_plugin() {
     let host = Host::healthy();
     let fix_of = |id: &str| {
         let report = host.json("doctor --json", 1);
-        let findings = report.get("findings").and_then(Value::as_array).unwrap();
-        let found = findings.iter().find(|it| it.get("id").unwrap() == id);
-        found
-            .unwrap()
-            .get("fix")
-            .unwrap()
-            .as_str()
-            .unwrap()
-            .to_owned()
+        let found = host::finding(&report, id).unwrap();
+        host::text(found, "fix").to_owned()
     };
     // Its numbers are the driver's.
     host.write("dev/nvidia-caps-imex-channels/channel0", "");

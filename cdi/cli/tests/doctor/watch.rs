@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -20,16 +20,14 @@ struct Watching {
     lines: Receiver<Value>,
 }
 
+fn start(host: &Host) -> Child {
+    let mut watch = host.command("watch");
+    watch.stdout(Stdio::piped()).spawn().unwrap()
+}
+
 impl Watching {
     fn begin(host: &Host) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_cdi-gen"))
-            .arg("watch")
-            .arg("--root")
-            .arg(host.at(""))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = start(host);
         let (send, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || {
@@ -151,14 +149,7 @@ fn a_directory_made_anew_is_noticed_although_it_gets_the_number_of_the_first() {
 #[test]
 fn it_ends_when_nobody_reads_any_more() {
     let host = Host::healthy();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_cdi-gen"))
-        .arg("watch")
-        .arg("--root")
-        .arg(host.at(""))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = start(&host);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();

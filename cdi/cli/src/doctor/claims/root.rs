@@ -7,6 +7,7 @@ use std::path::Path;
 use dra_checkpoint::CHECKPOINT_FILE;
 
 use super::{Known, Node};
+use crate::args::DEFAULT_KUBELET_ROOT;
 use crate::claims::{DRIVER, KUBELET_STATE};
 use crate::doctor::files::Files;
 use crate::doctor::finding::Finding;
@@ -15,10 +16,15 @@ use crate::doctor::given::Given;
 /// Of kubelets: the default, which k3s and RKE2 keep, that of `MicroK8s`, that
 /// of k0s.
 const KNOWN: [&str; 3] = [
-    "/var/lib/kubelet",
+    DEFAULT_KUBELET_ROOT,
     "/var/snap/microk8s/common/var/lib/kubelet",
     "/var/lib/k0s/kubelet",
 ];
+
+/// Where the plugin keeps its records, below kubelet's root.
+pub(super) fn plugin_dir(root: &str) -> String {
+    format!("{root}/plugins/{DRIVER}")
+}
 
 /// Of specs whose records are not where they should be. That kubelet has claims
 /// shows that its root is the right one; they are compared with the rest.
@@ -33,8 +39,7 @@ pub(super) fn check(files: &Files, node: &Node, given: Given<'_>) -> Option<Find
         1 => format!("{path} is of a claim"),
         n => format!("{path} and {} more specs are of claims", n - 1),
     };
-    let root = given.kubelet();
-    let plugin = format!("{root}/plugins/{DRIVER}");
+    let plugin = plugin_dir(&given.kubelet());
     if is_absent(files, &plugin) {
         return Some(of_plugin(files, &plugin, &seen, given));
     }
@@ -79,14 +84,14 @@ pub(super) fn absent(files: &Files, given: Given<'_>) -> String {
 /// that was given shows no kubelet.
 fn elsewhere(files: &Files, root: &str) -> Option<&'static str> {
     let others = || KNOWN.into_iter().filter(|other| *other != root);
-    let has_plugin = |other: &&str| files.exists(&format!("{other}/plugins/{DRIVER}"));
+    let has_plugin = |other: &&str| files.exists(&plugin_dir(other));
     let has_kubelet = files.exists(&format!("{root}/{KUBELET_STATE}"));
     let with_plugin = others().find(has_plugin);
     with_plugin.or_else(|| others().find(|other| !has_kubelet && files.exists(other)))
 }
 
 fn known(files: &Files, root: &str) -> String {
-    let plugin = format!("{root}/plugins/{DRIVER}");
+    let plugin = plugin_dir(root);
     if files.exists(&plugin) {
         plugin
     } else {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::daemons::{Daemon, PROGRAM};
 use super::unit::{self, UNIT};
+use crate::doctor::command_line;
 use crate::doctor::files::Files;
 use crate::doctor::finding::Finding;
 
@@ -13,9 +14,6 @@ const CONFIG: &str = "/etc/nvidia-imex/config.cfg";
 const NODES: &str = "/etc/nvidia-imex/nodes_config.cfg";
 
 const NODES_KEY: &str = "IMEX_NODE_CONFIG_FILE";
-
-/// The options that name a configuration.
-const OPTIONS: [&str; 3] = ["-c", "--config", "--config-file"];
 
 /// A daemon's configuration.
 #[derive(Debug)]
@@ -63,7 +61,7 @@ impl Config {
     }
 
     fn named(words: &[String], by: String, seen_by: Option<u32>) -> Self {
-        match option(words) {
+        match command_line::config(words) {
             Some(path) => Self {
                 seen_by,
                 named_by: Some(by),
@@ -149,25 +147,6 @@ fn text(files: &Files, path: &str) -> io::Result<Option<String>> {
     files.text(path)
 }
 
-/// What the words of a command line give as configuration.
-fn option(words: &[String]) -> Option<&str> {
-    let mut words = words.iter().skip(1).map(String::as_str);
-    let mut found = None;
-    while let Some(word) = words.next() {
-        if OPTIONS.contains(&word) {
-            found = words.next().or(found);
-        } else if let Some((_, path)) = word
-            .split_once('=')
-            .filter(|(name, _)| OPTIONS.contains(name))
-        {
-            found = Some(path);
-        } else if let Some(path) = word.strip_prefix("-c").filter(|_| !word.starts_with("-co")) {
-            found = Some(path);
-        }
-    }
-    found
-}
-
 fn nodes_file(config: &str) -> Option<&str> {
     let mut pairs = config.lines().filter_map(|line| line.split_once('='));
     let (_, path) = pairs.find(|(key, _)| key.trim() == NODES_KEY)?;
@@ -181,24 +160,6 @@ fn is_node(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_configuration_is_named_in_each_way_that_options_have() {
-        for (line, found) in [
-            ("nvidia-imex", None),
-            ("nvidia-imex -c /a", Some("/a")),
-            ("nvidia-imex -p 1 -c/a", Some("/a")),
-            ("nvidia-imex --config /a", Some("/a")),
-            ("nvidia-imex --config=/a --nogpu", Some("/a")),
-            ("nvidia-imex --config-file=/a", Some("/a")),
-            ("nvidia-imex -c /a -c /b", Some("/b")),
-            ("nvidia-imex -c", None),
-            ("-c /a", None),
-        ] {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            assert_eq!(option(&words), found, "{line}");
-        }
-    }
 
     #[test]
     fn a_line_of_the_list_is_a_node_unless_it_is_empty_or_a_comment() {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use crate::doctor::command_line;
 use crate::doctor::files::{Files, View};
 use crate::doctor::finding::Finding;
 use crate::root::Root;
@@ -75,14 +76,10 @@ pub(super) fn of_sessions(daemons: &[Daemon]) -> Option<Finding> {
 impl Daemon {
     /// `None` if it has ended, and is only remembered for its parent.
     fn read(files: &Files, pid: u32) -> Option<Self> {
-        let words = files.text(&format!("/proc/{pid}/cmdline"));
-        if words
-            .as_ref()
-            .is_ok_and(|it| it.as_deref().is_some_and(str::is_empty))
-        {
+        let words = command_line::words(files, pid);
+        if matches!(&words, Ok(Some(words)) if words.is_empty()) {
             return None;
         }
-        let words = words.map(|text| words_of(&text.unwrap_or_default()));
         let cgroup = files.text_if_any(&format!("/proc/{pid}/cgroup"));
         let cgroup = cgroup.as_deref().and_then(cgroup_of);
         let link = files.at(&format!("/proc/{pid}/root"));
@@ -95,10 +92,10 @@ impl Daemon {
         Some(Self {
             pid,
             cgroup,
-            pid_namespace: namespace(files, pid, "pid"),
-            files: root.map(|root| Files::new(root, link)),
+            pid_namespace: pid_namespace(files, pid),
+            files: root.map(Files::new),
             sees_host,
-            words,
+            words: words.map(Option::unwrap_or_default),
         })
     }
 
@@ -125,11 +122,6 @@ impl Daemon {
     }
 }
 
-fn words_of(cmdline: &str) -> Vec<String> {
-    let words = cmdline.trim_end_matches('\0').split('\0');
-    words.map(str::to_owned).collect()
-}
-
 /// Of `4:memory:/a` and `0::/a/b`, as a process has them in the hierarchies of
 /// both versions, the one that says the most.
 fn cgroup_of(text: &str) -> Option<String> {
@@ -141,9 +133,9 @@ fn is_container(cgroup: &str) -> bool {
     CONTAINERS.iter().any(|it| cgroup.contains(it))
 }
 
-/// `mnt:[4026531832]`; `None` if it may not be known.
-fn namespace(files: &Files, pid: u32, kind: &str) -> Option<String> {
-    let link = fs::read_link(files.at(&format!("/proc/{pid}/ns/{kind}"))).ok()?;
+/// `pid:[4026531836]`; `None` if it may not be known.
+fn pid_namespace(files: &Files, pid: u32) -> Option<String> {
+    let link = fs::read_link(files.at(&format!("/proc/{pid}/ns/pid"))).ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Alike<'a> {
 }
 
 /// What findings of one cause have in common.
-type Key = (&'static str, Severity, String, String);
+type Key = (&'static str, Severity, Vec<u8>, String);
 
 /// In the order of the first of each.
 pub(super) fn alike(findings: &[Finding]) -> Vec<Alike<'_>> {
@@ -44,21 +44,14 @@ fn key(finding: &Finding) -> Key {
 }
 
 /// With `#` for each UID and number.
-fn without_numbers(text: &str) -> String {
-    let mut shape = String::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let is_digit = |c: char| c.is_ascii_hexdigit() || c == '-';
-        let end = rest.find(|c| !is_digit(c)).unwrap_or(rest.len());
-        let (run, after) = rest.split_at(end);
-        let has_digit = run.contains(|c: char| c.is_ascii_digit());
-        shape.push_str(if has_digit { "#" } else { run });
-        let next = after.find(is_digit).unwrap_or(after.len());
-        let (between, after) = after.split_at(next);
-        shape.push_str(between);
-        rest = after;
-    }
-    shape
+fn without_numbers(text: &str) -> Vec<u8> {
+    let is_inside = |b: &u8| b.is_ascii_hexdigit() || *b == b'-';
+    let runs = text
+        .as_bytes()
+        .chunk_by(|a, b| is_inside(a) == is_inside(b));
+    let has_digit = |run: &[u8]| run.iter().any(u8::is_ascii_digit);
+    let shape = runs.flat_map(|run| if has_digit(run) { b"#" } else { run });
+    shape.copied().collect()
 }
 
 // === impl Alike ===

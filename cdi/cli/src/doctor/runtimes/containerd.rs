@@ -5,7 +5,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::running::{self, Running};
-use super::{Cdi, Runtime, first_number};
+use super::{Cdi, Runtime, major_minor};
 use crate::doctor::files::Files;
 use crate::doctor::packages;
 
@@ -78,8 +78,8 @@ fn runtime(files: &Files, config: &str, version: Option<String>, running: &[Runn
         Ok(settings) => (settings, None),
         Err(fault) => (Settings::default(), Some(fault)),
     };
-    let major = version.as_deref().and_then(first_number);
-    let cdi = cdi(&settings, major);
+    let numbers = version.as_deref().and_then(major_minor);
+    let cdi = cdi(&settings, numbers.map(|(major, _)| major));
     let said_by = match cdi {
         Cdi::Off => settings.enabled_by,
         Cdi::On | Cdi::Unknown => settings.dirs_by,

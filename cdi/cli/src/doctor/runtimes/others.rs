@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-use super::{Cdi, Runtime, first_number};
+use super::{Cdi, Runtime, major_minor};
 use crate::doctor::files::Files;
 use crate::doctor::packages;
 
@@ -14,6 +14,9 @@ const CRIO_DROP_INS: &str = "/etc/crio/crio.conf.d";
 const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 
 const DOCKER_CONFIG: &str = "/etc/docker/daemon.json";
+/// The first, major and minor, in which CDI is on by default.
+const DOCKER_WITH_CDI: (u32, u32) = (28, 2);
+
 const PODMAN_CONFIG: &str = "/etc/containers/containers.conf";
 
 /// CDI is always on in it. Later files override earlier ones.
@@ -62,7 +65,6 @@ pub(super) fn podman(files: &Files) -> Option<Runtime> {
     Some(runtime)
 }
 
-/// On by default from 28.2 on.
 pub(super) fn docker(files: &Files) -> Option<Runtime> {
     let program = files.first(&["/usr/bin/dockerd", "/usr/local/bin/dockerd"])?;
     let version = packages::version(files, &["docker-ce", "docker.io"], Some(program));
@@ -72,9 +74,11 @@ pub(super) fn docker(files: &Files) -> Option<Runtime> {
     let json = config.and_then(Result::ok).unwrap_or_default();
     let switch = json.pointer("/features/cdi").and_then(Json::as_bool);
     let dirs = json.get("cdi-spec-dirs").and_then(Json::as_array);
+    let by_default = version.as_deref().and_then(major_minor);
+    let by_default = by_default.map(|version| version >= DOCKER_WITH_CDI);
     Some(Runtime {
         name: "docker",
-        cdi: match (switch, version.as_deref().and_then(on_by_default)) {
+        cdi: match (switch, by_default) {
             (Some(true), _) | (None, Some(true)) => Cdi::On,
             (Some(false), _) | (None, Some(false)) => Cdi::Off,
             (None, None) => Cdi::Unknown,
@@ -90,12 +94,6 @@ pub(super) fn docker(files: &Files) -> Option<Runtime> {
         turn_on: "set \"features\": {\"cdi\": true} in /etc/docker/daemon.json, and restart docker",
         for_pods: false,
     })
-}
-
-fn on_by_default(version: &str) -> Option<bool> {
-    let major = first_number(version)?;
-    let minor = version.split('.').nth(1)?.parse::<u32>().ok()?;
-    Some((major, minor) >= (28, 2))
 }
 
 /// An array of strings.

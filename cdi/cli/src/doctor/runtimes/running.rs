@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::doctor::command_line;
 use crate::doctor::files::{Files, Process, View};
 
 /// A runtime that runs on this host.
@@ -49,19 +50,9 @@ fn program(files: &Files, process: &Process) -> Option<String> {
     (is_own && same).then_some(path)
 }
 
-/// Of `--config FILE`, `--config=FILE`, `-c FILE`.
+/// None, if the path is one that only the process itself can follow.
 fn config(files: &Files, process: &Process) -> Option<String> {
-    let line = files.text_if_any(&format!("/proc/{}/cmdline", process.pid))?;
-    let mut words = line.split('\0').skip(1);
-    while let Some(word) = words.next() {
-        let file = match word {
-            "--config" | "-c" => words.next()?,
-            _ => match word.strip_prefix("--config=") {
-                Some(file) => file,
-                None => continue,
-            },
-        };
-        return Path::new(file).is_absolute().then(|| file.to_owned());
-    }
-    None
+    let words = command_line::words(files, process.pid).ok()??;
+    let config = command_line::config(&words)?;
+    Path::new(config).is_absolute().then(|| config.to_owned())
 }

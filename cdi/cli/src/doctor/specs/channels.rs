@@ -1,15 +1,11 @@
 //! Specs with IMEX channels that the driver does not have.
 
-use imex_cdi::{
-    DRIVER_PARAMS, DeviceNode, DeviceType, DriverParams, HostNode, HostNodes, Registry,
-};
+use imex_cdi::{DRIVER_PARAMS, DeviceNode, DriverParams, HostNode, HostNodes, Registry};
 
-use super::nodes_of;
 use crate::doctor::files::Files;
 use crate::doctor::finding::Finding;
 use crate::host::Host;
-use crate::host_node::{is_of_claim, own_major};
-use crate::majors::is_channel;
+use crate::host_node::{and_more, host_path, is_channel_node, is_of_claim, nodes_of, own_major};
 
 /// Those with a number that is not below the driver's count: the kernel makes
 /// the node, and nobody can open it. Of a driver that was told to have none,
@@ -28,10 +24,7 @@ pub(super) fn beyond_count(files: &Files, host: &Host, registry: &Registry) -> V
         let Some((node, channel)) = beyond.next() else {
             continue;
         };
-        let more = match beyond.count() {
-            0 => String::new(),
-            n => format!(" (and {n} more like it)"),
-        };
+        let more = and_more(beyond.count());
         let fix = if is_of_claim(spec) {
             "delete the pods that use the claim, or have the driver make more channels"
         } else {
@@ -52,15 +45,13 @@ pub(super) fn beyond_count(files: &Files, host: &Host, registry: &Registry) -> V
 
 /// The channel that a container gets with the node: its minor.
 fn channel(node: &DeviceNode, host: &Host) -> Option<i64> {
-    let of_char = !matches!(node.device_type, Some(DeviceType::Block | DeviceType::Fifo));
-    if !of_char || !is_channel(&node.path) {
+    if !is_channel_node(node) {
         return None;
     }
     if own_major(node).is_some() {
         return Some(node.minor.unwrap_or(0));
     }
-    let host_path = node.host_path.as_deref().filter(|path| !path.is_empty());
-    match host.lstat(host_path.unwrap_or(&node.path)).ok()? {
+    match host.lstat(host_path(node)).ok()? {
         HostNode::Device(device) => Some(device.minor),
         HostNode::NoDevice => None,
     }

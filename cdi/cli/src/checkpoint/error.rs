@@ -1,0 +1,83 @@
+//! Why a checkpoint is not shown or rewritten.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+
+use dra_checkpoint::{CHECKPOINT_FILE, EncodeError};
+
+use super::input::MOST_BYTES;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CheckpointError {
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot read {}", path.display())]
+    Missing {
+        path: PathBuf,
+        /// Damaged files that had its name.
+        set_aside: Vec<PathBuf>,
+        source: io::Error,
+    },
+    #[error("cannot read {}: it is a directory", path.display())]
+    Directory { path: PathBuf },
+    #[error("cannot read {}: it is larger than {} MiB", path.display(), MOST_BYTES >> 20)]
+    TooLarge { path: PathBuf },
+    #[error("{} is damaged: {what}", path.display())]
+    Damaged { path: PathBuf, what: String },
+    #[error("cannot encode {}", path.display())]
+    Encode { path: PathBuf, source: EncodeError },
+}
+
+// === impl CheckpointError ===
+
+impl CheckpointError {
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Damaged { .. } | Self::Encode { .. } => 1,
+            Self::Read { .. }
+            | Self::Missing { .. }
+            | Self::Directory { .. }
+            | Self::TooLarge { .. } => 3,
+        }
+    }
+
+    pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
+        let fixed = match self {
+            Self::Missing { set_aside, .. } if !set_aside.is_empty() => {
+                return Some(name_those(set_aside).into());
+            }
+            Self::Directory { path } => {
+                let file = path.join(CHECKPOINT_FILE);
+                return Some(format!("pass the file in it, e.g. {}", file.display()).into());
+            }
+            Self::Missing { .. } => {
+                "check the path: under another kubelet root than /var/lib/kubelet (the plugin's \
+                 --kubelet-root) it differs; the plugin writes the file when it first prepares a \
+                 claim"
+            }
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "the plugin's files belong to root: run this as root, or on a copy"
+            }
+            Self::Read { .. } => return None,
+            Self::TooLarge { .. } => {
+                "no checkpoint is (a thousand claims take about 2 MB): check the path"
+            }
+            Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",
+            Self::Encode { .. } => "report it, with the file",
+        };
+        Some(fixed.into())
+    }
+}
+
+/// What to look at instead of the file that is gone.
+fn name_those(set_aside: &[PathBuf]) -> String {
+    let names: Vec<_> = set_aside
+        .iter()
+        .map(|path| path.to_string_lossy())
+        .collect();
+    format!(
+        "a plugin found it damaged and set it aside; see {}",
+        names.join(", ")
+    )
+}

@@ -1,0 +1,87 @@
+//! The README's table of findings is what scripts are written by: it must have
+//! the ids that are in the sources, each in its area.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Ids by area.
+type Ids = BTreeMap<String, BTreeSet<String>>;
+
+/// Other literals of the sources that look like ids: names of programs,
+/// packages, drivers and settings, and what serde is told.
+const NO_IDS: [&str; 7] = [
+    "cdi-spec-dirs",
+    "cri-o",
+    "docker-ce",
+    "ignore-imex-channel-requests",
+    "kebab-case",
+    "nvidia-caps",
+    "nvidia-imex",
+];
+
+#[test]
+fn the_readme_has_every_id_of_the_sources_in_its_area_and_no_other() {
+    let mut in_sources = Ids::new();
+    collect(&beside_cargo_toml("src/doctor"), None, &mut in_sources);
+    for other in NO_IDS {
+        let found = in_sources.values_mut().filter(|ids| ids.contains(other));
+        let found: Vec<_> = found.map(|ids| ids.remove(other)).collect();
+        assert!(!found.is_empty(), "{other} is not there any more");
+    }
+    in_sources.retain(|_, ids| !ids.is_empty());
+    let in_readme = of_readme();
+    assert_eq!(in_readme.len(), 10, "{in_readme:#?}");
+    assert_eq!(in_readme, in_sources);
+}
+
+/// The rows of the table, without what comes from libraries.
+fn of_readme() -> Ids {
+    let readme = fs::read_to_string(beside_cargo_toml("README.md")).unwrap();
+    let (_, section) = readme.split_once("\n### Findings\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.map(|row| {
+        let (area, ids) = row.split_once("` | ").unwrap();
+        let own = ids.split("; and").next().unwrap();
+        (area.to_owned(), quoted(own, '`'))
+    })
+    .collect()
+}
+
+/// Those of the files below `dir`; an area has a module of its own.
+fn collect(dir: &Path, area: Option<&str>, found: &mut Ids) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let module = path.file_stem().unwrap().to_str().unwrap();
+        let area = area.unwrap_or(match module {
+            "watchers" => "watching",
+            module => module,
+        });
+        if path.is_dir() {
+            collect(&path, Some(area), found);
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        let ids = found.entry(area.to_owned()).or_default();
+        ids.extend(quoted(text, '"'));
+    }
+}
+
+/// Words in kebab case that stand in `quotes`.
+fn quoted(text: &str, quotes: char) -> BTreeSet<String> {
+    let is_part = |part: &str| {
+        let mut letters = part.bytes();
+        !part.is_empty() && letters.all(|it| it.is_ascii_lowercase() || it.is_ascii_digit())
+    };
+    let is_id = |word: &&str| word.contains('-') && word.split('-').all(is_part);
+    text.split(quotes)
+        .filter(is_id)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn beside_cargo_toml(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
