@@ -189,7 +189,8 @@ pub(super) fn text<P: Payload>(
         namespace: &record.namespace,
         aborted_at,
     })?;
-    ClaimText::of(uid, v1.as_deref(), &v2)
+    let v1 = v1.as_deref().map(|v1| [v1]);
+    ClaimText::of(uid, v1.as_ref().map(<[&str; 1]>::as_slice), &[&v2])
 }
 
 /// As `text`, of a record that is to be in a file: only if it can be read back.
@@ -244,9 +245,10 @@ pub(super) fn carried<P>(
     let values = values
         .each_ref()
         .map(|value| value.as_ref().map(slice::from_ref));
-    let v1 = template.write(&CLAIM_V1, &values).concat();
-    let v1 = record.is_completed().then_some(v1.as_str());
-    ClaimText::of(uid, v1, utf8(v2.text)?).ok()
+    let v1 = record
+        .is_completed()
+        .then(|| template.write(&CLAIM_V1, &values));
+    ClaimText::of(uid, v1.as_deref(), &[utf8(v2.text)?]).ok()
 }
 
 /// The text of a claim of V1 as it was read, and a V2 that says the same.
@@ -264,14 +266,20 @@ pub(super) fn upgraded(uid: &str, v1: &Object<'_>) -> Option<ClaimText> {
     let text = utf8(v1.text)?;
     let members = text.strip_prefix('{')?;
     let v2 = format!(r#"{{"checkpointState":"{COMPLETED}",{members}"#);
-    ClaimText::of(uid, Some(text), &v2).ok()
+    ClaimText::of(uid, Some(&[text]), &[&v2]).ok()
 }
 
 impl ClaimText {
-    /// That of a claim whose value is `v1` in V1 and `v2` in V2.
-    fn of(uid: &str, v1: Option<&str>, v2: &str) -> Result<Self, serde_json::Error> {
-        let key = gojson::to_string(uid)?;
-        let member = |value| [&key, ":", value].concat().into();
+    /// That of a claim whose value is `v1` in V1 and `v2` in V2, in pieces.
+    fn of(uid: &str, v1: Option<&[&str]>, v2: &[&str]) -> Result<Self, serde_json::Error> {
+        let key = gojson::to_string(uid)? + ":";
+        let member = |value: &[&str]| {
+            let length = value.iter().map(|piece| piece.len()).sum::<usize>();
+            let mut member = String::with_capacity(key.len() + length);
+            member.push_str(&key);
+            member.extend(value.iter().copied());
+            member.into_boxed_str()
+        };
         Ok(Self {
             v1: v1.map(member),
             v2: member(v2),

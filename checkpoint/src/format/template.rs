@@ -83,7 +83,8 @@ impl Template {
         names: &[&'a str],
         values: &[Option<&[&'a str]>],
     ) -> Vec<&'a str> {
-        let mut out = Vec::new();
+        // Four pieces for each member and its value, and the end.
+        let mut out = Vec::with_capacity(4 * self.0.len() + 1);
         for item in &self.0 {
             let bracket_or_comma = if out.is_empty() { "{" } else { "," };
             match item {
