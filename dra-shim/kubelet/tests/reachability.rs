@@ -116,17 +116,9 @@ async fn of_two_instances_the_newest_is_called_and_the_other_when_that_has_gone(
     let node = Node::new();
     let one = node.registered(Script::instant(), claims(&["a"])).await;
     let two = node.start(Script::instant(), claims(&["a"]));
+    let is_registered = |event: &Event| matches!(event, Event::Registered { .. });
     node.until("both", |events| {
-        events
-            .iter()
-            .filter(|event| matches!(event, Event::Connected { .. }))
-            .count()
-            == 2
-            && events
-                .iter()
-                .filter(|event| matches!(event, Event::Registered { .. }))
-                .count()
-                == 2
+        count(events, is_connected) == 2 && count(events, is_registered) == 2
     })
     .await;
     let endpoints = node.kubelet.endpoints(DRIVER);
@@ -218,10 +210,17 @@ fn publishing(node: &Node, server: &ApiServer) -> dra_kubelet::Plugin {
     })
 }
 
-#[cfg(test)]
+fn count(events: &[Event], is: impl Fn(&Event) -> bool) -> usize {
+    events.iter().filter(|event| is(event)).count()
+}
+
+fn is_connected(event: &Event) -> bool {
+    matches!(event, Event::Connected { .. })
+}
+
 fn deleted(events: &[Event], whose: Option<&str>) -> usize {
-    let deleted = |event: &&Event| matches!(event, Event::SlicesDeleted { driver } if driver.as_deref() == whose);
-    events.iter().filter(deleted).count()
+    let is_deleted = |event: &Event| matches!(event, Event::SlicesDeleted { driver } if driver.as_deref() == whose);
+    count(events, is_deleted)
 }
 
 #[tokio::test]
@@ -300,14 +299,8 @@ async fn slices_stay_untouched_when_the_service_is_back_in_time() {
     let before = server.slices();
     // The next instance is there before this one goes.
     let _next = publishing(&node, &server);
-    node.until("both", |events| {
-        events
-            .iter()
-            .filter(|event| matches!(event, Event::Connected { .. }))
-            .count()
-            == 2
-    })
-    .await;
+    node.until("both", |events| count(events, is_connected) == 2)
+        .await;
     soon("the end", plugin.shutdown()).await;
     node.until("unregistration", |events| {
         events
