@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{ChannelId, ContainerEdits, Device, DeviceName, Major, channel_edits};
+use crate::{ChannelId, ContainerEdits, Device, DeviceName, Kind, Major, channel_edits};
+
+/// Extension of a spec file; Go's default, and one of two that runtimes load.
+const SPEC_EXTENSION: &str = ".yaml";
 
 /// The UID of a `ResourceClaim`: letters, digits and dashes, first a letter or
 /// digit, at most 63 characters. Kubernetes makes them UUIDs.
@@ -57,6 +60,20 @@ impl ClaimUid {
         &self.0
     }
 
+    /// The name of the claim's spec file, as Go's driver has it:
+    /// `<vendor>-<class>_<uid>.yaml`.
+    pub fn spec_file(&self, kind: &Kind) -> String {
+        format!("{}{self}{SPEC_EXTENSION}", spec_prefix(kind))
+    }
+
+    /// The claim whose spec file has this name; `None` of any other file.
+    pub fn of_spec_file(kind: &Kind, name: &str) -> Option<Self> {
+        let uid = name
+            .strip_prefix(&spec_prefix(kind))?
+            .strip_suffix(SPEC_EXTENSION)?;
+        Self::new(uid).ok()
+    }
+
     /// The CDI device that stands for this claim's `device`.
     pub(crate) fn device_name(&self, device: &DeviceName) -> DeviceName {
         // The UID starts and the device ends as a device name must, and inside
@@ -69,6 +86,10 @@ impl fmt::Display for ClaimUid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+fn spec_prefix(kind: &Kind) -> String {
+    format!("{}-{}_", kind.vendor(), kind.class())
 }
 
 // === impl ClaimUidError ===
@@ -114,6 +135,24 @@ mod tests {
         let text = "11111111-aaaa-4bbb-8ccc-000000000001";
         assert_eq!(ClaimUid::new(text).unwrap().as_str(), text);
         assert!(ClaimUid::new("a".repeat(63)).is_ok());
+    }
+
+    #[test]
+    fn only_the_plugins_own_names_are_spec_files_of_claims() {
+        let kind = Kind::compute_domain_claim();
+        let claim = ClaimUid::new("0a-1b").unwrap();
+        let name = "k8s.compute-domain.nvidia.com-claim_0a-1b.yaml";
+        assert_eq!(claim.spec_file(&kind), name);
+        assert_eq!(ClaimUid::of_spec_file(&kind, name), Some(claim));
+        for other in [
+            "k8s.compute-domain.nvidia.com-claim_0a-1b.json",
+            "k8s.compute-domain.nvidia.com-claim_.yaml",
+            "k8s.compute-domain.nvidia.com-device_base.yaml",
+            "k8s.gpu.nvidia.com-claim_0a-1b.yaml",
+            ".k8s.compute-domain.nvidia.com-claim_0a-1b.yaml",
+        ] {
+            assert_eq!(ClaimUid::of_spec_file(&kind, other), None, "{other}");
+        }
     }
 
     #[test]

@@ -18,9 +18,6 @@ use crate::{ClaimDevice, ClaimUid, Class, DeviceName, Kind, QualifiedName, Spec,
 /// Mode of a spec file. Also runtimes without root rights read specs.
 const SPEC_MODE: u32 = 0o644;
 
-/// Extension of a spec file; Go's default, and one of two that runtimes load.
-const SPEC_EXTENSION: &str = ".yaml";
-
 /// The spec files of one kind's claims in a CDI directory. Any vendor's
 /// kind will do, and any device.
 ///
@@ -149,7 +146,7 @@ impl ClaimSpecs {
     ) -> Result<Asserted, ClaimSpecsError> {
         let spec = self.spec(claim, devices)?;
         let bytes = spec.to_json();
-        let file = self.file_name(claim);
+        let file = claim.spec_file(&self.kind);
         let written = match self.dir.ensure(&file, &bytes, SPEC_MODE) {
             Ok(written) => written,
             Err(source) => return Err(ClaimSpecsError::of_assert(file, source)),
@@ -167,7 +164,7 @@ impl ClaimSpecs {
     ///
     /// What has the name and is no regular file is an error, not a `false`.
     pub fn exists(&self, claim: &ClaimUid) -> Result<bool, ClaimSpecsError> {
-        let file = self.file_name(claim);
+        let file = claim.spec_file(&self.kind);
         match self.dir.read(&file) {
             Ok(found) => Ok(found.is_some()),
             Err(source) => Err(ClaimSpecsError::Read { file, source }),
@@ -176,7 +173,7 @@ impl ClaimSpecs {
 
     /// Removes `claim`'s spec file. One that is absent is removed.
     pub fn remove(&self, claim: &ClaimUid) -> Result<(), ClaimSpecsError> {
-        self.remove_file(self.file_name(claim))
+        self.remove_file(claim.spec_file(&self.kind))
     }
 
     /// Removes the spec files of claims that are not `live`, and what Go's
@@ -226,14 +223,6 @@ impl ClaimSpecs {
         removed.map_err(|source| ClaimSpecsError::Remove { file, source })
     }
 
-    fn file_name(&self, claim: &ClaimUid) -> String {
-        format!("{}{claim}{SPEC_EXTENSION}", self.prefix())
-    }
-
-    fn prefix(&self) -> String {
-        format!("{}-{}_", self.kind.vendor(), self.kind.class())
-    }
-
     /// Whether `name` is known to be a file of claims that are not `live`.
     fn is_dead(&self, name: &str, live: &BTreeSet<ClaimUid>) -> bool {
         if temporary::has_its_name(name) {
@@ -241,16 +230,8 @@ impl ClaimSpecs {
             let text = self.dir.read(name).ok().flatten();
             return text.is_some_and(|text| temporary::is_of_dead_claims(&text, &self.kind, live));
         }
-        let claim = self.claim_of(name);
+        let claim = ClaimUid::of_spec_file(&self.kind, name);
         claim.is_some_and(|claim| !live.contains(&claim))
-    }
-
-    /// The claim whose spec file `name` is.
-    fn claim_of(&self, name: &str) -> Option<ClaimUid> {
-        let uid = name
-            .strip_prefix(&self.prefix())?
-            .strip_suffix(SPEC_EXTENSION)?;
-        ClaimUid::new(uid).ok()
     }
 }
 

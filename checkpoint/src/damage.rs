@@ -4,10 +4,11 @@ use std::fmt;
 
 pub use self::detail::Detail;
 
-/// The name's middle part that marks a bad file whose loss is not settled yet.
-const UNSETTLED_MARK: &str = ".damaged-";
-/// What the mark becomes when the loss is settled.
-const SETTLED_MARK: &str = ".settled-";
+/// Between the name of a bad file that was set aside and the reason, as in
+/// `checkpoint.json.damaged-v2-checksum`, until the loss is settled.
+pub const UNSETTLED_MARK: &str = ".damaged-";
+/// What [`UNSETTLED_MARK`] becomes when the loss is settled.
+pub const SETTLED_MARK: &str = ".settled-";
 
 /// Whether claims may be missing from what the store knows.
 ///

@@ -33,7 +33,9 @@ mod view;
 
 pub use boot::{Boot, BootId, BootIdError};
 pub use claims::{ClaimName, Claims, Refused};
-pub use damage::{Damage, DamageReason, Detail, FilePart, Mismatch, Survivors};
+pub use damage::{
+    Damage, DamageReason, Detail, FilePart, Mismatch, SETTLED_MARK, Survivors, UNSETTLED_MARK,
+};
 pub use disk::{CHECKPOINT_FILE, LOCK_FILE};
 pub use durable_file::Class;
 pub use error::{CommitError, StoreError};

@@ -7,20 +7,16 @@ mod specs;
 use std::collections::BTreeMap;
 
 use compute_domain_node::Group;
-use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, Damaged};
+use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, Damaged, UNSETTLED_MARK};
+
+/// The driver, as kubelet and the API call it.
+pub(crate) use compute_domain_api::names::DRIVER_NAME as DRIVER;
 
 pub(crate) use self::kubelet::{KubeletState, KubeletStateError, decode as decode_kubelet};
 pub(crate) use self::specs::{SpecOfClaim, of_dir};
 
 /// kubelet's own checkpoint, below its root.
 pub(crate) const KUBELET_STATE: &str = "dra_manager_state";
-
-/// The driver, as kubelet and the API call it.
-pub(crate) const DRIVER: &str = "compute-domain.nvidia.com";
-
-/// Between the name of a checkpoint that was set aside and the reason, until
-/// the plugin has made up for the loss.
-pub(crate) const SET_ASIDE: &str = ".damaged-";
 
 /// The file as far as it can be trusted.
 pub(crate) type Decoded = Result<Checkpoint<Group>, Damaged<Group>>;
@@ -37,5 +33,5 @@ pub(crate) fn records(decoded: &Decoded) -> BTreeMap<&str, &ClaimRecord<Group>> 
 /// Whether a file beside the checkpoint says that claims may be missing in it.
 pub(crate) fn is_unsettled(name: &str) -> bool {
     name.strip_prefix(CHECKPOINT_FILE)
-        .is_some_and(|rest| rest.starts_with(SET_ASIDE))
+        .is_some_and(|rest| rest.starts_with(UNSETTLED_MARK))
 }

@@ -3,12 +3,7 @@
 use std::path::Path;
 
 use compute_domain_node::Group;
-use dra_checkpoint::{Damaged, Survivors};
-
-use crate::claims::SET_ASIDE;
-
-/// What follows in the name of a set-aside file whose loss is settled.
-const SETTLED: &str = ".settled-";
+use dra_checkpoint::{Damaged, SETTLED_MARK, Survivors, UNSETTLED_MARK};
 
 /// Whose turn it is, as far as the file's name says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +40,9 @@ pub(super) fn fix(path: &Path, damaged: &Damaged<Group>) -> &'static str {
 impl Place {
     fn of(path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.contains(SET_ASIDE) {
+        if name.contains(UNSETTLED_MARK) {
             Self::SetAside
-        } else if name.contains(SETTLED) {
+        } else if name.contains(SETTLED_MARK) {
             Self::Settled
         } else {
             Self::InUse

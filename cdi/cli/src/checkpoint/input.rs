@@ -4,8 +4,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use dra_checkpoint::UNSETTLED_MARK;
+
 use super::CheckpointError;
-use crate::claims::SET_ASIDE;
 use crate::reading::{self, ReadError, directory_of};
 
 /// More than any node's claims take: a thousand are 2.2 MB. A power of two, so
@@ -32,7 +33,7 @@ fn set_aside(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name() else {
         return vec![];
     };
-    let beginning = [name.as_encoded_bytes(), SET_ASIDE.as_bytes()].concat();
+    let beginning = [name.as_encoded_bytes(), UNSETTLED_MARK.as_bytes()].concat();
     let mut found: Vec<PathBuf> = fs::read_dir(directory_of(path))
         .into_iter()
         .flatten()
