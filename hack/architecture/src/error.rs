@@ -1,0 +1,32 @@
+//! Why the check could not be made, or failed.
+
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("cannot run cargo metadata: {0}")]
+    Cargo(#[source] io::Error),
+    #[error("cargo metadata: {message}")]
+    Metadata { message: String },
+    #[error("cargo metadata printed something else than its JSON: {0}")]
+    MetadataJson(#[source] serde_json::Error),
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot parse {}: {source}", path.display())]
+    Parse { path: PathBuf, source: syn::Error },
+    #[error("{} has no file for its module {module}", path.display())]
+    NoModule { path: PathBuf, module: String },
+    #[error("{} has no block {block}: it starts with {} and ends with {}", path.display(), crate::document::begin(block), crate::document::END)]
+    NoBlock { path: PathBuf, block: &'static str },
+    #[error("standard output: {0}")]
+    Output(#[source] io::Error),
+    #[error(
+        "{0} module circles; let one of the two sides go, or move what both need into a module below both"
+    )]
+    Circles(usize),
+    #[error("out of date: {}; run `cargo run -p architecture -- write` and commit the result", paths.join(", "))]
+    OutOfDate { paths: Vec<String> },
+}

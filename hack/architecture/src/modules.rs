@@ -1,0 +1,140 @@
+//! The modules of one crate, and which names what of which other.
+//!
+//! ```text
+//! files ──syn──► Module (items, imports, paths) ──resolve──► ModuleGraph ──► circles
+//! ```
+//!
+//! A module is a file; what a file nests inline belongs to it. An arrow goes
+//! from the module that names an item to the one that *defines* it: re-exports
+//! on the way are looked through, so a parent that only hands its children's
+//! names on is not between them. Test code does not count.
+//!
+//! Not seen: methods (a call does not name the module of its `impl`), and
+//! names that a macro makes up.
+
+mod file;
+mod resolve;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
+
+use self::file::{Module, ModuleFile};
+use crate::error::Error;
+
+/// Which modules of a crate use which, and the names that they use.
+#[derive(Debug, Default)]
+pub(crate) struct ModuleGraph {
+    /// The modules' files, below the crate's first file.
+    files: Vec<String>,
+    /// From, to: the names.
+    arrows: BTreeMap<(usize, usize), BTreeSet<String>>,
+}
+
+/// Modules that use each other, directly or through one another.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Circle {
+    pub(crate) files: Vec<String>,
+    /// One line for each arrow inside.
+    pub(crate) arrows: Vec<String>,
+}
+
+// === impl ModuleGraph ===
+
+impl ModuleGraph {
+    /// Reads a crate from its first file.
+    pub(crate) fn of_crate(first: &Path) -> Result<Self, Error> {
+        let modules = load(first)?;
+        let top = first.parent().unwrap_or(first);
+        let shown = |module: &Module| {
+            let path = module.path.strip_prefix(top).unwrap_or(&module.path);
+            path.display().to_string()
+        };
+        let mut uses = Self {
+            files: modules.iter().map(shown).collect(),
+            arrows: BTreeMap::new(),
+        };
+        for from in 0..modules.len() {
+            for (to, name) in resolve::items_named_in(&modules, from) {
+                if to != from {
+                    uses.arrows.entry((from, to)).or_default().insert(name);
+                }
+            }
+        }
+        Ok(uses)
+    }
+
+    pub(crate) fn modules(&self) -> usize {
+        self.files.len()
+    }
+
+    pub(crate) fn arrows(&self) -> usize {
+        self.arrows.len()
+    }
+
+    pub(crate) fn circles(&self) -> Vec<Circle> {
+        let graph: DiGraphMap<usize, ()> = DiGraphMap::from_edges(self.arrows.keys().copied());
+        let tied = tarjan_scc(&graph).into_iter();
+        let mut circles: Vec<Circle> = tied
+            .filter(|modules| modules.len() > 1)
+            .map(|modules| self.circle(&modules.into_iter().collect()))
+            .collect();
+        circles.sort_by(|a, b| a.files.cmp(&b.files));
+        circles
+    }
+
+    fn circle(&self, modules: &BTreeSet<usize>) -> Circle {
+        let file = |module: &usize| self.files.get(*module).cloned().unwrap_or_default();
+        let inside = self.arrows.iter();
+        let inside =
+            inside.filter(|((from, to), _)| modules.contains(from) && modules.contains(to));
+        Circle {
+            files: modules.iter().map(file).collect(),
+            arrows: inside
+                .map(|((from, to), names)| {
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    format!("{} -> {}: {}", file(from), file(to), names.join(", "))
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The module of `first`, then all below it, parents before children.
+fn load(first: &Path) -> Result<Vec<Module>, Error> {
+    let top = first.parent().unwrap_or(first).to_owned();
+    let mut modules = vec![];
+    let mut todo = vec![(first.to_owned(), None, String::new(), top)];
+    while let Some((path, parent, name, below)) = todo.pop() {
+        let text = fs::read_to_string(&path).map_err(|source| Error::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let file = ModuleFile::parse(&text).map_err(|source| Error::Parse {
+            path: path.clone(),
+            source,
+        })?;
+        let index = modules.len();
+        for child in &file.children {
+            let found = child.file(&path, &below).ok_or_else(|| Error::NoModule {
+                path: path.clone(),
+                module: child.name.clone(),
+            })?;
+            let deeper = child.directory(&found, &below);
+            todo.push((found, Some(index), child.name.clone(), deeper));
+        }
+        modules.push(Module {
+            path,
+            parent,
+            name,
+            file,
+        });
+    }
+    Ok(modules)
+}
+
+#[cfg(test)]
+mod tests;
