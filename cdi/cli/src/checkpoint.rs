@@ -1,52 +1,48 @@
-//! `cdi-gen checkpoint`: one file in, claims or bytes out.
+//! `cdi-gen checkpoint`: reads the kubelet plugin's checkpoint.
 
+mod damage;
 mod error;
-mod fix;
 mod input;
 mod report;
-mod table;
+mod text;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use compute_domain_node::Group;
-use dra_checkpoint::{BootId, Checkpoint, Damaged};
+use dra_checkpoint::{BootId, Checkpoint};
 
 use crate::args::CheckpointCommand;
 use crate::claims::Decoded;
-use crate::failure::{Failure, Outcome};
-use crate::printable::{printable, write_json};
+use crate::escape::escape;
+use crate::outcome::{Failure, Outcome, UnreadFiles};
+use crate::output::print;
 
-pub(crate) use self::error::CheckpointError;
 pub(crate) use self::input::MOST_BYTES;
-use self::report::Report;
 
-pub(crate) fn run(command: CheckpointCommand, output: &mut impl Write) -> Result<Outcome, Failure> {
+use self::error::CheckpointError;
+use self::report::CheckpointReport;
+
+pub(crate) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     match command {
-        CheckpointCommand::Show { file, json } => show(&file, json, output),
-        CheckpointCommand::Verify { files } => verify(&files, output),
-        CheckpointCommand::Rewrite { file } => rewrite(&file, output),
+        CheckpointCommand::Show { file, json } => show(&file, json, stdout),
+        CheckpointCommand::Verify { files } => verify(&files, stdout),
+        CheckpointCommand::Rewrite { file } => rewrite(&file, stdout),
     }
 }
 
-fn show(path: &Path, json: bool, output: &mut impl Write) -> Result<Outcome, Failure> {
+fn show(path: &Path, json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let decoded = decode(path)?;
     let this_boot = BootId::of_this_host().ok();
-    let report = Report::of(path, &decoded, this_boot.as_ref());
-    if json {
-        write_json(&report, output)
-    } else {
-        table::write(&report, output)
-    }
-    .map_err(Failure::Output)?;
+    let checkpoint = CheckpointReport::new(path, &decoded, this_boot.as_ref());
+    print(&checkpoint, json, stdout)?;
     Ok(match decoded {
         Ok(_) => Outcome::Clean,
         Err(_) => Outcome::Findings,
     })
 }
 
-/// Looks at every file, whatever the others are.
-fn verify(paths: &[PathBuf], output: &mut impl Write) -> Result<Outcome, Failure> {
+/// Checks every file, also after one that cannot be read.
+fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Clean;
     let mut unread = 0;
     for path in paths {
@@ -54,33 +50,33 @@ fn verify(paths: &[PathBuf], output: &mut impl Write) -> Result<Outcome, Failure
             Ok(Ok(_)) => "OK".to_owned(),
             Ok(Err(damaged)) => {
                 outcome = Outcome::Findings;
-                format!("CORRUPT: {}", what_is_wrong(&damaged))
+                format!("CORRUPT: {}", damage::describe(&damaged))
             }
-            // Reported where the command ends, as anywhere else.
             Err(error) if paths.len() == 1 => return Err(error.into()),
             Err(error) => {
-                output.flush().map_err(Failure::Output)?;
+                stdout.flush().map_err(Failure::stdout)?;
                 Failure::from(error).report();
                 unread += 1;
                 continue;
             }
         };
-        let line = printable(&format!("{}: {verdict}", path.display()));
-        writeln!(output, "{line}").map_err(Failure::Output)?;
+        let line = escape(&format!("{}: {verdict}", path.display()));
+        writeln!(stdout, "{line}").map_err(Failure::stdout)?;
     }
     match unread {
         0 => Ok(outcome),
-        _ => Err(Failure::ReadSome {
+        _ => Err(UnreadFiles {
             unread,
             files: paths.len(),
-        }),
+        }
+        .into()),
     }
 }
 
-fn rewrite(path: &Path, output: &mut impl Write) -> Result<Outcome, Failure> {
+fn rewrite(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let checkpoint = decode(path)?.map_err(|damaged| CheckpointError::Damaged {
         path: path.to_owned(),
-        what: what_is_wrong(&damaged),
+        what: damage::describe(&damaged),
     })?;
     let bytes = checkpoint
         .encode()
@@ -88,21 +84,10 @@ fn rewrite(path: &Path, output: &mut impl Write) -> Result<Outcome, Failure> {
             path: path.to_owned(),
             source,
         })?;
-    output.write_all(&bytes).map_err(Failure::Output)?;
+    stdout.write_all(&bytes).map_err(Failure::stdout)?;
     Ok(Outcome::Clean)
 }
 
 fn decode(path: &Path) -> Result<Decoded, CheckpointError> {
     Ok(Checkpoint::decode(&input::read(path)?))
-}
-
-/// The reason, the place, and the numbers of each checksum that does not match.
-fn what_is_wrong(damaged: &Damaged<Group>) -> String {
-    let detail = damaged.detail.iter().map(ToString::to_string);
-    let mismatches = damaged.mismatches.iter().map(ToString::to_string);
-    std::iter::once(damaged.reason.to_string())
-        .chain(detail)
-        .chain(mismatches)
-        .collect::<Vec<_>>()
-        .join("; ")
 }

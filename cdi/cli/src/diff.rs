@@ -1,73 +1,52 @@
 //! `cdi-gen diff`: two specs, or two OCI configs, by what they mean.
-//!
-//! ```text
-//! bytes ──► Spec or config ──► a JSON value in which only that has an order
-//!           whose order means something ──► differences
-//! ```
-
-mod compare;
-mod meaning;
-mod mounts;
 
 use std::io::{self, Write};
 use std::path::Path;
 
+use imex_cdi::Spec;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::compare::{Change, Difference};
 use crate::args::Diff;
+use crate::difference::{self, Difference, between_configs, between_specs};
 use crate::document::{self, DocumentError};
-use crate::failure::{Failure, Outcome};
-use crate::paint::Paint;
-use crate::printable::{printable, write_json};
-
-const SCHEMA: &str = "cdi-gen/diff/v1";
+use crate::outcome::{Failure, Outcome};
+use crate::output::{Report, print};
+use crate::style::Style;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct DiffReport {
     schema: &'static str,
     old: String,
     new: String,
     differences: Vec<Difference>,
 }
 
-/// A document in its own terms.
 enum Document {
-    Spec(Value),
+    Spec(Box<Spec>),
     Config(Value),
 }
 
-pub(crate) fn run(args: Diff, output: &mut impl Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: Diff, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Diff { old, new, json } = args;
-    let ((Document::Spec(before), Document::Spec(after))
-    | (Document::Config(before), Document::Config(after))) = (read(&old)?, read(&new)?)
-    else {
-        return Err(DocumentError::Different { old, new }.into());
+    let differences = match (read(&old)?, read(&new)?) {
+        (Document::Spec(old), Document::Spec(new)) => between_specs(&old, &new),
+        (Document::Config(old), Document::Config(new)) => between_configs(&old, &new),
+        _ => return Err(DocumentError::Different { old, new }.into()),
     };
-    let report = Report {
-        schema: SCHEMA,
-        old: old.to_string_lossy().into_owned(),
-        new: new.to_string_lossy().into_owned(),
-        differences: compare::differences(&before, &after),
+    let diff = DiffReport {
+        schema: "cdi-gen/diff/v1",
+        old: old.display().to_string(),
+        new: new.display().to_string(),
+        differences,
     };
-    if json {
-        write_json(&report, output)
-    } else {
-        write_lines(&report.differences, Paint::of_stdout(), output)
-    }
-    .map_err(Failure::Output)?;
-    Ok(if report.differences.is_empty() {
+    print(&diff, json, stdout)?;
+    Ok(if diff.differences.is_empty() {
         Outcome::Clean
     } else {
         Outcome::Findings
     })
-}
-
-/// As a comparison sees it.
-pub(crate) fn between_configs(before: &Value, after: &Value) -> Vec<Difference> {
-    compare::differences(&meaning::of_config(before), &meaning::of_config(after))
 }
 
 fn read(path: &Path) -> Result<Document, DocumentError> {
@@ -76,38 +55,15 @@ fn read(path: &Path) -> Result<Document, DocumentError> {
     if let Ok(value) = serde_json::from_slice::<Value>(&bytes)
         && value.get("ociVersion").is_some()
     {
-        return Ok(Document::Config(meaning::of_config(&value)));
+        return Ok(Document::Config(value));
     }
-    let spec = document::spec(path, &bytes)?;
-    Ok(Document::Spec(meaning::of_spec(&spec)))
+    Ok(Document::Spec(Box::new(document::spec(path, &bytes)?)))
 }
 
-pub(crate) fn write_lines(
-    differences: &[Difference],
-    paint: Paint,
-    output: &mut impl Write,
-) -> io::Result<()> {
-    for Difference {
-        path,
-        change,
-        old,
-        new,
-    } in differences
-    {
-        let value =
-            |value: &Option<Value>| value.as_ref().map_or_else(String::new, Value::to_string);
-        let (old, new) = (value(old), value(new));
-        let line = printable(&match change {
-            Change::Removed => format!("- {path}: {old}"),
-            Change::Added => format!("+ {path}: {new}"),
-            Change::Changed => format!("~ {path}: {old} -> {new}"),
-        });
-        let line = match change {
-            Change::Removed => paint.red(&line),
-            Change::Added => paint.green(&line),
-            Change::Changed => paint.yellow(&line),
-        };
-        writeln!(output, "{line}")?;
+// === impl DiffReport ===
+
+impl Report for DiffReport {
+    fn write_text(&self, style: Style, output: &mut impl Write) -> io::Result<()> {
+        difference::write(&self.differences, style, output)
     }
-    Ok(())
 }

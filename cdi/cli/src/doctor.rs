@@ -31,25 +31,17 @@ use self::finding::Checked;
 use self::given::Given;
 use self::report::Report;
 use crate::args::Doctor;
-use crate::failure::{Failure, Outcome, note};
-use crate::paint::Paint;
-use crate::printable::write_json;
+use crate::outcome::{Failure, Outcome};
+use crate::output::print;
+use crate::stderr::note;
 
-pub(crate) use self::bundle::BundleError;
-
-pub(crate) fn run(args: &Doctor, output: &mut impl Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &Doctor, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let examined = examine(args)?;
     let bundle = args.bundle.as_deref().map(Bundle::create).transpose()?;
     let report = &examined.report;
-    if args.json {
-        write_json(report, output)
-    } else {
-        report.write(Paint::of_stdout(), output)
-    }
-    .map_err(Failure::Output)?;
+    print(report, args.json, stdout)?;
     if let Some(bundle) = bundle {
         let names = bundle.write(&examined)?;
-        output.flush().map_err(Failure::Output)?;
         for name in names {
             note(&format!("in the bundle: {name}"));
         }

@@ -1,11 +1,13 @@
 //! Specs and configs that are named on the command line.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use imex_cdi::{ConfigError, MAX_SPEC_LEN, Spec, SpecError};
 use serde_json::Value;
 
+use crate::outcome::{CommandError, Outcome};
 use crate::reading::{self, ReadError};
 
 pub(crate) const NOT_SPEC_HINT: &str =
@@ -73,30 +75,33 @@ pub(crate) fn is_config(bytes: &[u8]) -> bool {
 
 // === impl DocumentError ===
 
-impl DocumentError {
-    pub(crate) fn hint(&self) -> Option<&'static str> {
-        match self {
+impl CommandError for DocumentError {
+    fn outcome(&self) -> Outcome {
+        Outcome::Io
+    }
+
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
             Self::Read { source, .. } => match source.kind() {
-                io::ErrorKind::NotFound => Some("check the path"),
+                io::ErrorKind::NotFound => "check the path",
                 io::ErrorKind::PermissionDenied => {
-                    Some("give the file mode 0644 and its directory 0755, or run this as root")
+                    "give the file mode 0644 and its directory 0755, or run this as root"
                 }
-                _ => None,
+                _ => return None,
             },
-            Self::Directory { .. } => Some("pass a file in it"),
-            Self::Root { .. } => {
-                Some("pass to --root the directory where the host's root is mounted")
-            }
-            Self::SpecDir { .. } => Some("check what --spec-dir and --root name"),
+            Self::Directory { .. } => "pass a file in it",
+            Self::Root { .. } => "pass to --root the directory where the host's root is mounted",
+            Self::SpecDir { .. } => "check what --spec-dir and --root name",
             Self::NotConfig { .. } => {
-                Some("pass the config.json of an OCI bundle (`runc spec` writes one)")
+                "pass the config.json of an OCI bundle (`runc spec` writes one)"
             }
-            Self::TooLarge { .. } => Some("no spec or config is: check the path"),
-            Self::Spec { source, .. } => Some(source.hint()),
-            Self::NotSpec { .. } => Some(NOT_SPEC_HINT),
-            Self::Json { .. } => Some("pass the config.json of an OCI bundle"),
-            Self::Config { source, .. } => Some(source.hint()),
-            Self::Different { .. } => Some("pass two CDI specs, or two OCI configs"),
-        }
+            Self::TooLarge { .. } => "no spec or config is: check the path",
+            Self::Spec { source, .. } => source.hint(),
+            Self::NotSpec { .. } => NOT_SPEC_HINT,
+            Self::Json { .. } => "pass the config.json of an OCI bundle",
+            Self::Config { source, .. } => source.hint(),
+            Self::Different { .. } => "pass two CDI specs, or two OCI configs",
+        };
+        Some(hint.into())
     }
 }

@@ -1,15 +1,16 @@
-//! `cdi-gen generate`: from what the driver says of its channels to a spec.
+//! `cdi-gen generate`: writes a spec for IMEX channels.
 //!
 //! ```text
 //! --channels ─┐
-//! /proc ──────┼─► Driver ──► nodes ──► Spec ──► stdout, a file, or installed
+//! /proc ──────┼─► Driver ──► devices ──► Spec ──► stdout, a file, or installed
 //! options ────┘
 //! ```
 
-mod deliver;
+mod conflict;
+mod destination;
+mod devices;
 mod driver;
 mod error;
-mod nodes;
 mod yaml;
 
 use std::io::Write;
@@ -17,15 +18,14 @@ use std::path::{Path, PathBuf};
 
 use imex_cdi::{Device, MAX_SPEC_LEN, Spec};
 
-use self::deliver::Install;
+use self::destination::{Destination, Install};
+use self::devices::{Access, Template};
 use self::driver::Driver;
-pub(crate) use self::error::GenerateError;
-use self::nodes::{Owned, Template};
-use crate::args::{Devices, Format, Generate, Mode, OrAuto, OrMin};
-use crate::failure::{Failure, Outcome};
-use crate::printable::printable;
+use self::error::GenerateError;
+use crate::args::{Devices, Generate, Mode, OrAuto, OrMin};
+use crate::outcome::{Failure, Outcome};
 
-pub(crate) fn run(args: Generate, output: &mut impl Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     check(&args)?;
     let Generate {
         devices: Devices::Imex,
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Generate, output: &mut impl Write) -> Result<Outcome, Fa
     let driver = Driver::new(proc);
     driver.note_contradiction(major);
     let channels = driver.channels(channels, count)?;
-    let owned = Owned {
+    let access = Access {
         file_mode,
         uid,
         gid,
@@ -62,11 +62,11 @@ pub(crate) fn run(args: Generate, output: &mut impl Write) -> Result<Outcome, Fa
     let template = match mode {
         Mode::Mknod => Template::Mknod {
             major: driver.major(major)?,
-            owned: owned.or_of_driver(driver.params()?.unwrap_or_default()),
+            access: access.or_from_driver(driver.params()?.unwrap_or_default()),
         },
         Mode::HostPath => Template::HostPath {
             dev_root: dev_root.unwrap_or_else(|| PathBuf::from("/")),
-            owned,
+            access,
         },
     };
     let devices: Result<Vec<Device>, _> = channels
@@ -82,52 +82,21 @@ pub(crate) fn run(args: Generate, output: &mut impl Write) -> Result<Outcome, Fa
         return Err(GenerateError::TooLong { len }.into());
     }
     if matches!(template, Template::HostPath { .. }) {
-        nodes::note_absent(&spec, &root);
+        devices::note_absent(&spec, &root);
     }
-    let target = if install {
-        Target::Installed(Install::new(&spec, id.as_deref(), specs.paths()?))
+    let destination = if install {
+        Destination::Installed(Install::new(&spec, id.as_deref(), specs.paths()?))
     } else if path == Path::new("-") {
-        Target::Stdout
+        Destination::Stdout
     } else {
-        deliver::check_conflict(&path, &spec, &specs.paths()?)?;
-        Target::File(path)
+        conflict::check_file(&path, &spec, &specs.paths()?)?;
+        Destination::File(path)
     };
-    deliver(&spec, &target, format, output)
-}
-
-/// Where the spec goes.
-enum Target {
-    Stdout,
-    File(PathBuf),
-    Installed(Install),
-}
-
-fn deliver(
-    spec: &Spec,
-    target: &Target,
-    format: Format,
-    output: &mut impl Write,
-) -> Result<Outcome, Failure> {
-    match target {
-        Target::Stdout => output.write_all(&deliver::text(spec, format)),
-        Target::File(path) => {
-            let bytes = match format {
-                Format::Json => spec.to_json(),
-                Format::Yaml => deliver::text(spec, format),
-            };
-            deliver::write(path, &bytes)?;
-            Ok(())
-        }
-        Target::Installed(install) => {
-            let file = install.write(spec)?;
-            writeln!(output, "{}", printable(&file.to_string_lossy()))
-        }
-    }
-    .map_err(Failure::Output)?;
+    destination.write(&spec, format, stdout)?;
     Ok(Outcome::Clean)
 }
 
-/// What clap cannot say of a combination.
+/// What clap cannot check.
 fn check(args: &Generate) -> Result<(), GenerateError> {
     if args.kind.vendor().len() == 1 || args.kind.class().len() == 1 {
         return Err(GenerateError::OneLetter {

@@ -1,4 +1,4 @@
-//! `cdi-gen inject`: plan, then apply, then write; or nothing at all.
+//! `cdi-gen inject`: adds CDI devices to an OCI config, all or none.
 
 mod error;
 mod explain;
@@ -11,14 +11,15 @@ use std::path::Path;
 use imex_cdi::{Plan, PlanError, Registry, Spec};
 use serde_json::Value;
 
-pub(crate) use self::error::InjectError;
+use self::error::InjectError;
 use crate::args::{Inject, STDIN};
-use crate::diff;
+use crate::difference;
 use crate::document::{self, DocumentError};
-use crate::failure::{Failure, Outcome};
-use crate::paint::Paint;
+use crate::explanation::UnresolvedError;
+use crate::outcome::{Failure, Outcome};
+use crate::style::Style;
 
-pub(crate) fn run(args: Inject, output: &mut impl Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: Inject, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Inject {
         config: path,
         devices,
@@ -36,35 +37,35 @@ pub(crate) fn run(args: Inject, output: &mut impl Write) -> Result<Outcome, Fail
     let registry = specs.registry()?;
     let host = specs.host()?;
     let plan = Plan::new(&registry, &devices, &before, &host)
-        .map_err(|error| refused(&path, &registry, error))?;
-    warn::of_plan(&plan, &before, &host);
+        .map_err(|error| failure(&path, &registry, error))?;
+    warn::about(&plan, &before, &host);
     let mut after = before.clone();
     plan.apply(&mut after);
     if dry_run {
-        let differences = diff::between_configs(&before, &after);
-        diff::write_lines(&differences, Paint::of_stdout(), output).map_err(Failure::Output)?;
+        let differences = difference::between_configs(&before, &after);
+        difference::write(&differences, Style::for_stdout(), stdout).map_err(Failure::stdout)?;
         if explain {
-            writeln!(output)
-                .and_then(|()| explain::write(&plan, &before, output))
-                .map_err(Failure::Output)?;
+            writeln!(stdout)
+                .and_then(|()| explain::write(&plan, &before, stdout))
+                .map_err(Failure::stdout)?;
         }
         return Ok(Outcome::Clean);
     }
     if explain {
-        // Stderr may be closed: the result is what counts.
+        // If stderr is closed, the result still counts.
         let _ = explain::write(&plan, &before, &mut io::stderr().lock());
     }
     let text = text(&bytes, &before, &after);
     if in_place {
         replace::config(&path, &bytes, &text, backup)?;
     } else {
-        output.write_all(&text).map_err(Failure::Output)?;
+        stdout.write_all(&text).map_err(Failure::stdout)?;
     }
     Ok(Outcome::Clean)
 }
 
-/// The config in `bytes`; an error for another document. What is no object at
-/// all has another shape than any config, which the plan says.
+/// The config in `bytes`; an error for another document. JSON that is not an
+/// object is left to the plan, which refuses its shape.
 fn config(path: &Path, bytes: &[u8]) -> Result<Value, DocumentError> {
     const A_SPEC: &str = "it has cdiVersion, as a CDI spec";
     let path = path.to_owned();
@@ -82,10 +83,10 @@ fn config(path: &Path, bytes: &[u8]) -> Result<Value, DocumentError> {
     Err(DocumentError::NotConfig { path, what })
 }
 
-fn refused(path: &Path, registry: &Registry, error: PlanError) -> Failure {
+fn failure(path: &Path, registry: &Registry, error: PlanError) -> Failure {
     match error {
         PlanError::Unresolved(names) => {
-            Failure::unresolved(registry, &names, Some("nothing was written"))
+            UnresolvedError::new(registry, &names, Some("nothing was written")).into()
         }
         PlanError::Config(source) => DocumentError::Config {
             path: path.to_owned(),
@@ -96,8 +97,8 @@ fn refused(path: &Path, registry: &Registry, error: PlanError) -> Failure {
     }
 }
 
-/// The config as it was if nothing changed; else as JSON that is laid out as it
-/// was, on one line or on many.
+/// The old text if nothing changed; otherwise JSON laid out as before, on one line
+/// or on several.
 fn text(bytes: &[u8], before: &Value, after: &Value) -> Vec<u8> {
     if before == after {
         return bytes.to_vec();

@@ -4,40 +4,39 @@ mod report;
 
 use std::io::{self, Write};
 
-use self::report::{DeviceReport, DirReport, Report};
+use self::report::{DeviceReport, DirReport, ListReport};
 use crate::args::List;
-use crate::failure::{Failure, Outcome, note};
 use crate::host_node::{NodeReport, told};
+use crate::outcome::{Failure, Outcome};
+use crate::output::{Report, print};
+use crate::stderr::note;
+use crate::style::Style;
 use crate::table;
 
-pub(crate) use self::report::VersionReport;
-
-pub(crate) fn run(args: List, output: &mut impl Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let List { specs, json } = args;
     let registry = specs.registry()?;
-    let report = Report::of(&registry, &specs.host()?);
-    if json {
-        crate::printable::write_json(&report, output).map_err(Failure::Output)?;
-    } else {
-        write_table(&report, output)
-            .and_then(|()| output.flush())
-            .map_err(Failure::Output)?;
-        tell_what_is_wrong(&report);
+    let list = ListReport::new(&registry, &specs.host()?);
+    print(&list, json, stdout)?;
+    if !json {
+        note_problems(&list);
     }
     specs.refuse_absent()?;
-    Ok(if report.is_clean() {
+    Ok(if list.is_clean() {
         Outcome::Clean
     } else {
         Outcome::Findings
     })
 }
 
-fn write_table(report: &Report, output: &mut impl Write) -> io::Result<()> {
-    table::write(
-        ["DEVICE", "STATE", "VERSION", "HOST", "FILE"],
-        report.devices.iter().map(row),
-        output,
-    )
+impl Report for ListReport {
+    fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
+        table::write(
+            ["DEVICE", "STATE", "VERSION", "HOST", "FILE"],
+            self.devices.iter().map(row),
+            output,
+        )
+    }
 }
 
 fn row(device: &DeviceReport) -> [String; 5] {
@@ -51,12 +50,12 @@ fn row(device: &DeviceReport) -> [String; 5] {
         version,
         nodes,
     } = device;
-    // The worst of them: the table is for finding what is wrong.
+    // The worst of them: the table is for finding problems.
     let worst = nodes.iter().max_by_key(|node| node.state);
     let host = worst.map_or_else(String::new, NodeReport::host_side);
     [
         name.clone(),
-        state.word().to_owned(),
+        state.as_str().to_owned(),
         version.to_string(),
         host,
         file.clone(),
@@ -70,8 +69,8 @@ fn dir(dir: &DirReport) -> String {
     }
 }
 
-/// What the table cannot show, because it has no device, or no place for it.
-fn tell_what_is_wrong(report: &Report) {
+/// What the table has no row or no column for.
+fn note_problems(report: &ListReport) {
     for dir in &report.dirs {
         if let Some(error) = &dir.error {
             note(&format!("{}; {}", error.message, error.fix));

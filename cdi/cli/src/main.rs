@@ -1,11 +1,13 @@
-//! `cdi-gen`: looks at what runs on a GPU host, and changes only what it is told to.
+//! `cdi-gen`: looks at what runs on a GPU host; changes only what it is asked to.
 //!
 //! ```text
-//! Args (what was typed) ──► a command ──► stdout: data     Outcome ──► exit code
-//!                                     └─► Failure ──► stderr: one line and its fix
+//! main ──► commands ──► shared: input, report, outcome, ... ──► the library crates
+//!
+//! args ──► a command ──► report ──► stdout: text or JSON
+//!                   └──► Outcome or Failure ──► exit code, a line on stderr
 //! ```
 //!
-//! Nothing here needs root but the right to read the files that are named.
+//! No command needs root, only the right to read the files that are named.
 
 #![forbid(unsafe_code)]
 
@@ -13,9 +15,11 @@ mod args;
 mod checkpoint;
 mod claims;
 mod diff;
+mod difference;
 mod doctor;
 mod document;
-mod failure;
+mod escape;
+mod explanation;
 mod gc;
 mod generate;
 mod host;
@@ -23,14 +27,17 @@ mod host_node;
 mod inject;
 mod list;
 mod majors;
+mod outcome;
 mod output;
-mod paint;
-mod printable;
 mod reading;
 mod root;
 mod show;
+mod stderr;
+mod stdout;
+mod style;
 mod table;
 mod validate;
+mod version;
 mod watch;
 mod why;
 
@@ -40,41 +47,40 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Args, Command};
-use failure::{Failure, Outcome};
-use output::Output;
+use outcome::{Failure, Outcome};
+use stdout::Stdout;
 
-/// Bytes of output that are held back, so that a long list is not written line
-/// by line. A command that goes on to stderr lets them go first.
+/// Bytes of output that are buffered, so that a long list is not written line by
+/// line. A command that goes on to stderr flushes them first.
 const BUFFER: usize = 64 << 10;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let mut output = BufWriter::with_capacity(BUFFER, Output::new(io::stdout().lock()));
-    let done = run(args, &mut output);
-    // What there is comes before why there is no more.
-    let flushed = output.flush().map_err(Failure::Output);
-    match done.and_then(|outcome| flushed.map(|()| outcome)) {
-        Ok(outcome) => outcome.exit_code(),
-        Err(failure) => {
-            failure.report();
-            failure.exit_code()
-        }
-    }
+    let mut stdout = BufWriter::with_capacity(BUFFER, Stdout::new(io::stdout().lock()));
+    let done = run(args, &mut stdout);
+    // The output that there is comes before the reason why there is no more.
+    let flushed = stdout.flush().map_err(Failure::stdout);
+    let done = done.and_then(|outcome| flushed.map(|()| outcome));
+    let outcome = done.unwrap_or_else(|failure| {
+        failure.report();
+        failure.outcome()
+    });
+    outcome.into()
 }
 
-fn run(args: Args, output: &mut BufWriter<Output<impl Write>>) -> Result<Outcome, Failure> {
+fn run(args: Args, stdout: &mut BufWriter<Stdout<impl Write>>) -> Result<Outcome, Failure> {
     let Args { command } = args;
     match command {
-        Command::Generate(args) => generate::run(args, output),
-        Command::List(args) => list::run(args, output),
-        Command::Show(args) => show::run(args, output),
-        Command::Validate(args) => validate::run(args, output),
-        Command::Diff(args) => diff::run(args, output),
-        Command::Inject(args) => inject::run(args, output),
-        Command::Why(args) => why::run(args, output),
-        Command::Doctor(args) => doctor::run(&args, output),
-        Command::Gc(args) => gc::run(&args, output),
-        Command::Watch(args) => watch::run(&args, output),
-        Command::Checkpoint(command) => checkpoint::run(command, output),
+        Command::Generate(args) => generate::run(args, stdout),
+        Command::List(args) => list::run(args, stdout),
+        Command::Show(args) => show::run(args, stdout),
+        Command::Validate(args) => validate::run(args, stdout),
+        Command::Diff(args) => diff::run(args, stdout),
+        Command::Inject(args) => inject::run(args, stdout),
+        Command::Why(args) => why::run(args, stdout),
+        Command::Doctor(args) => doctor::run(&args, stdout),
+        Command::Gc(args) => gc::run(&args, stdout),
+        Command::Watch(args) => watch::run(&args, stdout),
+        Command::Checkpoint(command) => checkpoint::run(command, stdout),
     }
 }

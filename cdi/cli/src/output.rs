@@ -1,53 +1,40 @@
-//! Standard output whose reader may leave early, as `head` does.
+//! What a command found, as data, and its two views: JSON for scripts, text for
+//! people.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 
-/// Once nobody reads any more, what is written is dropped, and the command
-/// goes on to its end: its exit code is then still true.
-pub(crate) struct Output<W> {
-    inner: W,
-    reader_left: bool,
+use serde::Serialize;
+
+use crate::escape::escape_json;
+use crate::outcome::Failure;
+use crate::style::Style;
+
+/// The JSON is the report's `Serialize`. Its `schema` names the shape: fields
+/// may be added to a version; one that is removed, or changes its meaning, makes
+/// the next.
+pub(crate) trait Report: Serialize {
+    fn write_text(&self, style: Style, output: &mut impl Write) -> io::Result<()>;
 }
 
-// === impl Output ===
-
-impl<W: Write> Output<W> {
-    pub(crate) fn new(inner: W) -> Self {
-        Self {
-            inner,
-            reader_left: false,
-        }
+/// Prints the report to the end, so that what a command writes to stderr next
+/// comes after it.
+pub(crate) fn print(
+    report: &impl Report,
+    json: bool,
+    stdout: &mut impl Write,
+) -> Result<(), Failure> {
+    if json {
+        write_json(report, stdout)
+    } else {
+        report.write_text(Style::for_stdout(), stdout)
     }
-
-    /// For a command that would go on for ever.
-    pub(crate) fn reader_left(&self) -> bool {
-        self.reader_left
-    }
-
-    fn unless_left<T>(
-        &mut self,
-        otherwise: T,
-        write: impl FnOnce(&mut W) -> io::Result<T>,
-    ) -> io::Result<T> {
-        if self.reader_left {
-            return Ok(otherwise);
-        }
-        match write(&mut self.inner) {
-            Err(err) if err.kind() == ErrorKind::BrokenPipe => {
-                self.reader_left = true;
-                Ok(otherwise)
-            }
-            done => done,
-        }
-    }
+    .and_then(|()| stdout.flush())
+    .map_err(Failure::stdout)
 }
 
-impl<W: Write> Write for Output<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.unless_left(bytes.len(), |inner| inner.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.unless_left((), W::flush)
-    }
+/// Writes one JSON document.
+pub(crate) fn write_json(report: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
+    let document = serde_json::to_string_pretty(report)?;
+    // In one write, however long it is.
+    output.write_all((escape_json(&document) + "\n").as_bytes())
 }

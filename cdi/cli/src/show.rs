@@ -8,45 +8,46 @@ use std::path::Path;
 
 use imex_cdi::{QualifiedName, Registry};
 
-use self::report::{DeviceReport, Report};
+use self::report::{DeviceReport, ShowReport};
 use crate::args::{Show, Subject};
 use crate::document;
-use crate::failure::{Failure, Outcome, note};
+use crate::explanation::UnresolvedError;
 use crate::host::Host;
 use crate::host_node::told;
-use crate::printable::write_json;
+use crate::outcome::{Failure, Outcome};
+use crate::output::{Report, print};
+use crate::stderr::note;
+use crate::style::Style;
 use crate::table;
 
-pub(crate) fn run(args: Show, output: &mut impl Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Show {
         subject,
         specs,
         json,
     } = args;
     let host = specs.host()?;
-    let report = match subject {
-        Subject::Device(name) => of_device(&specs.registry()?, &name, &host)?,
-        Subject::File(path) => of_file(&path, &host)?,
+    let show = match subject {
+        Subject::Device(name) => show_device(&specs.registry()?, &name, &host)?,
+        Subject::File(path) => show_file(&path, &host)?,
     };
-    if json {
-        write_json(&report, output)
-    } else {
-        write_tables(&report, output)
-    }
-    .map_err(Failure::Output)?;
-    output.flush().map_err(Failure::Output)?;
-    for (file, message, fix) in told(report.bad_nodes()) {
+    print(&show, json, stdout)?;
+    for (file, message, fix) in told(show.bad_nodes()) {
         note(&format!("{file}: {message}; {fix}"));
     }
     Ok(Outcome::Clean)
 }
 
-fn of_device(registry: &Registry, name: &QualifiedName, host: &Host) -> Result<Report, Failure> {
+fn show_device(
+    registry: &Registry,
+    name: &QualifiedName,
+    host: &Host,
+) -> Result<ShowReport, Failure> {
     let found = registry
         .resolve(name)
-        .map_err(|reason| Failure::unresolved(registry, &[reason], None))?;
-    let mut report = Report::new(
-        found.file.path.to_string_lossy(),
+        .map_err(|reason| UnresolvedError::new(registry, &[reason], None))?;
+    let mut report = ShowReport::new(
+        found.file.path.display().to_string(),
         Some(found.file.priority),
         found.spec,
         host,
@@ -62,14 +63,14 @@ fn of_device(registry: &Registry, name: &QualifiedName, host: &Host) -> Result<R
         .candidates
         .iter()
         .filter(|candidate| matches!(candidate.verdict, imex_cdi::Verdict::Shadowed { .. }))
-        .map(|candidate| candidate.file.path.to_string_lossy().into_owned())
+        .map(|candidate| candidate.file.path.display().to_string())
         .collect();
     Ok(report)
 }
 
-fn of_file(path: &Path, host: &Host) -> Result<Report, Failure> {
+fn show_file(path: &Path, host: &Host) -> Result<ShowReport, Failure> {
     let spec = document::spec(path, &document::read(path)?)?;
-    let mut report = Report::new(path.to_string_lossy(), None, &spec, host);
+    let mut report = ShowReport::new(path.display().to_string(), None, &spec, host);
     report.devices = spec
         .devices()
         .iter()
@@ -79,43 +80,45 @@ fn of_file(path: &Path, host: &Host) -> Result<Report, Failure> {
     Ok(report)
 }
 
-fn write_tables(report: &Report, output: &mut impl Write) -> io::Result<()> {
-    table::write_facts(facts(report), output)?;
-    for device in &report.devices {
-        writeln!(output)?;
-        table::write_facts([("device", device.name.clone())], output)?;
-        let own = edits::rows(&device.field, &device.edits, &device.nodes);
-        let shared = edits::rows("containerEdits", &report.edits, &report.nodes);
-        table::write(
-            ["FIELD", "EDIT", "HOST"],
-            own.into_iter().chain(shared),
-            output,
-        )?;
+impl Report for ShowReport {
+    fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
+        table::write_properties(properties(self), output)?;
+        for device in &self.devices {
+            writeln!(output)?;
+            table::write_properties([("device", device.name.clone())], output)?;
+            let own = edits::rows(&device.field, &device.edits, &device.nodes);
+            let shared = edits::rows("containerEdits", &self.edits, &self.nodes);
+            table::write(
+                ["FIELD", "EDIT", "HOST"],
+                own.into_iter().chain(shared),
+                output,
+            )?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-fn facts(report: &Report) -> Vec<(&'static str, String)> {
+fn properties(report: &ShowReport) -> Vec<(&'static str, String)> {
     let priority = match report.priority {
         Some(priority) => format!(" (priority {priority}; files of a later --spec-dir win)"),
         None => String::new(),
     };
-    let mut facts = vec![("file", format!("{}{priority}", report.file))];
+    let mut properties = vec![("file", format!("{}{priority}", report.file))];
     for shadowed in &report.shadows {
-        facts.push(("shadows", shadowed.clone()));
+        properties.push(("shadows", shadowed.clone()));
     }
-    facts.push(("kind", report.kind.clone()));
-    facts.push(("version", report.version.to_string()));
+    properties.push(("kind", report.kind.clone()));
+    properties.push(("version", report.version.to_string()));
     if let Some(need) = report.needs.first() {
         let others = match report.needs.len() {
             1 => String::new(),
             n => format!(" and {} more", n - 1),
         };
         let cause = format!("{} because of {}{others}", need.version, need.field);
-        facts.push(("needs", cause));
+        properties.push(("needs", cause));
     }
     for (key, value) in &report.annotations {
-        facts.push(("note", format!("{key}={value}")));
+        properties.push(("note", format!("{key}={value}")));
     }
-    facts
+    properties
 }

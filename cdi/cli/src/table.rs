@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use crate::printable::printable;
+use crate::escape::escape;
 
 /// What an empty cell shows, so that columns can be counted.
-pub(crate) const NOTHING: &str = "-";
+pub(crate) const EMPTY: &str = "-";
 
 /// Writes headings and rows, each column as wide as its widest cell.
 pub(crate) fn write<const COLUMNS: usize>(
@@ -15,14 +15,14 @@ pub(crate) fn write<const COLUMNS: usize>(
     output: &mut impl Write,
 ) -> io::Result<()> {
     let mut lines = vec![headings.map(str::to_owned)];
-    lines.extend(rows.into_iter().map(|row| row.map(|cell| shown(&cell))));
+    lines.extend(rows.into_iter().map(|row| row.map(|text| cell(&text))));
     let mut widths = [0; COLUMNS];
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = cell.chars().count().max(*width);
         }
     }
-    // In one piece: stdout would be written to line by line.
+    // Written at once: an unbuffered output would be written to line by line.
     let mut text = String::new();
     for line in &lines {
         for (width, cell) in widths.iter().zip(line) {
@@ -35,22 +35,22 @@ pub(crate) fn write<const COLUMNS: usize>(
     output.write_all(text.as_bytes())
 }
 
-/// Writes what is known of one thing, a line each.
-pub(crate) fn write_facts<'a>(
-    facts: impl IntoIterator<Item = (&'a str, String)>,
+/// Writes the properties of one thing, a line each.
+pub(crate) fn write_properties<'a>(
+    properties: impl IntoIterator<Item = (&'a str, String)>,
     output: &mut impl Write,
 ) -> io::Result<()> {
-    for (what, text) in facts {
-        writeln!(output, "{what:<8}  {}", shown(&text))?;
+    for (name, value) in properties {
+        writeln!(output, "{name:<8}  {}", cell(&value))?;
     }
     Ok(())
 }
 
-fn shown(cell: &str) -> String {
-    if cell.is_empty() {
-        NOTHING.to_owned()
+fn cell(text: &str) -> String {
+    if text.is_empty() {
+        EMPTY.to_owned()
     } else {
-        printable(cell)
+        escape(text)
     }
 }
 

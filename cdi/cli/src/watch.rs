@@ -1,39 +1,39 @@
-//! `cdi-gen watch`: what happens to the host's CDI devices, as it happens.
+//! `cdi-gen watch`: changes of the host's CDI devices, as they happen.
 //!
-//! The directories are read anew once a second. That is slower than inotify,
-//! and right where inotify is not: a directory that is made, mounted over or
-//! replaced has another watch than the one that was set, files behind links
-//! have none, and a host's limit on watches may be exhausted. Reading a
-//! thousand claims' specs takes some milliseconds.
+//! The directories are read again once a second. That is slower than inotify,
+//! but right where inotify is not: a directory that is created, mounted over or
+//! replaced is not the one that is watched, files behind links are not watched at
+//! all, and a host's limit on watches may be exhausted. To read the specs of a
+//! thousand claims takes some milliseconds.
 
 mod event;
-mod seen;
+mod snapshot;
 
 use std::io::{self, BufWriter, Write};
 use std::thread;
 use std::time::Duration;
 
 use self::event::Event;
-use self::seen::Seen;
+use self::snapshot::Snapshot;
 use crate::args::Watch;
-use crate::failure::{Failure, Outcome};
-use crate::output::Output;
-use crate::printable::printable_json;
+use crate::escape::escape_json;
+use crate::outcome::{Failure, Outcome};
+use crate::stdout::Stdout;
 
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(
     args: &Watch,
-    output: &mut BufWriter<Output<impl Write>>,
+    stdout: &mut BufWriter<Stdout<impl Write>>,
 ) -> Result<Outcome, Failure> {
-    let mut before = Seen::default();
+    let mut before = Snapshot::default();
     loop {
-        let now = Seen::look(&args.specs)?;
+        let now = Snapshot::take(&args.specs)?;
         for event in now.since(&before) {
-            write(&event, output).map_err(Failure::Output)?;
+            write(&event, stdout).map_err(Failure::stdout)?;
         }
-        output.flush().map_err(Failure::Output)?;
-        if args.once || output.get_ref().reader_left() {
+        stdout.flush().map_err(Failure::stdout)?;
+        if args.once || stdout.get_ref().is_closed() {
             return Ok(Outcome::Clean);
         }
         before = now;
@@ -43,5 +43,5 @@ pub(crate) fn run(
 
 fn write(event: &Event, output: &mut impl Write) -> io::Result<()> {
     let line = serde_json::to_string(event)?;
-    writeln!(output, "{}", printable_json(&line))
+    writeln!(output, "{}", escape_json(&line))
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use imex_cdi::ChannelId;
 
-/// The channels that were asked for.
+/// The channels to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Channels {
     All,
@@ -12,7 +12,7 @@ pub(crate) enum Channels {
     These(Vec<ChannelId>),
 }
 
-/// Why a list of channels is none.
+/// Why a list of channels is not valid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChannelsError {
     #[error("{0:?} is neither a channel's number nor a range such as 3-7")]
@@ -44,7 +44,7 @@ impl FromStr for Channels {
             if last < first {
                 return Err(ChannelsError::Backwards(part.to_owned()));
             }
-            // The last first: a range must not be walked to be refused.
+            // Checked before the range is expanded, however long it is.
             ChannelId::new(last).map_err(|_| ChannelsError::TooHigh(last))?;
             ids.extend((first..=last).filter_map(|id| ChannelId::new(id).ok()));
         }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_channel_is_named() {
+    fn an_error_names_what_is_not_a_channel() {
         for (typed, reason) in [
             ("", "\"\" is neither"),
             ("0,", "\"\" is neither"),

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{EXIT_CODES, file};
+use super::values::{EXIT_CODES, file};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CheckpointCommand {
-    /// Prints the claims; of a damaged file, those that survive (exit code 1).
+    /// Prints the claims; those that survive, if the file is damaged (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Show {
         /// The checkpoint; - reads standard input.
@@ -18,26 +18,26 @@ pub(crate) enum CheckpointCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Says of each file whether it is whole: "OK", or "CORRUPT" and what is
-    /// wrong with it (exit code 1).
+    /// Checks that files are intact: prints "OK", or "CORRUPT" and what is wrong
+    /// (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Verify {
-        /// The checkpoints; - is standard input. All are looked at, also after
-        /// one that cannot be read (exit code 3, whatever the others are).
+        /// The checkpoints; - is standard input. All are checked, even if one cannot
+        /// be read (then exit code 3, whatever the others are).
         #[arg(required = true, value_name = "FILE", value_parser = file())]
         files: Vec<PathBuf>,
     },
     /// Writes to stdout the bytes that the plugin would write for the file's
     /// claims; refuses a damaged file (exit code 1).
     ///
-    /// They are for comparing with the file's own:
+    /// Compare them with the file:
     ///
     /// `cdi-gen checkpoint rewrite FILE | cmp - FILE`
     ///
     /// Never write `rewrite FILE > FILE`: the shell empties FILE before cdi-gen
-    /// reads it. And do not put the output in FILE's place while a plugin runs:
-    /// claims that the plugin prepares meanwhile would be lost. No file needs
-    /// it: the plugin itself reads old layouts and rewrites them.
+    /// reads it. And do not replace FILE by the output while a plugin runs: claims
+    /// that it prepares meanwhile would be lost. There is no need to: the plugin
+    /// reads old layouts and rewrites them itself.
     #[command(after_help = EXIT_CODES)]
     Rewrite {
         /// The checkpoint, which is not changed; - reads standard input.

@@ -1,19 +1,20 @@
-//! The commands that look at a host as a whole.
+//! The commands that examine a host as a whole.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use imex_cdi::DEFAULT_DIRS;
 
-use super::{EXIT_CODES, SpecDirs};
+use super::host::{KubeletRoot, SpecDirs};
+use super::values::EXIT_CODES;
 
-/// Says what is wrong with this GPU host, causes first, each with its fix:
-/// driver, fabric, IMEX channels, CDI directories and specs, container
-/// runtimes, prepared claims.
+/// Diagnoses this GPU host: driver, fabric, IMEX channels, CDI directories and
+/// specs, container runtimes and prepared claims. Each problem has its fix; causes
+/// come before their consequences.
 ///
 /// Exit code 0 if the host is healthy, 1 with any error or warning. Changes
 /// nothing. On this host (--root /) it loads the driver's NVML library and runs
-/// container runtimes with --version; on another root it only reads files.
+/// container runtimes with --version; below another root it only reads files.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Doctor {
@@ -21,55 +22,40 @@ pub(crate) struct Doctor {
     pub(crate) specs: SpecDirs,
     #[command(flatten)]
     pub(crate) kubelet: KubeletRoot,
-    /// Asks the host's nvidia-imex, through this socket
-    /// (`IMEX_CMD_UNIX_DOMAIN_PATH` of its configuration), whether it is ready:
-    /// runs the host's nvidia-imex-ctl.
+    /// The socket of the host's nvidia-imex (`IMEX_CMD_UNIX_DOMAIN_PATH` of its
+    /// configuration): also asks it whether it is ready, with the host's
+    /// nvidia-imex-ctl.
     #[arg(long, value_name = "SOCKET")]
     pub(crate) imex_socket: Option<PathBuf>,
     /// Prints one JSON document instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also writes the report, and the files that it is made from, to a tar
-    /// archive for a bug report. Its manifest.txt lists them: no runtime
-    /// configuration, no kubeconfig, no claim parameters, and specs without the
-    /// values of environment variables. Refuses to overwrite a file.
+    /// Also writes the report and the files that it is based on to a tar archive
+    /// for a bug report. Its manifest.txt lists them: no runtime configuration, no
+    /// kubeconfig, no claim parameters, and specs without the values of environment
+    /// variables. Overwrites no file.
     #[arg(long, value_name = "FILE.tar")]
     pub(crate) bundle: Option<PathBuf>,
-}
-
-/// Of a kubelet that was not told another one.
-pub(crate) const DEFAULT_KUBELET_ROOT: &str = "/var/lib/kubelet";
-
-/// Where kubelet keeps its state.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct KubeletRoot {
-    /// kubelet's root directory (the plugin's --kubelet-root), below --root.
-    #[arg(
-        long = "kubelet-root",
-        value_name = "DIR",
-        default_value = DEFAULT_KUBELET_ROOT
-    )]
-    pub(crate) path: PathBuf,
 }
 
 /// Lists the specs of claims that the node's plugin does not know (exit code
 /// 1 if there are any), or removes them.
 ///
-/// Which claims live is in the plugin's checkpoint. If it is absent or
-/// damaged, nothing is an orphan unless --live says which claims live.
+/// The plugin's checkpoint says which claims live. If it is missing or damaged,
+/// --live has to name them.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Gc {
-    /// Removes them, under the plugin's lock (pu.lock), so that the plugin may
-    /// run meanwhile.
+    /// Removes them. Holds the plugin's lock (pu.lock), so that the plugin may keep
+    /// running.
     #[arg(long)]
     pub(crate) remove: bool,
-    /// The UID of a claim that lives, in addition to those of the checkpoint.
+    /// The UID of a claim that lives, in addition to those in the checkpoint.
     /// Repeatable.
     #[arg(long, value_name = "UID")]
     pub(crate) live: Vec<String>,
-    /// A directory of claims' specs (the plugin's --cdi-root). Repeatable;
-    /// only the usual ones need not exist.
+    /// A directory of claims' specs (the plugin's --cdi-root). Repeatable. Must
+    /// exist, unless it is one of the defaults.
     #[arg(long = "cdi-dir", value_name = "DIR", default_values = DEFAULT_DIRS)]
     pub(crate) dirs: Vec<PathBuf>,
     #[command(flatten)]
@@ -82,18 +68,17 @@ pub(crate) struct Gc {
     pub(crate) json: bool,
 }
 
-/// Prints what happens to the CDI devices of this host, one JSON object for
-/// each event, until it is stopped.
+/// Prints changes of this host's CDI devices, one JSON object per event, until it
+/// is stopped.
 ///
-/// Begins with an event for everything that there is. The directories are
-/// looked at once a second, whatever stands at their paths then: what comes
-/// and goes in between is not seen.
+/// Begins with an event for everything that exists. The directories are read once a
+/// second: what appears and disappears in between is not noticed.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) specs: SpecDirs,
-    /// Ends after the first look.
+    /// Ends after the directories were read once.
     #[arg(long)]
     pub(crate) once: bool,
 }

@@ -7,51 +7,54 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use imex_cdi::{Kind, Major, Permissions, SpecVersion};
 
-use super::{Channels, EXIT_CODES, SpecDirs, named};
+use super::channels::Channels;
+use super::host::SpecDirs;
+use super::values::{EXIT_CODES, cdi_name};
 
-// Not doc comments: the driver's words would need marks that a terminal shows.
+// Not doc comments: the driver's names would need backquotes, which a terminal
+// shows.
 const ABOUT_COUNT: &str = "\
-How many channels the driver has; auto is ImexChannelCount in
-/proc/driver/nvidia/params, and nothing is checked without a driver";
+The number of channels that the driver has; auto is ImexChannelCount in
+/proc/driver/nvidia/params; without a driver nothing is checked";
 const ABOUT_UID: &str = "\
-The node's owner; otherwise DeviceFileUID of the driver's params, and if there is
-none, the container's user";
+The node's owner; the default is DeviceFileUID of the driver's params, or else
+the container's user";
 const ABOUT_GID: &str = "\
-The node's group; otherwise DeviceFileGID of the driver's params, and if there is
-none, the container's group";
+The node's group; the default is DeviceFileGID of the driver's params, or else
+the container's group";
 const ABOUT_MODE: &str = "\
-The node's permission bits, in octal; otherwise DeviceFileMode of the driver's
-params, and if there is none, 0666";
+The node's permission bits, in octal; the default is DeviceFileMode of the
+driver's params, or else 0666";
 
 /// Writes a CDI spec for IMEX channels of this host.
 ///
-/// Without a driver on the host, name the numbers: --major 235.
+/// Without a driver on the host, give the device major: --major 235.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Generate {
-    /// What kind of devices.
+    /// The kind of devices.
     #[arg(value_enum, default_value = "imex")]
     pub(crate) devices: Devices,
     /// The channels: numbers and ranges such as 0,3-7, or all that the driver
-    /// has. A channel is a means of isolation: give a container the one it
-    /// needs.
+    /// has. Channels isolate jobs from each other: give a container only the one
+    /// that it needs.
     #[arg(long, value_name = "LIST|all")]
     pub(crate) channels: Channels,
-    /// The major of the channels' nodes; auto is that of /proc/devices.
+    /// The major of the channels' nodes; auto takes it from /proc/devices.
     #[arg(long, value_name = "auto|N", default_value = "auto")]
     pub(crate) major: OrAuto<MajorArg>,
     #[arg(long, value_name = "auto|N", default_value = "auto", help = ABOUT_COUNT)]
     pub(crate) count: OrAuto<u32>,
-    /// Where a container's node comes from.
+    /// How a container gets its node.
     #[arg(long, value_enum, default_value = "mknod")]
     pub(crate) mode: Mode,
     /// The devices' vendor/class.
-    #[arg(long, default_value = "nvidia.com/imex-channel", value_parser = named::<Kind>)]
+    #[arg(long, default_value = "nvidia.com/imex-channel", value_parser = cdi_name::<Kind>)]
     pub(crate) kind: Kind,
     /// The devices' names.
     #[arg(long, value_enum, default_value = "channel-N")]
     pub(crate) name_style: NameStyle,
-    /// What the device cgroup allows: of r, w and m (mknod).
+    /// What the device cgroup allows: any of r, w and m (mknod).
     #[arg(long, default_value = "rw", value_parser = permissions)]
     pub(crate) permissions: Permissions,
     #[arg(long, value_name = "N", help = ABOUT_UID)]
@@ -60,24 +63,23 @@ pub(crate) struct Generate {
     pub(crate) gid: Option<u32>,
     #[arg(long, value_name = "MODE", value_parser = file_mode, help = ABOUT_MODE)]
     pub(crate) file_mode: Option<u32>,
-    /// The spec's cdiVersion; min is the lowest that has what the spec uses,
-    /// which most runtimes load.
+    /// The spec's cdiVersion; min is the lowest that supports the fields in use,
+    /// which most runtimes can load.
     #[arg(long, value_name = "min|X.Y.Z", default_value = "min")]
     pub(crate) version: OrMin,
-    /// How the spec is written. Files that runtimes read should be JSON: a
-    /// part of one is never taken for the whole.
+    /// The output format. Files for runtimes should be JSON: a truncated JSON file
+    /// is never mistaken for a complete one.
     #[arg(long, value_enum, default_value = "json")]
     pub(crate) format: Format,
-    /// A file to write to, in one durable step; - is stdout.
+    /// The file to write, atomically and durably; - is stdout.
     #[arg(long, value_name = "PATH", default_value = "-")]
     pub(crate) output: PathBuf,
-    /// Writes the file into the last --spec-dir (/var/run/cdi, which is empty
-    /// after a boot, as the major is another then), under the name that CDI has
-    /// for it, VENDOR-CLASS.json.
+    /// Writes the file into the last --spec-dir under its usual CDI name,
+    /// VENDOR-CLASS.json. The default, /var/run/cdi, is empty after a boot, when the
+    /// major may have changed.
     #[arg(long, conflicts_with_all = ["output", "format"])]
     pub(crate) install: bool,
-    /// Makes the installed file's name VENDOR-CLASS_ID.json, so that
-    /// several can be there.
+    /// Names the installed file VENDOR-CLASS_ID.json, so that there can be several.
     #[arg(long, requires = "install", value_parser = id)]
     pub(crate) id: Option<String>,
     #[command(flatten)]
@@ -85,8 +87,8 @@ pub(crate) struct Generate {
     /// The host's /proc, if it is not below --root.
     #[arg(long, value_name = "DIR")]
     pub(crate) proc_root: Option<PathBuf>,
-    /// What stands before /dev in the spec's host paths: a driver container's
-    /// root, for instance. Only with --mode host-path.
+    /// The directory that contains the host's /dev in the spec's host paths, for
+    /// example a driver container's root. Only with --mode host-path.
     #[arg(long, value_name = "DIR")]
     pub(crate) dev_root: Option<PathBuf>,
 }
@@ -97,18 +99,18 @@ pub(crate) enum Devices {
     Imex,
 }
 
-/// A value, or leave to find it.
+/// A value, or `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OrAuto<T> {
     Auto,
     This(T),
 }
 
-/// A number that can be a major.
+/// A valid device major.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MajorArg(pub(crate) Major);
 
-/// A version, or the lowest that will do.
+/// A version, or `min`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OrMin {
     Min,
@@ -117,22 +119,22 @@ pub(crate) enum OrMin {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// The runtime makes it from the numbers; the host needs none. Not for
+    /// The runtime makes it from the numbers; the host needs no node. Not for
     /// containers in a user namespace.
     Mknod,
-    /// As the host's node is when a container starts, which must be there.
+    /// It is the host's node, which must exist when a container starts.
     HostPath,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NameStyle {
-    /// As the DRA device is called: channel-0.
+    /// The name of the DRA device: channel-0.
     #[value(name = "channel-N")]
     Dashed,
-    /// As the node in /dev is called: channel0.
+    /// The name of the node in /dev: channel0.
     #[value(name = "channelN")]
     Node,
-    /// As nvidia-ctk calls it: 0. Needs CDI 0.5.0.
+    /// The name that nvidia-ctk uses: 0. Needs CDI 0.5.0.
     #[value(name = "N")]
     Number,
 }
@@ -192,7 +194,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// None would mean all of them to a runtime.
+/// Not empty: a runtime would take that for all permissions.
 fn permissions(typed: &str) -> Result<Permissions, String> {
     if typed.is_empty() {
         return Err("it is empty, which runtimes take for rwm".to_owned());
@@ -210,7 +212,7 @@ fn file_mode(typed: &str) -> Result<u32, String> {
         .ok_or_else(|| "it is not an octal number up to 777".to_owned())
 }
 
-/// Part of a file's name, after the `_` that no kind's end can be mistaken for.
+/// The part of a file's name after the `_` that ends the kind.
 fn id(typed: &str) -> Result<String, String> {
     let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if typed.is_empty() || !typed.bytes().all(inside) || typed.len() > 128 {

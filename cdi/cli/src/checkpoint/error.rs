@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use dra_checkpoint::{CHECKPOINT_FILE, EncodeError};
 
-use super::input::MOST_BYTES;
+use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CheckpointError {
@@ -21,8 +21,12 @@ pub(crate) enum CheckpointError {
     },
     #[error("cannot read {}: it is a directory", path.display())]
     Directory { path: PathBuf },
-    #[error("cannot read {}: it is larger than {} MiB", path.display(), MOST_BYTES >> 20)]
-    TooLarge { path: PathBuf },
+    #[error("cannot read {}: it is larger than {} MiB", path.display(), limit >> 20)]
+    TooLarge {
+        path: PathBuf,
+        /// In bytes.
+        limit: usize,
+    },
     #[error("{} is damaged: {what}", path.display())]
     Damaged { path: PathBuf, what: String },
     #[error("cannot encode {}", path.display())]
@@ -31,21 +35,21 @@ pub(crate) enum CheckpointError {
 
 // === impl CheckpointError ===
 
-impl CheckpointError {
-    pub(crate) fn exit_code(&self) -> u8 {
+impl CommandError for CheckpointError {
+    fn outcome(&self) -> Outcome {
         match self {
-            Self::Damaged { .. } | Self::Encode { .. } => 1,
+            Self::Damaged { .. } | Self::Encode { .. } => Outcome::Findings,
             Self::Read { .. }
             | Self::Missing { .. }
             | Self::Directory { .. }
-            | Self::TooLarge { .. } => 3,
+            | Self::TooLarge { .. } => Outcome::Io,
         }
     }
 
-    pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
-        let fixed = match self {
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
             Self::Missing { set_aside, .. } if !set_aside.is_empty() => {
-                return Some(name_those(set_aside).into());
+                return Some(see_instead(set_aside).into());
             }
             Self::Directory { path } => {
                 let file = path.join(CHECKPOINT_FILE);
@@ -66,12 +70,12 @@ impl CheckpointError {
             Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",
             Self::Encode { .. } => "report it, with the file",
         };
-        Some(fixed.into())
+        Some(hint.into())
     }
 }
 
-/// What to look at instead of the file that is gone.
-fn name_those(set_aside: &[PathBuf]) -> String {
+/// The damaged files to look at instead of the one that is gone.
+fn see_instead(set_aside: &[PathBuf]) -> String {
     let names: Vec<_> = set_aside
         .iter()
         .map(|path| path.to_string_lossy())

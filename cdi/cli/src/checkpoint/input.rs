@@ -1,4 +1,4 @@
-//! A checkpoint's bytes, or why there are none.
+//! Reads a checkpoint.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use dra_checkpoint::UNSETTLED_MARK;
 
-use super::CheckpointError;
+use super::error::CheckpointError;
 use crate::reading::{self, ReadError, directory_of};
 
 /// More than any node's claims take: a thousand are 2.2 MB. A power of two, so
@@ -24,11 +24,15 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
         },
         ReadError::Io(source) => CheckpointError::Read { path, source },
         ReadError::Directory => CheckpointError::Directory { path },
-        ReadError::TooLarge => CheckpointError::TooLarge { path },
+        ReadError::TooLarge => CheckpointError::TooLarge {
+            path,
+            limit: MOST_BYTES,
+        },
     })
 }
 
-/// The damaged files that once had this name; none if nobody can tell.
+/// The damaged files that once had this name; none if the directory cannot be
+/// listed.
 fn set_aside(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name() else {
         return vec![];

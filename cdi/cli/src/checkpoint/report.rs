@@ -1,5 +1,4 @@
-//! What `show` says of a checkpoint, as data: the table and the JSON are two
-//! views of it.
+//! What `checkpoint show` prints, as data.
 
 use std::path::Path;
 
@@ -7,18 +6,13 @@ use compute_domain_node::{Group, Held, Slot};
 use dra_checkpoint::{BootId, ClaimRecord, Damaged, FilePart, Layout, Mismatch, State, Survivors};
 use serde::{Serialize, Serializer};
 
-use super::fix::fix;
-use super::what_is_wrong;
+use super::damage;
 use crate::claims::Decoded;
 
-/// Names the shape of the JSON. Members may be added to a version; one that
-/// goes, or means something else, makes the next.
-const SCHEMA: &str = "cdi-gen/checkpoint-show/v1";
-
-/// A checkpoint for people and scripts. Members that are not known are null.
+/// A checkpoint for people and scripts. What is not known is null.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(super) struct CheckpointReport {
     pub(super) schema: &'static str,
     pub(super) file: String,
     /// Null for a damaged file.
@@ -29,7 +23,7 @@ pub(super) struct Report {
     pub(super) claims: Vec<Claim>,
 }
 
-/// A layout, to scripts its stable word.
+/// Serialized as the layout's `code()`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ByCode(pub(super) Layout);
 
@@ -37,15 +31,15 @@ pub(super) struct ByCode(pub(super) Layout);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Boot {
-    /// The one that this host is in.
+    /// The host's current boot.
     Same,
-    /// An earlier one, or another host's.
+    /// An earlier boot, or another host's.
     Other,
-    /// The file does not say.
+    /// The file has no boot id.
     NotRecorded,
-    /// What said it is damaged.
+    /// The part of the file that has it is damaged.
     Lost,
-    /// This host does not say.
+    /// This host's boot id cannot be read.
     HostUnknown,
 }
 
@@ -56,7 +50,7 @@ pub(super) struct DamageReport {
     pub(super) message: String,
     pub(super) fix: &'static str,
     pub(super) survivors: &'static str,
-    /// Those that do not match.
+    /// The ones that do not match.
     pub(super) checksums: Vec<ChecksumReport>,
 }
 
@@ -77,9 +71,9 @@ pub(super) struct Claim {
     pub(super) name: Option<String>,
     pub(super) state: ClaimState,
     pub(super) aborted_at: Option<String>,
-    /// What the claim holds; empty unless it is completed.
+    /// The devices that the claim holds; empty unless it is completed.
     pub(super) devices: Vec<PreparedDevice>,
-    /// What the scheduler chose for it, of every driver.
+    /// The devices that the scheduler chose for it, of every driver.
     pub(super) allocated: Vec<AllocatedDevice>,
 }
 
@@ -110,16 +104,16 @@ pub(super) struct AllocatedDevice {
     pub(super) request: String,
 }
 
-// === impl Report ===
+// === impl CheckpointReport ===
 
-impl Report {
-    pub(super) fn of(path: &Path, decoded: &Decoded, this_boot: Option<&BootId>) -> Self {
+impl CheckpointReport {
+    pub(super) fn new(path: &Path, decoded: &Decoded, this_boot: Option<&BootId>) -> Self {
         let (checkpoint, damage) = match decoded {
             Ok(checkpoint) => (checkpoint, None),
-            Err(damaged) => (&damaged.saved, Some(DamageReport::of(path, damaged))),
+            Err(damaged) => (&damaged.saved, Some(DamageReport::new(path, damaged))),
         };
         Self {
-            schema: SCHEMA,
+            schema: "cdi-gen/checkpoint-show/v1",
             file: path.to_string_lossy().into_owned(),
             layout: decoded.as_ref().ok().map(|whole| ByCode(whole.layout())),
             boot_id: checkpoint.boot_id().map(str::to_owned),
@@ -127,7 +121,7 @@ impl Report {
             damage,
             claims: checkpoint
                 .claims()
-                .map(|(uid, record)| Claim::of(uid, record))
+                .map(|(uid, record)| Claim::new(uid, record))
                 .collect(),
         }
     }
@@ -158,23 +152,23 @@ impl Serialize for ByCode {
 // === impl DamageReport ===
 
 impl DamageReport {
-    fn of(path: &Path, damaged: &Damaged<Group>) -> Self {
+    fn new(path: &Path, damaged: &Damaged<Group>) -> Self {
         Self {
             code: damaged.reason.code(),
-            message: what_is_wrong(damaged),
-            fix: fix(path, damaged),
+            message: damage::describe(damaged),
+            fix: damage::fix(path, damaged),
             survivors: match damaged.survivors {
                 Survivors::None => "none",
                 Survivors::Some => "some",
                 Survivors::All => "all",
             },
-            checksums: damaged.mismatches.iter().map(ChecksumReport::of).collect(),
+            checksums: damaged.mismatches.iter().map(ChecksumReport::new).collect(),
         }
     }
 }
 
 impl ChecksumReport {
-    fn of(mismatch: &Mismatch) -> Self {
+    fn new(mismatch: &Mismatch) -> Self {
         Self {
             part: match mismatch.part {
                 FilePart::V1 => "v1",
@@ -189,7 +183,7 @@ impl ChecksumReport {
 // === impl Claim ===
 
 impl Claim {
-    fn of(uid: &str, record: &ClaimRecord<Group>) -> Self {
+    fn new(uid: &str, record: &ClaimRecord<Group>) -> Self {
         let (state, aborted_at) = match &record.state {
             State::Started => (ClaimState::Started, None),
             State::Completed(_) => (ClaimState::Completed, None),
@@ -231,7 +225,7 @@ fn devices(group: &Group) -> impl Iterator<Item = PreparedDevice> {
     })
 }
 
-/// Go may record a device without what it told kubelet about it.
+/// The Go driver may record a device without its answer to kubelet.
 fn prepared(held: &Held, kind: &str, compute_domain: &str) -> PreparedDevice {
     let Held { info, device } = held;
     let compute_domain = compute_domain.to_owned();

@@ -1,5 +1,6 @@
 //! The archive for a bug report: nothing is in it but what is listed here.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,8 +11,9 @@ use serde_json::Value;
 use tar::{Builder, Header};
 
 use super::Examined;
-use crate::paint::Paint;
-use crate::printable::write_json;
+use crate::outcome::{CommandError, Outcome};
+use crate::output::{Report as _, write_json};
+use crate::style::Style;
 
 /// Files of the kernel that have nothing of users.
 const KERNEL_FILES: [&str; 4] = [
@@ -96,7 +98,7 @@ fn archive(examined: &Examined, file: File) -> io::Result<Vec<String>> {
 fn entries(examined: &Examined) -> io::Result<Vec<Entry>> {
     let (mut text, mut json) = (Vec::new(), Vec::new());
     let report = examined.report.without_quotes();
-    report.write(Paint::none(), &mut text)?;
+    report.write_text(Style::plain(), &mut text)?;
     write_json(&report, &mut json)?;
     let mut entries = vec![
         Entry {
@@ -174,15 +176,20 @@ fn keep_options(options: &mut Value) {
 
 // === impl BundleError ===
 
-impl BundleError {
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
+impl CommandError for BundleError {
+    fn outcome(&self) -> Outcome {
+        Outcome::Io
+    }
+
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
             Self::Create { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 "nothing is overwritten: choose another name"
             }
             Self::Create { .. } => "choose a directory that is there and can be written",
             Self::Write { .. } => "look for space on its disk, and remove what is there of it",
-        }
+        };
+        Some(hint.into())
     }
 }
 

@@ -10,8 +10,9 @@ use serde::Serialize;
 use self::alike::{Alike, alike};
 use super::finding::{Checked, Finding, Severity};
 use super::given::word;
-use crate::paint::Paint;
-use crate::printable::printable;
+use crate::escape::escape;
+use crate::output;
+use crate::style::Style;
 
 /// Names the shape of the JSON. Members may be added to a version; one that
 /// goes, or means something else, makes the next.
@@ -73,11 +74,13 @@ impl Report {
             ..self.clone()
         }
     }
+}
 
+impl output::Report for Report {
     /// The findings, those that are alike together, then a line for each area.
-    pub(super) fn write(&self, paint: Paint, output: &mut impl Write) -> io::Result<()> {
+    fn write_text(&self, style: Style, output: &mut impl Write) -> io::Result<()> {
         for alike in alike(&self.findings) {
-            write_finding(&alike, paint, output)?;
+            write_finding(&alike, style, output)?;
         }
         for Area {
             name,
@@ -87,21 +90,23 @@ impl Report {
         {
             let shown = format!("{state:<7}");
             let shown = match *state {
-                "error" => paint.red(&shown),
-                "warning" => paint.yellow(&shown),
-                "ok" => paint.green(&shown),
+                "error" => style.red(&shown),
+                "warning" => style.yellow(&shown),
+                "ok" => style.green(&shown),
                 _ => shown,
             };
-            writeln!(output, "{name:<11}  {shown}  {}", printable(summary))?;
+            writeln!(output, "{name:<11}  {shown}  {}", escape(summary))?;
         }
         writeln!(output)?;
         writeln!(output, "{}", self.verdict())?;
         match &self.run_fixes {
-            Some(how) if !self.healthy => writeln!(output, "{}", printable(how)),
+            Some(how) if !self.healthy => writeln!(output, "{}", escape(how)),
             _ => Ok(()),
         }
     }
+}
 
+impl Report {
     fn verdict(&self) -> String {
         let count = |severity| {
             let same = |finding: &&Finding| finding.severity == severity;
@@ -136,7 +141,7 @@ fn run_fixes(root: &Path) -> Option<String> {
     })
 }
 
-fn write_finding(alike: &Alike<'_>, paint: Paint, output: &mut impl Write) -> io::Result<()> {
+fn write_finding(alike: &Alike<'_>, style: Style, output: &mut impl Write) -> io::Result<()> {
     let Finding {
         id,
         severity,
@@ -146,15 +151,15 @@ fn write_finding(alike: &Alike<'_>, paint: Paint, output: &mut impl Write) -> io
         quotes: _,
     } = alike.first;
     let word = match severity {
-        Severity::Error => paint.red(severity.word()),
-        Severity::Warning => paint.yellow(severity.word()),
+        Severity::Error => style.red(severity.word()),
+        Severity::Warning => style.yellow(severity.word()),
         Severity::Info => severity.word().to_owned(),
     };
-    writeln!(output, "{word}: {} [{id}]", printable(subject))?;
-    writeln!(output, "  {}", printable(evidence))?;
-    writeln!(output, "  fix: {}", printable(fix))?;
+    writeln!(output, "{word}: {} [{id}]", escape(subject))?;
+    writeln!(output, "  {}", escape(evidence))?;
+    writeln!(output, "  fix: {}", escape(fix))?;
     if let Some(others) = alike.others() {
-        writeln!(output, "  likewise: {}", printable(&others))?;
+        writeln!(output, "  likewise: {}", escape(&others))?;
     }
     writeln!(output)
 }

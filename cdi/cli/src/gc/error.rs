@@ -1,5 +1,6 @@
 //! Why nothing, or not everything, was removed.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use dra_checkpoint::DamageReason;
 use imex_cdi::{ClaimSpecsError, ClaimUidError};
 
 use crate::claims::KubeletStateError;
+use crate::outcome::{CommandError, Outcome};
 
 /// What the system says of a file with an attribute, such as that it is
 /// immutable, that keeps root away too (`EPERM`). Where only rights are missing
@@ -42,7 +44,7 @@ pub(crate) enum GcError {
     Lock { source: durable_file::Error },
     #[error("cannot open the directory of the specs")]
     Specs { source: durable_file::Error },
-    /// Each was told with its reason.
+    /// Each was reported with its reason.
     #[error("specs that could not be removed: {count}")]
     Left {
         count: usize,
@@ -52,26 +54,26 @@ pub(crate) enum GcError {
 
 // === impl GcError ===
 
-impl GcError {
-    pub(crate) fn exit_code(&self) -> u8 {
+impl CommandError for GcError {
+    fn outcome(&self) -> Outcome {
         match self {
-            Self::Uid(_) => 2,
+            Self::Uid(_) => Outcome::Usage,
             Self::Absent { .. }
             | Self::Damaged { .. }
             | Self::Unsettled { .. }
-            | Self::Kubelet { .. } => 1,
+            | Self::Kubelet { .. } => Outcome::Findings,
             Self::NotACheckpoint { .. }
             | Self::Read { .. }
             | Self::Dir { .. }
             | Self::List { .. }
             | Self::Lock { .. }
             | Self::Specs { .. }
-            | Self::Left { .. } => 3,
+            | Self::Left { .. } => Outcome::Io,
         }
     }
 
-    pub(crate) fn hint(&self) -> &'static str {
-        match self {
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
             Self::Uid(_) => "kubectl get resourceclaims -A -o custom-columns=UID:.metadata.uid",
             Self::Absent { .. } => {
                 "name kubelet's root with --kubelet-root (MicroK8s: \
@@ -92,7 +94,8 @@ impl GcError {
             Self::Specs { source } => refusal_hint(source),
             Self::Lock { source } => of_lock(source),
             Self::Left { first, .. } => refusal_hint(first),
-        }
+        };
+        Some(hint.into())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which claims live, if that is known.
+//! The claims that live on the node.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
 use imex_cdi::ClaimUid;
 
-use super::GcError;
+use super::error::GcError;
 use crate::checkpoint::MOST_BYTES;
 use crate::claims::{self, Decoded, KUBELET_STATE};
 use crate::reading::{self, ReadError};
 
-/// The UIDs of claims whose specs stay.
+/// The UIDs of the claims whose specs are kept.
 #[derive(Debug)]
 pub(super) struct Live(BTreeSet<String>);
 
 // === impl Live ===
 
 impl Live {
-    /// Those of the checkpoint in `plugin`, in whatever state, of what is left
-    /// of those that were set aside, those that kubelet has in `kubelet`, and
-    /// those that were `named`. Without the latter, a checkpoint in which claims
-    /// may be missing is an error.
+    /// The claims in the checkpoint in `plugin`, in any state; what survives in
+    /// checkpoints that were set aside; those in kubelet's state below `kubelet`;
+    /// and those that were `named`. If none was named, it is an error that claims
+    /// may be missing in the checkpoint.
     pub(super) fn read(plugin: &Path, kubelet: &Path, named: &[String]) -> Result<Self, GcError> {
         for uid in named {
             ClaimUid::new(uid).map_err(GcError::Uid)?;
         }
         let mut live: BTreeSet<String> = named.iter().cloned().collect();
-        live.extend(of_kubelet(kubelet)?);
+        live.extend(kubelet_claims(kubelet)?);
         let path = plugin.join(CHECKPOINT_FILE);
         let decoded = read(&path)?.map(|bytes| Checkpoint::decode(&bytes));
         let unsettled = unsettled(plugin)?;
@@ -75,7 +75,7 @@ fn uids(decoded: &Decoded) -> Vec<String> {
 /// `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, GcError> {
     let path = path.to_owned();
-    // A pipe would be waited for, with the plugin's lock held.
+    // A pipe would block while the plugin's lock is held.
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(GcError::NotACheckpoint { path });
     }
@@ -87,8 +87,8 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, GcError> {
     }
 }
 
-/// What kubelet has is in use, also if the plugin's record of it is lost.
-fn of_kubelet(root: &Path) -> Result<Vec<String>, GcError> {
+/// kubelet's claims are in use, even if the plugin has lost its records of them.
+fn kubelet_claims(root: &Path) -> Result<Vec<String>, GcError> {
     let path = root.join(KUBELET_STATE);
     let Some(bytes) = read(&path)? else {
         return Ok(vec![]);
@@ -99,19 +99,19 @@ fn of_kubelet(root: &Path) -> Result<Vec<String>, GcError> {
     }
 }
 
-/// A whole checkpoint beside one that was set aside may lack its claims.
+/// Checkpoints that were set aside: their claims may be missing in the current one.
 fn unsettled(plugin: &Path) -> Result<Vec<PathBuf>, GcError> {
-    let unread = |source| GcError::List {
+    let cannot_list = |source| GcError::List {
         path: plugin.to_owned(),
         source,
     };
     let entries = match fs::read_dir(plugin) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-        entries => entries.map_err(unread)?,
+        entries => entries.map_err(cannot_list)?,
     };
     let mut found = Vec::new();
     for entry in entries {
-        let name = entry.map_err(unread)?.file_name();
+        let name = entry.map_err(cannot_list)?.file_name();
         if claims::is_unsettled(&name.to_string_lossy()) {
             found.push(plugin.join(name));
         }

@@ -1,16 +1,16 @@
-//! What the driver says of its channels.
+//! The channels that the driver has.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use imex_cdi::{ChannelId, DriverFileError, DriverParams, Major, read_channel_major};
 
-use super::GenerateError;
+use super::error::GenerateError;
 use crate::args::{Channels, MajorArg, OrAuto};
-use crate::failure::note;
 use crate::majors::Majors;
+use crate::stderr::note;
 
-/// The driver below a /proc, or none.
+/// The driver's files below a /proc; there may be none.
 pub(super) struct Driver {
     proc: PathBuf,
 }
@@ -29,7 +29,7 @@ impl Driver {
         }
     }
 
-    /// Says on stderr that the major that was typed is not the driver's.
+    /// Warns if the major that was typed is not the driver's.
     pub(super) fn note_contradiction(&self, typed: OrAuto<MajorArg>) {
         let OrAuto::This(MajorArg(major)) = typed else {
             return;

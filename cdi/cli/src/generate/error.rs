@@ -1,5 +1,6 @@
-//! Why there is no spec.
+//! Why no spec was written.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use imex_cdi::{
@@ -8,6 +9,7 @@ use imex_cdi::{
 };
 
 use crate::args::Mode;
+use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GenerateError {
@@ -50,8 +52,10 @@ pub(crate) enum GenerateError {
     },
 }
 
-impl GenerateError {
-    pub(crate) fn exit_code(&self) -> u8 {
+// === impl GenerateError ===
+
+impl CommandError for GenerateError {
+    fn outcome(&self) -> Outcome {
         match self {
             Self::WithoutMeaning { .. }
             | Self::CountTooHigh { .. }
@@ -60,56 +64,57 @@ impl GenerateError {
             | Self::Spec(_)
             | Self::TooLong { .. }
             | Self::OneLetter { .. }
-            | Self::NoFileName { .. } => 2,
+            | Self::NoFileName { .. } => Outcome::Usage,
             Self::Major(
                 ReadMajorError::Unreadable { .. }
                 | ReadMajorError::NotAFile { .. }
                 | ReadMajorError::TooLong { .. },
             )
             | Self::Params(DriverFileError::Unreadable { .. } | DriverFileError::NotAFile { .. })
-            | Self::Write { .. } => 3,
+            | Self::Write { .. } => Outcome::Io,
             Self::Major(_)
             | Self::Params(_)
             | Self::NoCount { .. }
             | Self::NoChannels
             | Self::NoSuchChannel { .. }
-            | Self::Conflict { .. } => 1,
+            | Self::Conflict { .. } => Outcome::Findings,
         }
     }
 
-    pub(crate) fn hint(&self) -> String {
-        match self {
-            Self::WithoutMeaning { option, .. } => format!("leave {option} out"),
-            Self::Major(error) => format!("{}; or name it with --major N", error.hint()),
-            Self::Params(error) => error.hint().to_owned(),
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
+            Self::WithoutMeaning { option, .. } => {
+                return Some(format!("leave {option} out").into());
+            }
+            Self::Major(error) => {
+                return Some(format!("{}; or name it with --major N", error.hint()).into());
+            }
+            Self::Spec(error) => {
+                return Some(format!("{}; or leave --version at min", error.hint()).into());
+            }
+            Self::Params(error) => error.hint(),
             Self::NoCount { .. } => {
                 "name the channels, as in --channels 0, or how many there are with --count N"
-                    .to_owned()
             }
             Self::NoChannels => {
                 "load the nvidia kernel module with NVreg_ImexChannelCount above 0, or say \
                  --count N"
-                    .to_owned()
             }
             Self::NoSuchChannel { .. } => {
                 "ask for a channel that exists, or say with --count N that there are more"
-                    .to_owned()
             }
-            Self::CountTooHigh { .. } => "NVreg_ImexChannelCount is at most that".to_owned(),
-            Self::Name(error) => error.hint().to_owned(),
-            Self::DevRoot { .. } => "name the directory that has the driver's dev".to_owned(),
-            Self::Spec(error) => format!("{}; or leave --version at min", error.hint()),
-            Self::TooLong { .. } => "name fewer channels".to_owned(),
+            Self::CountTooHigh { .. } => "NVreg_ImexChannelCount is at most that",
+            Self::Name(error) => error.hint(),
+            Self::DevRoot { .. } => "name the directory that has the driver's dev",
+            Self::TooLong { .. } => "name fewer channels",
             Self::OneLetter { .. } => {
                 "give vendor and class two characters or more: every runtime of the host would \
                  stop at the file"
-                    .to_owned()
             }
-            Self::NoFileName { .. } => "name the file, or - for stdout".to_owned(),
-            Self::Conflict { .. } => {
-                "remove one, or choose another --kind or --name-style".to_owned()
-            }
-            Self::Write { source, .. } => source.hint().to_owned(),
-        }
+            Self::NoFileName { .. } => "name the file, or - for stdout",
+            Self::Conflict { .. } => "remove one, or choose another --kind or --name-style",
+            Self::Write { source, .. } => source.hint(),
+        };
+        Some(hint.into())
     }
 }

@@ -1,11 +1,11 @@
 //! A JSON value as block YAML.
 //!
-//! Strings are quoted as in JSON, which YAML reads the same: no word of theirs
-//! can then be taken for a number, a date or a yes.
+//! Strings are quoted as in JSON, which YAML reads the same: so that none is taken
+//! for a number, a date or a boolean.
 
 use serde_json::Value;
 
-use crate::printable::printable_json;
+use crate::escape::escape_json;
 
 pub(super) fn write(value: &Value) -> String {
     let mut text = String::new();
@@ -13,17 +13,17 @@ pub(super) fn write(value: &Value) -> String {
     text
 }
 
-/// Writes a value that begins a line, or goes on after `- `.
+/// Writes a value at the beginning of a line or after `- `.
 fn block(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::Object(members) if !members.is_empty() => {
-            for (at, (key, member)) in members.iter().enumerate() {
+            for (at, (key, value)) in members.iter().enumerate() {
                 if at > 0 {
                     text.push_str(&" ".repeat(indent));
                 }
                 text.push_str(&name(key));
                 text.push(':');
-                below(member, indent, text);
+                member(value, indent, text);
             }
         }
         Value::Array(items) if !items.is_empty() => {
@@ -36,14 +36,14 @@ fn block(value: &Value, indent: usize, text: &mut String) {
             }
         }
         scalar => {
-            text.push_str(&printable_json(&scalar.to_string()));
+            text.push_str(&escape_json(&scalar.to_string()));
             text.push('\n');
         }
     }
 }
 
-/// Writes what a key has.
-fn below(value: &Value, indent: usize, text: &mut String) {
+/// Writes the value of a key.
+fn member(value: &Value, indent: usize, text: &mut String) {
     let has_lines = match value {
         Value::Object(members) => !members.is_empty(),
         Value::Array(items) => !items.is_empty(),
@@ -59,17 +59,17 @@ fn below(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-/// Words that YAML 1.1 takes for something else than a string.
+/// Plain words that YAML 1.1 does not read as strings.
 const WORDS: [&str; 9] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
 
-/// A key, plain where nothing else could be meant.
+/// A key, plain if that is not ambiguous.
 fn name(key: &str) -> String {
     let letters = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphabetic());
     let word = WORDS.iter().any(|word| word.eq_ignore_ascii_case(key));
     if letters && !word {
         key.to_owned()
     } else {
-        printable_json(&Value::from(key).to_string())
+        escape_json(&Value::from(key).to_string())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where each edit of a plan comes from.
+//! The origin of each edit of a plan.
 
 use std::io::{self, Write};
 
@@ -17,9 +17,9 @@ pub(super) fn write(plan: &Plan, before: &Value, output: &mut impl Write) -> io:
         let device = device
             .as_ref()
             .map_or_else(String::new, ToString::to_string);
-        // Added all the same, as Go's library does: rules have an order, and a
-        // later one may have taken it back.
-        let again = if is_there(&step.change, before) {
+        // Added again, as Go's library does: rules have an order, and a later one
+        // may have revoked it.
+        let again = if has_rule(&step.change, before) {
             " (again)"
         } else {
             ""
@@ -34,8 +34,8 @@ pub(super) fn write(plan: &Plan, before: &Value, output: &mut impl Write) -> io:
     table::write(["EDIT", "DEVICE", "FIELD", "FILE"], rows, output)
 }
 
-/// Whether the config has the very rule that is added.
-fn is_there(change: &Change, config: &Value) -> bool {
+/// Whether the config already has the rule that is added.
+fn has_rule(change: &Change, config: &Value) -> bool {
     let Change::AllowDevice(rule) = change else {
         return false;
     };

@@ -1,18 +1,18 @@
-//! What a plan does that no container will thank for.
+//! Warnings about a plan that a container could not use.
 
 use std::collections::BTreeSet;
 
 use imex_cdi::{Change, DeviceType, HostNode, HostNodes, Plan, PlannedDevice};
 use serde_json::Value;
 
-use crate::failure::note;
 use crate::host::Host;
 use crate::host_node::WRITE_AGAIN;
 use crate::majors::is_channel;
+use crate::stderr::note;
 
-/// Says it on stderr: someone may make nodes, or load the driver, before the
-/// container is started.
-pub(super) fn of_plan(plan: &Plan, config: &Value, host: &Host) {
+/// Not errors: the nodes may be made, or the driver loaded, before the container is
+/// started.
+pub(super) fn about(plan: &Plan, config: &Value, host: &Host) {
     let devices: Vec<&PlannedDevice> = plan
         .steps()
         .iter()
@@ -21,22 +21,22 @@ pub(super) fn of_plan(plan: &Plan, config: &Value, host: &Host) {
             _ => None,
         })
         .collect();
-    of_majors(&devices, host);
+    stale_majors(&devices, host);
     if has_user_namespace(config) {
-        of_absent(&devices, host);
+        absent_nodes(&devices, host);
     }
 }
 
-fn of_majors(devices: &[&PlannedDevice], host: &Host) {
+fn stale_majors(devices: &[&PlannedDevice], host: &Host) {
     let Some(majors) = &host.majors else { return };
     let channels = devices
         .iter()
         .filter(|device| is_channel(&device.path) && device.device_type == DeviceType::Char);
-    // One line for each wrong major: there are few.
-    let mut told = BTreeSet::new();
+    // One line for each wrong major.
+    let mut reported = BTreeSet::new();
     for device in channels {
         if let Some(stale) = majors.contradiction(device.major)
-            && told.insert(device.major)
+            && reported.insert(device.major)
         {
             note(&format!(
                 "{}: {stale}: the container cannot open it; {WRITE_AGAIN}",
@@ -46,9 +46,9 @@ fn of_majors(devices: &[&PlannedDevice], host: &Host) {
     }
 }
 
-/// runc makes no nodes in a user namespace, but mounts those of the host that
-/// are at the same paths.
-fn of_absent(devices: &[&PlannedDevice], host: &Host) {
+/// In a user namespace runc makes no nodes, but mounts the host's nodes at the same
+/// paths.
+fn absent_nodes(devices: &[&PlannedDevice], host: &Host) {
     let mut absent = devices
         .iter()
         .filter(|device| !matches!(host.lstat(&device.path), Ok(HostNode::Device(_))));

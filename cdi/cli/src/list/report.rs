@@ -1,7 +1,4 @@
-//! What `list` says, as data: the table and the JSON are two views of it.
-
-use std::fmt;
-use std::path::Path;
+//! What `list` prints, as data.
 
 use compute_domain_node::with_sources;
 use imex_cdi::{
@@ -12,12 +9,11 @@ use serde::Serialize;
 
 use crate::host::Host;
 use crate::host_node::NodeReport;
-
-const SCHEMA: &str = "cdi-gen/list/v1";
+use crate::version::VersionReport;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(super) struct ListReport {
     schema: &'static str,
     pub(super) dirs: Vec<DirReport>,
     pub(super) files: Vec<FileReport>,
@@ -69,35 +65,27 @@ pub(super) struct FileError {
     column: Option<usize>,
 }
 
-/// What a spec says, and what it would have to.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct VersionReport {
-    declared: &'static str,
-    needed: &'static str,
-}
-
-/// What a container gets that asks for the device's name.
+/// What a container that asks for the device's name gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum DeviceState {
     /// This device.
     Resolves,
-    /// That of another file.
+    /// The device of another file.
     Shadowed,
-    /// Nothing: the files are at odds.
+    /// Nothing: files of one directory define the name twice.
     Conflict,
 }
 
-// === impl Report ===
+// === impl ListReport ===
 
-impl Report {
-    pub(super) fn of(registry: &Registry, host: &Host) -> Self {
+impl ListReport {
+    pub(super) fn new(registry: &Registry, host: &Host) -> Self {
         let files = registry.files().iter();
         Self {
-            schema: SCHEMA,
-            dirs: registry.dirs().iter().map(DirReport::of).collect(),
-            files: files.clone().map(FileReport::of).collect(),
+            schema: "cdi-gen/list/v1",
+            dirs: registry.dirs().iter().map(DirReport::new).collect(),
+            files: files.clone().map(FileReport::new).collect(),
             devices: files
                 .filter_map(|file| Some((file, file.spec.as_ref().ok()?)))
                 .flat_map(|(file, spec)| devices(registry, file, spec, host))
@@ -105,8 +93,8 @@ impl Report {
         }
     }
 
-    /// Whether nothing keeps a device from a container, nor the host from
-    /// having what its spec says.
+    /// Whether every spec is loaded, no two conflict, and the host has every
+    /// node that a device needs.
     pub(super) fn is_clean(&self) -> bool {
         self.dirs.iter().all(|dir| dir.error.is_none())
             && self.files.iter().all(|file| file.error.is_none())
@@ -117,7 +105,7 @@ impl Report {
             && self.bad_nodes().next().is_none()
     }
 
-    /// The nodes that a container would ask for in vain, with their files.
+    /// The nodes that a container would not get, with their files.
     pub(super) fn bad_nodes(&self) -> impl Iterator<Item = (&str, &NodeReport)> {
         let devices = self.devices.iter();
         let devices = devices.filter(|device| device.state == DeviceState::Resolves);
@@ -129,8 +117,8 @@ impl Report {
 }
 
 fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Vec<DeviceReport> {
-    // Once, not for each device: both look at the whole spec.
-    let version = VersionReport::of(spec);
+    // Once, not for each device: both examine the whole spec.
+    let version = VersionReport::new(spec);
     let shared: Vec<NodeReport> =
         NodeReport::of_edits(spec, spec.container_edits(), host).collect();
     let devices = spec.devices().iter();
@@ -140,7 +128,7 @@ fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Ve
         let own = NodeReport::of_edits(spec, &device.container_edits, host);
         DeviceReport {
             name: name.to_string(),
-            file: shown(&file.path),
+            file: file.path.display().to_string(),
             priority: file.priority,
             state,
             shadowed_by,
@@ -152,8 +140,8 @@ fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Ve
     reports.collect()
 }
 
-/// The state of `file`'s device `name`, the file that shadows it, and the files
-/// with which it is in conflict.
+/// The state of the device `name` of `file`, the file that shadows it, and the
+/// files that it conflicts with.
 fn device_state(
     registry: &Registry,
     file: &SpecFile,
@@ -163,34 +151,30 @@ fn device_state(
         Ok(winner) if std::ptr::eq(winner.file, file) => (DeviceState::Resolves, None, vec![]),
         Ok(winner) => (
             DeviceState::Shadowed,
-            Some(shown(&winner.file.path)),
+            Some(winner.file.path.display().to_string()),
             vec![],
         ),
         Err(Unresolved::Conflict { files, .. }) => {
             let others = files.iter().filter(|other| **other != file.path);
-            let others = others.map(|path| shown(path)).collect();
+            let others = others.map(|path| path.display().to_string()).collect();
             (DeviceState::Conflict, None, others)
         }
-        // The file defines it, so that it is known.
+        // Not for another reason: the file defines it.
         Err(_) => (DeviceState::Conflict, None, vec![]),
     }
-}
-
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 // === impl DirReport ===
 
 impl DirReport {
-    fn of(dir: &SpecDir) -> Self {
+    fn new(dir: &SpecDir) -> Self {
         let (state, error) = match &dir.state {
             DirState::Listed => ("listed", None),
             DirState::Absent => ("absent", None),
-            DirState::Skipped(error) => ("skipped", Some(FileError::of_dir(error))),
+            DirState::Skipped(error) => ("skipped", Some(FileError::from_dir(error))),
         };
         Self {
-            path: shown(&dir.path),
+            path: dir.path.display().to_string(),
             priority: dir.priority,
             state,
             error,
@@ -201,15 +185,15 @@ impl DirReport {
 // === impl FileReport ===
 
 impl FileReport {
-    fn of(file: &SpecFile) -> Self {
+    fn new(file: &SpecFile) -> Self {
         let spec = file.spec.as_ref().ok();
         Self {
-            path: shown(&file.path),
+            path: file.path.display().to_string(),
             priority: file.priority,
             kind: spec.map(|spec| spec.kind().to_string()),
-            version: spec.map(|spec| VersionReport::of(spec)),
+            version: spec.map(|spec| VersionReport::new(spec)),
             devices: spec.map_or(0, |spec| spec.devices().len()),
-            error: file.spec.as_ref().err().map(FileError::of_file),
+            error: file.spec.as_ref().err().map(FileError::from_file),
         }
     }
 }
@@ -217,7 +201,7 @@ impl FileReport {
 // === impl FileError ===
 
 impl FileError {
-    fn of_file(error: &LoadError) -> Self {
+    fn from_file(error: &LoadError) -> Self {
         let spec = match error {
             LoadError::Invalid { source, .. } => Some(source),
             _ => None,
@@ -233,7 +217,7 @@ impl FileError {
         }
     }
 
-    fn of_dir(error: &DirError) -> Self {
+    fn from_dir(error: &DirError) -> Self {
         Self {
             code: error.code(),
             message: with_sources(error),
@@ -245,33 +229,10 @@ impl FileError {
     }
 }
 
-// === impl VersionReport ===
-
-impl VersionReport {
-    pub(crate) fn of(spec: &Spec) -> Self {
-        Self {
-            declared: spec.version().as_str(),
-            needed: spec.needed_version().as_str(),
-        }
-    }
-}
-
-impl fmt::Display for VersionReport {
-    /// One number where one will do.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { declared, needed } = self;
-        f.write_str(declared)?;
-        if declared != needed {
-            write!(f, " (needs {needed})")?;
-        }
-        Ok(())
-    }
-}
-
 // === impl DeviceState ===
 
 impl DeviceState {
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Resolves => "resolves",
             Self::Shadowed => "shadowed",

@@ -1,10 +1,11 @@
-//! Edits in words, a line each.
+//! The rows of a table of edits.
 
 use imex_cdi::{ContainerEdits, DeviceNode, Hook, IntelRdt, Mount};
 
 use crate::host_node::NodeReport;
 
-/// Field, edit and the host's side of it. `nodes` are those of the edits.
+/// Field, edit and what the host has. `nodes` are the reports on the device nodes
+/// of `edits`, in their order.
 pub(super) fn rows(owner: &str, edits: &ContainerEdits, nodes: &[NodeReport]) -> Vec<[String; 3]> {
     let ContainerEdits {
         env,
@@ -63,16 +64,16 @@ fn device_node(node: &DeviceNode, report: &NodeReport) -> String {
         uid,
         gid,
     } = node;
-    let mut words = vec![path.clone()];
-    words.extend(report.declared.clone());
+    let mut parts = vec![path.clone()];
+    parts.extend(report.declared.clone());
     if report.host_path != report.path {
-        words.push(format!("from {}", report.host_path));
+        parts.push(format!("from {}", report.host_path));
     }
-    words.extend(file_mode.map(|mode| format!("mode {mode:04o}")));
-    words.extend(permissions.map(|allowed| format!("allow {}", String::from(allowed))));
-    words.extend(uid.map(|uid| format!("user {uid}")));
-    words.extend(gid.map(|gid| format!("group {gid}")));
-    words.join(" ")
+    parts.extend(file_mode.map(|mode| format!("mode {mode:04o}")));
+    parts.extend(permissions.map(|allowed| format!("allow {}", String::from(allowed))));
+    parts.extend(uid.map(|uid| format!("user {uid}")));
+    parts.extend(gid.map(|gid| format!("group {gid}")));
+    parts.join(" ")
 }
 
 fn mount(mount: &Mount) -> String {
@@ -82,12 +83,12 @@ fn mount(mount: &Mount) -> String {
         options,
         fs_type,
     } = mount;
-    let mut words = vec![format!("{host_path} at {container_path}")];
-    words.extend(fs_type.as_ref().map(|name| format!("type {name}")));
+    let mut parts = vec![format!("{host_path} at {container_path}")];
+    parts.extend(fs_type.as_ref().map(|name| format!("type {name}")));
     if !options.is_empty() {
-        words.push(format!("({})", options.join(",")));
+        parts.push(format!("({})", options.join(",")));
     }
-    words.join(" ")
+    parts.join(" ")
 }
 
 fn hook(hook: &Hook) -> String {
@@ -98,12 +99,12 @@ fn hook(hook: &Hook) -> String {
         env,
         timeout,
     } = hook;
-    let mut words = vec![format!("{hook_name}: {path}")];
+    let mut parts = vec![format!("{hook_name}: {path}")];
     // The first is the program's own name.
-    words.extend(args.iter().skip(1).cloned());
-    words.extend(env.iter().map(|variable| format!("with {variable}")));
-    words.extend(timeout.map(|seconds| format!("within {seconds} s")));
-    words.join(" ")
+    parts.extend(args.iter().skip(1).cloned());
+    parts.extend(env.iter().map(|variable| format!("with {variable}")));
+    parts.extend(timeout.map(|seconds| format!("within {seconds} s")));
+    parts.join(" ")
 }
 
 fn class_of_service(rdt: &IntelRdt) -> String {
@@ -114,20 +115,20 @@ fn class_of_service(rdt: &IntelRdt) -> String {
         schemata,
         enable_monitoring,
     } = rdt;
-    let mut words = Vec::new();
+    let mut parts = Vec::new();
     for (name, text) in [
         ("class", clos_id),
         ("l3", l3_cache_schema),
         ("bandwidth", mem_bw_schema),
     ] {
         if !text.is_empty() {
-            words.push(format!("{name} {text}"));
+            parts.push(format!("{name} {text}"));
         }
     }
     let schemata = schemata.iter().flatten();
-    words.extend(schemata.map(|line| format!("schema {line}")));
+    parts.extend(schemata.map(|line| format!("schema {line}")));
     if *enable_monitoring {
-        words.push("monitored".to_owned());
+        parts.push("monitored".to_owned());
     }
-    words.join(" ")
+    parts.join(" ")
 }

@@ -1,6 +1,5 @@
-//! What `show` says, as data.
+//! What `show` prints, as data.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use imex_cdi::{ContainerEdits, Device, QualifiedName, Spec};
@@ -8,21 +7,19 @@ use serde::Serialize;
 
 use crate::host::Host;
 use crate::host_node::NodeReport;
-use crate::list::VersionReport;
-
-const SCHEMA: &str = "cdi-gen/show/v1";
+use crate::version::VersionReport;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(super) struct ShowReport {
     schema: &'static str,
     pub(super) file: String,
     pub(super) priority: Option<usize>,
-    /// Files that define the device too, and lose.
+    /// Files of lower priority that define the device too.
     pub(super) shadows: Vec<String>,
     pub(super) kind: String,
     pub(super) version: VersionReport,
-    /// What takes the most recent version.
+    /// The fields that need the most recent version.
     pub(super) needs: Vec<Need>,
     pub(super) annotations: BTreeMap<String, String>,
     /// What a container gets with any of the devices.
@@ -43,7 +40,7 @@ pub(super) struct Need {
 #[serde(rename_all = "camelCase")]
 pub(super) struct DeviceReport {
     pub(super) name: String,
-    /// Path of its edits in the file.
+    /// The path of its edits in the file.
     pub(super) field: String,
     annotations: BTreeMap<String, String>,
     #[serde(rename = "containerEdits")]
@@ -51,23 +48,20 @@ pub(super) struct DeviceReport {
     pub(super) nodes: Vec<NodeReport>,
 }
 
-impl Report {
-    /// Of a file, without its devices.
-    pub(super) fn new(
-        file: Cow<'_, str>,
-        priority: Option<usize>,
-        spec: &Spec,
-        host: &Host,
-    ) -> Self {
+// === impl ShowReport ===
+
+impl ShowReport {
+    /// A file, without its devices.
+    pub(super) fn new(file: String, priority: Option<usize>, spec: &Spec, host: &Host) -> Self {
         let needed = spec.needed_version();
         let needs = spec.needs().filter(|(version, _)| *version == needed);
         Self {
-            schema: SCHEMA,
-            file: file.into_owned(),
+            schema: "cdi-gen/show/v1",
+            file,
             priority,
             shadows: vec![],
             kind: spec.kind().to_string(),
-            version: VersionReport::of(spec),
+            version: VersionReport::new(spec),
             needs: needs
                 .map(|(version, field)| Need {
                     version: version.as_str(),
@@ -81,7 +75,7 @@ impl Report {
         }
     }
 
-    /// The nodes that a container would ask for in vain, with their file.
+    /// The nodes that a container would not get, with their file.
     pub(super) fn bad_nodes(&self) -> impl Iterator<Item = (&str, &NodeReport)> {
         let of_devices = self.devices.iter().flat_map(|device| &device.nodes);
         let bad = of_devices.chain(&self.nodes);
@@ -89,6 +83,8 @@ impl Report {
         bad.map(|node| (self.file.as_str(), node))
     }
 }
+
+// === impl DeviceReport ===
 
 impl DeviceReport {
     pub(super) fn new(spec: &Spec, index: usize, device: &Device, host: &Host) -> Self {

@@ -1,4 +1,4 @@
-//! The findings of a file, of a directory, and between files.
+//! The findings in a file, in a directory, and between files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,32 +14,36 @@ use imex_cdi::{
 use super::finding::Finding;
 use super::runtimes::Target;
 use crate::args::Level;
-use crate::document::{self, NOT_SPEC_HINT, is_config};
+use crate::document::{NOT_SPEC_HINT, is_config, read};
 use crate::host::Host;
 use crate::host_node::{NodeReport, NodeState, and_more, own_major};
 use crate::reading::directory_of;
 
-/// What specs are held against.
-pub(super) struct Bench<'a> {
+/// What specs are checked for.
+pub(super) struct Criteria<'a> {
     pub(super) targets: &'a [Target],
-    /// The host that they are for, if that is known.
+    /// The host that the specs are for, if that is known.
     pub(super) host: Option<&'a Host>,
 }
 
-/// Of a text that was read from `file`, with the spec if it is a valid one.
-pub(super) fn text(file: &str, bytes: &[u8], bench: &Bench<'_>) -> (Vec<Finding>, Option<Spec>) {
+/// In a document that was read from `file`; with its spec, if it is valid.
+pub(super) fn document(
+    file: &str,
+    bytes: &[u8],
+    criteria: &Criteria<'_>,
+) -> (Vec<Finding>, Option<Spec>) {
     match Spec::parse_all(bytes) {
-        Ok(spec) => (valid(file, &spec, bench), Some(spec)),
+        Ok(spec) => (valid(file, &spec, criteria), Some(spec)),
         Err(_) if is_config(bytes) => (vec![config(file)], None),
         Err(faults) => (invalid(file, &faults), None),
     }
 }
 
-/// Of a file of a CDI directory.
-pub(super) fn file(found: &SpecFile, bench: &Bench<'_>) -> Vec<Finding> {
+/// In a file of a CDI directory.
+pub(super) fn file(found: &SpecFile, criteria: &Criteria<'_>) -> Vec<Finding> {
     let file = found.path.to_string_lossy();
     match &found.spec {
-        Ok(spec) => valid(&file, spec, bench),
+        Ok(spec) => valid(&file, spec, criteria),
         Err(LoadError::Invalid { source, .. }) => {
             let first = || invalid(&file, std::slice::from_ref(source));
             all_faults(&found.path).map_or_else(first, |faults| invalid(&file, &faults))
@@ -53,14 +57,14 @@ pub(super) fn file(found: &SpecFile, bench: &Bench<'_>) -> Vec<Finding> {
     }
 }
 
-/// What else is wrong with a file that was refused for one fault; `None` if it
-/// has been mended or taken away since.
+/// All faults of a file that was refused for one; `None` if it has been corrected
+/// or removed since.
 fn all_faults(path: &Path) -> Option<Vec<SpecError>> {
-    let bytes = document::read(path).ok()?;
+    let bytes = read(path).ok()?;
     Spec::parse_all(&bytes).err()
 }
 
-/// Of directories that hide their files.
+/// Directories that cannot be read, so that their files are not found.
 pub(super) fn dirs(registry: &Registry) -> Vec<Finding> {
     let dirs = registry.dirs().iter();
     dirs.filter_map(|dir| match &dir.state {
@@ -75,7 +79,7 @@ pub(super) fn dirs(registry: &Registry) -> Vec<Finding> {
     .collect()
 }
 
-/// Of devices that two files of one directory define.
+/// Devices that two files of one directory define.
 pub(super) fn conflicts(registry: &Registry) -> Vec<Finding> {
     let mut findings = Vec::new();
     for conflict in registry.conflicts() {
@@ -91,8 +95,8 @@ pub(super) fn conflicts(registry: &Registry) -> Vec<Finding> {
     findings
 }
 
-/// Of devices that two files define which were named one by one and are in one
-/// directory: runtimes load both, if it is a CDI directory.
+/// Devices that are defined in two files of one directory, which were named one by
+/// one: runtimes load both, if it is a CDI directory.
 pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)]) -> Vec<Finding> {
     let mut definitions: BTreeMap<_, Vec<&Path>> = BTreeMap::new();
     for (path, spec) in specs.iter().filter(|(path, _)| is_loaded(path)) {
@@ -110,23 +114,24 @@ pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)]) -> Vec<Finding> {
             }
         }
     }
-    let torn = definitions.iter().filter(|(_, files)| files.len() > 1);
-    torn.flat_map(|((_, kind, device), files)| {
-        let name = QualifiedName::new((*kind).clone(), (*device).clone());
-        let unresolved = Unresolved::Conflict {
-            name,
-            files: files.iter().map(|file| (*file).to_owned()).collect(),
-        };
-        files.iter().map(move |file| {
-            Finding::error(
-                &file.to_string_lossy(),
-                unresolved.code(),
-                unresolved.to_string(),
-                unresolved.hint(),
-            )
+    let conflicts = definitions.iter().filter(|(_, files)| files.len() > 1);
+    conflicts
+        .flat_map(|((_, kind, device), files)| {
+            let name = QualifiedName::new((*kind).clone(), (*device).clone());
+            let unresolved = Unresolved::Conflict {
+                name,
+                files: files.iter().map(|file| (*file).to_owned()).collect(),
+            };
+            files.iter().map(move |file| {
+                Finding::error(
+                    &file.to_string_lossy(),
+                    unresolved.code(),
+                    unresolved.to_string(),
+                    unresolved.hint(),
+                )
+            })
         })
-    })
-    .collect()
+        .collect()
 }
 
 fn is_loaded(path: &Path) -> bool {
@@ -134,15 +139,15 @@ fn is_loaded(path: &Path) -> bool {
     matches!(end, Some("json" | "yaml"))
 }
 
-fn valid(file: &str, spec: &Spec, bench: &Bench<'_>) -> Vec<Finding> {
-    let refused = bench
+fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>) -> Vec<Finding> {
+    let refused = criteria
         .targets
         .iter()
         .filter_map(|it| refusal(file, spec, it));
     let warnings = spec.warnings().into_iter().map(|it| warning(file, &it));
     refused
-        .chain(one_letter(file, spec, bench.targets))
-        .chain(stale(file, spec, bench.host))
+        .chain(one_letter(file, spec, criteria.targets))
+        .chain(stale(file, spec, criteria.host))
         .chain(warnings)
         .collect()
 }
@@ -174,7 +179,7 @@ fn one_letter(file: &str, spec: &Spec, targets: &[Target]) -> Option<Finding> {
     })
 }
 
-/// A channel's major that is not the driver's on the host that is looked at.
+/// The major of a channel's node that is not the driver's on this host.
 fn stale(file: &str, spec: &Spec, host: Option<&Host>) -> Option<Finding> {
     let host = host?;
     let devices = spec.devices().iter().enumerate();
@@ -237,7 +242,7 @@ fn warning(file: &str, warning: &Warning) -> Finding {
     }
 }
 
-/// A version that a runtime does not know makes it refuse the whole file.
+/// A runtime refuses the whole file if it does not know the version.
 fn refusal(file: &str, spec: &Spec, target: &Target) -> Option<Finding> {
     let newest = target.newest();
     let (declared, needed) = (spec.version(), spec.needed_version());

@@ -1,4 +1,4 @@
-//! Something that is wrong with a spec.
+//! A finding of `validate`.
 
 use serde::Serialize;
 

@@ -1,26 +1,24 @@
-//! Something that happened, as one line says it.
+//! A change, as one line of the output.
 
 use serde::Serialize;
-
-const SCHEMA: &str = "cdi-gen/watch/v1";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Event {
     schema: &'static str,
     #[serde(rename = "event")]
-    pub(super) what: What,
+    pub(super) kind: EventKind,
     /// The device, file or directory.
     pub(super) subject: String,
-    /// That of a device.
+    /// The file that defines the device.
     file: Option<String>,
     message: Option<String>,
     fix: Option<String>,
 }
 
-/// In the order in which the events of one look are told.
+/// In the order in which the events of one snapshot are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum What {
+pub(super) enum EventKind {
     Directory,
     Remove,
     Settled,
@@ -34,17 +32,17 @@ pub(super) enum What {
 // === impl Event ===
 
 impl Event {
-    pub(super) fn of_device(what: What, device: &str, file: &str) -> Self {
+    pub(super) fn device(kind: EventKind, device: &str, file: &str) -> Self {
         Self {
             file: Some(file.to_owned()),
-            ..Self::new(what, device)
+            ..Self::new(kind, device)
         }
     }
 
-    pub(super) fn told(what: What, subject: &str, message: &str) -> Self {
+    pub(super) fn with_message(self, message: &str) -> Self {
         Self {
             message: Some(message.to_owned()),
-            ..Self::new(what, subject)
+            ..self
         }
     }
 
@@ -55,14 +53,32 @@ impl Event {
         }
     }
 
-    fn new(what: What, subject: &str) -> Self {
+    pub(super) fn new(kind: EventKind, subject: &str) -> Self {
         Self {
-            schema: SCHEMA,
-            what,
+            schema: "cdi-gen/watch/v1",
+            kind,
             subject: subject.to_owned(),
             file: None,
             message: None,
             fix: None,
+        }
+    }
+}
+
+// === impl EventKind ===
+
+impl EventKind {
+    /// As in the JSON.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Directory => "directory",
+            Self::Remove => "remove",
+            Self::Settled => "settled",
+            Self::Add => "add",
+            Self::Change => "change",
+            Self::Conflict => "conflict",
+            Self::Refused => "refused",
+            Self::Stale => "stale",
         }
     }
 }

@@ -1,6 +1,4 @@
-//! What `why` says, as data.
-
-use std::path::Path;
+//! Why a name resolves or does not, as data.
 
 use compute_domain_node::with_sources;
 use imex_cdi::{
@@ -10,7 +8,7 @@ use imex_cdi::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::fix::{first_fix, is_cut_short, only_all};
+use super::fix::{best_fix, has_only_all, is_incomplete};
 use crate::host::Host;
 use crate::host_node::NodeReport;
 
@@ -21,104 +19,104 @@ const UNKNOWN_HINT: &str = "run this as root, as runtimes do: what it may not re
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Report {
+pub(crate) struct WhyReport {
     schema: &'static str,
-    pub(super) name: String,
-    pub(super) answer: Answer,
-    pub(super) resolves: bool,
+    pub(crate) name: String,
+    pub(crate) answer: Answer,
+    pub(crate) resolves: bool,
     /// The file that wins.
-    pub(super) file: Option<String>,
-    /// The nodes of the device and of its file, against the host's.
-    pub(super) nodes: Vec<NodeReport>,
+    pub(crate) file: Option<String>,
+    /// The nodes of the device and of its file, compared with the host's.
+    pub(crate) nodes: Vec<NodeReport>,
     /// Why it does not resolve, or no container gets what it says.
-    pub(super) code: Option<&'static str>,
-    pub(super) message: Option<String>,
-    pub(super) fix: Option<&'static str>,
-    pub(super) candidates: Vec<CandidateReport>,
-    pub(super) near_misses: Vec<NearMissReport>,
-    pub(super) ignored: Vec<IgnoredReport>,
-    /// Whether there are more ignored files than were looked at.
-    pub(super) ignored_cut: bool,
-    pub(super) unread_dirs: Vec<UnreadDir>,
-    pub(super) others_of_kind: usize,
+    pub(crate) code: Option<&'static str>,
+    pub(crate) message: Option<String>,
+    pub(crate) fix: Option<&'static str>,
+    pub(crate) candidates: Vec<CandidateReport>,
+    pub(crate) near_misses: Vec<NearMissReport>,
+    pub(crate) ignored: Vec<IgnoredReport>,
+    /// Whether there are more ignored files than were examined.
+    pub(crate) ignored_cut: bool,
+    pub(crate) unread_dirs: Vec<UnreadDir>,
+    pub(crate) others_of_kind: usize,
 }
 
-/// What becomes of a container that asks for the device.
+/// What a container that asks for the device gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Answer {
-    /// It gets the device.
+pub(crate) enum Answer {
+    /// The device.
     Resolves,
-    /// The device resolves, but the host has not what its spec says.
+    /// Nothing: the device resolves, but the host lacks what its spec needs.
     Unusable,
-    /// There is no such device.
+    /// Nothing: there is no such device.
     Unresolved,
-    /// What this process may not read may define it.
+    /// Not known: a file that this process may not read may define the device.
     Unknown,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CandidateReport {
-    pub(super) file: String,
-    pub(super) verdict: &'static str,
+pub(crate) struct CandidateReport {
+    pub(crate) file: String,
+    pub(crate) verdict: &'static str,
     code: &'static str,
-    /// The files that it lost to, or is at odds with.
-    pub(super) by: Vec<String>,
-    pub(super) message: Option<String>,
-    pub(super) fix: Option<&'static str>,
-    pub(super) evidence: Option<&'static str>,
+    /// The files that shadow it, or conflict with it.
+    pub(crate) by: Vec<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) fix: Option<&'static str>,
+    pub(crate) evidence: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct NearMissReport {
-    pub(super) name: String,
-    pub(super) file: String,
+pub(crate) struct NearMissReport {
+    pub(crate) name: String,
+    pub(crate) file: String,
     code: &'static str,
-    pub(super) fix: &'static str,
+    pub(crate) fix: &'static str,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct IgnoredReport {
-    pub(super) file: String,
-    pub(super) code: &'static str,
-    pub(super) fix: &'static str,
+pub(crate) struct IgnoredReport {
+    pub(crate) file: String,
+    pub(crate) code: &'static str,
+    pub(crate) fix: &'static str,
     /// Whether it is a valid spec that defines the device.
-    pub(super) defines: bool,
+    pub(crate) defines: bool,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct UnreadDir {
-    pub(super) path: String,
-    pub(super) message: String,
-    pub(super) fix: Option<&'static str>,
+pub(crate) struct UnreadDir {
+    pub(crate) path: String,
+    pub(crate) message: String,
+    pub(crate) fix: Option<&'static str>,
 }
 
-// === impl Report ===
+// === impl WhyReport ===
 
-impl Report {
-    pub(crate) fn of(registry: &Registry, name: &QualifiedName) -> Self {
+impl WhyReport {
+    pub(crate) fn new(registry: &Registry, name: &QualifiedName) -> Self {
         let explanation = registry.explain(name);
         let unresolved = explanation.answer.as_ref().err();
         let winner = explanation.answer.as_ref().ok();
         let answer = match unresolved {
             None => Answer::Resolves,
-            Some(Unresolved::Unknown { .. }) if is_cut_short(&explanation) => Answer::Unknown,
+            Some(Unresolved::Unknown { .. }) if is_incomplete(&explanation) => Answer::Unknown,
             Some(_) => Answer::Unresolved,
         };
         let fix = |why: &Unresolved| match answer {
             Answer::Unknown => UNKNOWN_HINT,
-            _ => first_fix(&explanation, only_all(registry, name)).unwrap_or_else(|| why.hint()),
+            _ => best_fix(&explanation, has_only_all(registry, name)).unwrap_or_else(|| why.hint()),
         };
         Self {
             schema: SCHEMA,
             name: name.to_string(),
             answer,
             resolves: unresolved.is_none(),
-            file: winner.map(|winner| shown(&winner.file.path)),
+            file: winner.map(|winner| winner.file.path.display().to_string()),
             nodes: vec![],
             code: unresolved.map(Unresolved::code),
             message: unresolved.map(ToString::to_string),
@@ -126,30 +124,28 @@ impl Report {
             candidates: explanation
                 .candidates
                 .iter()
-                .map(CandidateReport::of)
+                .map(CandidateReport::new)
                 .collect(),
-            near_misses: explanation.near.iter().map(NearMissReport::of).collect(),
-            ignored: explanation.ignored.iter().map(IgnoredReport::of).collect(),
+            near_misses: explanation.near.iter().map(NearMissReport::new).collect(),
+            ignored: explanation.ignored.iter().map(IgnoredReport::new).collect(),
             ignored_cut: explanation.ignored_cut,
             unread_dirs: explanation
                 .unread_dirs
                 .iter()
-                .map(|dir| UnreadDir::of(dir))
+                .map(|dir| UnreadDir::new(dir))
                 .collect(),
             others_of_kind: explanation.others_of_kind,
         }
     }
-}
 
-impl Report {
     /// Whether files that may not be read may define the device.
     pub(crate) fn is_unknown(&self) -> bool {
         self.answer == Answer::Unknown
     }
 
-    /// Adds what the host has of the device, if it resolves, and whether a
-    /// container could be started with it.
-    pub(super) fn hold_against(&mut self, host: &Host, registry: &Registry, name: &QualifiedName) {
+    /// If the device resolves: compares its nodes with the host's, and checks
+    /// that a container could be started with it.
+    pub(crate) fn check_host(&mut self, host: &Host, registry: &Registry, name: &QualifiedName) {
         let Ok(Resolved { spec, device, .. }) = registry.resolve(name) else {
             return;
         };
@@ -157,7 +153,7 @@ impl Report {
         let shared = NodeReport::of_edits(spec, spec.container_edits(), host);
         self.nodes = own.chain(shared).collect();
         let worst = self.nodes.iter().max_by_key(|node| node.state);
-        // As for a container that has nothing yet.
+        // As for a container whose config is empty.
         let plan = Plan::new(registry, std::slice::from_ref(name), &json!({}), host);
         let (code, message, fix) = match (plan, worst) {
             (Err(error), _) => (error.code(), Some(with_sources(&error)), Some(error.hint())),
@@ -176,11 +172,18 @@ impl Report {
 // === impl CandidateReport ===
 
 impl CandidateReport {
-    fn of(candidate: &Candidate<'_>) -> Self {
-        let paths = |files: &[&SpecFile]| files.iter().map(|file| shown(&file.path)).collect();
+    fn new(candidate: &Candidate<'_>) -> Self {
+        let paths = |files: &[&SpecFile]| {
+            files
+                .iter()
+                .map(|file| file.path.display().to_string())
+                .collect()
+        };
         let (verdict, by, message, evidence) = match &candidate.verdict {
             Verdict::Wins(_) => ("wins", vec![], None, None),
-            Verdict::Shadowed { by } => ("shadowed", vec![shown(&by.path)], None, None),
+            Verdict::Shadowed { by } => {
+                ("shadowed", vec![by.path.display().to_string()], None, None)
+            }
             Verdict::Conflicts { with } => ("conflict", paths(with), None, None),
             Verdict::Voided { by } => ("voided", paths(by), None, None),
             Verdict::Refused { error, evidence } => {
@@ -191,11 +194,11 @@ impl CandidateReport {
                 };
                 ("refused", vec![], Some(with_sources(error)), Some(evidence))
             }
-            // A verdict that the library has learnt since: its code says which.
+            // A verdict that was added to the library since: its code names it.
             _ => ("other", vec![], None, None),
         };
         Self {
-            file: shown(&candidate.file.path),
+            file: candidate.file.path.display().to_string(),
             verdict,
             code: candidate.verdict.code(),
             by,
@@ -209,11 +212,11 @@ impl CandidateReport {
 // === impl NearMissReport ===
 
 impl NearMissReport {
-    fn of(near: &NearMiss<'_>) -> Self {
+    fn new(near: &NearMiss<'_>) -> Self {
         let device = near.device();
         Self {
             name: device.name().to_string(),
-            file: shown(&device.file.path),
+            file: device.file.path.display().to_string(),
             code: near.code(),
             fix: near.hint(),
         }
@@ -223,9 +226,9 @@ impl NearMissReport {
 // === impl IgnoredReport ===
 
 impl IgnoredReport {
-    fn of(ignored: &IgnoredFile) -> Self {
+    fn new(ignored: &IgnoredFile) -> Self {
         Self {
-            file: shown(&ignored.path),
+            file: ignored.path.display().to_string(),
             code: ignored.reason.code(),
             fix: ignored.reason.hint(),
             defines: ignored.defines,
@@ -236,19 +239,15 @@ impl IgnoredReport {
 // === impl UnreadDir ===
 
 impl UnreadDir {
-    fn of(dir: &SpecDir) -> Self {
+    fn new(dir: &SpecDir) -> Self {
         let (message, fix) = match &dir.state {
             DirState::Skipped(error) => (with_sources(error), Some(error.hint())),
             DirState::Absent | DirState::Listed => ("does not exist".to_owned(), None),
         };
         Self {
-            path: shown(&dir.path),
+            path: dir.path.display().to_string(),
             message,
             fix,
         }
     }
-}
-
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }

@@ -1,58 +1,59 @@
-//! Documents with their order taken out where it means nothing.
+//! Documents in a canonical form, in which only that has an order whose order
+//! means something.
 //!
-//! A list whose elements are told apart by a name becomes an object with the
-//! members `[name]`. Of elements with one name the last is kept where a runtime
-//! keeps the last.
+//! A list whose elements are identified by a name becomes an object with the
+//! members `[name]`. Of several elements with the same name the last is kept, as
+//! runtimes do.
 
 use imex_cdi::Spec;
 use serde_json::{Map, Value};
 
 use super::mounts;
 
-pub(super) fn of_spec(spec: &Spec) -> Value {
-    // It was written by serde_json a moment ago. Reading and writing the spec
-    // has already taken YAML, a version's `v` and the like out.
+pub(super) fn spec(spec: &Spec) -> Value {
+    // serde_json wrote the text, so that it reads it. Parsing and writing the
+    // spec has already removed YAML, a version's `v` and the like.
     let mut spec: Value = serde_json::from_slice(&spec.to_json()).unwrap_or_default();
     edits(&mut spec);
     if let Some(Value::Array(devices)) = spec.get_mut("devices") {
         devices.iter_mut().for_each(edits);
     }
-    by(&mut spec, "devices", |device| text(device, "name"));
+    key_by(&mut spec, "devices", |device| text(device, "name"));
     spec
 }
 
-/// Of an OCI runtime config. The order of device rules, hooks, system call
-/// rules and whatever is not named here counts.
-pub(super) fn of_config(config: &Value) -> Value {
+/// An OCI runtime config. The order of device rules, hooks, system call rules
+/// and of whatever is not named here counts.
+pub(super) fn config(config: &Value) -> Value {
     let mut config = config.clone();
     if let Some(process) = config.get_mut("process") {
         variables(process);
-        by(process, "rlimits", |limit| text(limit, "type"));
+        key_by(process, "rlimits", |limit| text(limit, "type"));
         if let Some(user) = process.get_mut("user") {
-            set(user, "additionalGids");
+            as_set(user, "additionalGids");
         }
         if let Some(Value::Object(capabilities)) = process.get_mut("capabilities") {
             let names: Vec<String> = capabilities.keys().cloned().collect();
             let mut all = Value::Object(std::mem::take(capabilities));
             for name in &names {
-                set(&mut all, name);
+                as_set(&mut all, name);
             }
             if let Value::Object(all) = all {
                 *capabilities = all;
             }
         }
     }
-    mounts::by_target(&mut config);
+    mounts::key_by_target(&mut config);
     if let Some(linux) = config.get_mut("linux") {
-        by(linux, "devices", |device| text(device, "path"));
-        by(linux, "namespaces", |namespace| text(namespace, "type"));
-        set(linux, "maskedPaths");
-        set(linux, "readonlyPaths");
+        key_by(linux, "devices", |device| text(device, "path"));
+        key_by(linux, "namespaces", |namespace| text(namespace, "type"));
+        as_set(linux, "maskedPaths");
+        as_set(linux, "readonlyPaths");
     }
     config
 }
 
-/// Of the edits that `owner` has: a spec or a device.
+/// The edits of `owner`, a spec or a device.
 fn edits(owner: &mut Value) {
     let Some(edits) = owner.get_mut("containerEdits") else {
         return;
@@ -61,21 +62,21 @@ fn edits(owner: &mut Value) {
     if let Some(Value::Array(nodes)) = edits.get_mut("deviceNodes") {
         nodes.iter_mut().for_each(node);
     }
-    by(edits, "deviceNodes", |node| text(node, "path"));
-    by(edits, "netDevices", |device| {
+    key_by(edits, "deviceNodes", |node| text(node, "path"));
+    key_by(edits, "netDevices", |device| {
         text(device, "hostInterfaceName")
     });
-    by(edits, "mounts", |mount| text(mount, "containerPath"));
+    key_by(edits, "mounts", |mount| text(mount, "containerPath"));
     hooks(edits);
     if let Some(Value::Array(gids)) = edits.get_mut("additionalGids") {
-        // Runtimes pass over it.
+        // Runtimes ignore it.
         gids.retain(|gid| *gid != 0);
     }
-    set(edits, "additionalGids");
+    as_set(edits, "additionalGids");
 }
 
-/// What Go's library reads the same: no number and 0, no permissions and all,
-/// no path on the host and the same.
+/// Go's library reads these the same: no number and 0, no permissions and all,
+/// no path on the host and the container's path.
 fn node(node: &mut Value) {
     let Value::Object(node) = node else { return };
     node.retain(|name, value| !(matches!(name.as_str(), "major" | "minor") && *value == 0));
@@ -85,7 +86,7 @@ fn node(node: &mut Value) {
     node.entry("permissions").or_insert_with(|| "rwm".into());
 }
 
-/// In the order of their moment, which is all that their order means.
+/// Grouped by the moment at which they run: the order counts within a group only.
 fn hooks(edits: &mut Value) {
     let Some(Value::Array(hooks)) = edits.get_mut("hooks").map(Value::take) else {
         remove(edits, "hooks");
@@ -104,7 +105,7 @@ fn hooks(edits: &mut Value) {
     put(edits, "hooks", Value::Object(moments));
 }
 
-/// The list `env` by names; a variable that is set twice has the last value.
+/// The list `env` by name; a variable that is set twice has the last value.
 fn variables(owner: &mut Value) {
     let Some(Value::Array(env)) = owner.get("env") else {
         return;
@@ -117,9 +118,8 @@ fn variables(owner: &mut Value) {
     put(owner, "env", Value::Object(by_name));
 }
 
-/// The list `name` by what `key` finds in each element; as it is if there is
-/// one without.
-fn by(owner: &mut Value, name: &str, key: impl Fn(&Value) -> Option<String>) {
+/// The list `name` by the key of each element; unchanged if an element has none.
+fn key_by(owner: &mut Value, name: &str, key: impl Fn(&Value) -> Option<String>) {
     let Some(Value::Array(list)) = owner.get(name) else {
         return;
     };
@@ -133,8 +133,8 @@ fn by(owner: &mut Value, name: &str, key: impl Fn(&Value) -> Option<String>) {
 }
 
 /// The list `name` as a set.
-fn set(owner: &mut Value, name: &str) {
-    by(owner, name, |element| {
+fn as_set(owner: &mut Value, name: &str) {
+    key_by(owner, name, |element| {
         Some(
             element
                 .as_str()

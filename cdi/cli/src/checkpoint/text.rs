@@ -1,12 +1,14 @@
-//! A [`Report`] for a terminal: a few lines on the file, then a line for each
-//! claim, in columns that `grep` and `awk` can use too.
+//! A [`CheckpointReport`] for people: a few lines on the file, then a table of
+//! the claims.
 
 use std::io::{self, Write};
 
 use dra_checkpoint::Layout;
 
-use super::report::{Boot, ByCode, Claim, ClaimState, Report};
-use crate::table::{self, NOTHING};
+use super::report::{Boot, ByCode, CheckpointReport, Claim, ClaimState};
+use crate::output::Report;
+use crate::style::Style;
+use crate::table::{self, EMPTY};
 
 const HEADINGS: [&str; COLUMNS] = [
     "CLAIM UID",
@@ -21,21 +23,23 @@ const COLUMNS: usize = 7;
 
 type Row = [String; COLUMNS];
 
-pub(super) fn write(report: &Report, output: &mut impl Write) -> io::Result<()> {
-    table::write_facts(header(report), output)?;
-    if report.claims.is_empty() {
-        return Ok(());
+impl Report for CheckpointReport {
+    fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
+        table::write_properties(properties(self), output)?;
+        if self.claims.is_empty() {
+            return Ok(());
+        }
+        writeln!(output)?;
+        table::write(HEADINGS, self.claims.iter().map(row), output)?;
+        if self.claims.iter().any(is_allocated_only) {
+            writeln!(output, "\n(device): allocated, not held")?;
+        }
+        Ok(())
     }
-    writeln!(output)?;
-    table::write(HEADINGS, report.claims.iter().map(row), output)?;
-    if report.claims.iter().any(holds_nothing) {
-        writeln!(output, "\n(device): allocated, not held")?;
-    }
-    Ok(())
 }
 
-fn header(report: &Report) -> Vec<(&'static str, String)> {
-    let Report {
+fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
+    let CheckpointReport {
         schema: _,
         file,
         layout,
@@ -44,20 +48,20 @@ fn header(report: &Report) -> Vec<(&'static str, String)> {
         damage,
         claims,
     } = report;
-    let mut lines = vec![("file", file.clone())];
+    let mut properties = vec![("file", file.clone())];
     if let Some(damage) = damage {
         let survivors = match damage.survivors {
             "all" => "every claim survives",
             "some" => "claims may be missing below",
             _ => "no claim survives",
         };
-        lines.push(("damaged", format!("{}; {survivors}", damage.message)));
-        lines.push(("fix", damage.fix.to_owned()));
+        properties.push(("damaged", format!("{}; {survivors}", damage.message)));
+        properties.push(("fix", damage.fix.to_owned()));
     }
     if let Some(ByCode(layout)) = layout {
-        lines.push(("layout", writers(*layout).to_owned()));
+        properties.push(("layout", describe(*layout).to_owned()));
     }
-    let recorded = boot_id.as_deref().unwrap_or(NOTHING);
+    let recorded = boot_id.as_deref().unwrap_or(EMPTY);
     let boot = match boot {
         Boot::Same => "this host's current boot",
         Boot::Other => "not this host's current boot",
@@ -65,13 +69,13 @@ fn header(report: &Report) -> Vec<(&'static str, String)> {
         Boot::Lost => "lost with the damage",
         Boot::HostUnknown => "this host does not tell its own",
     };
-    lines.push(("boot id", format!("{recorded} ({boot})")));
-    lines.push(("claims", claims.len().to_string()));
-    lines
+    properties.push(("boot id", format!("{recorded} ({boot})")));
+    properties.push(("claims", claims.len().to_string()));
+    properties
 }
 
-/// A layout by what is in it, and by the releases that wrote it.
-fn writers(layout: Layout) -> &'static str {
+/// A layout's content, and the releases that wrote it.
+fn describe(layout: Layout) -> &'static str {
     match layout {
         Layout::V2 => "V1 and V2",
         Layout::V2WithoutBootId => "V1 and V2 without a boot id (25.8 to 25.12)",
@@ -81,8 +85,8 @@ fn writers(layout: Layout) -> &'static str {
     }
 }
 
-/// Whether its devices are shown although it does not hold them.
-fn holds_nothing(claim: &Claim) -> bool {
+/// Whether devices are allocated to it, but it does not hold any yet.
+fn is_allocated_only(claim: &Claim) -> bool {
     claim.devices.is_empty() && !claim.allocated.is_empty()
 }
 
@@ -92,7 +96,7 @@ fn row(claim: &Claim) -> Row {
         ClaimState::Completed => "Completed",
         ClaimState::Aborted => "Aborted",
     };
-    let (devices, pools) = if holds_nothing(claim) {
+    let (devices, pools) = if is_allocated_only(claim) {
         let allocated = claim.allocated.iter();
         (
             list(allocated.clone().map(|a| format!("({})", a.device))),
@@ -107,11 +111,11 @@ fn row(claim: &Claim) -> Row {
     };
     let ids = claim.devices.iter().flat_map(|d| d.cdi_device_ids.clone());
     let name = match (&claim.namespace, &claim.name) {
-        (None, None) => NOTHING.to_owned(),
+        (None, None) => EMPTY.to_owned(),
         (namespace, name) => format!(
             "{}/{}",
-            namespace.as_deref().unwrap_or(NOTHING),
-            name.as_deref().unwrap_or(NOTHING)
+            namespace.as_deref().unwrap_or(EMPTY),
+            name.as_deref().unwrap_or(EMPTY)
         ),
     };
     [
@@ -120,15 +124,12 @@ fn row(claim: &Claim) -> Row {
         name,
         devices,
         pools,
-        claim
-            .aborted_at
-            .clone()
-            .unwrap_or_else(|| NOTHING.to_owned()),
+        claim.aborted_at.clone().unwrap_or_else(|| EMPTY.to_owned()),
         list(ids),
     ]
 }
 
-/// Each once, in the order they come.
+/// Each item once, in the order of its first occurrence.
 fn list(items: impl Iterator<Item = String>) -> String {
     let mut seen: Vec<String> = Vec::new();
     for item in items {
@@ -137,7 +138,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
         }
     }
     if seen.is_empty() {
-        NOTHING.to_owned()
+        EMPTY.to_owned()
     } else {
         seen.join(",")
     }

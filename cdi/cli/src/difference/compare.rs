@@ -1,4 +1,4 @@
-//! What differs between two values.
+//! The differences between two JSON values.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -31,22 +31,22 @@ fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec
     match (old, new) {
         (Some(Value::Object(old)), Some(Value::Object(new))) => {
             for (key, before) in old {
-                compare(&below(path, key), Some(before), new.get(key), found);
+                compare(&join(path, key), Some(before), new.get(key), found);
             }
             for (key, after) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
-                compare(&below(path, key), None, Some(after), found);
+                compare(&join(path, key), None, Some(after), found);
             }
         }
         (Some(Value::Array(old)), Some(Value::Array(new))) => lists(path, old, new, found),
         // A list that is absent and an empty one are the same to a runtime.
         (Some(Value::Object(elements)), None) if are_elements(elements) => {
             for (key, before) in elements {
-                compare(&below(path, key), Some(before), None, found);
+                compare(&join(path, key), Some(before), None, found);
             }
         }
         (None, Some(Value::Object(elements))) if are_elements(elements) => {
             for (key, after) in elements {
-                compare(&below(path, key), None, Some(after), found);
+                compare(&join(path, key), None, Some(after), found);
             }
         }
         (old, new) if old == new => {}
@@ -63,8 +63,8 @@ fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, found: &mut Vec
     }
 }
 
-/// Of lists in which order means something: what they share at both ends is
-/// the same, whatever came between.
+/// Compares lists whose order means something: their common beginning and end
+/// are left out.
 fn lists(path: &str, old: &[Value], new: &[Value], found: &mut Vec<Difference>) {
     let shorter = old.len().min(new.len());
     let pairs = old.iter().zip(new);
@@ -80,12 +80,12 @@ fn lists(path: &str, old: &[Value], new: &[Value], found: &mut Vec<Difference>) 
     }
 }
 
-/// Whether it was a list that had names for its elements.
+/// Whether it was a list whose elements had names.
 fn are_elements(members: &Map<String, Value>) -> bool {
     !members.is_empty() && members.keys().all(|key| key.starts_with('['))
 }
 
-/// For showing: the elements of what was a list by their mere names.
+/// For people: `[name]` of what was a list becomes `name`.
 fn unbracketed(value: &Value) -> Value {
     let bare = |key: &str| {
         let inner = key.strip_prefix('[').and_then(|key| key.strip_suffix(']'));
@@ -101,8 +101,8 @@ fn unbracketed(value: &Value) -> Value {
     }
 }
 
-/// A key that is in brackets already stands for an element.
-fn below(path: &str, key: &str) -> String {
+/// The path of a member; a key in brackets is that of a list's element.
+fn join(path: &str, key: &str) -> String {
     if path.is_empty() || key.starts_with('[') {
         format!("{path}{key}")
     } else {

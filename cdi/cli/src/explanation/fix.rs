@@ -1,4 +1,4 @@
-//! Of several things that are wrong, the one that is most probably the cause.
+//! The fix for the most probable of several causes.
 
 use std::io;
 
@@ -13,8 +13,9 @@ const OTHERS_HINT: &str = "ask for a device that there is (`cdi-gen list` has th
 const ONLY_ALL_HINT: &str = "only `all` is defined: ask for that, or have its driver write single \
                              devices";
 
-/// Whether something that this process may not read may define the device.
-pub(super) fn is_cut_short(explanation: &Explanation<'_>) -> bool {
+/// Whether a directory or file that this process must not read may define the
+/// device.
+pub(super) fn is_incomplete(explanation: &Explanation<'_>) -> bool {
     let denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
     let mut dirs = explanation.unread_dirs.iter();
     let dir = dirs.any(|dir| {
@@ -26,16 +27,16 @@ pub(super) fn is_cut_short(explanation: &Explanation<'_>) -> bool {
     )
 }
 
-/// Whether the kind has but one device, `all`.
-pub(super) fn only_all(registry: &Registry, name: &QualifiedName) -> bool {
+/// Whether `all` is the only device of the kind.
+pub(super) fn has_only_all(registry: &Registry, name: &QualifiedName) -> bool {
     let devices = registry.devices();
     let mut of_kind = devices.filter(|device| device.spec.kind() == name.kind());
     let first = of_kind.next();
     first.is_some_and(|first| first.device.name.as_str() == "all") && of_kind.next().is_none()
 }
 
-/// The fix of what is most probably the cause.
-pub(super) fn first_fix(explanation: &Explanation<'_>, only_all: bool) -> Option<&'static str> {
+/// The fix for the most probable cause.
+pub(super) fn best_fix(explanation: &Explanation<'_>, only_all: bool) -> Option<&'static str> {
     let candidate = |wanted: fn(&Verdict<'_>) -> bool| {
         let mut all = explanation.candidates.iter().map(|it| &it.verdict);
         all.find(|verdict| wanted(verdict)).and_then(Verdict::hint)

@@ -9,38 +9,38 @@ use imex_cdi::{
     HostNodes, Major, Permissions, Spec, channel_edits,
 };
 
-use super::GenerateError;
+use super::error::GenerateError;
 use crate::args::NameStyle;
-use crate::failure::note;
 use crate::host_node::and_more;
 use crate::root::Root;
+use crate::stderr::note;
 
 /// The mode that the kubelet plugin gives a channel's node.
 const PLUGIN_MODE: u32 = 0o666;
 
-/// What the channels' nodes have in common.
+/// What the device nodes of all channels have in common.
 pub(super) enum Template {
-    /// The runtime makes them.
-    Mknod { major: Major, owned: Owned },
-    /// They are the host's, as they are when a container starts.
-    HostPath { dev_root: PathBuf, owned: Owned },
+    /// The runtime makes the nodes.
+    Mknod { major: Major, access: Access },
+    /// The nodes are the host's, as they are when a container starts.
+    HostPath { dev_root: PathBuf, access: Access },
 }
 
-/// Who may use a node. What is `None` is left to the runtime.
+/// Who may use a node. `None` leaves it to the runtime.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Owned {
+pub(super) struct Access {
     pub(super) file_mode: Option<u32>,
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
     pub(super) permissions: Permissions,
 }
 
-// === impl Owned ===
+// === impl Access ===
 
-impl Owned {
-    /// With what the driver gives the nodes on the host, where nothing else was
-    /// said: some distributions have them for one group only.
-    pub(super) fn or_of_driver(self, params: DriverParams) -> Self {
+impl Access {
+    /// Completed by the driver's parameters for the nodes on the host: some
+    /// distributions reserve them for one group.
+    pub(super) fn or_from_driver(self, params: DriverParams) -> Self {
         Self {
             file_mode: self
                 .file_mode
@@ -52,7 +52,7 @@ impl Owned {
         }
     }
 
-    fn put_on(self, node: &mut DeviceNode) {
+    fn apply_to(self, node: &mut DeviceNode) {
         node.file_mode = self.file_mode;
         node.uid = self.uid;
         node.gid = self.gid;
@@ -70,8 +70,8 @@ impl Template {
     ) -> Result<Device, GenerateError> {
         let name = match style {
             NameStyle::Dashed => channel.device_name(),
-            NameStyle::Node => named(format!("channel{channel}"))?,
-            NameStyle::Number => named(channel.to_string())?,
+            NameStyle::Node => device_name(format!("channel{channel}"))?,
+            NameStyle::Number => device_name(channel.to_string())?,
         };
         Ok(Device {
             name,
@@ -81,12 +81,12 @@ impl Template {
     }
 
     fn edits(&self, channel: ChannelId) -> Result<ContainerEdits, GenerateError> {
-        let (mut edits, owned) = match self {
-            Self::Mknod { major, owned } => (channel_edits(channel, *major), owned),
-            Self::HostPath { dev_root, owned } => (host_edits(channel, dev_root)?, owned),
+        let (mut edits, access) = match self {
+            Self::Mknod { major, access } => (channel_edits(channel, *major), access),
+            Self::HostPath { dev_root, access } => (host_edits(channel, dev_root)?, access),
         };
         for node in &mut edits.device_nodes {
-            owned.put_on(node);
+            access.apply_to(node);
         }
         Ok(edits)
     }
@@ -116,8 +116,8 @@ fn host_edits(channel: ChannelId, dev_root: &Path) -> Result<ContainerEdits, Gen
     })
 }
 
-/// Says which nodes a container could not be started with now. Someone may
-/// make them before one is.
+/// Warns of nodes that the host lacks: a container would not start until they are
+/// made.
 pub(super) fn note_absent(spec: &Spec, host: &Root) {
     let nodes = spec.devices().iter();
     let paths = nodes.flat_map(|device| &device.container_edits.device_nodes);
@@ -140,6 +140,6 @@ pub(super) fn note_absent(spec: &Spec, host: &Root) {
     }
 }
 
-fn named(name: String) -> Result<DeviceName, GenerateError> {
+fn device_name(name: String) -> Result<DeviceName, GenerateError> {
     DeviceName::new(name).map_err(GenerateError::Name)
 }

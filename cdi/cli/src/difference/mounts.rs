@@ -1,12 +1,13 @@
-//! A config's mounts: their order counts where one is on, or under, another.
+//! The canonical form of a config's mounts: their order counts where one is on,
+//! or below, another.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
 /// Makes each mount a member named by its target, with the related targets that
-/// are mounted before it. A target that is mounted again is counted.
-pub(super) fn by_target(config: &mut Value) {
+/// are mounted before it. Mounts on the same target are numbered.
+pub(super) fn key_by_target(config: &mut Value) {
     let Some(Value::Array(mounts)) = config.get("mounts") else {
         return;
     };
@@ -40,8 +41,7 @@ pub(super) fn by_target(config: &mut Value) {
     }
 }
 
-/// Whether one hides the other. The root has every target below it, and a
-/// runtime mounts it first in any case.
+/// Whether one is the other, or below it.
 fn related(one: &str, other: &str) -> bool {
     let (one, other) = (Path::new(one), Path::new(other));
     one.starts_with(other) || other.starts_with(one)

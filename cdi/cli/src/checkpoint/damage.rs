@@ -1,44 +1,55 @@
-//! What to do about a damaged file, which depends on who has dealt with it.
+//! What is wrong with a damaged file, and what to do about it.
 
 use std::path::Path;
 
 use compute_domain_node::Group;
 use dra_checkpoint::{Damaged, SETTLED_MARK, Survivors, UNSETTLED_MARK};
 
-/// Whose turn it is, as far as the file's name says it.
+/// How far a plugin has dealt with the damage, by the file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// No plugin has seen the damage yet, or this is a copy.
+enum Progress {
+    /// Not at all, or the file is a copy.
     InUse,
-    /// A plugin has renamed it and makes up for the loss.
+    /// It has renamed the file and is restoring what was lost.
     SetAside,
-    /// A plugin has made up for it.
+    /// It has restored what was lost.
     Settled,
+}
+
+/// The reason, the place, and the numbers of each checksum that does not match.
+pub(super) fn describe(damaged: &Damaged<Group>) -> String {
+    let detail = damaged.detail.iter().map(ToString::to_string);
+    let mismatches = damaged.mismatches.iter().map(ToString::to_string);
+    std::iter::once(damaged.reason.to_string())
+        .chain(detail)
+        .chain(mismatches)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// What to do about it.
 pub(super) fn fix(path: &Path, damaged: &Damaged<Group>) -> &'static str {
-    match (Place::of(path), damaged.survivors) {
-        (Place::InUse, Survivors::All) => {
+    match (Progress::from_name(path), damaged.survivors) {
+        (Progress::InUse, Survivors::All) => {
             "keep the file: the plugin sets it aside at its next start or commit, and goes on with every claim in it"
         }
-        (Place::InUse, _) => damaged.hint(),
-        (Place::SetAside, Survivors::All) => {
+        (Progress::InUse, _) => damaged.hint(),
+        (Progress::SetAside, Survivors::All) => {
             "keep the file: the plugin has set it aside and goes on with every claim in it; it renames the file to .settled- when it has looked after them"
         }
-        (Place::SetAside, _) => {
+        (Progress::SetAside, _) => {
             "keep the file: the plugin has set it aside, and renames it to .settled- when it has rebuilt what is missing from the API server; if it is deleted before, what is missing counts as free"
         }
-        (Place::Settled, _) => {
+        (Progress::Settled, _) => {
             "there is nothing to do: the plugin has made up for the damage, and keeps the file for whoever looks into it"
         }
     }
 }
 
-// === impl Place ===
+// === impl Progress ===
 
-impl Place {
-    fn of(path: &Path) -> Self {
+impl Progress {
+    fn from_name(path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.contains(UNSETTLED_MARK) {
             Self::SetAside

@@ -1,19 +1,34 @@
-//! A [`Report`] for people: the answer, then a line for each thing that has to
-//! do with it, then the fix.
+//! A [`WhyReport`] for people: the answer, a line for each file or node that
+//! matters, the fix.
 
-use super::report::{Answer, CandidateReport, IgnoredReport, NearMissReport, Report, UnreadDir};
+use std::io::{self, Write};
 
-/// More do not help: the name is a common one.
-const MOST_NEAR: usize = 5;
+use super::report::{Answer, CandidateReport, IgnoredReport, NearMissReport, UnreadDir, WhyReport};
+use crate::escape::escape;
+use crate::output::Report;
+use crate::style::Style;
 
-pub(crate) fn lines(report: &Report) -> Vec<String> {
+/// More near misses do not help: then the name is a common one.
+const MOST_NEAR_MISSES: usize = 5;
+
+impl Report for WhyReport {
+    fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
+        for line in lines(self) {
+            writeln!(output, "{}", escape(&line))?;
+        }
+        Ok(())
+    }
+}
+
+/// Not escaped.
+pub(super) fn lines(report: &WhyReport) -> Vec<String> {
     let mut lines = vec![answer(report)];
-    let mut line = |what: &str, text: String| lines.push(format!("  {what:<8}  {text}"));
+    let mut line = |label: &str, text: String| lines.push(format!("  {label:<8}  {text}"));
     for candidate in &report.candidates {
-        line(candidate.verdict, candidate_words(candidate));
+        line(candidate.verdict, describe_candidate(candidate));
     }
     for file in &report.ignored {
-        line("ignored", ignored_words(file));
+        line("ignored", describe_ignored(file));
     }
     if report.ignored_cut {
         line("ignored", "more files than were looked at".to_owned());
@@ -27,7 +42,7 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
         );
     }
     if !report.resolves {
-        instead(report, &mut line);
+        alternatives(report, &mut line);
     }
     if let Some(fix) = report.fix {
         line("fix", fix.to_owned());
@@ -35,8 +50,8 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
     lines
 }
 
-fn answer(report: &Report) -> String {
-    let Report { name, message, .. } = report;
+fn answer(report: &WhyReport) -> String {
+    let WhyReport { name, message, .. } = report;
     let message = message.as_deref().unwrap_or("it is unknown");
     let file = report.file.as_deref().unwrap_or_default();
     match report.answer {
@@ -49,16 +64,16 @@ fn answer(report: &Report) -> String {
     }
 }
 
-/// What there is instead: whoever has what was asked for needs no other.
-fn instead(report: &Report, line: &mut impl FnMut(&str, String)) {
-    for near in report.near_misses.iter().take(MOST_NEAR) {
+/// What there is instead of a device that does not resolve.
+fn alternatives(report: &WhyReport, line: &mut impl FnMut(&str, String)) {
+    for near in report.near_misses.iter().take(MOST_NEAR_MISSES) {
         let NearMissReport {
             name, file, fix, ..
         } = near;
         line("near", format!("{name} in {file}; {fix}"));
     }
-    if report.near_misses.len() > MOST_NEAR {
-        let more = report.near_misses.len() - MOST_NEAR;
+    if report.near_misses.len() > MOST_NEAR_MISSES {
+        let more = report.near_misses.len() - MOST_NEAR_MISSES;
         line("near", format!("{more} more (--json has them)"));
     }
     for UnreadDir { path, message, fix } in &report.unread_dirs {
@@ -73,7 +88,7 @@ fn instead(report: &Report, line: &mut impl FnMut(&str, String)) {
     let name = &report.name;
     let kind = name.split_once('=').map_or(name.as_str(), |(kind, _)| kind);
     match report.others_of_kind {
-        // What is known of the name's own files says more.
+        // The lines on the name's own files say more.
         0 if !report.candidates.is_empty() || !report.ignored.is_empty() => {}
         0 => line("others", format!("no device of {kind} resolves")),
         1 => line("others", format!("1 other device of {kind} resolves")),
@@ -81,7 +96,7 @@ fn instead(report: &Report, line: &mut impl FnMut(&str, String)) {
     }
 }
 
-fn candidate_words(candidate: &CandidateReport) -> String {
+fn describe_candidate(candidate: &CandidateReport) -> String {
     let CandidateReport {
         file,
         verdict,
@@ -112,7 +127,7 @@ fn candidate_words(candidate: &CandidateReport) -> String {
     format!("{file}{why}")
 }
 
-fn ignored_words(ignored: &IgnoredReport) -> String {
+fn describe_ignored(ignored: &IgnoredReport) -> String {
     let IgnoredReport {
         file,
         code,

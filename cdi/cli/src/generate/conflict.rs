@@ -1,0 +1,83 @@
+//! The specs that are already where the new one goes.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use imex_cdi::{QualifiedName, Registry, Spec};
+
+use super::error::GenerateError;
+use crate::document;
+use crate::reading::directory_of;
+use crate::stderr::note;
+
+/// An error if another file of the directory defines one of the devices: neither
+/// would resolve.
+pub(super) fn refuse(
+    spec: &Spec,
+    registry: &Registry,
+    priority: usize,
+    name: &str,
+) -> Result<(), GenerateError> {
+    let others = registry
+        .files()
+        .iter()
+        .filter(|file| file.priority == priority && file.path.file_name() != Some(name.as_ref()));
+    for (file, other) in others.filter_map(|file| Some((file, file.spec.as_ref().ok()?))) {
+        if other.kind() != spec.kind() {
+            continue;
+        }
+        let names: BTreeSet<_> = other.devices().iter().map(|device| &device.name).collect();
+        let mut devices = spec.devices().iter();
+        if let Some(device) = devices.find(|device| names.contains(&device.name)) {
+            return Err(GenerateError::Conflict {
+                path: file.path.clone(),
+                name: QualifiedName::new(spec.kind().clone(), device.name.clone()),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Names the devices of the file that is replaced which the new spec lacks.
+pub(super) fn note_lost_devices(spec: &Spec, path: &Path) {
+    let old = document::read(path).ok();
+    let Some(old) = old.and_then(|bytes| Spec::parse(&bytes).ok()) else {
+        return;
+    };
+    let kept: BTreeSet<_> = spec.devices().iter().map(|device| &device.name).collect();
+    let same_kind = old.kind() == spec.kind();
+    let mut lost = old
+        .devices()
+        .iter()
+        .filter(|device| !(same_kind && kept.contains(&device.name)));
+    if let Some(first) = lost.next() {
+        let others = match lost.count() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        note(&format!(
+            "{} has {}={}{others}, which this spec has not: they go with it",
+            path.display(),
+            old.kind(),
+            first.name
+        ));
+    }
+}
+
+/// Does both if `path` is in one of the host's CDI directories.
+pub(super) fn check_file(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), GenerateError> {
+    let name = path.file_name().and_then(OsStr::to_str);
+    let parent = fs::canonicalize(directory_of(path));
+    let (Some(name), Ok(parent)) = (name, parent) else {
+        return Ok(());
+    };
+    let is_parent = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| dir == parent);
+    let Some(priority) = dirs.iter().position(is_parent) else {
+        return Ok(());
+    };
+    refuse(spec, &Registry::load(dirs), priority, name)?;
+    note_lost_devices(spec, path);
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! What `validate` prints.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use imex_cdi::{DirState, SpecDir};
+use serde::Serialize;
+
+use super::finding::Finding;
+use super::runtimes::Target;
+use crate::args::Level;
+use crate::escape::escape;
+use crate::output::Report;
+use crate::style::Style;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ValidateReport {
+    schema: &'static str,
+    pub(super) targets: Vec<Target>,
+    /// The files that were checked.
+    pub(super) files: Vec<String>,
+    pub(super) findings: Vec<Finding>,
+    /// The directories that were read, and whether they exist.
+    #[serde(skip)]
+    dirs: Vec<(String, bool)>,
+}
+
+// === impl ValidateReport ===
+
+impl ValidateReport {
+    pub(super) fn new(targets: Vec<Target>) -> Self {
+        Self {
+            schema: "cdi-gen/validate/v1",
+            targets,
+            files: vec![],
+            findings: vec![],
+            dirs: vec![],
+        }
+    }
+
+    pub(super) fn add_dirs(&mut self, dirs: &[SpecDir]) {
+        self.dirs.extend(dirs.iter().map(|dir| {
+            let exists = !matches!(dir.state, DirState::Absent);
+            (dir.path.display().to_string(), exists)
+        }));
+    }
+
+    /// That there was nothing to check, which is not the same as nothing wrong.
+    pub(super) fn no_specs(&self) -> String {
+        let dirs = self.dirs.iter().map(|(path, exists)| match exists {
+            true => path.clone(),
+            false => format!("{path} (does not exist)"),
+        });
+        let dirs: Vec<String> = dirs.collect();
+        format!(
+            "no CDI spec was looked at: there is none in {}",
+            dirs.join(", ")
+        )
+    }
+}
+
+impl Report for ValidateReport {
+    fn write_text(&self, style: Style, output: &mut impl Write) -> io::Result<()> {
+        let mut text = String::new();
+        for finding in &self.findings {
+            text.push_str(&line(finding, style));
+        }
+        let bad: BTreeSet<&str> = self.findings.iter().map(|it| it.file.as_str()).collect();
+        let good = self
+            .files
+            .iter()
+            .filter(|file| !bad.contains(file.as_str()));
+        for file in good {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}: {}", escape(file), style.green("OK"));
+        }
+        output.write_all(text.as_bytes())
+    }
+}
+
+fn line(finding: &Finding, style: Style) -> String {
+    let Finding {
+        level,
+        file,
+        field: _,
+        line,
+        column,
+        code,
+        message,
+        fix,
+    } = finding;
+    // The place has the position, so that the message need not.
+    let (place, message) = match (line, column) {
+        (Some(line), Some(column)) => {
+            let position = format!(" (line {line}, column {column})");
+            let place = format!("{file}:{line}:{column}");
+            (place, message.replacen(&position, "", 1))
+        }
+        _ => (file.clone(), message.clone()),
+    };
+    let level = match level {
+        Level::Error => style.red("error"),
+        Level::Warn => style.yellow("warn"),
+    };
+    let (place, message) = (escape(&place), escape(&format!("{message}; {fix}")));
+    format!("{place}: {level}: {message} [{code}]\n")
+}

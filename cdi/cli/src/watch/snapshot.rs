@@ -1,0 +1,205 @@
+//! The state of the CDI directories at one moment, and what has changed since
+//! another.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use compute_domain_node::with_sources;
+use imex_cdi::{DirState, Registry, Spec, SpecDir};
+
+use super::event::{Event, EventKind};
+use crate::args::SpecDirs;
+use crate::document::DocumentError;
+use crate::host::Host;
+use crate::host_node::{NodeReport, NodeState, nodes_of};
+
+/// Empty by default, so that everything is new since then.
+#[derive(Debug, Default)]
+pub(super) struct Snapshot {
+    dirs: BTreeMap<String, Dir>,
+    /// The devices that resolve.
+    devices: BTreeMap<String, Device>,
+    problems: BTreeMap<(EventKind, String), Problem>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Dir {
+    Absent,
+    Listed(DirId),
+    Skipped(String),
+}
+
+/// Identifies the directory at a path. No descriptor is kept open for that: it
+/// would keep the host from unmounting what is mounted there.
+#[derive(Debug, PartialEq, Eq)]
+struct DirId {
+    device: u64,
+    inode: u64,
+    /// Tells a directory from a later one that got its inode number. File systems
+    /// without creation times do not reuse numbers.
+    created: Option<SystemTime>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Device {
+    file: String,
+    spec: Arc<Spec>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Problem {
+    message: String,
+    fix: String,
+}
+
+// === impl Snapshot ===
+
+impl Snapshot {
+    pub(super) fn take(specs: &SpecDirs) -> Result<Self, DocumentError> {
+        let registry = specs.registry()?;
+        let host = specs.host()?;
+        let dirs = registry.dirs().iter();
+        let devices = registry.devices().map(|found| {
+            let file = found.file.path.display().to_string();
+            let spec = Arc::clone(found.spec);
+            (found.name().to_string(), Device { file, spec })
+        });
+        Ok(Self {
+            dirs: dirs
+                .map(|dir| (dir.path.display().to_string(), Dir::new(dir)))
+                .collect(),
+            devices: devices.collect(),
+            problems: problems(&registry, &host),
+        })
+    }
+
+    /// The changes since `before`.
+    pub(super) fn since(&self, before: &Self) -> Vec<Event> {
+        let mut events = self.dir_events(before);
+        events.extend(self.device_events(before));
+        events.extend(self.problem_events(before));
+        events.sort_by(|a, b| (a.kind, &a.subject).cmp(&(b.kind, &b.subject)));
+        events
+    }
+
+    fn dir_events(&self, before: &Self) -> Vec<Event> {
+        let changed = self.dirs.iter().filter_map(|(path, dir)| {
+            let old = before.dirs.get(path);
+            let event =
+                || Event::new(EventKind::Directory, path).with_message(dir.describe_change(old));
+            (old != Some(dir)).then(event)
+        });
+        changed.collect()
+    }
+
+    fn device_events(&self, before: &Self) -> Vec<Event> {
+        let removed = before.devices.iter();
+        let removed = removed.filter(|(name, _)| !self.devices.contains_key(*name));
+        let removed =
+            removed.map(|(name, device)| Event::device(EventKind::Remove, name, &device.file));
+        let changed = self.devices.iter().filter_map(|(name, device)| {
+            let kind = match before.devices.get(name) {
+                None => EventKind::Add,
+                Some(old) if old != device => EventKind::Change,
+                Some(_) => return None,
+            };
+            Some(Event::device(kind, name, &device.file))
+        });
+        removed.chain(changed).collect()
+    }
+
+    fn problem_events(&self, before: &Self) -> Vec<Event> {
+        let settled = before.problems.keys();
+        let settled = settled.filter(|key| !self.problems.contains_key(*key));
+        let settled = settled.map(|(kind, subject)| {
+            let message = format!("no longer: {}", kind.as_str());
+            Event::new(EventKind::Settled, subject).with_message(&message)
+        });
+        let new = self.problems.iter();
+        let new = new.filter(|(key, problem)| before.problems.get(key) != Some(problem));
+        let new = new.map(|((kind, subject), problem)| {
+            let event = Event::new(*kind, subject);
+            event.with_message(&problem.message).with_fix(&problem.fix)
+        });
+        settled.chain(new).collect()
+    }
+}
+
+fn problems(registry: &Registry, host: &Host) -> BTreeMap<(EventKind, String), Problem> {
+    let mut problems = BTreeMap::new();
+    for conflict in registry.conflicts() {
+        let key = (EventKind::Conflict, conflict.name.to_string());
+        problems.insert(key, Problem::new(conflict.to_string(), conflict.hint()));
+    }
+    for file in registry.files() {
+        let path = file.path.display().to_string();
+        let spec = match &file.spec {
+            Ok(spec) => spec,
+            Err(error) => {
+                let problem = Problem::new(with_sources(error), error.hint());
+                problems.insert((EventKind::Refused, path), problem);
+                continue;
+            }
+        };
+        let reports = nodes_of(spec).map(|node| NodeReport::of(spec, node, host));
+        let mut stale = reports.filter(|report| report.state == NodeState::Stale);
+        if let Some(report) = stale.next() {
+            let message = report.message.unwrap_or_default();
+            let problem = Problem::new(message, report.fix.unwrap_or_default());
+            problems.insert((EventKind::Stale, path), problem);
+        }
+    }
+    problems
+}
+
+// === impl Dir ===
+
+impl Dir {
+    fn new(dir: &SpecDir) -> Self {
+        match &dir.state {
+            DirState::Absent => Self::Absent,
+            DirState::Skipped(error) => Self::Skipped(with_sources(error)),
+            // Or it was removed after it was listed.
+            DirState::Listed => DirId::of(&dir.path).map_or(Self::Absent, Self::Listed),
+        }
+    }
+
+    fn describe_change(&self, before: Option<&Self>) -> &str {
+        match (self, before) {
+            (Self::Absent, _) => "it does not exist",
+            (Self::Skipped(error), _) => error,
+            (Self::Listed(..), None) => "it is read",
+            (Self::Listed(..), Some(Self::Listed(..))) => {
+                "another directory stands at its path: what watched the first sees nothing of it"
+            }
+            (Self::Listed(..), Some(_)) => "it is there now",
+        }
+    }
+}
+
+// === impl DirId ===
+
+impl DirId {
+    fn of(path: &Path) -> Option<Self> {
+        let found = path.metadata().ok()?;
+        Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            created: found.created().ok(),
+        })
+    }
+}
+
+// === impl Problem ===
+
+impl Problem {
+    fn new(message: String, fix: &str) -> Self {
+        Self {
+            message,
+            fix: fix.to_owned(),
+        }
+    }
+}
