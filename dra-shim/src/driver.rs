@@ -105,7 +105,7 @@ impl ComputeDomains {
             return Ok(());
         };
         let limit = HOST_IMEX_LIMIT.min(call.remaining());
-        let asked = tokio::task::spawn_blocking(move || host_imex.ready(limit)).await;
+        let asked = tokio::task::spawn_blocking(move || host_imex.check_ready(limit)).await;
         match asked {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {

@@ -78,7 +78,7 @@ impl Hardware {
             fabric: self
                 .watch
                 .get()
-                .map_or(not_read, |watch| watch.last().fabric),
+                .map_or(not_read, |watch| watch.latest().fabric),
             library_seen: self.library_seen.load(Ordering::Relaxed),
             major: imex_cdi::read_channel_major(&self.proc_devices),
         }

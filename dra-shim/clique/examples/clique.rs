@@ -1,16 +1,17 @@
-//! Says what this host's GPUs say: `cargo run -p nvml-clique --example clique [ROOT]`.
+//! Prints the driver library, GPUs and clique of this host:
+//! `cargo run -p nvml-clique --example clique [ROOT]`.
 
-#![expect(clippy::print_stdout, reason = "it is what the program is for")]
+#![expect(clippy::print_stdout, reason = "the purpose of the program")]
 
 use nvml_clique::{DriverRoot, Fabric, FabricProbe, NvmlProbe};
 
 fn main() {
     let root = DriverRoot::new(std::env::args_os().nth(1).unwrap_or_else(|| "/".into()));
-    match root.library() {
+    match root.find_library() {
         Ok(file) => println!("library: {}", file.display()),
-        Err(missing) => {
-            for candidate in &missing.rejected {
-                println!("library: {candidate}");
+        Err(not_found) => {
+            for rejected in &not_found.rejected {
+                println!("library: {rejected}");
             }
         }
     }
@@ -23,7 +24,7 @@ fn main() {
                     println!("{}: {health}", gpu.id);
                 }
             }
-            Fabric::of(&gpus)
+            Fabric::from_gpus(&gpus)
         }
         Err(error) => error.into(),
     };

@@ -1,9 +1,11 @@
-//! One short-lived program under a deadline, in its own process group.
+//! Runs one short-lived program under a deadline, in its own process group.
 //!
 //! For programs of a host that may hang, print without end, or leave children
-//! behind that hold their output open: [`run`] waits for none of these. This
-//! crate asks `nvidia-imex-ctl` so, and `cdi-gen` the container runtimes for
-//! their versions.
+//! behind that hold their output open: [`run`] waits for none of these.
+//!
+//! This crate runs `nvidia-imex-ctl` with it. It is public because whoever asks
+//! a host about its driver asks the host's other programs, too (a container
+//! runtime for its version, say), with the same risks.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -22,15 +24,15 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-/// Why there is no output.
+/// Why a program gave no output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Failure {
-    /// It could not be started, or this process ignores `SIGCHLD`, and how it
-    /// ended cannot be known.
+pub enum Error {
+    /// It could not be started. Or this process ignores `SIGCHLD`, so that its
+    /// exit status cannot be known.
     #[error("the program cannot be started")]
     Start(#[source] io::Error),
-    /// It did not end in time, and was killed with its children.
+    /// It did not end in time and was killed, with its children.
     #[error("the program did not end in time")]
     TimedOut,
 }
@@ -38,15 +40,15 @@ pub enum Failure {
 /// How much is read at once.
 const CHUNK: usize = 4096;
 
-/// How soon an exit is noticed when the streams stay open or silent.
+/// How late an exit is noticed if the program prints nothing.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Makes the child see `root` as `/`. Its program path is then one inside.
+/// Makes the child see `root` as `/`. The program's path is then one inside it.
 #[expect(
     unsafe_code,
     reason = "the standard library can neither chroot a child nor say so safely before exec"
 )]
-pub(crate) fn enter(command: &mut Command, root: &Path) -> io::Result<()> {
+pub(crate) fn chroot(command: &mut Command, root: &Path) -> io::Result<()> {
     let root = CString::new(root.as_os_str().as_bytes())?;
     // SAFETY: the closure runs between fork and exec and makes two system
     // calls on a string allocated before; it touches no lock, heap or state
@@ -61,17 +63,18 @@ pub(crate) fn enter(command: &mut Command, root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `command` to its end or for `limit`. Whichever comes first, nothing of
-/// its process group, which is its own, is left running: not for programs that
-/// start a daemon. It has no standard input.
+/// Runs `command` until it exits, for up to `timeout`, and returns the first
+/// `max_output` bytes of each output stream. More output is read and discarded.
+/// The program gets no standard input.
 ///
-/// Of each stream the first `keep` bytes are kept; more is read and thrown
-/// away, so that nothing the program prints can fill memory.
+/// Blocks. On return, nothing of the program's process group is left running, so
+/// this is not for programs that start a daemon.
 ///
 /// # Errors
 ///
-/// Only if the program did not end by itself: that it failed is its status.
-pub fn run(mut command: Command, limit: Duration, keep: usize) -> Result<Output, Failure> {
+/// Only if the program did not exit by itself. An exit status other than 0 is
+/// part of the [`Output`].
+pub fn run(mut command: Command, timeout: Duration, max_output: usize) -> Result<Output, Error> {
     let began = Instant::now();
     let mut child = command
         .process_group(0)
@@ -79,28 +82,28 @@ pub fn run(mut command: Command, limit: Duration, keep: usize) -> Result<Output,
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(Failure::Start)?;
-    let mut stdout = Stream::new(child.stdout.take().map(OwnedFd::from), keep);
-    let mut stderr = Stream::new(child.stderr.take().map(OwnedFd::from), keep);
+        .map_err(Error::Start)?;
+    let mut stdout = Stream::new(child.stdout.take().map(OwnedFd::from), max_output);
+    let mut stderr = Stream::new(child.stderr.take().map(OwnedFd::from), max_output);
     let exited = loop {
-        // Seen before the last drain, so that nothing written before it is lost.
+        // Checked before the last drain, so that no output is lost.
         let exited = has_exited(&child);
         stdout.drain();
         stderr.drain();
-        let left = limit.saturating_sub(began.elapsed());
-        if exited || left.is_zero() {
+        let remaining = timeout.saturating_sub(began.elapsed());
+        if exited || remaining.is_zero() {
             break exited;
         }
-        wait_for_more(&[&stdout, &stderr], left);
+        wait_for_output(&[&stdout, &stderr], remaining);
     };
-    let status = end(&mut child).map_err(Failure::Start)?;
+    let status = kill_group(&mut child).map_err(Error::Start)?;
     if !exited {
-        return Err(Failure::TimedOut);
+        return Err(Error::TimedOut);
     }
     Ok(Output {
         status,
-        stdout: stdout.kept,
-        stderr: stderr.kept,
+        stdout: stdout.output,
+        stderr: stderr.output,
     })
 }
 
@@ -109,8 +112,8 @@ fn pid(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed())
 }
 
-/// Looks without reaping: as long as the zombie is there, its id cannot become
-/// another process group's.
+/// Does not reap: as long as the zombie is there, its id cannot become another
+/// process group's.
 fn has_exited(child: &Child) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
     match waitid(Id::Pid(pid(child)), flags) {
@@ -120,54 +123,55 @@ fn has_exited(child: &Child) -> bool {
     }
 }
 
-/// Kills what is left of the group, then reaps the leader.
-fn end(child: &mut Child) -> io::Result<ExitStatus> {
-    // ESRCH and the like: nothing is left of it.
+/// Kills what is left of the process group, then reaps its leader.
+fn kill_group(child: &mut Child) -> io::Result<ExitStatus> {
+    // An error (ESRCH) means that nothing is left of it.
     let _ = killpg(pid(child), Signal::SIGKILL);
     child.wait()
 }
 
-fn wait_for_more(streams: &[&Stream], left: Duration) {
+fn wait_for_output(streams: &[&Stream], remaining: Duration) {
     let open = streams.iter().filter_map(|stream| stream.pipe.as_ref());
     let mut open: Vec<_> = open
         .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
         .collect();
-    let timeout = PollTimeout::try_from(left.min(TICK)).unwrap_or(PollTimeout::ZERO);
-    // An interrupted or failed poll is only an early look.
+    let timeout = PollTimeout::try_from(remaining.min(TICK)).unwrap_or(PollTimeout::ZERO);
+    // An interrupted or failed poll only ends the wait early.
     let _ = poll(&mut open, timeout);
 }
 
-/// One output of the child, read without ever waiting for it.
+/// One output stream of the child, never waited for.
 struct Stream {
     /// `None` once it has ended.
     pipe: Option<File>,
-    keep: usize,
-    kept: Vec<u8>,
+    /// At most `max_output` bytes.
+    output: Vec<u8>,
+    max_output: usize,
 }
 
 // === impl Stream ===
 
 impl Stream {
-    fn new(pipe: Option<OwnedFd>, keep: usize) -> Self {
-        // A pipe that cannot be made non-blocking is not read: the program is
-        // then judged by its silence, which is safer than waiting on it.
+    fn new(pipe: Option<OwnedFd>, max_output: usize) -> Self {
+        // A pipe that cannot be made non-blocking is not read: no output is safer
+        // than waiting for it.
         let pipe = pipe.filter(|fd| fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_ok());
         Self {
             pipe: pipe.map(File::from),
-            keep,
-            kept: Vec::new(),
+            output: Vec::new(),
+            max_output,
         }
     }
 
-    /// Takes what is there now.
+    /// Reads what is there now.
     fn drain(&mut self) {
         let mut chunk = [0; CHUNK];
         while let Some(pipe) = &mut self.pipe {
             match pipe.read(&mut chunk) {
                 Ok(0) => self.pipe = None,
                 Ok(read) => {
-                    let room = self.keep.saturating_sub(self.kept.len());
-                    self.kept.extend(chunk.iter().take(read.min(room)));
+                    let room = self.max_output.saturating_sub(self.output.len());
+                    self.output.extend(chunk.iter().take(read.min(room)));
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
@@ -181,7 +185,7 @@ impl Stream {
 mod tests {
     use super::*;
 
-    const KEEP: usize = 5000;
+    const MAX_OUTPUT: usize = 5000;
     const GIVE_UP: Duration = Duration::from_secs(30);
 
     fn sh(script: &str) -> Command {
@@ -192,16 +196,16 @@ mod tests {
 
     #[test]
     fn both_streams_and_the_status_come_back() {
-        let output = run(sh("echo out; echo err >&2; exit 3"), GIVE_UP, KEEP).unwrap();
+        let output = run(sh("echo out; echo err >&2; exit 3"), GIVE_UP, MAX_OUTPUT).unwrap();
         assert_eq!(output.stdout, b"out\n");
         assert_eq!(output.stderr, b"err\n");
         assert_eq!(output.status.code(), Some(3));
     }
 
     #[test]
-    fn more_output_than_is_kept_neither_blocks_nor_fails() {
-        let output = run(sh("head -c 1000000 /dev/zero"), GIVE_UP, KEEP).unwrap();
-        assert_eq!(output.stdout.len(), KEEP);
+    fn output_beyond_the_maximum_neither_blocks_nor_fails() {
+        let output = run(sh("head -c 1000000 /dev/zero"), GIVE_UP, MAX_OUTPUT).unwrap();
+        assert_eq!(output.stdout.len(), MAX_OUTPUT);
         assert!(output.status.success());
     }
 
@@ -211,7 +215,7 @@ mod tests {
         let pid = dir.path().join("pid");
         let script = format!("sleep 1000 & echo $! > {}; echo done", pid.display());
         let began = Instant::now();
-        let output = run(sh(&script), GIVE_UP, KEEP).unwrap();
+        let output = run(sh(&script), GIVE_UP, MAX_OUTPUT).unwrap();
         assert_eq!(output.stdout, b"done\n");
         assert!(began.elapsed() < GIVE_UP, "waited for the grandchild");
         assert_gone(&std::fs::read_to_string(pid).unwrap());
@@ -223,11 +227,11 @@ mod tests {
         let pid = dir.path().join("pid");
         let script = format!("sleep 1000 & echo $! > {}; wait", pid.display());
         // A busy machine may need longer to get as far as the grandchild.
-        let mut limit = Duration::from_millis(200);
+        let mut timeout = Duration::from_millis(200);
         while !std::fs::read_to_string(&pid).is_ok_and(|pid| pid.ends_with('\n')) {
-            let failure = run(sh(&script), limit, KEEP).unwrap_err();
-            assert!(matches!(failure, Failure::TimedOut), "{failure:?}");
-            limit *= 2;
+            let error = run(sh(&script), timeout, MAX_OUTPUT).unwrap_err();
+            assert!(matches!(error, Error::TimedOut), "{error:?}");
+            timeout *= 2;
         }
         assert_gone(&std::fs::read_to_string(pid).unwrap());
     }
@@ -249,17 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_beyond_all_time_is_no_limit() {
-        let output = run(sh("echo out"), Duration::MAX, KEEP).unwrap();
+    fn the_longest_timeout_is_no_timeout() {
+        let output = run(sh("echo out"), Duration::MAX, MAX_OUTPUT).unwrap();
         assert_eq!(output.stdout, b"out\n");
     }
 
     #[test]
     fn a_program_that_is_not_there_fails_to_start() {
-        let failure = run(Command::new("/nonexistent/tool"), GIVE_UP, KEEP).unwrap_err();
+        let error = run(Command::new("/nonexistent/tool"), GIVE_UP, MAX_OUTPUT).unwrap_err();
         assert!(
-            matches!(&failure, Failure::Start(e) if e.kind() == io::ErrorKind::NotFound),
-            "{failure:?}"
+            matches!(&error, Error::Start(e) if e.kind() == io::ErrorKind::NotFound),
+            "{error:?}"
         );
     }
 }

@@ -1,75 +1,79 @@
-//! The fabric of a whole node as one value, with its reason, code and hint.
+//! The fabric of a whole node as one value: the details of the last read, with a
+//! reason, a code and a hint.
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::clique::CliqueId;
-use crate::gpu::{FabricState, Gpu, GpuRef};
-use crate::groups::{grouped, write_groups};
+use crate::clique_id::CliqueId;
+use crate::gpu::{Gpu, GpuFabricState, GpuRef};
+use crate::gpu_groups::{group_by_value, write_groups};
 use crate::health::Health;
-use crate::nvml::NvmlFailure;
-use crate::probe::{NoLibrary, ProbeError};
+use crate::node_state::{FabricEvent, NodeFabricState};
+use crate::nvml_failure::NvmlFailure;
+use crate::probe_error::{NoLibrary, ProbeError};
 use crate::unsettled::Unsettled;
 
-/// What a node can say about its clique. `Display` is a one-line reason, of
-/// bounded length however many GPUs there are: those of which the same is to be
-/// said are told together (`gpus 0-7: ...`).
+/// What is known about the clique of a node.
 ///
-/// Exhaustive on purpose: each variant is a row of what a driver publishes and
-/// answers, and a new row is every caller's decision.
+/// `Display` is a one-line reason. Its length is bounded however many GPUs there
+/// are: those in the same state are written together (`gpus 0-7: ...`).
+///
+/// Exhaustive on purpose: a driver has to decide for each variant what it
+/// publishes and answers, so a new one is a breaking change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fabric {
-    /// The node is in one clique.
+    /// The node belongs to one clique.
     Clique(Clique),
-    /// The node is in none, and waiting will not change that.
+    /// The node belongs to no clique, and waiting will not change that.
     NoClique(NoClique),
-    /// Not known yet, or not to be trusted; may change without anybody's help.
+    /// Not known yet, or contradictory; may change without anybody's help.
     Unsettled(Unsettled),
     /// There is no usable `libnvidia-ml.so.1`.
     NoLibrary(NoLibrary),
-    /// NVML is there and fails as a whole.
+    /// NVML was loaded and fails as a whole.
     NvmlFailed(NvmlFailure),
-    /// The read under way has not come back for this long.
+    /// The read under way is overdue. Only a
+    /// [`FabricWatch`](crate::FabricWatch) reports it.
     NoAnswer {
-        /// How long ago it began.
+        /// The time since the read began.
         waited: Duration,
-        /// The call that it is in now, by its name in `nvml.h`, or `dlopen`;
-        /// `None` between two of them and where the probe does not say.
+        /// The call that it is in now; see
+        /// [`FabricProbe::current_call`](crate::FabricProbe::current_call).
         call: Option<&'static str>,
     },
 }
 
-/// The clique of a node and the state of its GPUs' links to it.
+/// The clique of a node, and its GPUs that report a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clique {
     /// Which clique.
     pub id: CliqueId,
-    /// GPUs of this clique whose health is less than good; usually empty.
+    /// The GPUs of this clique that report a problem; usually empty.
     pub degraded: Vec<DegradedGpu>,
 }
 
-/// A GPU that is in its clique, but not in good health.
+/// A GPU that belongs to its clique and reports a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DegradedGpu {
     /// Which GPU.
     pub gpu: GpuRef,
-    /// What is wrong with it.
+    /// The problem.
     pub health: Health,
 }
 
-/// Why a node is definitely in no clique.
+/// Why a node definitely belongs to no clique.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoClique {
-    /// No GPU can be part of a fabric.
+    /// None of its GPUs supports a fabric.
     NotSupported {
-        /// How many GPUs said so.
+        /// The number of GPUs.
         gpus: usize,
     },
-    /// Every GPU that registered did so without a fabric: the cluster UUID is
-    /// all zero, as on NVLink systems that are not multi-node.
+    /// The cluster UUID of every registered GPU is all zero, as on NVLink systems
+    /// that are not multi-node.
     ZeroClusterUuid {
-        /// How many GPUs said so.
+        /// The number of GPUs.
         gpus: usize,
     },
 }
@@ -77,18 +81,21 @@ pub enum NoClique {
 // === impl Fabric ===
 
 impl Fabric {
-    /// Folds the GPUs of one read. A GPU that cannot be in a fabric, or
-    /// registered without one, contributes nothing and disagrees with nobody;
-    /// a display adapter is not even counted.
-    pub fn of(gpus: &[Gpu]) -> Self {
-        let (displays, gpus): (Vec<_>, Vec<_>) = gpus
+    /// Combines the GPUs of one read.
+    ///
+    /// A GPU without fabric support, or with a cluster UUID of all zero, names no
+    /// clique and so cannot disagree with the others. Display adapters are
+    /// ignored.
+    pub fn from_gpus(gpus: &[Gpu]) -> Self {
+        let (display_adapters, gpus): (Vec<_>, Vec<_>) = gpus
             .iter()
-            .partition(|gpu| gpu.fabric == FabricState::DisplayAdapter);
+            .partition(|gpu| gpu.fabric == GpuFabricState::DisplayAdapter);
         if gpus.is_empty() {
-            let displays = displays.len();
-            return Self::Unsettled(Unsettled::NoGpus { displays });
+            return Self::Unsettled(Unsettled::NoGpus {
+                display_adapters: display_adapters.len(),
+            });
         }
-        if let Some(unsettled) = Unsettled::registration(&gpus) {
+        if let Some(unsettled) = Unsettled::incomplete_registration(&gpus) {
             return Self::Unsettled(unsettled);
         }
         let members: Vec<_> = gpus
@@ -96,15 +103,15 @@ impl Fabric {
             .filter_map(|gpu| Some((gpu.id.clone(), gpu.clique()?)))
             .collect();
         match members.as_slice() {
-            [] => Self::NoClique(NoClique::of(&gpus)),
+            [] => Self::NoClique(NoClique::from_gpus(&gpus)),
             [(_, id), others @ ..] if others.iter().all(|(_, other)| other == id) => {
-                Self::Clique(Clique::of(*id, &gpus))
+                Self::Clique(Clique::new(*id, &gpus))
             }
             _ => Self::Unsettled(Unsettled::Disagree { members }),
         }
     }
 
-    /// The clique, if the node is in one.
+    /// The clique, if the node belongs to one.
     pub fn clique(&self) -> Option<CliqueId> {
         match self {
             Self::Clique(clique) => Some(clique.id),
@@ -115,7 +122,20 @@ impl Fabric {
     /// True if only a change of the host changes this value: a clique, or
     /// definitely none.
     pub fn is_settled(&self) -> bool {
-        matches!(self, Self::Clique(_) | Self::NoClique(_))
+        NodeFabricState::default().next(self.event()).is_settled()
+    }
+
+    /// The event with which this value changes the state of its node.
+    pub(crate) fn event(&self) -> FabricEvent {
+        match self {
+            Self::Clique(clique) if clique.degraded.is_empty() => FabricEvent::ReadClique,
+            Self::Clique(_) => FabricEvent::ReadCliqueDegraded,
+            Self::NoClique(_) => FabricEvent::ReadNoClique,
+            Self::Unsettled(_) => FabricEvent::ReadUnsettled,
+            Self::NoLibrary(_) => FabricEvent::ReadNoLibrary,
+            Self::NvmlFailed(_) => FabricEvent::ReadNvmlFailed,
+            Self::NoAnswer { .. } => FabricEvent::Overdue,
+        }
     }
 
     /// A stable word for logs, metrics, conditions and findings.
@@ -132,7 +152,7 @@ impl Fabric {
         }
     }
 
-    /// What to do about it; empty where nothing needs doing.
+    /// How to fix it, in one line; empty where there is nothing to fix.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Clique(clique) if clique.degraded.is_empty() => "",
@@ -184,7 +204,7 @@ impl From<ProbeError> for Fabric {
 // === impl Clique ===
 
 impl Clique {
-    fn of(id: CliqueId, gpus: &[&Gpu]) -> Self {
+    fn new(id: CliqueId, gpus: &[&Gpu]) -> Self {
         let degraded = gpus
             .iter()
             .filter(|gpu| gpu.clique() == Some(id))
@@ -208,9 +228,9 @@ impl fmt::Display for Clique {
         }
         f.write_str("; ")?;
         let degraded = self.degraded.iter();
-        let groups = grouped(degraded.map(|it| (&it.gpu, it.health)));
+        let groups = group_by_value(degraded.map(|it| (&it.gpu, it.health)));
         write_groups(f, &groups, |f, group| {
-            let (gpus, are) = (group.gpus(), group.are());
+            let (gpus, are) = (group.gpus(), group.is_or_are());
             write!(f, "{gpus} {are} degraded: {}", group.value)
         })
     }
@@ -219,10 +239,10 @@ impl fmt::Display for Clique {
 // === impl NoClique ===
 
 impl NoClique {
-    fn of(gpus: &[&Gpu]) -> Self {
+    fn from_gpus(gpus: &[&Gpu]) -> Self {
         let registered = gpus
             .iter()
-            .filter(|gpu| matches!(gpu.fabric, FabricState::Completed { .. }))
+            .filter(|gpu| matches!(gpu.fabric, GpuFabricState::Completed { .. }))
             .count();
         if registered == 0 {
             Self::NotSupported { gpus: gpus.len() }

@@ -1,11 +1,11 @@
 use super::*;
-use crate::clique::ClusterUuid;
-use crate::nvml::NvmlCode;
+use crate::clique_id::ClusterUuid;
+use crate::nvml_failure::NvmlCode;
 
 const RACK: ClusterUuid = ClusterUuid([7; 16]);
 const ZERO: ClusterUuid = ClusterUuid([0; 16]);
 
-fn mk_gpu(index: u32, fabric: FabricState) -> Gpu {
+fn mk_gpu(index: u32, fabric: GpuFabricState) -> Gpu {
     Gpu {
         id: GpuRef {
             index,
@@ -17,17 +17,17 @@ fn mk_gpu(index: u32, fabric: FabricState) -> Gpu {
     }
 }
 
-fn completed(cluster: ClusterUuid, clique_id: u32) -> FabricState {
-    FabricState::Completed { cluster, clique_id }
+fn completed(cluster: ClusterUuid, clique_id: u32) -> GpuFabricState {
+    GpuFabricState::Completed { cluster, clique_id }
 }
 
-fn fabric(states: impl IntoIterator<Item = FabricState>) -> Fabric {
+fn fabric(states: impl IntoIterator<Item = GpuFabricState>) -> Fabric {
     let gpus: Vec<_> = (0..).zip(states).map(|(i, s)| mk_gpu(i, s)).collect();
-    Fabric::of(&gpus)
+    Fabric::from_gpus(&gpus)
 }
 
 #[test]
-fn gpus_of_one_clique_make_it_the_nodes_and_id_zero_counts() {
+fn gpus_of_one_clique_put_the_node_into_it_and_id_zero_counts() {
     let fabric = fabric([completed(RACK, 0), completed(RACK, 0)]);
     let id = CliqueId {
         cluster: RACK,
@@ -40,9 +40,9 @@ fn gpus_of_one_clique_make_it_the_nodes_and_id_zero_counts() {
 }
 
 #[test]
-fn gpus_that_contribute_nothing_disagree_with_nobody() {
+fn gpus_without_a_clique_disagree_with_nobody() {
     let fabric = fabric([
-        FabricState::NotSupported,
+        GpuFabricState::NotSupported,
         completed(RACK, 3),
         completed(ZERO, 9),
     ]);
@@ -51,7 +51,7 @@ fn gpus_that_contribute_nothing_disagree_with_nobody() {
 
 #[test]
 fn no_support_anywhere_is_definitely_no_clique() {
-    let fabric = fabric([FabricState::NotSupported, FabricState::NotSupported]);
+    let fabric = fabric([GpuFabricState::NotSupported, GpuFabricState::NotSupported]);
     assert_eq!(fabric, Fabric::NoClique(NoClique::NotSupported { gpus: 2 }));
     assert!(fabric.is_settled());
     assert_eq!(
@@ -62,7 +62,7 @@ fn no_support_anywhere_is_definitely_no_clique() {
 
 #[test]
 fn an_all_zero_cluster_uuid_is_definitely_no_clique() {
-    let fabric = fabric([completed(ZERO, 0), FabricState::NotSupported]);
+    let fabric = fabric([completed(ZERO, 0), GpuFabricState::NotSupported]);
     assert_eq!(
         fabric,
         Fabric::NoClique(NoClique::ZeroClusterUuid { gpus: 1 })
@@ -72,21 +72,21 @@ fn an_all_zero_cluster_uuid_is_definitely_no_clique() {
 
 #[test]
 fn one_unfinished_gpu_unsettles_the_node_whatever_the_others_say() {
-    let failed = FabricState::Failed {
+    let failed = GpuFabricState::Failed {
         status: NvmlCode(999),
     };
     let cases = [
-        (FabricState::NotStarted, "fabric-not-started"),
-        (FabricState::InProgress, "fabric-in-progress"),
+        (GpuFabricState::NotStarted, "fabric-not-started"),
+        (GpuFabricState::InProgress, "fabric-in-progress"),
         (failed, "fabric-failed"),
-        (FabricState::Unrecognised(9), "fabric-state-unknown"),
+        (GpuFabricState::Unrecognised(9), "fabric-state-unknown"),
         (
-            FabricState::Unreadable(NvmlFailure::SymbolMissing { call: "f" }),
+            GpuFabricState::Unreadable(NvmlFailure::SymbolMissing { call: "f" }),
             "gpu-unreadable",
         ),
     ];
     for (state, code) in cases {
-        let fabric = fabric([completed(RACK, 1), state, FabricState::NotSupported]);
+        let fabric = fabric([completed(RACK, 1), state, GpuFabricState::NotSupported]);
         assert_eq!(fabric.code(), code);
         assert!(!fabric.is_settled(), "{code}");
         assert_eq!(fabric.clique(), None, "{code}");
@@ -100,12 +100,12 @@ fn one_unfinished_gpu_unsettles_the_node_whatever_the_others_say() {
 #[test]
 fn the_worst_gpus_are_named_first_and_equal_ones_together() {
     let fabric = fabric([
-        FabricState::InProgress,
-        FabricState::NotStarted,
-        FabricState::Failed {
+        GpuFabricState::InProgress,
+        GpuFabricState::NotStarted,
+        GpuFabricState::Failed {
             status: NvmlCode(999),
         },
-        FabricState::InProgress,
+        GpuFabricState::InProgress,
     ]);
     assert_eq!(
         fabric.to_string(),
@@ -133,54 +133,62 @@ fn gpus_in_different_cliques_or_fabrics_disagree_by_name() {
 #[test]
 fn a_node_without_a_gpu_may_still_get_one() {
     let fabric = fabric([]);
-    assert_eq!(fabric, Fabric::Unsettled(Unsettled::NoGpus { displays: 0 }));
+    assert_eq!(
+        fabric,
+        Fabric::Unsettled(Unsettled::NoGpus {
+            display_adapters: 0
+        })
+    );
     assert!(!fabric.is_settled());
 }
 
 #[test]
-fn display_adapters_count_for_nothing_and_where_there_is_nothing_else_that_is_said() {
-    let displays = fabric([FabricState::DisplayAdapter, FabricState::DisplayAdapter]);
+fn display_adapters_are_ignored_and_mentioned_where_there_is_nothing_else() {
+    let displays = fabric([
+        GpuFabricState::DisplayAdapter,
+        GpuFabricState::DisplayAdapter,
+    ]);
     assert_eq!(displays.code(), "no-gpus");
     assert_eq!(
         displays.to_string(),
         "NVML sees no GPU on this node but 2 display adapters, skipped by name (DGX Display)"
     );
-    let beside = |state| fabric([FabricState::DisplayAdapter, state]);
+    let beside = |state| fabric([GpuFabricState::DisplayAdapter, state]);
     assert_eq!(beside(completed(RACK, 1)).code(), "clique");
-    let none = beside(FabricState::NotSupported).to_string();
+    let none = beside(GpuFabricState::NotSupported).to_string();
     assert!(none.contains("none of its 1 GPUs"), "{none}");
-    let coming = beside(FabricState::InProgress).to_string();
+    let coming = beside(GpuFabricState::InProgress).to_string();
     assert!(coming.ends_with("(1 of 1 GPUs not settled)"), "{coming}");
 }
 
 #[test]
-fn what_is_said_is_bounded_however_many_gpus_there_are_and_however_they_differ() {
-    let of_each: [fn(u32) -> FabricState; 4] = [
-        |_| FabricState::InProgress,
-        |index| FabricState::Unrecognised(u8::try_from(index % 200).unwrap()),
+fn the_message_is_bounded_however_many_gpus_there_are_and_however_they_differ() {
+    let state_of: [fn(u32) -> GpuFabricState; 4] = [
+        |_| GpuFabricState::InProgress,
+        |index| GpuFabricState::Unrecognised(u8::try_from(index % 200).unwrap()),
         |index| completed(RACK, index),
         |index| completed(RACK, index % 2),
     ];
     for gpus in [8, 16, 72, 1024] {
-        for state in of_each {
-            let said = fabric((0..gpus).map(state)).to_string();
-            assert!(said.len() < 500, "{gpus}: {said}");
+        for state in state_of {
+            let text = fabric((0..gpus).map(state)).to_string();
+            assert!(text.len() < 500, "{gpus}: {text}");
         }
-        let said = fabric((0..gpus).map(of_each[0])).to_string();
+        let text = fabric((0..gpus).map(state_of[0])).to_string();
         assert_eq!(
-            said,
+            text,
             format!(
                 "gpus 0-{}: fabric registration in progress ({gpus} of {gpus} GPUs not settled)",
                 gpus - 1
             )
         );
     }
-    let said = fabric((0..72).map(of_each[2])).to_string();
-    assert!(said.ends_with("; and 68 more GPUs"), "{said}");
+    let text = fabric((0..72).map(state_of[2])).to_string();
+    assert!(text.ends_with("; and 68 more GPUs"), "{text}");
 }
 
 #[test]
-fn gpus_that_are_degraded_alike_are_told_together() {
+fn gpus_with_the_same_problem_are_written_together() {
     let gpus: Vec<_> = (0..72)
         .map(|index| Gpu {
             health: Some(Health {
@@ -191,7 +199,7 @@ fn gpus_that_are_degraded_alike_are_told_together() {
         })
         .collect();
     assert_eq!(
-        Fabric::of(&gpus).to_string(),
+        Fabric::from_gpus(&gpus).to_string(),
         "clique 07070707-0707-0707-0707-070707070707.1; \
          gpus 0-69 are degraded: degraded bandwidth (mask 0x1); \
          gpus 70-71 are degraded: route recovery in progress (mask 0x4)"
@@ -208,7 +216,7 @@ fn a_degraded_member_keeps_the_clique_and_is_named() {
         health: Some(sick),
         ..mk_gpu(1, completed(RACK, 1))
     };
-    let fabric = Fabric::of(&[mk_gpu(0, completed(RACK, 1)), member]);
+    let fabric = Fabric::from_gpus(&[mk_gpu(0, completed(RACK, 1)), member]);
     assert_eq!(fabric.clique().map(|clique| clique.id), Some(1));
     assert_eq!(fabric.code(), "clique-degraded");
     assert_eq!(
@@ -226,20 +234,20 @@ fn health_of_a_gpu_outside_the_clique_does_not_degrade_it() {
         }),
         ..mk_gpu(1, completed(ZERO, 0))
     };
-    let fabric = Fabric::of(&[mk_gpu(0, completed(RACK, 1)), outsider]);
+    let fabric = Fabric::from_gpus(&[mk_gpu(0, completed(RACK, 1)), outsider]);
     assert_eq!(fabric.code(), "clique");
 }
 
 #[test]
-fn a_wait_is_told_in_seconds_and_a_short_one_in_milliseconds() {
-    let said = |millis| {
+fn a_wait_is_written_in_seconds_and_a_short_one_in_milliseconds() {
+    let text = |millis| {
         let waited = Duration::from_millis(millis);
         Fabric::NoAnswer { waited, call: None }.to_string()
     };
-    assert_eq!(said(20), "no answer from NVML for 20 ms");
-    assert_eq!(said(999), "no answer from NVML for 999 ms");
-    assert_eq!(said(1000), "no answer from NVML for 1 s");
-    assert_eq!(said(10_040), "no answer from NVML for 10 s");
+    assert_eq!(text(20), "no answer from NVML for 20 ms");
+    assert_eq!(text(999), "no answer from NVML for 999 ms");
+    assert_eq!(text(1000), "no answer from NVML for 1 s");
+    assert_eq!(text(10_040), "no answer from NVML for 10 s");
     let hung = Fabric::NoAnswer {
         waited: Duration::from_secs(10),
         call: Some("nvmlInit_v2"),

@@ -1,26 +1,26 @@
-//! One GPU and where its registration with the NVLink fabric stands.
+//! One GPU and the state of its registration with the NVLink fabric.
 
 use std::fmt;
 
-use crate::clique::{CliqueId, ClusterUuid};
+use crate::clique_id::{CliqueId, ClusterUuid};
 use crate::health::Health;
-use crate::nvml::{NvmlCode, NvmlFailure};
+use crate::nvml_failure::{NvmlCode, NvmlFailure};
 
-/// A GPU as one read saw it.
+/// A GPU as found by one read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
     /// NVML's index and, if it could be read, the UUID.
     pub id: GpuRef,
     /// The product name; `None` if it could not be read.
     pub name: Option<String>,
-    /// Where its registration stands.
-    pub fabric: FabricState,
-    /// Health of its part of the fabric; `None` before info v2 of NVML and
-    /// where the registration is not completed.
+    /// The state of its registration with the fabric.
+    pub fabric: GpuFabricState,
+    /// The health of its part of the fabric; `None` unless the registration is
+    /// completed and NVML has fabric info v2.
     pub health: Option<Health>,
 }
 
-/// Which GPU a reason is about: `gpu 2 (GPU-…)`.
+/// Identifies a GPU in messages. Displays as `gpu 2 (GPU-…)`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GpuRef {
     /// NVML's index, from 0.
@@ -29,12 +29,14 @@ pub struct GpuRef {
     pub uuid: Option<String>,
 }
 
-/// A GPU's registration with the fabric (`nvmlGpuFabricState_t` and the fields
-/// that are meaningful in it).
+/// The state of one GPU's registration with the fabric: `nvmlGpuFabricState_t`
+/// and the fields that are meaningful in it.
+///
+/// [`NodeFabricState`](crate::NodeFabricState) is that of a whole node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FabricState {
-    /// The GPU is a display adapter of a DGX station by its name. It was asked
-    /// nothing more, as Go's driver asks it nothing, and counts for nothing.
+pub enum GpuFabricState {
+    /// By its name, the GPU is a display adapter of a DGX station. It is ignored
+    /// and not queried further, as in NVIDIA's own driver.
     DisplayAdapter,
     /// The GPU cannot be part of a fabric.
     NotSupported,
@@ -49,28 +51,31 @@ pub enum FabricState {
         /// The partition of the fabric; 0 is valid.
         clique_id: u32,
     },
-    /// Registration ended with an error.
+    /// Registration ended with an error: NVML's state is "completed", and its
+    /// status not success.
     Failed {
-        /// What it ended with.
+        /// The error.
         status: NvmlCode,
     },
-    /// A state newer than this crate.
+    /// A state that this crate does not know.
     Unrecognised(u8),
-    /// NVML would not say.
+    /// A call about this GPU failed.
     Unreadable(NvmlFailure),
 }
 
 // === impl Gpu ===
 
 impl Gpu {
-    /// The clique that this GPU puts the node into, if any: only a completed
-    /// registration with a real fabric names one.
+    /// The clique that this GPU belongs to. `None` unless its registration is
+    /// completed with a cluster UUID other than zero.
     pub fn clique(&self) -> Option<CliqueId> {
         match self.fabric {
-            FabricState::Completed { cluster, clique_id } if !cluster.is_zero() => Some(CliqueId {
-                cluster,
-                id: clique_id,
-            }),
+            GpuFabricState::Completed { cluster, clique_id } if !cluster.is_zero() => {
+                Some(CliqueId {
+                    cluster,
+                    id: clique_id,
+                })
+            }
             _ => None,
         }
     }
@@ -88,9 +93,9 @@ impl fmt::Display for GpuRef {
     }
 }
 
-// === impl FabricState ===
+// === impl GpuFabricState ===
 
-impl fmt::Display for FabricState {
+impl fmt::Display for GpuFabricState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DisplayAdapter => f.write_str("a display adapter, skipped by its name"),

@@ -1,28 +1,31 @@
-//! The health mask of a GPU's fabric registration, in words.
+//! The health of a GPU's part of the fabric, decoded from NVML's mask and summary.
 
 use std::fmt;
 
-/// Fabric health as NVML reports it beside the state (info v2 and newer).
+/// Fabric health as NVML reports it with the state (fabric info v2 and newer).
+///
+/// Displays the problems or `healthy`, then unknown values, then the mask unless
+/// there is nothing else to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Health {
-    /// `healthMask`, as reported.
+    /// `healthMask`, unchanged.
     pub mask: u32,
-    /// `healthSummary`; only info v3 has it.
+    /// `healthSummary`; only fabric info v3 has it.
     pub summary: Option<HealthSummary>,
 }
 
-/// NVML's own verdict over the mask (`NVML_GPU_FABRIC_HEALTH_SUMMARY_*`).
+/// NVML's own summary of the health (`NVML_GPU_FABRIC_HEALTH_SUMMARY_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthSummary {
     /// The GPU does not report one.
     NotSupported,
-    /// Nothing to report.
+    /// No problem.
     Healthy,
-    /// Not usable as it is.
+    /// Not usable.
     Unhealthy,
     /// Usable with reduced capacity.
     LimitedCapacity,
-    /// A value newer than this crate.
+    /// A value that this crate does not know.
     Unrecognised(u8),
 }
 
@@ -30,7 +33,7 @@ pub enum HealthSummary {
 struct Flag {
     shift: u32,
     name: &'static str,
-    /// Which of the values say that something is wrong, and how.
+    /// The values that report a problem, and its name.
     problems: &'static [(u32, &'static str)],
 }
 
@@ -76,40 +79,40 @@ const NEITHER: u32 = 3;
 const CONFIGURATION_SHIFT: u32 = 8;
 const CONFIGURATION_MASK: u32 = 0xf;
 
-/// Bits that belong to none of the fields above.
+/// Bits outside of all fields above.
 const UNKNOWN_BITS: u32 = !0x3fff;
 
 // === impl Flag ===
 
 impl Flag {
-    fn of(&self, mask: u32) -> u32 {
+    fn value(&self, mask: u32) -> u32 {
         (mask >> self.shift) & FLAG_MASK
     }
 
     fn problem(&self, mask: u32) -> Option<&'static str> {
-        let value = self.of(mask);
-        let known = self.problems.iter().find(|(it, _)| *it == value);
-        known.map(|(_, words)| *words)
+        let value = self.value(mask);
+        let problem = self.problems.iter().find(|(bad, _)| *bad == value);
+        problem.map(|(_, name)| *name)
     }
 }
 
 // === impl Health ===
 
 impl Health {
-    /// True if anything in the mask or the summary says that the GPU's part of
-    /// the fabric is less than healthy. Fields that are not reported count as
-    /// healthy, and so does what this crate has no words for: a newer driver
-    /// must not make every GPU look ill. (A wrong configuration is one whatever
-    /// its kind.)
+    /// True if the mask or the summary reports a problem.
+    ///
+    /// Fields that are not reported count as healthy, and so do unknown values:
+    /// a newer driver must not make every GPU look degraded. The exception is an
+    /// incorrect configuration, which is a problem whatever its kind.
     pub fn is_degraded(&self) -> bool {
         !self.problems().is_empty()
     }
 
-    /// Each problem in a few words, mask first; empty for a healthy GPU.
+    /// The name of each problem, those of the mask first; empty for a healthy GPU.
     pub fn problems(&self) -> Vec<String> {
         let flags = FLAGS.iter().filter_map(|flag| flag.problem(self.mask));
         let mut problems: Vec<_> = flags.map(str::to_owned).collect();
-        problems.extend(self.wrong_configuration());
+        problems.extend(self.incorrect_configuration());
         match self.summary {
             Some(HealthSummary::Unhealthy) => problems.push("summary: unhealthy".to_owned()),
             Some(HealthSummary::LimitedCapacity) => {
@@ -120,25 +123,25 @@ impl Health {
         problems
     }
 
-    /// What NVML reports and this crate has no words for; no judgement.
-    pub fn unknowns(&self) -> Vec<String> {
+    /// The values that this crate does not know. They say nothing about health.
+    pub fn unknown_values(&self) -> Vec<String> {
         let flags = FLAGS
             .iter()
-            .filter(|flag| flag.of(self.mask) == NEITHER && flag.problem(self.mask).is_none());
-        let mut unknowns: Vec<_> = flags
+            .filter(|flag| flag.value(self.mask) == NEITHER && flag.problem(self.mask).is_none());
+        let mut unknown: Vec<_> = flags
             .map(|flag| format!("{}: unknown value {NEITHER}", flag.name))
             .collect();
         let bits = self.mask & UNKNOWN_BITS;
         if bits != 0 {
-            unknowns.push(format!("unknown bits {bits:#x}"));
+            unknown.push(format!("unknown bits {bits:#x}"));
         }
         if let Some(HealthSummary::Unrecognised(value)) = self.summary {
-            unknowns.push(format!("summary: unknown value {value}"));
+            unknown.push(format!("summary: unknown value {value}"));
         }
-        unknowns
+        unknown
     }
 
-    fn wrong_configuration(self) -> Option<String> {
+    fn incorrect_configuration(self) -> Option<String> {
         let known = match (self.mask >> CONFIGURATION_SHIFT) & CONFIGURATION_MASK {
             0 | 1 => return None,
             2 => "system GUID",
@@ -154,17 +157,15 @@ impl Health {
     }
 }
 
-/// The problems in words, or `healthy`; then what there are no words for, and
-/// the mask unless there is nothing to say.
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.problems();
-        if said.is_empty() {
-            said.push("healthy".to_owned());
+        let mut parts = self.problems();
+        if parts.is_empty() {
+            parts.push("healthy".to_owned());
         }
-        said.extend(self.unknowns());
-        f.write_str(&said.join(", "))?;
-        if said.len() > 1 || self.is_degraded() {
+        parts.extend(self.unknown_values());
+        f.write_str(&parts.join(", "))?;
+        if parts.len() > 1 || self.is_degraded() {
             write!(f, " (mask {:#x})", self.mask)?;
         }
         Ok(())
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_are_no_words_for_is_shown_and_makes_no_gpu_ill() {
+    fn unknown_values_are_displayed_and_degrade_no_gpu() {
         let newer = Health {
             mask: 0x8000_01ab,
             summary: Some(HealthSummary::Unrecognised(9)),
@@ -237,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn no_mask_goes_without_a_word_for_each_of_its_bits() {
-        // Every single bit, alone: told as a problem, as unknown, or a field's "fine".
+    fn every_bit_of_the_mask_is_a_problem_unknown_or_fine() {
+        // Each bit alone: a problem, an unknown value, or a field's "fine".
         let fine = [1, 3, 5, 7, 8, 12];
         for bit in 0..32 {
             let health = health(1 << bit);
-            let told = health.problems().len() + health.unknowns().len();
+            let reported = health.problems().len() + health.unknown_values().len();
             assert_eq!(
-                told,
+                reported,
                 usize::from(!fine.contains(&bit)),
                 "bit {bit}: {health}"
             );
@@ -252,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_of_noes_and_one_that_reports_nothing_are_healthy() {
+    fn a_mask_that_denies_or_reports_nothing_is_healthy() {
         // false in all four fields, configuration correct
         assert_eq!(health(0x1aa).to_string(), "healthy");
         assert_eq!(health(0).to_string(), "healthy");
     }
 
     #[test]
-    fn a_wrong_configuration_says_which_and_an_unknown_one_is_still_a_problem() {
+    fn an_incorrect_configuration_is_named_and_an_unknown_one_is_still_a_problem() {
         assert_eq!(
             health(0x4aa).to_string(),
             "incorrect configuration: no partition (mask 0x4aa)"

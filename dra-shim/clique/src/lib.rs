@@ -1,74 +1,91 @@
-//! Finds the NVIDIA driver of a host, reads each GPU's NVLink fabric state and names the clique.
+//! Finds the NVIDIA driver of a host, reads each GPU's NVLink fabric state and
+//! names the clique that the host belongs to.
 //!
 //! ```text
-//! DriverRoot ──finds──> libnvidia-ml.so.1 ──NvmlProbe──> [Gpu] ──Fabric::of──> Fabric
-//!     │                                        ▲                                 │
-//!     │                            FabricWatch asks again and again        one row of
-//!     │                            and keeps the last Reading              what to do
-//!     └───finds──> nvidia-imex-ctl ──HostImex::{ready, connections}──> Ok or why not
+//! DriverRoot ──find_library──> libnvidia-ml.so.1
+//!     │                               │
+//!     │                    FabricProbe::read (NvmlProbe)
+//!     │                               │
+//!     │                            [Gpu] ──Fabric::from_gpus──> Fabric
+//!     │                                                            │
+//!     │                    FabricWatch reads again and again: NodeFabricState
+//!     │
+//!     └──find_tool──> nvidia-imex-ctl ──HostImex::check_ready──> Ok or HostImexError
 //! ```
 //!
-//! * [`DriverRoot`] resolves files below a root (`/`, `/run/nvidia/driver`, a
-//!   mount of either) without leaving it, and says of each candidate why not.
-//! * [`NvmlProbe`] loads that library, opens one NVML session per read and asks
-//!   every GPU for its fabric state. [`FabricProbe`] is its trait, so that
-//!   callers test with a fake.
-//! * [`Fabric`] folds the GPUs into one value. A fabric that is coming up,
+//! * [`DriverRoot`] finds files below a root (`/`, `/run/nvidia/driver`, a mount
+//!   of either) without leaving it, and records why each path was rejected.
+//! * [`NvmlProbe`] loads the library, opens one NVML session per read and reads
+//!   the fabric state of every GPU. [`FabricProbe`] is its trait, so that callers
+//!   can test with a fake.
+//! * [`Fabric`] combines the GPUs into one value. A fabric that is coming up,
 //!   broken or absent is a value too: each has a one-line reason (its
 //!   `Display`), a stable [`code`](Fabric::code) and a [`hint`](Fabric::hint).
-//! * [`FabricWatch`] repeats the read on a thread of its own, so a library that
-//!   never returns costs that thread and nothing else.
-//! * [`HostImex`] asks the host's own `nvidia-imex` whether it is ready, and
-//!   which peers it reaches.
+//! * [`FabricWatch`] repeats the read on a thread of its own, so that a driver
+//!   that never returns costs that thread and nothing else. It keeps a
+//!   [`NodeFabricState`]; the table of its transitions is in the repository's
+//!   ARCHITECTURE.md, under "States".
+//! * [`HostImex`] asks the host's own `nvidia-imex` whether it is ready.
 //!
-//! The modules, in the order in which the data passes them:
+//! # Modules
 //!
-//! | from | to | through |
-//! |---|---|---|
-//! | a root | a file | `root` has the places; `resolve` follows links inside the root, `elf` sees whether a library is whole and this machine's, `unlinked` finds the one that lacks its link |
-//! | a library | [`Gpu`]s | `probe` makes one read; `reload` has the file opened that is there now, `sys` calls the C interface, `call` says which call is under way |
-//! | [`Gpu`]s | [`Fabric`] | `gpu`, `clique`, `health` and `nvml` are what one GPU says; `fabric` folds them, `unsettled` says what is still open, `groups` tells many GPUs in one line |
-//! | reads | [`Reading`]s | `watch` |
-//! | a host's program | its answer | `host_imex` asks, [`command`] runs it under a deadline, `imex_peers` is the JSON of its peers |
-//! | what others wrote | one line | `line`, wherever a name or an output is shown |
+//! Each uses only those above it, and the leaf `printable`, which makes foreign
+//! text fit for a message.
+//!
+//! | what | modules |
+//! |---|---|
+//! | find a file | `not_found` (the error); `resolve` (links inside a root), `elf` (is a library complete?), `missing_link` (a library without its link); `driver_root` |
+//! | one GPU | `clique_id`, `health`, `nvml_failure`; `gpu` |
+//! | read NVML | `load_path` (load a replaced file anew), `current_call` (where a read hangs); `sys` (the C interface); `probe_error`, `probe` |
+//! | the node | `node_state` (the state machine); `gpu_groups` (many GPUs in one line), `unsettled`; `fabric` |
+//! | watch it | `watch_config`, `reading`; `watch` |
+//! | ask the daemon | [`command`] (a program under a deadline); `host_imex` |
 //!
 //! Everything is synchronous. `unsafe` is confined to two places: NVML's C
 //! interface (`sys`), and entering the host's root (one function of `command`).
 
-mod call;
-mod clique;
+mod clique_id;
 pub mod command;
+mod current_call;
+mod driver_root;
 mod elf;
 mod fabric;
 mod gpu;
-mod groups;
+mod gpu_groups;
 mod health;
 mod host_imex;
-mod imex_peers;
-mod line;
-mod nvml;
+mod load_path;
+mod missing_link;
+mod node_state;
+mod not_found;
+mod nvml_failure;
+mod printable;
 mod probe;
-mod reload;
+mod probe_error;
+mod reading;
 mod resolve;
-mod root;
 mod sys;
-mod unlinked;
 mod unsettled;
 mod watch;
+mod watch_config;
 
-pub use clique::{CliqueId, ClusterUuid};
+pub use clique_id::{CliqueId, ClusterUuid};
+pub use driver_root::DriverRoot;
 pub use fabric::{Clique, DegradedGpu, Fabric, NoClique};
-pub use gpu::{FabricState, Gpu, GpuRef};
+pub use gpu::{Gpu, GpuFabricState, GpuRef};
 pub use health::{Health, HealthSummary};
 pub use host_imex::{HostImex, HostImexError};
-pub use imex_peers::{ImexConnection, ImexLink, ImexNode};
-pub use nvml::{NvmlCode, NvmlFailure};
-pub use probe::{FabricProbe, NoLibrary, NvmlProbe, ProbeError};
-pub use root::{DriverRoot, NotFound, Reason, Rejected};
+pub use node_state::{FabricEvent, NodeFabricState};
+pub use not_found::{DriverFileNotFound, RejectReason, RejectedPath};
+pub use nvml_failure::{NvmlCode, NvmlFailure};
+pub use probe::{FabricProbe, NvmlProbe};
+pub use probe_error::{NoLibrary, ProbeError};
+pub use reading::Reading;
 pub use unsettled::{Unsettled, UnsettledGpu};
-pub use watch::{FabricWatch, Reading, WatchConfig};
+pub use watch::FabricWatch;
+pub use watch_config::WatchConfig;
 
-/// Compiles the README's example.
+/// Compiles the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

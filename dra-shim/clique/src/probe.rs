@@ -1,71 +1,67 @@
-//! One look at a host's GPUs.
+//! Reads the fabric state of a host's GPUs once.
 
-use std::path::PathBuf;
-
-use crate::call::CallUnderWay;
-use crate::clique::ClusterUuid;
-use crate::gpu::{FabricState, Gpu, GpuRef};
+use crate::clique_id::ClusterUuid;
+use crate::current_call::CurrentCall;
+use crate::driver_root::DriverRoot;
+use crate::gpu::{Gpu, GpuFabricState, GpuRef};
 use crate::health::{Health, HealthSummary};
-use crate::line::Shown;
-use crate::nvml::{NvmlCode, NvmlFailure};
-use crate::reload::Spelling;
-use crate::root::{DriverRoot, NotFound, Reason};
+use crate::load_path::LoadPath;
+use crate::nvml_failure::{NvmlCode, NvmlFailure};
+use crate::probe_error::{NoLibrary, ProbeError};
 use crate::sys::{Device, FabricInfo, Library, Session};
 
-/// Reads the fabric state of every GPU once. [`NvmlProbe`] is the real one;
-/// tests of callers bring their own.
+/// Reads the fabric state of a host's GPUs.
+///
+/// [`NvmlProbe`] is the implementation for real hosts. Others are for tests of
+/// programs that use [`FabricWatch`](crate::FabricWatch).
 pub trait FabricProbe: Send + Sync + 'static {
-    /// The GPUs of this host in NVML's order.
+    /// Reads the state of every GPU of this host as it is now.
     ///
-    /// May block for seconds, and never returns if the driver hangs: call it
-    /// through [`FabricWatch`](crate::FabricWatch) from anything that matters.
+    /// *Called* by a [`FabricWatch`](crate::FabricWatch) on a thread that it
+    /// starts for this alone: once at its start, then again after each result
+    /// and a pause. There is never a second call before the first has returned.
+    /// A program without a watch calls it where and when it likes.
+    ///
+    /// *May* block for as long as the driver does: seconds are common, and a
+    /// driver that hangs never returns. Nobody cancels the call. If the watch is
+    /// dropped meanwhile, the result is discarded.
+    ///
+    /// *Must* return the GPUs in NVML's order with one entry for each index, and
+    /// nothing cached from an earlier call. A GPU that cannot be read is an entry
+    /// in state [`GpuFabricState::Unreadable`], not an error.
+    ///
+    /// # Errors
+    ///
+    /// Only if nothing is known of any GPU. An error is a state of the host like
+    /// any other: the watch calls again. So it does after a panic, which it
+    /// reports as [`NvmlFailure::Panicked`].
     fn read(&self) -> Result<Vec<Gpu>, ProbeError>;
 
-    /// The call that [`read`](Self::read) is in, asked by another thread to say
-    /// where it hangs.
-    fn call_under_way(&self) -> Option<&'static str> {
+    /// The function that [`read`](Self::read) is in now: its name in `nvml.h`,
+    /// or `dlopen`. `None` between two of them, while no read is running, and in
+    /// implementations that do not track it.
+    ///
+    /// *Called* while a read is overdue, by a
+    /// [`FabricWatch`](crate::FabricWatch) on its own thread and on every thread
+    /// that calls [`FabricWatch::latest`](crate::FabricWatch::latest); so
+    /// concurrently with `read` and with itself.
+    ///
+    /// *Must* return at once: it may not wait for a lock that `read` holds while
+    /// it is in the driver.
+    fn current_call(&self) -> Option<&'static str> {
         None
     }
 }
 
 /// Reads through the `libnvidia-ml.so.1` of a driver root.
 ///
-/// Each read finds and loads the library anew and ends its session, so a
-/// driver that appears late, is replaced or vanishes is noticed.
+/// Each read finds and loads the library anew and ends its session, so a driver
+/// that is installed, replaced or removed meanwhile is noticed by the next read.
 #[derive(Debug)]
 pub struct NvmlProbe {
     root: DriverRoot,
-    spelling: Spelling,
-    under_way: CallUnderWay,
-}
-
-/// Why a read found out nothing about any GPU.
-#[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProbeError {
-    /// There is no library to ask.
-    #[error(transparent)]
-    NoLibrary(#[from] NoLibrary),
-    /// The library failed as a whole.
-    #[error(transparent)]
-    Nvml(#[from] NvmlFailure),
-}
-
-/// Why there is no usable `libnvidia-ml.so.1`.
-#[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoLibrary {
-    /// There is none below the driver root that this process could load.
-    #[error(transparent)]
-    Missing(#[from] NotFound),
-    /// It is there and the dynamic loader refuses it.
-    #[error("{} cannot be loaded: {}", Shown(path), Shown(reason))]
-    Unloadable {
-        /// The file, all links resolved.
-        path: PathBuf,
-        /// What the loader said.
-        reason: String,
-    },
+    load_path: LoadPath,
+    current_call: CurrentCall,
 }
 
 /// Display adapters of DGX stations: enumerated by NVML, never part of a fabric.
@@ -74,90 +70,90 @@ const DISPLAY_ADAPTERS: [&str; 2] = ["DGX Display", "NVIDIA DGX Display"];
 // === impl NvmlProbe ===
 
 impl NvmlProbe {
-    /// A probe for the driver below `root`.
+    /// A probe for the driver below `root`. Does no I/O.
     pub fn new(root: DriverRoot) -> Self {
         Self {
             root,
-            spelling: Spelling::default(),
-            under_way: CallUnderWay::default(),
+            load_path: LoadPath::default(),
+            current_call: CurrentCall::default(),
         }
     }
 }
 
 impl FabricProbe for NvmlProbe {
     fn read(&self) -> Result<Vec<Gpu>, ProbeError> {
-        let path = self.root.library().map_err(NoLibrary::from)?;
-        let spelled = self.spelling.of(&path);
-        let library = Library::load(&spelled, self.under_way.clone()).map_err(|said| {
-            let prefix = format!("{}: ", spelled.display());
+        let path = self.root.find_library().map_err(NoLibrary::from)?;
+        let load_path = self.load_path.for_library(&path);
+        let library = Library::load(&load_path, self.current_call.clone()).map_err(|message| {
+            let prefix = format!("{}: ", load_path.display());
             NoLibrary::Unloadable {
                 path,
-                reason: said.strip_prefix(&prefix).unwrap_or(&said).to_owned(),
+                reason: message.strip_prefix(&prefix).unwrap_or(&message).to_owned(),
             }
         })?;
-        Ok(gpus(&library.open()?)?)
+        Ok(read_gpus(&library.open()?)?)
     }
 
-    fn call_under_way(&self) -> Option<&'static str> {
-        self.under_way.get()
+    fn current_call(&self) -> Option<&'static str> {
+        self.current_call.get()
     }
 }
 
-fn gpus(session: &Session) -> Result<Vec<Gpu>, NvmlFailure> {
+fn read_gpus(session: &Session) -> Result<Vec<Gpu>, NvmlFailure> {
     let count = session.device_count()?;
-    Ok((0..count).map(|index| gpu(session, index)).collect())
+    Ok((0..count).map(|index| read_gpu(session, index)).collect())
 }
 
-/// A GPU that fails is a GPU with that failure for a state: the others are
-/// still worth knowing.
-fn gpu(session: &Session, index: u32) -> Gpu {
+/// A failure becomes the state of this GPU: the others are still worth reading.
+fn read_gpu(session: &Session, index: u32) -> Gpu {
     let mut gpu = Gpu {
         id: GpuRef { index, uuid: None },
         name: None,
-        fabric: FabricState::NotSupported,
+        fabric: GpuFabricState::NotSupported,
         health: None,
     };
-    if let Err(failure) = fill(session, &mut gpu) {
-        gpu.fabric = FabricState::Unreadable(failure);
+    if let Err(failure) = fill_in(session, &mut gpu) {
+        gpu.fabric = GpuFabricState::Unreadable(failure);
     }
     gpu
 }
 
-fn fill(session: &Session, gpu: &mut Gpu) -> Result<(), NvmlFailure> {
+/// Keeps what was read before a failure.
+fn fill_in(session: &Session, gpu: &mut Gpu) -> Result<(), NvmlFailure> {
     let device = session.device(gpu.id.index)?;
     let name = gpu.name.insert(device.name()?);
     if DISPLAY_ADAPTERS.contains(&name.as_str()) {
-        gpu.fabric = FabricState::DisplayAdapter;
+        gpu.fabric = GpuFabricState::DisplayAdapter;
         return Ok(());
     }
     gpu.id.uuid = Some(device.uuid()?);
-    (gpu.fabric, gpu.health) = fabric(&device)?;
+    (gpu.fabric, gpu.health) = read_fabric(&device)?;
     Ok(())
 }
 
-fn fabric(device: &Device<'_>) -> Result<(FabricState, Option<Health>), NvmlFailure> {
+fn read_fabric(device: &Device<'_>) -> Result<(GpuFabricState, Option<Health>), NvmlFailure> {
     match device.fabric_info() {
         Ok(info) => Ok((state(&info), health(&info))),
         Err(NvmlFailure::Returned {
             code: NvmlCode::NOT_SUPPORTED,
             ..
-        }) => Ok((FabricState::NotSupported, None)),
+        }) => Ok((GpuFabricState::NotSupported, None)),
         Err(failure) => Err(failure),
     }
 }
 
-/// `status`, cluster and clique mean something only in state 3 (nvml.h).
-fn state(info: &FabricInfo) -> FabricState {
+/// Status, cluster and clique are meaningful only in state 3 (nvml.h).
+fn state(info: &FabricInfo) -> GpuFabricState {
     match (info.state, NvmlCode(info.status)) {
-        (0, _) => FabricState::NotSupported,
-        (1, _) => FabricState::NotStarted,
-        (2, _) => FabricState::InProgress,
-        (3, NvmlCode::SUCCESS) => FabricState::Completed {
+        (0, _) => GpuFabricState::NotSupported,
+        (1, _) => GpuFabricState::NotStarted,
+        (2, _) => GpuFabricState::InProgress,
+        (3, NvmlCode::SUCCESS) => GpuFabricState::Completed {
             cluster: ClusterUuid(info.cluster_uuid),
             clique_id: info.clique_id,
         },
-        (3, status) => FabricState::Failed { status },
-        (unknown, _) => FabricState::Unrecognised(unknown),
+        (3, status) => GpuFabricState::Failed { status },
+        (unknown, _) => GpuFabricState::Unrecognised(unknown),
     }
 }
 
@@ -168,92 +164,12 @@ fn health(info: &FabricInfo) -> Option<Health> {
     })
 }
 
-// === impl ProbeError ===
-
-impl ProbeError {
-    /// A stable word for logs, metrics and findings.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NoLibrary(missing) => missing.code(),
-            Self::Nvml(failure) => failure.code(),
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NoLibrary(missing) => missing.hint(),
-            Self::Nvml(failure) => failure.hint(),
-        }
-    }
-}
-
-// === impl NoLibrary ===
-
-impl NoLibrary {
-    /// A stable word for logs, metrics and findings.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Missing(missing) if missing.any(is_unfit) => "nvml-unloadable",
-            Self::Missing(_) => "nvml-missing",
-            Self::Unloadable { .. } => "nvml-unloadable",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Missing(missing) if missing.any(is_half_there) => {
-                "the NVIDIA driver is installed only in part: wait if it is being installed, otherwise install it again"
-            }
-            Self::Missing(missing) if missing.any(|it| matches!(it, Reason::NotLinked { .. })) => {
-                "run `ldconfig` on the host (`chroot /run/nvidia/driver ldconfig` for a driver container), which makes the link"
-            }
-            Self::Missing(missing) if missing.any(is_unfit) => {
-                "install the NVIDIA driver for this node's architecture, and remove what lies in its place"
-            }
-            Self::Missing(missing) if missing.any(is_in_its_place) => {
-                "remove what lies in the library's place, and install the NVIDIA driver on this node if it is not"
-            }
-            Self::Missing(missing) if missing.any(|it| matches!(it, Reason::Unreadable(_))) => {
-                "let this process read the driver's files (as root, past SELinux and AppArmor), and check the file system"
-            }
-            Self::Missing(_) => {
-                "install the NVIDIA driver on this node, or point the driver root at where it is (`/`, `/run/nvidia/driver`)"
-            }
-            Self::Unloadable { .. } => {
-                "check that the driver's architecture is this node's and its files are whole (`ldd` on the library)"
-            }
-        }
-    }
-}
-
-/// Something of the name is there and not all of it, as while an installation
-/// is under way and after one that broke off.
-fn is_half_there(reason: &Reason) -> bool {
-    matches!(reason, Reason::BrokenLink { .. } | Reason::CutShort { .. })
-}
-
-/// A file of the name is there that is not what the name says.
-fn is_unfit(reason: &Reason) -> bool {
-    matches!(
-        reason,
-        Reason::NotALibrary | Reason::WrongArchitecture { .. } | Reason::CutShort { .. }
-    )
-}
-
-/// What has the name is no file at all.
-fn is_in_its_place(reason: &Reason) -> bool {
-    matches!(reason, Reason::NotAFile | Reason::LinkLoop)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::root::Rejected;
 
     #[test]
     fn half_a_driver_gets_another_hint_than_none() {
@@ -271,30 +187,5 @@ mod tests {
         let reason = error.to_string();
         let missing = "is a broken link: /usr/lib64/libnvidia-ml.so.580.82.07 does not exist";
         assert!(reason.ends_with(missing), "{reason}");
-    }
-
-    #[test]
-    fn each_reason_has_the_hint_that_undoes_it_and_the_worst_is_hinted_at() {
-        let hint = |reasons: &[Reason]| {
-            let rejected = reasons.iter().map(|reason| Rejected {
-                path: "/lib64/libnvidia-ml.so.1".into(),
-                reason: reason.clone(),
-            });
-            NoLibrary::Missing(NotFound {
-                name: "libnvidia-ml.so.1".to_owned(),
-                root: "/".into(),
-                rejected: rejected.collect(),
-            })
-            .hint()
-        };
-        let denied = Reason::Unreadable(std::io::ErrorKind::PermissionDenied);
-        let unlinked = Reason::NotLinked {
-            library: "libnvidia-ml.so.580".to_owned(),
-        };
-        assert!(hint(&[Reason::Missing, denied.clone()]).starts_with("let this process read"));
-        assert!(hint(&[denied.clone(), Reason::LinkLoop]).starts_with("remove what lies"));
-        assert!(hint(&[denied.clone(), Reason::NotAFile]).starts_with("remove what lies"));
-        assert!(hint(&[Reason::NotAFile, unlinked]).starts_with("run `ldconfig`"));
-        assert!(hint(&[denied, Reason::NotALibrary]).contains("this node's architecture"));
     }
 }

@@ -1,34 +1,34 @@
-//! Symbolic links resolved as a process whose root is another directory would.
+//! Resolves symbolic links as a process whose root is another directory would.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::root::Reason;
+use crate::not_found::RejectReason;
 
-/// As many links as Linux itself follows in one path (`MAXSYMLINKS`).
+/// As many links as Linux follows in one path (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
 
-/// Follows `inside` from `root` to a regular file, and returns that file's path
+/// Follows `path` from `root` to a regular file, and returns that file's path
 /// with no link left below `root`. Absolute links and `..` stay inside `root`;
-/// links in `root` itself are the caller's business and are followed as usual.
-pub(crate) fn regular_file(root: &Path, inside: &Path) -> Result<PathBuf, Reason> {
-    let mut walk = Walk::new(root, inside);
+/// links in `root` itself are followed as usual.
+pub(crate) fn regular_file(root: &Path, path: &Path) -> Result<PathBuf, RejectReason> {
+    let mut walk = Walk::new(root, path);
     walk.follow()?;
     let path = root.join(&walk.reached);
     let metadata = path.symlink_metadata().map_err(|e| walk.reason(&e))?;
     if metadata.is_file() {
         Ok(path)
     } else {
-        Err(Reason::NotAFile)
+        Err(RejectReason::NotAFile)
     }
 }
 
-/// Follows `inside` likewise, to whatever is there, and returns its path from
-/// `root` on: equal for two ways to one directory.
-pub(crate) fn inside(root: &Path, inside: &Path) -> Result<PathBuf, Reason> {
-    let mut walk = Walk::new(root, inside);
+/// Follows `path` likewise, to a file of any kind, and returns its path
+/// relative to `root`: two paths to one directory give the same result.
+pub(crate) fn path_inside(root: &Path, path: &Path) -> Result<PathBuf, RejectReason> {
+    let mut walk = Walk::new(root, path);
     walk.follow()?;
     Ok(walk.reached)
 }
@@ -39,19 +39,19 @@ struct Walk<'a> {
     reached: PathBuf,
     pending: VecDeque<Step>,
     links: usize,
-    /// The last component of the path asked for is there and is a link.
+    /// The last component of the original path exists and is a link.
     behind_link: bool,
 }
 
 enum Step {
     Up,
-    Into(OsString),
+    Down(OsString),
 }
 
 // === impl Walk ===
 
 impl Walk<'_> {
-    fn new<'a>(root: &'a Path, inside: &Path) -> Walk<'a> {
+    fn new<'a>(root: &'a Path, path: &Path) -> Walk<'a> {
         let mut walk = Walk {
             root,
             reached: PathBuf::new(),
@@ -59,7 +59,7 @@ impl Walk<'_> {
             links: 0,
             behind_link: false,
         };
-        walk.prepend(inside);
+        walk.prepend(path);
         walk
     }
 
@@ -67,25 +67,25 @@ impl Walk<'_> {
         for component in path.components().rev() {
             match component {
                 Component::ParentDir => self.pending.push_front(Step::Up),
-                Component::Normal(name) => self.pending.push_front(Step::Into(name.to_owned())),
+                Component::Normal(name) => self.pending.push_front(Step::Down(name.to_owned())),
                 Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
             }
         }
     }
 
-    fn follow(&mut self) -> Result<(), Reason> {
+    fn follow(&mut self) -> Result<(), RejectReason> {
         while let Some(step) = self.pending.pop_front() {
             match step {
                 Step::Up => {
                     self.reached.pop();
                 }
-                Step::Into(name) => self.enter(&name)?,
+                Step::Down(name) => self.descend(&name)?,
             }
         }
         Ok(())
     }
 
-    fn enter(&mut self, name: &OsString) -> Result<(), Reason> {
+    fn descend(&mut self, name: &OsString) -> Result<(), RejectReason> {
         self.reached.push(name);
         let path = self.root.join(&self.reached);
         let metadata = path.symlink_metadata().map_err(|e| self.reason(&e))?;
@@ -94,10 +94,10 @@ impl Walk<'_> {
         }
         self.links += 1;
         if self.links > MAX_LINKS {
-            return Err(Reason::LinkLoop);
+            return Err(RejectReason::LinkLoop);
         }
-        // A link's target goes before what is left of the path, so nothing is
-        // left only once the path's own last component was taken.
+        // A link's target is put before the rest of the path, so nothing is
+        // pending only after the last component of the original path.
         self.behind_link |= self.pending.is_empty();
         let target = path.read_link().map_err(|e| self.reason(&e))?;
         if target.is_absolute() {
@@ -109,13 +109,13 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn reason(&self, error: &io::Error) -> Reason {
+    fn reason(&self, error: &io::Error) -> RejectReason {
         match error.kind() {
-            io::ErrorKind::NotFound if self.behind_link => Reason::BrokenLink {
+            io::ErrorKind::NotFound if self.behind_link => RejectReason::BrokenLink {
                 missing: Path::new("/").join(&self.reached),
             },
-            io::ErrorKind::NotFound => Reason::Missing,
-            kind => Reason::Unreadable(kind),
+            io::ErrorKind::NotFound => RejectReason::Missing,
+            kind => RejectReason::Unreadable(kind),
         }
     }
 }
@@ -176,21 +176,21 @@ mod tests {
         symlink("libnvidia-ml.so.580", dir.path().join(LIB)).unwrap();
         assert_eq!(
             regular_file(dir.path(), Path::new(LIB)),
-            Err(Reason::BrokenLink {
+            Err(RejectReason::BrokenLink {
                 missing: "/usr/lib64/libnvidia-ml.so.580".into()
             })
         );
     }
 
     #[test]
-    fn a_name_that_is_not_in_a_linked_directory_is_missing_and_no_broken_link() {
+    fn a_name_that_is_not_in_a_linked_directory_is_missing_and_not_a_broken_link() {
         let dir = root();
         symlink("usr/lib64", dir.path().join("lib64")).unwrap();
         symlink("/usr/nowhere", dir.path().join("lib")).unwrap();
         for inside in ["lib64/libnvidia-ml.so.1", "lib/libnvidia-ml.so.1"] {
             assert_eq!(
                 regular_file(dir.path(), Path::new(inside)),
-                Err(Reason::Missing),
+                Err(RejectReason::Missing),
                 "{inside}"
             );
         }
@@ -208,20 +208,20 @@ mod tests {
         .unwrap();
         assert_eq!(
             regular_file(dir.path(), Path::new("lib64/libnvidia-ml.so.1")),
-            Err(Reason::BrokenLink {
+            Err(RejectReason::BrokenLink {
                 missing: "/opt".into()
             })
         );
     }
 
     #[test]
-    fn links_in_a_circle_end() {
+    fn a_loop_of_links_ends() {
         let dir = root();
         symlink("b", dir.path().join("a")).unwrap();
         symlink("a", dir.path().join("b")).unwrap();
         assert_eq!(
             regular_file(dir.path(), Path::new("a")),
-            Err(Reason::LinkLoop)
+            Err(RejectReason::LinkLoop)
         );
     }
 
@@ -231,7 +231,7 @@ mod tests {
         fs::create_dir(dir.path().join(LIB)).unwrap();
         assert_eq!(
             regular_file(dir.path(), Path::new(LIB)),
-            Err(Reason::NotAFile)
+            Err(RejectReason::NotAFile)
         );
     }
 }

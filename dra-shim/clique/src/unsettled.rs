@@ -1,33 +1,33 @@
-//! Why a node's clique is not known, and for which GPUs.
+//! Why a node's clique is not known, and because of which GPUs.
 
 use std::fmt;
 use std::iter;
 
-use crate::clique::CliqueId;
-use crate::gpu::{FabricState, Gpu, GpuRef};
-use crate::groups::{grouped, write_groups};
+use crate::clique_id::CliqueId;
+use crate::gpu::{Gpu, GpuFabricState, GpuRef};
+use crate::gpu_groups::{group_by_value, write_groups};
 
 /// Why a node's clique is not known.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsettled {
-    /// The first read has not come back.
+    /// The first read has not returned.
     NotReadYet,
-    /// NVML works and sees no GPU that counts: none is attached (yet).
+    /// NVML works and enumerates no GPU, display adapters aside.
     NoGpus {
-        /// How many display adapters it sees, which do not count.
-        displays: usize,
+        /// How many display adapters it enumerates.
+        display_adapters: usize,
     },
-    /// The registration of some GPUs is not completed.
-    Gpus {
+    /// The registration of at least one GPU is not completed.
+    IncompleteRegistration {
         /// The GPU that is furthest from being usable.
         worst: UnsettledGpu,
-        /// The other ones that are not settled, from worse to better.
+        /// The others that are not completed, from worse to better.
         others: Vec<UnsettledGpu>,
-        /// How many GPUs this node has, settled ones included.
+        /// How many GPUs this node has, including the completed ones.
         gpus: usize,
     },
-    /// GPUs are in different cliques.
+    /// GPUs belong to different cliques.
     Disagree {
         /// The clique of each GPU that has one.
         members: Vec<(GpuRef, CliqueId)>,
@@ -39,25 +39,25 @@ pub enum Unsettled {
 pub struct UnsettledGpu {
     /// Which GPU.
     pub gpu: GpuRef,
-    /// Where its registration stands.
-    pub state: FabricState,
+    /// The state of its registration.
+    pub state: GpuFabricState,
 }
 
 // === impl Unsettled ===
 
 impl Unsettled {
-    /// `None` if every GPU's registration has come to its end.
-    pub(crate) fn registration(gpus: &[&Gpu]) -> Option<Self> {
+    /// `None` if no GPU's registration is incomplete.
+    pub(crate) fn incomplete_registration(gpus: &[&Gpu]) -> Option<Self> {
         let mut unsettled: Vec<_> = gpus
             .iter()
-            .filter_map(|gpu| Some((rank(&gpu.fabric)?, *gpu)))
+            .filter_map(|gpu| Some((severity(&gpu.fabric)?, *gpu)))
             .collect();
-        unsettled.sort_by_key(|(rank, gpu)| (*rank, gpu.id.index));
+        unsettled.sort_by_key(|(severity, gpu)| (*severity, gpu.id.index));
         let mut unsettled = unsettled.into_iter().map(|(_, gpu)| UnsettledGpu {
             gpu: gpu.id.clone(),
             state: gpu.fabric.clone(),
         });
-        Some(Self::Gpus {
+        Some(Self::IncompleteRegistration {
             worst: unsettled.next()?,
             others: unsettled.collect(),
             gpus: gpus.len(),
@@ -69,11 +69,11 @@ impl Unsettled {
             Self::NotReadYet => "fabric-not-read-yet",
             Self::NoGpus { .. } => "no-gpus",
             Self::Disagree { .. } => "gpus-disagree",
-            Self::Gpus { worst, .. } => match &worst.state {
-                FabricState::InProgress => "fabric-in-progress",
-                FabricState::NotStarted => "fabric-not-started",
-                FabricState::Failed { .. } => "fabric-failed",
-                FabricState::Unreadable(_) => "gpu-unreadable",
+            Self::IncompleteRegistration { worst, .. } => match &worst.state {
+                GpuFabricState::InProgress => "fabric-in-progress",
+                GpuFabricState::NotStarted => "fabric-not-started",
+                GpuFabricState::Failed { .. } => "fabric-failed",
+                GpuFabricState::Unreadable(_) => "gpu-unreadable",
                 _ => "fabric-state-unknown",
             },
         }
@@ -88,32 +88,32 @@ impl Unsettled {
             Self::Disagree { .. } => {
                 "put all GPUs of this node into one partition of the fabric (fabric manager or NMX controller)"
             }
-            Self::Gpus { worst, .. } => match &worst.state {
-                FabricState::Unreadable(failure) => failure.hint(),
-                FabricState::InProgress | FabricState::NotStarted => {
+            Self::IncompleteRegistration { worst, .. } => match &worst.state {
+                GpuFabricState::Unreadable(failure) => failure.hint(),
+                GpuFabricState::InProgress | GpuFabricState::NotStarted => {
                     "wait for the fabric manager; if it lasts, check that it runs and that this GPU is in a partition"
                 }
-                FabricState::Failed { .. } => {
+                GpuFabricState::Failed { .. } => {
                     "look at the fabric manager's log for this GPU; resetting the GPU registers it again"
                 }
-                _ => "the driver is newer than this program knows; update this program",
+                _ => "the driver is newer than this program; update this program",
             },
         }
     }
 }
 
-/// The place of a GPU that is not settled, the worst ones first; `None` for one
-/// that is.
-fn rank(state: &FabricState) -> Option<u8> {
+/// Orders the states of an incomplete registration, the worst first; `None` for
+/// the other states.
+fn severity(state: &GpuFabricState) -> Option<u8> {
     match state {
-        FabricState::Failed { .. } => Some(0),
-        FabricState::Unreadable(_) => Some(1),
-        FabricState::Unrecognised(_) => Some(2),
-        FabricState::NotStarted => Some(3),
-        FabricState::InProgress => Some(4),
-        FabricState::DisplayAdapter | FabricState::NotSupported | FabricState::Completed { .. } => {
-            None
-        }
+        GpuFabricState::Failed { .. } => Some(0),
+        GpuFabricState::Unreadable(_) => Some(1),
+        GpuFabricState::Unrecognised(_) => Some(2),
+        GpuFabricState::NotStarted => Some(3),
+        GpuFabricState::InProgress => Some(4),
+        GpuFabricState::DisplayAdapter
+        | GpuFabricState::NotSupported
+        | GpuFabricState::Completed { .. } => None,
     }
 }
 
@@ -121,25 +121,27 @@ impl fmt::Display for Unsettled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotReadYet => f.write_str("the fabric has not been read yet"),
-            Self::NoGpus { displays: 0 } => f.write_str("NVML sees no GPU on this node"),
-            Self::NoGpus { displays } => {
-                let adapters = if *displays == 1 {
+            Self::NoGpus {
+                display_adapters: 0,
+            } => f.write_str("NVML sees no GPU on this node"),
+            Self::NoGpus { display_adapters } => {
+                let adapters = if *display_adapters == 1 {
                     "adapter"
                 } else {
                     "adapters"
                 };
                 write!(
                     f,
-                    "NVML sees no GPU on this node but {displays} display {adapters}, skipped by name (DGX Display)"
+                    "NVML sees no GPU on this node but {display_adapters} display {adapters}, skipped by name (DGX Display)"
                 )
             }
-            Self::Gpus {
+            Self::IncompleteRegistration {
                 worst,
                 others,
                 gpus,
             } => {
                 let unsettled = iter::once(worst).chain(others);
-                let groups = grouped(unsettled.map(|it| (&it.gpu, &it.state)));
+                let groups = group_by_value(unsettled.map(|it| (&it.gpu, &it.state)));
                 write_groups(f, &groups, |f, group| {
                     write!(f, "{}: {}", group.gpus(), group.value)
                 })?;
@@ -147,9 +149,9 @@ impl fmt::Display for Unsettled {
             }
             Self::Disagree { members } => {
                 f.write_str("GPUs disagree: ")?;
-                let groups = grouped(members.iter().map(|(gpu, clique)| (gpu, clique)));
+                let groups = group_by_value(members.iter().map(|(gpu, clique)| (gpu, clique)));
                 write_groups(f, &groups, |f, group| {
-                    let (gpus, are) = (group.gpus(), group.are());
+                    let (gpus, are) = (group.gpus(), group.is_or_are());
                     write!(f, "{gpus} {are} in clique {}", group.value)
                 })
             }

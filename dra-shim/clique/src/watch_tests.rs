@@ -1,44 +1,43 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
-use crate::gpu::{FabricState, GpuRef};
-use crate::root::NotFound;
-use crate::{CliqueId, ClusterUuid, NoLibrary};
+use crate::gpu::{GpuFabricState, GpuRef};
+use crate::{CliqueId, ClusterUuid, DriverFileNotFound, NoLibrary, NodeFabricState, Unsettled};
 
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// Answers each read with what the test hands over, and hangs until it does.
+/// Returns from each read what the test sends, and hangs until it does.
 struct Scripted {
     begun: Sender<()>,
-    answers: Mutex<Receiver<Answer>>,
+    answers: Mutex<Receiver<ReadResult>>,
 }
 
 impl FabricProbe for Scripted {
-    fn read(&self) -> Answer {
+    fn read(&self) -> ReadResult {
         self.begun.send(()).unwrap();
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(answer) = answers.recv() else {
+        let Ok(result) = answers.recv() else {
             panic!("the script has ended");
         };
-        answer
+        result
     }
 
-    fn call_under_way(&self) -> Option<&'static str> {
+    fn current_call(&self) -> Option<&'static str> {
         let reading = matches!(self.answers.try_lock(), Err(TryLockError::WouldBlock));
         reading.then_some("answers")
     }
 }
 
-struct Scene {
+struct Fixture {
     watch: FabricWatch,
     begun: Receiver<()>,
-    answers: Sender<Answer>,
+    answers: Sender<ReadResult>,
     changes: Receiver<Reading>,
 }
 
-fn scene(config: WatchConfig) -> Scene {
+fn fixture(config: WatchConfig) -> Fixture {
     let (begun_to, begun) = channel();
     let (answers, answers_from) = channel();
     let (changes_to, changes) = channel();
@@ -51,7 +50,7 @@ fn scene(config: WatchConfig) -> Scene {
         let _ = changes_to.send(reading.clone());
     })
     .unwrap();
-    Scene {
+    Fixture {
         watch,
         begun,
         answers,
@@ -59,15 +58,15 @@ fn scene(config: WatchConfig) -> Scene {
     }
 }
 
-/// Reads at once again, and calls nothing hung.
+/// Reads again without a pause, and reports no read as hung.
 fn eager() -> WatchConfig {
     WatchConfig::default()
-        .unsettled(Duration::ZERO)
-        .settled(Duration::ZERO)
+        .unsettled_pause(Duration::ZERO)
+        .settled_pause(Duration::ZERO)
         .hung_after(GIVE_UP * 10)
 }
 
-impl Scene {
+impl Fixture {
     fn change(&self) -> Reading {
         self.changes.recv_timeout(GIVE_UP).unwrap()
     }
@@ -84,7 +83,7 @@ fn mk_gpus(clique_id: u32) -> Vec<Gpu> {
             uuid: None,
         },
         name: None,
-        fabric: FabricState::Completed {
+        fabric: GpuFabricState::Completed {
             cluster: ClusterUuid([7; 16]),
             clique_id,
         },
@@ -93,7 +92,7 @@ fn mk_gpus(clique_id: u32) -> Vec<Gpu> {
 }
 
 fn no_library() -> ProbeError {
-    ProbeError::NoLibrary(NoLibrary::Missing(NotFound {
+    ProbeError::NoLibrary(NoLibrary::Missing(DriverFileNotFound {
         name: "libnvidia-ml.so.1".to_owned(),
         root: "/".into(),
         rejected: Vec::new(),
@@ -101,51 +100,53 @@ fn no_library() -> ProbeError {
 }
 
 #[test]
-fn before_the_first_answer_there_is_a_value_that_says_so() {
-    let scene = scene(eager());
-    let reading = scene.watch.last();
+fn before_the_first_result_there_is_a_reading_that_says_so() {
+    let fixture = fixture(eager());
+    let reading = fixture.watch.latest();
     assert_eq!(reading.fabric, Fabric::Unsettled(Unsettled::NotReadYet));
-    assert_eq!((reading.gpus, reading.age), (None, None));
+    assert_eq!(reading.state, NodeFabricState::NotReadYet);
+    assert_eq!(reading.gpus, None);
 }
 
 #[test]
 fn a_library_that_appears_and_vanishes_is_two_changes_and_the_gpus_are_remembered() {
-    let scene = scene(eager());
-    scene.answers.send(Err(no_library())).unwrap();
-    let missing = scene.change();
+    let fixture = fixture(eager());
+    fixture.answers.send(Err(no_library())).unwrap();
+    let missing = fixture.change();
     assert_eq!(missing.fabric.code(), "nvml-missing");
+    assert_eq!(missing.state, NodeFabricState::NoLibrary);
     assert_eq!(missing.gpus, None, "never enumerated");
 
-    scene.answers.send(Ok(mk_gpus(4))).unwrap();
+    fixture.answers.send(Ok(mk_gpus(4))).unwrap();
     let id = CliqueId {
         cluster: ClusterUuid([7; 16]),
         id: 4,
     };
-    assert_eq!(scene.change().fabric.clique(), Some(id));
-    assert!(scene.watch.last().age.is_some());
+    assert_eq!(fixture.change().fabric.clique(), Some(id));
 
-    scene.answers.send(Err(no_library())).unwrap();
-    let lost = scene.change();
+    fixture.answers.send(Err(no_library())).unwrap();
+    let lost = fixture.change();
     assert_eq!(lost.fabric.code(), "nvml-missing");
+    assert_eq!(lost.state, NodeFabricState::LibraryLost);
     assert_eq!(lost.gpus.as_deref(), Some(&*mk_gpus(4)), "lost, not absent");
 }
 
 #[test]
-fn the_same_answer_again_is_no_change() {
-    let scene = scene(eager());
+fn the_same_result_again_is_no_change() {
+    let fixture = fixture(eager());
     for _ in 0..3 {
-        scene.answers.send(Ok(mk_gpus(1))).unwrap();
+        fixture.answers.send(Ok(mk_gpus(1))).unwrap();
     }
-    scene.answers.send(Ok(mk_gpus(2))).unwrap();
-    assert_eq!(scene.change().fabric.clique().map(|it| it.id), Some(1));
-    assert_eq!(scene.change().fabric.clique().map(|it| it.id), Some(2));
+    fixture.answers.send(Ok(mk_gpus(2))).unwrap();
+    assert_eq!(fixture.change().fabric.clique().map(|it| it.id), Some(1));
+    assert_eq!(fixture.change().fabric.clique().map(|it| it.id), Some(2));
 }
 
 #[test]
-fn a_hang_is_reported_never_doubled_and_ends_with_the_answer() {
-    let scene = scene(eager().hung_after(Duration::from_millis(20)));
-    scene.read_begins();
-    let hung = scene.change();
+fn a_hang_is_reported_never_doubled_and_ends_with_the_result() {
+    let fixture = fixture(eager().hung_after(Duration::from_millis(20)));
+    fixture.read_begins();
+    let hung = fixture.change();
     assert_eq!(hung.fabric.code(), "nvml-no-answer");
     assert!(
         hung.fabric
@@ -153,54 +154,54 @@ fn a_hang_is_reported_never_doubled_and_ends_with_the_answer() {
             .starts_with("no answer from NVML for ")
     );
     // Many pauses later there is still one read only.
-    let again = scene.begun.recv_timeout(Duration::from_millis(300));
+    let again = fixture.begun.recv_timeout(Duration::from_millis(300));
     assert!(again.is_err(), "a second read beside the hung one");
-    let Fabric::NoAnswer { waited, call } = scene.watch.last().fabric else {
-        panic!("{:?}", scene.watch.last())
+    let Fabric::NoAnswer { waited, call } = fixture.watch.latest().fabric else {
+        panic!("{:?}", fixture.watch.latest())
     };
     assert!(waited >= Duration::from_millis(300), "{waited:?}");
     assert_eq!(call, Some("answers"));
 
-    scene.answers.send(Ok(mk_gpus(1))).unwrap();
-    assert_eq!(scene.change().fabric.code(), "clique");
-    scene.read_begins();
+    fixture.answers.send(Ok(mk_gpus(1))).unwrap();
+    assert_eq!(fixture.change().fabric.code(), "clique");
+    fixture.read_begins();
 }
 
 #[test]
-fn a_hang_after_an_answer_hides_it_and_the_same_answer_brings_it_back() {
-    let scene = scene(eager().hung_after(Duration::from_millis(20)));
-    scene.answers.send(Ok(mk_gpus(1))).unwrap();
-    while scene.change().fabric.code() != "clique" {}
-    assert_eq!(scene.change().fabric.code(), "nvml-no-answer");
-    assert_eq!(scene.watch.last().gpus.as_deref(), Some(&*mk_gpus(1)));
-    scene.answers.send(Ok(mk_gpus(1))).unwrap();
-    assert_eq!(scene.change().fabric.code(), "clique");
+fn a_hang_hides_the_last_result_and_the_same_result_shows_it_again() {
+    let fixture = fixture(eager().hung_after(Duration::from_millis(20)));
+    fixture.answers.send(Ok(mk_gpus(1))).unwrap();
+    while fixture.change().fabric.code() != "clique" {}
+    assert_eq!(fixture.change().fabric.code(), "nvml-no-answer");
+    assert_eq!(fixture.watch.latest().gpus.as_deref(), Some(&*mk_gpus(1)));
+    fixture.answers.send(Ok(mk_gpus(1))).unwrap();
+    assert_eq!(fixture.change().fabric.code(), "clique");
 }
 
 #[test]
-fn a_settled_value_is_read_slowly_and_an_unsettled_one_fast() {
-    let scene = scene(eager().settled(GIVE_UP * 10));
-    scene.read_begins();
-    scene.answers.send(Err(no_library())).unwrap();
-    scene.read_begins();
-    scene.answers.send(Ok(mk_gpus(1))).unwrap();
-    while scene.change().fabric.code() != "clique" {}
-    let early = scene.begun.recv_timeout(Duration::from_millis(200));
+fn a_settled_state_is_read_slowly_and_an_unsettled_one_fast() {
+    let fixture = fixture(eager().settled_pause(GIVE_UP * 10));
+    fixture.read_begins();
+    fixture.answers.send(Err(no_library())).unwrap();
+    fixture.read_begins();
+    fixture.answers.send(Ok(mk_gpus(1))).unwrap();
+    while fixture.change().fabric.code() != "clique" {}
+    let early = fixture.begun.recv_timeout(Duration::from_millis(200));
     assert!(early.is_err(), "read again although settled");
 }
 
 #[test]
-fn a_probe_that_panics_is_a_value_and_is_asked_again() {
-    let scene = scene(eager());
-    drop(scene.answers);
-    let reading = scene.changes.recv_timeout(GIVE_UP).unwrap();
+fn a_panic_of_the_probe_is_reported_and_the_probe_is_called_again() {
+    let fixture = fixture(eager());
+    drop(fixture.answers);
+    let reading = fixture.changes.recv_timeout(GIVE_UP).unwrap();
     assert_eq!(reading.fabric.code(), "nvml-probe-panicked");
     assert_eq!(
         reading.fabric.to_string(),
         "the probe panicked: the script has ended"
     );
     for _ in 0..2 {
-        scene.begun.recv_timeout(GIVE_UP).unwrap();
+        fixture.begun.recv_timeout(GIVE_UP).unwrap();
     }
 }
 
@@ -227,18 +228,18 @@ fn a_callback_that_panics_does_not_end_the_watch() {
     }
 }
 
-/// Hangs as [`Scripted`] does, and panics when it is asked in what.
-struct Lost {
+/// Hangs as [`Scripted`] does, and panics when it is asked where.
+struct PanicsWhenAsked {
     asked: Sender<()>,
-    answers: Mutex<Receiver<Answer>>,
+    answers: Mutex<Receiver<ReadResult>>,
 }
 
-impl FabricProbe for Lost {
-    fn read(&self) -> Answer {
+impl FabricProbe for PanicsWhenAsked {
+    fn read(&self) -> ReadResult {
         self.answers.lock().unwrap().recv().unwrap()
     }
 
-    fn call_under_way(&self) -> Option<&'static str> {
+    fn current_call(&self) -> Option<&'static str> {
         self.asked.send(()).unwrap();
         panic!("on purpose");
     }
@@ -249,7 +250,7 @@ fn a_probe_that_panics_when_asked_where_it_hangs_does_not_end_the_watch() {
     let (asked_to, asked) = channel();
     let (answers, answers_from) = channel();
     let (changes_to, changes) = channel();
-    let probe = Lost {
+    let probe = PanicsWhenAsked {
         asked: asked_to,
         answers: Mutex::new(answers_from),
     };
@@ -267,14 +268,14 @@ fn a_probe_that_panics_when_asked_where_it_hangs_does_not_end_the_watch() {
 
 #[test]
 fn dropping_the_watch_ends_it_even_while_a_read_hangs() {
-    let scene = scene(eager());
-    scene.read_begins();
-    let shared = Arc::downgrade(&scene.watch.shared);
-    drop(scene.watch);
-    // The watching thread is gone when its callback is.
-    let ended = scene.changes.recv_timeout(GIVE_UP);
+    let fixture = fixture(eager());
+    fixture.read_begins();
+    let shared = Arc::downgrade(&fixture.watch.shared);
+    drop(fixture.watch);
+    // The watch thread has ended when its callback is dropped.
+    let ended = fixture.changes.recv_timeout(GIVE_UP);
     assert!(ended.is_err(), "{ended:?}");
-    drop(scene.answers);
+    drop(fixture.answers);
     let give_up = Instant::now() + GIVE_UP;
     while shared.strong_count() > 0 {
         assert!(Instant::now() < give_up, "the watch is still held");

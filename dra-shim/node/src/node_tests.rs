@@ -66,7 +66,7 @@ fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
         .remove("k8s.compute-domain.nvidia.com-claim_claim-1.yaml")
         .unwrap();
 
-    let dark = mk_world_with(300, Fabric::of(&[]));
+    let dark = mk_world_with(300, Fabric::from_gpus(&[]));
     node.held(&claim, || dark.channel_major().ok())
         .unwrap()
         .unwrap();
@@ -215,7 +215,7 @@ fn without_domain_or_clique_nothing_is_written() {
         "{error}"
     );
     assert_eq!(
-        attempt(true, &mk_world_with(235, Fabric::of(&[]))).class(),
+        attempt(true, &mk_world_with(235, Fabric::from_gpus(&[]))).class(),
         Class::Retry
     );
     assert_eq!(disks.checkpoint.read("checkpoint.json").unwrap(), None);

@@ -7,7 +7,7 @@ use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
 use durable_file::{Dir as _, SimDir};
 use imex_cdi::{ReadMajorError, channel_major};
 use jiff::Timestamp;
-use nvml_clique::{ClusterUuid, Fabric, FabricState, Gpu, GpuRef};
+use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef};
 
 use crate::{Attempt, ChannelRequest, Node, PrepareError, Prepared, StartError, Started, World};
 
@@ -135,10 +135,10 @@ pub(crate) fn mk_world_with(major: u32, fabric: Fabric) -> World {
 
 /// A healthy node of one clique.
 pub(crate) fn mk_world() -> World {
-    mk_world_with(235, Fabric::of(&[mk_gpu(0, mk_completed(7))]))
+    mk_world_with(235, Fabric::from_gpus(&[mk_gpu(0, mk_completed(7))]))
 }
 
-pub(crate) fn mk_gpu(index: u32, fabric: FabricState) -> Gpu {
+pub(crate) fn mk_gpu(index: u32, fabric: GpuFabricState) -> Gpu {
     Gpu {
         id: GpuRef { index, uuid: None },
         name: None,
@@ -148,8 +148,8 @@ pub(crate) fn mk_gpu(index: u32, fabric: FabricState) -> Gpu {
 }
 
 /// Registered with the fabric whose UUID is this byte repeated; 0 is none.
-pub(crate) fn mk_completed(cluster: u8) -> FabricState {
-    FabricState::Completed {
+pub(crate) fn mk_completed(cluster: u8) -> GpuFabricState {
+    GpuFabricState::Completed {
         cluster: ClusterUuid([cluster; 16]),
         clique_id: 0,
     }

@@ -1,4 +1,4 @@
-use nvml_clique::{CliqueId, ClusterUuid, FabricState, NvmlCode};
+use nvml_clique::{CliqueId, ClusterUuid, GpuFabricState, NvmlCode};
 
 use super::*;
 use crate::Class;
@@ -39,8 +39,8 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
     let prepared = Ok(());
     let refused = Err(Class::Permanent);
     let retried = Err(Class::Retry);
-    let of = |states: &[FabricState]| {
-        Fabric::of(
+    let of = |states: &[GpuFabricState]| {
+        Fabric::from_gpus(
             &states
                 .iter()
                 .cloned()
@@ -49,7 +49,7 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
                 .collect::<Vec<_>>(),
         )
     };
-    let failed = FabricState::Failed {
+    let failed = GpuFabricState::Failed {
         status: NvmlCode(999),
     };
 
@@ -57,16 +57,16 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
         // seen                                                 library seen   publish  ready  Prepare
         (of(&[mk_completed(1)]), yes, yes, yes, prepared),
         (
-            of(&[mk_completed(1), FabricState::NotSupported]),
+            of(&[mk_completed(1), GpuFabricState::NotSupported]),
             yes,
             yes,
             yes,
             prepared,
         ),
-        (of(&[FabricState::NotSupported]), yes, yes, yes, refused),
+        (of(&[GpuFabricState::NotSupported]), yes, yes, yes, refused),
         (of(&[mk_completed(0)]), yes, yes, yes, refused),
-        (of(&[FabricState::NotStarted]), yes, yes, no, retried),
-        (of(&[FabricState::InProgress]), yes, yes, no, retried),
+        (of(&[GpuFabricState::NotStarted]), yes, yes, no, retried),
+        (of(&[GpuFabricState::InProgress]), yes, yes, no, retried),
         (of(&[mk_completed(1), failed]), yes, yes, no, retried),
         (
             of(&[mk_completed(1), mk_completed(2)]),
@@ -99,7 +99,7 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
 
 #[test]
 fn without_channel_major_nothing_is_published_and_claims_are_retried() {
-    let fabric = Fabric::of(&[mk_gpu(0, mk_completed(1))]);
+    let fabric = Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]);
     let world = mk_world(fabric, true, "Character devices:\n195 nvidia\n");
     assert!(!world.publishes());
     assert_eq!(prepare(&world), Err(Class::Retry));
@@ -113,7 +113,11 @@ fn without_channel_major_nothing_is_published_and_claims_are_retried() {
 
 #[test]
 fn clique_id_0_is_a_clique() {
-    let world = mk_world(Fabric::of(&[mk_gpu(0, mk_completed(1))]), true, DEVICES);
+    let world = mk_world(
+        Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]),
+        true,
+        DEVICES,
+    );
     let cluster = ClusterUuid([1; 16]);
     assert_eq!(world.clique().unwrap().id, CliqueId { cluster, id: 0 });
 }

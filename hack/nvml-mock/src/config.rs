@@ -1,4 +1,4 @@
-//! The file that says what the "driver" is like.
+//! The configuration file: what the "driver" is like.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_void};
@@ -11,7 +11,9 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    pub(crate) driver_version: String,
+    /// For `bin/nvidia-smi`, which reads the same file.
+    #[serde(rename = "driver_version")]
+    _driver_version: String,
     #[serde(default = "newest_fabric_info")]
     pub(crate) fabric_info_version: u32,
     #[serde(default)]
@@ -22,29 +24,29 @@ pub(crate) struct Config {
     delay_ms: HashMap<String, u64>,
     #[serde(default)]
     hang: Vec<String>,
-    /// What is said to be there, if not the number of devices.
+    /// The count that is returned, if not the number of devices.
     pub(crate) device_count: Option<u32>,
     #[serde(default)]
     misbehaves: HashMap<String, Misbehaviour>,
 }
 
-/// Success, returned by a call that did not do what it should.
+/// What a call that returns success does instead of its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Misbehaviour {
-    /// Nothing is written.
+    /// It writes nothing.
     WritesNothing,
-    /// All that may be written is, with 0xff.
+    /// It fills the whole buffer with 0xff.
     Garbage,
-    /// What should be written is, and 256 bytes behind the caller's buffer.
+    /// It writes its result, and 256 bytes behind the caller's buffer.
     Overrun,
-    /// Text fills its buffer; there is no NUL.
+    /// Its text fills the buffer without a NUL.
     Unterminated,
-    /// Text is not UTF-8.
+    /// Its text is not UTF-8.
     NotUtf8,
-    /// Text is a line break.
+    /// Its text contains a line break.
     LineBreak,
-    /// A struct is written as of version 2, whatever was asked for.
+    /// It writes a struct of version 2, whatever version was requested.
     IgnoresVersion,
 }
 
@@ -82,36 +84,38 @@ fn newest_fabric_info() -> u32 {
 // === impl Config ===
 
 impl Config {
-    /// What the file says now; `None` if it does not say anything sensible.
+    /// The file as it is now; `None` if it is missing or malformed.
     pub(crate) fn read() -> Option<Self> {
         let bytes = fs::read(path()?).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    pub(crate) fn hangs(&self, names: &Names) -> bool {
-        self.hang.iter().any(|it| names.include(it))
+    pub(crate) fn hangs(&self, names: &CallNames) -> bool {
+        self.hang.iter().any(|name| names.include(name))
     }
 
-    pub(crate) fn delay_ms(&self, names: &Names) -> u64 {
-        names.pick(&self.delay_ms).unwrap_or(0)
+    pub(crate) fn delay_ms(&self, names: &CallNames) -> u64 {
+        names.look_up(&self.delay_ms).unwrap_or(0)
     }
 
-    pub(crate) fn misbehaviour(&self, names: &Names) -> Option<Misbehaviour> {
-        names.pick(&self.misbehaves)
+    pub(crate) fn misbehaviour(&self, names: &CallNames) -> Option<Misbehaviour> {
+        names.look_up(&self.misbehaves)
     }
 
-    pub(crate) fn error(&self, names: &Names) -> Option<u32> {
-        names.pick(&self.errors)
+    pub(crate) fn error(&self, names: &CallNames) -> Option<u32> {
+        names.look_up(&self.errors)
     }
 }
 
-/// The names under which the file may speak of a call: `symbol@index`, `symbol`.
-pub(crate) struct Names {
+/// The names that the file may use for a call: `symbol@index`, `symbol`.
+pub(crate) struct CallNames {
     symbol: &'static str,
     indexed: Option<String>,
 }
 
-impl Names {
+// === impl CallNames ===
+
+impl CallNames {
     pub(crate) fn new(symbol: &'static str, device: Option<usize>) -> Self {
         Self {
             symbol,
@@ -123,7 +127,7 @@ impl Names {
         name == self.symbol || Some(name) == self.indexed.as_deref()
     }
 
-    fn pick<T: Copy>(&self, map: &HashMap<String, T>) -> Option<T> {
+    fn look_up<T: Copy>(&self, map: &HashMap<String, T>) -> Option<T> {
         let indexed = self.indexed.as_ref().and_then(|name| map.get(name));
         indexed.or_else(|| map.get(self.symbol)).copied()
     }

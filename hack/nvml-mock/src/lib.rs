@@ -1,4 +1,4 @@
-//! A `libnvidia-ml.so.1` without a GPU, driven by a file.
+//! A `libnvidia-ml.so.1` that needs no GPU and is controlled by a file.
 //!
 //! Install it under that name and put `nvml-mock.json` beside it (the real
 //! file, after symbolic links); `NVML_MOCK_CONFIG` names another file. The file
@@ -29,14 +29,13 @@
 //! * `fabric_info_version` is the newest `nvmlDeviceGetGpuFabricInfoV` that the
 //!   "driver" accepts (3, 2, or 1 for none).
 //! * `errors`, `delay_ms` and `hang` go by symbol, or by `symbol@index` for one
-//!   device. A hang lasts until the file no longer names it. They apply to
-//!   every symbol but `nvmlErrorString`.
-//! * `misbehaves` goes by symbol likewise and is for callers that believe
-//!   nothing: the call returns success and `writes-nothing`, `garbage` (0xff
-//!   throughout), `overrun` (256 bytes behind the caller's buffer), text that is
-//!   `unterminated`, `not-utf8` or has a `line-break`, or a struct of version 2
-//!   to whoever asks (`ignores-version`). `device_count` is what is said to be
-//!   there, whatever is.
+//!   device. A hang lasts until the file no longer names it.
+//! * `misbehaves` goes by symbol likewise. The call returns success and
+//!   `writes-nothing`, fills the buffer with 0xff (`garbage`), writes 256 bytes
+//!   behind the buffer as well (`overrun`), writes text that is `unterminated`,
+//!   `not-utf8` or has a `line-break`, or writes a struct of version 2 whatever
+//!   was requested (`ignores-version`). `device_count` is returned instead of the
+//!   number of devices.
 //! * A missing or malformed file is a driver that is not loaded: every call
 //!   returns code 9. So is a file with a field that is not known.
 //!
@@ -51,3 +50,4 @@
 mod config;
 mod exports;
 mod session;
+mod write;

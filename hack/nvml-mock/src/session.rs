@@ -1,4 +1,4 @@
-//! What every call goes through: hang, delay, error, initialised or not.
+//! What every call begins with: delay, hang, error, and whether there is a session.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -11,17 +11,17 @@ use nvml_wrapper_sys::bindings::{
     nvmlReturn_enum_NVML_ERROR_UNINITIALIZED as UNINITIALIZED, nvmlReturn_t,
 };
 
-use crate::config::{Config, Device, Misbehaviour, Names};
+use crate::config::{CallNames, Config, Device, Misbehaviour};
 
-/// How soon a hang notices that the file no longer asks for it.
+/// How late a hang notices that the file no longer contains it.
 const TICK: Duration = Duration::from_millis(20);
 
-/// NVML counts its initialisations.
+/// Open sessions: NVML counts its initialisations.
 static SESSIONS: AtomicU32 = AtomicU32::new(0);
 
 /// Begins a call that needs no session.
 pub(crate) fn begin(symbol: &'static str) -> Result<Config, nvmlReturn_t> {
-    begin_named(&Names::new(symbol, None))
+    begin_named(&CallNames::new(symbol, None))
 }
 
 /// Begins a call that needs one.
@@ -31,8 +31,8 @@ pub(crate) fn begin_in_session(symbol: &'static str) -> Result<Config, nvmlRetur
     Ok(config)
 }
 
-/// A call on a device that has begun.
-pub(crate) struct OnDevice {
+/// A call on a device.
+pub(crate) struct DeviceCall {
     pub(crate) config: Config,
     /// Taken out of `config`.
     pub(crate) device: Device,
@@ -40,20 +40,20 @@ pub(crate) struct OnDevice {
 }
 
 /// Begins a call on a device.
-pub(crate) fn begin_on(
+pub(crate) fn begin_on_device(
     symbol: &'static str,
     device: nvmlDevice_t,
-) -> Result<OnDevice, nvmlReturn_t> {
+) -> Result<DeviceCall, nvmlReturn_t> {
     // Handles count from 1, so that NULL is none.
     let index = device.addr().checked_sub(1).ok_or(INVALID_ARGUMENT)?;
-    let names = Names::new(symbol, Some(index));
+    let names = CallNames::new(symbol, Some(index));
     let mut config = begin_named(&names)?;
     require_session()?;
     if index >= config.devices.len() {
         // It was there when the handle was given out.
         return Err(GPU_IS_LOST);
     }
-    Ok(OnDevice {
+    Ok(DeviceCall {
         misbehaviour: config.misbehaviour(&names),
         device: config.devices.swap_remove(index),
         config,
@@ -66,7 +66,7 @@ pub(crate) fn begin_handle(
     index: u32,
 ) -> Result<(nvmlDevice_t, Option<Misbehaviour>), nvmlReturn_t> {
     let index = index as usize;
-    let names = Names::new(symbol, Some(index));
+    let names = CallNames::new(symbol, Some(index));
     let config = begin_named(&names)?;
     require_session()?;
     if index >= config.devices.len() {
@@ -94,7 +94,7 @@ fn require_session() -> Result<(), nvmlReturn_t> {
     Ok(())
 }
 
-fn begin_named(names: &Names) -> Result<Config, nvmlReturn_t> {
+fn begin_named(names: &CallNames) -> Result<Config, nvmlReturn_t> {
     let mut config = Config::read().ok_or(DRIVER_NOT_LOADED)?;
     thread::sleep(Duration::from_millis(config.delay_ms(names)));
     while config.hangs(names) {

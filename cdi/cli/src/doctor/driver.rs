@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nvml_clique::{DriverRoot, NoLibrary, NotFound, Reason};
+use nvml_clique::{DriverFileNotFound, DriverRoot, NoLibrary, RejectReason, RejectedPath};
 
 use super::files::Files;
 use super::finding::{Checked, Finding};
@@ -32,7 +32,7 @@ pub(super) fn check(files: &Files) -> (Driver, Checked) {
     let mut found = None;
     for root in ROOTS {
         let root = DriverRoot::new(files.behind(root));
-        match root.library() {
+        match root.find_library() {
             Ok(library) => {
                 found = Some((root, library));
                 break;
@@ -66,7 +66,7 @@ fn findings(
     files: &Files,
     module: Option<&str>,
     found: Option<&Found>,
-    missing: &[NotFound],
+    missing: &[DriverFileNotFound],
 ) -> Vec<Finding> {
     let Some((_, library)) = found else {
         return no_library(files, missing).into_iter().collect();
@@ -94,7 +94,7 @@ fn findings(
 
 /// The library is nowhere: each candidate that would not do says why. A driver
 /// container that does not run is no news beside a driver on the host.
-fn no_library(files: &Files, missing: &[NotFound]) -> Option<Finding> {
+fn no_library(files: &Files, missing: &[DriverFileNotFound]) -> Option<Finding> {
     let telling = missing.iter().max_by_key(|error| unfit(error).count())?;
     let unfit: Vec<String> = missing
         .iter()
@@ -118,9 +118,9 @@ fn no_library(files: &Files, missing: &[NotFound]) -> Option<Finding> {
     ))
 }
 
-fn unfit(error: &NotFound) -> impl Iterator<Item = &nvml_clique::Rejected> {
+fn unfit(error: &DriverFileNotFound) -> impl Iterator<Item = &RejectedPath> {
     let rejected = error.rejected.iter();
-    rejected.filter(|it| it.reason != Reason::Missing)
+    rejected.filter(|it| it.reason != RejectReason::Missing)
 }
 
 /// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.82.07  Mon Aug ...`.

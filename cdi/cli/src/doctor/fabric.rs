@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nvml_clique::{
-    DriverRoot, Fabric, FabricState, FabricWatch, Gpu, NvmlProbe, Reading, WatchConfig,
+    DriverRoot, Fabric, FabricWatch, Gpu, GpuFabricState, NvmlProbe, Reading, WatchConfig,
 };
 
 use super::driver::Driver;
@@ -77,7 +77,7 @@ fn judge(reading: &Reading) -> Checked {
 }
 
 fn count(gpus: &[Gpu]) -> usize {
-    let counts = |gpu: &&Gpu| gpu.fabric != FabricState::DisplayAdapter;
+    let counts = |gpu: &&Gpu| gpu.fabric != GpuFabricState::DisplayAdapter;
     gpus.iter().filter(counts).count()
 }
 
@@ -112,16 +112,16 @@ fn severity(fabric: &Fabric) -> Option<Severity> {
 mod tests {
     use std::sync::Arc;
 
-    use nvml_clique::{ClusterUuid, GpuRef, Health};
+    use nvml_clique::{ClusterUuid, GpuRef, Health, NodeFabricState};
 
     use super::*;
 
-    const COMPLETE: FabricState = FabricState::Completed {
+    const COMPLETE: GpuFabricState = GpuFabricState::Completed {
         cluster: ClusterUuid([1; 16]),
         clique_id: 0,
     };
 
-    fn judged(states: &[FabricState]) -> Checked {
+    fn judged(states: &[GpuFabricState]) -> Checked {
         let gpus: Vec<Gpu> = (0..)
             .zip(states)
             .map(|(index, fabric)| Gpu {
@@ -135,18 +135,18 @@ mod tests {
             })
             .collect();
         judge(&Reading {
-            fabric: Fabric::of(&gpus),
+            fabric: Fabric::from_gpus(&gpus),
             gpus: Some(Arc::from(gpus)),
-            age: None,
+            state: NodeFabricState::default(),
         })
     }
 
     #[test]
     fn a_fabric_is_bad_news_only_while_nothing_can_be_prepared() {
         assert_eq!(judged(&[COMPLETE]).worst(), None);
-        let none = judged(&[FabricState::NotSupported]);
+        let none = judged(&[GpuFabricState::NotSupported]);
         assert_eq!(none.worst(), Some(Severity::Info));
-        let coming = judged(&[COMPLETE, FabricState::InProgress]);
+        let coming = judged(&[COMPLETE, GpuFabricState::InProgress]);
         assert_eq!(coming.worst(), Some(Severity::Error));
         let evidence = &coming.findings[0].evidence;
         assert!(
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn each_thing_is_said_once_however_many_gpus_there_are() {
         for gpus in [8, 16, 72] {
-            let coming = judged(&vec![FabricState::InProgress; gpus]);
+            let coming = judged(&vec![GpuFabricState::InProgress; gpus]);
             assert_eq!(coming.summary, format!("{gpus} GPUs: clique not known"));
             let evidence = &coming.findings[0].evidence;
             assert_eq!(evidence.matches("in progress").count(), 1, "{evidence}");
@@ -181,14 +181,14 @@ mod tests {
 
     #[test]
     fn display_adapters_are_no_gpus_and_a_host_with_nothing_else_hears_why() {
-        let skipped = judged(&[FabricState::DisplayAdapter]);
+        let skipped = judged(&[GpuFabricState::DisplayAdapter]);
         assert_eq!(skipped.summary, "0 GPUs: clique not known");
         let evidence = &skipped.findings[0].evidence;
         assert!(
             evidence.contains("1 display adapter, skipped"),
             "{evidence}"
         );
-        let beside = judged(&[COMPLETE, FabricState::DisplayAdapter]);
+        let beside = judged(&[COMPLETE, GpuFabricState::DisplayAdapter]);
         assert!(
             beside.summary.starts_with("1 GPU: clique "),
             "{}",

@@ -43,7 +43,7 @@ pub(super) fn check(
     let mut summary = summary(unit, &daemons).to_owned();
     if let Some(socket) = socket {
         let host = HostImex::new(DriverRoot::new(files.root_path()), socket);
-        match host.ready(LIMIT) {
+        match host.check_ready(LIMIT) {
             Ok(()) => summary.push_str(", READY"),
             Err(error) => findings.push(Finding::error(
                 error.code(),

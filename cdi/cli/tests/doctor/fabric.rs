@@ -26,7 +26,7 @@ fn a_library_without_its_link_is_named_with_the_command_that_makes_it() {
     assert_eq!(
         evidence,
         "/usr/lib64/libnvidia-ml.so.1 does not exist, \
-         but libnvidia-ml.so.580.82.07 beside it does"
+         but libnvidia-ml.so.580.82.07 is in the same directory"
     );
     assert!(fix.starts_with("run `ldconfig`"), "{fix}");
 

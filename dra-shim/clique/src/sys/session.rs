@@ -9,9 +9,10 @@ use nvml_wrapper_sys::bindings::{
     NvmlLib, nvmlDevice_t, nvmlReturn_t,
 };
 
-use super::{Roomy, entry};
-use crate::call::CallUnderWay;
-use crate::nvml::{NvmlCode, NvmlFailure};
+use super::padded::Padded;
+use super::symbol::required;
+use crate::current_call::CurrentCall;
+use crate::nvml_failure::{NvmlCode, NvmlFailure};
 
 const LOAD: &str = "dlopen";
 const INIT: &str = "nvmlInitWithFlags";
@@ -25,14 +26,14 @@ const HANDLE_V1: &str = "nvmlDeviceGetHandleByIndex";
 const NAME: &str = "nvmlDeviceGetName";
 const UUID: &str = "nvmlDeviceGetUUID";
 
-/// More GPUs than any host has: the kernel module's own limit is far below.
-/// A count beyond it is a library that does not know what it says.
-const MOST_GPUS: u32 = 1024;
+/// More GPUs than any host has: the kernel module's own limit is far below. A
+/// larger count is not believed.
+const MAX_GPUS: u32 = 1024;
 
-/// The size of every text that is asked for.
-const TEXT: c_uint = 96;
-const _: () = assert!(NVML_DEVICE_NAME_V2_BUFFER_SIZE == TEXT);
-const _: () = assert!(NVML_DEVICE_UUID_V2_BUFFER_SIZE == TEXT);
+/// The size of every text buffer, in bytes.
+const TEXT_SIZE: c_uint = 96;
+const _: () = assert!(NVML_DEVICE_NAME_V2_BUFFER_SIZE == TEXT_SIZE);
+const _: () = assert!(NVML_DEVICE_UUID_V2_BUFFER_SIZE == TEXT_SIZE);
 
 type Count = unsafe extern "C" fn(*mut c_uint) -> nvmlReturn_t;
 type Handle = unsafe extern "C" fn(c_uint, *mut nvmlDevice_t) -> nvmlReturn_t;
@@ -44,16 +45,16 @@ type Named<F> = (&'static str, F);
 /// A loaded `libnvidia-ml.so.1`; unloaded when dropped.
 pub(crate) struct Library {
     pub(super) lib: NvmlLib,
-    under_way: CallUnderWay,
+    current_call: CurrentCall,
 }
 
-/// An open session. Ends when dropped, before the library is unloaded.
+/// An open NVML session; ended when dropped, before the library is unloaded.
 pub(crate) struct Session {
     library: Library,
     shutdown: unsafe extern "C" fn() -> nvmlReturn_t,
 }
 
-/// A device's handle; it is good for as long as the session is.
+/// A device's handle, valid as long as the session.
 pub(crate) struct Device<'s> {
     pub(super) library: &'s Library,
     pub(super) handle: nvmlDevice_t,
@@ -62,34 +63,34 @@ pub(crate) struct Device<'s> {
 // === impl Library ===
 
 impl Library {
-    /// Loads and nothing more: no function of NVML is called. Fails with the
-    /// loader's own words.
+    /// Loads the library; calls no function of NVML. Fails with the loader's own
+    /// message.
     ///
-    /// Every symbol is bound at once, as when Python loads NVML: one that is
-    /// missing is then a refusal of the loader, and not the end of the process
-    /// on the first use.
-    pub(crate) fn load(path: &OsStr, under_way: CallUnderWay) -> Result<Self, String> {
+    /// Every symbol is bound at once, as when Python loads NVML: a symbol that
+    /// the library itself lacks is then an error of the loader, and does not end
+    /// the process on its first use.
+    pub(crate) fn load(path: &OsStr, current_call: CurrentCall) -> Result<Self, String> {
         let load = || {
             // SAFETY: loading runs the library's initialisers. The file is the
-            // driver's own below the root that the operator named, trusted
-            // like the driver itself, and has been seen to be a whole library
-            // of this architecture; the bindings look its functions up by the
-            // names and types of nvml.h.
+            // driver's own below the configured root, trusted like the driver
+            // itself, and has been checked to be a complete library for this
+            // architecture; the bindings look its functions up by the names
+            // and types of nvml.h.
             unsafe { NvmlLib::from_library(Loaded::open(Some(path), RTLD_NOW | RTLD_LOCAL)?) }
         };
-        match under_way.during(LOAD, load) {
-            Ok(lib) => Ok(Self { lib, under_way }),
+        match current_call.track(LOAD, load) {
+            Ok(lib) => Ok(Self { lib, current_call }),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// Initialises by the newest way that the library has. Only the first
-    /// leaves the GPUs alone, so that a node whose GPUs are all bound to vfio
-    /// still has an answer.
+    /// Opens a session through the newest initialisation function of the
+    /// library. Only the newest does not touch the GPUs, so that a node whose
+    /// GPUs are all bound to vfio still gets an answer.
     pub(crate) fn open(self) -> Result<Session, NvmlFailure> {
         let lib = &self.lib;
-        // Before anything that would have to be undone with it.
-        let shutdown = entry(&lib.nvmlShutdown, SHUTDOWN)?;
+        // Looked up before the session that it has to end.
+        let shutdown = required(&lib.nvmlShutdown, SHUTDOWN)?;
         if let Ok(init) = lib.nvmlInitWithFlags {
             // SAFETY: it takes a flag of nvml.h and no pointer.
             self.call(INIT, || unsafe { init(NVML_INIT_FLAG_NO_GPUS) })?;
@@ -108,13 +109,13 @@ impl Library {
         })
     }
 
-    /// Makes a call under its name.
+    /// Makes a call that is reported as `name`.
     pub(super) fn call(
         &self,
         name: &'static str,
         call: impl FnOnce() -> nvmlReturn_t,
     ) -> Result<(), NvmlFailure> {
-        match NvmlCode(self.under_way.during(name, call)) {
+        match NvmlCode(self.current_call.track(name, call)) {
             NvmlCode::SUCCESS => Ok(()),
             code => Err(NvmlFailure::Returned { call: name, code }),
         }
@@ -124,26 +125,26 @@ impl Library {
 // === impl Session ===
 
 impl Session {
-    /// How many devices there are, never more than a host can have.
+    /// The number of devices, never more than a host can have.
     pub(crate) fn device_count(&self) -> Result<u32, NvmlFailure> {
         let ((call, count), _) = self.enumeration()?;
-        // Not a count that any library gives: whether it was written shows.
-        let mut devices = Roomy::new(c_uint::MAX);
+        // No library returns this count, so it shows whether one was written.
+        let mut devices = Padded::new(c_uint::MAX);
         // SAFETY: the session is open, and the pointer is good for more than
         // the one word that is written there.
         self.library
             .call(call, || unsafe { count((&raw mut devices).cast()) })?;
         match devices.value {
             c_uint::MAX => Err(NvmlFailure::WroteNothing { call }),
-            count if count > MOST_GPUS => Err(NvmlFailure::TooManyGpus { call, count }),
+            count if count > MAX_GPUS => Err(NvmlFailure::TooManyGpus { call, count }),
             count => Ok(count),
         }
     }
 
-    /// The device with this index of [`device_count`](Self::device_count).
+    /// The device with `index`, which is below [`device_count`](Self::device_count).
     pub(crate) fn device(&self, index: u32) -> Result<Device<'_>, NvmlFailure> {
         let (_, (call, handle)) = self.enumeration()?;
-        let mut device: Roomy<nvmlDevice_t> = Roomy::new(ptr::null_mut());
+        let mut device: Padded<nvmlDevice_t> = Padded::new(ptr::null_mut());
         // SAFETY: as for the count.
         self.library
             .call(call, || unsafe { handle(index, (&raw mut device).cast()) })?;
@@ -156,13 +157,13 @@ impl Session {
         })
     }
 
-    /// The count and the handle by index, both of one generation: the first
-    /// generation numbers devices in another order.
+    /// The functions for the count and for a handle, both of one generation: the
+    /// two generations number the devices in different orders.
     fn enumeration(&self) -> Result<(Named<Count>, Named<Handle>), NvmlFailure> {
         let lib = &self.library.lib;
         let newer = || -> Result<_, NvmlFailure> {
-            let count = entry(&lib.nvmlDeviceGetCount_v2, COUNT)?;
-            let handle = entry(&lib.nvmlDeviceGetHandleByIndex_v2, HANDLE)?;
+            let count = required(&lib.nvmlDeviceGetCount_v2, COUNT)?;
+            let handle = required(&lib.nvmlDeviceGetHandleByIndex_v2, HANDLE)?;
             Ok(((COUNT, count), (HANDLE, handle)))
         };
         newer().or_else(|missing| {
@@ -176,8 +177,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: the session is open and nothing of it is left in use. What
-        // it returns changes nothing about what was read.
+        // SAFETY: the session is open and no handle of it is in use any more.
+        // An error does not affect what was read.
         let _ = self.library.call(SHUTDOWN, || unsafe { (self.shutdown)() });
     }
 }
@@ -187,20 +188,20 @@ impl Drop for Session {
 impl Device<'_> {
     /// The product name.
     pub(crate) fn name(&self) -> Result<String, NvmlFailure> {
-        self.text(NAME, entry(&self.library.lib.nvmlDeviceGetName, NAME)?)
+        self.text(NAME, required(&self.library.lib.nvmlDeviceGetName, NAME)?)
     }
 
     /// The UUID, `GPU-…`.
     pub(crate) fn uuid(&self) -> Result<String, NvmlFailure> {
-        self.text(UUID, entry(&self.library.lib.nvmlDeviceGetUUID, UUID)?)
+        self.text(UUID, required(&self.library.lib.nvmlDeviceGetUUID, UUID)?)
     }
 
     fn text(&self, call: &'static str, ask: Text) -> Result<String, NvmlFailure> {
-        let mut buffer = Roomy::new([0_u8; TEXT as usize]);
+        let mut buffer = Padded::new([0_u8; TEXT_SIZE as usize]);
         // SAFETY: the handle is of the session that `self` borrows, and the
-        // buffer is larger than the length that is given.
+        // buffer is larger than the length that is passed.
         self.library.call(call, || unsafe {
-            ask(self.handle, (&raw mut buffer).cast(), TEXT)
+            ask(self.handle, (&raw mut buffer).cast(), TEXT_SIZE)
         })?;
         let text = CStr::from_bytes_until_nul(&buffer.value)
             .map_err(|_| NvmlFailure::Unterminated { call })?;

@@ -1,6 +1,6 @@
 //! A library that returns success and lies: nothing of it is believed further than it goes.
 
-use nvml_clique::{Fabric, FabricProbe, FabricState, NvmlFailure};
+use nvml_clique::{Fabric, FabricProbe, GpuFabricState, NvmlFailure};
 
 use crate::support::{MockDriver, RACK, devices, member};
 
@@ -62,7 +62,7 @@ fn a_gpu_that_nothing_was_written_about_is_in_no_clique_and_not_without_one() {
 fn a_struct_of_ones_is_an_unknown_state_and_names_no_clique() {
     let driver = misbehaving(r#""nvmlDeviceGetGpuFabricInfoV": "garbage""#);
     for gpu in driver.gpus() {
-        assert_eq!(gpu.fabric, FabricState::Unrecognised(255));
+        assert_eq!(gpu.fabric, GpuFabricState::Unrecognised(255));
         assert_eq!((gpu.clique(), gpu.health), (None, None));
     }
 }
@@ -74,7 +74,7 @@ fn text_is_not_read_past_its_buffer() {
             let driver = misbehaving(&format!(r#""{call}@0": "{how}""#));
             assert_eq!(
                 driver.gpus()[0].fabric,
-                FabricState::Unreadable(NvmlFailure::Unterminated { call }),
+                GpuFabricState::Unreadable(NvmlFailure::Unterminated { call }),
                 "{how}"
             );
         }

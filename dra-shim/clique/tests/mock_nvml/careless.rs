@@ -75,7 +75,7 @@ fn what_is_wrong_with_it_is_told_by_the_call_and_in_nvmls_words() {
         (
             &["-DLONG_NAME"],
             "gpu-unreadable",
-            of_both("unreadable: nvmlDeviceGetName returned text without an end"),
+            of_both("unreadable: nvmlDeviceGetName returned text without a terminating NUL"),
         ),
         (
             &["-DLONG_NAME", "-DRETURNS=7"],

@@ -61,7 +61,7 @@ fn the_tools_of_the_root_are_found_and_speak() {
     let root = DriverRoot::new(dir.path());
     let say = |tool: &str, argument: &str| {
         let output = Command::new("/bin/sh")
-            .arg(root.tool(tool).unwrap())
+            .arg(root.find_tool(tool).unwrap())
             .arg(argument)
             .output();
         String::from_utf8(output.unwrap().stdout).unwrap()

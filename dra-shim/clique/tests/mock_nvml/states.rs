@@ -1,6 +1,6 @@
 //! What the GPUs say, and what is made of it.
 
-use nvml_clique::{FabricState, HealthSummary, NvmlCode};
+use nvml_clique::{GpuFabricState, HealthSummary, NvmlCode};
 
 use crate::support::{MockDriver, OTHER_RACK, RACK, device, devices, member, rack};
 
@@ -40,7 +40,7 @@ fn a_failed_registration_keeps_its_status() {
     let driver = MockDriver::new(&devices(&[failed], ""));
     assert_eq!(
         driver.gpus()[0].fabric,
-        FabricState::Failed {
+        GpuFabricState::Failed {
             status: NvmlCode(18)
         }
     );

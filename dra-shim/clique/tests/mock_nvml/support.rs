@@ -112,7 +112,7 @@ pub(crate) fn rack() -> String {
 /// What the crate makes of a root.
 pub(crate) fn fabric(root: &Path) -> Fabric {
     match NvmlProbe::new(DriverRoot::new(root)).read() {
-        Ok(gpus) => Fabric::of(&gpus),
+        Ok(gpus) => Fabric::from_gpus(&gpus),
         Err(error) => error.into(),
     }
 }

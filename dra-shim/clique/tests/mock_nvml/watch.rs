@@ -12,8 +12,8 @@ pub(crate) const GIVE_UP: Duration = Duration::from_secs(60);
 pub(crate) fn watch(driver: &MockDriver) -> (FabricWatch, Receiver<Reading>) {
     let (to, changes) = channel();
     let config = WatchConfig::default()
-        .unsettled(Duration::from_millis(10))
-        .settled(Duration::from_millis(10))
+        .unsettled_pause(Duration::from_millis(10))
+        .settled_pause(Duration::from_millis(10))
         .hung_after(Duration::from_millis(500));
     let watch = FabricWatch::spawn(driver.probe(), config, move |reading| {
         // The test may have ended.
@@ -52,7 +52,7 @@ fn a_library_that_appears_later_vanishes_and_returns_is_followed_without_a_resta
     driver.configure(&rack());
     driver.install_library();
     await_code(&changes, "clique");
-    assert_eq!(watch.last().fabric.code(), "clique");
+    assert_eq!(watch.latest().fabric.code(), "clique");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_hang_in_any_call_is_reported_and_ends_when_the_call_does() {
         driver.configure(&devices(&[member(0, RACK, 5)], &rest));
         let hung = await_code(&changes, "nvml-no-answer");
         assert!(hung.gpus.is_some(), "{call}");
-        assert_eq!(watch.last().fabric.code(), "nvml-no-answer", "{call}");
+        assert_eq!(watch.latest().fabric.code(), "nvml-no-answer", "{call}");
         driver.configure(&rack());
     }
     await_code(&changes, "clique");

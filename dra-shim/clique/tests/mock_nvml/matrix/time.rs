@@ -49,7 +49,7 @@ pub(super) fn delays_and_hangs(table: &mut Table) {
 fn await_hang_in(watch: &FabricWatch, expected: &str) -> Fabric {
     let give_up = Instant::now() + GIVE_UP;
     loop {
-        let fabric = watch.last().fabric;
+        let fabric = watch.latest().fabric;
         if matches!(fabric, Fabric::NoAnswer { call: Some(call), .. } if call == expected) {
             return fabric;
         }

@@ -1,15 +1,15 @@
-//! What others wrote, made fit for one line of a reason.
+//! Untrusted text, made fit for one line of a message.
 //!
 //! File names and the output of programs may hold line breaks and the escape
-//! sequences of terminals: neither may reach a log.
+//! sequences of terminals, and neither may reach a log.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 
-/// A path or a text as it is, but for its control characters, which are escaped.
-pub(crate) struct Shown<'a, T: ?Sized>(pub(crate) &'a T);
+/// Displays a path or a text unchanged, except that control characters are escaped.
+pub(crate) struct Printable<'a, T: ?Sized>(pub(crate) &'a T);
 
-impl<T: AsRef<OsStr> + ?Sized> fmt::Display for Shown<'_, T> {
+impl<T: AsRef<OsStr> + ?Sized> fmt::Display for Printable<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.as_ref().to_string_lossy().chars() {
             if c.is_control() {
@@ -22,17 +22,17 @@ impl<T: AsRef<OsStr> + ?Sized> fmt::Display for Shown<'_, T> {
     }
 }
 
-/// The beginning of what a program said, its lines as one: for output that may
-/// be long, where the exact characters do not matter.
+/// The beginning of a program's output, with its lines joined. Lossy: for
+/// output that may be long and need not be quoted exactly.
 pub(crate) fn one_line(bytes: &[u8]) -> String {
-    const ENOUGH: usize = 200;
+    const MAX_CHARS: usize = 200;
     let text = String::from_utf8_lossy(bytes);
     text.split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
         .chars()
         .filter(|c| !c.is_control())
-        .take(ENOUGH)
+        .take(MAX_CHARS)
         .collect()
 }
 
@@ -43,9 +43,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_shown_as_it_is_but_for_control_characters() {
-        let shown = |path| Shown(Path::new(path)).to_string();
-        assert_eq!(shown("/opt/my driver/ü"), "/opt/my driver/ü");
-        assert_eq!(shown("/a\n\u{1b}[31mb"), "/a\\n\\u{1b}[31mb");
+    fn only_control_characters_of_a_path_are_escaped() {
+        let printed = |path| Printable(Path::new(path)).to_string();
+        assert_eq!(printed("/opt/my driver/ü"), "/opt/my driver/ü");
+        assert_eq!(printed("/a\n\u{1b}[31mb"), "/a\\n\\u{1b}[31mb");
     }
 }

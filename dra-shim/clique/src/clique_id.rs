@@ -1,4 +1,4 @@
-//! The name of a clique: which GPUs of which NVLink fabric can map each other's memory.
+//! The name of a clique: the GPUs of one NVLink fabric that can map each other's memory.
 
 use std::fmt;
 

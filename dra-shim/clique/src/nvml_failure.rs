@@ -1,17 +1,17 @@
-//! What NVML answers when it does not succeed, as values that can be kept and compared.
+//! NVML calls that gave no result, as values that can be stored and compared.
 
 use std::fmt;
 
-use crate::line::one_line;
+use crate::printable::one_line;
 
 /// A return code of NVML (`nvmlReturn_t`).
 ///
-/// Displays as its name in `nvml.h` and the number; a code newer than the
-/// names known here as the number alone, signed as C's enum is.
+/// Displays as its name in `nvml.h` and the number; a code without a known name
+/// as the number alone, signed as C's enum is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NvmlCode(pub u32);
 
-/// A call of NVML that gave no result.
+/// Why a call into NVML gave no result.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NvmlFailure {
@@ -35,27 +35,27 @@ pub enum NvmlFailure {
         /// The function's name in `nvml.h`.
         call: &'static str,
     },
-    /// The function filled its buffer with text that has no end in it.
-    #[error("{call} returned text without an end")]
+    /// The function filled its whole buffer, without a NUL byte at the end.
+    #[error("{call} returned text without a terminating NUL")]
     Unterminated {
         /// The function's name in `nvml.h`.
         call: &'static str,
     },
-    /// The function returned success and left its result empty.
+    /// The function returned success without writing a result.
     #[error("{call} returned success and no result")]
     WroteNothing {
         /// The function's name in `nvml.h`.
         call: &'static str,
     },
-    /// The library counts more GPUs than a host can have.
-    #[error("{call} returned {count} GPUs, which cannot be")]
+    /// The function returned more GPUs than a host can have.
+    #[error("{call} returned {count} GPUs, more than a host can have")]
     TooManyGpus {
         /// The function's name in `nvml.h`.
         call: &'static str,
-        /// How many it says.
+        /// The number it returned.
         count: u32,
     },
-    /// The probe's own code panicked; the next read starts afresh.
+    /// The probe panicked. The next read does not depend on it.
     #[error("the probe panicked: {}", one_line(message.as_bytes()))]
     Panicked {
         /// The panic's message.
@@ -63,7 +63,7 @@ pub enum NvmlFailure {
     },
 }
 
-/// For a library that is older than what it is asked.
+/// The hint for a library that lacks what it is asked for.
 const NEWER_DRIVER: &str = "install a newer NVIDIA driver on this host";
 
 // === impl NvmlCode ===
@@ -145,7 +145,7 @@ impl NvmlFailure {
         }
     }
 
-    /// What to do about it.
+    /// How to fix it, in one line.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Returned { code, .. } => match *code {
@@ -157,7 +157,7 @@ impl NvmlFailure {
                 }
                 NvmlCode::FUNCTION_NOT_FOUND => NEWER_DRIVER,
                 NvmlCode::ARGUMENT_VERSION_MISMATCH => {
-                    "the driver and this program have no form of the question in common: install a newer driver or a newer version of this program"
+                    "the driver and this program have no version of this call in common: install a newer driver or a newer version of this program"
                 }
                 NvmlCode::LIB_RM_VERSION_MISMATCH => {
                     "the library and the loaded kernel module are of different driver versions: reload the module or reboot"
@@ -165,7 +165,7 @@ impl NvmlFailure {
                 NvmlCode::GPU_IS_LOST | NvmlCode::RESET_REQUIRED => {
                     "reset the GPU (nvidia-smi --gpu-reset) or reboot, and look at dmesg for Xid lines"
                 }
-                // What NVML says, too, once a container's devices cgroup has lost them.
+                // NVML returns it, too, once a container has lost its device cgroup rules.
                 NvmlCode::UNKNOWN => {
                     "run nvidia-smi on the host and look at dmesg for NVRM and Xid lines; if it works there, restart this process's container"
                 }
@@ -176,7 +176,7 @@ impl NvmlFailure {
             | Self::Unterminated { .. }
             | Self::WroteNothing { .. }
             | Self::TooManyGpus { .. } => {
-                "run nvidia-smi -L on the host; the driver may be damaged or its library another's"
+                "run nvidia-smi -L on the host; the driver may be damaged, or the library not NVIDIA's"
             }
             Self::Panicked { .. } => "report this with the log of the process",
         }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_without_the_devices_is_told_names_them() {
+    fn the_hint_for_a_process_without_the_devices_names_them() {
         let hint = |code| {
             let call = "nvmlInitWithFlags";
             NvmlFailure::Returned { call, code }.hint()
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_the_driver_refuses_as_unknown_is_as_good_as_missing() {
+    fn a_function_that_the_driver_does_not_know_has_the_hint_of_a_missing_one() {
         let call = "nvmlDeviceGetGpuFabricInfoV";
         let code = NvmlCode::FUNCTION_NOT_FOUND;
         assert_eq!(
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_several_lines_is_told_in_one() {
+    fn a_panic_message_of_several_lines_is_displayed_in_one() {
         let message = "assertion failed\n  left: 1\n right: 2".to_owned();
         assert_eq!(
             NvmlFailure::Panicked { message }.to_string(),

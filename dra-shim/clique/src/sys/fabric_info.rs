@@ -1,4 +1,4 @@
-//! A device's fabric info, in the newest form that is to be had.
+//! A device's fabric info, in the newest version that the driver accepts.
 
 use std::ffi::c_uint;
 use std::mem::{offset_of, size_of};
@@ -7,11 +7,12 @@ use nvml_wrapper_sys::bindings::{
     nvmlGpuFabricInfo_t, nvmlGpuFabricInfo_v2_t, nvmlGpuFabricInfo_v3_t,
 };
 
+use super::padded::Padded;
 use super::session::Device;
-use super::{Roomy, entry};
-use crate::nvml::{NvmlCode, NvmlFailure};
+use super::symbol::required;
+use crate::nvml_failure::{NvmlCode, NvmlFailure};
 
-/// A GPU's fabric info in the words of NVML, whichever version of it was had.
+/// A GPU's fabric info as NVML reports it, whichever version was read.
 pub(crate) struct FabricInfo {
     pub(crate) cluster_uuid: [u8; 16],
     pub(crate) status: u32,
@@ -26,16 +27,17 @@ pub(crate) struct FabricInfo {
 const INFO: &str = "nvmlDeviceGetGpuFabricInfo";
 const INFO_V: &str = "nvmlDeviceGetGpuFabricInfoV";
 
-/// Stands in `state` before the call. A library that leaves it there, and all
-/// else zero, has written nothing; zero would read as "not supported".
+/// The value of `state` before the call. If it is still there afterwards, and
+/// everything else is zero, the library has written nothing. Zero would mean
+/// "not supported".
 const UNWRITTEN: u8 = 0xa5;
 
 const V2: c_uint = version_word::<nvmlGpuFabricInfo_v2_t>(2);
 const V3: c_uint = version_word::<nvmlGpuFabricInfo_v3_t>(3);
 
-// The layouts of nvml.h (R550 and newer). The version word carries the size,
-// so a binding that drifted would be refused or, worse, overrun; and v2 is read
-// where v3 has the same fields.
+// The layouts of nvml.h (R550 and newer). The version word contains the size,
+// so bindings of another size would be rejected or, worse, overrun; and v2 is
+// read through v3, which begins with the same fields.
 const _: () = {
     assert!(size_of::<nvmlGpuFabricInfo_t>() == 28);
     assert!(offset_of!(nvmlGpuFabricInfo_t, clusterUuid) == 0);
@@ -68,23 +70,23 @@ const fn version_word<T>(version: u32) -> c_uint {
 // === impl Device ===
 
 impl Device<'_> {
-    /// Asks for v3, then v2, then the unversioned info, until one is answered.
+    /// Tries v3, then v2, then the unversioned call, until one succeeds.
     ///
-    /// "Not supported" is an answer only once every form has been asked: it may
-    /// be the form that is not, and Go's driver goes by the unversioned one.
+    /// "Not supported" counts only if every version fails: it may be about the
+    /// version and not the GPU, and NVIDIA's own driver uses the unversioned call.
     pub(crate) fn fabric_info(&self) -> Result<FabricInfo, NvmlFailure> {
-        let mut refused = NvmlFailure::SymbolMissing { call: INFO_V };
-        for ask in [Self::v3, Self::v2, Self::unversioned] {
-            match ask(self) {
-                Err(failure) => match refusal(&failure) {
+        let mut most_telling = NvmlFailure::SymbolMissing { call: INFO_V };
+        for read in [Self::v3, Self::v2, Self::unversioned] {
+            match read(self) {
+                Err(failure) => match version_weight(&failure) {
                     None => return Err(failure),
-                    Some(weight) if Some(weight) > refusal(&refused) => refused = failure,
+                    weight if weight > version_weight(&most_telling) => most_telling = failure,
                     Some(_) => {}
                 },
-                answer @ Ok(_) => return answer,
+                info @ Ok(_) => return info,
             }
         }
-        Err(refused)
+        Err(most_telling)
     }
 
     fn v3(&self) -> Result<FabricInfo, NvmlFailure> {
@@ -95,10 +97,10 @@ impl Device<'_> {
         self.versioned(V2)
     }
 
-    /// By the version word [`V2`] or [`V3`]: v2 is how v3 begins.
+    /// Reads by the version word [`V2`] or [`V3`]: v3 begins with the fields of v2.
     fn versioned(&self, word: c_uint) -> Result<FabricInfo, NvmlFailure> {
-        let ask = entry(&self.library.lib.nvmlDeviceGetGpuFabricInfoV, INFO_V)?;
-        let mut info = Roomy::new(nvmlGpuFabricInfo_v3_t {
+        let read = required(&self.library.lib.nvmlDeviceGetGpuFabricInfoV, INFO_V)?;
+        let mut info = Padded::new(nvmlGpuFabricInfo_v3_t {
             version: word,
             clusterUuid: [0; 16],
             status: 0,
@@ -111,7 +113,7 @@ impl Device<'_> {
         // writes at most the size in the version word, and there is more room
         // than that behind the pointer.
         self.library.call(INFO_V, || unsafe {
-            ask(self.handle, (&raw mut info).cast())
+            read(self.handle, (&raw mut info).cast())
         })?;
         let info = info.value;
         FabricInfo {
@@ -122,12 +124,12 @@ impl Device<'_> {
             health_mask: Some(info.healthMask),
             health_summary: (word == V3).then_some(info.healthSummary),
         }
-        .written(INFO_V)
+        .check_written(INFO_V)
     }
 
     fn unversioned(&self) -> Result<FabricInfo, NvmlFailure> {
-        let ask = entry(&self.library.lib.nvmlDeviceGetGpuFabricInfo, INFO)?;
-        let mut info = Roomy::new(nvmlGpuFabricInfo_t {
+        let read = required(&self.library.lib.nvmlDeviceGetGpuFabricInfo, INFO)?;
+        let mut info = Padded::new(nvmlGpuFabricInfo_t {
             clusterUuid: [0; 16],
             status: 0,
             cliqueId: 0,
@@ -136,8 +138,9 @@ impl Device<'_> {
         // SAFETY: the handle is of the session that `self` borrows. NVML writes
         // this struct, which has no version and never changed, and there is
         // more room than that behind the pointer.
-        self.library
-            .call(INFO, || unsafe { ask(self.handle, (&raw mut info).cast()) })?;
+        self.library.call(INFO, || unsafe {
+            read(self.handle, (&raw mut info).cast())
+        })?;
         let info = info.value;
         FabricInfo {
             cluster_uuid: info.clusterUuid,
@@ -147,13 +150,14 @@ impl Device<'_> {
             health_mask: None,
             health_summary: None,
         }
-        .written(INFO)
+        .check_written(INFO)
     }
 }
 
-/// How much a failure says about the GPU if no form is answered, where it may
-/// be about the form of the question alone. `None` is a failure of the GPU.
-fn refusal(failure: &NvmlFailure) -> Option<u8> {
+/// `None` for a failure of the GPU. Otherwise the failure may be about the
+/// version of the call alone, and the number is how much it says about the GPU
+/// once every version has failed.
+fn version_weight(failure: &NvmlFailure) -> Option<u8> {
     match failure {
         NvmlFailure::SymbolMissing { .. } => Some(0),
         NvmlFailure::Returned { code, .. } => match *code {
@@ -170,7 +174,7 @@ fn refusal(failure: &NvmlFailure) -> Option<u8> {
 // === impl FabricInfo ===
 
 impl FabricInfo {
-    fn written(self, call: &'static str) -> Result<Self, NvmlFailure> {
+    fn check_written(self, call: &'static str) -> Result<Self, NvmlFailure> {
         let rest_is_zero = self.cluster_uuid == [0; 16] && self.status == 0 && self.clique_id == 0;
         if self.state == UNWRITTEN && rest_is_zero {
             return Err(NvmlFailure::WroteNothing { call });

@@ -6,7 +6,7 @@ use super::*;
 fn put(root: &Path, file: &str) {
     let path = root.join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, elf::tests::a_library()).unwrap();
+    fs::write(path, elf::tests::minimal_library()).unwrap();
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn the_root_itself_comes_first_and_then_the_usual_directories_in_order() {
     for place in LIBRARY_DIRS.iter().rev().chain(&[""]) {
         let file = Path::new(place).join(LIBRARY);
         put(dir.path(), file.to_str().unwrap());
-        assert_eq!(root.library(), Ok(dir.path().join(file)));
+        assert_eq!(root.find_library(), Ok(dir.path().join(file)));
     }
 }
 
@@ -26,21 +26,24 @@ fn a_stray_directory_does_not_shadow_the_library() {
     fs::create_dir_all(dir.path().join("usr/lib64").join(LIBRARY)).unwrap();
     put(dir.path(), "lib64/libnvidia-ml.so.1");
     assert_eq!(
-        DriverRoot::new(dir.path()).library(),
+        DriverRoot::new(dir.path()).find_library(),
         Ok(dir.path().join("lib64/libnvidia-ml.so.1"))
     );
 }
 
 #[test]
-fn the_error_lists_every_place_with_its_reason_and_shows_the_telling_ones() {
+fn the_error_lists_every_path_with_its_reason_and_displays_those_where_something_was() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("usr/lib64").join(LIBRARY)).unwrap();
-    let error = DriverRoot::new(dir.path()).library().unwrap_err();
-    let reasons: Vec<_> = error.rejected.iter().map(|it| &it.reason).collect();
+    let error = DriverRoot::new(dir.path()).find_library().unwrap_err();
+    let reasons: Vec<_> = error.rejected.iter().map(|path| &path.reason).collect();
     assert_eq!(reasons.len(), 1 + LIBRARY_DIRS.len());
-    assert_eq!(reasons[1], &Reason::NotAFile);
+    assert_eq!(reasons[1], &RejectReason::NotAFile);
     assert_eq!(
-        reasons.iter().filter(|it| ***it == Reason::Missing).count(),
+        reasons
+            .iter()
+            .filter(|reason| ***reason == RejectReason::Missing)
+            .count(),
         LIBRARY_DIRS.len()
     );
     assert_eq!(
@@ -56,7 +59,7 @@ fn the_error_lists_every_place_with_its_reason_and_shows_the_telling_ones() {
 #[test]
 fn a_root_that_does_not_exist_is_named_as_the_reason() {
     let error = DriverRoot::new("/nonexistent/driver")
-        .tool("nvidia-imex-ctl")
+        .find_tool("nvidia-imex-ctl")
         .unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -65,14 +68,14 @@ fn a_root_that_does_not_exist_is_named_as_the_reason() {
 }
 
 #[test]
-fn a_usr_merged_host_without_driver_gets_one_short_sentence() {
+fn a_usr_merged_host_without_a_driver_gets_one_short_sentence() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("usr/lib/x86_64-linux-gnu")).unwrap();
     fs::create_dir_all(dir.path().join("usr/lib64")).unwrap();
     for merged in ["lib", "lib64"] {
         symlink(Path::new("usr").join(merged), dir.path().join(merged)).unwrap();
     }
-    let error = DriverRoot::new(dir.path()).library().unwrap_err();
+    let error = DriverRoot::new(dir.path()).find_library().unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -89,32 +92,32 @@ fn names_and_links_with_control_characters_stay_on_one_line() {
     fs::create_dir_all(&lib64).unwrap();
     symlink("/gone\n\u{1b}[31m", lib64.join(LIBRARY)).unwrap();
     put(dir.path(), "lib64/libnvidia-ml.so.580\nclique");
-    let error = DriverRoot::new(dir.path()).library().unwrap_err();
-    let said = error.to_string();
-    assert!(!said.contains(char::is_control), "{said:?}");
-    assert!(said.contains("/gone\\n"), "{said}");
-    assert!(said.contains("580\\nclique beside it"), "{said}");
-    let error = DriverRoot::new("/no\nroot").library().unwrap_err();
+    let error = DriverRoot::new(dir.path()).find_library().unwrap_err();
+    let message = error.to_string();
+    assert!(!message.contains(char::is_control), "{message:?}");
+    assert!(message.contains("/gone\\n"), "{message}");
+    assert!(message.contains("580\\nclique is in the same"), "{message}");
+    let error = DriverRoot::new("/no\nroot").find_library().unwrap_err();
     assert!(error.to_string().ends_with("/no\\nroot does not exist"));
 }
 
 #[test]
-fn a_library_that_will_not_load_does_not_shadow_one_that_will() {
+fn a_library_that_cannot_be_loaded_does_not_shadow_one_that_can() {
     let dir = tempfile::tempdir().unwrap();
-    let unfit = dir.path().join("usr/lib64").join(LIBRARY);
+    let rejected = dir.path().join("usr/lib64").join(LIBRARY);
     put(dir.path(), "lib64/libnvidia-ml.so.1");
-    fs::create_dir_all(unfit.parent().unwrap()).unwrap();
+    fs::create_dir_all(rejected.parent().unwrap()).unwrap();
     for bytes in [&b"\x7fELF\x01\x01"[..], b"", b"a text"] {
-        fs::write(&unfit, bytes).unwrap();
+        fs::write(&rejected, bytes).unwrap();
         assert_eq!(
-            DriverRoot::new(dir.path()).library(),
+            DriverRoot::new(dir.path()).find_library(),
             Ok(dir.path().join("lib64/libnvidia-ml.so.1"))
         );
     }
 }
 
 #[test]
-fn every_kind_of_unfit_candidate_is_listed_with_its_own_reason() {
+fn every_kind_of_rejected_path_is_listed_with_its_own_reason() {
     let dir = tempfile::tempdir().unwrap();
     let at = |place: &str| dir.path().join(place).join(LIBRARY);
     for place in LIBRARY_DIRS {
@@ -125,50 +128,50 @@ fn every_kind_of_unfit_candidate_is_listed_with_its_own_reason() {
     fs::create_dir(at("usr/lib/x86_64-linux-gnu")).unwrap();
     fs::write(at("usr/lib/aarch64-linux-gnu"), [b'x'; 100]).unwrap();
     fs::write(at("lib64"), "").unwrap();
-    let mut foreign = elf::tests::a_library();
+    let mut foreign = elf::tests::minimal_library();
     foreign[18] = 21;
     fs::write(at("lib/x86_64-linux-gnu"), foreign).unwrap();
-    let error = DriverRoot::new(dir.path()).library().unwrap_err();
-    let said: Vec<_> = error
+    let error = DriverRoot::new(dir.path()).find_library().unwrap_err();
+    let messages: Vec<_> = error
         .rejected
         .iter()
-        .map(|it| it.reason.to_string())
+        .map(|path| path.reason.to_string())
         .collect();
     assert_eq!(
-        said[..7],
+        messages[..7],
         [
-            "is a link in a circle",
+            "is a symbolic link loop",
             "is a broken link: /usr/lib64/gone.so does not exist",
             "is not a regular file",
             "is not a shared library",
-            "is cut short: 0 of at least 64 bytes",
+            "is truncated: 0 of at least 64 bytes",
             "is for another architecture (machine 21, 64 bit)",
             "does not exist",
         ]
     );
     assert!(
-        said[7..].iter().all(|it| it == "does not exist"),
-        "{said:?}"
+        messages[7..].iter().all(|it| it == "does not exist"),
+        "{messages:?}"
     );
 }
 
 #[test]
-fn a_candidate_that_may_not_be_read_says_so() {
-    // A path component that is a file: the one refusal that root gets, too.
+fn a_path_that_cannot_be_read_says_so() {
+    // A path component that is a file: the one error that root gets, too.
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("usr")).unwrap();
     fs::write(dir.path().join("usr/lib64"), "").unwrap();
-    let error = DriverRoot::new(dir.path()).library().unwrap_err();
-    let said = error.rejected[1].reason.to_string();
-    assert_eq!(said, "cannot be read (not a directory)");
+    let error = DriverRoot::new(dir.path()).find_library().unwrap_err();
+    let message = error.rejected[1].reason.to_string();
+    assert_eq!(message, "cannot be read (not a directory)");
 }
 
 #[test]
-fn both_usual_roots_are_searched_alike_also_through_a_mount_of_the_hosts_root() {
+fn a_driver_containers_root_inside_the_hosts_root_is_a_root_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let host = DriverRoot::new(dir.path());
     let container = DriverRoot::new(dir.path().join("run/nvidia/driver"));
-    assert!(host.library().is_err() && container.library().is_err());
+    assert!(host.find_library().is_err() && container.find_library().is_err());
     put(container.path(), "usr/lib64/libnvidia-ml.so.580");
     symlink(
         "/usr/lib64/libnvidia-ml.so.580",
@@ -176,14 +179,17 @@ fn both_usual_roots_are_searched_alike_also_through_a_mount_of_the_hosts_root() 
     )
     .unwrap();
     assert_eq!(
-        container.library(),
+        container.find_library(),
         Ok(container.path().join("usr/lib64/libnvidia-ml.so.580"))
     );
-    assert!(host.library().is_err(), "the container's is not the host's");
+    assert!(
+        host.find_library().is_err(),
+        "the container's is not the host's"
+    );
 }
 
 #[test]
-fn a_library_without_its_link_is_named_beside_the_missing_name_and_once() {
+fn a_library_without_its_link_is_named_once_with_the_missing_path() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "usr/lib64/libnvidia-ml.so.570.1");
     put(dir.path(), "usr/lib64/libnvidia-ml.so.580.82.07");
@@ -191,23 +197,23 @@ fn a_library_without_its_link_is_named_beside_the_missing_name_and_once() {
     put(dir.path(), "usr/lib64/libnvidia-ml.soup");
     symlink("usr/lib64", dir.path().join("lib64")).unwrap();
     let root = DriverRoot::new(dir.path());
-    let error = root.library().unwrap_err();
+    let error = root.find_library().unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
             "libnvidia-ml.so.1 is in none of the 11 usual places below {root}; \
              {root}/usr/lib64/libnvidia-ml.so.1 does not exist, \
-             but libnvidia-ml.so.580.82.07 beside it does",
+             but libnvidia-ml.so.580.82.07 is in the same directory",
             root = dir.path().display()
         )
     );
     let missing = error
         .rejected
         .iter()
-        .filter(|it| it.reason == Reason::Missing);
+        .filter(|path| path.reason == RejectReason::Missing);
     assert_eq!(missing.count(), LIBRARY_DIRS.len());
 
     let link = dir.path().join("usr/lib64").join(LIBRARY);
     symlink("libnvidia-ml.so.580.82.07", link).unwrap();
-    assert!(root.library().is_ok());
+    assert!(root.find_library().is_ok());
 }

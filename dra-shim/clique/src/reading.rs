@@ -1,0 +1,90 @@
+//! The latest reading of a watch, and how each event changes it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::fabric::Fabric;
+use crate::gpu::Gpu;
+use crate::node_state::{FabricEvent, NodeFabricState};
+use crate::probe_error::ProbeError;
+use crate::unsettled::Unsettled;
+
+/// What a [`FabricWatch`](crate::FabricWatch) knows at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The node's state, which also knows whether there ever was a driver.
+    pub state: NodeFabricState,
+    /// The details: the last result, or [`Fabric::NoAnswer`] while a read is
+    /// overdue.
+    pub fabric: Fabric,
+    /// The GPUs as NVML last enumerated them, which may be before `fabric` was
+    /// read; `None` if it has not since the watch began.
+    pub gpus: Option<Arc<[Gpu]>>,
+}
+
+/// The last result, and the read that is under way.
+#[derive(Debug)]
+pub(crate) struct Latest {
+    state: NodeFabricState,
+    /// The last result. Hidden while `state` is [`NodeFabricState::NoAnswer`].
+    fabric: Fabric,
+    gpus: Option<Arc<[Gpu]>>,
+    /// When the last read began, whether or not it has returned.
+    read_began: Instant,
+}
+
+// === impl Latest ===
+
+impl Latest {
+    /// Before the first read.
+    pub(crate) fn new() -> Self {
+        Self {
+            state: NodeFabricState::default(),
+            fabric: Fabric::Unsettled(Unsettled::NotReadYet),
+            gpus: None,
+            read_began: Instant::now(),
+        }
+    }
+
+    pub(crate) fn read_begins(&mut self) {
+        self.read_began = Instant::now();
+    }
+
+    pub(crate) fn read_is_overdue(&mut self) {
+        self.state = self.state.next(FabricEvent::Overdue);
+    }
+
+    /// Returns whether the reading changed.
+    pub(crate) fn read_returned(&mut self, result: Result<Vec<Gpu>, ProbeError>) -> bool {
+        let (fabric, gpus) = match result {
+            Ok(gpus) => (Fabric::from_gpus(&gpus), Some(Arc::from(gpus))),
+            Err(error) => (Fabric::from(error), self.gpus.clone()),
+        };
+        let state = self.state.next(fabric.event());
+        let changed = state != self.state || fabric != self.fabric || gpus != self.gpus;
+        self.state = state;
+        self.fabric = fabric;
+        self.gpus = gpus;
+        changed
+    }
+
+    pub(crate) fn state(&self) -> NodeFabricState {
+        self.state
+    }
+
+    /// The reading now, without the call in [`Fabric::NoAnswer`].
+    pub(crate) fn reading(&self) -> Reading {
+        let fabric = match self.state {
+            NodeFabricState::NoAnswer => Fabric::NoAnswer {
+                waited: self.read_began.elapsed(),
+                call: None,
+            },
+            _ => self.fabric.clone(),
+        };
+        Reading {
+            state: self.state,
+            fabric,
+            gpus: self.gpus.clone(),
+        }
+    }
+}

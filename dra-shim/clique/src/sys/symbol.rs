@@ -1,0 +1,14 @@
+//! Functions that a library may lack.
+
+use crate::nvml_failure::NvmlFailure;
+
+/// The function named `call`, or the failure that says that the library lacks it.
+pub(super) fn required<F: Copy, E>(
+    symbol: &Result<F, E>,
+    call: &'static str,
+) -> Result<F, NvmlFailure> {
+    symbol
+        .as_ref()
+        .copied()
+        .map_err(|_| NvmlFailure::SymbolMissing { call })
+}

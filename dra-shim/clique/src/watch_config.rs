@@ -1,0 +1,57 @@
+//! How often a watch reads, and when it reports a read as hung.
+
+use std::time::Duration;
+
+/// How often a [`FabricWatch`](crate::FabricWatch) reads, and when it reports a
+/// read as hung.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchConfig {
+    pub(crate) unsettled_pause: Duration,
+    pub(crate) settled_pause: Duration,
+    pub(crate) hung_after: Duration,
+}
+
+impl Default for WatchConfig {
+    /// Every second while unsettled, every 30 s once settled, hung after 10 s:
+    /// NVML takes seconds to initialise where no persistence daemon runs.
+    fn default() -> Self {
+        Self {
+            unsettled_pause: Duration::from_secs(1),
+            settled_pause: Duration::from_secs(30),
+            hung_after: Duration::from_secs(10),
+        }
+    }
+}
+
+impl WatchConfig {
+    /// The pause between two reads unless the state
+    /// [is settled](crate::NodeFabricState::is_settled). A short one notices a
+    /// recovery early; a long one opens fewer NVML sessions.
+    #[must_use]
+    pub fn unsettled_pause(self, pause: Duration) -> Self {
+        Self {
+            unsettled_pause: pause,
+            ..self
+        }
+    }
+
+    /// The pause between two reads once the state is settled, which is how late a
+    /// lost driver or a moved partition may be noticed.
+    #[must_use]
+    pub fn settled_pause(self, pause: Duration) -> Self {
+        Self {
+            settled_pause: pause,
+            ..self
+        }
+    }
+
+    /// How long a read may take before it is reported as
+    /// [`Fabric::NoAnswer`](crate::Fabric::NoAnswer).
+    #[must_use]
+    pub fn hung_after(self, limit: Duration) -> Self {
+        Self {
+            hung_after: limit,
+            ..self
+        }
+    }
+}
