@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use dra_checkpoint::{BootId, Checkpoint};
 
 use crate::args::CheckpointCommand;
-use crate::claims::Decoded;
 use crate::escape::escape;
 use crate::outcome::{Failure, Outcome, UnreadFiles};
 use crate::output::print;
+use host_doctor::DecodedCheckpoint;
 
 pub(crate) use self::input::MOST_BYTES;
 
@@ -88,6 +88,6 @@ fn rewrite(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     Ok(Outcome::Clean)
 }
 
-fn decode(path: &Path) -> Result<Decoded, CheckpointError> {
+fn decode(path: &Path) -> Result<DecodedCheckpoint, CheckpointError> {
     Ok(Checkpoint::decode(&input::read(path)?))
 }

@@ -1,34 +1,14 @@
 //! `cdi-gen doctor`: what is wrong with a GPU host, causes first.
-//!
-//! ```text
-//! Files, Host, Registry ──► a check per area ──► Checked ──► Report ──► text, JSON
-//!                                                                  └──► bundle
-//! ```
 
 mod bundle;
-mod channels;
-mod claims;
-mod command_line;
-mod directories;
-mod driver;
-mod fabric;
-mod files;
-mod finding;
-mod given;
-mod imex;
-mod isolation;
-mod packages;
 mod report;
-mod runtimes;
-mod specs;
-mod watchers;
 
 use std::io::Write;
 
+use host_doctor::{Host, Invocation, Options, examine};
+use imex_cdi::Registry;
+
 use self::bundle::Bundle;
-use self::files::Files;
-use self::finding::Checked;
-use self::given::Given;
 use self::report::Report;
 use crate::args::Doctor;
 use crate::outcome::{Failure, Outcome};
@@ -36,17 +16,30 @@ use crate::output::print;
 use crate::stderr::note;
 
 pub(crate) fn run(args: &Doctor, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let examined = examine(args)?;
+    let host = args.specs.host()?;
+    let registry = args.specs.registry()?;
+    let options = Options {
+        kubelet_root: args.kubelet.path.clone(),
+        spec_dirs: args.specs.dirs.clone(),
+        imex_socket: args.imex_socket.clone(),
+    };
+    let invocation = Invocation::new(&args.specs.root, options.clone());
+    let (diagnosis, claims) = examine(&host, &registry, &options, &invocation);
     let bundle = args.bundle.as_deref().map(Bundle::create).transpose()?;
-    let report = &examined.report;
-    print(report, args.json, stdout)?;
+    let examined = Examined {
+        report: Report::new(&args.specs.root, diagnosis),
+        host,
+        registry,
+        claims,
+    };
+    print(&examined.report, args.json, stdout)?;
     if let Some(bundle) = bundle {
         let names = bundle.write(&examined)?;
         for name in names {
             note(&format!("in the bundle: {name}"));
         }
     }
-    Ok(if report.healthy {
+    Ok(if examined.report.is_healthy() {
         Outcome::Clean
     } else {
         Outcome::Findings
@@ -56,53 +49,8 @@ pub(crate) fn run(args: &Doctor, stdout: &mut impl Write) -> Result<Outcome, Fai
 /// What a bundle is made of.
 struct Examined {
     report: Report,
-    files: Files,
-    registry: imex_cdi::Registry,
+    host: Host,
+    registry: Registry,
     /// A line for each claim.
     claims: String,
-}
-
-/// Looks at everything, in the order in which one thing needs another: a
-/// finding of an earlier area may be the cause of one of a later.
-fn examine(args: &Doctor) -> Result<Examined, Failure> {
-    let files = Files::new(args.specs.root()?);
-    let host = args.specs.host()?;
-    let registry = args.specs.registry()?;
-    let given = Given::of(args);
-    let dirs = args.specs.dirs.iter();
-    let dirs: Vec<String> = dirs.map(|dir| dir.display().to_string()).collect();
-
-    let (driver, of_driver) = driver::check(&files);
-    let (fabric, of_fabric) = fabric::check(&files, &driver);
-    let (found, of_runtimes) = runtimes::check(&files, &dirs);
-    let (of_claims, claims) = claims::check(&files, &registry, given);
-    let areas: Vec<(&'static str, Checked)> = vec![
-        ("driver", of_driver),
-        ("fabric", of_fabric),
-        ("channels", channels::check(&files, &driver)),
-        (
-            "imex",
-            imex::check(
-                &files,
-                &driver,
-                fabric.as_ref(),
-                args.imex_socket.as_deref(),
-            ),
-        ),
-        ("directories", directories::check(&files, &registry)),
-        ("runtimes", of_runtimes),
-        ("watching", watchers::check(&files, &registry)),
-        (
-            "specs",
-            specs::check(&files, &host, &registry, &found, given),
-        ),
-        ("claims", of_claims),
-        ("isolation", isolation::check(&files)),
-    ];
-    Ok(Examined {
-        report: Report::of(&args.specs.root, areas),
-        files,
-        registry,
-        claims,
-    })
 }

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use host_doctor::{ReadError, RootError};
 use imex_cdi::{ConfigError, MAX_SPEC_LEN, Spec, SpecError};
 use serde_json::Value;
 
 use crate::outcome::{CommandError, Outcome};
-use crate::reading::{self, ReadError};
+use crate::reading;
 
 pub(crate) const NOT_SPEC_HINT: &str =
     "pass a CDI spec; `cdi-gen inject` and `cdi-gen diff` are for configs";
@@ -22,8 +23,8 @@ pub(crate) enum DocumentError {
     Directory { path: PathBuf },
     #[error("cannot read {}: it is larger than {} MiB", path.display(), MAX_SPEC_LEN >> 20)]
     TooLarge { path: PathBuf },
-    #[error("cannot look into the root {}", path.display())]
-    Root { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Root(#[from] RootError),
     #[error("cannot list the spec directory {}", path.display())]
     SpecDir { path: PathBuf, source: io::Error },
     #[error("{} is no valid CDI spec", path.display())]
@@ -90,7 +91,7 @@ impl CommandError for DocumentError {
                 _ => return None,
             },
             Self::Directory { .. } => "pass a file in it",
-            Self::Root { .. } => "pass to --root the directory where the host's root is mounted",
+            Self::Root(_) => "pass to --root the directory where the host's root is mounted",
             Self::SpecDir { .. } => "check what --spec-dir and --root name",
             Self::NotConfig { .. } => {
                 "pass the config.json of an OCI bundle (`runc spec` writes one)"

@@ -19,17 +19,17 @@ use dra_checkpoint::LOCK_FILE;
 use durable_file::{Dir, OsDir};
 use imex_cdi::{ClaimSpecs, Kind};
 
-pub(crate) use self::error::refusal_hint;
-
 use self::error::GcError;
 use self::live::Live;
 use self::report::GcReport;
 use crate::args::Gc;
-use crate::claims::{self, DRIVER, SpecOfClaim};
+use crate::document::DocumentError;
 use crate::outcome::{Failure, Outcome};
 use crate::output::print;
-use crate::root::{Root, is_usual};
+use crate::spec_dirs::is_default;
 use crate::stderr::note;
+use compute_domain_api::names::DRIVER_NAME;
+use host_doctor::{ClaimSpecFile, Root, claim_specs_in};
 
 /// As long as the plugin itself waits for its lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,8 +45,8 @@ struct Dirs {
 }
 
 pub(crate) fn run(args: &Gc, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let root = Root::new(&args.root)?;
-    let plugin = args.kubelet.path.join("plugins").join(DRIVER);
+    let root = Root::new(&args.root).map_err(DocumentError::from)?;
+    let plugin = args.kubelet.path.join("plugins").join(DRIVER_NAME);
     let dirs = Dirs {
         kubelet: root.path(&args.kubelet.path),
         plugin: root.path(&plugin),
@@ -73,7 +73,7 @@ fn spec_dirs(root: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, GcError> {
         let at = root.behind(dir);
         let is_new = match at.canonicalize() {
             Ok(real) => seen.insert(real),
-            Err(source) if source.kind() == io::ErrorKind::NotFound && !is_usual(dir) => {
+            Err(source) if source.kind() == io::ErrorKind::NotFound && !is_default(dir) => {
                 return Err(GcError::Dir { path: at, source });
             }
             // Other errors are reported when it is listed.
@@ -126,8 +126,8 @@ impl Dirs {
     }
 }
 
-fn orphans(dir: &Path, live: &Live) -> Result<Vec<SpecOfClaim>, GcError> {
-    let mut specs = claims::of_dir(dir).map_err(|source| GcError::List {
+fn orphans(dir: &Path, live: &Live) -> Result<Vec<ClaimSpecFile>, GcError> {
+    let mut specs = claim_specs_in(dir).map_err(|source| GcError::List {
         path: dir.to_owned(),
         source,
     })?;

@@ -6,12 +6,12 @@ use std::io::{self, Write};
 
 use self::report::{DeviceReport, DirReport, ListReport};
 use crate::args::List;
-use crate::host_node::{NodeReport, told};
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Report, print};
 use crate::stderr::note;
 use crate::style::Style;
 use crate::table;
+use host_doctor::{BadNodes, NodeReport, group_bad_nodes};
 
 pub(crate) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let List { specs, json } = args;
@@ -81,7 +81,7 @@ fn note_problems(report: &ListReport) {
             note(&format!("{}; {}", error.message, error.fix));
         }
     }
-    for (file, message, fix) in told(report.bad_nodes()) {
+    for BadNodes { file, message, fix } in group_bad_nodes(report.bad_nodes()) {
         note(&format!("{file}: {message}; {fix}"));
     }
     if report.devices.is_empty() {

@@ -13,7 +13,6 @@
 
 mod args;
 mod checkpoint;
-mod claims;
 mod diff;
 mod difference;
 mod doctor;
@@ -22,16 +21,13 @@ mod escape;
 mod explanation;
 mod gc;
 mod generate;
-mod host;
-mod host_node;
 mod inject;
 mod list;
-mod majors;
 mod outcome;
 mod output;
 mod reading;
-mod root;
 mod show;
+mod spec_dirs;
 mod stderr;
 mod stdout;
 mod style;

@@ -12,13 +12,12 @@ use self::report::{DeviceReport, ShowReport};
 use crate::args::{Show, Subject};
 use crate::document;
 use crate::explanation::UnresolvedError;
-use crate::host::Host;
-use crate::host_node::told;
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Report, print};
 use crate::stderr::note;
 use crate::style::Style;
 use crate::table;
+use host_doctor::{BadNodes, Host, group_bad_nodes};
 
 pub(crate) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Show {
@@ -32,7 +31,7 @@ pub(crate) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failur
         Subject::File(path) => show_file(&path, &host)?,
     };
     print(&show, json, stdout)?;
-    for (file, message, fix) in told(show.bad_nodes()) {
+    for BadNodes { file, message, fix } in group_bad_nodes(show.bad_nodes()) {
         note(&format!("{file}: {message}; {fix}"));
     }
     Ok(Outcome::Clean)

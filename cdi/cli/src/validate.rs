@@ -3,7 +3,6 @@
 mod check;
 mod finding;
 mod report;
-mod runtimes;
 
 use std::borrow::Cow;
 use std::fs;
@@ -16,12 +15,10 @@ use self::check::Criteria;
 use self::report::ValidateReport;
 use crate::args::{STDIN, SpecDirs, Validate};
 use crate::document;
-use crate::host::Host;
 use crate::outcome::{CommandError, Failure, Outcome, UnreadFiles};
 use crate::output::print;
 use crate::stderr::note;
-
-pub(crate) use self::runtimes::{Target, UnknownRuntime};
+use host_doctor::{Host, RuntimeRelease, UnknownRuntime};
 
 pub(crate) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Validate {
@@ -31,7 +28,7 @@ pub(crate) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Fa
         specs,
         json,
     } = args;
-    let targets: Result<Vec<Target>, UnknownRuntime> =
+    let targets: Result<Vec<RuntimeRelease>, UnknownRuntime> =
         targets.iter().map(|target| target.parse()).collect();
     let mut report = ValidateReport::new(targets?);
     let host = specs.host()?;

@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use host_doctor::DEFAULT_KUBELET_ROOT;
 use imex_cdi::DEFAULT_DIRS;
-
-/// kubelet's default root directory.
-pub(crate) const DEFAULT_KUBELET_ROOT: &str = "/var/lib/kubelet";
 
 /// Where a host's CDI specs are.
 #[derive(Debug, Clone, Args)]

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use dra_checkpoint::UNSETTLED_MARK;
 
 use super::error::CheckpointError;
-use crate::reading::{self, ReadError, directory_of};
+use crate::reading::{self, directory_of};
+use host_doctor::ReadError;
 
 /// More than any node's claims take: a thousand are 2.2 MB. A power of two, so
 /// that the buffer never outgrows it.

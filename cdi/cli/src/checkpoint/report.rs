@@ -7,7 +7,7 @@ use dra_checkpoint::{BootId, ClaimRecord, Damaged, FilePart, Layout, Mismatch, S
 use serde::{Serialize, Serializer};
 
 use super::damage;
-use crate::claims::Decoded;
+use host_doctor::DecodedCheckpoint;
 
 /// A checkpoint for people and scripts. What is not known is null.
 #[derive(Debug, Serialize)]
@@ -107,7 +107,11 @@ pub(super) struct AllocatedDevice {
 // === impl CheckpointReport ===
 
 impl CheckpointReport {
-    pub(super) fn new(path: &Path, decoded: &Decoded, this_boot: Option<&BootId>) -> Self {
+    pub(super) fn new(
+        path: &Path,
+        decoded: &DecodedCheckpoint,
+        this_boot: Option<&BootId>,
+    ) -> Self {
         let (checkpoint, damage) = match decoded {
             Ok(checkpoint) => (checkpoint, None),
             Err(damaged) => (&damaged.saved, Some(DamageReport::new(path, damaged))),
@@ -127,7 +131,7 @@ impl CheckpointReport {
     }
 }
 
-fn boot(decoded: &Decoded, this_boot: Option<&BootId>) -> Boot {
+fn boot(decoded: &DecodedCheckpoint, this_boot: Option<&BootId>) -> Boot {
     let recorded = match decoded {
         Ok(checkpoint) => checkpoint.boot_id(),
         Err(damaged) if damaged.boot_id_is_lost() => return Boot::Lost,

@@ -117,13 +117,13 @@ fn entries(examined: &Examined) -> io::Result<Vec<Entry>> {
     entries.extend(KERNEL_FILES.iter().filter_map(|path| {
         Some(Entry {
             name: format!("host{path}"),
-            bytes: examined.files.bytes(path).ok()??,
+            bytes: examined.host.files().bytes(path).ok()??,
         })
     }));
     let specs = examined.registry.files().iter();
     entries.extend(specs.filter_map(|file| {
         Some(Entry {
-            name: format!("host{}", examined.files.shown(&file.path)),
+            name: format!("host{}", examined.host.files().host_name(&file.path)),
             bytes: without_values(file)?,
         })
     }));

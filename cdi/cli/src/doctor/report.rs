@@ -1,15 +1,14 @@
-//! What `doctor` says, as data: the text and the JSON are two views of it.
-
-mod alike;
+//! What `doctor` prints, as data: text and JSON are two views of it.
 
 use std::io::{self, Write};
 use std::path::Path;
 
+use host_doctor::{
+    Area, AreaState, Diagnosis, Finding, FindingGroup, Severity, counted, group_findings,
+    shell_quote,
+};
 use serde::Serialize;
 
-use self::alike::{Alike, alike};
-use super::finding::{Checked, Finding, Severity};
-use super::given::word;
 use crate::escape::escape;
 use crate::output;
 use crate::style::Style;
@@ -17,6 +16,9 @@ use crate::style::Style;
 /// Names the shape of the JSON. Members may be added to a version; one that
 /// goes, or means something else, makes the next.
 const SCHEMA: &str = "cdi-gen/doctor/v1";
+
+/// As many subjects as are named of those that are in a group with another.
+const NAMED_SUBJECTS: usize = 2;
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -26,76 +28,45 @@ pub(super) struct Report {
     /// How to run the fixes from here, if that is not on the host.
     run_fixes: Option<String>,
     /// Whether there is neither an error nor a warning.
-    pub(super) healthy: bool,
-    /// What was looked at, in order.
-    areas: Vec<Area>,
-    /// The worst first, of equally bad ones causes first.
-    findings: Vec<Finding>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Area {
-    name: &'static str,
-    state: &'static str,
-    summary: String,
+    healthy: bool,
+    #[serde(flatten)]
+    diagnosis: Diagnosis,
 }
 
 // === impl Report ===
 
 impl Report {
-    pub(super) fn of(root: &Path, checked: Vec<(&'static str, Checked)>) -> Self {
-        let areas = checked.iter().map(|(name, checked)| Area {
-            name,
-            state: checked.state(),
-            summary: checked.summary.clone(),
-        });
-        let areas = areas.collect();
-        let findings = checked
-            .into_iter()
-            .flat_map(|(_, checked)| checked.findings);
-        let mut findings: Vec<Finding> = findings.collect();
-        // Stable: of equally bad ones those of earlier areas stay first.
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        let is_bad = |finding: &Finding| finding.severity > Severity::Info;
+    pub(super) fn new(root: &Path, diagnosis: Diagnosis) -> Self {
         Self {
             schema: SCHEMA,
             root: root.display().to_string(),
             run_fixes: run_fixes(root),
-            healthy: !findings.iter().any(is_bad),
-            areas,
-            findings,
+            healthy: diagnosis.is_healthy(),
+            diagnosis,
         }
+    }
+
+    pub(super) fn is_healthy(&self) -> bool {
+        self.healthy
     }
 
     /// For a bundle: no evidence that may quote a file.
     pub(super) fn without_quotes(&self) -> Self {
         Self {
-            findings: self.findings.iter().map(Finding::without_quotes).collect(),
+            diagnosis: self.diagnosis.without_quotes(),
             ..self.clone()
         }
     }
 }
 
 impl output::Report for Report {
-    /// The findings, those that are alike together, then a line for each area.
+    /// The findings in groups, then a line for each area.
     fn write_text(&self, style: Style, output: &mut impl Write) -> io::Result<()> {
-        for alike in alike(&self.findings) {
-            write_finding(&alike, style, output)?;
+        for group in group_findings(&self.diagnosis.findings) {
+            write_group(&group, style, output)?;
         }
-        for Area {
-            name,
-            state,
-            summary,
-        } in &self.areas
-        {
-            let shown = format!("{state:<7}");
-            let shown = match *state {
-                "error" => style.red(&shown),
-                "warning" => style.yellow(&shown),
-                "ok" => style.green(&shown),
-                _ => shown,
-            };
-            writeln!(output, "{name:<11}  {shown}  {}", escape(summary))?;
+        for area in &self.diagnosis.areas {
+            write_area(area, style, output)?;
         }
         writeln!(output)?;
         writeln!(output, "{}", self.verdict())?;
@@ -108,10 +79,8 @@ impl output::Report for Report {
 
 impl Report {
     fn verdict(&self) -> String {
-        let count = |severity| {
-            let same = |finding: &&Finding| finding.severity == severity;
-            self.findings.iter().filter(same).count()
-        };
+        let findings = &self.diagnosis.findings;
+        let count = |severity| findings.iter().filter(|it| it.severity == severity).count();
         match (count(Severity::Error), count(Severity::Warning)) {
             (0, 0) => "healthy".to_owned(),
             (errors, warnings) => format!(
@@ -123,12 +92,6 @@ impl Report {
     }
 }
 
-/// `1 error`, `2 errors`.
-pub(super) fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
 /// Fixes name the host's files, and its programs are not where another root is.
 fn run_fixes(root: &Path) -> Option<String> {
     let root = root.to_string_lossy();
@@ -136,12 +99,12 @@ fn run_fixes(root: &Path) -> Option<String> {
         format!(
             "commands of the fixes are the host's: run them there, or from here with `chroot {}` \
              before them; those of cdi-gen and kubectl as they stand",
-            word(&root)
+            shell_quote(&root)
         )
     })
 }
 
-fn write_finding(alike: &Alike<'_>, style: Style, output: &mut impl Write) -> io::Result<()> {
+fn write_group(group: &FindingGroup<'_>, style: Style, output: &mut impl Write) -> io::Result<()> {
     let Finding {
         id,
         severity,
@@ -149,17 +112,59 @@ fn write_finding(alike: &Alike<'_>, style: Style, output: &mut impl Write) -> io
         evidence,
         fix,
         quotes: _,
-    } = alike.first;
-    let word = match severity {
-        Severity::Error => style.red(severity.word()),
-        Severity::Warning => style.yellow(severity.word()),
-        Severity::Info => severity.word().to_owned(),
+    } = group.first;
+    let severity = match severity {
+        Severity::Error => style.red(severity.as_str()),
+        Severity::Warning => style.yellow(severity.as_str()),
+        Severity::Info => severity.as_str().to_owned(),
     };
-    writeln!(output, "{word}: {} [{id}]", escape(subject))?;
+    writeln!(output, "{severity}: {} [{id}]", escape(subject))?;
     writeln!(output, "  {}", escape(evidence))?;
     writeln!(output, "  fix: {}", escape(fix))?;
-    if let Some(others) = alike.others() {
+    if let Some(others) = other_subjects(&group.other_subjects) {
         writeln!(output, "  likewise: {}", escape(&others))?;
     }
     writeln!(output)
+}
+
+/// The first of them, and how many more there are; `None` if there are none.
+fn other_subjects(subjects: &[&str]) -> Option<String> {
+    let named: Vec<&str> = subjects.iter().take(NAMED_SUBJECTS).copied().collect();
+    let named = named.join(", ");
+    match subjects.len().checked_sub(NAMED_SUBJECTS) {
+        _ if subjects.is_empty() => None,
+        None | Some(0) => Some(named),
+        Some(more) => Some(format!("{named} and {more} more (--json lists all)")),
+    }
+}
+
+fn write_area(area: &Area, style: Style, output: &mut impl Write) -> io::Result<()> {
+    let Area {
+        name,
+        state,
+        summary,
+    } = area;
+    let shown = format!("{:<7}", state.as_str());
+    let shown = match state {
+        AreaState::Error => style.red(&shown),
+        AreaState::Warning => style.yellow(&shown),
+        AreaState::Ok => style.green(&shown),
+        AreaState::Skipped | AreaState::Info => shown,
+    };
+    writeln!(output, "{name:<11}  {shown}  {}", escape(summary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_other_subjects_are_named_and_the_rest_counted() {
+        assert_eq!(other_subjects(&[]), None);
+        assert_eq!(other_subjects(&["/e"]).as_deref(), Some("/e"));
+        assert_eq!(other_subjects(&["/e", "/f"]).as_deref(), Some("/e, /f"));
+        let more = "/f1, /f2 and 2 more (--json lists all)";
+        let others = other_subjects(&["/f1", "/f2", "/f3", "/f4"]);
+        assert_eq!(others.as_deref(), Some(more));
+    }
 }

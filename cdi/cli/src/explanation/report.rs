@@ -9,8 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::fix::{best_fix, has_only_all, is_incomplete};
-use crate::host::Host;
-use crate::host_node::NodeReport;
+use host_doctor::{Host, NodeReport};
 
 const SCHEMA: &str = "cdi-gen/why/v1";
 
@@ -149,8 +148,8 @@ impl WhyReport {
         let Ok(Resolved { spec, device, .. }) = registry.resolve(name) else {
             return;
         };
-        let own = NodeReport::of_edits(spec, &device.container_edits, host);
-        let shared = NodeReport::of_edits(spec, spec.container_edits(), host);
+        let own = NodeReport::from_edits(spec, &device.container_edits, host);
+        let shared = NodeReport::from_edits(spec, spec.container_edits(), host);
         self.nodes = own.chain(shared).collect();
         let worst = self.nodes.iter().max_by_key(|node| node.state);
         // As for a container whose config is empty.

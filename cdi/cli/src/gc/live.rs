@@ -10,8 +10,10 @@ use imex_cdi::ClaimUid;
 
 use super::error::GcError;
 use crate::checkpoint::MOST_BYTES;
-use crate::claims::{self, Decoded, KUBELET_STATE};
-use crate::reading::{self, ReadError};
+use host_doctor::{
+    DecodedCheckpoint, KUBELET_STATE_FILE, KubeletState, ReadError, checkpoint_records,
+    is_unsettled, read_bounded,
+};
 
 /// The UIDs of the claims whose specs are kept.
 #[derive(Debug)]
@@ -65,8 +67,8 @@ impl Live {
     }
 }
 
-fn uids(decoded: &Decoded) -> Vec<String> {
-    claims::records(decoded)
+fn uids(decoded: &DecodedCheckpoint) -> Vec<String> {
+    checkpoint_records(decoded)
         .into_keys()
         .map(str::to_owned)
         .collect()
@@ -79,7 +81,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, GcError> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(GcError::NotACheckpoint { path });
     }
-    match reading::read(&path, MOST_BYTES) {
+    match read_bounded(&path, MOST_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(ReadError::Io(source)) => Err(GcError::Read { path, source }),
@@ -89,11 +91,11 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, GcError> {
 
 /// kubelet's claims are in use, even if the plugin has lost its records of them.
 fn kubelet_claims(root: &Path) -> Result<Vec<String>, GcError> {
-    let path = root.join(KUBELET_STATE);
+    let path = root.join(KUBELET_STATE_FILE);
     let Some(bytes) = read(&path)? else {
         return Ok(vec![]);
     };
-    match claims::decode_kubelet(&bytes) {
+    match KubeletState::decode(&bytes) {
         Ok(state) => Ok(state.claims.into_keys().collect()),
         Err(source) => Err(GcError::Kubelet { path, source }),
     }
@@ -112,7 +114,7 @@ fn unsettled(plugin: &Path) -> Result<Vec<PathBuf>, GcError> {
     let mut found = Vec::new();
     for entry in entries {
         let name = entry.map_err(cannot_list)?.file_name();
-        if claims::is_unsettled(&name.to_string_lossy()) {
+        if is_unsettled(&name.to_string_lossy()) {
             found.push(plugin.join(name));
         }
     }

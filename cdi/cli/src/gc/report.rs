@@ -8,11 +8,11 @@ use imex_cdi::ClaimSpecsError;
 use serde::Serialize;
 
 use super::error::GcError;
-use crate::claims::SpecOfClaim;
 use crate::outcome::Outcome;
 use crate::output::Report;
 use crate::style::Style;
 use crate::table;
+use host_doctor::ClaimSpecFile;
 
 #[derive(Debug, Serialize)]
 pub(super) struct GcReport {
@@ -55,12 +55,16 @@ impl GcReport {
     }
 
     /// An orphan that was only looked for.
-    pub(super) fn add(&mut self, spec: &SpecOfClaim) {
+    pub(super) fn add(&mut self, spec: &ClaimSpecFile) {
         self.orphans.push(Orphan::new(spec));
     }
 
     /// An orphan and whether it was removed.
-    pub(super) fn add_removal(&mut self, spec: &SpecOfClaim, removal: Result<(), ClaimSpecsError>) {
+    pub(super) fn add_removal(
+        &mut self,
+        spec: &ClaimSpecFile,
+        removal: Result<(), ClaimSpecsError>,
+    ) {
         self.orphans.push(Orphan {
             removed: removal.is_ok(),
             error: removal.as_ref().err().map(|error| with_sources(error)),
@@ -104,7 +108,7 @@ impl Report for GcReport {
 // === impl Orphan ===
 
 impl Orphan {
-    fn new(spec: &SpecOfClaim) -> Self {
+    fn new(spec: &ClaimSpecFile) -> Self {
         Self {
             file: spec.path.display().to_string(),
             claim: spec.uid.to_string(),

@@ -11,9 +11,8 @@ use imex_cdi::{
 
 use super::error::GenerateError;
 use crate::args::NameStyle;
-use crate::host_node::and_more;
-use crate::root::Root;
 use crate::stderr::note;
+use host_doctor::{Root, and_more};
 
 /// The mode that the kubelet plugin gives a channel's node.
 const PLUGIN_MODE: u32 = 0o666;

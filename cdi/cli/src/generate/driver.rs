@@ -7,8 +7,8 @@ use imex_cdi::{ChannelId, DriverFileError, DriverParams, Major, read_channel_maj
 
 use super::error::GenerateError;
 use crate::args::{Channels, MajorArg, OrAuto};
-use crate::majors::Majors;
 use crate::stderr::note;
+use host_doctor::Majors;
 
 /// The driver's files below a /proc; there may be none.
 pub(super) struct Driver {

@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use imex_cdi::{Change, DeviceType, HostNode, HostNodes, Plan, PlannedDevice};
 use serde_json::Value;
 
-use crate::host::Host;
-use crate::host_node::WRITE_AGAIN;
-use crate::majors::is_channel;
 use crate::stderr::note;
+use host_doctor::{Host, REWRITE_SPEC_HINT, is_channel_path};
 
 /// Not errors: the nodes may be made, or the driver loaded, before the container is
 /// started.
@@ -28,10 +26,10 @@ pub(super) fn about(plan: &Plan, config: &Value, host: &Host) {
 }
 
 fn stale_majors(devices: &[&PlannedDevice], host: &Host) {
-    let Some(majors) = &host.majors else { return };
+    let Some(majors) = host.majors() else { return };
     let channels = devices
         .iter()
-        .filter(|device| is_channel(&device.path) && device.device_type == DeviceType::Char);
+        .filter(|device| is_channel_path(&device.path) && device.device_type == DeviceType::Char);
     // One line for each wrong major.
     let mut reported = BTreeSet::new();
     for device in channels {
@@ -39,7 +37,7 @@ fn stale_majors(devices: &[&PlannedDevice], host: &Host) {
             && reported.insert(device.major)
         {
             note(&format!(
-                "{}: {stale}: the container cannot open it; {WRITE_AGAIN}",
+                "{}: {stale}: the container cannot open it; {REWRITE_SPEC_HINT}",
                 device.path
             ));
         }

@@ -7,9 +7,8 @@ use imex_cdi::{
 };
 use serde::Serialize;
 
-use crate::host::Host;
-use crate::host_node::NodeReport;
 use crate::version::VersionReport;
+use host_doctor::{Host, NodeReport};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -120,12 +119,12 @@ fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Ve
     // Once, not for each device: both examine the whole spec.
     let version = VersionReport::new(spec);
     let shared: Vec<NodeReport> =
-        NodeReport::of_edits(spec, spec.container_edits(), host).collect();
+        NodeReport::from_edits(spec, spec.container_edits(), host).collect();
     let devices = spec.devices().iter();
     let reports = devices.map(|device| {
         let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
         let (state, shadowed_by, conflicts_with) = device_state(registry, file, &name);
-        let own = NodeReport::of_edits(spec, &device.container_edits, host);
+        let own = NodeReport::from_edits(spec, &device.container_edits, host);
         DeviceReport {
             name: name.to_string(),
             file: file.path.display().to_string(),

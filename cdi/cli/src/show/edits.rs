@@ -2,7 +2,7 @@
 
 use imex_cdi::{ContainerEdits, DeviceNode, Hook, IntelRdt, Mount};
 
-use crate::host_node::NodeReport;
+use host_doctor::NodeReport;
 
 /// Field, edit and what the host has. `nodes` are the reports on the device nodes
 /// of `edits`, in their order.

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use imex_cdi::{ContainerEdits, Device, QualifiedName, Spec};
 use serde::Serialize;
 
-use crate::host::Host;
-use crate::host_node::NodeReport;
 use crate::version::VersionReport;
+use host_doctor::{Host, NodeReport};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -70,7 +69,7 @@ impl ShowReport {
                 .collect(),
             annotations: spec.annotations().clone(),
             edits: spec.container_edits().clone(),
-            nodes: NodeReport::of_edits(spec, spec.container_edits(), host).collect(),
+            nodes: NodeReport::from_edits(spec, spec.container_edits(), host).collect(),
             devices: vec![],
         }
     }
@@ -94,7 +93,7 @@ impl DeviceReport {
             field: format!("devices[{index}].containerEdits"),
             annotations: device.annotations.clone(),
             edits: device.container_edits.clone(),
-            nodes: NodeReport::of_edits(spec, &device.container_edits, host).collect(),
+            nodes: NodeReport::from_edits(spec, &device.container_edits, host).collect(),
         }
     }
 }

@@ -12,16 +12,14 @@ use imex_cdi::{
 };
 
 use super::finding::Finding;
-use super::runtimes::Target;
 use crate::args::Level;
 use crate::document::{NOT_SPEC_HINT, is_config, read};
-use crate::host::Host;
-use crate::host_node::{NodeReport, NodeState, and_more, own_major};
 use crate::reading::directory_of;
+use host_doctor::{Host, NodeReport, NodeState, RuntimeRelease, and_more, declared_major};
 
 /// What specs are checked for.
 pub(super) struct Criteria<'a> {
-    pub(super) targets: &'a [Target],
+    pub(super) targets: &'a [RuntimeRelease],
     /// The host that the specs are for, if that is known.
     pub(super) host: Option<&'a Host>,
 }
@@ -154,14 +152,14 @@ fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>) -> Vec<Finding> {
 
 /// Go's CDI library up to 1.1.0, the newest, panics at such a kind, and the
 /// runtime with it.
-fn one_letter(file: &str, spec: &Spec, targets: &[Target]) -> Option<Finding> {
+fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Finding> {
     let kind = spec.kind();
     let (part, text) = match (kind.vendor(), kind.class()) {
         (vendor, _) if vendor.len() == 1 => ("vendor", vendor),
         (_, class) if class.len() == 1 => ("class", class),
         _ => return None,
     };
-    let names: Vec<&str> = targets.iter().map(Target::name).collect();
+    let names: Vec<&str> = targets.iter().map(RuntimeRelease::name).collect();
     let (level, who) = if names.is_empty() {
         (Level::Warn, "a runtime".to_owned())
     } else {
@@ -193,8 +191,8 @@ fn stale(file: &str, spec: &Spec, host: Option<&Host>) -> Option<Finding> {
     let own = spec.container_edits().device_nodes.iter().enumerate();
     let own = own.map(|(at, node)| (format!("containerEdits.deviceNodes[{at}].major"), node));
     let mut stale = own.chain(of_devices).filter_map(|(field, node)| {
-        let report = NodeReport::of(spec, node, host);
-        let declared = own_major(node).is_some();
+        let report = NodeReport::new(spec, node, host);
+        let declared = declared_major(node).is_some();
         (declared && report.state == NodeState::Stale).then_some((field, report))
     });
     let (field, report) = stale.next()?;
@@ -243,7 +241,7 @@ fn warning(file: &str, warning: &Warning) -> Finding {
 }
 
 /// A runtime refuses the whole file if it does not know the version.
-fn refusal(file: &str, spec: &Spec, target: &Target) -> Option<Finding> {
+fn refusal(file: &str, spec: &Spec, target: &RuntimeRelease) -> Option<Finding> {
     let newest = target.newest();
     let (declared, needed) = (spec.version(), spec.needed_version());
     if declared <= newest {

@@ -8,17 +8,17 @@ use imex_cdi::{DirState, SpecDir};
 use serde::Serialize;
 
 use super::finding::Finding;
-use super::runtimes::Target;
 use crate::args::Level;
 use crate::escape::escape;
 use crate::output::Report;
 use crate::style::Style;
+use host_doctor::RuntimeRelease;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ValidateReport {
     schema: &'static str,
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<RuntimeRelease>,
     /// The files that were checked.
     pub(super) files: Vec<String>,
     pub(super) findings: Vec<Finding>,
@@ -30,7 +30,7 @@ pub(super) struct ValidateReport {
 // === impl ValidateReport ===
 
 impl ValidateReport {
-    pub(super) fn new(targets: Vec<Target>) -> Self {
+    pub(super) fn new(targets: Vec<RuntimeRelease>) -> Self {
         Self {
             schema: "cdi-gen/validate/v1",
             targets,

@@ -13,8 +13,7 @@ use imex_cdi::{DirState, Registry, Spec, SpecDir};
 use super::event::{Event, EventKind};
 use crate::args::SpecDirs;
 use crate::document::DocumentError;
-use crate::host::Host;
-use crate::host_node::{NodeReport, NodeState, nodes_of};
+use host_doctor::{Host, NodeReport, NodeState, device_nodes};
 
 /// Empty by default, so that everything is new since then.
 #[derive(Debug, Default)]
@@ -144,7 +143,7 @@ fn problems(registry: &Registry, host: &Host) -> BTreeMap<(EventKind, String), P
                 continue;
             }
         };
-        let reports = nodes_of(spec).map(|node| NodeReport::of(spec, node, host));
+        let reports = device_nodes(spec).map(|node| NodeReport::new(spec, node, host));
         let mut stale = reports.filter(|report| report.state == NodeState::Stale);
         if let Some(report) = stale.next() {
             let message = report.message.unwrap_or_default();

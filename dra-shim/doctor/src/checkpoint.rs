@@ -1,0 +1,25 @@
+//! The plugin's checkpoint, as far as it can be trusted.
+
+use std::collections::BTreeMap;
+
+use compute_domain_node::Group;
+use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, Damaged, UNSETTLED_MARK};
+
+/// A checkpoint of this driver, or why it is damaged and what survives.
+pub type DecodedCheckpoint = Result<Checkpoint<Group>, Damaged<Group>>;
+
+/// The records of a checkpoint by claim UID; of a damaged one, the survivors.
+pub fn checkpoint_records(decoded: &DecodedCheckpoint) -> BTreeMap<&str, &ClaimRecord<Group>> {
+    let checkpoint = match decoded {
+        Ok(checkpoint) => checkpoint,
+        Err(damaged) => &damaged.saved,
+    };
+    checkpoint.claims().collect()
+}
+
+/// Whether a file of this name beside the checkpoint is a damaged one that was
+/// set aside, so that claims may be missing in the checkpoint.
+pub fn is_unsettled(name: &str) -> bool {
+    name.strip_prefix(CHECKPOINT_FILE)
+        .is_some_and(|rest| rest.starts_with(UNSETTLED_MARK))
+}

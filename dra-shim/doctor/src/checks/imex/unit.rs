@@ -1,0 +1,53 @@
+//! The service of a host's systemd that starts nvidia-imex.
+
+use std::collections::BTreeMap;
+
+use crate::files::HostFiles;
+
+pub(super) const UNIT: &str = "nvidia-imex.service";
+
+const FILES: [&str; 3] = [
+    "/etc/systemd/system/nvidia-imex.service",
+    "/usr/lib/systemd/system/nvidia-imex.service",
+    "/lib/systemd/system/nvidia-imex.service",
+];
+
+/// Where systemd looks for what changes it; a file of a later directory stands
+/// for one of the same name in an earlier.
+const CHANGES: [&str; 4] = [
+    "/lib/systemd/system/nvidia-imex.service.d",
+    "/usr/lib/systemd/system/nvidia-imex.service.d",
+    "/run/systemd/system/nvidia-imex.service.d",
+    "/etc/systemd/system/nvidia-imex.service.d",
+];
+
+/// What stands before the program in `ExecStart`, and says how it is run.
+const PREFIXES: [char; 5] = ['@', '-', ':', '+', '!'];
+
+/// Its file; `None` if the host has no such service.
+pub(super) fn file(files: &HostFiles) -> Option<&'static str> {
+    files.first(&FILES)
+}
+
+/// The command that starts the daemon: that of the unit, or of what changes it
+/// last. Empty if none is there.
+pub(super) fn exec_start(files: &HostFiles, unit: &str) -> String {
+    let mut changes = BTreeMap::new();
+    for dir in CHANGES {
+        let names = files.names(dir).into_iter();
+        for name in names.filter(|name| name.strip_suffix(".conf").is_some()) {
+            let path = format!("{dir}/{name}");
+            changes.insert(name, path);
+        }
+    }
+    let paths = [unit.to_owned()].into_iter().chain(changes.into_values());
+    let mut commands = paths.filter_map(|path| last_command(&files.text_if_any(&path)?));
+    commands.next_back().unwrap_or_default()
+}
+
+fn last_command(text: &str) -> Option<String> {
+    let text = text.replace("\\\n", " ");
+    let mut pairs = text.lines().rev().filter_map(|line| line.split_once('='));
+    let (_, command) = pairs.find(|(key, _)| key.trim() == "ExecStart")?;
+    Some(command.trim().trim_start_matches(PREFIXES).to_owned())
+}

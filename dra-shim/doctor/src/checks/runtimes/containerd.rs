@@ -1,0 +1,239 @@
+//! containerd: that of a distribution, that of k3s and RKE2, and what runs.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::running::{self, Running};
+use super::{Cdi, Runtime, major_minor};
+use crate::files::HostFiles;
+use crate::packages;
+
+const PROGRAMS: [&str; 2] = ["/usr/bin/containerd", "/usr/local/bin/containerd"];
+const PACKAGES: [&str; 2] = ["containerd.io", "containerd"];
+
+const OWN: &str = "/etc/containerd/config.toml";
+const BUNDLED: [&str; 2] = [
+    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+    "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+];
+
+/// The plugin that has the setting: containerd 2, then 1.
+const PLUGINS: [&str; 3] = [
+    "io.containerd.cri.v1.runtime",
+    "io.containerd.grpc.v1.cri",
+    "cri",
+];
+
+/// containerd 2 writes, and only it reads, this version of the file.
+const VERSION_OF_2: i64 = 3;
+
+const TURN_ON: &str = "set enable_cdi = true in the plugin \"io.containerd.grpc.v1.cri\" \
+                       (containerd 1.7) or \"io.containerd.cri.v1.runtime\" (2.x), and restart \
+                       containerd";
+
+/// What the configuration says of CDI.
+#[derive(Debug, Default)]
+struct Settings {
+    file_version: Option<i64>,
+    enable_cdi: Option<bool>,
+    spec_dirs: Option<Vec<String>>,
+    /// The files that say the two.
+    enabled_by: Option<String>,
+    dirs_by: Option<String>,
+    /// It is there for others than kubelet.
+    cri_disabled: bool,
+}
+
+pub(super) fn find(files: &HostFiles) -> Vec<Runtime> {
+    let mut running = running::find(files, "containerd");
+    // Docker's own makes no containers for kubelet.
+    running.retain(|it| settings(files, it.config()).map_or(true, |it| !it.cri_disabled));
+    let mut found: Vec<(&str, Runtime)> = Vec::new();
+    let usual = files.first(&PROGRAMS);
+    if usual.is_some() || files.exists(OWN) {
+        let by_process = running.iter().find(|it| it.config() == OWN);
+        let program = by_process.and_then(|it| it.program.as_deref()).or(usual);
+        let version = packages::version(files, &PACKAGES, program);
+        found.push((OWN, runtime(files, OWN, version, &running)));
+    }
+    for config in BUNDLED {
+        if files.exists(config) {
+            found.push((config, runtime(files, config, None, &running)));
+        }
+    }
+    for process in &running {
+        let config = process.config();
+        if found.iter().all(|(listed, _)| *listed != config) {
+            let version = packages::version(files, &[], process.program.as_deref());
+            found.push((config, runtime(files, config, version, &running)));
+        }
+    }
+    found.into_iter().map(|(_, runtime)| runtime).collect()
+}
+
+fn runtime(
+    files: &HostFiles,
+    config: &str,
+    version: Option<String>,
+    running: &[Running],
+) -> Runtime {
+    let exists = files.exists(config);
+    let (settings, fault) = match settings(files, config) {
+        Ok(settings) => (settings, None),
+        Err(fault) => (Settings::default(), Some(fault)),
+    };
+    let numbers = version.as_deref().and_then(major_minor);
+    let cdi = cdi(&settings, numbers.map(|(major, _)| major));
+    let said_by = match cdi {
+        Cdi::Off => settings.enabled_by,
+        Cdi::On | Cdi::Unknown => settings.dirs_by,
+    };
+    // One that is only installed runs no pods beside one that runs.
+    let runs = running.is_empty() || running.iter().any(|it| it.config() == config);
+    Runtime {
+        name: "containerd",
+        cdi,
+        version,
+        spec_dirs: settings.spec_dirs,
+        config: said_by.or_else(|| exists.then(|| config.to_owned())),
+        fault,
+        first_with_cdi: Some((1, 7)),
+        turn_on: TURN_ON,
+        for_pods: runs && !settings.cri_disabled,
+    }
+}
+
+/// Off by default in containerd 1.7, on in 2.
+fn cdi(settings: &Settings, major: Option<u32>) -> Cdi {
+    match (settings.enable_cdi, major, settings.file_version) {
+        (Some(true), _, _) | (None, Some(2..), _) | (None, None, Some(VERSION_OF_2..)) => Cdi::On,
+        (Some(false), _, _) | (None, Some(..2), _) => Cdi::Off,
+        (None, None, _) => Cdi::Unknown,
+    }
+}
+
+/// Those of the file, then those of its imports, which override it.
+fn settings(files: &HostFiles, config: &str) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    let Some(main) = table(files, config)? else {
+        return Ok(settings);
+    };
+    settings.take(config, &main);
+    for import in imports(files, config, &main) {
+        if let Some(more) = table(files, &import)? {
+            settings.take(&import, &more);
+        }
+    }
+    Ok(settings)
+}
+
+fn table(files: &HostFiles, path: &str) -> Result<Option<Table>, String> {
+    let text = files
+        .text(path)
+        .map_err(|error| format!("cannot read {path}: {error}"))?;
+    text.map(|text| text.parse::<Table>())
+        .transpose()
+        // Its text would show the line, which may be a password's.
+        .map_err(|error| format!("{path} is no TOML: {}", error.message()))
+}
+
+/// The files of `imports`, where `*` may stand in the last name.
+fn imports(files: &HostFiles, config: &str, main: &Table) -> Vec<String> {
+    let patterns = main.get("imports").and_then(Value::as_array);
+    let patterns = patterns.into_iter().flatten().filter_map(Value::as_str);
+    patterns
+        .flat_map(|pattern| {
+            let base = Path::new(config).parent().unwrap_or_else(|| Path::new("/"));
+            let path = base.join(pattern);
+            let dir = path
+                .parent()
+                .map_or_else(String::new, |dir| dir.display().to_string());
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let names = files.names(&dir).into_iter();
+            let matching: Vec<String> = names
+                .filter(|it| matches(&name, it))
+                .map(|it| format!("{dir}/{it}"))
+                .collect();
+            matching
+        })
+        .collect()
+}
+
+/// A name against a pattern with at most one `*`.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => name
+            .strip_prefix(before)
+            .is_some_and(|rest| rest.ends_with(after)),
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    fn config(&self) -> &str {
+        self.config.as_deref().unwrap_or(OWN)
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    fn take(&mut self, file: &str, table: &Table) {
+        let version = table.get("version").and_then(Value::as_integer);
+        self.file_version = version.or(self.file_version);
+        let disabled = table.get("disabled_plugins");
+        let disabled = disabled.and_then(super::others::strings);
+        if let Some(disabled) = disabled {
+            self.cri_disabled = disabled.iter().any(|it| PLUGINS.contains(&it.as_str()));
+        }
+        let plugins = table.get("plugins").and_then(Value::as_table);
+        let Some(plugins) = plugins else { return };
+        let known = PLUGINS
+            .iter()
+            .filter_map(|name| plugins.get(*name)?.as_table());
+        for cri in known {
+            if let Some(enabled) = cri.get("enable_cdi").and_then(Value::as_bool) {
+                self.enable_cdi = Some(enabled);
+                self.enabled_by = Some(file.to_owned());
+            }
+            if let Some(dirs) = cri.get("cdi_spec_dirs").and_then(super::others::strings) {
+                self.spec_dirs = Some(dirs);
+                self.dirs_by = Some(file.to_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Settings {
+        let mut settings = Settings::default();
+        settings.take(OWN, &text.parse().unwrap());
+        settings
+    }
+
+    #[test]
+    fn what_a_configuration_leaves_out_its_version_decides() {
+        let silent = of("version = 2\n");
+        assert_eq!(cdi(&silent, Some(1)), Cdi::Off);
+        assert_eq!(cdi(&silent, Some(2)), Cdi::On);
+        assert_eq!(cdi(&silent, None), Cdi::Unknown);
+        assert_eq!(cdi(&of("version = 3\n"), None), Cdi::On);
+        let off = of("version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n");
+        assert_eq!(cdi(&off, Some(2)), Cdi::Off);
+        let on = of("[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n");
+        assert_eq!(cdi(&on, Some(1)), Cdi::On);
+    }
+
+    #[test]
+    fn a_pattern_has_one_star() {
+        assert!(matches("*.toml", "nvidia.toml"));
+        assert!(matches("a.toml", "a.toml"));
+        assert!(!matches("*.toml", "nvidia.json"));
+    }
+}

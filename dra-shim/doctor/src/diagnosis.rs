@@ -1,0 +1,50 @@
+//! What is wrong with a host as a whole.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+
+use crate::area::{Area, AreaReport};
+use crate::finding::{Finding, Severity};
+
+/// Every area of a host, and everything that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnosis {
+    /// In the order in which one thing needs another.
+    pub areas: Vec<Area>,
+    /// The worst first; among equally bad ones, causes before consequences.
+    pub findings: Vec<Finding>,
+}
+
+// === impl Diagnosis ===
+
+impl Diagnosis {
+    /// Whether there is neither an error nor a warning.
+    pub fn is_healthy(&self) -> bool {
+        let is_bad = |finding: &Finding| finding.severity > Severity::Info;
+        !self.findings.iter().any(is_bad)
+    }
+
+    /// The same, without evidence that may quote a file: for a bug report.
+    #[must_use]
+    pub fn without_quotes(&self) -> Self {
+        Self {
+            areas: self.areas.clone(),
+            findings: self.findings.iter().map(Finding::without_quotes).collect(),
+        }
+    }
+
+    pub(crate) fn new(reports: Vec<(&'static str, AreaReport)>) -> Self {
+        let areas = reports.iter().map(|(name, report)| Area {
+            name,
+            state: report.state(),
+            summary: report.summary.clone(),
+        });
+        let areas = areas.collect();
+        let findings = reports.into_iter().flat_map(|(_, report)| report.findings);
+        let mut findings: Vec<Finding> = findings.collect();
+        // Stable: among equally bad ones, those of earlier areas stay first.
+        findings.sort_by_key(|finding| Reverse(finding.severity));
+        Self { areas, findings }
+    }
+}

@@ -1,0 +1,186 @@
+//! A host's files by the names that the host has for them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use imex_cdi::{HostNode, HostNodes};
+
+use crate::bounded_read::{ReadError, read_bounded};
+use crate::file_id::FileId;
+use crate::root::Root;
+
+/// More than any file that is read here has.
+const MAX_BYTES: usize = 16 << 20;
+
+/// The files below a host's root. Links are followed within the root.
+#[derive(Debug)]
+pub struct HostFiles {
+    root: Root,
+}
+
+// === impl HostFiles ===
+
+impl HostFiles {
+    /// The files below `root`.
+    pub fn new(root: Root) -> Self {
+        Self { root }
+    }
+
+    /// The root that they are below.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Whether this process runs in that root: only then can it run the host's
+    /// programs and load its libraries.
+    pub fn is_this_host(&self) -> bool {
+        self.root.is_own()
+    }
+
+    /// Where `path` of the host is. Links on the way are followed within the
+    /// root, the last name is not.
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.root.path(Path::new(path))
+    }
+
+    /// Where the file behind `path` is, with the last link followed too.
+    pub fn behind(&self, path: &str) -> PathBuf {
+        self.root.behind(Path::new(path))
+    }
+
+    /// The host's name for a path below the root.
+    pub fn host_name(&self, path: &Path) -> String {
+        match path.strip_prefix(self.root.as_path()) {
+            Ok(inside) if !self.is_this_host() => format!("/{}", inside.display()),
+            _ => path.display().to_string(),
+        }
+    }
+
+    /// A library's message, with the host's name for what it calls `path` or
+    /// names in the same directory: libraries name the path that they were
+    /// given, which is another one where the host's root is mounted somewhere.
+    pub(crate) fn with_host_names(&self, message: &str, path: &Path) -> String {
+        let mut message = message.to_owned();
+        if self.is_this_host() {
+            return message;
+        }
+        let directory = path.parent().unwrap_or(path);
+        for seen in [path, directory] {
+            let (here, host) = (seen.display().to_string(), self.host_name(seen));
+            if !here.is_empty() {
+                message = message.replace(&here, host.trim_end_matches('/'));
+            }
+        }
+        message
+    }
+
+    /// The text of a regular file; `None` if there is none of that name.
+    pub fn text(&self, path: &str) -> io::Result<Option<String>> {
+        Ok(self
+            .bytes(path)?
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The content of a regular file; `None` if there is none of that name.
+    pub fn bytes(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        let at = self.behind(path);
+        match at.metadata() {
+            Ok(found) if found.is_file() => {}
+            Ok(_) => return Err(io::Error::other("it is not a regular file")),
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        match read_bounded(&at, MAX_BYTES) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(ReadError::Io(error)) => Err(error),
+            Err(ReadError::Directory) => Err(io::ErrorKind::IsADirectory.into()),
+            Err(ReadError::TooLarge) => Err(io::ErrorKind::FileTooLarge.into()),
+        }
+    }
+
+    /// The text of a file, if it can be read.
+    pub fn text_if_any(&self, path: &str) -> Option<String> {
+        self.text(path).ok().flatten()
+    }
+
+    /// Whether there is such a file or directory.
+    pub fn exists(&self, path: &str) -> bool {
+        self.behind(path).exists()
+    }
+
+    /// The first of `paths` that exists.
+    pub fn first<'a>(&self, paths: &[&'a str]) -> Option<&'a str> {
+        paths.iter().copied().find(|path| self.exists(path))
+    }
+
+    /// The names in a directory, sorted; none if it cannot be listed.
+    pub fn names(&self, dir: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.behind(dir)).into_iter().flatten();
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    /// Whether [`names`](Self::names) lists all names of a directory: it can be
+    /// listed, or does not exist.
+    pub fn can_list(&self, dir: &str) -> bool {
+        let listed = fs::read_dir(self.behind(dir));
+        listed.map_or_else(|error| is_absent(&error), |_| true)
+    }
+
+    /// Which file the host has at `path`.
+    pub(crate) fn id(&self, path: &str) -> Option<FileId> {
+        FileId::at(&self.root, path)
+    }
+
+    /// Whether the host's file at `path` is the one behind `link`.
+    pub(crate) fn is_same(&self, path: &str, link: &Path) -> bool {
+        let id = |path: &Path| Some(FileId::from_metadata(&path.metadata().ok()?));
+        let found = id(link);
+        found.is_some() && found == id(&self.behind(path))
+    }
+}
+
+impl HostNodes for HostFiles {
+    fn lstat(&self, path: &str) -> io::Result<HostNode> {
+        self.root.lstat(path)
+    }
+}
+
+/// Whether an error says that there is no such file.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_behind_links_is_found_within_the_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        fs::create_dir_all(at("usr/lib")).unwrap();
+        fs::create_dir_all(at("etc")).unwrap();
+        fs::write(at("usr/lib/real"), "text").unwrap();
+        symlink("/usr/lib/real", at("etc/absolute")).unwrap();
+        symlink("../usr/lib/real", at("etc/relative")).unwrap();
+        symlink("loop", at("etc/loop")).unwrap();
+        let files = HostFiles::new(Root::new(dir.path()).unwrap());
+        for path in ["/etc/absolute", "/etc/relative", "/usr/lib/real"] {
+            assert_eq!(files.text(path).unwrap().as_deref(), Some("text"), "{path}");
+        }
+        assert_eq!(files.text("/etc/none").unwrap(), None);
+        assert_eq!(files.text("/usr/lib/real/below").unwrap(), None);
+        assert!(files.text("/etc/loop").is_err());
+        assert!(files.text("/etc").is_err());
+        assert_eq!(files.host_name(&at("etc/none")), "/etc/none");
+    }
+}

@@ -1,0 +1,124 @@
+//! Something that is wrong with a host, or worth knowing.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::files::HostFiles;
+
+/// How bad a finding is, ascending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Worth knowing; nothing needs to be done for the host to work.
+    Info,
+    /// The host works now, or for some containers only.
+    Warning,
+    /// Containers do not get the devices that they ask for.
+    Error,
+}
+
+/// One cause, with the evidence for it and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// A stable kebab-case word: the same cause has the same id in every
+    /// version.
+    pub id: &'static str,
+    /// How bad it is on this host.
+    pub severity: Severity,
+    /// The file, process or device that it is about, by the host's name.
+    pub subject: String,
+    /// What it was concluded from, for people.
+    pub evidence: String,
+    /// A command or an action, for people.
+    pub fix: String,
+    /// Whether the evidence may quote a file, which may hold a password. Such
+    /// evidence is for people on the host, not for a bug report.
+    #[serde(skip)]
+    pub quotes: bool,
+}
+
+// === impl Severity ===
+
+impl Severity {
+    /// As in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+// === impl Finding ===
+
+impl Finding {
+    /// The same, without evidence that may quote a file.
+    #[must_use]
+    pub fn without_quotes(&self) -> Self {
+        let mut finding = self.clone();
+        if finding.quotes {
+            "(left out: it may quote the file)".clone_into(&mut finding.evidence);
+        }
+        finding
+    }
+
+    pub(crate) fn new(
+        severity: Severity,
+        id: &'static str,
+        subject: impl Into<String>,
+        evidence: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self {
+            id,
+            severity,
+            subject: subject.into(),
+            evidence: evidence.into(),
+            fix: fix.into(),
+            quotes: false,
+        }
+    }
+
+    pub(crate) fn error(
+        id: &'static str,
+        subject: impl Into<String>,
+        evidence: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::new(Severity::Error, id, subject, evidence, fix)
+    }
+
+    pub(crate) fn warning(
+        id: &'static str,
+        subject: impl Into<String>,
+        evidence: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::new(Severity::Warning, id, subject, evidence, fix)
+    }
+
+    pub(crate) fn info(
+        id: &'static str,
+        subject: impl Into<String>,
+        evidence: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::new(Severity::Info, id, subject, evidence, fix)
+    }
+
+    /// Marks its evidence as a possible quote from a file.
+    pub(crate) fn quoting(self) -> Self {
+        Self {
+            quotes: true,
+            ..self
+        }
+    }
+
+    /// The same, with the host's names in its evidence.
+    pub(crate) fn naming(mut self, files: &HostFiles, path: &Path) -> Self {
+        self.evidence = files.with_host_names(&self.evidence, path);
+        self
+    }
+}

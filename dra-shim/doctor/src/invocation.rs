@@ -1,0 +1,128 @@
+//! Commands of `cdi-gen` that fixes name.
+
+use std::path::{Path, PathBuf};
+
+use imex_cdi::DEFAULT_DIRS;
+
+use crate::options::{DEFAULT_KUBELET_ROOT, Options};
+use crate::shell::shell_quote;
+
+/// The plain command that generates specs.
+pub(crate) const GENERATE: &str = "cdi-gen generate";
+
+/// How `cdi-gen` is called for the host that is examined: fixes repeat these
+/// options, so that their commands can be copied.
+///
+/// The default is for a host that is examined from itself, with the usual
+/// directories: plain commands.
+#[derive(Debug, Clone)]
+pub struct Invocation {
+    root: PathBuf,
+    options: Options,
+}
+
+// === impl Invocation ===
+
+impl Default for Invocation {
+    fn default() -> Self {
+        Self::new("/", Options::default())
+    }
+}
+
+impl Invocation {
+    /// For a host whose root is at `root`.
+    pub fn new(root: impl Into<PathBuf>, options: Options) -> Self {
+        let root = root.into();
+        Self { root, options }
+    }
+
+    /// Removes orphaned specs from the spec directories.
+    pub(crate) fn gc(&self) -> String {
+        let mut line = "cdi-gen gc --remove".to_owned();
+        self.push_root(&mut line);
+        push_kubelet_root(&self.options.kubelet_root, &mut line);
+        self.push_dirs("--cdi-dir", &mut line);
+        line
+    }
+
+    /// Generates specs of this host; which devices is left to the person who
+    /// runs it.
+    pub(crate) fn generate(&self) -> String {
+        let mut line = GENERATE.to_owned();
+        self.push_root(&mut line);
+        line
+    }
+
+    /// Examines the host again, with another root directory of kubelet.
+    pub(crate) fn doctor(&self, kubelet_root: &Path) -> String {
+        let mut line = "cdi-gen doctor".to_owned();
+        self.push_root(&mut line);
+        push_kubelet_root(kubelet_root, &mut line);
+        self.push_dirs("--spec-dir", &mut line);
+        if let Some(socket) = &self.options.imex_socket {
+            push_option("--imex-socket", socket, &mut line);
+        }
+        line
+    }
+
+    fn push_root(&self, line: &mut String) {
+        if self.root != Path::new("/") {
+            push_option("--root", &self.root, line);
+        }
+    }
+
+    fn push_dirs(&self, flag: &str, line: &mut String) {
+        let dirs = &self.options.spec_dirs;
+        if !dirs.iter().eq(DEFAULT_DIRS.map(Path::new)) {
+            for dir in dirs {
+                push_option(flag, dir, line);
+            }
+        }
+    }
+}
+
+fn push_kubelet_root(kubelet_root: &Path, line: &mut String) {
+    if kubelet_root != Path::new(DEFAULT_KUBELET_ROOT) {
+        push_option("--kubelet-root", kubelet_root, line);
+    }
+}
+
+fn push_option(flag: &str, path: &Path, line: &mut String) {
+    line.extend([" ", flag, " ", &shell_quote(&path.to_string_lossy())]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_has_the_options_that_are_not_the_default_and_no_others() {
+        let plain = Invocation::default();
+        assert_eq!(plain.gc(), "cdi-gen gc --remove");
+        assert_eq!(plain.generate(), "cdi-gen generate");
+        let k0s = Path::new("/var/lib/k0s/kubelet");
+        let other = "cdi-gen doctor --kubelet-root /var/lib/k0s/kubelet";
+        assert_eq!(plain.doctor(k0s), other);
+
+        let options = Options {
+            kubelet_root: k0s.to_owned(),
+            spec_dirs: ["/etc/cdi", "/opt/it's here"].map(PathBuf::from).to_vec(),
+            imex_socket: Some("/run/imex.sock".into()),
+        };
+        let full = Invocation::new("/host", options);
+        assert_eq!(full.generate(), "cdi-gen generate --root /host");
+        let common = "--root /host --kubelet-root /var/lib/k0s/kubelet";
+        assert_eq!(
+            full.gc(),
+            format!(
+                r"cdi-gen gc --remove {common} --cdi-dir /etc/cdi --cdi-dir '/opt/it'\''s here'"
+            )
+        );
+        assert_eq!(
+            full.doctor(k0s),
+            format!(
+                r"cdi-gen doctor {common} --spec-dir /etc/cdi --spec-dir '/opt/it'\''s here' --imex-socket /run/imex.sock"
+            )
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! kubelet's own checkpoint of prepared claims, `dra_manager_state`.
+//!
+//! An object of `Data`, a JSON document as a string, and `Checksum`, the
+//! CRC-32 (IEEE) of its bytes (`pkg/kubelet/cm/dra/state` of Kubernetes 1.34).
+
+use std::collections::BTreeMap;
+
+use compute_domain_api::names::DRIVER_NAME as DRIVER;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Its name, below kubelet's root directory.
+pub const KUBELET_STATE_FILE: &str = "dra_manager_state";
+
+const API_VERSION: &str = "checkpoint.dra.kubelet.k8s.io/v1";
+
+/// The claims that this driver prepared, as kubelet remembers it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KubeletState {
+    /// By UID.
+    pub claims: BTreeMap<String, KubeletClaim>,
+}
+
+/// A claim as kubelet remembers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubeletClaim {
+    /// `namespace/name`.
+    pub name: String,
+    /// Whether the driver has answered: kubelet writes the claim before it
+    /// asks, without devices.
+    pub prepared: bool,
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeletStateError {
+    /// The file is not kubelet's checkpoint format.
+    #[error("it is no checkpoint of kubelet")]
+    Outer(#[source] serde_json::Error),
+    /// Its data does not match its checksum.
+    #[error("its checksum is {stored}, and its data's is {computed}")]
+    Checksum {
+        /// That of the file.
+        stored: u64,
+        /// That of its data.
+        computed: u32,
+    },
+    /// It is of a version that is not known.
+    #[error("its data is of version {0:?}")]
+    Version(String),
+    /// Its data is not a list of claims.
+    #[error("its data is no list of claims")]
+    Data(#[source] serde_json::Error),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Outer {
+    data: String,
+    checksum: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Data {
+    #[serde(rename = "apiVersion")]
+    api_version: Option<String>,
+    claim_info_state_list: Option<Vec<Claim>>,
+}
+
+#[derive(Deserialize)]
+struct Claim {
+    #[serde(rename = "ClaimUID")]
+    uid: String,
+    #[serde(rename = "ClaimName")]
+    name: String,
+    #[serde(rename = "Namespace")]
+    namespace: String,
+    #[serde(rename = "DriverState")]
+    drivers: Option<BTreeMap<String, Driver>>,
+}
+
+#[derive(Deserialize)]
+struct Driver {
+    #[serde(rename = "Devices")]
+    devices: Option<Vec<Value>>,
+}
+
+// === impl KubeletState ===
+
+impl KubeletState {
+    /// Reads the file's content.
+    pub fn decode(bytes: &[u8]) -> Result<Self, KubeletStateError> {
+        let outer: Outer = serde_json::from_slice(bytes).map_err(KubeletStateError::Outer)?;
+        let computed = crc32fast::hash(outer.data.as_bytes());
+        if outer.checksum != u64::from(computed) {
+            return Err(KubeletStateError::Checksum {
+                stored: outer.checksum,
+                computed,
+            });
+        }
+        let data: Data = serde_json::from_str(&outer.data).map_err(KubeletStateError::Data)?;
+        // Another version may have its claims in another place.
+        if let Some(version) = data.api_version.filter(|it| it != API_VERSION) {
+            return Err(KubeletStateError::Version(version));
+        }
+        let claims = data.claim_info_state_list.unwrap_or_default();
+        let ours = claims.into_iter().filter_map(|claim| {
+            let drivers = claim.drivers.unwrap_or_default();
+            let devices = drivers.get(DRIVER)?.devices.as_ref();
+            let known = KubeletClaim {
+                name: format!("{}/{}", claim.namespace, claim.name),
+                prepared: devices.is_some_and(|devices| !devices.is_empty()),
+            };
+            Some((claim.uid, known))
+        });
+        Ok(Self {
+            claims: ours.collect(),
+        })
+    }
+}
+
+// === impl KubeletStateError ===
+
+impl KubeletStateError {
+    /// Whether the file is damaged, so that kubelet cannot read it either. JSON
+    /// of another shape may be that of another kubelet version.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Checksum { .. } => true,
+            Self::Version(_) => false,
+            Self::Outer(error) | Self::Data(error) => !error.is_data(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn file(data: &Value) -> Vec<u8> {
+        let data = data.to_string();
+        let checksum = crc32fast::hash(data.as_bytes());
+        json!({"Data": data, "Checksum": checksum})
+            .to_string()
+            .into_bytes()
+    }
+
+    fn claim(uid: &str, drivers: &Value) -> Value {
+        json!({"ClaimUID": uid, "ClaimName": "c", "Namespace": "n", "PodUIDs": {}, "DriverState": drivers})
+    }
+
+    #[test]
+    fn only_claims_of_this_driver_count_and_only_answered_ones_as_prepared() {
+        let state = KubeletState::decode(&file(&json!({"ClaimInfoStateList": [
+            claim("1", &json!({DRIVER: {"Devices": [{"DeviceName": "channel-0"}]}})),
+            claim("2", &json!({DRIVER: {"Devices": null}})),
+            claim("3", &json!({"gpu.nvidia.com": {"Devices": [{}]}})),
+        ]})))
+        .unwrap();
+        let prepared: Vec<_> = state
+            .claims
+            .iter()
+            .map(|(uid, claim)| (uid.as_str(), claim.prepared))
+            .collect();
+        assert_eq!(prepared, [("1", true), ("2", false)]);
+        assert_eq!(state.claims["1"].name, "n/c");
+        assert_eq!(
+            KubeletState::decode(&file(&json!({})))
+                .unwrap()
+                .claims
+                .len(),
+            0
+        );
+    }
+
+    #[test]
+    fn a_version_that_is_not_known_is_not_taken_for_no_claims() {
+        let of = |version: &str| file(&json!({"apiVersion": version, "Claims": []}));
+        assert!(KubeletState::decode(&of(API_VERSION)).is_ok());
+        let error = KubeletState::decode(&of("checkpoint.dra.kubelet.k8s.io/v2")).unwrap_err();
+        assert!(error.to_string().contains("/v2") && !error.is_damage());
+    }
+
+    #[test]
+    fn damage_is_told_and_not_taken_for_no_claims() {
+        let good = String::from_utf8(file(&json!({"ClaimInfoStateList": []}))).unwrap();
+        for bad in [
+            good.replace("List", "Lost"),
+            "{".to_owned(),
+            "[]".to_owned(),
+        ] {
+            assert!(KubeletState::decode(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let old = r#"{"version":"v1","entries":[],"checksum":1}"#;
+        assert!(
+            !KubeletState::decode(old.as_bytes())
+                .unwrap_err()
+                .is_damage()
+        );
+        assert!(KubeletState::decode(b"{").unwrap_err().is_damage());
+    }
+}

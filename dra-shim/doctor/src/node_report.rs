@@ -1,0 +1,302 @@
+//! A spec's device nodes, compared with the host's.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use imex_cdi::{ContainerEdits, DeviceNode, DeviceType, HostDevice, HostNode, HostNodes, Spec};
+use serde::Serialize;
+
+use crate::host::Host;
+use crate::majors::{StaleMajor, is_channel_path};
+use crate::spec_node::{
+    declared_major, declared_numbers, device_numbers, host_path, is_channel_node, is_claim_spec,
+    is_complete,
+};
+
+/// What to do about a spec with an old major. It names the plain command
+/// `cdi-gen generate`.
+pub const REWRITE_SPEC_HINT: &str =
+    "let its driver write the spec again, or write it with `cdi-gen generate`";
+
+const REMAKE_NODE: &str =
+    "remove the host's node, and make it again (`nvidia-modprobe -i 0:1` makes channel 0)";
+
+/// A node of a spec, and what the host has there.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// In the container.
+    pub path: String,
+    /// On the host.
+    pub host_path: String,
+    /// What the spec says, `c 235:0`; `None` if it leaves it to the host.
+    pub declared: Option<String>,
+    /// What the host has, `c 235:0` or `a symbolic link`; `None` if that is
+    /// nothing, or is not known.
+    pub found: Option<String>,
+    /// How the two compare.
+    pub state: NodeState,
+    /// What is bad about it, if anything is.
+    pub message: Option<String>,
+    /// What to do about that.
+    pub fix: Option<&'static str>,
+}
+
+/// Ascending by how bad it is for a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeState {
+    /// There, and as the spec says.
+    Agrees,
+    /// Not there, and not needed: the runtime makes it from the numbers.
+    Absent,
+    /// Cannot be looked at.
+    Unknown,
+    /// There, but not what the spec says.
+    Differs,
+    /// An IMEX channel with a major that is not the driver's, now.
+    Stale,
+    /// Not there, and needed.
+    Missing,
+}
+
+/// Bad device nodes of one file that have one state and one fix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadNodes<'a> {
+    /// The file that they are in.
+    pub file: &'a str,
+    /// What is bad about the first of them, and how many more there are.
+    pub message: String,
+    /// What to do about all of them.
+    pub fix: &'static str,
+}
+
+/// Groups bad nodes, each with its file, so that a message is given once for
+/// each file, state and fix. Ascending by these.
+pub fn group_bad_nodes<'a>(
+    bad: impl IntoIterator<Item = (&'a str, &'a NodeReport)>,
+) -> Vec<BadNodes<'a>> {
+    let mut groups: BTreeMap<_, (&NodeReport, usize)> = BTreeMap::new();
+    for (file, node) in bad {
+        let group = groups.entry((file, node.state, node.fix.unwrap_or_default()));
+        group.or_insert((node, 0)).1 += 1;
+    }
+    let groups = groups.into_iter().map(|((file, _, fix), (node, count))| {
+        let message = node.message.as_deref().unwrap_or_default();
+        let message = format!("{message}{}", and_more(count - 1));
+        BadNodes { file, message, fix }
+    });
+    groups.collect()
+}
+
+/// The end of a message that names one of several: ` (and 2 more like it)`.
+pub fn and_more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        n => format!(" (and {n} more like it)"),
+    }
+}
+
+// === impl NodeReport ===
+
+impl NodeReport {
+    /// Compares a node of `spec` with the host's; the fix depends on who writes
+    /// the spec.
+    pub fn new(spec: &Spec, node: &DeviceNode, host: &Host) -> Self {
+        let mut report = Self::from_node(node, host);
+        if is_claim_spec(spec) {
+            report.set_claim_fix(node, host);
+        }
+        report
+    }
+
+    /// Compares every node in these edits of `spec`.
+    pub fn from_edits(
+        spec: &Spec,
+        edits: &ContainerEdits,
+        host: &Host,
+    ) -> impl Iterator<Item = Self> {
+        let nodes = edits.device_nodes.iter();
+        nodes.map(|node| Self::new(spec, node, host))
+    }
+
+    fn from_node(node: &DeviceNode, host: &Host) -> Self {
+        let host_path = host_path(node);
+        let looked = host.lstat(host_path);
+        let found = match &looked {
+            Ok(HostNode::Device(device)) => Some(device_numbers(
+                device.device_type,
+                device.major,
+                device.minor,
+            )),
+            Ok(HostNode::NoDevice) => host.file_kind(host_path).map(str::to_owned),
+            Err(_) => None,
+        };
+        let mut report = Self {
+            path: node.path.clone(),
+            host_path: host_path.to_owned(),
+            declared: node.device_type.map(|kind| declared_numbers(node, kind)),
+            found,
+            state: state(node, &looked),
+            message: None,
+            fix: None,
+        };
+        if let Some(stale) = stale(node, &looked, host) {
+            report.set_stale(&stale, declared_major(node).is_some());
+        } else if report.state.is_bad() {
+            report.set_bad(matches!(looked, Ok(HostNode::NoDevice)));
+        }
+        report
+    }
+
+    /// The fix for a spec that the kubelet plugin wrote, and writes again.
+    fn set_claim_fix(&mut self, node: &DeviceNode, host: &Host) {
+        match (self.state, declared_major(node)) {
+            (NodeState::Stale, None) => {}
+            // Then the node is another driver's, not the spec.
+            (NodeState::Differs, Some(major))
+                if is_channel_path(&node.path) && is_drivers(major, host) =>
+            {
+                self.fix = Some(REMAKE_NODE);
+            }
+            (state, _) if state.is_bad() => {
+                self.fix = Some(
+                    "restart the kubelet plugin on this node, which writes its claims' specs again; \
+                     if that is NVIDIA's, which does not, delete the pods that use the claim",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// What the host has there, for a table.
+    pub fn host_side(&self) -> String {
+        match (&self.found, self.state) {
+            (Some(found), NodeState::Differs) => format!("differs: {found}"),
+            _ => self.state.as_str().to_owned(),
+        }
+    }
+
+    fn set_stale(&mut self, stale: &StaleMajor, declared: bool) {
+        self.state = NodeState::Stale;
+        self.message = Some(format!("{}: {stale}", self.path));
+        self.fix = Some(if declared {
+            REWRITE_SPEC_HINT
+        } else {
+            REMAKE_NODE
+        });
+    }
+
+    fn set_bad(&mut self, no_device: bool) {
+        let Self { host_path, .. } = self;
+        let found = self.found.as_deref().unwrap_or("something else");
+        let (message, fix) = if self.state == NodeState::Missing {
+            (
+                format!("{host_path} of the host does not exist, and the spec takes it from there"),
+                "load the driver that makes the node, or give type, major and minor in the spec",
+            )
+        } else if no_device {
+            (
+                format!("{host_path} of the host is {found}, not a device node"),
+                "give the node's own path (links are not followed), or type, major and minor",
+            )
+        } else {
+            let declared = self.declared.as_deref().unwrap_or("other numbers");
+            (
+                format!("{host_path} of the host is {found}, and the spec says {declared}"),
+                "correct the spec, or have the driver make the host's node again",
+            )
+        };
+        (self.message, self.fix) = (Some(message), Some(fix));
+    }
+}
+
+/// Why a channel's node is of no use: its major, or that of the host's node
+/// from which it is taken, is not the driver's.
+fn stale(node: &DeviceNode, looked: &io::Result<HostNode>, host: &Host) -> Option<StaleMajor> {
+    if !is_channel_node(node) {
+        return None;
+    }
+    let taken = match looked {
+        Ok(HostNode::Device(device)) if device.device_type == DeviceType::Char => {
+            Some(device.major)
+        }
+        _ => None,
+    };
+    let majors = host.majors()?;
+    majors.contradiction(declared_major(node).or(taken)?)
+}
+
+/// Whether the list of drivers says that channels have this major.
+fn is_drivers(major: i64, host: &Host) -> bool {
+    let majors = host.majors();
+    majors.is_some_and(|it| it.has_channels() && it.contradiction(major).is_none())
+}
+
+fn state(node: &DeviceNode, looked: &io::Result<HostNode>) -> NodeState {
+    match looked {
+        Ok(HostNode::Device(device)) if agrees(node, device) => NodeState::Agrees,
+        Ok(_) => NodeState::Differs,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if is_complete(node) {
+                NodeState::Absent
+            } else {
+                NodeState::Missing
+            }
+        }
+        Err(_) => NodeState::Unknown,
+    }
+}
+
+/// What the spec does not say, it takes from the host. An absent minor beside
+/// a major is 0.
+fn agrees(node: &DeviceNode, device: &HostDevice) -> bool {
+    let kind = match node.device_type {
+        None => device.device_type,
+        // Only one that takes nothing from the host can be it.
+        Some(DeviceType::Unbuffered) if is_complete(node) => DeviceType::Char,
+        Some(kind) => kind,
+    };
+    let numbered = match (declared_major(node), node.minor) {
+        _ if kind == DeviceType::Fifo => true,
+        (Some(major), minor) => (major, minor.unwrap_or(0)) == (device.major, device.minor),
+        // Passed over, so that the container gets another one.
+        (None, Some(minor)) => minor == device.minor,
+        (None, None) => true,
+    };
+    kind == device.device_type && numbered
+}
+
+// === impl NodeState ===
+
+impl NodeState {
+    /// Whether a container does not get what the spec says.
+    pub fn is_bad(self) -> bool {
+        matches!(self, Self::Differs | Self::Stale | Self::Missing)
+    }
+
+    /// A stable kebab-case code for a bad one.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Stale => "imex-channel-major-stale",
+            Self::Missing => "host-node-missing",
+            Self::Differs => "host-node-differs",
+            Self::Agrees | Self::Absent | Self::Unknown => "host-node-not-bad",
+        }
+    }
+
+    /// As in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Absent => "absent",
+            Self::Unknown => "unknown",
+            Self::Differs => "differs",
+            Self::Stale => "stale",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

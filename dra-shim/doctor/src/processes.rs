@@ -1,0 +1,86 @@
+//! The processes that a host's `/proc` shows.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use crate::file_id::FileId;
+use crate::files::HostFiles;
+use crate::root::Root;
+
+/// Where every service of a host has its sockets: each host's own.
+const RUN: &str = "/run";
+
+/// A process of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number in the host's `/proc`.
+    pub pid: u32,
+    /// Its program's name, at most 15 bytes.
+    pub name: String,
+    /// Its user.
+    pub uid: u32,
+}
+
+/// Whose files a process sees.
+#[derive(Debug)]
+pub(crate) enum ProcessRoot {
+    /// This host's, below this root of its own: mounts may differ.
+    Host(Root),
+    /// A container's, or those of another host that shares the process ids.
+    Other,
+    /// It may not be looked at.
+    Denied,
+}
+
+/// The processes that there are now. Callers list them again for each area:
+/// programs that are run in between take seconds, in which a daemon may restart.
+pub(crate) fn processes(files: &HostFiles) -> Vec<Process> {
+    let names = files.names("/proc");
+    let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
+    pids.filter_map(|pid| process(files, pid)).collect()
+}
+
+fn process(files: &HostFiles, pid: u32) -> Option<Process> {
+    let dir = files.at(&format!("/proc/{pid}"));
+    let uid = dir.metadata().ok()?.uid();
+    let name = files.text_if_any(&format!("/proc/{pid}/comm"))?;
+    Some(Process {
+        pid,
+        name: name.trim_end().to_owned(),
+        uid,
+    })
+}
+
+/// A process is this host's if it has the root directory and the `/run` that
+/// this host has: with them go the sockets through which it is reached. Its
+/// mount namespace does not tell: that of a debug pod is another than the
+/// host's, and a process with a mount of its own is what is looked for.
+pub(crate) fn process_root(files: &HostFiles, pid: u32) -> ProcessRoot {
+    let link = files.at(&format!("/proc/{pid}/root"));
+    let top = match link.join(".").metadata() {
+        Ok(found) => FileId::from_metadata(&found),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return ProcessRoot::Denied;
+        }
+        Err(_) => return ProcessRoot::Other,
+    };
+    let Ok(root) = Root::new(&link) else {
+        return ProcessRoot::Other;
+    };
+    let own = files.root().as_path().metadata().ok();
+    let same_top = own.is_some_and(|found| FileId::from_metadata(&found) == top);
+    if same_top && FileId::at(&root, RUN) == FileId::at(files.root(), RUN) {
+        ProcessRoot::Host(root)
+    } else {
+        ProcessRoot::Other
+    }
+}
+
+// === impl Process ===
+
+impl Process {
+    /// Name and number, for a message.
+    pub(crate) fn label(&self) -> String {
+        format!("{} (process {})", self.name, self.pid)
+    }
+}

@@ -1,0 +1,163 @@
+//! Paths of a host, from the host itself or from a container that has the
+//! host's root mounted somewhere.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use imex_cdi::{HostNode, HostNodes, OsHost};
+
+/// As many links as the kernel follows on the way to a file.
+const MOST_LINKS: usize = 40;
+
+/// The root directory of a host: `/`, or where a container has the host's
+/// mounted.
+#[derive(Debug, Clone)]
+pub struct Root(PathBuf);
+
+/// There is no directory that could be a host's root.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot look into the root {}", path.display())]
+pub struct RootError {
+    /// What was given.
+    pub path: PathBuf,
+    /// Why it cannot be listed.
+    pub source: io::Error,
+}
+
+// === impl Root ===
+
+impl Root {
+    /// An error if the directory cannot be listed: nothing below it would be
+    /// found either, which is not the same as a host without devices.
+    pub fn new(path: &Path) -> Result<Self, RootError> {
+        let listed = fs::read_dir(path).map(drop);
+        listed.map_err(|source| RootError {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Where `path` of the host is. Links on the way are followed within the
+    /// root: `/var/run` of many hosts is a link to `/run`, which the kernel
+    /// would take for this container's own. The last name may be a link itself.
+    pub fn path(&self, path: &Path) -> PathBuf {
+        if self.is_own() {
+            return path.to_owned();
+        }
+        let mut done: Vec<OsString> = Vec::new();
+        let mut todo: VecDeque<OsString> = names(path).collect();
+        let mut links = 0;
+        while let Some(name) = todo.pop_front() {
+            if name == ".." {
+                done.pop();
+                continue;
+            }
+            let here = self.join(done.iter().chain([&name]));
+            match fs::read_link(&here) {
+                Ok(target) if !todo.is_empty() && links < MOST_LINKS => {
+                    links += 1;
+                    if target.is_absolute() {
+                        done.clear();
+                    }
+                    for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+                        todo.push_front(name);
+                    }
+                }
+                _ => done.push(name),
+            }
+        }
+        self.join(&done)
+    }
+
+    /// Where the file behind `path` is: the last name's link is followed too.
+    pub fn behind(&self, path: &Path) -> PathBuf {
+        // Of a longer path that name is not the last.
+        let mut at = self.path(&path.join("any"));
+        at.pop();
+        at
+    }
+
+    /// The directory itself.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether it is this process's own root, `/`: only then does the kernel
+    /// follow links as the host does.
+    pub fn is_own(&self) -> bool {
+        self.0 == Path::new("/")
+    }
+
+    fn join(&self, names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> PathBuf {
+        let mut path = self.0.clone();
+        path.extend(names.into_iter().map(|name| PathBuf::from(name.as_ref())));
+        path
+    }
+}
+
+/// The names in `path`, without what leads nowhere.
+fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|part| match part {
+        Component::Normal(_) | Component::ParentDir => Some(part.as_os_str().to_owned()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
+}
+
+impl HostNodes for Root {
+    fn lstat(&self, path: &str) -> io::Result<HostNode> {
+        let path = self.path(Path::new(path));
+        let parent = path.parent().unwrap_or(&self.0);
+        let name = path.file_name().and_then(OsStr::to_str);
+        match name {
+            Some(name) => OsHost::new(parent).lstat(name),
+            // The root itself, or a path that ends in `..`.
+            None => Ok(HostNode::NoDevice),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_on_the_way_are_followed_within_the_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        fs::create_dir_all(at("run/cdi")).unwrap();
+        fs::create_dir_all(at("var")).unwrap();
+        symlink("/run", at("var/run")).unwrap();
+        symlink("../run", at("var/up")).unwrap();
+        symlink("../../../../../run", at("var/far")).unwrap();
+        symlink("loop", at("var/loop")).unwrap();
+        symlink("/run", at("last")).unwrap();
+        let root = Root::new(dir.path()).unwrap();
+        for (path, found) in [
+            ("/var/run/cdi", "run/cdi"),
+            ("/var/up/cdi/", "run/cdi"),
+            ("/var/far/cdi", "run/cdi"),
+            ("var/../run/./cdi", "run/cdi"),
+            ("/../../run", "run"),
+            ("/no/such", "no/such"),
+            ("/last", "last"),
+        ] {
+            assert_eq!(root.path(Path::new(path)), at(found), "{path}");
+        }
+        // Ends, somewhere.
+        assert!(root.path(Path::new("/var/loop/x")).starts_with(dir.path()));
+    }
+
+    #[test]
+    fn this_host_is_left_to_the_kernel() {
+        for path in ["/var/run/cdi", "relative/dir"] {
+            let root = Root::new(Path::new("/")).unwrap();
+            assert_eq!(root.path(Path::new(path)), Path::new(path));
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The newest CDI version that each release of a container runtime loads.
+
+use std::str::FromStr;
+
+use imex_cdi::SpecVersion;
+use serde::Serialize;
+
+/// A release of a container runtime, and the newest CDI version that it loads.
+///
+/// Parsed from `containerd-1.7.27` or, as kubelet reports it of a node,
+/// `containerd://1.7.27`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeRelease {
+    /// As it was given.
+    name: String,
+    /// The release whose row of the table holds for it.
+    basis: String,
+    newest: &'static str,
+    #[serde(skip)]
+    row: Row,
+}
+
+/// The newest CDI version that a runtime loads from this release on, until the
+/// next row. Releases between rows may load more, never less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    runtime: &'static str,
+    release: [u32; 3],
+    newest: SpecVersion,
+}
+
+/// Why a text is no runtime release with a known CDI version.
+#[derive(Debug, thiserror::Error)]
+pub enum UnknownRuntime {
+    /// It is no runtime and version.
+    #[error("{0:?} is no runtime and version")]
+    Form(String),
+    /// The runtime is not in the table.
+    #[error("nothing is known of the runtime {0:?}")]
+    Name(String),
+    /// The release is older than the runtime's first in the table.
+    #[error("{name} is older than {oldest}, the first that is known to load CDI specs")]
+    TooOld {
+        /// As it was given.
+        name: String,
+        /// The runtime's first release in the table.
+        oldest: String,
+    },
+}
+
+const fn row(runtime: &'static str, release: [u32; 3], newest: SpecVersion) -> Row {
+    Row {
+        runtime,
+        release,
+        newest,
+    }
+}
+
+/// From the version of Go's CDI library in each release's go.mod, and from what
+/// that library loads: 0.4.0: 0.4.0; 0.5.2 to 0.5.4: 0.5.0; 0.6.x: 0.6.0;
+/// 0.7.2: 0.7.0; 0.8.0 and 0.8.1: 0.8.0; 1.0.0 and 1.0.1: 1.0.0; 1.1.0: 1.1.0.
+/// Ascending by release.
+const ROWS: [Row; 22] = [
+    row("containerd", [1, 7, 0], SpecVersion::V0_5_0),
+    row("containerd", [1, 7, 13], SpecVersion::V0_6_0),
+    row("containerd", [1, 7, 20], SpecVersion::V0_7_0),
+    row("containerd", [1, 7, 28], SpecVersion::V0_8_0),
+    row("containerd", [2, 0, 0], SpecVersion::V0_8_0),
+    row("containerd", [2, 0, 5], SpecVersion::V1_0_0),
+    row("containerd", [2, 1, 0], SpecVersion::V1_0_0),
+    row("containerd", [2, 2, 0], SpecVersion::V1_0_0),
+    row("containerd", [2, 2, 1], SpecVersion::V1_1_0),
+    row("containerd", [2, 3, 0], SpecVersion::V1_1_0),
+    row("cri-o", [1, 34, 0], SpecVersion::V1_0_0),
+    row("podman", [4, 1, 1], SpecVersion::V0_4_0),
+    row("podman", [4, 3, 1], SpecVersion::V0_5_0),
+    row("podman", [4, 4, 0], SpecVersion::V0_5_0),
+    row("podman", [4, 6, 2], SpecVersion::V0_5_0),
+    row("podman", [4, 7, 0], SpecVersion::V0_6_0),
+    row("podman", [4, 9, 3], SpecVersion::V0_6_0),
+    row("podman", [5, 0, 0], SpecVersion::V0_6_0),
+    row("podman", [5, 1, 0], SpecVersion::V0_7_0),
+    row("podman", [5, 2, 0], SpecVersion::V0_8_0),
+    row("podman", [5, 5, 0], SpecVersion::V1_0_0),
+    row("podman", [5, 7, 0], SpecVersion::V1_0_0),
+];
+
+// === impl RuntimeRelease ===
+
+impl RuntimeRelease {
+    /// As it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The release in the table whose row applies, `containerd-1.7.20`.
+    pub fn basis(&self) -> &str {
+        &self.basis
+    }
+
+    /// The newest CDI version that it loads: a spec that declares a newer one
+    /// is refused as a whole.
+    pub fn newest(&self) -> SpecVersion {
+        self.row.newest
+    }
+}
+
+impl FromStr for RuntimeRelease {
+    type Err = UnknownRuntime;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRuntime> {
+        let form = || UnknownRuntime::Form(text.to_owned());
+        let (runtime, version) = parts(text).ok_or_else(form)?;
+        let release = release(version).ok_or_else(form)?;
+        let mut rows = ROWS.iter().filter(|row| row.runtime == runtime).peekable();
+        let Some(oldest) = rows.peek().map(|row| row.name()) else {
+            return Err(UnknownRuntime::Name(runtime.to_owned()));
+        };
+        let row = rows.take_while(|row| row.release <= release).last();
+        let row = *row.ok_or_else(|| UnknownRuntime::TooOld {
+            name: text.to_owned(),
+            oldest,
+        })?;
+        Ok(Self {
+            name: text.to_owned(),
+            basis: row.name(),
+            newest: row.newest.as_str(),
+            row,
+        })
+    }
+}
+
+/// Runtime and version of `containerd-1.7.27`, or, as kubelet reports it of a
+/// node, `containerd://1.7.27-k3s1`.
+fn parts(text: &str) -> Option<(&str, &str)> {
+    let (runtime, version) = match text.split_once("://") {
+        Some((runtime, version)) => (runtime, version.split(['-', '+', '~']).next()?),
+        None => text.rsplit_once('-')?,
+    };
+    // The program's name, and the project's.
+    let runtime = if runtime == "crio" { "cri-o" } else { runtime };
+    Some((runtime, version))
+}
+
+/// `2.1` is the first of its line, the one that loads the least.
+fn release(version: &str) -> Option<[u32; 3]> {
+    let mut release = [0; 3];
+    let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
+    for (at, place) in release.iter_mut().enumerate() {
+        match parts.next() {
+            Some(part) => *place = part.parse().ok()?,
+            None if at == 0 => return None,
+            None => {}
+        }
+    }
+    parts.next().is_none().then_some(release)
+}
+
+// === impl Row ===
+
+impl Row {
+    fn name(self) -> String {
+        let [major, minor, patch] = self.release;
+        format!("{}-{major}.{minor}.{patch}", self.runtime)
+    }
+}
+
+// === impl UnknownRuntime ===
+
+impl UnknownRuntime {
+    /// What to give instead.
+    pub fn hint(&self) -> String {
+        let firsts = ROWS.chunk_by(|row, next| row.runtime == next.runtime);
+        let firsts = firsts.filter_map(|rows| rows.first());
+        let known: Vec<String> = firsts.map(|row| row.name()).collect();
+        let form = match self {
+            Self::Form(_) => "write the runtime, a dash and its version; ",
+            Self::Name(_) | Self::TooOld { .. } => "",
+        };
+        format!(
+            "{form}known are, from these releases on: {}",
+            known.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn newest(target: &str) -> SpecVersion {
+        target.parse::<RuntimeRelease>().unwrap().newest()
+    }
+
+    #[test]
+    fn a_release_loads_what_the_last_row_before_it_says() {
+        use SpecVersion as V;
+        for (target, version) in [
+            ("containerd-1.7.0", V::V0_5_0),
+            ("containerd-1.7", V::V0_5_0),
+            ("containerd-1.7.12", V::V0_5_0),
+            ("containerd-1.7.13", V::V0_6_0),
+            ("containerd-v2.1", V::V1_0_0),
+            ("containerd-2.1.7", V::V1_0_0),
+            ("containerd-2.3.9", V::V1_1_0),
+            ("containerd-9.0.0", V::V1_1_0),
+            ("podman-4.9.3", V::V0_6_0),
+            ("podman-4.2", V::V0_4_0),
+            ("podman-5", V::V0_6_0),
+            ("cri-o-1.34", V::V1_0_0),
+            ("crio-1.34", V::V1_0_0),
+            ("cri-o://1.34.2", V::V1_0_0),
+            ("containerd://1.7.27", V::V0_7_0),
+            ("containerd://2.0.5-k3s1", V::V1_0_0),
+        ] {
+            assert_eq!(newest(target), version, "{target}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        for (target, reason) in [
+            ("docker-28.2", "nothing is known of the runtime \"docker\""),
+            ("containerd", "\"containerd\" is no runtime and version"),
+            ("containerd-x", "\"containerd-x\" is no"),
+            ("containerd-1.2.3.4", "\"containerd-1.2.3.4\" is no"),
+            ("podman-3.4", "podman-3.4 is older than podman-4.1.1"),
+        ] {
+            let error = target.parse::<RuntimeRelease>().unwrap_err();
+            assert!(error.to_string().starts_with(reason), "{error}");
+            let known =
+                "known are, from these releases on: containerd-1.7.0, cri-o-1.34.0, podman-4.1.1";
+            assert!(error.hint().ends_with(known), "{}", error.hint());
+        }
+    }
+
+    #[test]
+    fn the_table_ascends_and_no_runtime_ever_loads_less() {
+        for (row, next) in ROWS.iter().zip(ROWS.iter().skip(1)) {
+            if row.runtime == next.runtime {
+                assert!(row.release < next.release, "{}", next.name());
+                assert!(row.newest <= next.newest, "{}", next.name());
+            } else {
+                assert!(row.runtime < next.runtime);
+            }
+        }
+    }
+}

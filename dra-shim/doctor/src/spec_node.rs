@@ -1,0 +1,62 @@
+//! What a spec says about a device node, before it is compared with a host.
+
+use imex_cdi::{DeviceNode, DeviceType, Kind, Spec};
+
+use crate::majors::is_channel_path;
+
+/// The device nodes of all devices of a spec, then those of its common edits.
+pub fn device_nodes(spec: &Spec) -> impl Iterator<Item = &DeviceNode> {
+    let devices = spec.devices().iter();
+    let edits = devices.map(|device| &device.container_edits);
+    let edits = edits.chain([spec.container_edits()]);
+    edits.flat_map(|edits| &edits.device_nodes)
+}
+
+/// Whether the kubelet plugin writes this spec, for a claim.
+pub fn is_claim_spec(spec: &Spec) -> bool {
+    *spec.kind() == Kind::compute_domain_claim()
+}
+
+/// Where the host's device node is: `hostPath`, else the container's path.
+pub fn host_path(node: &DeviceNode) -> &str {
+    let host_path = node.host_path.as_deref().filter(|path| !path.is_empty());
+    host_path.unwrap_or(&node.path)
+}
+
+/// The major that the spec itself gives the node; `None` if the runtime takes
+/// the host's.
+pub fn declared_major(node: &DeviceNode) -> Option<i64> {
+    node.major.filter(|major| *major != 0)
+}
+
+/// Whether a container gets it as an IMEX channel.
+pub fn is_channel_node(node: &DeviceNode) -> bool {
+    let is_char = !matches!(node.device_type, Some(DeviceType::Block | DeviceType::Fifo));
+    is_char && is_channel_path(&node.path)
+}
+
+/// Type and numbers, `c 235:0`; a pipe has no numbers.
+pub(crate) fn device_numbers(kind: DeviceType, major: i64, minor: i64) -> String {
+    match kind {
+        DeviceType::Fifo => kind.as_str().to_owned(),
+        _ => format!("{} {major}:{minor}", kind.as_str()),
+    }
+}
+
+/// Whether Go's library makes it without the host's node, from type and major
+/// (`fillMissingInfo`).
+pub(crate) fn is_complete(node: &DeviceNode) -> bool {
+    match node.device_type {
+        None => false,
+        Some(DeviceType::Fifo) => true,
+        Some(_) => declared_major(node).is_some(),
+    }
+}
+
+/// Type and numbers as the spec has them.
+pub(crate) fn declared_numbers(node: &DeviceNode, kind: DeviceType) -> String {
+    match declared_major(node) {
+        Some(major) => device_numbers(kind, major, node.minor.unwrap_or(0)),
+        None => kind.as_str().to_owned(),
+    }
+}
