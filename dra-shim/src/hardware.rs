@@ -14,7 +14,7 @@ use dra_kubelet::{Desired, DeviceHealth, Health};
 use imex_runtime::{Condition, Events, Readiness, StartError};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::resource::v1::{Device, DeviceAttribute};
-use nvml_clique::{DriverRoot, Fabric, FabricWatch, NvmlProbe, Reading, Unsettled, WatchConfig};
+use nvml_clique::{DriverRoot, Fabric, FabricWatch, NvmlProbe, Pending, Reading, WatchConfig};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -73,7 +73,7 @@ impl Hardware {
 
     /// The hardware now. Reads one small file, so not on an async worker.
     pub(crate) fn look(&self) -> World {
-        let not_read = Fabric::Unsettled(Unsettled::NotReadYet);
+        let not_read = Fabric::Pending(Pending::NotReadYet);
         World {
             fabric: self
                 .watch
@@ -98,7 +98,7 @@ impl Hardware {
             };
             consequences.draw(&world);
             let state = describe(&world);
-            let seen = !matches!(world.fabric, Fabric::Unsettled(Unsettled::NotReadYet));
+            let seen = !matches!(world.fabric, Fabric::Pending(Pending::NotReadYet));
             if seen && said.as_ref() != Some(&state) {
                 consequences.say(&world, &state).await;
                 said = Some(state);
@@ -175,7 +175,7 @@ fn describe(world: &World) -> String {
 fn desired_slice(world: &World) -> Desired {
     match &world.fabric {
         // A slice of our predecessor stays until we know better.
-        Fabric::Unsettled(Unsettled::NotReadYet) => Desired::Undecided,
+        Fabric::Pending(Pending::NotReadYet) => Desired::Undecided,
         _ if world.publishes() => Desired::Devices(vec![channel(PUBLISHED_CHANNEL)]),
         _ => Desired::Withdrawn,
     }
@@ -210,7 +210,7 @@ fn channel_health(pool: &str, world: &World) -> DeviceHealth {
         (Fabric::Clique(clique), Ok(())) if clique.degraded.is_empty() => {
             (Health::Healthy, String::new())
         }
-        (Fabric::Unsettled(Unsettled::NotReadYet), Ok(())) => (Health::Unknown, String::new()),
+        (Fabric::Pending(Pending::NotReadYet), Ok(())) => (Health::Unknown, String::new()),
         (_, Ok(())) => (Health::Unhealthy, describe(world)),
     };
     DeviceHealth {
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn before_the_first_look_the_slice_stays_as_it_is() {
-        let world = mk_world(Fabric::Unsettled(Unsettled::NotReadYet), false);
+        let world = mk_world(Fabric::Pending(Pending::NotReadYet), false);
         assert_eq!(desired_slice(&world), Desired::Undecided);
     }
 

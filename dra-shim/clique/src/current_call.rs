@@ -22,7 +22,7 @@ impl CurrentCall {
         returned
     }
 
-    /// The value is always replaced as a whole, so a poisoned lock still guards a valid one.
+    /// The value is never left half-updated, so poisoning can be ignored.
     fn lock(&self) -> MutexGuard<'_, Option<&'static str>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,8 +10,8 @@ use crate::gpu_groups::{group_by_value, write_groups};
 use crate::health::Health;
 use crate::node_state::{FabricEvent, NodeFabricState};
 use crate::nvml_failure::NvmlFailure;
+use crate::pending::Pending;
 use crate::probe_error::{NoLibrary, ProbeError};
-use crate::unsettled::Unsettled;
 
 /// What is known about the clique of a node.
 ///
@@ -27,7 +27,7 @@ pub enum Fabric {
     /// The node belongs to no clique, and waiting will not change that.
     NoClique(NoClique),
     /// Not known yet, or contradictory; may change without anybody's help.
-    Unsettled(Unsettled),
+    Pending(Pending),
     /// There is no usable `libnvidia-ml.so.1`.
     NoLibrary(NoLibrary),
     /// NVML was loaded and fails as a whole.
@@ -91,12 +91,12 @@ impl Fabric {
             .iter()
             .partition(|gpu| gpu.fabric == GpuFabricState::DisplayAdapter);
         if gpus.is_empty() {
-            return Self::Unsettled(Unsettled::NoGpus {
+            return Self::Pending(Pending::NoGpus {
                 display_adapters: display_adapters.len(),
             });
         }
-        if let Some(unsettled) = Unsettled::incomplete_registration(&gpus) {
-            return Self::Unsettled(unsettled);
+        if let Some(pending) = Pending::incomplete_registration(&gpus) {
+            return Self::Pending(pending);
         }
         let members: Vec<_> = gpus
             .iter()
@@ -107,7 +107,7 @@ impl Fabric {
             [(_, id), others @ ..] if others.iter().all(|(_, other)| other == id) => {
                 Self::Clique(Clique::new(*id, &gpus))
             }
-            _ => Self::Unsettled(Unsettled::Disagree { members }),
+            _ => Self::Pending(Pending::Disagree { members }),
         }
     }
 
@@ -121,8 +121,8 @@ impl Fabric {
 
     /// True if only a change of the host changes this value: a clique, or
     /// definitely none.
-    pub fn is_settled(&self) -> bool {
-        NodeFabricState::default().next(self.event()).is_settled()
+    pub fn is_final(&self) -> bool {
+        NodeFabricState::default().next(self.event()).is_final()
     }
 
     /// The event with which this value changes the state of its node.
@@ -131,7 +131,7 @@ impl Fabric {
             Self::Clique(clique) if clique.degraded.is_empty() => FabricEvent::ReadClique,
             Self::Clique(_) => FabricEvent::ReadCliqueDegraded,
             Self::NoClique(_) => FabricEvent::ReadNoClique,
-            Self::Unsettled(_) => FabricEvent::ReadUnsettled,
+            Self::Pending(_) => FabricEvent::ReadPending,
             Self::NoLibrary(_) => FabricEvent::ReadNoLibrary,
             Self::NvmlFailed(_) => FabricEvent::ReadNvmlFailed,
             Self::NoAnswer { .. } => FabricEvent::Overdue,
@@ -145,7 +145,7 @@ impl Fabric {
             Self::Clique(_) => "clique-degraded",
             Self::NoClique(NoClique::NotSupported { .. }) => "fabric-not-supported",
             Self::NoClique(NoClique::ZeroClusterUuid { .. }) => "fabric-zero-cluster-uuid",
-            Self::Unsettled(unsettled) => unsettled.code(),
+            Self::Pending(pending) => pending.code(),
             Self::NoLibrary(missing) => missing.code(),
             Self::NvmlFailed(failure) => failure.code(),
             Self::NoAnswer { .. } => "nvml-no-answer",
@@ -162,7 +162,7 @@ impl Fabric {
             Self::NoClique(_) => {
                 "use a node whose GPUs belong to a multi-node NVLink fabric (GB200 NVL72 and the like)"
             }
-            Self::Unsettled(unsettled) => unsettled.hint(),
+            Self::Pending(pending) => pending.hint(),
             Self::NoLibrary(missing) => missing.hint(),
             Self::NvmlFailed(failure) => failure.hint(),
             Self::NoAnswer { .. } => {
@@ -177,7 +177,7 @@ impl fmt::Display for Fabric {
         match self {
             Self::Clique(clique) => clique.fmt(f),
             Self::NoClique(none) => none.fmt(f),
-            Self::Unsettled(unsettled) => unsettled.fmt(f),
+            Self::Pending(pending) => pending.fmt(f),
             Self::NoLibrary(missing) => missing.fmt(f),
             Self::NvmlFailed(failure) => failure.fmt(f),
             Self::NoAnswer { waited, call } => {

@@ -34,7 +34,7 @@ fn gpus_of_one_clique_put_the_node_into_it_and_id_zero_counts() {
         id: 0,
     };
     assert_eq!(fabric.clique(), Some(id));
-    assert!(fabric.is_settled());
+    assert!(fabric.is_final());
     assert_eq!(fabric.code(), "clique");
     assert_eq!(fabric.hint(), "");
 }
@@ -53,7 +53,7 @@ fn gpus_without_a_clique_disagree_with_nobody() {
 fn no_support_anywhere_is_definitely_no_clique() {
     let fabric = fabric([GpuFabricState::NotSupported, GpuFabricState::NotSupported]);
     assert_eq!(fabric, Fabric::NoClique(NoClique::NotSupported { gpus: 2 }));
-    assert!(fabric.is_settled());
+    assert!(fabric.is_final());
     assert_eq!(
         fabric.to_string(),
         "this node is in no clique: none of its 2 GPUs supports an NVLink fabric"
@@ -67,7 +67,7 @@ fn an_all_zero_cluster_uuid_is_definitely_no_clique() {
         fabric,
         Fabric::NoClique(NoClique::ZeroClusterUuid { gpus: 1 })
     );
-    assert!(fabric.is_settled());
+    assert!(fabric.is_final());
 }
 
 #[test]
@@ -88,12 +88,12 @@ fn one_unfinished_gpu_unsettles_the_node_whatever_the_others_say() {
     for (state, code) in cases {
         let fabric = fabric([completed(RACK, 1), state, GpuFabricState::NotSupported]);
         assert_eq!(fabric.code(), code);
-        assert!(!fabric.is_settled(), "{code}");
+        assert!(!fabric.is_final(), "{code}");
         assert_eq!(fabric.clique(), None, "{code}");
         assert!(!fabric.hint().is_empty(), "{code}");
         let reason = fabric.to_string();
         assert!(reason.starts_with("gpu 1 (GPU-1): "), "{reason}");
-        assert!(reason.ends_with("(1 of 3 GPUs not settled)"), "{reason}");
+        assert!(reason.ends_with("(1 of 3 GPUs pending)"), "{reason}");
     }
 }
 
@@ -111,7 +111,7 @@ fn the_worst_gpus_are_named_first_and_equal_ones_together() {
         fabric.to_string(),
         "gpu 2 (GPU-2): fabric registration failed with NVML_ERROR_UNKNOWN (999); \
          gpu 1 (GPU-1): fabric registration not started; \
-         gpus 0, 3: fabric registration in progress (4 of 4 GPUs not settled)"
+         gpus 0, 3: fabric registration in progress (4 of 4 GPUs pending)"
     );
 }
 
@@ -125,7 +125,7 @@ fn gpus_in_different_cliques_or_fabrics_disagree_by_name() {
         "GPUs disagree: gpus 0-1 are in clique 07070707-0707-0707-0707-070707070707.1; \
          gpu 2 (GPU-2) is in clique 07070707-0707-0707-0707-070707070707.2"
     );
-    assert!(!by_id.is_settled());
+    assert!(!by_id.is_final());
     let by_fabric = fabric([completed(RACK, 1), completed(other, 1)]);
     assert_eq!(by_fabric.code(), "gpus-disagree");
 }
@@ -135,11 +135,11 @@ fn a_node_without_a_gpu_may_still_get_one() {
     let fabric = fabric([]);
     assert_eq!(
         fabric,
-        Fabric::Unsettled(Unsettled::NoGpus {
+        Fabric::Pending(Pending::NoGpus {
             display_adapters: 0
         })
     );
-    assert!(!fabric.is_settled());
+    assert!(!fabric.is_final());
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn display_adapters_are_ignored_and_mentioned_where_there_is_nothing_else() {
     let none = beside(GpuFabricState::NotSupported).to_string();
     assert!(none.contains("none of its 1 GPUs"), "{none}");
     let coming = beside(GpuFabricState::InProgress).to_string();
-    assert!(coming.ends_with("(1 of 1 GPUs not settled)"), "{coming}");
+    assert!(coming.ends_with("(1 of 1 GPUs pending)"), "{coming}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn the_message_is_bounded_however_many_gpus_there_are_and_however_they_differ() 
         assert_eq!(
             text,
             format!(
-                "gpus 0-{}: fabric registration in progress ({gpus} of {gpus} GPUs not settled)",
+                "gpus 0-{}: fabric registration in progress ({gpus} of {gpus} GPUs pending)",
                 gpus - 1
             )
         );

@@ -36,7 +36,7 @@ pub struct GpuRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GpuFabricState {
     /// By its name, the GPU is a display adapter of a DGX station. It is ignored
-    /// and not queried further, as in NVIDIA's own driver.
+    /// and not queried further, as in the Go driver.
     DisplayAdapter,
     /// The GPU cannot be part of a fabric.
     NotSupported,

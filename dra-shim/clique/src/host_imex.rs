@@ -1,4 +1,5 @@
-//! The `nvidia-imex` that the operator runs on the host: is it ready?
+//! The host IMEX daemon, the `nvidia-imex` that the operator runs on the host: is
+//! it ready?
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +12,7 @@ use crate::driver_root::DriverRoot;
 use crate::not_found::DriverFileNotFound;
 use crate::printable::{Printable, one_line};
 
-/// The host's IMEX daemon, asked through its own `nvidia-imex-ctl`.
+/// The host IMEX daemon (`nvidia-imex`), asked through its own `nvidia-imex-ctl`.
 ///
 /// The program and the socket belong to one root, that of the operating system
 /// that runs the daemon. That is the host's root, which need not be the

@@ -1,5 +1,6 @@
-//! Finds the NVIDIA driver of a host, reads each GPU's NVLink fabric state and
-//! names the clique that the host belongs to.
+//! Finds the NVIDIA driver of a host, reads each GPU's NVLink fabric state through
+//! NVML, and names the clique that the host belongs to: the GPUs of one NVLink
+//! fabric that can map each other's memory.
 //!
 //! ```text
 //! DriverRoot ──find_library──> libnvidia-ml.so.1
@@ -25,7 +26,7 @@
 //!   that never returns costs that thread and nothing else. It keeps a
 //!   [`NodeFabricState`]; the table of its transitions is in the repository's
 //!   ARCHITECTURE.md, under "States".
-//! * [`HostImex`] asks the host's own `nvidia-imex` whether it is ready.
+//! * [`HostImex`] asks the host IMEX daemon (`nvidia-imex`) whether it is ready.
 //!
 //! # Modules
 //!
@@ -37,7 +38,7 @@
 //! | find a file | `not_found` (the error); `resolve` (links inside a root), `elf` (is a library complete?), `missing_link` (a library without its link); `driver_root` |
 //! | one GPU | `clique_id`, `health`, `nvml_failure`; `gpu` |
 //! | read NVML | `load_path` (load a replaced file anew), `current_call` (where a read hangs); `sys` (the C interface); `probe_error`, `probe` |
-//! | the node | `node_state` (the state machine); `gpu_groups` (many GPUs in one line), `unsettled`; `fabric` |
+//! | the node | `node_state` (the state machine); `gpu_groups` (many GPUs in one line), `pending`; `fabric` |
 //! | watch it | `watch_config`, `reading`; `watch` |
 //! | ask the daemon | [`command`] (a program under a deadline); `host_imex` |
 //!
@@ -59,13 +60,13 @@ mod missing_link;
 mod node_state;
 mod not_found;
 mod nvml_failure;
+mod pending;
 mod printable;
 mod probe;
 mod probe_error;
 mod reading;
 mod resolve;
 mod sys;
-mod unsettled;
 mod watch;
 mod watch_config;
 
@@ -78,10 +79,10 @@ pub use host_imex::{HostImex, HostImexError};
 pub use node_state::{FabricEvent, NodeFabricState};
 pub use not_found::{DriverFileNotFound, RejectReason, RejectedPath};
 pub use nvml_failure::{NvmlCode, NvmlFailure};
+pub use pending::{Pending, PendingGpu};
 pub use probe::{FabricProbe, NvmlProbe};
 pub use probe_error::{NoLibrary, ProbeError};
 pub use reading::Reading;
-pub use unsettled::{Unsettled, UnsettledGpu};
 pub use watch::FabricWatch;
 pub use watch_config::WatchConfig;
 

@@ -55,8 +55,7 @@ impl LoadPath {
             return 0;
         };
         let identity = (file.dev(), file.ino(), file.ctime(), file.ctime_nsec());
-        // The value is always replaced as a whole, so a poisoned lock still guards
-        // a valid one.
+        // The value is never left half-updated, so poisoning can be ignored.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = match &*last {
             Some(file) if file.identity == identity => file.generation,

@@ -6,8 +6,8 @@
 /// [`Fabric`](crate::Fabric) has the details of the last read;
 /// [`GpuFabricState`](crate::GpuFabricState) is that of a single GPU.
 ///
-/// *Settled* states change only if the host is changed. All others may change
-/// without anybody's help, and are read again sooner.
+/// A *final* state changes only if the host is changed. Any other may change
+/// without anybody's help, and is read again sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum NodeFabricState {
     /// The first read is under way and not overdue. Nothing is known yet, so
@@ -15,18 +15,18 @@ pub enum NodeFabricState {
     #[default]
     NotReadYet,
     /// All GPUs that name a clique name the same one, and none of them reports a
-    /// problem. Settled: work can be placed here.
+    /// problem. Final: work can be placed here.
     Clique,
-    /// As [`Clique`](Self::Clique), and at least one GPU reports a problem. Settled:
+    /// As [`Clique`](Self::Clique), and at least one GPU reports a problem. Final:
     /// memory can be shared, perhaps slowly or not with every peer.
     CliqueDegraded,
-    /// No GPU of this node belongs to a multi-node fabric. Settled: work that
+    /// No GPU of this node belongs to a multi-node fabric. Final: work that
     /// needs a clique belongs on another node.
     NoClique,
     /// The GPUs do not (yet) agree on a clique: none is visible, or a
     /// registration is not completed, has failed or cannot be read, or two GPUs
     /// name different cliques.
-    Unsettled,
+    Pending,
     /// There is no usable `libnvidia-ml.so.1`, and has been none since the watch
     /// began: the driver is not installed, or not yet.
     NoLibrary,
@@ -50,7 +50,7 @@ pub enum FabricEvent {
     /// It returned GPUs of which none belongs to a multi-node fabric.
     ReadNoClique,
     /// It returned GPUs that do not agree on a clique, or no GPU.
-    ReadUnsettled,
+    ReadPending,
     /// It returned without having found a usable `libnvidia-ml.so.1`.
     ReadNoLibrary,
     /// It returned a failure of NVML as a whole, or panicked.
@@ -68,7 +68,7 @@ impl NodeFabricState {
         Self::Clique,
         Self::CliqueDegraded,
         Self::NoClique,
-        Self::Unsettled,
+        Self::Pending,
         Self::NoLibrary,
         Self::LibraryLost,
         Self::NvmlFailed,
@@ -86,7 +86,7 @@ impl NodeFabricState {
             FabricEvent::ReadClique => Self::Clique,
             FabricEvent::ReadCliqueDegraded => Self::CliqueDegraded,
             FabricEvent::ReadNoClique => Self::NoClique,
-            FabricEvent::ReadUnsettled => Self::Unsettled,
+            FabricEvent::ReadPending => Self::Pending,
             FabricEvent::ReadNoLibrary => match self {
                 Self::NotReadYet | Self::NoLibrary => Self::NoLibrary,
                 _ => Self::LibraryLost,
@@ -97,7 +97,7 @@ impl NodeFabricState {
     }
 
     /// True if only a change of the host leads to another state.
-    pub const fn is_settled(self) -> bool {
+    pub const fn is_final(self) -> bool {
         matches!(self, Self::Clique | Self::CliqueDegraded | Self::NoClique)
     }
 
@@ -109,7 +109,7 @@ impl NodeFabricState {
             Self::Clique => "clique",
             Self::CliqueDegraded => "clique, degraded",
             Self::NoClique => "no clique",
-            Self::Unsettled => "unsettled",
+            Self::Pending => "pending",
             Self::NoLibrary => "no library",
             Self::LibraryLost => "library lost",
             Self::NvmlFailed => "NVML failed",
@@ -126,7 +126,7 @@ impl FabricEvent {
         Self::ReadClique,
         Self::ReadCliqueDegraded,
         Self::ReadNoClique,
-        Self::ReadUnsettled,
+        Self::ReadPending,
         Self::ReadNoLibrary,
         Self::ReadNvmlFailed,
         Self::Overdue,
@@ -138,7 +138,7 @@ impl FabricEvent {
             Self::ReadClique => "read: one clique",
             Self::ReadCliqueDegraded => "read: one clique, degraded",
             Self::ReadNoClique => "read: no clique",
-            Self::ReadUnsettled => "read: GPUs not settled",
+            Self::ReadPending => "read: GPUs pending",
             Self::ReadNoLibrary => "read: no library",
             Self::ReadNvmlFailed => "read: NVML failed",
             Self::Overdue => "read overdue",
@@ -201,13 +201,10 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clique_and_definitely_none_are_settled() {
-        let settled: Vec<_> = State::ALL
-            .into_iter()
-            .filter(|it| it.is_settled())
-            .collect();
+    fn only_a_clique_and_definitely_none_are_final() {
+        let final_states: Vec<_> = State::ALL.into_iter().filter(|it| it.is_final()).collect();
         assert_eq!(
-            settled,
+            final_states,
             [State::Clique, State::CliqueDegraded, State::NoClique]
         );
     }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::fabric::Fabric;
 use crate::gpu::Gpu;
 use crate::node_state::{FabricEvent, NodeFabricState};
+use crate::pending::Pending;
 use crate::probe_error::ProbeError;
-use crate::unsettled::Unsettled;
 
 /// What a [`FabricWatch`](crate::FabricWatch) knows at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Latest {
     pub(crate) fn new() -> Self {
         Self {
             state: NodeFabricState::default(),
-            fabric: Fabric::Unsettled(Unsettled::NotReadYet),
+            fabric: Fabric::Pending(Pending::NotReadYet),
             gpus: None,
             read_began: Instant::now(),
         }

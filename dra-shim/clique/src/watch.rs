@@ -1,9 +1,10 @@
-//! The fabric of this node, always at hand whatever NVML does.
+//! Polls the fabric in the background, so that the latest reading is available
+//! without waiting for NVML.
 //!
 //! Two threads: the probe thread only reads; the watch thread decides when, and
-//! notices when a read does not return. A read that hangs is reported and waited
-//! for. No second one is started beside it, because a driver that hangs one call
-//! hangs the next.
+//! notices when a read does not return. It then reports the hang and goes on
+//! waiting. It never starts a second read meanwhile, because a driver that hangs
+//! one call hangs the next.
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +23,7 @@ use crate::probe_error::ProbeError;
 use crate::reading::{Latest, Reading};
 use crate::watch_config::WatchConfig;
 
-/// Reads a probe again and again until dropped.
+/// Reads a probe again and again until it is dropped.
 ///
 /// # Guarantees
 ///
@@ -200,16 +201,15 @@ impl<F: FnMut(&Reading)> WatchThread<F> {
     }
 
     fn pause(&self) -> Duration {
-        if self.shared.lock().state().is_settled() {
-            self.config.settled_pause
+        if self.shared.lock().state().is_final() {
+            self.config.final_pause
         } else {
-            self.config.unsettled_pause
+            self.config.pending_pause
         }
     }
 
-    /// The callback and the probe are the caller's code. A panic in them must not
-    /// end the watch, which would leave its last reading standing for ever. The
-    /// process's panic hook has reported it by then.
+    /// The callback and the probe are the caller's code. Catches their panics, so
+    /// that polling continues; the process's panic hook has reported them.
     fn notify(&mut self) {
         let _ = catch_unwind(AssertUnwindSafe(|| {
             (self.on_change)(&self.shared.reading());
@@ -220,8 +220,7 @@ impl<F: FnMut(&Reading)> WatchThread<F> {
 // === impl Shared ===
 
 impl Shared {
-    /// Every change is a whole one, so a poisoned lock guards nothing worse than
-    /// the reading before.
+    /// The value is never left half-updated, so poisoning can be ignored.
     fn lock(&self) -> MutexGuard<'_, Latest> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }

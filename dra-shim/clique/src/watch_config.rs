@@ -6,18 +6,18 @@ use std::time::Duration;
 /// read as hung.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchConfig {
-    pub(crate) unsettled_pause: Duration,
-    pub(crate) settled_pause: Duration,
+    pub(crate) pending_pause: Duration,
+    pub(crate) final_pause: Duration,
     pub(crate) hung_after: Duration,
 }
 
 impl Default for WatchConfig {
-    /// Every second while unsettled, every 30 s once settled, hung after 10 s:
+    /// Every second while pending, every 30 s once final, hung after 10 s:
     /// NVML takes seconds to initialise where no persistence daemon runs.
     fn default() -> Self {
         Self {
-            unsettled_pause: Duration::from_secs(1),
-            settled_pause: Duration::from_secs(30),
+            pending_pause: Duration::from_secs(1),
+            final_pause: Duration::from_secs(30),
             hung_after: Duration::from_secs(10),
         }
     }
@@ -25,22 +25,22 @@ impl Default for WatchConfig {
 
 impl WatchConfig {
     /// The pause between two reads unless the state
-    /// [is settled](crate::NodeFabricState::is_settled). A short one notices a
+    /// [is final](crate::NodeFabricState::is_final). A short one notices a
     /// recovery early; a long one opens fewer NVML sessions.
     #[must_use]
-    pub fn unsettled_pause(self, pause: Duration) -> Self {
+    pub fn pending_pause(self, pause: Duration) -> Self {
         Self {
-            unsettled_pause: pause,
+            pending_pause: pause,
             ..self
         }
     }
 
-    /// The pause between two reads once the state is settled, which is how late a
+    /// The pause between two reads once the state is final, which is how late a
     /// lost driver or a moved partition may be noticed.
     #[must_use]
-    pub fn settled_pause(self, pause: Duration) -> Self {
+    pub fn final_pause(self, pause: Duration) -> Self {
         Self {
-            settled_pause: pause,
+            final_pause: pause,
             ..self
         }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::gpu::{GpuFabricState, GpuRef};
-use crate::{CliqueId, ClusterUuid, DriverFileNotFound, NoLibrary, NodeFabricState, Unsettled};
+use crate::{CliqueId, ClusterUuid, DriverFileNotFound, NoLibrary, NodeFabricState, Pending};
 
 const GIVE_UP: Duration = Duration::from_secs(30);
 
@@ -61,8 +61,8 @@ fn fixture(config: WatchConfig) -> Fixture {
 /// Reads again without a pause, and reports no read as hung.
 fn eager() -> WatchConfig {
     WatchConfig::default()
-        .unsettled_pause(Duration::ZERO)
-        .settled_pause(Duration::ZERO)
+        .pending_pause(Duration::ZERO)
+        .final_pause(Duration::ZERO)
         .hung_after(GIVE_UP * 10)
 }
 
@@ -103,7 +103,7 @@ fn no_library() -> ProbeError {
 fn before_the_first_result_there_is_a_reading_that_says_so() {
     let fixture = fixture(eager());
     let reading = fixture.watch.latest();
-    assert_eq!(reading.fabric, Fabric::Unsettled(Unsettled::NotReadYet));
+    assert_eq!(reading.fabric, Fabric::Pending(Pending::NotReadYet));
     assert_eq!(reading.state, NodeFabricState::NotReadYet);
     assert_eq!(reading.gpus, None);
 }
@@ -179,15 +179,15 @@ fn a_hang_hides_the_last_result_and_the_same_result_shows_it_again() {
 }
 
 #[test]
-fn a_settled_state_is_read_slowly_and_an_unsettled_one_fast() {
-    let fixture = fixture(eager().settled_pause(GIVE_UP * 10));
+fn a_final_state_is_read_slowly_and_a_pending_one_fast() {
+    let fixture = fixture(eager().final_pause(GIVE_UP * 10));
     fixture.read_begins();
     fixture.answers.send(Err(no_library())).unwrap();
     fixture.read_begins();
     fixture.answers.send(Ok(mk_gpus(1))).unwrap();
     while fixture.change().fabric.code() != "clique" {}
     let early = fixture.begun.recv_timeout(Duration::from_millis(200));
-    assert!(early.is_err(), "read again although settled");
+    assert!(early.is_err(), "read again although final");
 }
 
 #[test]

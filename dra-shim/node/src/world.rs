@@ -37,7 +37,7 @@ impl World {
     /// # Errors
     /// Why not, in one line with the fix.
     pub fn fabric_ready(&self) -> Result<(), String> {
-        if self.fabric.is_settled() {
+        if self.fabric.is_final() {
             return Ok(());
         }
         Err(with_hint(&self.fabric.to_string(), self.fabric.hint()))

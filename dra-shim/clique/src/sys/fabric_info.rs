@@ -73,7 +73,7 @@ impl Device<'_> {
     /// Tries v3, then v2, then the unversioned call, until one succeeds.
     ///
     /// "Not supported" counts only if every version fails: it may be about the
-    /// version and not the GPU, and NVIDIA's own driver uses the unversioned call.
+    /// version and not the GPU, and the Go driver uses the unversioned call.
     pub(crate) fn fabric_info(&self) -> Result<FabricInfo, NvmlFailure> {
         let mut most_telling = NvmlFailure::SymbolMissing { call: INFO_V };
         for read in [Self::v3, Self::v2, Self::unversioned] {

@@ -11,8 +11,8 @@ fn careless(flags: &[&str]) -> MockDriver {
     driver_of("careless.c", flags)
 }
 
-/// What is said of it, without the root.
-fn said(flags: &[&str]) -> (&'static str, String) {
+/// What is reported, with the root replaced.
+fn report(flags: &[&str]) -> (&'static str, String) {
     let driver = careless(flags);
     let fabric = driver.fabric();
     let root = driver.root().to_str().unwrap();
@@ -33,7 +33,7 @@ fn a_library_with_its_own_habits_names_its_clique() {
     ];
     for flags in habits {
         assert_eq!(
-            said(flags),
+            report(flags),
             ("clique", format!("clique {CLIQUE}.7")),
             "{flags:?}"
         );
@@ -49,8 +49,8 @@ fn a_library_with_its_own_habits_names_its_clique() {
 }
 
 #[test]
-fn what_is_wrong_with_it_is_told_by_the_call_and_in_nvmls_words() {
-    let of_both = |what: &str| format!("gpus 0-1: {what} (2 of 2 GPUs not settled)");
+fn each_fault_is_reported_with_the_call_and_nvmls_name_for_it() {
+    let of_both = |what: &str| format!("gpus 0-1: {what} (2 of 2 GPUs pending)");
     let rows: [(&[&str], &str, String); 14] = [
         (
             &["-DCOUNT=0"],
@@ -85,7 +85,7 @@ fn what_is_wrong_with_it_is_told_by_the_call_and_in_nvmls_words() {
         (
             &["-DNULL_HANDLE"],
             "gpu-unreadable",
-            "gpu 0: unreadable: nvmlDeviceGetHandleByIndex_v2 returned success and no result (1 of 2 GPUs not settled)".to_owned(),
+            "gpu 0: unreadable: nvmlDeviceGetHandleByIndex_v2 returned success and no result (1 of 2 GPUs pending)".to_owned(),
         ),
         (
             &["-DCOUNT_V1"],
@@ -124,12 +124,12 @@ fn what_is_wrong_with_it_is_told_by_the_call_and_in_nvmls_words() {
         ),
     ];
     for (flags, code, reason) in rows {
-        assert_eq!(said(flags), (code, reason), "{flags:?}");
+        assert_eq!(report(flags), (code, reason), "{flags:?}");
     }
 }
 
 #[test]
-fn a_library_that_needs_another_which_is_not_there_is_told_in_the_loaders_words() {
+fn a_library_that_needs_a_missing_one_is_reported_with_the_loaders_message() {
     let driver = careless(&["-Wl,--no-as-needed", "-lm"]);
     assert_eq!(driver.fabric().code(), "clique");
     let file = driver.root().join("usr/lib64/libnvidia-ml.so.1");

@@ -55,21 +55,21 @@ fn a_foreign_library_names_the_same_clique_through_whatever_it_has() {
         );
         let gpu = driver.gpus().remove(0);
         assert_eq!(gpu.id.to_string(), "gpu 0 (GPU-foreign)");
-        let said = (
+        let reported = (
             gpu.health.map(|it| it.mask),
             gpu.health.and_then(|it| it.summary),
         );
-        assert_eq!(said, health, "{flags:?}");
+        assert_eq!(reported, health, "{flags:?}");
     }
 }
 
 #[test]
-fn a_foreign_library_that_knows_no_form_says_so_by_its_own_code() {
+fn a_foreign_library_that_knows_no_version_is_reported_with_its_own_code() {
     let driver = foreign(&["-DVERSION=0", "-DNO_V1"]);
     assert_eq!(
         driver.fabric().to_string(),
         "gpu 0 (GPU-foreign): unreadable: nvmlDeviceGetGpuFabricInfoV returned \
-         NVML_ERROR_ARGUMENT_VERSION_MISMATCH (25) (1 of 1 GPUs not settled)"
+         NVML_ERROR_ARGUMENT_VERSION_MISMATCH (25) (1 of 1 GPUs pending)"
     );
     let driver = foreign(&["-DNO_V", "-DNO_V1"]);
     assert!(

@@ -1,18 +1,18 @@
 //! The real probe and the real watch on a real shared library.
 //!
-//! What the crate says to each state of NVML, through dlopen and the C ABI;
-//! `what_it_says.md` is all of it in one table.
+//! What the crate reports for each behaviour of NVML, through dlopen and the C
+//! ABI; `reported.md` is all of it in one table.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "helpers of tests, which clippy takes for library code"
+    reason = "test helpers, which clippy takes for library code"
 )]
 
-mod believed;
 mod careless;
 mod errors;
+mod false_success;
 mod foreign;
 mod matrix;
 mod reload;

@@ -1,4 +1,4 @@
-//! A library that is replaced, half copied, or held by somebody else.
+//! A library that is replaced, half copied, or held by something else.
 
 #![expect(unsafe_code, reason = "the test itself holds a library")]
 
@@ -30,7 +30,7 @@ fn a_replaced_library_is_the_new_one_even_while_something_holds_the_old() {
 }
 
 #[test]
-fn a_library_that_is_still_being_copied_kills_nobody_and_is_the_next_reads() {
+fn a_library_that_is_still_being_copied_is_not_loaded_until_it_is_complete() {
     let driver = MockDriver::new(&rack());
     let whole = fs::read(library()).unwrap();
     let probe = driver.probe();
@@ -52,7 +52,7 @@ fn a_library_that_is_still_being_copied_kills_nobody_and_is_the_next_reads() {
 }
 
 #[test]
-fn a_library_that_the_loader_refuses_is_told_in_its_words() {
+fn a_library_that_the_loader_rejects_is_reported_with_its_message() {
     let driver = MockDriver::without_library();
     let mut header = fs::read(library()).unwrap()[..64].to_vec();
     // No program headers, so nothing to map.

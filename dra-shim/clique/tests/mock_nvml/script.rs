@@ -18,7 +18,7 @@ fn mock_driver(root: &Path, options: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What a node says after the script ran with these options.
+/// The fabric after the script ran with these options.
 fn fabric(root: &Path, options: &[&str]) -> Fabric {
     let output = mock_driver(root, options);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -54,26 +54,26 @@ fn a_root_is_laid_out_broken_and_repaired_by_running_the_script_again() {
 }
 
 #[test]
-fn the_tools_of_the_root_are_found_and_speak() {
+fn the_tools_of_the_root_are_found_and_work() {
     let dir = tempfile::tempdir().unwrap();
     let options = ["--imex-state", "WAITING_FOR_PEERS", "--gpus", "1"];
     assert_eq!(fabric(dir.path(), &options).code(), "clique");
     let root = DriverRoot::new(dir.path());
-    let say = |tool: &str, argument: &str| {
+    let output_of = |tool: &str, argument: &str| {
         let output = Command::new("/bin/sh")
             .arg(root.find_tool(tool).unwrap())
             .arg(argument)
             .output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
-    assert_eq!(say("nvidia-imex-ctl", "-q"), "WAITING_FOR_PEERS\n");
-    assert!(say("nvidia-smi", "-L").starts_with("GPU 0: NVIDIA GB200 (UUID: GPU-"));
+    assert_eq!(output_of("nvidia-imex-ctl", "-q"), "WAITING_FOR_PEERS\n");
+    assert!(output_of("nvidia-smi", "-L").starts_with("GPU 0: NVIDIA GB200 (UUID: GPU-"));
 }
 
 #[test]
 fn a_mistyped_option_is_refused_and_installs_no_library() {
     let dir = tempfile::tempdir().unwrap();
-    for (options, said) in [
+    for (options, message) in [
         (["--clique", "rack-1"], "a clique is UUID.ID, not 'rack-1'"),
         (["--without", "nvmlNope"], "the mock has no such symbol"),
         (["--gpu", "x"], "--gpu needs I:KEY=VALUE"),
@@ -83,7 +83,7 @@ fn a_mistyped_option_is_refused_and_installs_no_library() {
         let output = mock_driver(&dir.path().join("root"), &options);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{options:?}");
-        assert!(errors.contains(said), "{options:?}: {errors}");
+        assert!(errors.contains(message), "{options:?}: {errors}");
     }
     assert_eq!(
         NvmlProbe::new(DriverRoot::new(dir.path().join("root")))

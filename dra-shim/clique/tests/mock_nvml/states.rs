@@ -1,4 +1,4 @@
-//! What the GPUs say, and what is made of it.
+//! The states of GPUs, and the node's state that follows.
 
 use nvml_clique::{GpuFabricState, HealthSummary, NvmlCode};
 
@@ -16,7 +16,7 @@ fn a_node_in_a_clique_names_it_and_its_gpus() {
 }
 
 #[test]
-fn every_fabric_state_is_a_value_of_its_own() {
+fn every_fabric_state_has_its_own_code() {
     let table = [
         (r#""state": "not-supported""#, "fabric-not-supported"),
         (r#""state": "not-started""#, "fabric-not-started"),
@@ -60,7 +60,7 @@ fn gpus_that_disagree_are_described() {
 }
 
 #[test]
-fn gpus_that_contribute_nothing_do_not_disagree() {
+fn gpus_without_a_clique_do_not_disagree() {
     let gpus = [
         device(0, r#""state": "not-supported""#),
         member(1, RACK, 0),
@@ -73,7 +73,7 @@ fn gpus_that_contribute_nothing_do_not_disagree() {
 }
 
 #[test]
-fn display_adapters_are_left_out() {
+fn display_adapters_are_ignored() {
     let gpus = [
         r#"{"name": "DGX Display", "uuid": "GPU-0", "fabric": {"state": "not-started"}}"#,
         r#"{"name": "NVIDIA DGX Display", "uuid": "GPU-1"}"#,
@@ -95,7 +95,7 @@ fn no_gpu_at_all_is_described() {
 }
 
 #[test]
-fn a_degraded_gpu_is_in_the_clique_and_says_what_it_has() {
+fn a_degraded_gpu_belongs_to_the_clique_and_its_problems_are_named() {
     let sick = r#""state": "completed", "cluster_uuid": "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
                   "clique_id": 5, "health_mask": 1193, "health_summary": 3"#;
     let driver = MockDriver::new(&devices(&[member(0, RACK, 5), device(1, sick)], ""));
@@ -112,7 +112,7 @@ fn a_degraded_gpu_is_in_the_clique_and_says_what_it_has() {
 }
 
 #[test]
-fn an_older_driver_is_asked_in_older_forms_and_names_the_same_clique() {
+fn an_older_driver_gets_the_older_calls_and_names_the_same_clique() {
     for (newest, mask, summary) in [
         (3, Some(426), Some(HealthSummary::Healthy)),
         (2, Some(426), None),
@@ -128,14 +128,14 @@ fn an_older_driver_is_asked_in_older_forms_and_names_the_same_clique() {
 }
 
 #[test]
-fn a_library_without_the_versioned_call_is_asked_the_old_one() {
+fn a_library_without_the_versioned_call_gets_the_unversioned_one() {
     let driver = MockDriver::lacking(&["nvmlDeviceGetGpuFabricInfoV"], &rack());
     assert_eq!(driver.fabric().code(), "clique");
     assert_eq!(driver.gpus()[0].health, None);
 }
 
 #[test]
-fn a_versioned_call_that_supports_nothing_leaves_the_word_to_the_unversioned_one() {
+fn not_supported_from_the_versioned_call_alone_does_not_count() {
     let refused = |codes: &str| {
         let rest = format!(r#", "errors": {{{codes}}}"#);
         MockDriver::new(&devices(&[member(0, RACK, 5)], &rest)).fabric()

@@ -1,4 +1,4 @@
-//! A watch that outlives what the driver does.
+//! A watch during changes and hangs of the driver.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -12,8 +12,8 @@ pub(crate) const GIVE_UP: Duration = Duration::from_secs(60);
 pub(crate) fn watch(driver: &MockDriver) -> (FabricWatch, Receiver<Reading>) {
     let (to, changes) = channel();
     let config = WatchConfig::default()
-        .unsettled_pause(Duration::from_millis(10))
-        .settled_pause(Duration::from_millis(10))
+        .pending_pause(Duration::from_millis(10))
+        .final_pause(Duration::from_millis(10))
         .hung_after(Duration::from_millis(500));
     let watch = FabricWatch::spawn(driver.probe(), config, move |reading| {
         // The test may have ended.

@@ -90,7 +90,7 @@ fn in_short(fabric: &Fabric) -> String {
             format!("clique {}, {} degraded", clique.id, clique.degraded.len())
         }
         Fabric::NoClique(_) => "in no clique".to_owned(),
-        Fabric::Unsettled(_) => "clique not known".to_owned(),
+        Fabric::Pending(_) => "clique not known".to_owned(),
         Fabric::NoLibrary(_) => "no library to ask".to_owned(),
         Fabric::NvmlFailed(_) => "NVML fails".to_owned(),
         Fabric::NoAnswer { .. } => "no answer".to_owned(),
@@ -102,7 +102,7 @@ fn severity(fabric: &Fabric) -> Option<Severity> {
         Fabric::Clique(clique) if clique.degraded.is_empty() => None,
         Fabric::Clique(_) => Some(Severity::Warning),
         Fabric::NoClique(_) => Some(Severity::Info),
-        Fabric::Unsettled(_)
+        Fabric::Pending(_)
         | Fabric::NoLibrary(_)
         | Fabric::NvmlFailed(_)
         | Fabric::NoAnswer { .. } => Some(Severity::Error),

@@ -1,4 +1,4 @@
-//! The library's file, and what the GPUs say through it.
+//! The library's file, and the states of GPUs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -52,19 +52,19 @@ pub(super) fn files(table: &mut Table) {
     ] {
         driver.install(bytes);
         let fabric = driver.fabric();
-        let said = fabric.to_string().replace(&whole.len().to_string(), "ALL");
+        let reason = fabric.to_string().replace(&whole.len().to_string(), "ALL");
         // How long the mock is differs from build to build.
-        let said = match said.split_once(" of at least ") {
+        let reason = match reason.split_once(" of at least ") {
             Some((before, _)) if bytes.len() == 4096 => format!("{before} of at least ALL bytes"),
-            _ => said,
+            _ => reason,
         };
-        let said = said.replace(driver.root().to_str().unwrap(), "ROOT");
-        table.words(what, fabric.code(), &said);
+        let reason = reason.replace(driver.root().to_str().unwrap(), "ROOT");
+        table.raw_row(what, fabric.code(), &reason);
     }
 }
 
 pub(super) fn states(table: &mut Table) {
-    table.section("What the GPUs say");
+    table.section("States of GPUs");
     let zero = device(0, r#""state": "completed", "clique_id": 7"#);
     let gpu = |index, state: &str| device(index, &format!(r#""state": {state}"#));
     let pcie = |index| format!(r#"{{"name": "NVIDIA L4", "uuid": "GPU-{index}"}}"#);
@@ -160,6 +160,6 @@ pub(super) fn health(table: &mut Table) {
         driver.configure(&devices(&[device(0, &fields)], ""));
         let health = driver.gpus()[0].health.unwrap();
         let what = format!("mask {mask:#x}, summary {summary}");
-        table.words(&what, driver.fabric().code(), &health.to_string());
+        table.raw_row(&what, driver.fabric().code(), &health.to_string());
     }
 }

@@ -12,7 +12,7 @@ use crate::support::{MockDriver, RACK, device, devices, library, member, rack};
 use crate::watch::{GIVE_UP, await_code, watch};
 
 pub(super) fn delays_and_hangs(table: &mut Table) {
-    table.section("Calls that take long, and calls that never return");
+    table.section("Slow calls and calls that never return");
     for (call, lacking) in CALLS.into_iter().chain([("nvmlShutdown", &[][..])]) {
         let driver = MockDriver::lacking(lacking, &rack());
         let gpus = [member(0, RACK, 5)];
@@ -27,10 +27,10 @@ pub(super) fn delays_and_hangs(table: &mut Table) {
         driver.configure(&devices(&gpus, &format!(r#", "hang": ["{call}"]"#)));
         await_code(&changes, "nvml-no-answer");
         let hung = await_hang_in(&watch, call);
-        let said = hung.to_string();
-        let (before, after) = said.split_once(" for ").unwrap();
+        let reason = hung.to_string();
+        let (before, after) = reason.split_once(" for ").unwrap();
         let (_, after) = after.split_once(" (").unwrap();
-        table.words(
+        table.raw_row(
             &format!("{call} hangs"),
             hung.code(),
             &format!("{before} for … ({after}"),
@@ -59,12 +59,12 @@ fn await_hang_in(watch: &FabricWatch, expected: &str) -> Fabric {
 }
 
 pub(super) fn coming_and_going(table: &mut Table) {
-    table.section("A driver that comes and goes under one watch");
+    table.section("A driver that comes and goes, under one watch");
     let driver = MockDriver::without_library();
     let (_watch, changes) = watch(&driver);
-    let told = |table: &mut Table, what: &str, code: &str| {
+    let expect = |table: &mut Table, case: &str, code: &str| {
         let reading = await_code(&changes, code);
-        table.row(what, driver.root(), &reading.fabric);
+        table.row(case, driver.root(), &reading.fabric);
     };
     let error = |call: &str, code: u32| {
         driver.configure(&devices(
@@ -72,33 +72,33 @@ pub(super) fn coming_and_going(table: &mut Table) {
             &format!(r#", "errors": {{"{call}": {code}}}"#),
         ));
     };
-    told(table, "not installed yet", "nvml-missing");
+    expect(table, "not installed yet", "nvml-missing");
     driver.install_library();
-    told(table, "installed, module not loaded", "nvml-error");
+    expect(table, "installed, module not loaded", "nvml-error");
     driver.configure(&devices(&[], ""));
-    told(table, "module loaded, no GPU probed", "no-gpus");
+    expect(table, "module loaded, no GPU probed", "no-gpus");
     driver.configure(&devices(&[device(0, r#""state": "not-started""#)], ""));
-    told(table, "fabric manager not there", "fabric-not-started");
+    expect(table, "fabric manager not there", "fabric-not-started");
     driver.configure(&devices(&[device(0, r#""state": "in-progress""#)], ""));
-    told(table, "registering", "fabric-in-progress");
+    expect(table, "registering", "fabric-in-progress");
     driver.configure(&rack());
-    told(table, "registered", "clique");
+    expect(table, "registered", "clique");
     error("nvmlDeviceGetUUID", 15);
-    told(table, "a GPU is lost", "gpu-unreadable");
+    expect(table, "a GPU is lost", "gpu-unreadable");
     driver.configure(&rack());
-    told(table, "and reset", "clique");
+    expect(table, "and reset", "clique");
     driver.configure(&devices(&[member(0, RACK, 6)], ""));
     await_other_clique(&changes);
     error("nvmlInitWithFlags", 18);
-    told(table, "library updated, module not", "nvml-error");
+    expect(table, "library updated, module not", "nvml-error");
     driver.remove_library();
-    told(table, "driver container gone", "nvml-missing");
+    expect(table, "driver container gone", "nvml-missing");
     driver.install(&fs::read(library()).unwrap()[..4096]);
     let half = await_code(&changes, "nvml-unloadable");
-    table.words("the next one half copied", half.fabric.code(), "…");
+    table.raw_row("the next one half copied", half.fabric.code(), "…");
     driver.configure(&rack());
     driver.install_library();
-    told(table, "and whole", "clique");
+    expect(table, "and whole", "clique");
 }
 
 /// The partition was moved: the same code, another clique.

@@ -10,7 +10,7 @@ use crate::gpu_groups::{group_by_value, write_groups};
 /// Why a node's clique is not known.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unsettled {
+pub enum Pending {
     /// The first read has not returned.
     NotReadYet,
     /// NVML works and enumerates no GPU, display adapters aside.
@@ -21,9 +21,9 @@ pub enum Unsettled {
     /// The registration of at least one GPU is not completed.
     IncompleteRegistration {
         /// The GPU that is furthest from being usable.
-        worst: UnsettledGpu,
+        worst: PendingGpu,
         /// The others that are not completed, from worse to better.
-        others: Vec<UnsettledGpu>,
+        others: Vec<PendingGpu>,
         /// How many GPUs this node has, including the completed ones.
         gpus: usize,
     },
@@ -36,30 +36,30 @@ pub enum Unsettled {
 
 /// A GPU whose registration is not completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnsettledGpu {
+pub struct PendingGpu {
     /// Which GPU.
     pub gpu: GpuRef,
     /// The state of its registration.
     pub state: GpuFabricState,
 }
 
-// === impl Unsettled ===
+// === impl Pending ===
 
-impl Unsettled {
+impl Pending {
     /// `None` if no GPU's registration is incomplete.
     pub(crate) fn incomplete_registration(gpus: &[&Gpu]) -> Option<Self> {
-        let mut unsettled: Vec<_> = gpus
+        let mut pending: Vec<_> = gpus
             .iter()
             .filter_map(|gpu| Some((severity(&gpu.fabric)?, *gpu)))
             .collect();
-        unsettled.sort_by_key(|(severity, gpu)| (*severity, gpu.id.index));
-        let mut unsettled = unsettled.into_iter().map(|(_, gpu)| UnsettledGpu {
+        pending.sort_by_key(|(severity, gpu)| (*severity, gpu.id.index));
+        let mut pending = pending.into_iter().map(|(_, gpu)| PendingGpu {
             gpu: gpu.id.clone(),
             state: gpu.fabric.clone(),
         });
         Some(Self::IncompleteRegistration {
-            worst: unsettled.next()?,
-            others: unsettled.collect(),
+            worst: pending.next()?,
+            others: pending.collect(),
             gpus: gpus.len(),
         })
     }
@@ -117,7 +117,7 @@ fn severity(state: &GpuFabricState) -> Option<u8> {
     }
 }
 
-impl fmt::Display for Unsettled {
+impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotReadYet => f.write_str("the fabric has not been read yet"),
@@ -140,12 +140,12 @@ impl fmt::Display for Unsettled {
                 others,
                 gpus,
             } => {
-                let unsettled = iter::once(worst).chain(others);
-                let groups = group_by_value(unsettled.map(|it| (&it.gpu, &it.state)));
+                let pending = iter::once(worst).chain(others);
+                let groups = group_by_value(pending.map(|it| (&it.gpu, &it.state)));
                 write_groups(f, &groups, |f, group| {
                     write!(f, "{}: {}", group.gpus(), group.value)
                 })?;
-                write!(f, " ({} of {gpus} GPUs not settled)", others.len() + 1)
+                write!(f, " ({} of {gpus} GPUs pending)", others.len() + 1)
             }
             Self::Disagree { members } => {
                 f.write_str("GPUs disagree: ")?;

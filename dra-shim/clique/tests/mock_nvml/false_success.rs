@@ -1,4 +1,4 @@
-//! A library that returns success and lies: nothing of it is believed further than it goes.
+//! A library that returns success and a wrong result, which must not be believed.
 
 use nvml_clique::{Fabric, FabricProbe, GpuFabricState, NvmlFailure};
 
@@ -10,7 +10,7 @@ fn misbehaving(what: &str) -> MockDriver {
 }
 
 #[test]
-fn a_count_that_no_host_has_is_refused_before_anything_is_done_with_it() {
+fn a_count_that_no_host_has_is_rejected_before_it_is_used() {
     for count in [1025, i32::MAX.cast_unsigned(), u32::MAX - 1] {
         let config = devices(
             &[member(0, RACK, 5)],
@@ -34,15 +34,11 @@ fn gpus_that_are_counted_and_not_there_are_unreadable_and_the_rest_are_read() {
     let fabric = driver.fabric();
     assert_eq!(fabric.code(), "gpu-unreadable");
     assert_eq!(fabric.clique(), None);
-    assert!(
-        fabric
-            .to_string()
-            .ends_with("(1023 of 1024 GPUs not settled)")
-    );
+    assert!(fabric.to_string().ends_with("(1023 of 1024 GPUs pending)"));
 }
 
 #[test]
-fn a_gpu_that_nothing_was_written_about_is_in_no_clique_and_not_without_one() {
+fn a_gpu_about_which_nothing_was_written_is_unreadable_and_not_unsupported() {
     for call in [
         "nvmlDeviceGetGpuFabricInfoV",
         "nvmlDeviceGetHandleByIndex_v2",
@@ -59,7 +55,7 @@ fn a_gpu_that_nothing_was_written_about_is_in_no_clique_and_not_without_one() {
 }
 
 #[test]
-fn a_struct_of_ones_is_an_unknown_state_and_names_no_clique() {
+fn a_struct_of_all_ones_is_an_unknown_state_and_names_no_clique() {
     let driver = misbehaving(r#""nvmlDeviceGetGpuFabricInfoV": "garbage""#);
     for gpu in driver.gpus() {
         assert_eq!(gpu.fabric, GpuFabricState::Unrecognised(255));
@@ -82,7 +78,7 @@ fn text_is_not_read_past_its_buffer() {
 }
 
 #[test]
-fn a_call_that_writes_behind_its_struct_spoils_nothing_of_ours() {
+fn a_call_that_writes_behind_its_struct_does_no_harm() {
     let every = [
         "nvmlDeviceGetCount_v2",
         "nvmlDeviceGetHandleByIndex_v2",
