@@ -68,25 +68,36 @@ impl Machine {
         text
     }
 
-    /// A Mermaid state diagram; events that change nothing are left out.
+    /// A Mermaid state diagram. Events that change nothing are left out, and one
+    /// that leads to the same state from everywhere is drawn once.
     pub(crate) fn picture(&self) -> String {
-        let mut arrows: BTreeMap<(usize, usize), Vec<&str>> = BTreeMap::new();
+        let mut arrows: BTreeMap<(Option<usize>, usize), Vec<&str>> = BTreeMap::new();
         for (event, answers) in &self.events {
+            if let Some(to) = same_for_all(answers) {
+                arrows.entry((None, to)).or_default().push(event);
+                continue;
+            }
             for (from, answer) in answers.iter().enumerate() {
                 match answer {
                     Answer::To(to) if *to != from => {
-                        arrows.entry((from, *to)).or_default().push(event);
+                        arrows.entry((Some(from), *to)).or_default().push(event);
                     }
                     Answer::To(_) | Answer::Refused(_) => {}
                 }
             }
         }
         let mut text = String::from("```mermaid\nstateDiagram-v2\n");
+        if arrows.keys().any(|(from, _)| from.is_none()) {
+            text.push_str("    any: (any state)\n");
+        }
         for (index, state) in self.states.iter().enumerate() {
             let _ = writeln!(text, "    s{index}: {state}");
         }
         for ((from, to), events) in arrows {
-            let _ = writeln!(text, "    s{from} --> s{to}: {}", events.join(", "));
+            let from = from.map_or_else(|| "any".to_owned(), |from| format!("s{from}"));
+            // A colon would end the label.
+            let label = events.join("; ").replace(':', " -");
+            let _ = writeln!(text, "    {from} --> s{to}: {label}");
         }
         text.push_str("```\n");
         text
@@ -94,6 +105,17 @@ impl Machine {
 
     fn state(&self, index: usize) -> &'static str {
         self.states.get(index).copied().unwrap_or_default()
+    }
+}
+
+/// The state that every answer leads to, if there is more than one answer.
+fn same_for_all(answers: &[Answer]) -> Option<usize> {
+    match answers {
+        [Answer::To(first), others @ ..] if !others.is_empty() => {
+            let same = others.iter().all(|answer| *answer == Answer::To(*first));
+            same.then_some(*first)
+        }
+        _ => None,
     }
 }
 
@@ -111,17 +133,21 @@ mod tests {
     enum Event {
         Push,
         Lock,
+        Storm,
     }
 
     fn mk_machine() -> Machine {
         Machine::of(
             &[(Door::Open, "open"), (Door::Shut, "shut")],
-            &[(Event::Push, "push"), (Event::Lock, "lock")],
+            &[
+                (Event::Push, "push"),
+                (Event::Lock, "lock"),
+                (Event::Storm, "storm: strong"),
+            ],
             |door, event| match (door, event) {
-                (Door::Open, Event::Push) => Ok(Door::Shut),
-                (Door::Shut, Event::Push) => Ok(Door::Open),
-                (Door::Shut, Event::Lock) => Ok(Door::Shut),
                 (Door::Open, Event::Lock) => Err("refused: it is open"),
+                (Door::Shut, Event::Push) | (_, Event::Storm) => Ok(Door::Open),
+                (Door::Open, Event::Push) | (Door::Shut, Event::Lock) => Ok(Door::Shut),
             },
         )
     }
@@ -129,14 +155,15 @@ mod tests {
     #[test]
     fn the_table_has_every_state_and_event() {
         let rows = "| event \\ state | open | shut |\n|---|---|---|\n\
-            | push | **shut** | **open** |\n| lock | refused: it is open | = |\n";
+            | push | **shut** | **open** |\n| lock | refused: it is open | = |\n\
+            | storm: strong | = | **open** |\n";
         assert_eq!(mk_machine().table(), rows);
     }
 
     #[test]
     fn the_picture_has_the_arrows_that_lead_elsewhere() {
-        let picture = "```mermaid\nstateDiagram-v2\n    s0: open\n    s1: shut\n    \
-            s0 --> s1: push\n    s1 --> s0: push\n```\n";
+        let picture = "```mermaid\nstateDiagram-v2\n    any: (any state)\n    s0: open\n    \
+            s1: shut\n    any --> s0: storm - strong\n    s0 --> s1: push\n    s1 --> s0: push\n```\n";
         assert_eq!(mk_machine().picture(), picture);
     }
 }
