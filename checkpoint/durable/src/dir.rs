@@ -2,8 +2,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-use crate::Error;
-use crate::os::OsVersion;
+use crate::error::Error;
 
 /// One flat directory whose changes are durable when the call returns.
 ///
@@ -11,10 +10,18 @@ use crate::os::OsVersion;
 /// `SimDir` (feature `sim`) in memory with faults and crashes. Sealed: there
 /// are no others, since only these can make a [`Version`] or a [`Lock`].
 ///
+/// # For every method
+///
+/// Any thread may call at any time, and so may other processes; each call
+/// blocks on the disk, so that an async program calls it where blocking is
+/// allowed. Calls do not exclude each other: whoever reads, decides and writes
+/// holds a [`lock`](Self::lock) from the read to the write.
+///
 /// Names are single path components. An empty name, `.`, `..`, a name with `/`
-/// or NUL or of more than 255 bytes, and a name that a leftover temporary could
-/// have are refused with [`Error::InvalidName`]. Where something else than a
-/// file is in the way, calls fail with [`Error::NotAFile`].
+/// or NUL or of more than 255 bytes, and a name reserved for temp files are
+/// refused with [`Error::InvalidName`]. Where something else than a file is in
+/// the way, calls fail with [`Error::NotAFile`]; any failing system call is an
+/// [`Error::Io`].
 ///
 /// # Guarantees
 ///
@@ -26,45 +33,61 @@ use crate::os::OsVersion;
 /// * No call retries a failed fsync on the same descriptor: the kernel may
 ///   have dropped the pages and would report success.
 pub trait Dir: sealed::Sealed + fmt::Debug + Send + Sync {
-    /// The content of `name`; `None` when there is no such file.
+    /// Returns the content of `name`; `None` when there is no such file.
+    ///
+    /// For whoever only looks. What was read need not be durable yet: its
+    /// writer may be between its rename and its fsync. Call
+    /// [`sync`](Self::sync) before acting on it.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.read_version(name)?.map(|(bytes, _)| bytes))
     }
 
-    /// Like [`read`](Self::read), with what [`is_current`](Self::is_current)
-    /// needs to notice a later change.
+    /// Like [`read`](Self::read), with the token that
+    /// [`is_current`](Self::is_current) needs to notice a later change. For
+    /// whoever keeps the content in memory.
     fn read_version(&self, name: &str) -> Result<Option<(Vec<u8>, Version)>, Error>;
 
-    /// Puts `bytes` under `name`, whether or not the file exists.
+    /// Writes `bytes` to `name`, whether or not the file exists, and returns
+    /// the token of what was written.
     ///
-    /// `mode` holds exactly these permission bits (0o600), whatever the umask.
+    /// The file gets exactly the permission bits in `mode` (0o600), whatever
+    /// the umask. Readers with the old file open keep the old content.
     fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> Result<Version, Error>;
 
-    /// Has `name` hold `bytes` with `mode`: as [`replace`](Self::replace), unless
-    /// it does already; then only makes durable that it does. Tells whether it was
-    /// replaced.
+    /// Makes sure that `name` holds `bytes` with `mode`, and that this is
+    /// durable. Writes, as [`replace`](Self::replace) does, only if content or
+    /// mode differ; returns whether it wrote.
+    ///
+    /// For files that are asserted again and again: whoever watches the
+    /// directory sees no change where there is none.
     fn ensure(&self, name: &str, bytes: &[u8], mode: u32) -> Result<bool, Error>;
 
-    /// Removes `name`. An absent file is success: calls may be repeated.
+    /// Removes `name`. Idempotent: a missing file is success, and makes its
+    /// absence durable.
     fn remove(&self, name: &str) -> Result<(), Error>;
 
-    /// Gives the file another name. A file already there is replaced: whoever
-    /// must not lose one chooses a free name under a [`lock`](Self::lock).
+    /// Renames a file. A file at `to` is replaced: whoever must not lose one
+    /// chooses a free name under a [`lock`](Self::lock).
     ///
-    /// Unlike that of a remove, a repetition fails: an absent `from` is an
-    /// [`Error::Io`] with the code `file-missing`.
+    /// Not idempotent: a missing `from` is an [`Error::Io`] with the code
+    /// `file-missing`.
     fn rename(&self, from: &str, to: &str) -> Result<(), Error>;
 
-    /// The names of everything in the directory, sorted, without leftovers of
-    /// interrupted replaces.
+    /// Returns the names of everything in the directory, sorted, without the
+    /// temp files of replaces that were interrupted or are under way.
+    ///
+    /// Without a lock the answer may be outdated on return.
     fn list(&self) -> Result<Vec<String>, Error>;
 
-    /// Whether `name` still holds what `version` was taken from. `false` when
-    /// it was replaced, changed in place or removed, by whomever.
+    /// Returns whether `name` still holds what `version` was taken from:
+    /// `false` once it was replaced, changed in place or removed, by anybody.
+    ///
+    /// Cheaper than reading again: one `fstatat`. `version` must come from the
+    /// same directory; one of another implementation is never current.
     fn is_current(&self, name: &str, version: &Version) -> Result<bool, Error>;
 
-    /// Makes durable what other processes did to the directory: whoever acts
-    /// on a file just read may need that it stays.
+    /// Makes durable what other processes did to the directory. For whoever
+    /// has read a file and acts on its being there.
     fn sync(&self) -> Result<(), Error>;
 
     /// Takes an exclusive advisory lock (`flock`) on `name`, creating the empty
@@ -72,6 +95,8 @@ pub trait Dir: sealed::Sealed + fmt::Debug + Send + Sync {
     /// holder may be another process, then fails with [`Error::LockTimeout`].
     ///
     /// Not fair and not reentrant: a second call in the same thread waits too.
+    /// The other methods do not look at locks. The caller drops the lock as soon
+    /// as it has written, and holds it across nothing that may hang.
     fn lock(&self, name: &str, timeout: Duration) -> Result<Lock, Error>;
 }
 
@@ -79,17 +104,15 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// Which content of a file was seen. See [`Dir::is_current`].
+/// Which content of a file was seen: an opaque token for [`Dir::is_current`].
 ///
 /// On disk it keeps the file open, so that the inode number cannot be given to
 /// a successor; drop it when the content no longer matters.
-pub struct Version(pub(crate) VersionKind);
+#[derive(Debug)]
+pub struct Version(Box<dyn Seen>);
 
-pub(crate) enum VersionKind {
-    Os(OsVersion),
-    #[cfg(feature = "sim")]
-    Sim(crate::sim::SimVersion),
-}
+/// What an implementation of [`Dir`] notes of a file.
+trait Seen: Any + fmt::Debug + Send + Sync {}
 
 /// A held lock; dropping it releases the lock, and so does the death of the
 /// process.
@@ -100,15 +123,20 @@ pub struct Lock {
 
 // === impl Version ===
 
-impl fmt::Debug for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            VersionKind::Os(version) => version.fmt(f),
-            #[cfg(feature = "sim")]
-            VersionKind::Sim(version) => version.fmt(f),
-        }
+impl Version {
+    pub(crate) fn new(seen: impl Any + fmt::Debug + Send + Sync) -> Self {
+        Self(Box::new(seen))
+    }
+
+    /// What [`new`](Self::new) was given; `None` if that was another type, of
+    /// another implementation.
+    pub(crate) fn get<T: Any>(&self) -> Option<&T> {
+        let seen: &dyn Any = &*self.0;
+        seen.downcast_ref()
     }
 }
+
+impl<T: Any + fmt::Debug + Send + Sync> Seen for T {}
 
 // === impl Lock ===
 

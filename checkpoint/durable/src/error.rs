@@ -7,10 +7,10 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name is not a single path component, or is one of our temporaries'.
+    /// The name is not a single path component, or is reserved for temp files.
     #[error("{name:?} cannot name a file here: {rule}")]
     InvalidName {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
         /// What is wrong with it: "it is empty".
         rule: &'static str,
@@ -18,7 +18,7 @@ pub enum Error {
     /// Something that is not a regular file, usually a directory, has the name.
     #[error("{} is not a regular file", path.display())]
     NotAFile {
-        /// The thing in the way.
+        /// Where it is.
         path: PathBuf,
     },
     /// A system call failed.
@@ -26,14 +26,14 @@ pub enum Error {
     Io {
         /// The step that failed.
         op: Op,
-        /// What it was done to, or to a temporary of it: the file that the
-        /// caller named, or the directory.
+        /// The file that the caller named, or the directory. If the step was
+        /// on a temp file, the file that it was for.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Another holder, in this process or another, had the lock all the time.
+    /// Another holder, in this process or another, kept the lock.
     #[error("{} was locked by another holder for {} ms", path.display(), waited.as_millis())]
     LockTimeout {
         /// The lock file.
@@ -51,7 +51,7 @@ pub enum Op {
     OpenDir,
     /// Creating the directory.
     CreateDir,
-    /// Creating the temporary that is to replace a file.
+    /// Creating the temp file that is to replace a file.
     Create,
     /// Reading a file or its attributes.
     Read,
@@ -71,12 +71,13 @@ pub enum Op {
     Lock,
 }
 
-/// What a caller may do about an error.
+/// Whether a caller should try again after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// The same call fails again.
     Permanent,
-    /// The same call may succeed once the world has changed.
+    /// The same call may succeed later: once the disk, the directory or another
+    /// holder of the lock allows it.
     Retry,
 }
 
@@ -106,8 +107,8 @@ impl Error {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self.code() {
-            "invalid-file-name" => "use one path component that is no temporary's name",
-            "not-a-file" => "move what has the file's name out of the way",
+            "invalid-file-name" => "use one path component that is not reserved for temp files",
+            "not-a-file" => "move what is there out of the way: a regular file belongs there",
             "lock-timeout" => {
                 "find who holds the lock: another process, or a Lock that this one keeps"
             }
@@ -139,7 +140,7 @@ impl fmt::Display for Op {
         f.write_str(match self {
             Self::OpenDir => "open directory",
             Self::CreateDir => "create directory",
-            Self::Create => "create a temporary for",
+            Self::Create => "create a temp file for",
             Self::Read => "read",
             Self::Write => "write",
             Self::Sync => "fsync",

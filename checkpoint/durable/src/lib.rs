@@ -4,21 +4,21 @@
 //! ## How the crate is laid out
 //!
 //! ```text
-//!  caller ──► trait Dir ──┬── OsDir ──► OsSteps  ── system calls on one directory descriptor
-//!                         └── SimDir ──► sim::steps ── memory: what is live, what is durable
+//!  caller ──► trait Dir ──┬── OsDir ──► OsBackend  ── system calls on one directory descriptor
+//!                         └── SimDir ──► sim::backend ── memory: what is live, what is durable
 //!                                          ▲
-//!                  sequence.rs: the order of steps, written once for both
+//!                  operations.rs: the order of steps, written once for both
 //! ```
 //!
-//! `sequence.rs` alone knows that a replace is "temporary, write, fsync, rename,
+//! `operations.rs` alone knows that a replace is "temporary, write, fsync, rename,
 //! fsync of the directory". Both directories run it, so a crash found in
 //! `SimDir` is a crash of the real thing.
 
 mod dir;
 mod error;
 mod name;
+mod operations;
 mod os;
-mod sequence;
 #[cfg(feature = "sim")]
 pub mod sim;
 

@@ -1,18 +1,16 @@
-mod steps;
+mod backend;
+mod path;
 
-use std::fs::{self, DirBuilder, File};
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use self::steps::OsSteps;
-pub(crate) use self::steps::OsVersion;
+use self::backend::OsBackend;
+use self::path::{make_durable_dir, sync_parent};
 use crate::dir::sealed::Sealed;
 use crate::dir::{Dir, Lock, Version};
-use crate::sequence;
-use crate::{Error, Op};
+use crate::error::{Error, Op};
+use crate::operations;
 
 /// A directory on a disk.
 ///
@@ -30,7 +28,7 @@ use crate::{Error, Op};
 #[derive(Debug)]
 pub struct OsDir {
     path: PathBuf,
-    current: Mutex<Arc<OsSteps>>,
+    current: Mutex<Arc<OsBackend>>,
 }
 
 // === impl OsDir ===
@@ -41,8 +39,8 @@ impl OsDir {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
         // The working directory may change before the path is looked at again.
-        let path = path::absolute(&path).unwrap_or(path);
-        let current = Mutex::new(Arc::new(OsSteps::open(&path)?));
+        let path = std::path::absolute(&path).unwrap_or(path);
+        let current = Mutex::new(Arc::new(OsBackend::open(&path)?));
         Ok(Self { path, current })
     }
 
@@ -65,7 +63,7 @@ impl OsDir {
     }
 
     /// The directory of one call.
-    fn steps(&self) -> Result<Arc<OsSteps>, Error> {
+    fn backend(&self) -> Result<Arc<OsBackend>, Error> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         // A lock in the old directory, which holds it, excludes nobody in the new one.
         let in_use = Arc::strong_count(&current) > 1;
@@ -80,90 +78,52 @@ impl Sealed for OsDir {}
 
 impl Dir for OsDir {
     fn read_version(&self, name: &str) -> Result<Option<(Vec<u8>, Version)>, Error> {
-        sequence::read(&*self.steps()?, name)
+        operations::read(&*self.backend()?, name)
     }
 
     fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> Result<Version, Error> {
-        sequence::replace(&*self.steps()?, name, bytes, mode)
+        operations::replace(&*self.backend()?, name, bytes, mode)
     }
 
     fn ensure(&self, name: &str, bytes: &[u8], mode: u32) -> Result<bool, Error> {
-        sequence::ensure(&*self.steps()?, name, bytes, mode)
+        operations::ensure(&*self.backend()?, name, bytes, mode)
     }
 
     fn remove(&self, name: &str) -> Result<(), Error> {
-        sequence::remove(&*self.steps()?, name)
+        operations::remove(&*self.backend()?, name)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
-        sequence::rename(&*self.steps()?, from, to)
+        operations::rename(&*self.backend()?, from, to)
     }
 
     fn list(&self) -> Result<Vec<String>, Error> {
-        sequence::list(&*self.steps()?)
+        operations::list(&*self.backend()?)
     }
 
     fn is_current(&self, name: &str, version: &Version) -> Result<bool, Error> {
-        sequence::is_current(&*self.steps()?, name, version)
+        operations::is_current(&*self.backend()?, name, version)
     }
 
     fn sync(&self) -> Result<(), Error> {
-        sequence::sync(&*self.steps()?)
+        operations::sync(&*self.backend()?)
     }
 
     fn lock(&self, name: &str, timeout: Duration) -> Result<Lock, Error> {
-        let steps = self.steps()?;
-        let lock = sequence::lock(&*steps, name, timeout)?;
-        Ok(Lock::new((lock, steps)))
+        let backend = self.backend()?;
+        let lock = operations::lock(&*backend, name, timeout)?;
+        Ok(Lock::new((lock, backend)))
     }
 }
 
 /// Opens the directory that has taken another's place.
-fn reopen(path: &Path) -> Result<OsSteps, Error> {
-    let steps = OsSteps::open(path)?;
+fn reopen(path: &Path) -> Result<OsBackend, Error> {
+    let backend = OsBackend::open(path)?;
     // Whoever created it need not have made its name durable.
     sync_parent(path).map_err(|source| Error::Io {
         op: Op::SyncDir,
         path: path.parent().unwrap_or(path).to_owned(),
         source,
     })?;
-    Ok(steps)
-}
-
-fn open_dir(path: &Path) -> io::Result<File> {
-    let dir = File::open(path)?;
-    if dir.metadata()?.is_dir() {
-        Ok(dir)
-    } else {
-        Err(io::ErrorKind::NotADirectory.into())
-    }
-}
-
-/// Creates what is missing of `path` and makes the new names durable. The last
-/// name is synced even if it was there: a predecessor may have died before.
-fn make_durable_dir(path: &Path, mode: u32) -> io::Result<()> {
-    let missing: Vec<&Path> = path.ancestors().take_while(|p| !is_dir(p)).collect();
-    for dir in missing.iter().rev() {
-        match DirBuilder::new().mode(mode).create(dir) {
-            Err(err) if err.kind() != io::ErrorKind::AlreadyExists => return Err(err),
-            _ => sync_parent(dir)?,
-        }
-    }
-    if missing.is_empty() {
-        sync_parent(path)
-    } else {
-        Ok(())
-    }
-}
-
-fn is_dir(path: &Path) -> bool {
-    path.as_os_str().is_empty() || fs::metadata(path).is_ok_and(|meta| meta.is_dir())
-}
-
-fn sync_parent(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        None => Ok(()),
-        Some(parent) if parent.as_os_str().is_empty() => open_dir(Path::new("."))?.sync_all(),
-        Some(parent) => open_dir(parent)?.sync_all(),
-    }
+    Ok(backend)
 }

@@ -76,7 +76,7 @@ fn renaming_keeps_the_content() {
 }
 
 #[test]
-fn a_name_is_one_component_and_never_a_temporarys() {
+fn a_name_is_one_component_and_never_a_temp_files() {
     let (_scratch, dir) = scratch();
     for name in [
         "",
@@ -104,14 +104,14 @@ fn a_name_is_one_component_and_never_a_temporarys() {
 }
 
 #[test]
-fn a_refused_name_is_told_what_is_wrong_with_it() {
+fn the_error_for_a_bad_name_says_what_is_wrong_with_it() {
     let (_scratch, dir) = scratch();
     for (name, rule) in [
         ("", "it is empty"),
-        ("..", "it is a directory's"),
-        ("a/b", "it has a '/'"),
-        ("a\0b", "it has a NUL"),
-        (".durable-1-1.tmp", "it is a temporary's"),
+        ("..", "it names a directory"),
+        ("a/b", "it contains a '/'"),
+        ("a\0b", "it contains a NUL"),
+        (".durable-1-1.tmp", "it is reserved for temp files"),
     ] {
         let message = dir.read(name).unwrap_err().to_string();
         assert!(message.ends_with(rule), "{message}");
@@ -232,7 +232,7 @@ fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
     assert_eq!(
         dir.list().unwrap(),
         ["dir", "fifo", "file"],
-        "no temporary is left"
+        "no temp file is left"
     );
 }
 

@@ -86,7 +86,7 @@ fn an_unsynced_rename_survives_a_kill_but_not_a_power_loss() {
 }
 
 #[test]
-fn a_failure_at_any_step_is_an_error_and_leaves_no_temporary() {
+fn a_failure_at_any_step_is_an_error_and_leaves_no_temp_file() {
     let total = with_old().steps().len();
     for step in 0..total {
         let dir = with_old();

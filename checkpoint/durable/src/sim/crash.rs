@@ -4,9 +4,10 @@ use std::fmt;
 use std::iter;
 use std::ops::AddAssign;
 
+use super::dir::SimDir;
+use super::disk::{Event, EventKind};
 use super::image::Image;
 use super::loss::losses;
-use super::{Event, SimDir, What};
 
 /// What a crash at one moment of a run left.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ impl SimDir {
     pub fn acknowledge(&self) {
         let mut disk = self.disk();
         if !disk.has_crashed() {
-            disk.record(What::Acknowledged);
+            disk.record(EventKind::Acknowledged);
         }
     }
 
@@ -164,13 +165,13 @@ impl SimDir {
 impl Point {
     fn advance(&mut self, event: &Event) {
         self.at = event.at;
-        match &event.what {
-            What::Step(change) => {
+        match &event.kind {
+            EventKind::Step(change) => {
                 self.after += 1;
                 self.image.apply(change);
             }
-            What::Aside(change) => self.image.apply(change),
-            What::Acknowledged => self.acknowledged += 1,
+            EventKind::Uncounted(change) => self.image.apply(change),
+            EventKind::Acknowledged => self.acknowledged += 1,
         }
     }
 

@@ -185,7 +185,7 @@ impl NameChange {
         }
     }
 
-    /// Whether a reader can tell: nobody reads temporaries.
+    /// Whether a reader can see it: nobody reads temp files.
     pub(super) fn is_visible(&self) -> bool {
         match self {
             Self::Put { name, .. } | Self::Remove { name } => !is_leftover(name),

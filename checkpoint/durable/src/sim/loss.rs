@@ -58,7 +58,7 @@ pub(super) fn everything_unsynced(image: &Image) -> Image {
 }
 
 /// Every subset of the unsynced changes of names, with those that are lost.
-/// Changes that only temporaries see are always there: they are to be swept.
+/// Changes of temp files alone are always there: they are to be swept.
 fn names_left(image: &Image) -> Vec<(Names, Vec<String>)> {
     let visible = image.unsynced.iter().filter(|c| c.is_visible()).count();
     assert!(

@@ -3,16 +3,22 @@
 //! under way would have, and no other file is found.
 
 mod flawed;
+mod interleaved;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::*;
-use crate::is_leftover;
+use super::crash::{Cause, Counts, Crash, enumerate};
+use super::dir::SimDir;
+use crate::dir::Dir;
+use crate::error::Error;
+use crate::name::is_leftover;
+use crate::operations;
 
 const EIO: i32 = 5;
 const LOCK: &str = "pu.lock";
@@ -21,9 +27,12 @@ const LOCK: &str = "pu.lock";
 enum Op {
     /// With so many bytes of this value.
     Replace(&'static str, u8, usize),
+    /// The same, unless the file holds it already.
+    Ensure(&'static str, u8, usize),
     Remove(&'static str),
     Rename(&'static str, &'static str),
     Lock,
+    Sync,
     /// Lets the step after the next so many fail.
     Fail(usize),
 }
@@ -37,14 +46,18 @@ type Allowed = Vec<BTreeSet<Files>>;
 // === impl Op ===
 
 impl Op {
-    fn run(self, steps: &impl sequence::Steps) -> Result<(), Error> {
+    fn run(self, backend: &impl operations::Backend) -> Result<(), Error> {
         match self {
             Self::Replace(name, byte, len) => {
-                sequence::replace(steps, name, &vec![byte; len], 0o600).map(drop)
+                operations::replace(backend, name, &vec![byte; len], 0o600).map(drop)
             }
-            Self::Remove(name) => sequence::remove(steps, name),
-            Self::Rename(from, to) => sequence::rename(steps, from, to),
-            Self::Lock => sequence::lock(steps, LOCK, Duration::ZERO).map(drop),
+            Self::Ensure(name, byte, len) => {
+                operations::ensure(backend, name, &vec![byte; len], 0o600).map(drop)
+            }
+            Self::Remove(name) => operations::remove(backend, name),
+            Self::Rename(from, to) => operations::rename(backend, from, to),
+            Self::Lock => operations::lock(backend, LOCK, Duration::ZERO).map(drop),
+            Self::Sync => operations::sync(backend),
             Self::Fail(_) => Ok(()),
         }
     }
@@ -53,7 +66,7 @@ impl Op {
     fn apply(self, files: &Files) -> Files {
         let mut files = files.clone();
         match self {
-            Self::Replace(name, byte, len) => {
+            Self::Replace(name, byte, len) | Self::Ensure(name, byte, len) => {
                 files.insert(name.to_owned(), vec![byte; len]);
             }
             Self::Remove(name) => drop(files.remove(name)),
@@ -63,7 +76,7 @@ impl Op {
                 }
             }
             Self::Lock => drop(files.entry(LOCK.to_owned()).or_default()),
-            Self::Fail(_) => {}
+            Self::Sync | Self::Fail(_) => {}
         }
         files
     }
@@ -83,11 +96,11 @@ fn found(dir: &SimDir) -> Files {
 }
 
 fn raw_names(dir: &SimDir) -> Vec<String> {
-    sequence::Steps::list(dir).unwrap()
+    operations::Backend::list(dir).unwrap()
 }
 
-/// Runs `ops` through `steps`, which lead to `dir`, and tells what is allowed.
-fn run(ops: &[Op], steps: &impl sequence::Steps, dir: &SimDir) -> Allowed {
+/// Runs `ops` through `backend`, which leads to `dir`, and tells what is allowed.
+fn run(ops: &[Op], backend: &impl operations::Backend, dir: &SimDir) -> Allowed {
     let mut on_disk = BTreeSet::from([found(dir)]);
     let mut allowed = Allowed::new();
     for op in ops {
@@ -99,7 +112,7 @@ fn run(ops: &[Op], steps: &impl sequence::Steps, dir: &SimDir) -> Allowed {
         let with_op: Vec<Files> = on_disk.iter().map(|files| op.apply(files)).collect();
         on_disk.extend(with_op);
         allowed.push(on_disk.clone());
-        let done = op.run(steps);
+        let done = op.run(backend);
         dir.acknowledge();
         if done.is_ok() && op.syncs() {
             assert_eq!(found(dir), op.apply(&before), "{op:?}");
@@ -126,9 +139,9 @@ fn violation(crash: &Crash, allowed: &Allowed) -> Option<String> {
 
 /// Enumerates the crashes of `ops`, run through what `through` makes of the
 /// directory.
-fn violations<S: sequence::Steps>(
+fn violations<B: operations::Backend>(
     ops: &[Op],
-    through: impl Fn(&SimDir) -> S,
+    through: impl Fn(&SimDir) -> B,
 ) -> (Counts, Vec<String>) {
     let allowed = OnceCell::new();
     let violations = RefCell::new(Vec::new());
@@ -142,27 +155,38 @@ fn violations<S: sequence::Steps>(
     (counts, violations.into_inner())
 }
 
-const SCRIPTED: [Op; 8] = [
+/// Everything that can be done to two names, to each with two contents and
+/// lengths.
+const SCRIPTED: [Op; 11] = [
     Op::Replace("a", 1, 5),
     Op::Replace("a", 2, 1),
     Op::Replace("b", 3, 9),
+    Op::Ensure("a", 1, 5),
+    Op::Ensure("b", 1, 5),
     Op::Remove("a"),
     Op::Remove("b"),
     Op::Rename("a", "b"),
     Op::Rename("b", "a"),
     Op::Lock,
+    Op::Sync,
 ];
+const FIRST: Op = Op::Replace("a", 9, 3);
 
+fn assert_no_violation(ops: &[Op]) -> Counts {
+    let (counts, violations) = violations(ops, SimDir::clone);
+    assert!(violations.is_empty(), "{ops:?}: {violations:#?}");
+    counts
+}
+
+/// Scope: every three of [`SCRIPTED`] in a directory with one file, a crash
+/// before and after every step of them, and every state that it could leave.
 #[test]
 fn no_crash_of_any_three_operations_shows_anything_but_before_and_after() {
     let mut total = Counts::default();
     for first in SCRIPTED {
         for second in SCRIPTED {
             for third in SCRIPTED {
-                let ops = [Op::Replace("a", 9, 3), first, second, third];
-                let (counts, violations) = violations(&ops, SimDir::clone);
-                assert!(violations.is_empty(), "{ops:?}: {violations:#?}");
-                total += counts;
+                total += assert_no_violation(&[FIRST, first, second, third]);
             }
         }
     }
@@ -170,11 +194,30 @@ fn no_crash_of_any_three_operations_shows_anything_but_before_and_after() {
     println!("scripted: {total}, 0 violations");
 }
 
+/// Scope: every two of [`SCRIPTED`] in a directory with one file, an I/O error
+/// at every step of them, and then every crash as above.
+#[test]
+fn no_crash_after_an_error_at_any_step_of_any_two_operations_does_either() {
+    // Two replaces, and one temp file that is removed again.
+    const STEPS: usize = 5 + 5 + 1;
+    let mut total = Counts::default();
+    for first in SCRIPTED {
+        for second in SCRIPTED {
+            for step in 0..STEPS {
+                total += assert_no_violation(&[FIRST, Op::Fail(step), first, second]);
+            }
+        }
+    }
+    assert_eq!(total.operations, 3 * STEPS * SCRIPTED.len().pow(2));
+    println!("with one error: {total}, 0 violations");
+}
+
 fn any_op() -> impl Strategy<Value = Op> {
     let name = || select(vec!["a", "b", "c"]);
     let len = select(vec![0, 1, 2, 3, 100, 5000]);
     prop_oneof![
-        4 => (name(), any::<u8>(), len).prop_map(|(name, byte, len)| Op::Replace(name, byte, len)),
+        4 => (name(), any::<u8>(), len.clone()).prop_map(|(name, byte, len)| Op::Replace(name, byte, len)),
+        2 => (name(), any::<u8>(), len).prop_map(|(name, byte, len)| Op::Ensure(name, byte, len)),
         2 => name().prop_map(Op::Remove),
         2 => (name(), name())
             .prop_filter("two names", |(from, to)| from != to)
@@ -192,8 +235,8 @@ fn no_crash_of_a_random_sequence_with_failing_steps_loses_or_invents_anything() 
         failure_persistence: None,
         ..Config::default()
     });
-    let sequences = prop::collection::vec(any_op(), 1..16)
-        .prop_map(|ops| [vec![Op::Replace("a", 9, 3)], ops].concat());
+    let sequences =
+        prop::collection::vec(any_op(), 1..16).prop_map(|ops| [vec![FIRST], ops].concat());
     runner
         .run(&sequences, |ops| {
             let (counts, violations) = violations(&ops, SimDir::clone);
@@ -207,12 +250,14 @@ fn no_crash_of_a_random_sequence_with_failing_steps_loses_or_invents_anything() 
     println!("random: {}, 0 violations", total.get());
 }
 
+/// Scope: one of [`SCRIPTED`], every crash of it, and every crash of one more
+/// in what that left.
 #[test]
 fn no_crash_during_the_first_operation_after_a_crash_does_either() {
     let mut total = Counts::default();
     for first in SCRIPTED {
         let dir = SimDir::new();
-        run(&[Op::Replace("a", 9, 3), first], &dir, &dir);
+        run(&[FIRST, first], &dir, &dir);
         for crash in dir.crashes() {
             let files = found(&crash.dir);
             for second in SCRIPTED {
@@ -233,7 +278,7 @@ fn no_crash_during_the_first_operation_after_a_crash_does_either() {
 }
 
 #[test]
-fn the_temporary_of_every_interrupted_replace_is_swept() {
+fn the_temp_file_of_every_interrupted_replace_is_swept() {
     for step in 1..=3 {
         let dir = SimDir::new();
         dir.crash_after(step);
@@ -249,8 +294,8 @@ fn the_temporary_of_every_interrupted_replace_is_swept() {
 #[test]
 fn an_unsynced_file_is_found_lost_kept_torn_or_filled_with_zeros() {
     let dir = SimDir::new();
-    let mut file = sequence::Steps::create(&dir, "a", 0o600).unwrap();
-    sequence::Steps::write(&dir, &mut file, b"12345").unwrap();
+    let mut file = operations::Backend::create(&dir, "a", 0o600).unwrap();
+    operations::Backend::write(&dir, &mut file, b"12345").unwrap();
     dir.sync().unwrap();
     let last = dir.steps().len();
     let contents: BTreeSet<Vec<u8>> = dir
@@ -285,8 +330,8 @@ fn unsynced_changes_of_names_are_lost_independently() {
         dir.replace(name, b"x", 0o600).unwrap();
     }
     let synced = dir.steps().len();
-    sequence::Steps::remove(&dir, "a").unwrap();
-    sequence::Steps::rename(&dir, "b", "c").unwrap();
+    operations::Backend::remove(&dir, "a").unwrap();
+    operations::Backend::rename(&dir, "b", "c").unwrap();
     let names: BTreeSet<Vec<String>> = dir
         .crashes()
         .filter(|crash| crash.after == synced + 2 && crash.cause == Cause::PowerLoss)

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::{Op, run, violation};
 use crate::dir::{Lock, Version};
-use crate::sequence::{Comparison, Content, Steps};
+use crate::operations::{Backend, Comparison, Content};
 use crate::sim::SimDir;
 use crate::sim::image::Inode;
 
@@ -51,13 +51,13 @@ impl Flawed {
     /// Called before a name changes.
     fn sync_dir_first(&self) -> io::Result<()> {
         match self.flaw {
-            Flaw::DirectorySyncFirst => Steps::sync_dir(&self.dir),
+            Flaw::DirectorySyncFirst => Backend::sync_dir(&self.dir),
             _ => Ok(()),
         }
     }
 }
 
-impl Steps for Flawed {
+impl Backend for Flawed {
     type File = Inode;
 
     fn write(&self, file: &mut Inode, bytes: &[u8]) -> io::Result<()> {
@@ -89,10 +89,10 @@ impl Steps for Flawed {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.sync_dir_first()?;
-        if self.flaw == Flaw::RemoveBeforeRename && Steps::list(self)?.iter().any(|n| n == to) {
-            Steps::remove(&self.dir, to)?;
+        if self.flaw == Flaw::RemoveBeforeRename && Backend::list(self)?.iter().any(|n| n == to) {
+            Backend::remove(&self.dir, to)?;
         }
-        Steps::rename(&self.dir, from, to)?;
+        Backend::rename(&self.dir, from, to)?;
         match self.late_sync.take() {
             Some(file) => self.dir.sync_file(&file),
             None => Ok(()),
@@ -101,13 +101,13 @@ impl Steps for Flawed {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.sync_dir_first()?;
-        Steps::remove(&self.dir, name)
+        Backend::remove(&self.dir, name)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
         match self.flaw {
             Flaw::NoDirectorySync | Flaw::DirectorySyncFirst => Ok(()),
-            _ => Steps::sync_dir(&self.dir),
+            _ => Backend::sync_dir(&self.dir),
         }
     }
 
@@ -117,8 +117,8 @@ impl Steps for Flawed {
         self.dir.create(name, mode)
     }
 
-    fn publish(&self, file: Inode) -> io::Result<Version> {
-        self.dir.publish(file)
+    fn close(&self, file: Inode) -> io::Result<Version> {
+        self.dir.close(file)
     }
 
     fn remove_leftover(&self, name: &str) -> io::Result<()> {
@@ -126,7 +126,7 @@ impl Steps for Flawed {
     }
 
     fn read(&self, name: &str) -> io::Result<Content> {
-        Steps::read(&self.dir, name)
+        Backend::read(&self.dir, name)
     }
 
     fn compare(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<Comparison> {
@@ -134,11 +134,11 @@ impl Steps for Flawed {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        Steps::list(&self.dir)
+        Backend::list(&self.dir)
     }
 
     fn is_current(&self, name: &str, version: &Version) -> io::Result<bool> {
-        Steps::is_current(&self.dir, name, version)
+        Backend::is_current(&self.dir, name, version)
     }
 
     fn try_lock(&self, name: &str) -> io::Result<Option<Lock>> {

@@ -11,17 +11,17 @@ use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::open_dir;
-use crate::dir::{Lock, Version, VersionKind};
-use crate::sequence::{self, Comparison, Content, LOCK_MODE, Steps};
-use crate::{Error, Op};
+use super::path::open_dir;
+use crate::dir::{Lock, Version};
+use crate::error::{Error, Op};
+use crate::operations::{self, Backend, Comparison, Content, LOCK_MODE};
 
 /// Permission bits of a mode, with set-id and sticky bits.
 const PERMISSIONS: u32 = 0o7777;
 
 /// One directory, wherever its path may lead later.
 #[derive(Debug)]
-pub(super) struct OsSteps {
+pub(super) struct OsBackend {
     dir: File,
     /// Device and inode of `dir`.
     id: (u64, u64),
@@ -30,7 +30,7 @@ pub(super) struct OsSteps {
 
 /// The file that was seen, kept open so that its inode number stays taken.
 #[derive(Debug)]
-pub(crate) struct OsVersion {
+struct OsVersion {
     _file: File,
     stamp: Stamp,
 }
@@ -44,9 +44,9 @@ struct Stamp {
     modified: (i64, i64),
 }
 
-// === impl OsSteps ===
+// === impl OsBackend ===
 
-impl OsSteps {
+impl OsBackend {
     /// Opens what `path` leads to and sweeps it.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let opened = open_dir(path).and_then(|dir| {
@@ -57,13 +57,13 @@ impl OsSteps {
                 path: path.to_owned(),
             })
         });
-        let steps = opened.map_err(|source| Error::Io {
+        let backend = opened.map_err(|source| Error::Io {
             op: Op::OpenDir,
             path: path.to_owned(),
             source,
         })?;
-        sequence::sweep(&steps)?;
-        Ok(steps)
+        operations::sweep(&backend)?;
+        Ok(backend)
     }
 
     /// Whether the path leads to another directory by now. The inode number of
@@ -94,7 +94,7 @@ impl OsSteps {
     }
 }
 
-impl Steps for OsSteps {
+impl Backend for OsBackend {
     type File = File;
 
     fn create(&self, name: &str, mode: u32) -> io::Result<File> {
@@ -126,7 +126,7 @@ impl Steps for OsSteps {
         file.sync_all()
     }
 
-    fn publish(&self, file: File) -> io::Result<Version> {
+    fn close(&self, file: File) -> io::Result<Version> {
         file.unlock()?;
         version(file)
     }
@@ -170,7 +170,7 @@ impl Steps for OsSteps {
             return Ok(Comparison::NotAFile);
         }
         if found.len() != bytes.len() as u64 || found.mode() & PERMISSIONS != mode {
-            return Ok(Comparison::Other);
+            return Ok(Comparison::Different);
         }
         // One byte more tells a file that grew.
         let mut content = Vec::with_capacity(bytes.len() + 1);
@@ -179,7 +179,7 @@ impl Steps for OsSteps {
         Ok(if content == bytes {
             Comparison::Same
         } else {
-            Comparison::Other
+            Comparison::Different
         })
     }
 
@@ -205,11 +205,8 @@ impl Steps for OsSteps {
             Err(nix::errno::Errno::ENOENT) => return Ok(false),
             Err(errno) => return Err(errno.into()),
         };
-        Ok(match &version.0 {
-            VersionKind::Os(known) => known.stamp == Stamp::from(&stat),
-            #[cfg(feature = "sim")]
-            VersionKind::Sim(_) => false,
-        })
+        let seen = version.get::<OsVersion>();
+        Ok(seen.is_some_and(|seen| seen.stamp == Stamp::from(&stat)))
     }
 
     fn try_lock(&self, name: &str) -> io::Result<Option<Lock>> {
@@ -245,5 +242,5 @@ impl From<&FileStat> for Stamp {
 
 fn version(file: File) -> io::Result<Version> {
     let stamp = Stamp::from(&fstat(&file)?);
-    Ok(Version(VersionKind::Os(OsVersion { _file: file, stamp })))
+    Ok(Version::new(OsVersion { _file: file, stamp }))
 }

@@ -1,19 +1,35 @@
-//! The steps of the simulated directory.
+//! The backend calls of the simulated directory.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::MutexGuard;
 
-use super::image::{Change, File, Inode};
-use super::{Disk, SimDir, SimVersion, Step};
-use crate::dir::{Lock, Version, VersionKind};
-use crate::sequence::{Comparison, Content, LOCK_MODE, Steps};
+use super::dir::SimDir;
+use super::disk::{Disk, Step};
+use super::image::{Change, Inode};
+use crate::dir::{Lock, Version};
+use crate::operations::{Backend, Comparison, Content, LOCK_MODE};
 
 /// The error of every step after the crash: the process that would see it is
 /// gone.
 const CRASHED: &str = "the simulated process has crashed";
 
-impl Steps for SimDir {
+/// The content that was seen.
+#[derive(Debug)]
+struct SimVersion {
+    inode: Inode,
+    bytes: Vec<u8>,
+}
+
+/// Gives the lock back when dropped.
+struct Held {
+    dir: SimDir,
+    name: String,
+}
+
+// === impl SimDir ===
+
+impl Backend for SimDir {
     type File = Inode;
 
     fn create(&self, name: &str, mode: u32) -> io::Result<Inode> {
@@ -43,14 +59,14 @@ impl Steps for SimDir {
         let mut disk = self.running()?;
         disk.file(*file)?;
         if let Err(error) = disk.fail_if_armed() {
-            disk.change(Change::LosePages(*file));
+            disk.change_uncounted(Change::LosePages(*file));
             return Err(error);
         }
         disk.step(Step::SyncFile, Change::SyncFile(*file));
         Ok(())
     }
 
-    fn publish(&self, file: Inode) -> io::Result<Version> {
+    fn close(&self, file: Inode) -> io::Result<Version> {
         let disk = self.running()?;
         Ok(disk.version(file)?.1)
     }
@@ -73,7 +89,7 @@ impl Steps for SimDir {
     }
 
     fn remove_leftover(&self, name: &str) -> io::Result<()> {
-        Steps::remove(self, name)
+        Backend::remove(self, name)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -93,7 +109,7 @@ impl Steps for SimDir {
         Ok(if file.bytes == bytes && file.mode == mode {
             Comparison::Same
         } else {
-            Comparison::Other
+            Comparison::Different
         })
     }
 
@@ -106,7 +122,7 @@ impl Steps for SimDir {
         let Some(inode) = disk.now.live.get(name).copied() else {
             return Ok(false);
         };
-        let VersionKind::Sim(known) = &version.0 else {
+        let Some(known) = version.get::<SimVersion>() else {
             return Ok(false);
         };
         Ok(known.inode == inode && known.bytes == disk.file(inode)?.bytes)
@@ -118,7 +134,7 @@ impl Steps for SimDir {
             return Ok(None);
         }
         if !disk.now.live.contains_key(name) {
-            disk.change(Change::Create {
+            disk.change_uncounted(Change::Create {
                 name: name.to_owned(),
                 mode: LOCK_MODE,
             });
@@ -156,41 +172,17 @@ impl SimDir {
 // === impl Disk ===
 
 impl Disk {
-    fn fail_if_armed(&mut self) -> io::Result<()> {
-        match self.fault {
-            Some((at, errno)) if self.steps.len() >= at => {
-                self.fault = None;
-                Err(io::Error::from_raw_os_error(errno))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn find(&self, name: &str) -> io::Result<Inode> {
-        let found = self.now.live.get(name).copied();
-        found.ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    fn file(&self, inode: Inode) -> io::Result<&File> {
-        let found = self.now.files.get(&inode);
-        found.ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
     fn version(&self, inode: Inode) -> io::Result<(Vec<u8>, Version)> {
         let bytes = self.file(inode)?.bytes.clone();
         let version = SimVersion {
             inode,
             bytes: bytes.clone(),
         };
-        Ok((bytes, Version(VersionKind::Sim(version))))
+        Ok((bytes, Version::new(version)))
     }
 }
 
-/// Gives the lock back when dropped.
-struct Held {
-    dir: SimDir,
-    name: String,
-}
+// === impl Held ===
 
 impl Drop for Held {
     fn drop(&mut self) {

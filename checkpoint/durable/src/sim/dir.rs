@@ -1,0 +1,170 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::disk::{Disk, Step};
+use super::image::Image;
+use super::loss;
+use crate::dir::sealed::Sealed;
+use crate::dir::{Dir, Lock, Version};
+use crate::error::Error;
+use crate::operations;
+
+/// A directory in memory that knows what is durable, fails on request, and can
+/// be reopened as a crash would have left it.
+///
+/// Clones share one directory, as processes on one node do.
+///
+/// It runs the same order of steps as [`OsDir`](crate::OsDir) and records them.
+/// [`enumerate`] and [`crashes`](Self::crashes) go through every state that a
+/// crash of the recorded run could leave. For a single one, or a step that
+/// fails, a test runs its scenario once to count the [`steps`](Self::steps) and
+/// then with [`fail_step`](Self::fail_step) or [`crash_after`](Self::crash_after).
+///
+/// ```
+/// use durable_file::{Dir, SimDir};
+///
+/// let dir = SimDir::new();
+/// dir.fail_step(0, 28); // ENOSPC of Linux
+/// assert_eq!(dir.replace("state", b"{}", 0o600).unwrap_err().code(), "disk-full");
+///
+/// dir.crash_after(1); // the temp file is created, and nothing else
+/// dir.replace("state", b"{}", 0o600).unwrap_err();
+/// assert_eq!(dir.after_kill().read("state").unwrap(), None);
+/// ```
+///
+/// Creating the empty file of a lock is not a [`Step`], and it may be lost.
+#[derive(Clone, Default)]
+pub struct SimDir(Arc<Mutex<Disk>>);
+
+// === impl SimDir ===
+
+impl SimDir {
+    /// An empty directory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The steps done so far, in order. Failed ones are not among them.
+    pub fn steps(&self) -> Vec<Step> {
+        self.disk().steps.clone()
+    }
+
+    /// The permission bits of a file.
+    pub fn mode(&self, name: &str) -> Option<u32> {
+        let now = &self.disk().now;
+        let file = now.live.get(name).and_then(|inode| now.files.get(inode));
+        file.map(|file| file.mode)
+    }
+
+    /// Makes the step after the next `n` fail once with `errno`, undone. Stays
+    /// armed until a call comes to that step; a later `fail_step` replaces it.
+    pub fn fail_step(&self, n: usize, errno: i32) {
+        let mut disk = self.disk();
+        disk.fault = Some((disk.steps.len() + n, errno));
+    }
+
+    /// Lets the next `n` steps happen and nothing after them: every later call
+    /// fails, also those that only read.
+    pub fn crash_after(&self, n: usize) {
+        let mut disk = self.disk();
+        disk.crash = Some(disk.steps.len() + n);
+    }
+
+    /// Whether the steps before the crash point are done, so that every further
+    /// call fails; true at once after `crash_after(0)`.
+    pub fn has_crashed(&self) -> bool {
+        self.disk().has_crashed()
+    }
+
+    /// The directory as the next process finds it after a kill: every step
+    /// counts, whether or not it is durable. This directory stays as it is.
+    ///
+    /// The next process starts with no steps done, no failure or crash armed,
+    /// no lock held, and leftovers swept.
+    #[must_use]
+    pub fn after_kill(&self) -> Self {
+        Self::opened(self.disk().now.clone())
+    }
+
+    /// The directory as the next boot finds it when everything that was not
+    /// synced is lost. This directory stays as it is.
+    ///
+    /// It starts as after [`after_kill`](Self::after_kill).
+    #[must_use]
+    pub fn after_power_loss(&self) -> Self {
+        Self::opened(loss::everything_unsynced(&self.disk().now))
+    }
+
+    /// What the next process finds in `image` once `OsDir::open` has swept it;
+    /// a simulated process has no live neighbour.
+    pub(super) fn opened(image: Image) -> Self {
+        let found = Disk {
+            now: image,
+            ..Disk::default()
+        };
+        let dir = Self(Arc::new(Mutex::new(found)));
+        // Nothing is armed that could fail.
+        let _ = operations::sweep(&dir);
+        let start = dir.disk().now.clone();
+        let disk = Disk {
+            now: start.clone(),
+            start,
+            ..Disk::default()
+        };
+        Self(Arc::new(Mutex::new(disk)))
+    }
+
+    pub(super) fn disk(&self) -> MutexGuard<'_, Disk> {
+        // A panic of another test thread leaves the maps whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SimDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimDir")
+            .field("steps", &self.disk().steps)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sealed for SimDir {}
+
+impl Dir for SimDir {
+    fn read_version(&self, name: &str) -> Result<Option<(Vec<u8>, Version)>, Error> {
+        operations::read(self, name)
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> Result<Version, Error> {
+        operations::replace(self, name, bytes, mode)
+    }
+
+    fn ensure(&self, name: &str, bytes: &[u8], mode: u32) -> Result<bool, Error> {
+        operations::ensure(self, name, bytes, mode)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Error> {
+        operations::remove(self, name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        operations::rename(self, from, to)
+    }
+
+    fn list(&self) -> Result<Vec<String>, Error> {
+        operations::list(self)
+    }
+
+    fn is_current(&self, name: &str, version: &Version) -> Result<bool, Error> {
+        operations::is_current(self, name, version)
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        operations::sync(self)
+    }
+
+    fn lock(&self, name: &str, timeout: Duration) -> Result<Lock, Error> {
+        operations::lock(self, name, timeout)
+    }
+}
