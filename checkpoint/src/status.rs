@@ -1,7 +1,7 @@
 //! `ResourceClaimStatus` of `resource.k8s.io/v1`, as Go keeps it in a
 //! checkpoint.
 
-mod object;
+mod field;
 mod quantity;
 mod raw;
 mod time;
@@ -10,8 +10,8 @@ mod wire;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub(crate) use self::time::Seconds;
-pub(crate) use self::time::optional_seconds;
+use self::field::{Object, OrZero};
+pub(crate) use self::time::{Seconds, optional_seconds};
 pub use self::wire::{DeviceConfig, DeviceResult, OpaqueConfig};
 
 /// The status of a `ResourceClaim`: which devices were allocated to it, how
@@ -28,7 +28,7 @@ pub use self::wire::{DeviceConfig, DeviceResult, OpaqueConfig};
 /// a newer writer left they stay until the claim's record changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ClaimStatus(#[serde(deserialize_with = "object::object")] wire::Status);
+pub struct ClaimStatus(OrZero<Object<wire::Status>>);
 
 /// A text that is not a claim status.
 #[derive(Debug, thiserror::Error)]

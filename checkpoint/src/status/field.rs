@@ -1,54 +1,73 @@
-//! Fields that are objects. What serde derives for a struct also reads an
-//! array, field by field, so that `[]` would be an empty status.
+//! Types of fields that read JSON as Go does: null leaves the zero value, and
+//! where an object belongs, anything else is an error.
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// Reads a JSON object and nothing else. In Go, too, anything else is an error.
-struct Object<T>(T);
+/// A value whose null is the zero value.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub(super) struct OrZero<T>(T);
+
+/// An object. What serde derives for a struct also reads an array, field by
+/// field, so that `[]` would be an empty status.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub(super) struct Object<T>(T);
+
+/// An object, or null where there is none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub(super) struct Optional<T>(Option<T>);
+
+/// A list of objects whose null is the empty list.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub(super) struct List<T>(Vec<T>);
+
+/// A list of objects that Go never leaves out: null and empty are written
+/// apart, and compared as one.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct NullableList<T>(Option<Vec<T>>);
 
 struct ObjectVisitor<T>(PhantomData<T>);
 
-/// A member that is an object. In Go a null leaves the zero value.
-pub(super) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(optional(deserializer)?.unwrap_or_default())
+/// For `skip_serializing_if`: Go's `omitempty`.
+pub(super) fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
-/// A member that is an object or null.
-pub(super) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    let read: Option<Object<T>> = Option::deserialize(deserializer)?;
-    Ok(read.map(|Object(value)| value))
+// === impl OrZero ===
+
+impl<T> Deref for OrZero<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }
 
-/// A member that is a list of objects or null, which Go takes for empty.
-pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    Ok(optional_list(deserializer)?.unwrap_or_default())
+impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrZero<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = Option::deserialize(deserializer)?;
+        Ok(Self(read.unwrap_or_default()))
+    }
 }
 
-/// A list of objects whose null is kept.
-pub(super) fn optional_list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    let read: Option<Vec<Object<T>>> = Option::deserialize(deserializer)?;
-    Ok(read.map(|items| items.into_iter().map(|Object(value)| value).collect()))
+// === impl Object ===
+
+impl<T> Deref for Object<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -66,5 +85,61 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+// === impl Optional ===
+
+impl<T> Deref for Optional<T> {
+    type Target = Option<T>;
+
+    fn deref(&self) -> &Option<T> {
+        &self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Optional<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read: Option<Object<T>> = Option::deserialize(deserializer)?;
+        Ok(Self(read.map(|Object(value)| value)))
+    }
+}
+
+// === impl List ===
+
+impl<T> Deref for List<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let NullableList(read) = NullableList::deserialize(deserializer)?;
+        Ok(Self(read.unwrap_or_default()))
+    }
+}
+
+// === impl NullableList ===
+
+impl<T> NullableList<T> {
+    fn items(&self) -> &[T] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for NullableList<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read: Option<Vec<Object<T>>> = Option::deserialize(deserializer)?;
+        let values = |items: Vec<Object<T>>| items.into_iter().map(|Object(value)| value).collect();
+        Ok(Self(read.map(values)))
+    }
+}
+
+impl<T: PartialEq> PartialEq for NullableList<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.items() == other.items()
     }
 }

@@ -3,47 +3,37 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::object;
+use super::field::{List, NullableList, Object, Optional, OrZero, is_zero};
 use super::quantity::Quantity;
 use super::raw::Raw;
 use super::time::{Seconds, optional_seconds};
 
+type Text = OrZero<String>;
+type Texts = OrZero<Vec<String>>;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Status {
-    #[serde(
-        deserialize_with = "object::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub(crate) allocation: Option<Allocation>,
-    #[serde(
-        deserialize_with = "object::list",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    reserved_for: Vec<Consumer>,
-    #[serde(
-        deserialize_with = "object::list",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    devices: Vec<DeviceStatus>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) allocation: Optional<Allocation>,
+    #[serde(skip_serializing_if = "is_zero")]
+    reserved_for: List<Consumer>,
+    #[serde(skip_serializing_if = "is_zero")]
+    devices: List<DeviceStatus>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Allocation {
-    #[serde(deserialize_with = "object::object")]
-    pub(crate) devices: Devices,
-    #[serde(
-        deserialize_with = "object::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    node_selector: Option<NodeSelector>,
+    pub(crate) devices: OrZero<Object<Devices>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    node_selector: Optional<NodeSelector>,
     #[serde(
         rename = "allocationTimestamp",
         deserialize_with = "optional_seconds",
-        skip_serializing_if = "Option::is_none"
+        skip_serializing_if = "is_zero"
     )]
     timestamp: Option<Seconds>,
 }
@@ -51,74 +41,46 @@ pub(crate) struct Allocation {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Devices {
-    #[serde(
-        deserialize_with = "object::list",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub(crate) results: Vec<DeviceResult>,
-    #[serde(
-        deserialize_with = "object::list",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub(crate) config: Vec<DeviceConfig>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) results: List<DeviceResult>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) config: List<DeviceConfig>,
 }
 
 /// One allocated device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeviceResult {
-    #[serde(deserialize_with = "or_default")]
-    request: String,
-    #[serde(deserialize_with = "or_default")]
-    driver: String,
-    #[serde(deserialize_with = "or_default")]
-    pool: String,
-    #[serde(deserialize_with = "or_default")]
-    device: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Text,
+    driver: Text,
+    pool: Text,
+    device: Text,
+    #[serde(skip_serializing_if = "is_zero")]
     admin_access: Option<bool>,
-    #[serde(
-        deserialize_with = "object::list",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    tolerations: Vec<Toleration>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    binding_conditions: Vec<String>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    binding_failure_conditions: Vec<String>,
-    #[serde(rename = "shareID", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
+    tolerations: List<Toleration>,
+    #[serde(skip_serializing_if = "is_zero")]
+    binding_conditions: Texts,
+    #[serde(skip_serializing_if = "is_zero")]
+    binding_failure_conditions: Texts,
+    #[serde(rename = "shareID", skip_serializing_if = "is_zero")]
     share_id: Option<String>,
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
-    consumed_capacity: BTreeMap<String, Quantity>,
+    #[serde(skip_serializing_if = "is_zero")]
+    consumed_capacity: OrZero<BTreeMap<String, Quantity>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Toleration {
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
-    key: String,
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
-    operator: String,
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
-    value: String,
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
-    effect: String,
-    #[serde(rename = "tolerationSeconds", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
+    key: Text,
+    #[serde(skip_serializing_if = "is_zero")]
+    operator: Text,
+    #[serde(skip_serializing_if = "is_zero")]
+    value: Text,
+    #[serde(skip_serializing_if = "is_zero")]
+    effect: Text,
+    #[serde(rename = "tolerationSeconds", skip_serializing_if = "is_zero")]
     seconds: Option<i64>,
 }
 
@@ -126,23 +88,18 @@ struct Toleration {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceConfig {
-    #[serde(deserialize_with = "or_default")]
-    source: String,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    requests: Vec<String>,
-    #[serde(
-        deserialize_with = "object::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    opaque: Option<OpaqueConfig>,
+    source: Text,
+    #[serde(skip_serializing_if = "is_zero")]
+    requests: Texts,
+    #[serde(skip_serializing_if = "is_zero")]
+    opaque: Optional<OpaqueConfig>,
 }
 
 /// A configuration that only its driver understands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OpaqueConfig {
-    #[serde(deserialize_with = "or_default")]
-    driver: String,
+    driver: Text,
     // Written as null when absent.
     parameters: Option<Raw>,
 }
@@ -150,112 +107,77 @@ pub struct OpaqueConfig {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct NodeSelector {
-    node_selector_terms: NullableVec<NodeSelectorTerm>,
+    node_selector_terms: NullableList<NodeSelectorTerm>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct NodeSelectorTerm {
-    #[serde(
-        deserialize_with = "object::list",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    match_expressions: Vec<NodeRequirement>,
-    #[serde(
-        deserialize_with = "object::list",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    match_fields: Vec<NodeRequirement>,
+    #[serde(skip_serializing_if = "is_zero")]
+    match_expressions: List<NodeRequirement>,
+    #[serde(skip_serializing_if = "is_zero")]
+    match_fields: List<NodeRequirement>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct NodeRequirement {
-    #[serde(deserialize_with = "or_default")]
-    key: String,
-    #[serde(deserialize_with = "or_default")]
-    operator: String,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    values: Vec<String>,
+    key: Text,
+    operator: Text,
+    #[serde(skip_serializing_if = "is_zero")]
+    values: Texts,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Consumer {
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
-    api_group: String,
-    #[serde(deserialize_with = "or_default")]
-    resource: String,
-    #[serde(deserialize_with = "or_default")]
-    name: String,
-    #[serde(deserialize_with = "or_default")]
-    uid: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    api_group: Text,
+    resource: Text,
+    name: Text,
+    uid: Text,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct DeviceStatus {
-    #[serde(deserialize_with = "or_default")]
-    driver: String,
-    #[serde(deserialize_with = "or_default")]
-    pool: String,
-    #[serde(deserialize_with = "or_default")]
-    device: String,
-    #[serde(rename = "shareID", skip_serializing_if = "Option::is_none")]
+    driver: Text,
+    pool: Text,
+    device: Text,
+    #[serde(rename = "shareID", skip_serializing_if = "is_zero")]
     share_id: Option<String>,
-    conditions: NullableVec<Condition>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    conditions: NullableList<Condition>,
+    #[serde(skip_serializing_if = "is_zero")]
     data: Option<Raw>,
-    #[serde(
-        deserialize_with = "object::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    network_data: Option<NetworkData>,
+    #[serde(skip_serializing_if = "is_zero")]
+    network_data: Optional<NetworkData>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct NetworkData {
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
-    interface_name: String,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    ips: Vec<String>,
-    #[serde(
-        deserialize_with = "or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
-    hardware_address: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    interface_name: Text,
+    #[serde(skip_serializing_if = "is_zero")]
+    ips: Texts,
+    #[serde(skip_serializing_if = "is_zero")]
+    hardware_address: Text,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Condition {
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    kind: String,
-    #[serde(deserialize_with = "or_default")]
-    status: String,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "is_zero")]
-    observed_generation: i64,
+    #[serde(rename = "type")]
+    kind: Text,
+    status: Text,
+    #[serde(skip_serializing_if = "is_zero")]
+    observed_generation: OrZero<i64>,
     // Written as null when absent.
     #[serde(deserialize_with = "optional_seconds")]
     last_transition_time: Option<Seconds>,
-    #[serde(deserialize_with = "or_default")]
-    reason: String,
-    #[serde(deserialize_with = "or_default")]
-    message: String,
+    reason: Text,
+    message: Text,
 }
-
-/// A list that Go never leaves out: null and empty are written apart, and
-/// compared as one.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent, bound(deserialize = "T: Deserialize<'de>"))]
-struct NullableVec<T>(#[serde(deserialize_with = "object::optional_list")] Option<Vec<T>>);
 
 // === impl DeviceResult ===
 
@@ -324,41 +246,4 @@ impl OpaqueConfig {
     pub fn parameters(&self) -> &str {
         self.parameters.as_ref().map_or("null", Raw::get)
     }
-}
-
-// === impl NullableVec ===
-
-impl<T> NullableVec<T> {
-    fn items(&self) -> &[T] {
-        self.0.as_deref().unwrap_or_default()
-    }
-}
-
-impl<T> Default for NullableVec<T> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-impl<T: PartialEq> PartialEq for NullableVec<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.items() == other.items()
-    }
-}
-
-/// In Go a null leaves the zero value.
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature is serde's"
-)]
-fn is_zero(number: &i64) -> bool {
-    *number == 0
 }
