@@ -54,7 +54,7 @@ impl BootId {
     }
 
     /// The boot id of this host.
-    pub fn of_this_host() -> Result<Self, BootIdError> {
+    pub fn current() -> Result<Self, BootIdError> {
         Self::new(&fs::read_to_string(BOOT_ID_PATH).map_err(BootIdError::Unreadable)?)
     }
 

@@ -58,7 +58,7 @@ impl Checksum {
             && let Some((&first, others)) = bytes.split_first()
         {
             // No space before the first.
-            self.hash = hash(self.hash, Rendered::of(first).digits());
+            self.hash = hash(self.hash, Rendered::new(first).digits());
             self.empty = false;
             rest = others;
         }
@@ -72,18 +72,18 @@ impl Checksum {
 }
 
 /// The checksum of a text in pieces.
-pub(crate) fn of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+pub(crate) fn compute<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     let pieces = pieces.into_iter();
     pieces.fold(Checksum::new(), Checksum::add).finish()
 }
 
 /// The checksums of two texts, in about the time of one: a step waits for the
 /// one before it, and meanwhile the other text's is made.
-pub(crate) fn of_both<'a>(
+pub(crate) fn compute_pair<'a>(
     first: impl IntoIterator<Item = &'a [u8]>,
     second: impl IntoIterator<Item = &'a [u8]>,
 ) -> (u64, u64) {
-    let (mut first, mut second) = (Walk::through(first), Walk::through(second));
+    let (mut first, mut second) = (Walk::new(first), Walk::new(second));
     while let (Some(one), Some(other)) = (first.piece(), second.piece()) {
         let both = one.len().min(other.len());
         let (one, rest_of_one) = one.split_at(both);
@@ -111,7 +111,7 @@ fn hash(start: u32, text: &[u8]) -> u32 {
 // === impl Walk ===
 
 impl<'a, I: Iterator<Item = &'a [u8]>> Walk<'a, I> {
-    fn through(pieces: impl IntoIterator<IntoIter = I>) -> Self {
+    fn new(pieces: impl IntoIterator<IntoIter = I>) -> Self {
         let mut pieces = pieces.into_iter();
         let first = pieces.by_ref().find(|piece| !piece.is_empty());
         Self {
@@ -141,10 +141,12 @@ impl Steps {
     fn new() -> Self {
         let bytes = || u8::MIN..=u8::MAX;
         let factor = array::from_fn(|byte| {
-            let len = bytes().nth(byte).map_or(0, |b| Rendered::of(b).all().len());
+            let len = bytes()
+                .nth(byte)
+                .map_or(0, |b| Rendered::new(b).all().len());
             (0..len).fold(1_u32, |power, _| power.wrapping_mul(PRIME))
         });
-        let after = |low: u32, byte: u8| hash(low, Rendered::of(byte).all());
+        let after = |low: u32, byte: u8| hash(low, Rendered::new(byte).all());
         let addend = bytes().zip(factor).map(|(byte, factor): (u8, u32)| {
             let mut low = 0..256_u32;
             array::from_fn(|_| {
@@ -200,7 +202,7 @@ fn low_byte(hash: u32) -> u8 {
 // === impl Rendered ===
 
 impl Rendered {
-    fn of(byte: u8) -> Self {
+    fn new(byte: u8) -> Self {
         let digit = |value: u8| b'0' + value % 10;
         let (hundreds, tens, ones) = (digit(byte / 100), digit(byte / 10), digit(byte));
         match byte {
@@ -229,86 +231,4 @@ impl Rendered {
 }
 
 #[cfg(test)]
-mod tests {
-
-    use proptest::prelude::{Just, Strategy, any, prop_assert_eq, proptest};
-    use serde::Deserialize;
-
-    use super::*;
-
-    /// The definition: FNV-1a over the text of the rendering.
-    fn defined(bytes: &[u8]) -> u64 {
-        let numbers: Vec<String> = bytes.iter().map(ToString::to_string).collect();
-        hash(
-            OFFSET,
-            format!("([]uint8)[{}]", numbers.join(" ")).as_bytes(),
-        )
-        .into()
-    }
-
-    #[test]
-    fn every_vector_has_its_checksum_however_it_is_cut() {
-        #[derive(Deserialize)]
-        struct Vector {
-            input: String,
-            checksum: u64,
-        }
-        let text = include_str!("../tests/fixtures/checksum-vectors.json");
-        let vectors: Vec<Vector> = serde_json::from_str(text).unwrap();
-        assert!(!vectors.is_empty());
-        for Vector { input, checksum } in vectors {
-            assert_eq!(defined(input.as_bytes()), checksum);
-            for at in 0..=input.len() {
-                let (head, tail) = input.as_bytes().split_at(at);
-                assert_eq!(Checksum::new().add(head).add(tail).finish(), checksum);
-            }
-        }
-    }
-
-    #[test]
-    fn every_byte_after_every_byte_is_hashed_by_definition() {
-        for first in 0..=u8::MAX {
-            for second in 0..=u8::MAX {
-                let pair = [first, second];
-                assert_eq!(Checksum::new().add(&pair).finish(), defined(&pair));
-            }
-        }
-    }
-
-    #[test]
-    fn every_step_from_every_low_byte_is_exact() {
-        for byte in 0..=u8::MAX {
-            let text = format!(" {byte}");
-            for low in 0..=u32::from(u8::MAX) {
-                for high in [0, 0x0011_9d00, 0xffff_ff00] {
-                    let start = high | low;
-                    assert_eq!(STEPS.walk(start, &[byte]), hash(start, text.as_bytes()));
-                }
-            }
-        }
-    }
-
-    fn bytes() -> impl Strategy<Value = Vec<u8>> {
-        proptest::collection::vec(any::<u8>(), 0..2000)
-    }
-
-    fn pieces() -> impl Strategy<Value = Vec<Vec<u8>>> {
-        proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..20)
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_in_any_pieces_have_the_defined_checksum(
-            (bytes, at) in bytes().prop_flat_map(|b| { let n = b.len(); (Just(b), 0..=n) }),
-        ) {
-            let (head, tail) = bytes.split_at(at);
-            prop_assert_eq!(Checksum::new().add(head).add(tail).finish(), defined(&bytes));
-        }
-
-        #[test]
-        fn two_texts_at_once_have_each_its_own_checksum(one in pieces(), other in pieces()) {
-            let both = of_both(one.iter().map(Vec::as_slice), other.iter().map(Vec::as_slice));
-            prop_assert_eq!(both, (defined(&one.concat()), defined(&other.concat())));
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,5 @@
+mod recovery;
 mod refused;
-mod settle;
 
 use std::ops::Deref;
 
@@ -8,36 +8,32 @@ use jiff::Timestamp;
 pub use self::refused::Refused;
 use crate::boot::BootId;
 use crate::format::EncodeError;
+use crate::lifecycle::{Event, Refusal};
 use crate::record::{ClaimRecord, Payload, State};
 use crate::status::{ClaimStatus, Seconds};
 use crate::view::View;
 
 /// The records inside a [`commit`](crate::Store::commit): a [`View`] with the
-/// legal transitions.
+/// changes that [`Phase::next`](crate::lifecycle::Phase::next) allows.
 ///
-/// ```text
-///            start                complete
-///  absent ─────────► Started ───────────────► Completed ──► absent
-///    ▲                 │  ▲                        remove
-///    │                 │  │ start: another version, or after 90 s
-///    │           abort ▼  │
-///    └───────────── Aborted
-///      expire (90 s)
-/// ```
-///
-/// Starting and completing need a settled store; undoing never does.
+/// The store makes one for each change, under the lock, and drops it after the
+/// write. Its methods change memory only, never block and never fail because
+/// of the disk. [`start`](Self::start) and [`complete`](Self::complete) are
+/// refused before recovery, the others never because of it.
 #[derive(Debug)]
 pub struct Claims<P> {
     view: View<P>,
     current_boot: BootId,
+    /// Whether there is anything to write.
     pub(crate) changed: bool,
-    pub(crate) settles_damage: bool,
+    /// Whether this change ends the damage.
+    pub(crate) is_rebuilt: bool,
 }
 
-/// A claim's names, as in the call that is being served.
+/// Which claim a call is about: its names in the API, and its UID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimName {
-    /// The UID, which the record is kept by.
+    /// `metadata.uid`, the key of its record.
     pub uid: String,
     /// `metadata.name`.
     pub name: String,
@@ -61,7 +57,7 @@ impl<P: Payload> Claims<P> {
             view,
             current_boot,
             changed: false,
-            settles_damage: false,
+            is_rebuilt: false,
         }
     }
 
@@ -69,152 +65,147 @@ impl<P: Payload> Claims<P> {
         self.view
     }
 
-    /// Where a change that fails is taken back to.
-    pub(crate) fn savepoint(&self) -> Self {
+    /// A copy to roll back to if the change fails.
+    pub(crate) fn rollback_copy(&self) -> Self {
         Self {
             view: self.view.clone(),
             current_boot: self.current_boot.clone(),
             changed: self.changed,
-            settles_damage: self.settles_damage,
+            is_rebuilt: self.is_rebuilt,
         }
     }
 
-    /// Makes the text of what the change wrote: all else has its text.
-    pub(crate) fn make_texts(&self) -> Result<(), EncodeError> {
-        self.view.make_texts()
+    /// Encodes the records that the change wrote; the others keep their JSON.
+    pub(crate) fn encode_changed(&self) -> Result<(), EncodeError> {
+        self.view.encode_changed()
     }
 
-    /// Records that a prepare of this version of the claim begins, before its
-    /// first effect. Repeating it changes nothing.
+    /// Records that a Prepare of this version of the claim begins. Every Prepare
+    /// commits it before its first effect. Idempotent.
     ///
-    /// Refused while the claim is completed, in whatever version: then its
-    /// recorded devices are the answer, as in Go. Refused, too, while an aborted
-    /// prepare of the same version is younger than [`ABORTED_FENCE`](crate::ABORTED_FENCE)
-    /// at `now`. A started or aborted prepare of another version is taken over.
+    /// A started or aborted record of another version is replaced.
+    ///
+    /// # Errors
+    ///
+    /// * [`Refused::Completed`], whatever the version: the recorded devices are
+    ///   the answer, as in Go.
+    /// * [`Refused::Aborted`] while the record is an aborted one of the same
+    ///   version and younger than [`ABORTED_FENCE`](crate::ABORTED_FENCE) at `now`.
+    /// * [`Refused::RecoveryNeeded`].
     pub fn start(
         &mut self,
         claim: &ClaimName,
         status: &ClaimStatus,
         now: Timestamp,
     ) -> Result<(), Refused> {
-        self.settled()?;
-        let uid = claim.uid.clone();
-        if let Some(record) = self.get(&uid) {
-            let same_version = record.status == *status;
-            match &record.state {
-                State::Completed(_) => return Err(Refused::Completed { uid }),
-                State::Started if same_version => return Ok(()),
-                State::Aborted { .. } if same_version => {
-                    if let Some(until) = record.fenced_until(now) {
-                        return Err(Refused::Aborted { uid, until });
-                    }
-                }
-                State::Started | State::Aborted { .. } => {}
-            }
+        self.check_recovered()?;
+        let uid = &claim.uid;
+        let recorded = self.get(uid).filter(|record| record.status == *status);
+        let fenced_until = recorded.and_then(|record| record.fenced_until(now));
+        let event = match (recorded, fenced_until) {
+            (None, _) => Event::StartOther,
+            (Some(_), None) => Event::StartSame,
+            (Some(_), Some(_)) => Event::StartFenced,
+        };
+        let moves = self.moves(uid, event);
+        let moves = moves.map_err(|refusal| Refused::from_refusal(refusal, uid, fenced_until))?;
+        if moves || event == Event::StartOther {
+            self.put(claim, status.clone(), State::Started);
         }
-        self.put(claim, status.clone(), State::Started);
         Ok(())
     }
 
-    /// Records that every effect of the started prepare is in place: from now
-    /// on the claim holds `devices`.
+    /// Records that every effect of the started Prepare is in place: from now
+    /// on the claim holds `devices`. The last commit of a Prepare, before its
+    /// answer.
     ///
-    /// Refused unless the claim's record is still the started one of the same
-    /// version: an unprepare of this or another process may have undone it.
-    /// Whether another claim holds a device is for the caller to check, in the
-    /// same commit, with [`View::all`].
+    /// The caller has checked in the same commit, with [`View::records`], that
+    /// no other claim holds one of them.
+    ///
+    /// # Errors
+    ///
+    /// The record is no longer the started one of the same version: an
+    /// Unprepare, or another Prepare, of this or another process came between.
+    /// The caller undoes its effects, unless it is [`Refused::Completed`].
     pub fn complete(
         &mut self,
         uid: &str,
         status: &ClaimStatus,
         devices: Vec<P>,
     ) -> Result<(), Refused> {
-        self.settled()?;
-        let record = self.get(uid).ok_or_else(|| Refused::NotStarted {
-            uid: uid.to_owned(),
-        })?;
-        match &record.state {
-            State::Completed(_) => {
-                return Err(Refused::Completed {
-                    uid: uid.to_owned(),
-                });
-            }
-            State::Aborted { .. } => {
-                return Err(Refused::NotStarted {
-                    uid: uid.to_owned(),
-                });
-            }
-            State::Started if record.status != *status => {
-                return Err(Refused::OtherVersion {
-                    uid: uid.to_owned(),
-                });
-            }
-            State::Started => {}
-        }
+        self.check_recovered()?;
+        let is_same = |record: &ClaimRecord<P>| record.status == *status;
+        let event = if self.get(uid).is_some_and(is_same) {
+            Event::CompleteSame
+        } else {
+            Event::CompleteOther
+        };
+        self.advance(uid, event)?;
         self.set_state(uid, State::Completed(devices));
         Ok(())
     }
 
-    /// Records that the effects of a started prepare are undone, and refuses
-    /// late attempts of the same version from `now` on. Repeating it changes
-    /// nothing.
+    /// Records that the effects of a started Prepare are undone: from `now` on
+    /// late attempts of the same version are refused. For an Unprepare that
+    /// finds a started record, after the undoing. Idempotent.
     ///
-    /// Refused for a claim that is completed ([`Refused::Prepared`]: remove it),
-    /// and for one without a record ([`Refused::NotStarted`]). An unsettled
-    /// store does not refuse it.
+    /// # Errors
+    ///
+    /// [`Refused::Prepared`] for a completed claim: remove it;
+    /// [`Refused::NotStarted`] without a record.
     pub fn abort(&mut self, uid: &str, now: Timestamp) -> Result<(), Refused> {
-        match self.get(uid).map(|record| &record.state) {
-            Some(State::Started) => {
-                let at = Some(Seconds::floor(now).timestamp());
-                self.set_state(uid, State::Aborted { at });
-                Ok(())
-            }
-            Some(State::Aborted { .. }) => Ok(()),
-            Some(State::Completed(_)) => Err(Refused::Prepared {
-                uid: uid.to_owned(),
-            }),
-            None => Err(Refused::NotStarted {
-                uid: uid.to_owned(),
-            }),
+        if self.advance(uid, Event::Abort)? {
+            let at = Some(Seconds::floor(now).timestamp());
+            self.set_state(uid, State::Aborted { at });
         }
+        Ok(())
     }
 
-    /// Forgets a completed claim, after its effects are undone. `false` if
-    /// there was nothing to forget: repeating it changes nothing, and an
-    /// aborted record stays until [`expire`](Self::expire).
+    /// Removes the record of a completed claim. For an Unprepare that finds one,
+    /// after it has undone the effects. Idempotent: returns whether it removed
+    /// one. An aborted record stays until [`expire`](Self::expire).
     ///
-    /// Refused for a prepare in progress: abort it.
+    /// # Errors
+    ///
+    /// [`Refused::InProgress`] for a started one: abort it.
     pub fn remove(&mut self, uid: &str) -> Result<bool, Refused> {
-        match self.get(uid).map(|record| &record.state) {
-            None | Some(State::Aborted { .. }) => Ok(false),
-            Some(State::Completed(_)) => {
-                self.view.records_mut().remove(uid);
-                self.view.adopt_boot_if_empty(&self.current_boot);
-                self.changed = true;
-                Ok(true)
-            }
-            Some(State::Started) => Err(Refused::InProgress {
-                uid: uid.to_owned(),
-            }),
+        let removes = self.advance(uid, Event::Remove)?;
+        if removes {
+            self.view.record_map_mut().remove(uid);
+            self.view.set_boot_if_empty(&self.current_boot);
+            self.changed = true;
         }
+        Ok(removes)
     }
 
-    /// Removes the aborted records that refuse nothing any more at `now`.
-    /// Returns how many.
+    /// Removes the aborted records whose fence is over at `now`; returns how
+    /// many.
     ///
     /// The store never calls it: once in a while the caller does. Late is
-    /// harmless, since [`start`](Self::start) looks at the time itself.
+    /// harmless, since [`start`](Self::start) checks the time itself.
     pub fn expire(&mut self, now: Timestamp) -> usize {
-        let aborted = self.view.records().values();
-        let expired = aborted.filter(|record| record.is_expired(now)).count();
+        let records = self.view.record_map().values();
+        let expired = records.filter(|record| record.is_expired(now)).count();
         if expired > 0 {
             self.view
-                .records_mut()
+                .record_map_mut()
                 .retain(|_, record| !record.is_expired(now));
             self.changed = true;
         }
-        self.view.adopt_boot_if_empty(&self.current_boot);
+        self.view.set_boot_if_empty(&self.current_boot);
         expired
+    }
+
+    /// Whether `event` changes the claim's phase.
+    fn moves(&self, uid: &str, event: Event) -> Result<bool, Refusal> {
+        let phase = self.phase(uid);
+        Ok(phase.next(event)? != phase)
+    }
+
+    /// As [`moves`](Self::moves), for events that no fence refuses.
+    fn advance(&self, uid: &str, event: Event) -> Result<bool, Refused> {
+        let moves = self.moves(uid, event);
+        moves.map_err(|refusal| Refused::from_refusal(refusal, uid, None))
     }
 
     fn put(&mut self, claim: &ClaimName, status: ClaimStatus, state: State<P>) {
@@ -233,7 +224,7 @@ impl<P: Payload> Claims<P> {
     }
 
     fn set_state(&mut self, uid: &str, state: State<P>) {
-        if let Some(known) = self.view.records().get(uid) {
+        if let Some(known) = self.view.record_map().get(uid) {
             let record = ClaimRecord {
                 state,
                 status: known.status.clone(),
@@ -245,7 +236,7 @@ impl<P: Payload> Claims<P> {
     }
 
     fn write(&mut self, uid: &str, record: ClaimRecord<P>) {
-        self.view.records_mut().insert(uid, record);
+        self.view.record_map_mut().insert(uid, record);
         self.changed = true;
     }
 }

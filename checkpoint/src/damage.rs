@@ -6,14 +6,14 @@ pub use self::detail::Detail;
 
 /// Between the name of a bad file that was set aside and the reason, as in
 /// `checkpoint.json.damaged-v2-checksum`, until the loss is settled.
-pub const UNSETTLED_MARK: &str = ".damaged-";
-/// What [`UNSETTLED_MARK`] becomes when the loss is settled.
+pub const DAMAGED_MARK: &str = ".damaged-";
+/// What [`DAMAGED_MARK`] becomes when the loss is settled.
 pub const SETTLED_MARK: &str = ".settled-";
 
 /// Whether claims may be missing from what the store knows.
 ///
 /// Unlike an empty store, a damaged one does not know who holds what:
-/// [`View::all`](crate::View::all), and with it every decision that needs the
+/// [`View::records`](crate::View::records), and with it every decision that needs the
 /// complete set, fails until the caller has settled the damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a damaged checkpoint does not know who holds what"]
@@ -27,7 +27,7 @@ pub enum Damage {
         reason: DamageReason,
         /// The bad file's name in the checkpoint's directory. It is never
         /// deleted.
-        kept_as: String,
+        set_aside_as: String,
         /// How much of it is in the store.
         survivors: Survivors,
     },
@@ -192,7 +192,7 @@ impl fmt::Display for DamageReason {
 /// A free name for the bad file: `checkpoint.json.damaged-v2-checksum`, with a
 /// number from the second on.
 pub(crate) fn name_aside(file: &str, reason: DamageReason, taken: &[String]) -> String {
-    let first = format!("{file}{UNSETTLED_MARK}{}", reason.code());
+    let first = format!("{file}{DAMAGED_MARK}{}", reason.code());
     let numbered = (2_u64..).map(|n| format!("{first}-{n}"));
     let is_free = |name: &String| !taken.contains(name) && !taken.contains(&settled_name(name));
     std::iter::once(first.clone())
@@ -204,7 +204,7 @@ pub(crate) fn name_aside(file: &str, reason: DamageReason, taken: &[String]) -> 
 /// The reason in the name of a file kept aside and not settled; `None` for
 /// other files.
 pub(crate) fn unsettled_reason(file: &str, name: &str) -> Option<DamageReason> {
-    let word = name.strip_prefix(file)?.strip_prefix(UNSETTLED_MARK)?;
+    let word = name.strip_prefix(file)?.strip_prefix(DAMAGED_MARK)?;
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let stem = if stem.len() < word.len() {
         stem.strip_suffix('-').unwrap_or(word)
@@ -219,7 +219,7 @@ pub(crate) fn unsettled_reason(file: &str, name: &str) -> Option<DamageReason> {
 
 /// What an unsettled file is called from now on.
 pub(crate) fn settled_name(name: &str) -> String {
-    name.replacen(UNSETTLED_MARK, SETTLED_MARK, 1)
+    name.replacen(DAMAGED_MARK, SETTLED_MARK, 1)
 }
 
 #[cfg(test)]

@@ -121,14 +121,19 @@ fn earlier_damage(dir: &dyn Dir) -> Result<Damage, StoreError> {
     Ok(damage)
 }
 
-fn worse(known: Damage, reason: DamageReason, kept_as: String, survivors: Survivors) -> Damage {
+fn worse(
+    known: Damage,
+    reason: DamageReason,
+    set_aside_as: String,
+    survivors: Survivors,
+) -> Damage {
     match known {
         Damage::Damaged {
             survivors: fewer, ..
         } if fewer <= survivors => known,
         _ => Damage::Damaged {
             reason,
-            kept_as,
+            set_aside_as,
             survivors,
         },
     }

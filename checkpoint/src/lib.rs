@@ -26,6 +26,7 @@ mod error;
 mod format;
 mod gofields;
 mod gojson;
+pub mod lifecycle;
 mod record;
 mod status;
 mod store;
@@ -34,7 +35,7 @@ mod view;
 pub use boot::{Boot, BootId, BootIdError};
 pub use claims::{ClaimName, Claims, Refused};
 pub use damage::{
-    Damage, DamageReason, Detail, FilePart, Mismatch, SETTLED_MARK, Survivors, UNSETTLED_MARK,
+    DAMAGED_MARK, Damage, DamageReason, Detail, FilePart, Mismatch, SETTLED_MARK, Survivors,
 };
 pub use disk::{CHECKPOINT_FILE, LOCK_FILE};
 pub use durable_file::Class;
@@ -44,4 +45,4 @@ pub use gofields::from_go_json;
 pub use record::{ABORTED_FENCE, ClaimRecord, Payload, State};
 pub use status::{ClaimStatus, DeviceConfig, DeviceResult, OpaqueConfig, StatusError};
 pub use store::Store;
-pub use view::{Unsettled, View};
+pub use view::{RecoveryNeeded, View};

@@ -2,9 +2,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::ClaimStatus;
-pub(crate) use crate::format::Records;
 use crate::gofields::from_go_json;
+use crate::lifecycle::{Event, Phase};
+use crate::status::ClaimStatus;
 
 /// How long an aborted prepare refuses a late attempt of the same claim
 /// version: twice the 45 s that kubelet waits for one call, as in Go.
@@ -37,7 +37,7 @@ pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
     }
 }
 
-/// What the checkpoint knows of one claim. It is kept by the claim's UID.
+/// What the checkpoint knows of one claim. Its key is the claim's UID.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClaimRecord<P> {
@@ -77,12 +77,21 @@ impl<P> State<P> {
             Self::Aborted { .. } => ABORTED,
         }
     }
+
+    /// The state without its data.
+    pub fn phase(&self) -> Phase {
+        match self {
+            Self::Started => Phase::Started,
+            Self::Completed(_) => Phase::Completed,
+            Self::Aborted { .. } => Phase::Aborted,
+        }
+    }
 }
 
 // === impl ClaimRecord ===
 
 impl<P> ClaimRecord<P> {
-    /// The devices of a completed claim; empty in every other state.
+    /// Returns the devices of a completed claim; none in every other state.
     pub fn devices(&self) -> &[P] {
         match &self.state {
             State::Completed(devices) => devices,
@@ -90,13 +99,14 @@ impl<P> ClaimRecord<P> {
         }
     }
 
-    /// Whether the record holds its devices against other claims.
+    /// Returns whether the claim is prepared, and so holds its devices against
+    /// other claims.
     pub fn is_completed(&self) -> bool {
         matches!(self.state, State::Completed(_))
     }
 
-    /// Until when the record refuses a new attempt of the same claim version,
-    /// that time excluded; `None` if it does not at `now`.
+    /// Returns when the record's fence ends, if it holds at `now`: until then,
+    /// exclusive, a new attempt of the same claim version is refused.
     ///
     /// A time that lies further ahead than the fence is long means that the
     /// clock was set back; it does not count, or it could block a pod for ever.
@@ -112,12 +122,13 @@ impl<P> ClaimRecord<P> {
     }
 
     /// Whether the file that it was read from has no names.
-    pub(crate) fn is_nameless(&self) -> bool {
+    pub(crate) fn lacks_names(&self) -> bool {
         self.name.is_empty() && self.namespace.is_empty()
     }
 
-    /// Whether the record is an aborted one that means nothing any more.
+    /// Whether the record goes at a clean-up at `now`.
     pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
-        matches!(self.state, State::Aborted { .. }) && self.fenced_until(now).is_none()
+        let is_fenced = self.fenced_until(now).is_some();
+        !is_fenced && self.state.phase().next(Event::Expire) == Ok(Phase::Absent)
     }
 }

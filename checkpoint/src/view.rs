@@ -2,35 +2,44 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::boot::{Boot, BootId};
 use crate::damage::Damage;
-use crate::format::{Checkpoint, EncodeError};
-use crate::record::{ClaimRecord, Payload, Records};
+use crate::format::{Checkpoint, EncodeError, Records};
+use crate::lifecycle::Phase;
+use crate::record::{ClaimRecord, Payload};
 
-/// What the store knows at one moment.
+/// A snapshot of the store: its records and whether they are complete.
+///
+/// Cheap to clone. Nothing in it changes any more; [`Store::view`](crate::Store::view)
+/// has a newer one after each commit.
 #[derive(Debug)]
 pub struct View<P> {
-    /// Shared until someone changes it. The boot id in it is the file's,
-    /// carried along unchanged until the caller settles it.
+    /// Shared until someone changes it. The boot id in it is the file's until
+    /// the records are known to be of the running boot.
     checkpoint: Arc<Checkpoint<P>>,
     pub(crate) boot: Boot,
     pub(crate) damage: Damage,
 }
 
-/// Why the records are not the whole truth about this boot of this node.
+/// Why the records cannot answer what is free on this node. Until the caller
+/// has recovered, nothing is started or completed; `abort` and `remove` work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unsettled {
-    /// Claims may be missing.
+pub enum RecoveryNeeded {
+    /// Claims may be missing. Ends with
+    /// [`mark_rebuilt`](crate::Claims::mark_rebuilt).
     #[error("the checkpoint was damaged and is not rebuilt yet: claims may be missing from it")]
     Damaged,
-    /// The records are of an earlier boot.
+    /// The records are of an earlier boot. Ends with
+    /// [`forget_earlier_boot`](crate::Claims::forget_earlier_boot).
     #[error("the checkpoint is of an earlier boot and its claims are not undone yet")]
     BootChanged,
-    /// Nobody knows of which boot the records are.
+    /// The records have no boot id. Ends with
+    /// [`assume_same_boot`](crate::Claims::assume_same_boot), or as
+    /// [`BootChanged`](Self::BootChanged).
     #[error("the checkpoint has no boot id: its claims may be of an earlier boot")]
     BootMissing,
 }
 
-/// The view that callers may look at, never ahead of what is durable.
+/// The view that callers get: never ahead of what is durable.
 #[derive(Debug)]
 pub(crate) struct Published<P>(RwLock<Arc<View<P>>>);
 
@@ -44,58 +53,67 @@ impl<P> View<P> {
             boot,
             damage,
         };
-        view.adopt_boot_if_empty(current);
+        view.set_boot_if_empty(current);
         view
     }
 
-    /// The record of the claim with this UID.
+    /// Returns the record of the claim with this UID.
     ///
-    /// In an unsettled store it may be of an earlier boot, and its effects gone:
-    /// enough for undoing. Whoever answers a Prepare with its devices asks
-    /// [`settled`](Self::settled) first, or [`start`](crate::Claims::start),
-    /// which does.
+    /// Before recovery it may be of an earlier boot, and its effects gone:
+    /// enough for undoing. Before answering a Prepare with its devices, call
+    /// [`check_recovered`](Self::check_recovered), or
+    /// [`start`](crate::Claims::start), which does.
     pub fn get(&self, uid: &str) -> Option<&ClaimRecord<P>> {
-        self.records().get(uid)
+        self.record_map().get(uid)
     }
 
-    /// The records there are, by UID; in an unsettled store perhaps too few or
-    /// of an earlier boot. Enough for undoing; not for deciding what is free.
-    pub fn known(&self) -> impl Iterator<Item = (&str, &ClaimRecord<P>)> {
+    /// Returns how far the claim with this UID got. Before recovery see
+    /// [`get`](Self::get).
+    pub fn phase(&self, uid: &str) -> Phase {
+        self.get(uid)
+            .map_or(Phase::Absent, |record| record.state.phase())
+    }
+
+    /// Iterates over the records by UID, whether or not they are complete:
+    /// before recovery they may be too few or of an earlier boot. For undoing
+    /// and reporting, not for deciding what is free.
+    pub fn records_unchecked(&self) -> impl Iterator<Item = (&str, &ClaimRecord<P>)> {
         self.checkpoint.claims()
     }
 
-    /// Every record of this boot: what is not among them is free.
-    pub fn all(&self) -> Result<impl Iterator<Item = (&str, &ClaimRecord<P>)>, Unsettled> {
-        self.settled()?;
-        Ok(self.known())
+    /// Iterates over every record of this boot: a device that none of them
+    /// holds is free. An error before recovery, when some may be missing.
+    pub fn records(&self) -> Result<impl Iterator<Item = (&str, &ClaimRecord<P>)>, RecoveryNeeded> {
+        self.check_recovered()?;
+        Ok(self.records_unchecked())
     }
 
-    /// Whether [`all`](Self::all) can answer, and if not, why.
-    pub fn settled(&self) -> Result<(), Unsettled> {
+    /// Returns why [`records`](Self::records) cannot answer; `Ok` if it can.
+    pub fn check_recovered(&self) -> Result<(), RecoveryNeeded> {
         match (&self.damage, &self.boot) {
-            (Damage::Damaged { .. }, _) => Err(Unsettled::Damaged),
-            (Damage::None, Boot::Changed { .. }) => Err(Unsettled::BootChanged),
-            (Damage::None, Boot::Missing) => Err(Unsettled::BootMissing),
+            (Damage::Damaged { .. }, _) => Err(RecoveryNeeded::Damaged),
+            (Damage::None, Boot::Changed { .. }) => Err(RecoveryNeeded::BootChanged),
+            (Damage::None, Boot::Missing) => Err(RecoveryNeeded::BootMissing),
             (Damage::None, Boot::Same) => Ok(()),
         }
     }
 
-    /// Of which boot the records are.
+    /// Returns which boot the records are from.
     pub fn boot(&self) -> &Boot {
         &self.boot
     }
 
-    /// Whether claims may be missing.
+    /// Returns whether claims may be missing.
     pub fn damage(&self) -> &Damage {
         &self.damage
     }
 
-    pub(crate) fn records(&self) -> &Records<P> {
+    pub(crate) fn record_map(&self) -> &Records<P> {
         &self.checkpoint.records
     }
 
-    /// To change them: a copy, if another view has them too.
-    pub(crate) fn records_mut(&mut self) -> &mut Records<P> {
+    /// Copies the records first if another view shares them.
+    pub(crate) fn record_map_mut(&mut self) -> &mut Records<P> {
         &mut Arc::make_mut(&mut self.checkpoint).records
     }
 
@@ -103,19 +121,20 @@ impl<P> View<P> {
         Checkpoint::clone(&self.checkpoint)
     }
 
-    pub(crate) fn adopt_boot(&mut self, current: &BootId) {
+    /// Takes the records for ones of the running boot.
+    pub(crate) fn set_boot(&mut self, current: &BootId) {
         if self.checkpoint.boot_id() != Some(current.as_str()) {
             Arc::make_mut(&mut self.checkpoint).boot_id = Some(current.as_str().to_owned());
         }
         self.boot = Boot::Same;
     }
 
-    /// Without records there is nothing of another boot to undo; unless some
-    /// may be missing, and the boot that they are of is known.
-    pub(crate) fn adopt_boot_if_empty(&mut self, current: &BootId) {
+    /// As [`set_boot`](Self::set_boot), if there is nothing of another boot to
+    /// undo: no record, and none missing of a boot that is known.
+    pub(crate) fn set_boot_if_empty(&mut self, current: &BootId) {
         let may_be_missing = self.damage != Damage::None && self.checkpoint.boot_id().is_some();
-        if self.records().is_empty() && !may_be_missing {
-            self.adopt_boot(current);
+        if self.record_map().is_empty() && !may_be_missing {
+            self.set_boot(current);
         }
     }
 }
@@ -126,14 +145,14 @@ impl<P: Payload> View<P> {
         self.checkpoint.encode()
     }
 
-    /// The record of a claim, for changing it.
-    pub(crate) fn copy_of(&self, uid: &str) -> Option<Result<ClaimRecord<P>, EncodeError>> {
-        self.checkpoint.copy_of(uid)
+    /// A copy of a claim's record, for changing it.
+    pub(crate) fn copy_record(&self, uid: &str) -> Option<Result<ClaimRecord<P>, EncodeError>> {
+        self.checkpoint.copy_record(uid)
     }
 
-    /// What can fail in `encode`.
-    pub(crate) fn make_texts(&self) -> Result<(), EncodeError> {
-        self.checkpoint.make_texts()
+    /// Encodes the records that have changed: all that can fail in `encode`.
+    pub(crate) fn encode_changed(&self) -> Result<(), EncodeError> {
+        self.checkpoint.encode_changed()
     }
 }
 
@@ -163,9 +182,9 @@ impl<P> Published<P> {
     }
 }
 
-// === impl Unsettled ===
+// === impl RecoveryNeeded ===
 
-impl Unsettled {
+impl RecoveryNeeded {
     /// A stable word for metrics and events.
     pub fn code(self) -> &'static str {
         match self {

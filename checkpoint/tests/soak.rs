@@ -168,10 +168,10 @@ fn now() -> Timestamp {
 
 fn open(dir: &Path) -> Store<Device> {
     let dir = Arc::new(OsDir::open(dir).unwrap());
-    let boot = BootId::of_this_host().unwrap();
+    let boot = BootId::current().unwrap();
     let (store, damage) = Store::open(dir, boot).unwrap();
     assert_eq!(damage, Damage::None);
-    assert_eq!(store.view().settled(), Ok(()));
+    assert_eq!(store.view().check_recovered(), Ok(()));
     store
 }
 
@@ -251,7 +251,7 @@ fn found_in(dir: &Path) -> Progress {
 
 fn progress(store: &Store<Device>) -> Progress {
     let view = store.view();
-    let records = view.known().map(|(uid, record)| {
+    let records = view.records_unchecked().map(|(uid, record)| {
         assert_eq!(record.name, format!("claim-{uid}"));
         let step = match &record.state {
             State::Started => Step::Started,

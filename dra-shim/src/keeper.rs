@@ -59,10 +59,12 @@ impl Keeper {
         let mut reconcile_at = Instant::now();
         loop {
             if let Damage::Damaged {
-                reason, kept_as, ..
+                reason,
+                set_aside_as,
+                ..
             } = node.damage()
             {
-                self.rebuild(&node, &format!("{reason}; it is kept as {kept_as}"))
+                self.rebuild(&node, &format!("{reason}; it is kept as {set_aside_as}"))
                     .await;
             }
             self.ready.ready();
@@ -176,7 +178,7 @@ fn open(paths: &Paths, hardware: &Hardware) -> Result<(Node, Started), String> {
     };
     let checkpoint = Arc::new(dir(&paths.data_dir, DATA_MODE)?);
     let cdi = Arc::new(dir(&paths.cdi_root, CDI_MODE)?);
-    let boot = BootId::of_this_host().map_err(|error| with_sources(&error))?;
+    let boot = BootId::current().map_err(|error| with_sources(&error))?;
     Node::start(checkpoint, cdi, boot, hardware.look().major.ok())
         .map_err(|error: StartError| with_sources(&error))
 }

@@ -32,7 +32,7 @@ pub(crate) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result
 
 fn show(path: &Path, json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let decoded = decode(path)?;
-    let this_boot = BootId::of_this_host().ok();
+    let this_boot = BootId::current().ok();
     let checkpoint = CheckpointReport::new(path, &decoded, this_boot.as_ref());
     print(&checkpoint, json, stdout)?;
     Ok(match decoded {

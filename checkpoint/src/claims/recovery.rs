@@ -1,51 +1,63 @@
-//! What is to be settled before the first claim: the boot, then the damage.
+//! What a caller does before its first claim: first about the boot, then about
+//! damage.
 
 use super::{ClaimName, Claims, Refused};
 use crate::boot::Boot;
 use crate::damage::Damage;
-use crate::record::{Payload, State};
+use crate::lifecycle::{Event, Phase};
+use crate::record::{ClaimRecord, Payload, State};
 use crate::status::ClaimStatus;
 
 impl<P: Payload> Claims<P> {
-    /// Accepts records without a boot id as being of this boot. The caller has
-    /// seen that their effects exist: those of a damaged V2 or of an older Go
-    /// driver's file are, as a rule, of this boot and in use.
+    /// Takes records without a boot id for ones of this boot. The caller has
+    /// seen that their effects exist: as a rule the records of a damaged V2, or
+    /// of an older Go driver, are of this boot, and pods use them. Idempotent.
     ///
-    /// Refused for records of another boot; without effect for this one's.
-    pub fn keep_through_boot(&mut self) -> Result<(), Refused> {
+    /// # Errors
+    ///
+    /// [`Refused::OtherBoot`] for records of another boot.
+    pub fn assume_same_boot(&mut self) -> Result<(), Refused> {
         match &self.view.boot {
             Boot::Same => Ok(()),
             Boot::Changed { recorded } => Err(Refused::OtherBoot {
                 recorded: recorded.clone(),
             }),
             Boot::Missing => {
-                self.adopt_boot();
+                self.set_boot();
                 Ok(())
             }
         }
     }
 
-    /// Forgets all records of an earlier or unknown boot, after the caller has
-    /// undone what survived it. Without effect on those of this boot. The last
-    /// old record that goes, by whichever call, makes the store one of this boot.
+    /// Removes all records of an earlier or unknown boot. The caller has undone
+    /// what survived it, for each of
+    /// [`records_unchecked`](crate::View::records_unchecked). Records of this
+    /// boot stay.
+    ///
+    /// Not needed if every one of them was removed singly: an empty store is of
+    /// the running boot.
     pub fn forget_earlier_boot(&mut self) {
         if self.view.boot != Boot::Same {
-            self.view.records_mut().clear();
-            self.adopt_boot();
+            let stays = |phase: Phase| phase.next(Event::ForgetBoot) != Ok(Phase::Absent);
+            let records = self.view.record_map_mut();
+            records.retain(|_, record| stays(record.state.phase()));
+            self.set_boot();
         }
     }
 
-    /// Puts a claim back that a damaged checkpoint has lost: the caller knows
-    /// from elsewhere that it is prepared.
+    /// Adds a claim that a damaged checkpoint has lost. The caller knows from
+    /// elsewhere (the API server, its effects) that it is prepared.
     ///
     /// A record that survived stays, with its state, status and devices; one
     /// without names (V1 has none) gets those of `claim`.
     ///
-    /// Checks no conflicts: that two claims do not hold one device is for the
-    /// caller to see to, among what it restores and against
-    /// [`View::known`](crate::View::known).
+    /// Checks no conflicts: the caller makes sure that no two claims hold one
+    /// device, neither among those it restores nor with
+    /// [`View::records_unchecked`](crate::View::records_unchecked).
     ///
-    /// Refused unless the store is damaged.
+    /// # Errors
+    ///
+    /// [`Refused::NotDamaged`] unless the store is damaged.
     pub fn restore(
         &mut self,
         claim: &ClaimName,
@@ -57,35 +69,37 @@ impl<P: Payload> Claims<P> {
                 uid: claim.uid.clone(),
             });
         }
-        match self.get(&claim.uid) {
-            None => self.put(claim, status, State::Completed(devices)),
-            Some(known) if known.is_nameless() && !claim.name.is_empty() => self.name(claim),
-            Some(_) => {}
+        let lacks_names = self.get(&claim.uid).is_some_and(ClaimRecord::lacks_names);
+        if self.advance(&claim.uid, Event::Restore)? {
+            self.put(claim, status, State::Completed(devices));
+        } else if lacks_names && !claim.name.is_empty() {
+            self.add_names(claim);
         }
         Ok(())
     }
 
-    /// Gives a record its names.
-    fn name(&mut self, claim: &ClaimName) {
-        // One whose payload does not read what it writes stays as it was read.
-        if let Some(Ok(record)) = self.view.copy_of(&claim.uid) {
+    fn add_names(&mut self, claim: &ClaimName) {
+        // A record whose payload does not read what it writes stays as it is.
+        if let Some(Ok(record)) = self.view.copy_record(&claim.uid) {
             self.put(claim, record.status, record.state);
         }
     }
 
-    /// Declares that no claim is missing any more. From the commit on the
-    /// store answers for what is free.
-    pub fn settle_damage(&mut self) {
+    /// Declares that no claim is missing any more: the caller has restored every
+    /// one, and undone the effects of no one. Once committed,
+    /// [`View::records`](crate::View::records) answers, and the files set aside
+    /// get [`SETTLED_MARK`](crate::SETTLED_MARK).
+    pub fn mark_rebuilt(&mut self) {
         if self.view.damage != Damage::None {
             self.view.damage = Damage::None;
-            self.view.adopt_boot_if_empty(&self.current_boot);
-            self.settles_damage = true;
+            self.view.set_boot_if_empty(&self.current_boot);
+            self.is_rebuilt = true;
             self.changed = true;
         }
     }
 
-    fn adopt_boot(&mut self) {
-        self.view.adopt_boot(&self.current_boot);
+    fn set_boot(&mut self) {
+        self.view.set_boot(&self.current_boot);
         self.changed = true;
     }
 }

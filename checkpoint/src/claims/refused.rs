@@ -1,58 +1,58 @@
 use durable_file::Class;
 use jiff::Timestamp;
 
-use crate::view::Unsettled;
+use crate::lifecycle::Refusal;
+use crate::view::RecoveryNeeded;
 
-/// Why a transition was refused. Nothing was changed.
+/// Why a change of a claim's record was refused. Nothing was changed.
 ///
-/// [`Unsettled`], which [`View::all`](crate::View::all) fails with, becomes one
-/// through `?`.
+/// [`RecoveryNeeded`], the error of [`View::records`](crate::View::records),
+/// becomes one through `?`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The store does not know enough.
+    /// Records may be missing, or be of another boot.
     #[error(transparent)]
-    Unsettled(#[from] Unsettled),
-    /// A claim that is to be started or completed is prepared already: answer
-    /// with its recorded devices. That goes for another version of it too, as
-    /// in Go: the devices are those of the version that was prepared, until the
-    /// claim is removed.
+    RecoveryNeeded(#[from] RecoveryNeeded),
+    /// [`start`](crate::Claims::start) or [`complete`](crate::Claims::complete)
+    /// of a claim that is prepared: its recorded devices are the answer. So they
+    /// are for another version of it, as in Go, until the claim is removed.
     #[error("claim {uid} is prepared already")]
     Completed {
         /// The claim.
         uid: String,
     },
-    /// A claim that is to be aborted is prepared: it holds its devices until it
-    /// is removed.
+    /// [`abort`](crate::Claims::abort) of a claim that is prepared: it holds its
+    /// devices until it is removed.
     #[error("claim {uid} is prepared and cannot be aborted")]
     Prepared {
         /// The claim.
         uid: String,
     },
-    /// A prepare of this version of the claim was undone a short while ago.
-    /// It can be prepared again without anyone's doing, though hardly within
-    /// the same call of kubelet's, which ends after 45 s.
+    /// A Prepare of this version of the claim was aborted less than 90 s ago.
+    /// Later it can be prepared again; hardly within the same call of kubelet's,
+    /// which ends after 45 s.
     #[error("the prepare of this version of claim {uid} was aborted")]
     Aborted {
         /// The claim.
         uid: String,
-        /// When a new attempt is possible: from this time on.
+        /// From when on a new attempt is possible.
         until: Timestamp,
     },
-    /// There is no prepare to complete, or none to abort: the claim was never
-    /// started, or was aborted or forgotten since.
+    /// There is no Prepare to complete, or none to abort: the claim was never
+    /// started, or its record was aborted or removed since.
     #[error("claim {uid} has no prepare in progress: it was not started, or was undone")]
     NotStarted {
         /// The claim.
         uid: String,
     },
-    /// The started prepare is that of another version of the claim.
+    /// The started Prepare is that of another version of the claim.
     #[error("claim {uid} has changed since its prepare started")]
     OtherVersion {
         /// The claim.
         uid: String,
     },
-    /// A prepare in progress cannot be removed, only aborted.
+    /// A Prepare in progress cannot be removed, only aborted.
     #[error("claim {uid} has a prepare in progress")]
     InProgress {
         /// The claim.
@@ -64,7 +64,7 @@ pub enum Refused {
         /// The boot id in the file.
         recorded: String,
     },
-    /// Only a damaged store may be told what it lost.
+    /// Only a damaged store takes back what it lost.
     #[error("claim {uid} cannot be restored: no claims are missing")]
     NotDamaged {
         /// The claim.
@@ -75,16 +75,37 @@ pub enum Refused {
 // === impl Refused ===
 
 impl Refused {
+    /// `refusal` of the claim `uid`, whose fence holds until `fenced_until`.
+    pub(super) fn from_refusal(
+        refusal: Refusal,
+        uid: &str,
+        fenced_until: Option<Timestamp>,
+    ) -> Self {
+        let uid = uid.to_owned();
+        match refusal {
+            Refusal::Completed => Self::Completed { uid },
+            Refusal::Prepared => Self::Prepared { uid },
+            // Without a fence there is nothing to wait for.
+            Refusal::Aborted => Self::Aborted {
+                uid,
+                until: fenced_until.unwrap_or(Timestamp::MIN),
+            },
+            Refusal::NotStarted => Self::NotStarted { uid },
+            Refusal::OtherVersion => Self::OtherVersion { uid },
+            Refusal::InProgress => Self::InProgress { uid },
+        }
+    }
+
     /// A stable word for metrics and events.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Unsettled(unsettled) => unsettled.code(),
-            Self::Completed { .. } => "claim-completed",
-            Self::Prepared { .. } => "claim-prepared",
-            Self::Aborted { .. } => "claim-aborted",
-            Self::NotStarted { .. } => "claim-not-started",
-            Self::OtherVersion { .. } => "claim-changed",
-            Self::InProgress { .. } => "claim-in-progress",
+            Self::RecoveryNeeded(reason) => reason.code(),
+            Self::Completed { .. } => Refusal::Completed.name(),
+            Self::Prepared { .. } => Refusal::Prepared.name(),
+            Self::Aborted { .. } => Refusal::Aborted.name(),
+            Self::NotStarted { .. } => Refusal::NotStarted.name(),
+            Self::OtherVersion { .. } => Refusal::OtherVersion.name(),
+            Self::InProgress { .. } => Refusal::InProgress.name(),
             Self::OtherBoot { .. } => "other-boot",
             Self::NotDamaged { .. } => "not-damaged",
         }
@@ -93,7 +114,7 @@ impl Refused {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Unsettled(unsettled) => unsettled.hint(),
+            Self::RecoveryNeeded(reason) => reason.hint(),
             Self::Completed { .. } => "use the recorded devices",
             Self::Prepared { .. } => "undo its effects and remove it",
             Self::Aborted { .. } => {
@@ -111,11 +132,13 @@ impl Refused {
         }
     }
 
-    /// Whether the same request may succeed later, without anybody's changing
-    /// the claim or undoing it.
+    /// Whether the same request may succeed later although nobody changes the
+    /// claim or unprepares it.
     pub fn class(&self) -> Class {
         match self {
-            Self::Unsettled(_) | Self::Aborted { .. } | Self::InProgress { .. } => Class::Retry,
+            Self::RecoveryNeeded(_) | Self::Aborted { .. } | Self::InProgress { .. } => {
+                Class::Retry
+            }
             Self::Completed { .. }
             | Self::Prepared { .. }
             | Self::NotStarted { .. }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::EncodeError;
+use super::error::EncodeError;
 use super::parts::{CLAIM_V1, CLAIM_V2, Entry, get};
 use super::records::ClaimText;
 use super::scan::{Object, Scanner};
@@ -168,7 +168,7 @@ fn member_by<'a, T: Default>(
 // === text from records ===
 
 /// The text of a record with Go's fields and no others.
-pub(super) fn text<P: Payload>(
+pub(super) fn encode<P: Payload>(
     uid: &str,
     record: &ClaimRecord<P>,
 ) -> Result<ClaimText, serde_json::Error> {
@@ -190,11 +190,11 @@ pub(super) fn text<P: Payload>(
         aborted_at,
     })?;
     let v1 = v1.as_deref().map(|v1| [v1]);
-    ClaimText::of(uid, v1.as_ref().map(<[&str; 1]>::as_slice), &[&v2])
+    ClaimText::new(uid, v1.as_ref().map(<[&str; 1]>::as_slice), &[&v2])
 }
 
-/// As `text`, of a record that is to be in a file: only if it can be read back.
-pub(super) fn lasting_text<P: Payload>(
+/// As [`encode`]; an error if the text cannot be read back.
+pub(super) fn encode_checked<P: Payload>(
     uid: &str,
     record: &ClaimRecord<P>,
 ) -> Result<ClaimText, EncodeError> {
@@ -202,7 +202,7 @@ pub(super) fn lasting_text<P: Payload>(
     Ok(text)
 }
 
-/// The same record again: a payload need not be `Clone`.
+/// The same record again.
 pub(super) fn copy<P: Payload>(
     uid: &str,
     record: &ClaimRecord<P>,
@@ -215,7 +215,7 @@ fn round_trip<P: Payload>(
     uid: &str,
     record: &ClaimRecord<P>,
 ) -> Result<(ClaimText, ClaimRecord<P>), EncodeError> {
-    let text = text(uid, record).map_err(EncodeError::Unwritable)?;
+    let text = encode(uid, record).map_err(EncodeError::Unwritable)?;
     // What V1 has of it is in V2 too.
     let mut scanner = Scanner::new(text.v2.as_bytes());
     let entry = scanner.member().and_then(|()| Entry::scan(&mut scanner));
@@ -248,7 +248,7 @@ pub(super) fn carried<P>(
     let v1 = record
         .is_completed()
         .then(|| template.write(&CLAIM_V1, &values));
-    ClaimText::of(uid, v1.as_deref(), &[utf8(v2.text)?]).ok()
+    ClaimText::new(uid, v1.as_deref(), &[utf8(v2.text)?]).ok()
 }
 
 /// The text of a claim of V1 as it was read, and a V2 that says the same.
@@ -266,12 +266,12 @@ pub(super) fn upgraded(uid: &str, v1: &Object<'_>) -> Option<ClaimText> {
     let text = utf8(v1.text)?;
     let members = text.strip_prefix('{')?;
     let v2 = format!(r#"{{"checkpointState":"{COMPLETED}",{members}"#);
-    ClaimText::of(uid, Some(&[text]), &[&v2]).ok()
+    ClaimText::new(uid, Some(&[text]), &[&v2]).ok()
 }
 
 impl ClaimText {
     /// That of a claim whose value is `v1` in V1 and `v2` in V2, in pieces.
-    fn of(uid: &str, v1: Option<&[&str]>, v2: &[&str]) -> Result<Self, serde_json::Error> {
+    fn new(uid: &str, v1: Option<&[&str]>, v2: &[&str]) -> Result<Self, serde_json::Error> {
         let key = gojson::to_string(uid)? + ":";
         let member = |value: &[&str]| {
             let length = value.iter().map(|piece| piece.len()).sum::<usize>();

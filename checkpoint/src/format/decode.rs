@@ -1,29 +1,23 @@
 //! Which parts can be trusted, and which of them counts.
 
 mod flaw;
+mod part;
 mod v1;
 mod v2;
 
 use serde_json::value::RawValue;
 
 use self::flaw::Flaw;
+use self::part::Trust;
 use self::v2::Flawed;
-use super::parts::{FILE, File, Part};
+use super::checkpoint::Checkpoint;
+use super::error::Damaged;
+use super::parts::{FILE, File};
 use super::template::Template;
-use super::{Checkpoint, Damaged, claim, verify};
+use super::verify;
 use crate::damage::{DamageReason, Detail, Mismatch, Survivors};
 use crate::gojson;
 use crate::record::Payload;
-
-/// Why a part can be trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// The checksum is that of its text: whoever wrote that, wrote all of it.
-    Text,
-    /// The checksum is that of what Go would write for it: someone laid it out
-    /// anew, and may have added what no checksum covers.
-    Content,
-}
 
 pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<P>> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -198,38 +192,4 @@ fn order_of_file(file: &File<'_>) -> Result<Template, Flaw> {
         return Err(Flaw::of_file("it is not an object"));
     }
     Template::of(&FILE, &file.members).map_err(|unplaced| Flaw::of_unplaced(None, &unplaced))
-}
-
-/// Foreign members stay if the checksum is over them.
-fn order_of(
-    (part_name, part): (&str, &Part<'_>),
-    names: &[&'static str],
-    trust: Trust,
-) -> Result<Template, Flaw> {
-    let read = Template::of(names, &part.object.members);
-    let read = read.map_err(|unplaced| Flaw::of_unplaced(Some(part_name), &unplaced))?;
-    Ok(match trust {
-        Trust::Text => read,
-        Trust::Content => Template::canonical(names.len()),
-    })
-}
-
-/// In Go null is no claims; anything but an object is an error.
-fn has_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), Flaw> {
-    match part.get("preparedClaims") {
-        Some(claims) if !claims.starts_with(b"{") && claims != b"null" => Err(Flaw::of_member(
-            format!("{part_name}.preparedClaims"),
-            "it is not an object",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// A claim's UID.
-fn uid_of(part_name: &str, key: &[u8]) -> Result<String, Flaw> {
-    serde_json::from_slice(key).map_err(|error| {
-        let path = format!("{part_name}.preparedClaims");
-        let key = String::from_utf8_lossy(key);
-        Flaw::of_member(path, format!("the UID {key}: {}", claim::message(&error)))
-    })
 }

@@ -19,8 +19,8 @@ pub(super) fn encode<P: Payload>(
         v1: _,
         v2: _,
     } = records.source();
-    let v1 = PartV1::of(records)?;
-    let v2 = PartV2::of(records, boot_id)?;
+    let v1 = PartV1::new(records)?;
+    let v2 = PartV2::new(records, boot_id)?;
     let v1 = v1.pieces();
     let (outer, inner) = verify::checksums_of(&v1, &v2.zeroed());
     let (outer, inner) = (outer.to_string(), inner.to_string());
@@ -72,8 +72,8 @@ fn is_part(key: &str) -> bool {
 // === impl PartV1 ===
 
 impl<'a> PartV1<'a> {
-    pub(super) fn of<P: Payload>(records: &'a Records<P>) -> Result<Self, serde_json::Error> {
-        let texts = records.texts(claim::text)?;
+    pub(super) fn new<P: Payload>(records: &'a Records<P>) -> Result<Self, serde_json::Error> {
+        let texts = records.texts(claim::encode)?;
         Ok(Self {
             source: records.source(),
             claims: map(texts.filter_map(|text: &ClaimText| text.v1.as_deref())),
@@ -88,11 +88,11 @@ impl<'a> PartV1<'a> {
 // === impl PartV2 ===
 
 impl<'a> PartV2<'a> {
-    pub(super) fn of<P: Payload>(
+    pub(super) fn new<P: Payload>(
         records: &'a Records<P>,
         boot_id: Option<&str>,
     ) -> Result<Self, serde_json::Error> {
-        let texts = records.texts(claim::text)?;
+        let texts = records.texts(claim::encode)?;
         Ok(Self {
             source: records.source(),
             claims: map(texts.map(|text| text.v2.as_ref())),

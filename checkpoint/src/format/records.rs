@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use super::Layout;
+use super::layout::Layout;
 use super::parts::{FILE, V1, V2};
 use super::template::Template;
 use crate::record::ClaimRecord;
@@ -91,11 +91,6 @@ impl<P> Records<P> {
         self.changed |= self.slots.len() < before;
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.changed |= !self.slots.is_empty();
-        self.slots.clear();
-    }
-
     /// Adds what only `other` has, as it was read there.
     pub(super) fn add_missing(&mut self, other: Self) {
         if self.slots.is_empty() {
@@ -152,11 +147,11 @@ impl<P> Records<P> {
         &self,
         make: impl Fn(&str, &ClaimRecord<P>) -> Result<ClaimText, E>,
     ) -> Result<impl Iterator<Item = &ClaimText>, E> {
-        self.make_texts(make)?;
+        self.encode_changed(make)?;
         Ok(self.slots.values().filter_map(|slot| slot.text.get()))
     }
 
-    pub(super) fn make_texts<E>(
+    pub(super) fn encode_changed<E>(
         &self,
         make: impl Fn(&str, &ClaimRecord<P>) -> Result<ClaimText, E>,
     ) -> Result<(), E> {

@@ -8,7 +8,7 @@ use crate::damage::{FilePart, Mismatch};
 
 /// V1's checksum, which is the file's, and V2's, of what is to be written.
 pub(super) fn checksums_of(v1: &[&str], v2_zeroed: &[&str]) -> (u64, u64) {
-    checksum::of_both(covered_by_files(Some(bytes(v1))), bytes(v2_zeroed))
+    checksum::compute_pair(covered_by_files(Some(bytes(v1))), bytes(v2_zeroed))
 }
 
 /// Whether each part's checksum is that of its text.
@@ -22,7 +22,7 @@ pub(super) struct Texts {
 pub(super) fn texts(file: &File<'_>, v2: &Part<'_>) -> Texts {
     let (before, after) = v2.around_checksum();
     let v1 = covered_by_files(file.v1_text().map(once));
-    let (outer, inner) = checksum::of_both(v1, [before, b"0", after]);
+    let (outer, inner) = checksum::compute_pair(v1, [before, b"0", after]);
     Texts {
         v1: compare(FilePart::V1, file.get("checksum"), outer),
         v2: compare(FilePart::V2, v2.get("checksum"), inner),
@@ -31,19 +31,19 @@ pub(super) fn texts(file: &File<'_>, v2: &Part<'_>) -> Texts {
 
 /// As `texts`, of V1 alone.
 pub(super) fn v1_text(file: &File<'_>) -> Result<(), Mismatch> {
-    let computed = checksum::of(covered_by_files(file.v1_text().map(once)));
+    let computed = checksum::compute(covered_by_files(file.v1_text().map(once)));
     compare(FilePart::V1, file.get("checksum"), computed)
 }
 
 /// As `v1_text`, of what Go would write for what it read.
 pub(super) fn v1_rewritten(file: &File<'_>, v1: &[&str]) -> Result<(), Mismatch> {
-    let computed = checksum::of(covered_by_files(Some(bytes(v1))));
+    let computed = checksum::compute(covered_by_files(Some(bytes(v1))));
     compare(FilePart::V1, file.get("checksum"), computed)
 }
 
 /// As V2's in `texts`, of what Go would write for what it read.
 pub(super) fn v2_rewritten(part: &Part<'_>, zeroed: &[&str]) -> Result<(), Mismatch> {
-    let computed = checksum::of(bytes(zeroed));
+    let computed = checksum::compute(bytes(zeroed));
     compare(FilePart::V2, part.get("checksum"), computed)
 }
 

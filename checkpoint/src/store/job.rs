@@ -105,12 +105,12 @@ where
         let Some(change) = self.run.take() else {
             return;
         };
-        let before = claims.savepoint();
+        let before = claims.rollback_copy();
         // Encoding in here, too: a payload that cannot be written, or whose
         // Serialize panics, must not take the rest of the batch with it.
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let answer = change(claims).map_err(CommitError::Refused)?;
-            claims.make_texts().map_err(StoreError::from)?;
+            claims.encode_changed().map_err(StoreError::from)?;
             Ok(answer)
         }));
         if !matches!(ran, Ok(Ok(_))) {

@@ -91,8 +91,8 @@ impl<P: Payload> Writer<P> {
             job.run(&mut claims);
         }
         if claims.changed {
-            let settles_damage = claims.settles_damage;
-            self.write(claims.into_view(), settles_damage)?;
+            let is_rebuilt = claims.is_rebuilt;
+            self.write(claims.into_view(), is_rebuilt)?;
         }
         Ok(())
     }
@@ -120,13 +120,13 @@ impl<P: Payload> Writer<P> {
         Ok(())
     }
 
-    fn write(&mut self, mut view: View<P>, settles_damage: bool) -> Result<(), StoreError> {
+    fn write(&mut self, mut view: View<P>, is_rebuilt: bool) -> Result<(), StoreError> {
         let bytes = view.encode()?;
         // Until it has succeeded, what is visible may not be durable.
         self.unsure = true;
         self.version = Some(disk::replace(&*self.dir, &bytes)?);
         self.unsure = false;
-        if settles_damage {
+        if is_rebuilt {
             // Only now: before, a crash would have hidden the loss. If it fails
             // the store stays damaged, and knows what was restored.
             let settled = view.clone();

@@ -70,7 +70,9 @@ fn look() -> Asked<Vec<String>> {
 }
 
 fn uids(view: &View<Part>) -> Vec<String> {
-    view.known().map(|(uid, _)| uid.to_owned()).collect()
+    view.records_unchecked()
+        .map(|(uid, _)| uid.to_owned())
+        .collect()
 }
 
 /// Commits all of them as one batch.
@@ -155,7 +157,7 @@ fn settling_damage_in_a_change_that_fails_settles_nothing() {
     dir.replace("checkpoint.json", b"{", 0o600).unwrap();
     let mut writer = writer(&dir);
     let (settle, told) = Job::new(|claims: &mut Claims<Part>| {
-        claims.settle_damage();
+        claims.mark_rebuilt();
         claims.remove("nobody")?;
         claims.abort("nobody", Timestamp::UNIX_EPOCH)
     });
@@ -163,8 +165,14 @@ fn settling_damage_in_a_change_that_fails_settles_nothing() {
     commit(&mut writer, [settle, seen]);
     assert!(answer(&told).is_err());
     assert!(answer(&told_seen).unwrap().is_empty());
-    assert!(writer.published.get().settled().is_err());
-    assert!(self::writer(&dir).published.get().settled().is_err());
+    assert!(writer.published.get().check_recovered().is_err());
+    assert!(
+        self::writer(&dir)
+            .published
+            .get()
+            .check_recovered()
+            .is_err()
+    );
 }
 
 #[test]
@@ -275,7 +283,7 @@ fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
             };
             // The second attempt may find it settled.
             let _ = claims.restore(&claim, ClaimStatus::default(), vec![Part::Plain]);
-            claims.settle_damage();
+            claims.mark_rebuilt();
             Ok::<_, Refused>(())
         })
     };
@@ -300,7 +308,8 @@ fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
             let view = self::writer(&after).published.get();
             let held = view.get("lost").map(|record| &record.state);
             assert!(
-                held == Some(&State::Completed(vec![Part::Plain])) || view.settled().is_err(),
+                held == Some(&State::Completed(vec![Part::Plain]))
+                    || view.check_recovered().is_err(),
                 "step {step}: neither restored nor missed"
             );
         }
@@ -308,6 +317,9 @@ fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
         commit(&mut writer, [again]);
         answer(&told).unwrap();
         let view = self::writer(&dir.after_power_loss()).published.get();
-        assert_eq!((view.known().count(), view.settled()), (1, Ok(())));
+        assert_eq!(
+            (view.records_unchecked().count(), view.check_recovered()),
+            (1, Ok(()))
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dra_checkpoint::{Boot, BootId, Claims, Refused, Store, Unsettled};
+use dra_checkpoint::{Boot, BootId, Claims, RecoveryNeeded, Refused, Store};
 use durable_file::{Dir, SimDir};
 
 use crate::common::{BOOT, Group, at, boot, claim, dir_with, group, open, rewritten, status};
@@ -35,14 +35,14 @@ fn records_of_this_boot_are_used_as_they_are() {
     let dir = dir_with("02-channel-completed.json");
     let (store, _) = open(&dir);
     assert_eq!(store.view().boot(), &Boot::Same);
-    assert_eq!(store.view().all().unwrap().count(), 1);
+    assert_eq!(store.view().records().unwrap().count(), 1);
 }
 
 #[test]
 fn a_new_checkpoint_is_of_this_boot() {
     let (store, _) = open(&SimDir::new());
     assert_eq!(store.view().boot(), &Boot::Same);
-    assert_eq!(store.view().settled(), Ok(()));
+    assert_eq!(store.view().check_recovered(), Ok(()));
 }
 
 #[test]
@@ -58,14 +58,14 @@ fn records_of_another_boot_are_handed_over_before_they_are_forgotten() {
     );
     assert!(view.get(UID).is_some(), "its effects can be undone");
     assert_eq!(
-        view.all().err(),
-        Some(Unsettled::BootChanged),
+        view.records().err(),
+        Some(RecoveryNeeded::BootChanged),
         "and it is not taken for held"
     );
 
     let early = store.commit(|claims| claims.start(&claim("b"), &status("p"), at(0)));
     assert!(early.unwrap_err().to_string().contains("earlier boot"));
-    let kept = store.commit(Claims::keep_through_boot);
+    let kept = store.commit(Claims::assume_same_boot);
     assert!(kept.unwrap_err().to_string().contains(BOOT));
 
     store
@@ -74,7 +74,7 @@ fn records_of_another_boot_are_handed_over_before_they_are_forgotten() {
             Ok::<_, Refused>(())
         })
         .unwrap();
-    assert_eq!(store.view().all().unwrap().count(), 0);
+    assert_eq!(store.view().records().unwrap().count(), 0);
     assert_eq!(open_in(&dir, "after-the-reboot").view().boot(), &Boot::Same);
 }
 
@@ -97,7 +97,7 @@ fn once_the_last_record_of_another_boot_is_undone_there_is_nothing_to_forget() {
     for uid in ["a", "b"] {
         assert!(store.commit(move |claims| claims.remove(uid)).unwrap());
     }
-    assert_eq!(store.view().settled(), Ok(()));
+    assert_eq!(store.view().check_recovered(), Ok(()));
     store
         .commit(|claims| claims.start(&claim("c"), &status("p"), at(0)))
         .unwrap();
@@ -137,11 +137,14 @@ fn an_aborted_record_of_another_boot_expires_like_any() {
         })
         .unwrap();
     let store = open_in(&dir, "after-the-reboot");
-    assert_eq!(store.view().settled(), Err(Unsettled::BootChanged));
+    assert_eq!(
+        store.view().check_recovered(),
+        Err(RecoveryNeeded::BootChanged)
+    );
     store
         .commit(|claims| Ok::<_, Refused>(claims.expire(at(90))))
         .unwrap();
-    assert_eq!(store.view().settled(), Ok(()));
+    assert_eq!(store.view().check_recovered(), Ok(()));
 }
 
 #[test]
@@ -157,11 +160,11 @@ fn an_empty_checkpoint_of_another_boot_that_may_have_lost_claims_is_still_of_tha
     assert!(matches!(store.view().boot(), Boot::Changed { .. }));
     store
         .commit(|claims| {
-            claims.settle_damage();
+            claims.mark_rebuilt();
             Ok::<_, Refused>(())
         })
         .unwrap();
-    assert_eq!(store.view().settled(), Ok(()));
+    assert_eq!(store.view().check_recovered(), Ok(()));
 }
 
 #[test]
@@ -169,10 +172,13 @@ fn a_missing_boot_id_is_neither_the_same_boot_nor_another() {
     let dir = dir_with("10-v2-no-bootid-25.8-to-25.12.json");
     let (store, _) = open(&dir);
     assert_eq!(store.view().boot(), &Boot::Missing);
-    assert_eq!(store.view().all().err(), Some(Unsettled::BootMissing));
+    assert_eq!(
+        store.view().records().err(),
+        Some(RecoveryNeeded::BootMissing)
+    );
 
-    store.commit(Claims::keep_through_boot).unwrap();
-    assert_eq!(store.view().all().unwrap().count(), 1);
+    store.commit(Claims::assume_same_boot).unwrap();
+    assert_eq!(store.view().records().unwrap().count(), 1);
     let text = String::from_utf8(rewritten(&dir)).unwrap();
     assert!(
         text.ends_with(&format!(r#""nodeBootID":"{BOOT}"}}}}"#)),
@@ -185,5 +191,5 @@ fn a_boot_id_is_one_line() {
     assert_eq!(BootId::new(&format!("{BOOT}\n")).unwrap(), boot());
     assert_eq!(BootId::new(" \n").unwrap_err().code(), "boot-id-invalid");
     assert!(BootId::new("a\nb").is_err());
-    assert!(BootId::of_this_host().is_ok());
+    assert!(BootId::current().is_ok());
 }

@@ -141,7 +141,7 @@ fn rebuild(dir: &SimDir) -> Result<(), CommitError<Refused>> {
     let (store, _) = Store::<Group>::open(Arc::new(dir.clone()), boot())?;
     store.commit(|claims| claims.restore(&claim("a"), status("p"), vec![group()]))?;
     store.commit(|claims| {
-        claims.settle_damage();
+        claims.mark_rebuilt();
         Ok(())
     })
 }

@@ -4,8 +4,8 @@ mod detail;
 mod place;
 
 use dra_checkpoint::{
-    Checkpoint, Damage, DamageReason, Damaged, FilePart, Mismatch, Refused, State, Store,
-    Survivors, Unsettled,
+    Checkpoint, Damage, DamageReason, Damaged, FilePart, Mismatch, RecoveryNeeded, Refused, State,
+    Store, Survivors,
 };
 use durable_file::{Dir, SimDir};
 
@@ -35,10 +35,10 @@ fn spoiled(from: &str, to: &str, last: bool) -> Vec<u8> {
 }
 
 fn damaged(reason: DamageReason, survivors: Survivors) -> Damage {
-    let kept_as = format!("checkpoint.json.damaged-{}", reason.code());
+    let set_aside_as = format!("checkpoint.json.damaged-{}", reason.code());
     Damage::Damaged {
         reason,
-        kept_as,
+        set_aside_as,
         survivors,
     }
 }
@@ -46,7 +46,7 @@ fn damaged(reason: DamageReason, survivors: Survivors) -> Damage {
 fn settle(store: &Store<Group>) {
     store
         .commit(|claims| {
-            claims.settle_damage();
+            claims.mark_rebuilt();
             Ok::<_, Refused>(())
         })
         .unwrap();
@@ -102,13 +102,13 @@ fn each_kind_of_damage_is_named_kept_and_survived_as_far_as_possible() {
             store.view().get(UID).is_some(),
             survivors != Survivors::None
         );
-        assert_eq!(store.view().all().err(), Some(Unsettled::Damaged));
+        assert_eq!(store.view().records().err(), Some(RecoveryNeeded::Damaged));
 
-        let Damage::Damaged { kept_as, .. } = damage else {
+        let Damage::Damaged { set_aside_as, .. } = damage else {
             panic!("damaged")
         };
         assert_eq!(
-            dir.read(&kept_as).unwrap().unwrap(),
+            dir.read(&set_aside_as).unwrap().unwrap(),
             bytes,
             "kept as it was"
         );
@@ -331,7 +331,7 @@ fn damage_is_reported_until_it_is_settled_also_to_later_processes() {
         .commit(|claims| claims.restore(&claim("a"), status("p"), vec![group()]))
         .unwrap();
     settle(&store);
-    assert_eq!(store.view().all().unwrap().count(), 1);
+    assert_eq!(store.view().records().unwrap().count(), 1);
 
     let (later, damage) = open(&dir);
     assert_eq!(damage, Damage::None);
@@ -431,5 +431,5 @@ fn a_directory_in_the_files_place_is_set_aside() {
     let (store, damage) = Store::<Group>::open(dir, boot()).unwrap();
     assert_eq!(damage, damaged(DamageReason::NotAFile, Survivors::None));
     settle(&store);
-    assert!(store.view().all().is_ok());
+    assert!(store.view().records().is_ok());
 }

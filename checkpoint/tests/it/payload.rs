@@ -68,7 +68,7 @@ fn a_payload_that_cannot_be_read_back_fails_its_commit_and_costs_no_claim() {
     prepare(&store, "b", "gpu-1", 1.0).unwrap();
     let (store, damage) = open(&dir);
     assert_eq!(damage, Damage::None);
-    assert_eq!(store.view().all().unwrap().count(), 2);
+    assert_eq!(store.view().records().unwrap().count(), 2);
 }
 
 #[test]
@@ -104,7 +104,10 @@ fn an_unsettled_view_becomes_a_refusal() {
     let (store, _) = open(&SimDir::new());
     let name: ClaimName = claim("a");
     let all = store.commit(move |claims| {
-        let others = claims.all()?.filter(|(uid, _)| *uid != name.uid).count();
+        let others = claims
+            .records()?
+            .filter(|(uid, _)| *uid != name.uid)
+            .count();
         Ok::<_, Refused>(others)
     });
     assert_eq!(all.unwrap(), 0);

@@ -27,7 +27,7 @@ pub(crate) type Summary = Vec<(String, State<Group>)>;
 
 pub(crate) fn summary(store: &Store<Group>) -> Summary {
     let view = store.view();
-    view.known()
+    view.records_unchecked()
         .map(|(uid, record)| (uid.to_owned(), record.state.clone()))
         .collect()
 }

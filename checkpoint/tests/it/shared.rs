@@ -39,7 +39,7 @@ fn what_go_writes_under_a_running_store_is_taken_over() {
     std::fs::rename(&temp, scratch.path().join("checkpoint.json")).unwrap();
 
     let seen = store
-        .commit(|claims| Ok::<_, Refused>(claims.known().count()))
+        .commit(|claims| Ok::<_, Refused>(claims.records_unchecked().count()))
         .unwrap();
     assert_eq!(seen, 1);
     assert!(store.view().get("a").is_none(), "Go's file is the truth");
@@ -88,5 +88,5 @@ fn a_removed_plugin_directory_that_is_back_gets_every_record() {
     std::fs::create_dir(&path).unwrap();
     start("b").unwrap();
     let fresh = Store::<Group>::open(Arc::new(OsDir::open(&path).unwrap()), boot()).unwrap();
-    assert_eq!(fresh.0.view().known().count(), 2);
+    assert_eq!(fresh.0.view().records_unchecked().count(), 2);
 }

@@ -23,7 +23,7 @@ fn a_claim_is_started_completed_and_removed() {
 
     assert!(store.commit(|claims| claims.remove("a")).unwrap());
     assert!(!store.commit(|claims| claims.remove("a")).unwrap());
-    assert_eq!(open(&dir).0.view().known().count(), 0);
+    assert_eq!(open(&dir).0.view().records_unchecked().count(), 0);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn expired_aborted_claims_are_removed_and_others_stay() {
     let known: Vec<_> = open(&dir)
         .0
         .view()
-        .known()
+        .records_unchecked()
         .map(|(uid, _)| uid.to_owned())
         .collect();
     assert_eq!(known, ["started", "young"]);
@@ -284,9 +284,9 @@ fn a_claim_without_an_allocation_goes_the_whole_way() {
     let uid = "66666666-aaaa-4bbb-8ccc-000000000006";
     store
         .commit(move |claims| {
-            claims.keep_through_boot()?;
+            claims.assume_same_boot()?;
             assert!(!claims.get(uid).unwrap().status.is_allocated());
-            assert_eq!(claims.all()?.count(), 1);
+            assert_eq!(claims.records()?.count(), 1);
             claims.remove(uid)
         })
         .unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use compute_domain_node::Group;
-use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, Damaged, UNSETTLED_MARK};
+use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, DAMAGED_MARK, Damaged};
 
 /// A checkpoint of this driver, or why it is damaged and what survives.
 pub type DecodedCheckpoint = Result<Checkpoint<Group>, Damaged<Group>>;
@@ -21,5 +21,5 @@ pub fn checkpoint_records(decoded: &DecodedCheckpoint) -> BTreeMap<&str, &ClaimR
 /// set aside, so that claims may be missing in the checkpoint.
 pub fn is_unsettled(name: &str) -> bool {
     name.strip_prefix(CHECKPOINT_FILE)
-        .is_some_and(|rest| rest.starts_with(UNSETTLED_MARK))
+        .is_some_and(|rest| rest.starts_with(DAMAGED_MARK))
 }

@@ -157,7 +157,7 @@ impl Node {
     /// empty in records of releases that did not write them.
     pub fn claims(&self) -> Vec<ClaimName> {
         let view = self.store.view();
-        view.known()
+        view.records_unchecked()
             .map(|(uid, record)| ClaimName {
                 uid: uid.to_owned(),
                 name: record.name.clone(),
@@ -169,7 +169,7 @@ impl Node {
     /// How many channels Completed records hold.
     pub fn prepared_channels(&self) -> usize {
         let view = self.store.view();
-        view.known()
+        view.records_unchecked()
             .flat_map(|(_, record)| record.devices())
             .flat_map(Group::channels)
             .count()
@@ -255,7 +255,7 @@ fn free_for(
     uid: &ClaimUid,
     request: &ChannelRequest,
 ) -> Result<(), PrepareError> {
-    let mut all = view.all().map_err(|_| PrepareError::HoldersUnknown)?;
+    let mut all = view.records().map_err(|_| PrepareError::HoldersUnknown)?;
     let holds = |record: &ClaimRecord<Group>| {
         record
             .devices()
@@ -364,7 +364,7 @@ fn claim_uid(uid: &str) -> Result<ClaimUid, PrepareError> {
 
 fn refusal(refused: Refused) -> PrepareError {
     match refused {
-        Refused::Unsettled(_) => PrepareError::HoldersUnknown,
+        Refused::RecoveryNeeded(_) => PrepareError::HoldersUnknown,
         Refused::Aborted { .. } | Refused::NotStarted { .. } | Refused::OtherVersion { .. } => {
             PrepareError::Aborted
         }

@@ -106,9 +106,9 @@ impl Node {
                 restore(claims, &specs, live)?;
             }
             claims
-                .keep_through_boot()
+                .assume_same_boot()
                 .map_err(|error| checkpoint(&error))?;
-            claims.settle_damage();
+            claims.mark_rebuilt();
             Ok(())
         })?;
         let mut started = Started {
@@ -131,14 +131,14 @@ impl Node {
                 return Ok(0);
             }
             let uids: Vec<ClaimUid> = claims
-                .known()
+                .records_unchecked()
                 .filter_map(|(uid, _)| ClaimUid::new(uid).ok())
                 .collect();
             if *claims.boot() == Boot::Missing {
                 for uid in &uids {
                     if specs.exists(uid).map_err(StartError::Cdi)? {
                         return claims
-                            .keep_through_boot()
+                            .assume_same_boot()
                             .map(|()| 0)
                             .map_err(|error| checkpoint(&error));
                     }
@@ -147,7 +147,7 @@ impl Node {
             for uid in &uids {
                 specs.remove(uid).map_err(StartError::Cdi)?;
             }
-            let forgotten = claims.known().count();
+            let forgotten = claims.records_unchecked().count();
             claims.forget_earlier_boot();
             Ok(forgotten)
         })
@@ -159,7 +159,7 @@ impl Node {
         let (removed, left) = self.commit_start(move |claims| {
             let mut left = Vec::new();
             let mut live = BTreeSet::new();
-            for (uid, record) in claims.known() {
+            for (uid, record) in claims.records_unchecked() {
                 let Ok(uid) = ClaimUid::new(uid) else {
                     continue;
                 };

@@ -81,7 +81,7 @@ pub(crate) fn run(scratch: &Scratch, rounds: usize) -> anyhow::Result<Vec<Row>> 
 impl Subject {
     fn new(scratch: &Scratch, prepared: usize, changing: usize) -> anyhow::Result<Self> {
         let dir = scratch.subdirectory(&format!("{prepared}-and-{changing}"))?;
-        let (store, _none) = Store::open(Arc::new(OsDir::open(&dir)?), BootId::of_this_host()?)?;
+        let (store, _none) = Store::open(Arc::new(OsDir::open(&dir)?), BootId::current()?)?;
         let contents: anyhow::Result<Vec<Content>> = (0..prepared).map(Content::of).collect();
         prepare(&store, contents?)?;
         let changing: anyhow::Result<Vec<Content>> =

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use compute_domain_node::Group;
-use dra_checkpoint::{Damaged, SETTLED_MARK, Survivors, UNSETTLED_MARK};
+use dra_checkpoint::{DAMAGED_MARK, Damaged, SETTLED_MARK, Survivors};
 
 /// How far a plugin has dealt with the damage, by the file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn fix(path: &Path, damaged: &Damaged<Group>) -> &'static str {
 impl Progress {
     fn from_name(path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.contains(UNSETTLED_MARK) {
+        if name.contains(DAMAGED_MARK) {
             Self::SetAside
         } else if name.contains(SETTLED_MARK) {
             Self::Settled

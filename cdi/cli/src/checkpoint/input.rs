@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use dra_checkpoint::UNSETTLED_MARK;
+use dra_checkpoint::DAMAGED_MARK;
 
 use super::error::CheckpointError;
 use crate::reading::{self, directory_of};
@@ -38,7 +38,7 @@ fn set_aside(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name() else {
         return vec![];
     };
-    let beginning = [name.as_encoded_bytes(), UNSETTLED_MARK.as_bytes()].concat();
+    let beginning = [name.as_encoded_bytes(), DAMAGED_MARK.as_bytes()].concat();
     let mut found: Vec<PathBuf> = fs::read_dir(directory_of(path))
         .into_iter()
         .flatten()

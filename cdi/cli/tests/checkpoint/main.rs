@@ -268,7 +268,7 @@ fn a_file_of_this_boot_is_told_from_others() {
     let text = fs::read_to_string(fixture("03-channel-started.json")).unwrap();
     let file: Value = serde_json::from_str(&text).unwrap();
     let recorded = file["v2"]["nodeBootID"].as_str().unwrap();
-    let this = BootId::of_this_host().unwrap();
+    let this = BootId::current().unwrap();
     let (_dir, path) = changed("03-channel-started.json", recorded, this.as_str());
     let changed = fs::read_to_string(&path).unwrap();
     fs::write(&path, sealed(&changed)).unwrap();

@@ -1,12 +1,15 @@
 //! V1: the completed claims, and all that 25.3.x knew.
 
+use super::super::checkpoint::Checkpoint;
 use super::super::claim;
 use super::super::encode::PartV1;
+use super::super::layout::Layout;
 use super::super::parts::{Claim, Entry, File, Part, V1};
 use super::super::records::{Records, Source};
 use super::super::template::Template;
-use super::super::{Checkpoint, Layout, verify};
-use super::{Flaw, Trust, has_claims, order_of, uid_of};
+use super::super::verify;
+use super::flaw::Flaw;
+use super::part::{Trust, has_claims, order_of, uid_of};
 use crate::damage::Mismatch;
 use crate::record::Payload;
 
@@ -23,7 +26,7 @@ pub(super) fn trust<P: Payload>(
     let present = file.v1.as_ref();
     let read = present.and_then(|_| upgrade::<P>(file, Trust::Content, None).ok());
     let is_as_written = read.is_some_and(|checkpoint| {
-        PartV1::of(&checkpoint.records)
+        PartV1::new(&checkpoint.records)
             .is_ok_and(|part| verify::v1_rewritten(file, &part.pieces()).is_ok())
     });
     if is_as_written {

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use super::super::checkpoint::Checkpoint;
 use super::super::claim;
 use super::super::encode::PartV2;
+use super::super::layout::Layout;
 use super::super::parts::{Claim, File, Part, V1, V2};
 use super::super::records::{Records, Source};
 use super::super::template::Template;
-use super::super::{Checkpoint, Layout, verify};
-use super::{Flaw, Trust, has_claims, order_of, uid_of};
+use super::super::verify;
+use super::flaw::Flaw;
+use super::part::{Trust, has_claims, order_of, uid_of};
 use crate::damage::{DamageReason, Mismatch};
 use crate::record::{ClaimRecord, Payload};
 
@@ -55,7 +58,7 @@ pub(super) fn read<P: Payload>(
 
 /// Go's rule: the checksum is that of what it would write.
 fn is_as_written<P: Payload>(part: &Part<'_>, read: &Checkpoint<P>) -> bool {
-    let written = PartV2::of(&read.records, read.boot_id());
+    let written = PartV2::new(&read.records, read.boot_id());
     written.is_ok_and(|text| verify::v2_rewritten(part, &text.zeroed()).is_ok())
 }
 

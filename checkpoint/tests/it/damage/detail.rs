@@ -1,6 +1,6 @@
 //! What exactly is wrong, and what to do about it.
 
-use dra_checkpoint::{Checkpoint, Class, CommitError, DamageReason, Detail, Unsettled};
+use dra_checkpoint::{Checkpoint, Class, CommitError, DamageReason, Detail, RecoveryNeeded};
 use durable_file::SimDir;
 
 use super::{GOOD, UID, decode, dir_holding, spoiled};
@@ -170,7 +170,7 @@ fn a_refused_commit_says_what_to_do_like_a_failed_one() {
         .commit(|claims| claims.start(&claim("b"), &status("p"), at(0)))
         .unwrap_err();
     assert_eq!(refused.code(), "checkpoint-damaged");
-    assert_eq!(refused.hint(), Unsettled::Damaged.hint());
+    assert_eq!(refused.hint(), RecoveryNeeded::Damaged.hint());
     assert_eq!(refused.class(), Class::Retry);
 
     let dir = SimDir::new();

@@ -96,7 +96,7 @@ fn a_record_that_changes_has_gos_fields_and_the_others_keep_theirs() {
     assert!(aborted.contains(r#","epoch":7,"nodeBootID""#));
     assert_eq!(again(&written), written);
     assert!(
-        open(&dir).0.view().settled().is_ok(),
+        open(&dir).0.view().check_recovered().is_ok(),
         "both checksums match"
     );
 }
@@ -107,7 +107,13 @@ fn the_last_claim_leaves_the_foreign_members_of_the_parts() {
     let text = text.replacen(r#""v1":{"#, r#""v1":{"old":1,"#, 1);
     let text = sealed(&text.replace(r#","nodeBootID""#, r#","epoch":7,"nodeBootID""#));
     let (dir, store) = store_of(&text);
-    let uid = store.view().known().next().unwrap().0.to_owned();
+    let uid = store
+        .view()
+        .records_unchecked()
+        .next()
+        .unwrap()
+        .0
+        .to_owned();
     store.commit(move |claims| claims.remove(&uid)).unwrap();
     let written = file(&dir);
     assert!(written.contains(r#","v1":{"old":1},"v2":{"#), "{written}");
@@ -179,7 +185,7 @@ fn the_boot_id_comes_to_its_place() {
     let (dir, store) = store_of(&sealed(&text));
     store
         .commit(|claims| {
-            claims.keep_through_boot()?;
+            claims.assume_same_boot()?;
             Ok::<_, Refused>(())
         })
         .unwrap();

@@ -1,0 +1,90 @@
+//! Why a file could not be read, or cannot be written.
+
+use super::checkpoint::Checkpoint;
+use crate::damage::{DamageReason, Detail, Mismatch, Survivors};
+
+/// A file that is not, or not wholly, a checkpoint.
+#[derive(Debug, thiserror::Error)]
+#[error("the checkpoint is damaged: {reason}{}", in_detail(.detail.as_deref(), .mismatches))]
+#[non_exhaustive]
+pub struct Damaged<P> {
+    /// What is wrong with it.
+    pub reason: DamageReason,
+    /// Where: the place at which it stops being JSON, the member that is missing
+    /// or not a checkpoint's, or the claim that is not understood. Also beside a
+    /// checksum that does not match, if something else is wrong in that part.
+    /// `None` where no one place is to blame.
+    pub detail: Option<Box<Detail>>,
+    /// The checksums that do not match, V1's first. Empty if that is not what
+    /// is wrong, or if a part cannot even be found.
+    pub mismatches: Vec<Mismatch>,
+    /// How much of it is in `saved`.
+    pub survivors: Survivors,
+    /// What can be trusted.
+    pub saved: Checkpoint<P>,
+    /// Whether no V2 that can be trusted was found, which has the boot id.
+    pub(crate) boot_id_is_lost: bool,
+}
+
+/// Why a claim's record cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The payload's `Serialize` fails.
+    #[error("a prepared device cannot be written as JSON")]
+    Unwritable(#[source] serde_json::Error),
+    /// The payload's `Deserialize` refuses what its `Serialize` has written:
+    /// written all the same, it would be damage to whoever opens the file next.
+    #[error("what would be written cannot be read back: {detail}")]
+    Unreadable {
+        /// Which claim, and what is wrong with its record.
+        detail: Detail,
+    },
+}
+
+// === impl Damaged ===
+
+impl<P> Damaged<P> {
+    /// Whether the boot id that the file had, if it had any, is lost with the
+    /// damage. If not, that of [`saved`](Self::saved) is the file's, and `None`
+    /// there means that none was recorded.
+    pub fn boot_id_is_lost(&self) -> bool {
+        self.boot_id_is_lost
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        self.reason.hint()
+    }
+}
+
+/// What is to be said behind the reason.
+fn in_detail(detail: Option<&Detail>, mismatches: &[Mismatch]) -> String {
+    let detail = detail.map(|detail| format!("; {detail}"));
+    let mismatches = mismatches.iter().map(|mismatch| format!("; {mismatch}"));
+    detail.into_iter().chain(mismatches).collect()
+}
+
+// === impl EncodeError ===
+
+impl EncodeError {
+    /// A stable word for metrics and events.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unwritable(_) => "checkpoint-not-encodable",
+            Self::Unreadable { .. } => "checkpoint-not-readable-back",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Unwritable(_) => {
+                "report it with the log: the Serialize of the driver's payload type fails"
+            }
+            Self::Unreadable { .. } => {
+                "report it with the log: the driver's payload type does not read what it writes (a field that may be left out needs a default; a number must be finite)"
+            }
+        }
+    }
+}

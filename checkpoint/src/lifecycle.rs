@@ -1,0 +1,308 @@
+//! The life of a claim's record as a table: [`Phase`] × [`Event`] → [`Phase`]
+//! or [`Refusal`].
+//!
+//! [`Phase::next`] alone decides; [`Claims`](crate::Claims) asks it before every
+//! change of a record. What the claim is and which devices it holds does not
+//! matter here: an event names the facts that do. A driver whose claims have
+//! effects outside the checkpoint can build the table of the whole claim on
+//! this one.
+//!
+//! ```
+//! use dra_checkpoint::lifecycle::{Event, Phase, Refusal};
+//!
+//! let started = Phase::Absent.next(Event::StartOther)?;
+//! let prepared = started.next(Event::CompleteSame)?;
+//! assert_eq!(prepared, Phase::Completed);
+//! assert_eq!(prepared.next(Event::Abort), Err(Refusal::Prepared));
+//! assert_eq!(prepared.next(Event::Remove), Ok(Phase::Absent));
+//! # Ok::<_, Refusal>(())
+//! ```
+
+/// How far a claim got on this node: its record's
+/// [`State`](crate::State) without the data, or that there is no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// There is no record: nothing of the claim is on this node.
+    Absent,
+    /// A Prepare has begun: effects may exist. Holds no device.
+    Started,
+    /// Prepared: every effect exists. The only phase that holds devices.
+    Completed,
+    /// An unfinished Prepare was undone: no effects. Its fence refuses a late
+    /// attempt for the same version for
+    /// [`ABORTED_FENCE`](crate::ABORTED_FENCE); the record may outlive it.
+    Aborted,
+}
+
+/// What happens to a record, with the facts that decide what becomes of it.
+///
+/// *Same* version means that the claim's status equals the recorded one; a claim
+/// without a record has no version, so that every other one is another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A Prepare begins for the recorded version, and no fence holds.
+    StartSame,
+    /// A Prepare begins for the recorded version, while its fence holds.
+    StartFenced,
+    /// A Prepare begins for another version.
+    StartOther,
+    /// A Prepare of the recorded version has all its effects in place.
+    CompleteSame,
+    /// A Prepare of another version has all its effects in place.
+    CompleteOther,
+    /// The effects of an unfinished Prepare are undone.
+    Abort,
+    /// The effects of a prepared claim are undone.
+    Remove,
+    /// A clean-up finds the record, and no fence of it holds.
+    Expire,
+    /// The claim is known to be prepared, and a damaged checkpoint may have
+    /// lost it.
+    Restore,
+    /// The record is of an earlier boot, and what survived of the effects is
+    /// undone.
+    ForgetBoot,
+}
+
+/// Why an event leaves a record as it is. [`Refused`](crate::Refused) says it of
+/// a particular claim, with what to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{}", self.name())]
+pub enum Refusal {
+    /// The claim is prepared already: its recorded devices are the answer.
+    Completed,
+    /// The claim is prepared: it is removed, not aborted.
+    Prepared,
+    /// A Prepare of this version was aborted, and its fence holds.
+    Aborted,
+    /// No Prepare is in progress.
+    NotStarted,
+    /// The Prepare in progress is that of another version.
+    OtherVersion,
+    /// A Prepare is in progress: it is aborted, not removed.
+    InProgress,
+}
+
+// === impl Phase ===
+
+impl Phase {
+    /// Every phase, in the order of a claim's life.
+    pub const ALL: [Self; 4] = [Self::Absent, Self::Started, Self::Completed, Self::Aborted];
+
+    /// A word for tables and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "Absent",
+            Self::Started => "Started",
+            Self::Completed => "Completed",
+            Self::Aborted => "Aborted",
+        }
+    }
+
+    /// The phase after `event`. One that stays the same means that the record
+    /// does, but for [`Event::StartOther`], which replaces its version.
+    pub fn next(self, event: Event) -> Result<Self, Refusal> {
+        use Event::{
+            Abort, CompleteOther, CompleteSame, Expire, ForgetBoot, Remove, Restore, StartFenced,
+            StartOther, StartSame,
+        };
+        match self {
+            Self::Absent => match event {
+                StartSame | StartFenced | StartOther => Ok(Self::Started),
+                CompleteSame | CompleteOther | Abort => Err(Refusal::NotStarted),
+                Restore => Ok(Self::Completed),
+                Remove | Expire | ForgetBoot => Ok(Self::Absent),
+            },
+            Self::Started => match event {
+                StartSame | StartFenced | StartOther | Expire | Restore => Ok(Self::Started),
+                CompleteSame => Ok(Self::Completed),
+                CompleteOther => Err(Refusal::OtherVersion),
+                Abort => Ok(Self::Aborted),
+                Remove => Err(Refusal::InProgress),
+                ForgetBoot => Ok(Self::Absent),
+            },
+            Self::Completed => match event {
+                // Whatever the version: what was prepared is the answer until
+                // it is unprepared, as in Go.
+                StartSame | StartFenced | StartOther | CompleteSame | CompleteOther => {
+                    Err(Refusal::Completed)
+                }
+                Abort => Err(Refusal::Prepared),
+                Expire | Restore => Ok(Self::Completed),
+                Remove | ForgetBoot => Ok(Self::Absent),
+            },
+            Self::Aborted => match event {
+                StartFenced => Err(Refusal::Aborted),
+                StartSame | StartOther => Ok(Self::Started),
+                CompleteSame | CompleteOther => Err(Refusal::NotStarted),
+                Abort | Remove | Restore => Ok(Self::Aborted),
+                Expire | ForgetBoot => Ok(Self::Absent),
+            },
+        }
+    }
+}
+
+// === impl Event ===
+
+impl Event {
+    /// Every event, in the order of a claim's life.
+    pub const ALL: [Self; 10] = [
+        Self::StartSame,
+        Self::StartFenced,
+        Self::StartOther,
+        Self::CompleteSame,
+        Self::CompleteOther,
+        Self::Abort,
+        Self::Remove,
+        Self::Expire,
+        Self::Restore,
+        Self::ForgetBoot,
+    ];
+
+    /// A few words for tables and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StartSame => "start, same version",
+            Self::StartFenced => "start, same version, fenced",
+            Self::StartOther => "start, another version",
+            Self::CompleteSame => "complete, same version",
+            Self::CompleteOther => "complete, another version",
+            Self::Abort => "abort",
+            Self::Remove => "remove",
+            Self::Expire => "expire, fence over",
+            Self::Restore => "restore",
+            Self::ForgetBoot => "forget an earlier boot",
+        }
+    }
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// The stable word for it, which is also [`Refused::code`](crate::Refused::code).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "claim-completed",
+            Self::Prepared => "claim-prepared",
+            Self::Aborted => "claim-aborted",
+            Self::NotStarted => "claim-not-started",
+            Self::OtherVersion => "claim-changed",
+            Self::InProgress => "claim-in-progress",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every move there is.
+    fn moves() -> impl Iterator<Item = (Phase, Event, Result<Phase, Refusal>)> {
+        let pairs = Phase::ALL
+            .into_iter()
+            .flat_map(|phase| Event::ALL.map(|event| (phase, event)));
+        pairs.map(|(phase, event)| (phase, event, phase.next(event)))
+    }
+
+    #[test]
+    fn only_a_prepare_in_progress_or_a_restore_makes_a_claim_hold_devices() {
+        for (phase, event, next) in moves() {
+            if next == Ok(Phase::Completed) && phase != Phase::Completed {
+                let cause = (phase, event);
+                let is_complete = cause == (Phase::Started, Event::CompleteSame);
+                assert!(
+                    is_complete || cause == (Phase::Absent, Event::Restore),
+                    "{cause:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_claim_that_holds_devices_loses_them_only_after_its_effects_are_undone() {
+        for (phase, event, next) in moves() {
+            let undone = matches!(event, Event::Remove | Event::ForgetBoot);
+            if phase == Phase::Completed && !undone {
+                assert!(next.unwrap_or(phase) == phase, "{event:?}: {next:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn effects_that_may_exist_are_never_forgotten_without_being_undone() {
+        for (phase, event, next) in moves() {
+            if phase == Phase::Started && matches!(next, Ok(Phase::Absent | Phase::Aborted)) {
+                assert!(
+                    matches!(event, Event::Abort | Event::ForgetBoot),
+                    "{event:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_late_attempt_of_an_aborted_version_is_refused_while_the_fence_holds() {
+        assert_eq!(
+            Phase::Aborted.next(Event::StartFenced),
+            Err(Refusal::Aborted)
+        );
+        for (phase, event, next) in moves() {
+            let is_late = event == Event::CompleteSame && phase != Phase::Started;
+            assert!(!is_late || next.is_err(), "{phase:?}, {event:?}");
+        }
+    }
+
+    #[test]
+    fn every_event_may_be_repeated_or_is_refused_the_second_time() {
+        for (_, event, next) in moves() {
+            let Ok(once) = next else { continue };
+            match once.next(event) {
+                Ok(twice) => assert_eq!(twice, once, "{event:?}"),
+                Err(refusal) => assert_eq!(refusal, Refusal::Completed, "{event:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_phase_is_reached_from_nothing_and_leads_back_to_it() {
+        for start in Phase::ALL {
+            let mut reached = vec![start];
+            for step in 0..Phase::ALL.len() {
+                let Some(phase) = reached.get(step).copied() else {
+                    break;
+                };
+                for next in Event::ALL
+                    .into_iter()
+                    .filter_map(|event| phase.next(event).ok())
+                {
+                    if !reached.contains(&next) {
+                        reached.push(next);
+                    }
+                }
+            }
+            assert_eq!(
+                reached.len(),
+                Phase::ALL.len(),
+                "from {start:?}: {reached:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (at, event) in Event::ALL.into_iter().enumerate() {
+            assert!(
+                Event::ALL[..at]
+                    .iter()
+                    .all(|other| other.name() != event.name())
+            );
+        }
+        for (at, phase) in Phase::ALL.into_iter().enumerate() {
+            assert!(
+                Phase::ALL[..at]
+                    .iter()
+                    .all(|other| other.name() != phase.name())
+            );
+        }
+    }
+}
