@@ -10,9 +10,9 @@ use dra_checkpoint::{DAMAGED_MARK, Damaged, SETTLED_MARK, Survivors};
 enum Progress {
     /// Not at all, or the file is a copy.
     InUse,
-    /// It has renamed the file and is restoring what was lost.
+    /// It has set the file aside and is recovering.
     SetAside,
-    /// It has restored what was lost.
+    /// It has recovered.
     Settled,
 }
 
@@ -35,13 +35,13 @@ pub(super) fn fix(path: &Path, damaged: &Damaged<Group>) -> &'static str {
         }
         (Progress::InUse, _) => damaged.hint(),
         (Progress::SetAside, Survivors::All) => {
-            "keep the file: the plugin has set it aside and goes on with every claim in it; it renames the file to .settled- when it has looked after them"
+            "keep the file: the plugin has set it aside and goes on with every claim in it; it renames the file to .settled- when it has recovered"
         }
         (Progress::SetAside, _) => {
-            "keep the file: the plugin has set it aside, and renames it to .settled- when it has rebuilt what is missing from the API server; if it is deleted before, what is missing counts as free"
+            "keep the file: the plugin has set it aside, and renames it to .settled- when it has rebuilt what is missing from the API server; if the file is deleted before that, what is missing counts as free"
         }
         (Progress::Settled, _) => {
-            "there is nothing to do: the plugin has made up for the damage, and keeps the file for whoever looks into it"
+            "nothing to do: the plugin has recovered from the damage, and keeps the file for later analysis"
         }
     }
 }

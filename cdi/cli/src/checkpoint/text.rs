@@ -32,7 +32,7 @@ impl Report for CheckpointReport {
         writeln!(output)?;
         table::write(HEADINGS, self.claims.iter().map(row), output)?;
         if self.claims.iter().any(is_allocated_only) {
-            writeln!(output, "\n(device): allocated, not held")?;
+            writeln!(output, "\n(device): allocated, not prepared")?;
         }
         Ok(())
     }
