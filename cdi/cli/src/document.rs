@@ -27,24 +27,24 @@ pub(crate) enum DocumentError {
     Root(#[from] RootError),
     #[error("cannot list the spec directory {}", path.display())]
     SpecDir { path: PathBuf, source: io::Error },
-    #[error("{} is no valid CDI spec", path.display())]
+    #[error("{} is not a valid CDI spec", path.display())]
     Spec { path: PathBuf, source: SpecError },
     #[error("{} is not JSON", path.display())]
     Json {
         path: PathBuf,
         source: serde_json::Error,
     },
-    #[error("{} is no OCI config", path.display())]
+    #[error("{} is not an OCI config", path.display())]
     Config { path: PathBuf, source: ConfigError },
-    #[error("{} is no OCI config: {what}", path.display())]
+    #[error("{} is not an OCI config: {what}", path.display())]
     NotConfig { path: PathBuf, what: &'static str },
-    #[error("{} is no CDI spec: it has ociVersion, as an OCI config", path.display())]
+    #[error("{} is not a CDI spec: it has ociVersion, as OCI configs do", path.display())]
     NotSpec { path: PathBuf },
-    #[error("{} and {} are not of one sort: an OCI config has ociVersion, a CDI spec cdiVersion", old.display(), new.display())]
+    #[error("{} and {} are not of the same kind: an OCI config has ociVersion, a CDI spec cdiVersion", old.display(), new.display())]
     Different { old: PathBuf, new: PathBuf },
 }
 
-/// The bytes of a document, at most as many as a runtime would take.
+/// The bytes of a document, at most as many as runtimes read of a spec.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, DocumentError> {
     let path = path.to_owned();
     // A file that is longer than memory has addresses is too large in any case.
@@ -68,7 +68,7 @@ pub(crate) fn spec(path: &Path, bytes: &[u8]) -> Result<Spec, DocumentError> {
     })
 }
 
-/// Whether it is an OCI config, or says so.
+/// Whether it is an OCI config: whether it has ociVersion.
 pub(crate) fn is_config(bytes: &[u8]) -> bool {
     let value: Option<Value> = serde_json::from_slice(bytes).ok();
     value.is_some_and(|value| value.get("ociVersion").is_some())
@@ -96,7 +96,7 @@ impl CommandError for DocumentError {
             Self::NotConfig { .. } => {
                 "pass the config.json of an OCI bundle (`runc spec` writes one)"
             }
-            Self::TooLarge { .. } => "no spec or config is: check the path",
+            Self::TooLarge { .. } => "no spec or config is that large: check the path",
             Self::Spec { source, .. } => source.hint(),
             Self::NotSpec { .. } => NOT_SPEC_HINT,
             Self::Json { .. } => "pass the config.json of an OCI bundle",

@@ -67,7 +67,7 @@ pub(crate) fn run(args: Inject, stdout: &mut impl Write) -> Result<Outcome, Fail
 /// The config in `bytes`; an error for another document. JSON that is not an
 /// object is left to the plan, which refuses its shape.
 fn config(path: &Path, bytes: &[u8]) -> Result<Value, DocumentError> {
-    const A_SPEC: &str = "it has cdiVersion, as a CDI spec";
+    const A_SPEC: &str = "it has cdiVersion, as CDI specs do";
     let path = path.to_owned();
     let what = match serde_json::from_slice(bytes) {
         // Specs may be YAML.

@@ -65,7 +65,7 @@ impl CommandError for CheckpointError {
             }
             Self::Read { .. } => return None,
             Self::TooLarge { .. } => {
-                "no checkpoint is (a thousand claims take about 2 MB): check the path"
+                "no checkpoint is that large (a thousand claims take about 2 MB): check the path"
             }
             Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",
             Self::Encode { .. } => "report it, with the file",

@@ -7,7 +7,7 @@ use imex_cdi::{
     QualifiedName, Registry, Verdict,
 };
 
-const OTHERS_HINT: &str = "ask for a device that there is (`cdi-gen list` has them), or see why \
+const OTHERS_HINT: &str = "ask for a device that exists (see `cdi-gen list`), or find out why \
                            its driver has not written this one";
 
 const ONLY_ALL_HINT: &str = "only `all` is defined: ask for that, or have its driver write single \

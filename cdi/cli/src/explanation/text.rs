@@ -31,7 +31,7 @@ pub(super) fn lines(report: &WhyReport) -> Vec<String> {
         line("ignored", describe_ignored(file));
     }
     if report.ignored_cut {
-        line("ignored", "more files than were looked at".to_owned());
+        line("ignored", "more files than were examined".to_owned());
     }
     for node in &report.nodes {
         let declared = node.declared.as_ref();
@@ -59,7 +59,9 @@ fn answer(report: &WhyReport) -> String {
         Answer::Unusable => format!("{name} resolves to {file}, but {message}"),
         Answer::Unresolved => format!("{name} does not resolve: {message}"),
         Answer::Unknown => {
-            format!("it is unknown whether {name} resolves: {message}, as far as this may be read")
+            format!(
+                "it is unknown whether {name} resolves: {message}, in the files that can be read"
+            )
         }
     }
 }

@@ -12,28 +12,28 @@ use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GcError {
-    #[error("--live is no claim's UID")]
+    #[error("--live is not a claim's UID")]
     Uid(#[source] ClaimUidError),
-    #[error("nothing says which claims live: there is no {}", path.display())]
+    #[error("it is unknown which claims live: there is no {}", path.display())]
     Absent { path: PathBuf },
-    #[error("nothing says which claims live: {} is damaged: {reason}", path.display())]
+    #[error("it is unknown which claims live: {} is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: DamageReason },
-    #[error("claims may be missing in the checkpoint: {} has not been made up for", path.display())]
+    #[error("claims may be missing in the checkpoint: the plugin has not recovered from {}", path.display())]
     Unsettled { path: PathBuf },
-    #[error("it is not known which claims kubelet has: {}", path.display())]
+    #[error("it is unknown which claims kubelet has: {}", path.display())]
     Kubelet {
         path: PathBuf,
         source: KubeletStateError,
     },
-    #[error("{} is no checkpoint", path.display())]
+    #[error("{} is not a checkpoint", path.display())]
     NotACheckpoint { path: PathBuf },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("cannot look into the directory of specs {}", path.display())]
+    #[error("cannot open the directory of specs {}", path.display())]
     Dir { path: PathBuf, source: io::Error },
     #[error("cannot list {}", path.display())]
     List { path: PathBuf, source: io::Error },
-    #[error("cannot keep the plugin from preparing claims meanwhile")]
+    #[error("cannot take the plugin's lock")]
     Lock { source: durable_file::Error },
     #[error("cannot open the directory of the specs")]
     Specs { source: durable_file::Error },
@@ -74,7 +74,7 @@ impl CommandError for GcError {
                  claim that lives on this node with --live"
             }
             Self::Damaged { .. } | Self::Unsettled { .. } => {
-                "let the plugin make up for the damage, or name every claim that lives on this \
+                "let the plugin recover, or name every claim that lives on this \
                  node with --live"
             }
             Self::Kubelet { .. } => {

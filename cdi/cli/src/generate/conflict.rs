@@ -58,7 +58,7 @@ pub(super) fn note_lost_devices(spec: &Spec, path: &Path) {
             n => format!(" and {n} more"),
         };
         note(&format!(
-            "{} has {}={}{others}, which this spec has not: they go with it",
+            "{} defines {}={}{others}, which this spec does not: they are lost",
             path.display(),
             old.kind(),
             first.name

@@ -125,15 +125,15 @@ pub(super) fn note_absent(spec: &Spec, host: &Root) {
         .filter(|path| !matches!(host.lstat(path), Ok(HostNode::Device(_))));
     if let Some(first) = absent.next() {
         let why = match host.lstat(first) {
-            Ok(_) => "is no device node".to_owned(),
+            Ok(_) => "is not a device node".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 "does not exist on this host".to_owned()
             }
-            Err(error) => format!("cannot be looked at ({error})"),
+            Err(error) => format!("cannot be examined ({error})"),
         };
         let others = and_more(absent.count());
         note(&format!(
-            "{first} {why}{others}: no container starts with it until it is made \
+            "{first} {why}{others}: no container with it starts until it is made \
              (`nvidia-modprobe -i 0:1` makes channel 0); --mode mknod needs none"
         ));
     }

@@ -19,7 +19,7 @@ pub(crate) enum GenerateError {
     Major(ReadMajorError),
     #[error(transparent)]
     Params(DriverFileError),
-    #[error("cannot tell how many channels there are: {} {why}", path.display())]
+    #[error("the number of channels is unknown: {} {why}", path.display())]
     NoCount { path: PathBuf, why: &'static str },
     #[error("the driver has no IMEX channels (its count is 0)")]
     NoChannels,
@@ -29,21 +29,21 @@ pub(crate) enum GenerateError {
     CountTooHigh { count: u32 },
     #[error(transparent)]
     Name(NameError),
-    #[error("--dev-root {} is no absolute path in UTF-8", path.display())]
+    #[error("--dev-root {} is not an absolute path in UTF-8", path.display())]
     DevRoot { path: PathBuf },
     #[error(transparent)]
     Spec(SpecError),
     #[error(
-        "the spec has {} MiB, and none longer than {} MiB is loaded",
+        "the spec has {} MiB, and runtimes load at most {} MiB",
         len >> 20,
         MAX_SPEC_LEN >> 20
     )]
     TooLong { len: usize },
-    #[error("{kind} has a part of one letter, at which Go's CDI library panics up to 1.1.0")]
+    #[error("{kind} has a part of one letter, on which Go's CDI library panics (up to 1.1.0)")]
     OneLetter { kind: Kind },
-    #[error("{} is no file's path", path.display())]
+    #[error("{} is not the path of a file", path.display())]
     NoFileName { path: PathBuf },
-    #[error("{} defines {name} already: with both files it would resolve nowhere", path.display())]
+    #[error("{} already defines {name}: with both files it would not resolve", path.display())]
     Conflict { path: PathBuf, name: QualifiedName },
     #[error("cannot write {}", path.display())]
     Write {
@@ -87,31 +87,31 @@ impl CommandError for GenerateError {
                 return Some(format!("leave {option} out").into());
             }
             Self::Major(error) => {
-                return Some(format!("{}; or name it with --major N", error.hint()).into());
+                return Some(format!("{}; or give the major with --major N", error.hint()).into());
             }
             Self::Spec(error) => {
                 return Some(format!("{}; or leave --version at min", error.hint()).into());
             }
             Self::Params(error) => error.hint(),
             Self::NoCount { .. } => {
-                "name the channels, as in --channels 0, or how many there are with --count N"
+                "give the channels, as in --channels 0, or their number with --count N"
             }
             Self::NoChannels => {
-                "load the nvidia kernel module with NVreg_ImexChannelCount above 0, or say \
+                "load the nvidia kernel module with NVreg_ImexChannelCount above 0, or give \
                  --count N"
             }
             Self::NoSuchChannel { .. } => {
-                "ask for a channel that exists, or say with --count N that there are more"
+                "ask for a channel that exists, or give the right number with --count N"
             }
             Self::CountTooHigh { .. } => "NVreg_ImexChannelCount is at most that",
             Self::Name(error) => error.hint(),
-            Self::DevRoot { .. } => "name the directory that has the driver's dev",
-            Self::TooLong { .. } => "name fewer channels",
+            Self::DevRoot { .. } => "give the directory that contains the driver's dev",
+            Self::TooLong { .. } => "give fewer channels",
             Self::OneLetter { .. } => {
                 "give vendor and class two characters or more: every runtime of the host would \
-                 stop at the file"
+                 fail on the file"
             }
-            Self::NoFileName { .. } => "name the file, or - for stdout",
+            Self::NoFileName { .. } => "give a file, or - for stdout",
             Self::Conflict { .. } => "remove one, or choose another --kind or --name-style",
             Self::Write { source, .. } => source.hint(),
         };

@@ -14,9 +14,9 @@ pub(crate) enum InjectError {
     StdinInPlace,
     #[error(transparent)]
     Plan(PlanError),
-    #[error("cannot look at {}", path.display())]
+    #[error("cannot examine {}", path.display())]
     Look { path: PathBuf, source: io::Error },
-    #[error("{} is no regular file", path.display())]
+    #[error("{} is not a regular file", path.display())]
     NotAFile { path: PathBuf },
     #[error("cannot write {}", path.display())]
     Write {

@@ -55,7 +55,7 @@ fn back_up(dir: &OsDir, target: &Target, old: &[u8]) -> Result<String, durable_f
     dir.replace(&name, old, target.mode)?;
     if number > 0 {
         note(&format!(
-            "{first} is an older backup and stays: this one is {name}"
+            "{first} is an older backup and is kept: this one is {name}"
         ));
     }
     Ok(name)
@@ -71,7 +71,7 @@ fn restore_owner(target: &Target, name: &str) {
     }
     if let Err(error) = chown(&path, Some(*uid), Some(*gid)) {
         note(&format!(
-            "cannot give {} to user {uid} and group {gid}, who had the config: {error}; run \
+            "cannot change the owner of {} to the config's, {uid}:{gid}: {error}; run \
              `chown {uid}:{gid}` on it as root",
             path.display()
         ));

@@ -57,7 +57,7 @@ fn absent_nodes(devices: &[&PlannedDevice], host: &Host) {
         };
         note(&format!(
             "the container has a user namespace, so runtimes mount the host's {}{others}, which is \
-             no device node there: it does not start; make the host's nodes first (of IMEX \
+             not a device node: the container will not start; make the host's nodes first (of IMEX \
              channels: `nvidia-modprobe -i 0:1` makes channel 0)",
             first.path
         ));

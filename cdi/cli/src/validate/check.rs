@@ -166,7 +166,7 @@ fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Fin
         (Level::Error, names.join(", "))
     };
     let message = format!(
-        "kind has the {part} {text:?} of one letter, at which Go's CDI library panics up to \
+        "kind has the {part} {text:?} of one letter, on which Go's CDI library panics up to \
          1.1.0, and {who} with it"
     );
     let fix = format!("give the {part} two characters or more");
@@ -248,14 +248,14 @@ fn refusal(file: &str, spec: &Spec, target: &RuntimeRelease) -> Option<Finding> 
         return None;
     }
     let message = format!(
-        "{} refuses the file: it says {declared}, and the newest version that {} loads is {newest}",
+        "{} refuses the file: it declares {declared}, and the newest version that {} loads is {newest}",
         target.name(),
         target.basis(),
     );
     let (field, fix) = if needed <= newest {
         (
             "cdiVersion".to_owned(),
-            format!("say cdiVersion {needed}, which has all that the spec uses"),
+            format!("declare cdiVersion {needed}, which supports all that the spec uses"),
         )
     } else {
         let fields = too_new(spec, newest);

@@ -55,7 +55,7 @@ impl ValidateReport {
         });
         let dirs: Vec<String> = dirs.collect();
         format!(
-            "no CDI spec was looked at: there is none in {}",
+            "no CDI spec was checked: there is none in {}",
             dirs.join(", ")
         )
     }

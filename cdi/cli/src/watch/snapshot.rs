@@ -172,9 +172,9 @@ impl Dir {
             (Self::Skipped(error), _) => error,
             (Self::Listed(..), None) => "it is read",
             (Self::Listed(..), Some(Self::Listed(..))) => {
-                "another directory stands at its path: what watched the first sees nothing of it"
+                "another directory is at its path now: a program that watched the old one does not notice changes"
             }
-            (Self::Listed(..), Some(_)) => "it is there now",
+            (Self::Listed(..), Some(_)) => "it exists now",
         }
     }
 }

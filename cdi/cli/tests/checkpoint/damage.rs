@@ -26,7 +26,7 @@ fn the_fix_is_for_the_file_as_its_name_says_whose_turn_it_is() {
         (
             &in_v2,
             "checkpoint.json.settled-v2-checksum",
-            "there is nothing to do",
+            "nothing to do",
         ),
     ] {
         let there = path.with_file_name(renamed);

@@ -155,7 +155,7 @@ fn what_does_not_exist_or_go_together_is_one_clear_error() {
         (
             "--channels 0 --mode host-path --dev-root x",
             2,
-            "--dev-root x is no absolute path",
+            "--dev-root x is not an absolute path",
         ),
         (
             "--channels 0 --name-style N --version 0.3.0",
@@ -167,7 +167,11 @@ fn what_does_not_exist_or_go_together_is_one_clear_error() {
             3,
             "cannot write none/x.json",
         ),
-        ("--channels 0 --output ..", 2, ".. is no file's path"),
+        (
+            "--channels 0 --output ..",
+            2,
+            ".. is not the path of a file",
+        ),
     ] {
         let told = place.err(&format!("generate --root host {options}"), code);
         assert!(told.contains(reason), "{options}: {told}");
@@ -225,7 +229,7 @@ fn a_spec_that_would_take_another_files_devices_away_is_not_installed() {
         1,
     );
     assert!(
-        told.contains("nvidia.com-imex-channel.json defines nvidia.com/imex-channel=0 already"),
+        told.contains("nvidia.com-imex-channel.json already defines nvidia.com/imex-channel=0"),
         "{told}"
     );
     assert!(
@@ -256,7 +260,7 @@ fn a_spec_that_no_runtime_could_load_is_not_written() {
         "generate --root host --channels all --count 200000 --output many.json",
         2,
     );
-    assert!(told.contains("none longer than 16 MiB is loaded"), "{told}");
+    assert!(told.contains("runtimes load at most 16 MiB"), "{told}");
     assert!(!place.at("many.json").exists());
 }
 
@@ -282,7 +286,7 @@ fn devices_that_go_with_the_replaced_file_are_told() {
         assert_eq!(one.status.code(), Some(0));
         let told = stderr(&one);
         assert!(
-            told.starts_with(&format!("cdi-gen: {path} has "))
+            told.starts_with(&format!("cdi-gen: {path} defines "))
                 && told.contains("=channel-3 and 1 more"),
             "{told}"
         );
@@ -295,7 +299,7 @@ fn an_output_file_in_a_cdi_directory_must_not_be_in_conflict_either() {
     let command = "generate --root host --channels 0 --name-style N --output host/run/cdi/x.json";
     let told = place.err(command, 1);
     assert!(
-        told.contains("defines nvidia.com/imex-channel=0 already"),
+        told.contains("already defines nvidia.com/imex-channel=0"),
         "{told}"
     );
     assert!(!place.at("host/run/cdi/x.json").exists());

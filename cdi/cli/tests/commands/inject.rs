@@ -157,12 +157,12 @@ fn what_is_no_config_is_one_clear_error() {
         (
             "list.json",
             3,
-            "list.json is no OCI config: OCI config: the whole is not an object",
+            "list.json is not an OCI config: OCI config: the whole is not an object",
         ),
         (
             "odd.json",
             3,
-            "odd.json is no OCI config: OCI config: /process/env is not an array",
+            "odd.json is not an OCI config: OCI config: /process/env is not an array",
         ),
         (
             "- --in-place",
@@ -253,7 +253,7 @@ fn what_cannot_be_compared_is_no_difference() {
         "diff bundle/config.json host/etc/cdi/nvidia.com-gpu.yaml",
         3,
     );
-    assert!(told.contains("are not of one sort"), "{told}");
+    assert!(told.contains("are not of the same kind"), "{told}");
     place.err(
         "diff host/etc/cdi/example.com-net.yaml host/etc/cdi/nvidia.com-gpu.yaml",
         3,

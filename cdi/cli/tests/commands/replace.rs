@@ -15,19 +15,19 @@ fn what_is_another_document_is_not_taken_for_a_config() {
     for (file, reason) in [
         (
             "host/run/cdi/nvidia.com-imex-channel.json",
-            "is no OCI config: it has cdiVersion, as a CDI spec; pass the config.json",
+            "is not an OCI config: it has cdiVersion, as CDI specs do; pass the config.json",
         ),
         (
             "host/etc/cdi/nvidia.com-gpu.yaml",
-            "nvidia.com-gpu.yaml is no OCI config: it has cdiVersion, as a CDI spec",
+            "nvidia.com-gpu.yaml is not an OCI config: it has cdiVersion, as CDI specs do",
         ),
         (
             "empty.json",
-            "empty.json is no OCI config: it has no ociVersion",
+            "empty.json is not an OCI config: it has no ociVersion",
         ),
         (
             "pod.json",
-            "pod.json is no OCI config: it has no ociVersion",
+            "pod.json is not an OCI config: it has no ociVersion",
         ),
     ] {
         let before = place.read(file);

@@ -36,7 +36,7 @@ fn nothing_to_judge_is_not_the_same_as_nothing_wrong() {
     let told = place.err("validate --root bundle", 0);
     assert_eq!(
         told,
-        "cdi-gen: no CDI spec was looked at: there is none in bundle/etc/cdi (does not exist), \
+        "cdi-gen: no CDI spec was checked: there is none in bundle/etc/cdi (does not exist), \
          bundle/var/run/cdi (does not exist)\n"
     );
     fs::create_dir(place.at("empty")).unwrap();
@@ -125,7 +125,9 @@ fn an_oci_config_is_no_spec_to_show() {
     let place = Place::new();
     let told = place.err("show bundle/config.json", 3);
     assert!(
-        told.contains("config.json is no CDI spec: it has ociVersion, as an OCI config; pass a"),
+        told.contains(
+            "config.json is not a CDI spec: it has ociVersion, as OCI configs do; pass a"
+        ),
         "{told}"
     );
 }

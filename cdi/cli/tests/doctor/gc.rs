@@ -191,7 +191,7 @@ fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(3), "{path}: {}", stderr(&output));
-        assert!(stderr(&output).contains("is no checkpoint"), "{path}");
+        assert!(stderr(&output).contains("is not a checkpoint"), "{path}");
         assert!(host.at(&orphan).exists());
     }
 }
