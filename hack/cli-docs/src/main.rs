@@ -12,7 +12,7 @@
 #[expect(
     dead_code,
     unused_imports,
-    reason = "what is typed is read in cdi-gen; here only its description is"
+    reason = "cdi-gen reads the parsed arguments; only their description is used here"
 )]
 mod args;
 
@@ -48,12 +48,12 @@ fn write(dir: &Path) -> io::Result<()> {
     clap_mangen::generate_to(Args::command(), &pages)?;
     for page in fs::read_dir(&pages)? {
         let page = page?;
-        // DIR may be /usr/local/share, with the pages of others in it.
+        // DIR may be /usr/local/share, with pages of other programs.
         if !page.file_name().as_encoded_bytes().starts_with(b"cdi-gen") {
             continue;
         }
         let page = page.path();
-        // What clap shows after the options is that, everywhere.
+        // The only text that clap shows after the options is on exit codes.
         let text = fs::read_to_string(&page)?;
         fs::write(
             &page,
@@ -69,11 +69,11 @@ fn write(dir: &Path) -> io::Result<()> {
 
 /// The completions for bash.
 ///
-/// `clap_complete` 4.6 calls a command in two ways if the program's name has a
-/// dash: where a word leads to it (`cdi__gen__subcmd__list`), and where its
-/// options are (`cdi__subcmd__gen__subcmd__list`). Bash would then complete
-/// nothing after a subcommand. Here both are the former, which nothing else
-/// can be meant by: no subcommand is called `gen`.
+/// If the program's name has a dash, `clap_complete` 4.6 has two names for a
+/// command: one where a word leads to it (`cdi__gen__subcmd__list`), another where
+/// its options are (`cdi__subcmd__gen__subcmd__list`). Bash would then complete
+/// nothing after a subcommand. Both become the former, which is unambiguous: no
+/// subcommand is called `gen`.
 fn bash() -> String {
     let mut script = Vec::new();
     clap_complete::generate(Shell::Bash, &mut Args::command(), "cdi-gen", &mut script);
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Every command, as its page is called.
+    /// The names of all commands' pages.
     fn names(command: &clap::Command, name: &str) -> Vec<String> {
         let own = std::iter::once(name.to_owned());
         let nested = command
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(fs::read(&page).unwrap(), b"\x1f\x8b");
     }
 
-    /// What bash offers for the last of `words`.
+    /// The completions that bash offers for the last of `words`.
     fn offered(script: &Path, words: &[&str]) -> String {
         let driver = r#"
             source "$1"; shift

@@ -1,11 +1,11 @@
-//! What is wrong with a file, and whose turn it is.
+//! Damaged checkpoints: what is wrong, and the fix.
 
 use std::fs;
 
 use super::{changed, run, stdout};
 
 #[test]
-fn the_fix_is_for_the_file_as_its_name_says_whose_turn_it_is() {
+fn the_fix_depends_on_how_far_recovery_is_by_the_files_name() {
     let name = "02-channel-completed.json";
     // In V1, so that every claim survives, and in V2, so that one may be lost.
     let in_v1 = changed(name, "worker-0", "worker-9");
@@ -47,7 +47,7 @@ fn the_fix_is_for_the_file_as_its_name_says_whose_turn_it_is() {
 }
 
 #[test]
-fn a_person_is_told_which_name_is_wrong() {
+fn the_message_says_which_name_is_wrong() {
     let (_dir, path) = changed("02-channel-completed.json", r#","v2":"#, r#","V2":"#);
     let line = stdout(&run("verify", &[&path]));
     assert!(line.contains(r#"V2: to Go it is "v2""#), "{line}");

@@ -1,4 +1,4 @@
-//! What has the name that was typed, and is no checkpoint.
+//! Files that are not checkpoints.
 
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
@@ -16,16 +16,16 @@ fn assert_refused(path: &Path, what: &str, fix: &str) {
         let output = run(subcommand, &[path]);
         assert_eq!(output.status.code(), Some(3), "{subcommand}");
         assert_eq!(stdout(&output), "", "{subcommand}");
-        let told = stderr(&output);
+        let message = stderr(&output);
         let beginning = format!("cdi-gen: cannot read {}: {what}", path.display());
-        assert!(told.starts_with(&beginning), "{subcommand}: {told}");
-        assert!(told.contains(fix), "{subcommand}: {told}");
-        assert_eq!(told.lines().count(), 1, "{subcommand}: {told}");
+        assert!(message.starts_with(&beginning), "{subcommand}: {message}");
+        assert!(message.contains(fix), "{subcommand}: {message}");
+        assert_eq!(message.lines().count(), 1, "{subcommand}: {message}");
     }
 }
 
 #[test]
-fn of_a_missing_file_the_path_is_doubted() {
+fn a_missing_file_has_the_hint_to_check_the_path() {
     let dir = tempfile::tempdir().unwrap();
     // Set aside from another name, or settled: of no use here.
     File::create(dir.path().join("other.json.damaged-empty")).unwrap();
@@ -40,7 +40,7 @@ fn of_a_missing_file_the_path_is_doubted() {
 }
 
 #[test]
-fn of_a_missing_file_those_set_aside_are_named() {
+fn a_missing_file_has_a_hint_at_those_set_aside() {
     let dir = tempfile::tempdir().unwrap();
     let aside = [
         "checkpoint.json.damaged-empty",
@@ -63,7 +63,7 @@ fn of_a_missing_file_those_set_aside_are_named() {
 }
 
 #[test]
-fn of_a_directory_the_file_in_it_is_asked_for() {
+fn a_directory_has_the_hint_to_pass_the_file_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("checkpoint.json");
     let fix = format!("; pass the file in it, e.g. {}\n", file.display());
@@ -71,7 +71,7 @@ fn of_a_directory_the_file_in_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn a_file_that_is_too_large_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let sparse = dir.path().join("checkpoint.json");
     let file = File::create(&sparse).unwrap();
@@ -82,7 +82,7 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
-fn what_never_ends_is_refused_in_little_more_memory_than_the_limit() {
+fn an_endless_file_is_refused_in_little_more_memory_than_the_limit() {
     let output = Command::new("sh")
         .args([
             "-c",
@@ -91,16 +91,16 @@ fn what_never_ends_is_refused_in_little_more_memory_than_the_limit() {
         .arg(env!("CARGO_BIN_EXE_cdi-gen"))
         .output()
         .unwrap();
-    let told = stderr(&output);
+    let message = stderr(&output);
     assert!(
-        told.contains("/dev/zero: it is larger than 256 MiB"),
-        "{told}"
+        message.contains("/dev/zero: it is larger than 256 MiB"),
+        "{message}"
     );
     assert_eq!(output.status.code(), Some(3));
 }
 
 #[test]
-fn a_dash_is_standard_input_whatever_that_is() {
+fn a_dash_is_standard_input_of_any_kind() {
     let name = fixture("02-channel-completed.json");
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(&fs::read(&name).unwrap()).unwrap();
@@ -131,7 +131,7 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
-fn whoever_asks_about_rewrite_is_warned_of_the_shell() {
+fn the_help_of_rewrite_warns_of_the_shell() {
     let output = cdi_gen().args(["rewrite", "--help"]).output().unwrap();
     let help = stdout(&output);
     assert!(help.contains("Never write `rewrite FILE > FILE`"), "{help}");

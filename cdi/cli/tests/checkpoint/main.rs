@@ -1,5 +1,4 @@
-//! `cdi-gen checkpoint` as a person or a script meets it: the real program on
-//! files that the Go driver wrote.
+//! End-to-end tests of `cdi-gen checkpoint`, on files that the Go driver wrote.
 
 #![expect(
     clippy::unwrap_used,
@@ -144,7 +143,7 @@ fn a_change_in_either_part_is_found_in_that_part() {
 }
 
 #[test]
-fn all_files_are_looked_at_and_one_that_cannot_be_read_is_told_on_stderr() {
+fn all_files_are_checked_and_one_that_cannot_be_read_is_reported_on_stderr() {
     let (dir, corrupt) = changed("01-empty.json", "{", "");
     let missing = dir.path().join("missing.json");
     let whole = fixture("01-empty.json");
@@ -154,14 +153,14 @@ fn all_files_are_looked_at_and_one_that_cannot_be_read_is_told_on_stderr() {
     assert!(lines.contains("CORRUPT: the file is not JSON; "), "{lines}");
     assert!(lines.ends_with(": OK\n"), "{lines}");
     assert_eq!(lines.lines().count(), 2);
-    let told = stderr(&output);
+    let message = stderr(&output);
     assert!(
-        told.contains("cannot read") && told.contains("missing.json"),
-        "{told}"
+        message.contains("cannot read") && message.contains("missing.json"),
+        "{message}"
     );
     assert!(
-        told.ends_with("cdi-gen: 2 of 4 files cannot be read\n"),
-        "{told}"
+        message.ends_with("cdi-gen: 2 of 4 files cannot be read\n"),
+        "{message}"
     );
 }
 
@@ -185,7 +184,7 @@ fn rewrite_keeps_a_key_that_go_would_lose() {
 }
 
 #[test]
-fn a_rewritten_old_file_is_one_of_today() {
+fn a_rewritten_old_file_has_the_current_layout() {
     for name in OTHER_FIXTURES {
         let output = run("rewrite", &[&fixture(name)]);
         assert_eq!(output.status.code(), Some(0), "{name}");
@@ -204,10 +203,10 @@ fn a_damaged_file_is_not_rewritten() {
     let output = run("rewrite", &[&path]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output), "");
-    let told = stderr(&output);
-    assert!(told.contains("V1 checksum is "), "{told}");
-    assert!(told.contains("checkpoint show"), "the way on: {told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let message = stderr(&output);
+    assert!(message.contains("V1 checksum is "), "{message}");
+    assert!(message.contains("checkpoint show"), "the way on: {message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
 }
 
 // === show ===
@@ -237,7 +236,7 @@ fn show_prints_a_table() {
 }
 
 #[test]
-fn the_json_says_the_same_and_names_its_schema() {
+fn the_json_has_the_same_data_and_names_its_schema() {
     let output = cdi_gen()
         .args(["show", "--json"])
         .arg(fixture("02-channel-completed.json"))
@@ -264,7 +263,7 @@ fn the_json_says_the_same_and_names_its_schema() {
 }
 
 #[test]
-fn a_file_of_this_boot_is_told_from_others() {
+fn a_file_of_this_boot_is_distinguished_from_others() {
     let text = fs::read_to_string(fixture("03-channel-started.json")).unwrap();
     let file: Value = serde_json::from_str(&text).unwrap();
     let recorded = file["v2"]["nodeBootID"].as_str().unwrap();
@@ -394,7 +393,7 @@ fn a_file_cannot_send_commands_to_the_terminal() {
 }
 
 #[test]
-fn nor_can_a_text_in_it() {
+fn nor_can_a_string_in_it() {
     let (_dir, path) = changed(
         "09-v1-only-25.3.x.json",
         r#""PoolName":"node-a"#,
@@ -444,7 +443,7 @@ fn a_reader_that_leaves_early_is_no_error() {
 }
 
 #[test]
-fn a_full_disk_behind_stdout_is_told() {
+fn a_full_disk_behind_stdout_is_reported() {
     let full = fs::OpenOptions::new()
         .write(true)
         .open("/dev/full")

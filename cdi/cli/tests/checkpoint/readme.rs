@@ -1,4 +1,4 @@
-//! The README's table and example of `checkpoint show` are the program's.
+//! The README's table and example of `checkpoint show` match the program.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! How the commands end: a reader that leaves, a full disk, no rights, no
-//! colour where nobody wants it, texts that a terminal would obey.
+//! How commands end: closed pipes, full disks, missing rights; no colour off a
+//! terminal, no control characters from files.
 
 use std::fs;
 use std::io::Read;
@@ -29,7 +29,7 @@ fn a_reader_that_leaves_early_is_no_error() {
 }
 
 #[test]
-fn what_was_found_stands_before_what_is_wrong_where_both_go_to_one_place() {
+fn data_comes_before_errors_where_both_go_to_one_file() {
     let place = Place::new();
     for (words, last) in [
         ("list --root host", "load the driver that makes the node"),
@@ -59,7 +59,7 @@ fn what_was_found_stands_before_what_is_wrong_where_both_go_to_one_place() {
 }
 
 #[test]
-fn a_full_disk_behind_stdout_is_told() {
+fn a_full_disk_behind_stdout_is_reported() {
     let place = Place::new();
     for words in [
         "list --root host",
@@ -83,19 +83,19 @@ fn a_full_disk_behind_stdout_is_told() {
 }
 
 #[test]
-fn without_rights_the_rest_is_shown_and_what_is_closed_is_told() {
+fn without_rights_the_rest_is_printed_and_unreadable_files_are_reported() {
     let place = Place::new();
     let closed = place.at("host/etc/cdi/nvidia.com-gpu.yaml");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
     let output = run_unprivileged(&place, "list --root host");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stdout(&output).contains("nvidia.com/imex-channel=0 "));
-    let told = stderr(&output);
+    let message = stderr(&output);
     assert!(
-        told.contains("nvidia.com-gpu.yaml: Permission denied"),
-        "{told}"
+        message.contains("nvidia.com-gpu.yaml: Permission denied"),
+        "{message}"
     );
-    assert!(told.contains("give the file mode 0644"), "{told}");
+    assert!(message.contains("give the file mode 0644"), "{message}");
     let output = run_unprivileged(&place, "why nvidia.com/gpu=0 --root host");
     assert_eq!(output.status.code(), Some(3));
     assert!(stdout(&output).starts_with("it is unknown whether nvidia.com/gpu=0 resolves: "));

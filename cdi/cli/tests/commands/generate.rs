@@ -13,7 +13,7 @@ fn spec(text: &str) -> Spec {
 }
 
 #[test]
-fn a_spec_has_the_channels_that_were_asked_for_with_the_hosts_numbers() {
+fn a_spec_has_the_requested_channels_with_the_hosts_numbers() {
     let place = Place::new();
     let spec = spec(&place.out("generate --root host --channels 0,3-4,4", 0));
     assert_eq!(spec.version(), SpecVersion::V0_3_0);
@@ -49,14 +49,14 @@ fn all_channels_are_as_many_as_the_driver_has() {
 }
 
 #[test]
-fn it_never_means_all_channels_unless_it_is_told_so() {
+fn all_channels_have_to_be_requested() {
     let place = Place::new();
-    let told = place.err("generate --root host", 2);
-    assert!(told.contains("--channels"), "{told}");
+    let message = place.err("generate --root host", 2);
+    assert!(message.contains("--channels"), "{message}");
 }
 
 #[test]
-fn without_a_driver_the_numbers_can_be_named() {
+fn without_a_driver_the_numbers_can_be_given() {
     let place = Place::new();
     let spec = spec(&place.out("generate imex --root bundle --channels 0 --major 7", 0));
     let node = &spec.devices()[0].container_edits.device_nodes[0];
@@ -68,7 +68,7 @@ fn without_a_driver_the_numbers_can_be_named() {
 }
 
 #[test]
-fn what_is_typed_comes_before_what_the_driver_says() {
+fn options_override_the_drivers_parameters() {
     let place = Place::new();
     let spec = spec(&place.out(
         "generate --root host --channels 9 --major 7 --file-mode 0600 --uid 1 --gid 2 \
@@ -89,7 +89,7 @@ fn what_is_typed_comes_before_what_the_driver_says() {
 }
 
 #[test]
-fn a_node_of_the_host_is_taken_as_it_is_and_its_absence_told() {
+fn a_node_of_the_host_is_used_as_it_is_and_its_absence_reported() {
     let place = Place::new();
     let output = place
         .run("generate --root host --channels 0-1 --mode host-path --dev-root /run/nvidia/driver");
@@ -104,15 +104,15 @@ fn a_node_of_the_host_is_taken_as_it_is_and_its_absence_told() {
         (node.device_type, node.major, node.file_mode),
         (None, None, None)
     );
-    let told = stderr(&output);
+    let message = stderr(&output);
     assert!(
-        told.contains("channel0 does not exist") && told.contains("1 more"),
-        "{told}"
+        message.contains("channel0 does not exist") && message.contains("1 more"),
+        "{message}"
     );
 }
 
 #[test]
-fn yaml_says_the_same_as_json() {
+fn yaml_means_the_same_as_json() {
     let place = Place::new();
     let options = "generate --root host --channels 0-2 --name-style N";
     let json = place.out(options, 0);
@@ -122,7 +122,7 @@ fn yaml_says_the_same_as_json() {
 }
 
 #[test]
-fn what_does_not_exist_or_go_together_is_one_clear_error() {
+fn missing_files_and_contradictory_options_are_one_clear_error() {
     let place = Place::new();
     for (options, code, reason) in [
         (
@@ -173,13 +173,13 @@ fn what_does_not_exist_or_go_together_is_one_clear_error() {
             ".. is not the path of a file",
         ),
     ] {
-        let told = place.err(&format!("generate --root host {options}"), code);
-        assert!(told.contains(reason), "{options}: {told}");
+        let message = place.err(&format!("generate --root host {options}"), code);
+        assert!(message.contains(reason), "{options}: {message}");
         assert!(
-            told.starts_with("cdi-gen: ") && told.contains("; "),
-            "{told}"
+            message.starts_with("cdi-gen: ") && message.contains("; "),
+            "{message}"
         );
-        assert_eq!(told.lines().count(), 1, "{told}");
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
     for options in [
         "--channels 7-3",
@@ -194,13 +194,13 @@ fn what_does_not_exist_or_go_together_is_one_clear_error() {
         "--channels 0 --id x",
         "--channels 0 --install --id a/b",
     ] {
-        let told = place.err(&format!("generate --root host {options}"), 2);
-        assert!(told.starts_with("error: "), "{options}: {told}");
+        let message = place.err(&format!("generate --root host {options}"), 2);
+        assert!(message.starts_with("error: "), "{options}: {message}");
     }
 }
 
 #[test]
-fn an_installed_spec_has_the_name_that_cdi_has_for_it_and_all_may_read_it() {
+fn an_installed_spec_has_its_usual_name_and_everybody_may_read_it() {
     let place = Place::new();
     fs::remove_dir_all(place.at("host/run/cdi")).unwrap();
     let file = "host/run/cdi/nvidia.com-imex-channel.json";
@@ -222,15 +222,15 @@ fn an_installed_spec_has_the_name_that_cdi_has_for_it_and_all_may_read_it() {
 }
 
 #[test]
-fn a_spec_that_would_take_another_files_devices_away_is_not_installed() {
+fn a_spec_that_would_conflict_with_another_file_is_not_installed() {
     let place = Place::new();
-    let told = place.err(
+    let message = place.err(
         "generate --root host --channels 0 --name-style N --install --id x",
         1,
     );
     assert!(
-        told.contains("nvidia.com-imex-channel.json already defines nvidia.com/imex-channel=0"),
-        "{told}"
+        message.contains("nvidia.com-imex-channel.json already defines nvidia.com/imex-channel=0"),
+        "{message}"
     );
     assert!(
         !place
@@ -240,32 +240,35 @@ fn a_spec_that_would_take_another_files_devices_away_is_not_installed() {
 }
 
 #[test]
-fn an_output_file_is_written_whole_and_a_name_that_nobody_reads_is_told() {
+fn an_output_file_is_written_whole_and_a_name_that_runtimes_ignore_is_reported() {
     let place = Place::new();
     place.out("generate --root host --channels 0 --output out.json", 0);
     let document: Value = serde_json::from_str(&place.read("out.json")).unwrap();
     assert_eq!(document["kind"], "nvidia.com/imex-channel");
-    let told = place.err(
+    let message = place.err(
         "generate --root host --channels 0 --output out.yml --format yaml",
         0,
     );
-    assert!(told.contains("out.yml does not"), "{told}");
+    assert!(message.contains("out.yml does not"), "{message}");
     assert_eq!(spec(&place.read("out.yml")).devices().len(), 1);
 }
 
 #[test]
 fn a_spec_that_no_runtime_could_load_is_not_written() {
     let place = Place::new();
-    let told = place.err(
+    let message = place.err(
         "generate --root host --channels all --count 200000 --output many.json",
         2,
     );
-    assert!(told.contains("runtimes load at most 16 MiB"), "{told}");
+    assert!(
+        message.contains("runtimes load at most 16 MiB"),
+        "{message}"
+    );
     assert!(!place.at("many.json").exists());
 }
 
 #[test]
-fn devices_that_go_with_the_replaced_file_are_told() {
+fn devices_that_only_the_replaced_file_has_are_reported() {
     let place = Place::new();
     for (target, path) in [
         (
@@ -284,23 +287,23 @@ fn devices_that_go_with_the_replaced_file_are_told() {
         );
         let one = place.run(&format!("generate --root host --channels 4 {target}"));
         assert_eq!(one.status.code(), Some(0));
-        let told = stderr(&one);
+        let message = stderr(&one);
         assert!(
-            told.starts_with(&format!("cdi-gen: {path} defines "))
-                && told.contains("=channel-3 and 1 more"),
-            "{told}"
+            message.starts_with(&format!("cdi-gen: {path} defines "))
+                && message.contains("=channel-3 and 1 more"),
+            "{message}"
         );
     }
 }
 
 #[test]
-fn an_output_file_in_a_cdi_directory_must_not_be_in_conflict_either() {
+fn an_output_file_in_a_cdi_directory_must_not_conflict_either() {
     let place = Place::new();
     let command = "generate --root host --channels 0 --name-style N --output host/run/cdi/x.json";
-    let told = place.err(command, 1);
+    let message = place.err(command, 1);
     assert!(
-        told.contains("already defines nvidia.com/imex-channel=0"),
-        "{told}"
+        message.contains("already defines nvidia.com/imex-channel=0"),
+        "{message}"
     );
     assert!(!place.at("host/run/cdi/x.json").exists());
 }

@@ -10,7 +10,7 @@ use super::{Place, stderr, stdout};
 const CHANNEL: &str = "-d nvidia.com/imex-channel=0 --root host";
 
 #[test]
-fn a_container_gets_the_device_and_keeps_all_else() {
+fn a_container_gets_the_device_and_keeps_everything_else() {
     let place = Place::new();
     let text = place.out(&format!("inject bundle/config.json {CHANNEL}"), 0);
     let after: Value = serde_json::from_str(&text).unwrap();
@@ -48,26 +48,26 @@ fn a_config_on_one_line_stays_on_one() {
 }
 
 #[test]
-fn every_name_that_does_not_resolve_is_told_with_its_reason_and_nothing_is_written() {
+fn every_name_that_does_not_resolve_is_explained_and_nothing_is_written() {
     let place = Place::new();
     let before = place.read("bundle/config.json");
-    let told = place.err(
+    let message = place.err(
         "inject bundle/config.json --in-place -d nvidia.com/gpu=7 -d example.com/lamp=floor \
          -d example.com/lamp=desk -d example.com/net=eth1 --root host",
         4,
     );
     assert!(
-        told.starts_with("cdi-gen: 3 devices do not resolve; nothing was written\n"),
-        "{told}"
+        message.starts_with("cdi-gen: 3 devices do not resolve; nothing was written\n"),
+        "{message}"
     );
     for reason in [
         "nvidia.com/gpu=7 does not resolve: no valid CDI spec defines",
         "example.com/lamp=desk does not resolve: CDI device example.com/lamp=desk is defined in more",
         "refused   CDI spec host/etc/cdi/example.com-net.yaml is not valid",
     ] {
-        assert!(told.contains(reason), "{reason}: {told}");
+        assert!(message.contains(reason), "{reason}: {message}");
     }
-    assert!(!told.contains("lamp=floor does not"), "{told}");
+    assert!(!message.contains("lamp=floor does not"), "{message}");
     assert_eq!(place.read("bundle/config.json"), before);
     assert_eq!(fs::read_dir(place.at("bundle")).unwrap().count(), 1);
 }
@@ -75,18 +75,18 @@ fn every_name_that_does_not_resolve_is_told_with_its_reason_and_nothing_is_writt
 #[test]
 fn a_spec_that_needs_the_hosts_node_fails_without_it_and_writes_nothing() {
     let place = Place::new();
-    let told = place.err(
+    let message = place.err(
         "inject bundle/config.json -d nvidia.com/gpu=0 --root host",
         1,
     );
     assert!(
-        told.contains("cannot look at /dev/nvidia0 of the host"),
-        "{told}"
+        message.contains("cannot look at /dev/nvidia0 of the host"),
+        "{message}"
     );
 }
 
 #[test]
-fn in_place_keeps_mode_and_link_and_a_backup_if_it_is_asked_to() {
+fn in_place_keeps_mode_and_link_and_optionally_a_backup() {
     let place = Place::new();
     let before = place.read("bundle/config.json");
     fs::set_permissions(
@@ -142,7 +142,7 @@ fn an_explanation_does_not_get_into_the_result() {
 }
 
 #[test]
-fn what_is_no_config_is_one_clear_error() {
+fn a_document_that_is_not_a_config_is_one_clear_error() {
     let place = Place::new();
     place.write("list.json", "[]");
     place.write("torn.json", "{\"ociVersion\":");
@@ -170,9 +170,9 @@ fn what_is_no_config_is_one_clear_error() {
             "standard input cannot be changed in place",
         ),
     ] {
-        let told = place.err(&format!("inject {input} {CHANNEL}"), code);
-        assert!(told.contains(reason), "{input}: {told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
+        let message = place.err(&format!("inject {input} {CHANNEL}"), code);
+        assert!(message.contains(reason), "{input}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
     place.err("inject bundle/config.json -d nvidia.com --root host", 2);
     place.err("inject bundle/config.json --root host", 2);
@@ -247,13 +247,13 @@ fn configs_are_compared_and_the_order_of_mounts_counts_where_one_hides_another()
 }
 
 #[test]
-fn what_cannot_be_compared_is_no_difference() {
+fn documents_that_cannot_be_compared_are_an_error() {
     let place = Place::new();
-    let told = place.err(
+    let message = place.err(
         "diff bundle/config.json host/etc/cdi/nvidia.com-gpu.yaml",
         3,
     );
-    assert!(told.contains("are not of the same kind"), "{told}");
+    assert!(message.contains("are not of the same kind"), "{message}");
     place.err(
         "diff host/etc/cdi/example.com-net.yaml host/etc/cdi/nvidia.com-gpu.yaml",
         3,

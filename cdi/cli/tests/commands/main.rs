@@ -1,5 +1,5 @@
-//! The commands on CDI specs as a person or a script meets them: the real
-//! program, on a copy of a host's root directory.
+//! End-to-end tests of the commands on CDI specs: the program runs on a copy of a
+//! host's root directory.
 
 #![expect(
     clippy::unwrap_used,

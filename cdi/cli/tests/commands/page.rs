@@ -1,6 +1,6 @@
-//! `COMMANDS.md` shows each command with what it really prints: stdout, then
-//! stderr. Its commands run in one copy of the fixtures, from the first to the
-//! last. With `UPDATE_COMMANDS=1` in the environment the page is corrected.
+//! `COMMANDS.md` shows the real output of each command: stdout, then stderr. Its
+//! commands run in one copy of the fixtures, from the first to the last. With
+//! `UPDATE_COMMANDS=1` in the environment the page is corrected.
 
 use std::env;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `cdi-gen inject`: which configs it takes, and what it leaves of them.
+//! `cdi-gen inject`: which configs it accepts, and what it keeps of them.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -8,7 +8,7 @@ use super::{Place, stderr, stdout};
 const CHANNEL: &str = "-d nvidia.com/imex-channel=0 --root host";
 
 #[test]
-fn what_is_another_document_is_not_taken_for_a_config() {
+fn another_document_is_not_mistaken_for_a_config() {
     let place = Place::new();
     place.write("empty.json", "{}");
     place.write("pod.json", r#"{"apiVersion":"v1","kind":"Pod"}"#);
@@ -31,8 +31,8 @@ fn what_is_another_document_is_not_taken_for_a_config() {
         ),
     ] {
         let before = place.read(file);
-        let told = place.err(&format!("inject {file} --in-place {CHANNEL}"), 3);
-        assert!(told.contains(reason), "{told}");
+        let message = place.err(&format!("inject {file} --in-place {CHANNEL}"), 3);
+        assert!(message.contains(reason), "{message}");
         assert_eq!(place.read(file), before);
     }
 }
@@ -51,7 +51,7 @@ fn a_second_backup_leaves_the_first_one() {
 }
 
 #[test]
-fn a_rule_that_is_there_already_is_added_again_and_explained_so() {
+fn a_rule_that_exists_is_added_again_and_marked() {
     let place = Place::new();
     place.out(
         &format!("inject bundle/config.json --in-place {CHANNEL}"),
@@ -89,7 +89,7 @@ fn in_place_keeps_owner_and_mode() {
 }
 
 #[test]
-fn a_container_in_a_user_namespace_is_told_that_it_needs_the_hosts_node() {
+fn a_container_in_a_user_namespace_needs_the_hosts_node() {
     let place = Place::new();
     let text = r#"{"ociVersion":"1.0.2","linux":{"namespaces":[{"type":"user"}]}}"#;
     place.write("user.json", text);

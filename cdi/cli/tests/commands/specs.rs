@@ -1,5 +1,4 @@
-//! `cdi-gen list`, `show`, `validate` and `why`, beyond what the page of
-//! commands shows.
+//! `cdi-gen list`, `show`, `validate` and `why`, beyond what COMMANDS.md shows.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +12,7 @@ fn json(place: &Place, words: &str, code: i32) -> Value {
 }
 
 #[test]
-fn a_healthy_host_is_listed_without_a_word_on_stderr() {
+fn a_healthy_host_is_listed_with_nothing_on_stderr() {
     let place = Place::new();
     let output = place.run("list --root host --spec-dir /var/run/cdi");
     assert_eq!(
@@ -37,7 +36,7 @@ fn a_host_without_specs_has_no_device_and_that_is_no_error() {
 }
 
 #[test]
-fn a_root_that_is_not_there_is_no_host_without_devices() {
+fn a_root_that_does_not_exist_is_not_a_host_without_devices() {
     let place = Place::new();
     for words in [
         "list",
@@ -47,16 +46,16 @@ fn a_root_that_is_not_there_is_no_host_without_devices() {
         "generate --channels 0",
         "inject bundle/config.json -d a/b=c",
     ] {
-        let told = place.err(&format!("{words} --root none"), 3);
+        let message = place.err(&format!("{words} --root none"), 3);
         assert!(
-            told.contains("cannot look into the root none"),
-            "{words}: {told}"
+            message.contains("cannot look into the root none"),
+            "{words}: {message}"
         );
     }
 }
 
 #[test]
-fn one_bad_file_hides_no_device_and_is_told() {
+fn one_bad_file_hides_no_device_and_is_reported() {
     let place = Place::new();
     let output = place.run("list --root host");
     assert_eq!(output.status.code(), Some(1));
@@ -65,7 +64,7 @@ fn one_bad_file_hides_no_device_and_is_told() {
 }
 
 #[test]
-fn devices_that_lose_say_to_which_file() {
+fn shadowed_devices_name_the_file_that_wins() {
     let place = Place::new();
     let list = json(&place, "list --json --root host", 1);
     let devices = list["devices"].as_array().unwrap();
@@ -184,13 +183,13 @@ fn a_runtime_is_asked_about_the_version_and_the_fields_that_it_does_not_know() {
         );
     }
     for target in ["docker-28.2", "containerd", "podman-3"] {
-        let told = place.err(&format!("validate new.json --for {target}"), 2);
-        assert!(told.contains("known are"), "{told}");
+        let message = place.err(&format!("validate new.json --for {target}"), 2);
+        assert!(message.contains("known are"), "{message}");
     }
 }
 
 #[test]
-fn why_finds_what_nobody_reads_and_what_was_nearly_right() {
+fn why_finds_ignored_files_and_near_misses() {
     let place = Place::new();
     fs::create_dir(place.at("host/etc/cdi/more")).unwrap();
     place.write(
@@ -224,7 +223,7 @@ fn why_finds_what_nobody_reads_and_what_was_nearly_right() {
         ("nonsense", "vendor/class=device"),
         ("nvidia.com/gpu", "vendor/class=device"),
     ] {
-        let told = place.err(&format!("why {name} --root host"), 2);
-        assert!(told.contains(fix), "{told}");
+        let message = place.err(&format!("why {name} --root host"), 2);
+        assert!(message.contains(fix), "{message}");
     }
 }

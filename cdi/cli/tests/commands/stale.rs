@@ -1,5 +1,5 @@
-//! Majors of IMEX channels that are not the driver's, and nodes that the host
-//! has otherwise or not at all.
+//! Majors of IMEX channels that are not the driver's, and nodes that the host lacks
+//! or that differ.
 
 use std::os::unix::fs::symlink;
 
@@ -21,7 +21,7 @@ fn reloaded() -> Place {
 }
 
 #[test]
-fn every_command_tells_a_major_that_is_not_the_drivers() {
+fn every_command_reports_a_major_that_is_not_the_drivers() {
     let place = reloaded();
     let file = "host/run/cdi/nvidia.com-imex-channel.json";
     let why = place.out(&format!("why {CHANNEL} --root host"), 1);
@@ -47,7 +47,7 @@ fn every_command_tells_a_major_that_is_not_the_drivers() {
 }
 
 #[test]
-fn a_major_that_another_driver_has_taken_is_told() {
+fn a_major_of_another_driver_is_reported() {
     let place = Place::new();
     let list = place.read("host/proc/devices");
     let list = list.replace("235 nvidia-caps-imex-channels", "235 nvidia-uvm");
@@ -66,14 +66,14 @@ fn a_major_that_another_driver_has_taken_is_told() {
 }
 
 #[test]
-fn a_host_that_does_not_tell_its_majors_contradicts_none() {
+fn without_a_device_list_no_major_is_reported() {
     let place = Place::new();
     std::fs::remove_file(place.at("host/proc/devices")).unwrap();
     place.out(&format!("why {CHANNEL} --root host"), 0);
 }
 
 #[test]
-fn a_typed_major_that_the_driver_contradicts_is_told() {
+fn a_major_option_that_is_not_the_drivers_is_reported() {
     let place = Place::new();
     let output = place.run("generate --channels 0 --root host --major 195");
     assert_eq!(output.status.code(), Some(0));
@@ -88,7 +88,7 @@ fn a_typed_major_that_the_driver_contradicts_is_told() {
 }
 
 #[test]
-fn a_device_whose_node_the_host_has_not_is_unusable_and_why_says_so() {
+fn a_device_whose_node_the_host_lacks_is_unusable_and_why_says_so() {
     let place = Place::new();
     let why = place.out("why nvidia.com/gpu=0 --root host", 1);
     for part in [

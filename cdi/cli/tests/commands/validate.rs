@@ -1,4 +1,4 @@
-//! `cdi-gen validate`, beyond what the page of commands shows.
+//! `cdi-gen validate`, beyond what COMMANDS.md shows.
 
 use std::fs;
 
@@ -23,19 +23,19 @@ fn a_kind_of_one_letter_is_a_warning_and_an_error_for_the_runtimes_that_panic() 
             "{said}"
         );
     }
-    let told = place.err("generate --channels 0 --major 7 --kind n/channel", 2);
+    let message = place.err("generate --channels 0 --major 7 --kind n/channel", 2);
     assert!(
-        told.contains("n/channel has a part of one letter"),
-        "{told}"
+        message.contains("n/channel has a part of one letter"),
+        "{message}"
     );
 }
 
 #[test]
-fn nothing_to_judge_is_not_the_same_as_nothing_wrong() {
+fn nothing_to_check_is_not_the_same_as_nothing_wrong() {
     let place = Place::new();
-    let told = place.err("validate --root bundle", 0);
+    let message = place.err("validate --root bundle", 0);
     assert_eq!(
-        told,
+        message,
         "cdi-gen: no CDI spec was checked: there is none in bundle/etc/cdi (does not exist), \
          bundle/var/run/cdi (does not exist)\n"
     );
@@ -48,7 +48,7 @@ fn nothing_to_judge_is_not_the_same_as_nothing_wrong() {
 }
 
 #[test]
-fn a_directory_that_was_named_and_is_not_there_is_an_error() {
+fn a_directory_that_was_named_and_does_not_exist_is_an_error() {
     let place = Place::new();
     for command in ["validate", "list"] {
         let output = place.run(&format!("{command} --root host --spec-dir /etc/cid"));
@@ -63,7 +63,7 @@ fn a_directory_that_was_named_and_is_not_there_is_an_error() {
 }
 
 #[test]
-fn files_of_one_directory_are_judged_as_if_they_were_loaded_together() {
+fn files_of_one_directory_are_checked_as_if_they_were_loaded_together() {
     let place = Place::new();
     fs::create_dir(place.at("other")).unwrap();
     for file in ["a.json", "b.json", "other/c.json"] {
@@ -77,7 +77,7 @@ fn files_of_one_directory_are_judged_as_if_they_were_loaded_together() {
 }
 
 #[test]
-fn a_fix_names_what_to_write() {
+fn a_fix_says_what_to_write() {
     let place = Place::new();
     let low = spec("example.com/sign", "0.3.0").replace("\"one\"", "\"1\"");
     place.write("low.json", &low);
@@ -121,19 +121,19 @@ fn many_devices_of_a_file_are_listed_in_time() {
 }
 
 #[test]
-fn an_oci_config_is_no_spec_to_show() {
+fn show_refuses_an_oci_config() {
     let place = Place::new();
-    let told = place.err("show bundle/config.json", 3);
+    let message = place.err("show bundle/config.json", 3);
     assert!(
-        told.contains(
+        message.contains(
             "config.json is not a CDI spec: it has ociVersion, as OCI configs do; pass a"
         ),
-        "{told}"
+        "{message}"
     );
 }
 
 #[test]
-fn every_fault_of_a_spec_is_told_in_one_run() {
+fn every_error_of_a_spec_is_reported_in_one_run() {
     let place = Place::new();
     let spec = spec("example.com/sign", "0.3.0");
     let spec = spec.replace(

@@ -1,5 +1,4 @@
-//! `cdi-gen why`: of several things that are wrong, the fix of the one that
-//! counts.
+//! `cdi-gen why`: the fix for the most probable of several causes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -40,7 +39,7 @@ fn a_file_that_defines_the_device_counts_more_than_one_that_might() {
 }
 
 #[test]
-fn a_directory_that_is_a_link_is_the_reason_if_nothing_behind_it_speaks_of_the_device() {
+fn a_directory_that_is_a_link_is_the_cause_unless_a_file_names_the_device() {
     let place = Place::new();
     fs::rename(place.at("host/etc/cdi"), place.at("host/etc/other")).unwrap();
     symlink("/nowhere/cdi", place.at("host/etc/cdi")).unwrap();
@@ -66,7 +65,7 @@ fn files_of_another_kind_are_not_to_blame() {
 }
 
 #[test]
-fn a_channel_that_is_spelt_otherwise_is_near() {
+fn a_channel_that_is_spelt_differently_is_a_near_miss() {
     let place = Place::new();
     for name in ["channel-0", "channel0"] {
         let name = format!("nvidia.com/imex-channel={name}");

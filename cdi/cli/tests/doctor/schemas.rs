@@ -1,4 +1,4 @@
-//! The documents that `--json` prints are those that the README describes.
+//! The README describes the documents that `--json` prints.
 
 use super::host::{CLAIM, Host, SPEC, spec};
 use super::schema::{Found, assert_documented, collect};

@@ -1,5 +1,5 @@
-//! The README's tables of a JSON document's fields are what scripts are written
-//! by: they must be the document's.
+//! Scripts rely on the README's tables of the fields of JSON documents: they must
+//! match the documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,5 @@
-//! The program as a user who may do nothing special: root may read what is
-//! closed to it, so that root must become someone else.
+//! Runs the program without privileges: root can read every file, so that the tests
+//! have to become another user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
