@@ -4,12 +4,11 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use host_doctor::{ReadError, RootError};
 use imex_cdi::{ConfigError, MAX_SPEC_LEN, Spec, SpecError};
 use serde_json::Value;
 
+use crate::input::{self, InputError};
 use crate::outcome::{CommandError, Outcome};
-use crate::reading;
 
 pub(crate) const NOT_SPEC_HINT: &str =
     "pass a CDI spec; `cdi-gen inject` and `cdi-gen diff` are for configs";
@@ -17,16 +16,8 @@ pub(crate) const NOT_SPEC_HINT: &str =
 /// Why a file is not the document that a command needs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DocumentError {
-    #[error("cannot read {}", path.display())]
-    Read { path: PathBuf, source: io::Error },
-    #[error("cannot read {}: it is a directory", path.display())]
-    Directory { path: PathBuf },
-    #[error("cannot read {}: it is larger than {} MiB", path.display(), MAX_SPEC_LEN >> 20)]
-    TooLarge { path: PathBuf },
     #[error(transparent)]
-    Root(#[from] RootError),
-    #[error("cannot list the spec directory {}", path.display())]
-    SpecDir { path: PathBuf, source: io::Error },
+    Input(#[from] InputError),
     #[error("{} is not a valid CDI spec", path.display())]
     Spec { path: PathBuf, source: SpecError },
     #[error("{} is not JSON", path.display())]
@@ -46,14 +37,9 @@ pub(crate) enum DocumentError {
 
 /// The bytes of a document, at most as many as runtimes read of a spec.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, DocumentError> {
-    let path = path.to_owned();
-    // A file that is longer than memory has addresses is too large in any case.
-    let most = usize::try_from(MAX_SPEC_LEN).unwrap_or(usize::MAX);
-    reading::read(&path, most).map_err(|error| match error {
-        ReadError::Io(source) => DocumentError::Read { path, source },
-        ReadError::Directory => DocumentError::Directory { path },
-        ReadError::TooLarge => DocumentError::TooLarge { path },
-    })
+    // A file that does not fit into the address space is too large anyway.
+    let limit = usize::try_from(MAX_SPEC_LEN).unwrap_or(usize::MAX);
+    Ok(input::read(path, limit)?)
 }
 
 /// The spec in `bytes`, which were read from `path`.
@@ -83,20 +69,20 @@ impl CommandError for DocumentError {
 
     fn hint(&self) -> Option<Cow<'static, str>> {
         let hint = match self {
-            Self::Read { source, .. } => match source.kind() {
+            Self::Input(InputError::Io { source, .. }) => match source.kind() {
                 io::ErrorKind::NotFound => "check the path",
                 io::ErrorKind::PermissionDenied => {
                     "give the file mode 0644 and its directory 0755, or run this as root"
                 }
                 _ => return None,
             },
-            Self::Directory { .. } => "pass a file in it",
-            Self::Root(_) => "pass to --root the directory where the host's root is mounted",
-            Self::SpecDir { .. } => "check what --spec-dir and --root name",
+            Self::Input(InputError::Directory { .. }) => "pass a file in it",
+            Self::Input(InputError::TooLarge { .. }) => {
+                "no spec or config is that large: check the path"
+            }
             Self::NotConfig { .. } => {
                 "pass the config.json of an OCI bundle (`runc spec` writes one)"
             }
-            Self::TooLarge { .. } => "no spec or config is that large: check the path",
             Self::Spec { source, .. } => source.hint(),
             Self::NotSpec { .. } => NOT_SPEC_HINT,
             Self::Json { .. } => "pass the config.json of an OCI bundle",

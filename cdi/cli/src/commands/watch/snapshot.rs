@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use compute_domain_node::with_sources;
+use host_doctor::{Host, NodeReport, NodeState, device_nodes};
 use imex_cdi::{DirState, Registry, Spec, SpecDir};
 
 use super::event::{Event, EventKind};
-use crate::args::SpecDirs;
-use crate::document::DocumentError;
-use host_doctor::{Host, NodeReport, NodeState, device_nodes};
+use crate::host_specs::HostSpecs;
 
 /// Empty by default, so that everything is new since then.
 #[derive(Debug, Default)]
@@ -57,22 +56,22 @@ struct Problem {
 // === impl Snapshot ===
 
 impl Snapshot {
-    pub(super) fn take(specs: &SpecDirs) -> Result<Self, DocumentError> {
-        let registry = specs.registry()?;
-        let host = specs.host()?;
+    pub(super) fn take(specs: &HostSpecs) -> Self {
+        let registry = specs.registry();
+        let host = specs.host();
         let dirs = registry.dirs().iter();
         let devices = registry.devices().map(|found| {
             let file = found.file.path.display().to_string();
             let spec = Arc::clone(found.spec);
             (found.name().to_string(), Device { file, spec })
         });
-        Ok(Self {
+        Self {
             dirs: dirs
                 .map(|dir| (dir.path.display().to_string(), Dir::new(dir)))
                 .collect(),
             devices: devices.collect(),
             problems: problems(&registry, &host),
-        })
+        }
     }
 
     /// The changes since `before`.

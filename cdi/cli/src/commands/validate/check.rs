@@ -14,7 +14,7 @@ use imex_cdi::{
 use super::finding::Finding;
 use crate::args::Level;
 use crate::document::{NOT_SPEC_HINT, is_config, read};
-use crate::reading::directory_of;
+use crate::input::directory_of;
 use host_doctor::{Host, NodeReport, NodeState, RuntimeRelease, and_more, declared_major};
 
 /// What specs are checked for.

@@ -12,6 +12,7 @@ use self::report::{DeviceReport, ShowReport};
 use crate::args::{Show, Subject};
 use crate::document;
 use crate::explanation::UnresolvedError;
+use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Report, print};
 use crate::stderr::note;
@@ -25,9 +26,10 @@ pub(crate) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failur
         specs,
         json,
     } = args;
-    let host = specs.host()?;
+    let specs = HostSpecs::open(&specs)?;
+    let host = specs.host();
     let show = match subject {
-        Subject::Device(name) => show_device(&specs.registry()?, &name, &host)?,
+        Subject::Device(name) => show_device(&specs.registry(), &name, &host)?,
         Subject::File(path) => show_file(&path, &host)?,
     };
     print(&show, json, stdout)?;

@@ -16,6 +16,7 @@ use crate::args::{Inject, STDIN};
 use crate::difference;
 use crate::document::{self, DocumentError};
 use crate::explanation::UnresolvedError;
+use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 use crate::style::Style;
 
@@ -34,8 +35,8 @@ pub(crate) fn run(args: Inject, stdout: &mut impl Write) -> Result<Outcome, Fail
     }
     let bytes = document::read(&path)?;
     let before = config(&path, &bytes)?;
-    let registry = specs.registry()?;
-    let host = specs.host()?;
+    let specs = HostSpecs::open(&specs)?;
+    let (registry, host) = (specs.registry(), specs.host());
     let plan = Plan::new(&registry, &devices, &before, &host)
         .map_err(|error| failure(&path, &registry, error))?;
     warn::about(&plan, &before, &host);

@@ -1,4 +1,4 @@
-//! What `doctor` prints, as data: text and JSON are two views of it.
+//! What `doctor` prints.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,19 +10,15 @@ use host_doctor::{
 use serde::Serialize;
 
 use crate::escape::escape;
-use crate::output;
+use crate::output::Report;
 use crate::style::Style;
 
-/// Names the shape of the JSON. Members may be added to a version; one that
-/// goes, or means something else, makes the next.
-const SCHEMA: &str = "cdi-gen/doctor/v1";
-
-/// As many subjects as are named of those that are in a group with another.
+/// How many other subjects of a group are named.
 const NAMED_SUBJECTS: usize = 2;
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(super) struct DoctorReport {
     schema: &'static str,
     root: String,
     /// How to run the fixes from here, if that is not on the host.
@@ -33,12 +29,12 @@ pub(super) struct Report {
     diagnosis: Diagnosis,
 }
 
-// === impl Report ===
+// === impl DoctorReport ===
 
-impl Report {
+impl DoctorReport {
     pub(super) fn new(root: &Path, diagnosis: Diagnosis) -> Self {
         Self {
-            schema: SCHEMA,
+            schema: "cdi-gen/doctor/v1",
             root: root.display().to_string(),
             run_fixes: run_fixes(root),
             healthy: diagnosis.is_healthy(),
@@ -57,9 +53,22 @@ impl Report {
             ..self.clone()
         }
     }
+
+    fn verdict(&self) -> String {
+        let findings = &self.diagnosis.findings;
+        let count = |severity| findings.iter().filter(|it| it.severity == severity).count();
+        match (count(Severity::Error), count(Severity::Warning)) {
+            (0, 0) => "healthy".to_owned(),
+            (errors, warnings) => format!(
+                "not healthy: {}, {}",
+                counted(errors, "error"),
+                counted(warnings, "warning")
+            ),
+        }
+    }
 }
 
-impl output::Report for Report {
+impl Report for DoctorReport {
     /// The findings in groups, then a line for each area.
     fn write_text(&self, style: Style, output: &mut impl Write) -> io::Result<()> {
         for group in group_findings(&self.diagnosis.findings) {
@@ -77,28 +86,13 @@ impl output::Report for Report {
     }
 }
 
-impl Report {
-    fn verdict(&self) -> String {
-        let findings = &self.diagnosis.findings;
-        let count = |severity| findings.iter().filter(|it| it.severity == severity).count();
-        match (count(Severity::Error), count(Severity::Warning)) {
-            (0, 0) => "healthy".to_owned(),
-            (errors, warnings) => format!(
-                "not healthy: {}, {}",
-                counted(errors, "error"),
-                counted(warnings, "warning")
-            ),
-        }
-    }
-}
-
-/// Fixes name the host's files, and its programs are not where another root is.
+/// The programs and files that fixes name are the host's.
 fn run_fixes(root: &Path) -> Option<String> {
     let root = root.to_string_lossy();
     (root != "/").then(|| {
         format!(
-            "commands of the fixes are the host's: run them there, or from here with `chroot {}` \
-             before them; those of cdi-gen and kubectl as they stand",
+            "the fixes' commands are for the host: run them there, or from here after `chroot {}`; \
+             those of cdi-gen and kubectl can be run from here",
             shell_quote(&root)
         )
     })
@@ -127,7 +121,7 @@ fn write_group(group: &FindingGroup<'_>, style: Style, output: &mut impl Write) 
     writeln!(output)
 }
 
-/// The first of them, and how many more there are; `None` if there are none.
+/// The first ones, and the number of the rest; `None` if there are none.
 fn other_subjects(subjects: &[&str]) -> Option<String> {
     let named: Vec<&str> = subjects.iter().take(NAMED_SUBJECTS).copied().collect();
     let named = named.join(", ");
@@ -144,14 +138,14 @@ fn write_area(area: &Area, style: Style, output: &mut impl Write) -> io::Result<
         state,
         summary,
     } = area;
-    let shown = format!("{:<7}", state.as_str());
-    let shown = match state {
-        AreaState::Error => style.red(&shown),
-        AreaState::Warning => style.yellow(&shown),
-        AreaState::Ok => style.green(&shown),
-        AreaState::Skipped | AreaState::Info => shown,
+    let padded = format!("{:<7}", state.as_str());
+    let state = match state {
+        AreaState::Error => style.red(&padded),
+        AreaState::Warning => style.yellow(&padded),
+        AreaState::Ok => style.green(&padded),
+        AreaState::Skipped | AreaState::Info => padded,
     };
-    writeln!(output, "{name:<11}  {shown}  {}", escape(summary))
+    writeln!(output, "{name:<11}  {state}  {}", escape(summary))
 }
 
 #[cfg(test)]

@@ -15,21 +15,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use compute_domain_api::names::DRIVER_NAME;
 use dra_checkpoint::LOCK_FILE;
 use durable_file::{Dir, OsDir};
+use host_doctor::{ClaimSpecFile, Root, claim_specs_in};
 use imex_cdi::{ClaimSpecs, Kind};
 
 use self::error::GcError;
 use self::live::Live;
 use self::report::GcReport;
 use crate::args::Gc;
-use crate::document::DocumentError;
+use crate::host_specs::{HostError, is_default};
 use crate::outcome::{Failure, Outcome};
 use crate::output::print;
-use crate::spec_dirs::is_default;
 use crate::stderr::note;
-use compute_domain_api::names::DRIVER_NAME;
-use host_doctor::{ClaimSpecFile, Root, claim_specs_in};
 
 /// As long as the plugin itself waits for its lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,7 +44,7 @@ struct Dirs {
 }
 
 pub(crate) fn run(args: &Gc, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let root = Root::new(&args.root).map_err(DocumentError::from)?;
+    let root = Root::new(&args.root).map_err(HostError::from)?;
     let plugin = args.kubelet.path.join("plugins").join(DRIVER_NAME);
     let dirs = Dirs {
         kubelet: root.path(&args.kubelet.path),
@@ -64,7 +63,7 @@ pub(crate) fn run(args: &Gc, stdout: &mut impl Write) -> Result<Outcome, Failure
     Ok(report.outcome()?)
 }
 
-/// Where the directories are. A usual one that does not exist is as good as an
+/// Where the directories are. A default one that does not exist is as good as an
 /// empty one; another one is misspelt, or on another host.
 fn spec_dirs(root: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, GcError> {
     let mut seen = BTreeSet::new();

@@ -17,6 +17,7 @@ use self::event::Event;
 use self::snapshot::Snapshot;
 use crate::args::Watch;
 use crate::escape::escape_json;
+use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 use crate::stdout::Stdout;
 
@@ -28,7 +29,8 @@ pub(crate) fn run(
 ) -> Result<Outcome, Failure> {
     let mut before = Snapshot::default();
     loop {
-        let now = Snapshot::take(&args.specs)?;
+        // Opened each time: the root may be unmounted.
+        let now = Snapshot::take(&HostSpecs::open(&args.specs)?);
         for event in now.since(&before) {
             write(&event, stdout).map_err(Failure::stdout)?;
         }

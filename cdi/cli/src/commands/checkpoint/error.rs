@@ -6,26 +6,19 @@ use std::path::PathBuf;
 
 use dra_checkpoint::{CHECKPOINT_FILE, EncodeError};
 
+use crate::input::InputError;
 use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CheckpointError {
-    #[error("cannot read {}", path.display())]
-    Read { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Input(InputError),
     #[error("cannot read {}", path.display())]
     Missing {
         path: PathBuf,
         /// Damaged files that had its name.
         set_aside: Vec<PathBuf>,
         source: io::Error,
-    },
-    #[error("cannot read {}: it is a directory", path.display())]
-    Directory { path: PathBuf },
-    #[error("cannot read {}: it is larger than {} MiB", path.display(), limit >> 20)]
-    TooLarge {
-        path: PathBuf,
-        /// In bytes.
-        limit: usize,
     },
     #[error("{} is damaged: {what}", path.display())]
     Damaged { path: PathBuf, what: String },
@@ -39,10 +32,7 @@ impl CommandError for CheckpointError {
     fn outcome(&self) -> Outcome {
         match self {
             Self::Damaged { .. } | Self::Encode { .. } => Outcome::Findings,
-            Self::Read { .. }
-            | Self::Missing { .. }
-            | Self::Directory { .. }
-            | Self::TooLarge { .. } => Outcome::Io,
+            Self::Input(_) | Self::Missing { .. } => Outcome::Io,
         }
     }
 
@@ -51,7 +41,7 @@ impl CommandError for CheckpointError {
             Self::Missing { set_aside, .. } if !set_aside.is_empty() => {
                 return Some(see_instead(set_aside).into());
             }
-            Self::Directory { path } => {
+            Self::Input(InputError::Directory { path }) => {
                 let file = path.join(CHECKPOINT_FILE);
                 return Some(format!("pass the file in it, e.g. {}", file.display()).into());
             }
@@ -60,11 +50,13 @@ impl CommandError for CheckpointError {
                  --kubelet-root) it differs; the plugin writes the file when it first prepares a \
                  claim"
             }
-            Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                "the plugin's files belong to root: run this as root, or on a copy"
-            }
-            Self::Read { .. } => return None,
-            Self::TooLarge { .. } => {
+            Self::Input(InputError::Io { source, .. }) => match source.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "the plugin's files belong to root: run this as root, or on a copy"
+                }
+                _ => return None,
+            },
+            Self::Input(InputError::TooLarge { .. }) => {
                 "no checkpoint is that large (a thousand claims take about 2 MB): check the path"
             }
             Self::Damaged { .. } => "`cdi-gen checkpoint show` prints what survives",

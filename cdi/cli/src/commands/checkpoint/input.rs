@@ -7,28 +7,18 @@ use std::path::{Path, PathBuf};
 use dra_checkpoint::DAMAGED_MARK;
 
 use super::error::CheckpointError;
-use crate::reading::{self, directory_of};
-use host_doctor::ReadError;
+use crate::input::{self, InputError, MAX_CHECKPOINT_LEN, directory_of};
 
-/// More than any node's claims take: a thousand are 2.2 MB. A power of two, so
-/// that the buffer never outgrows it.
-pub(crate) const MOST_BYTES: usize = 256 << 20;
-
-/// Reads to the end, holding at most [`MOST_BYTES`].
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
-    let path = path.to_owned();
-    reading::read(&path, MOST_BYTES).map_err(|error| match error {
-        ReadError::Io(source) if source.kind() == ErrorKind::NotFound => CheckpointError::Missing {
-            set_aside: set_aside(&path),
-            path,
-            source,
-        },
-        ReadError::Io(source) => CheckpointError::Read { path, source },
-        ReadError::Directory => CheckpointError::Directory { path },
-        ReadError::TooLarge => CheckpointError::TooLarge {
-            path,
-            limit: MOST_BYTES,
-        },
+    input::read(path, MAX_CHECKPOINT_LEN).map_err(|error| match error {
+        InputError::Io { path, source } if source.kind() == ErrorKind::NotFound => {
+            CheckpointError::Missing {
+                set_aside: set_aside(&path),
+                path,
+                source,
+            }
+        }
+        error => CheckpointError::Input(error),
     })
 }
 

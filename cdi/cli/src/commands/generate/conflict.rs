@@ -1,7 +1,6 @@
-//! The specs that are already where the new one goes.
+//! The specs that are already in the new one's directory.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,21 +8,47 @@ use imex_cdi::{QualifiedName, Registry, Spec};
 
 use super::error::GenerateError;
 use crate::document;
-use crate::reading::directory_of;
+use crate::input::directory_of;
 use crate::stderr::note;
+
+/// Checks the directory if it is one of the host's CDI directories.
+pub(super) fn check_file(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), GenerateError> {
+    let Ok(parent) = fs::canonicalize(directory_of(path)) else {
+        return Ok(());
+    };
+    let is_parent = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| dir == parent);
+    match dirs.iter().position(is_parent) {
+        Some(priority) => check(path, spec, dirs, priority),
+        None => Ok(()),
+    }
+}
+
+/// Checks a file of the directory of this priority: it must not conflict with
+/// another one; the devices that are lost with the file that it replaces are
+/// reported.
+pub(super) fn check(
+    path: &Path,
+    spec: &Spec,
+    dirs: &[PathBuf],
+    priority: usize,
+) -> Result<(), GenerateError> {
+    refuse_conflict(spec, &Registry::load(dirs), priority, path)?;
+    note_lost_devices(spec, path);
+    Ok(())
+}
 
 /// An error if another file of the directory defines one of the devices: neither
 /// would resolve.
-pub(super) fn refuse(
+fn refuse_conflict(
     spec: &Spec,
     registry: &Registry,
     priority: usize,
-    name: &str,
+    path: &Path,
 ) -> Result<(), GenerateError> {
     let others = registry
         .files()
         .iter()
-        .filter(|file| file.priority == priority && file.path.file_name() != Some(name.as_ref()));
+        .filter(|file| file.priority == priority && file.path.file_name() != path.file_name());
     for (file, other) in others.filter_map(|file| Some((file, file.spec.as_ref().ok()?))) {
         if other.kind() != spec.kind() {
             continue;
@@ -41,7 +66,7 @@ pub(super) fn refuse(
 }
 
 /// Names the devices of the file that is replaced which the new spec lacks.
-pub(super) fn note_lost_devices(spec: &Spec, path: &Path) {
+fn note_lost_devices(spec: &Spec, path: &Path) {
     let old = document::read(path).ok();
     let Some(old) = old.and_then(|bytes| Spec::parse(&bytes).ok()) else {
         return;
@@ -64,20 +89,4 @@ pub(super) fn note_lost_devices(spec: &Spec, path: &Path) {
             first.name
         ));
     }
-}
-
-/// Does both if `path` is in one of the host's CDI directories.
-pub(super) fn check_file(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), GenerateError> {
-    let name = path.file_name().and_then(OsStr::to_str);
-    let parent = fs::canonicalize(directory_of(path));
-    let (Some(name), Ok(parent)) = (name, parent) else {
-        return Ok(());
-    };
-    let is_parent = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| dir == parent);
-    let Some(priority) = dirs.iter().position(is_parent) else {
-        return Ok(());
-    };
-    refuse(spec, &Registry::load(dirs), priority, name)?;
-    note_lost_devices(spec, path);
-    Ok(())
 }

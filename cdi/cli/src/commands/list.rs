@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use self::report::{DeviceReport, DirReport, ListReport};
 use crate::args::List;
+use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Report, print};
 use crate::stderr::note;
@@ -15,13 +16,13 @@ use host_doctor::{BadNodes, NodeReport, group_bad_nodes};
 
 pub(crate) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let List { specs, json } = args;
-    let registry = specs.registry()?;
-    let list = ListReport::new(&registry, &specs.host()?);
+    let specs = HostSpecs::open(&specs)?;
+    let list = ListReport::new(&specs.registry(), &specs.host());
     print(&list, json, stdout)?;
     if !json {
         note_problems(&list);
     }
-    specs.refuse_absent()?;
+    specs.check_dirs()?;
     Ok(if list.is_clean() {
         Outcome::Clean
     } else {

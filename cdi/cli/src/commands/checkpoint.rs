@@ -17,8 +17,6 @@ use crate::outcome::{Failure, Outcome, UnreadFiles};
 use crate::output::print;
 use host_doctor::DecodedCheckpoint;
 
-pub(crate) use self::input::MOST_BYTES;
-
 use self::error::CheckpointError;
 use self::report::CheckpointReport;
 

@@ -6,11 +6,12 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use imex_cdi::{DRIVER_PARAMS, PROC_DEVICES, SpecFile};
+use host_doctor::Host;
+use imex_cdi::{DRIVER_PARAMS, PROC_DEVICES, Registry, SpecFile};
 use serde_json::Value;
 use tar::{Builder, Header};
 
-use super::Examined;
+use super::report::DoctorReport;
 use crate::outcome::{CommandError, Outcome};
 use crate::output::{Report as _, write_json};
 use crate::style::Style;
@@ -31,6 +32,15 @@ const REDACTED: &str = "(left out)";
 pub(super) struct Bundle {
     path: PathBuf,
     file: File,
+}
+
+/// What an archive is made from.
+pub(super) struct BundleContent<'a> {
+    pub(super) report: &'a DoctorReport,
+    pub(super) host: &'a Host,
+    pub(super) registry: &'a Registry,
+    /// A line for each claim.
+    pub(super) claims: &'a str,
 }
 
 /// Why there is no archive.
@@ -63,14 +73,14 @@ impl Bundle {
     }
 
     /// Returns the names of what is in it.
-    pub(super) fn write(self, examined: &Examined) -> Result<Vec<String>, BundleError> {
+    pub(super) fn write(self, content: &BundleContent<'_>) -> Result<Vec<String>, BundleError> {
         let Self { path, file } = self;
-        archive(examined, file).map_err(|source| BundleError::Write { path, source })
+        archive(content, file).map_err(|source| BundleError::Write { path, source })
     }
 }
 
-fn archive(examined: &Examined, file: File) -> io::Result<Vec<String>> {
-    let mut entries = entries(examined)?;
+fn archive(content: &BundleContent<'_>, file: File) -> io::Result<Vec<String>> {
+    let mut entries = entries(content)?;
     let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
     let manifest = names.join("\n") + "\n";
     entries.insert(
@@ -95,9 +105,9 @@ fn archive(examined: &Examined, file: File) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-fn entries(examined: &Examined) -> io::Result<Vec<Entry>> {
+fn entries(content: &BundleContent<'_>) -> io::Result<Vec<Entry>> {
     let (mut text, mut json) = (Vec::new(), Vec::new());
-    let report = examined.report.without_quotes();
+    let report = content.report.without_quotes();
     report.write_text(Style::plain(), &mut text)?;
     write_json(&report, &mut json)?;
     let mut entries = vec![
@@ -111,19 +121,19 @@ fn entries(examined: &Examined) -> io::Result<Vec<Entry>> {
         },
         Entry {
             name: "claims.txt".to_owned(),
-            bytes: examined.claims.clone().into_bytes(),
+            bytes: content.claims.as_bytes().to_vec(),
         },
     ];
     entries.extend(KERNEL_FILES.iter().filter_map(|path| {
         Some(Entry {
             name: format!("host{path}"),
-            bytes: examined.host.files().bytes(path).ok()??,
+            bytes: content.host.files().bytes(path).ok()??,
         })
     }));
-    let specs = examined.registry.files().iter();
+    let specs = content.registry.files().iter();
     entries.extend(specs.filter_map(|file| {
         Some(Entry {
-            name: format!("host{}", examined.host.files().host_name(&file.path)),
+            name: format!("host{}", content.host.files().host_name(&file.path)),
             bytes: without_values(file)?,
         })
     }));

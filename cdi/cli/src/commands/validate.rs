@@ -13,8 +13,9 @@ use imex_cdi::Registry;
 
 use self::check::Criteria;
 use self::report::ValidateReport;
-use crate::args::{STDIN, SpecDirs, Validate};
+use crate::args::{STDIN, Validate};
 use crate::document;
+use crate::host_specs::HostSpecs;
 use crate::outcome::{CommandError, Failure, Outcome, UnreadFiles};
 use crate::output::print;
 use crate::stderr::note;
@@ -31,13 +32,14 @@ pub(crate) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Fa
     let targets: Result<Vec<RuntimeRelease>, UnknownRuntime> =
         targets.iter().map(|target| target.parse()).collect();
     let mut report = ValidateReport::new(targets?);
-    let host = specs.host()?;
+    let specs = HostSpecs::open(&specs)?;
+    let host = specs.host();
     let named = inputs.len();
-    let unread = examine(inputs, &specs, &host, &mut report)?;
+    let unread = examine(inputs, &specs, &host, &mut report);
     report.findings.retain(|finding| finding.level >= level);
     print(&report, json, stdout)?;
     if named == 0 {
-        specs.refuse_absent()?;
+        specs.check_dirs()?;
     }
     if unread > 0 {
         let files = named;
@@ -57,12 +59,12 @@ pub(crate) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Fa
 /// Reports those that cannot be read, and returns their number.
 fn examine(
     inputs: Vec<PathBuf>,
-    specs: &SpecDirs,
+    specs: &HostSpecs,
     host: &Host,
     report: &mut ValidateReport,
-) -> Result<usize, Failure> {
+) -> usize {
     if inputs.is_empty() {
-        examine_dirs(&specs.registry()?, host, report);
+        examine_dirs(&specs.registry(), host, report);
     }
     let mut unread = 0;
     let mut valid = Vec::new();
@@ -92,7 +94,7 @@ fn examine(
         }
     }
     report.findings.extend(check::conflicts_between(&valid));
-    Ok(unread)
+    unread
 }
 
 fn examine_dirs(registry: &Registry, host: &Host, report: &mut ValidateReport) {

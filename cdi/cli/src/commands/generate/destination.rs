@@ -4,15 +4,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use durable_file::{Dir, OsDir};
-use imex_cdi::{Registry, Spec};
+use imex_cdi::Spec;
 use serde_json::Value;
 
 use super::error::GenerateError;
 use super::{conflict, yaml};
 use crate::args::Format;
 use crate::escape::escape;
+use crate::input::directory_of;
 use crate::outcome::Failure;
-use crate::reading::directory_of;
 use crate::stderr::note;
 
 /// Runtimes that run as other users read specs too.
@@ -21,20 +21,39 @@ const DIR_MODE: u32 = 0o755;
 
 pub(super) enum Destination {
     Stdout,
-    File(PathBuf),
-    Installed(Install),
-}
-
-/// A file in one of the host's CDI directories.
-pub(super) struct Install {
-    dirs: Vec<PathBuf>,
-    dir: PathBuf,
-    name: String,
+    File {
+        path: PathBuf,
+        /// The host's CDI directories, of which its directory may be one.
+        dirs: Vec<PathBuf>,
+    },
+    Installed {
+        name: String,
+        /// The host's CDI directories: the last one is its directory.
+        dirs: Vec<PathBuf>,
+    },
 }
 
 // === impl Destination ===
 
 impl Destination {
+    /// The file at `path`, or stdout for `-`.
+    pub(super) fn output(path: PathBuf, dirs: Vec<PathBuf>) -> Self {
+        if path == Path::new("-") {
+            Self::Stdout
+        } else {
+            Self::File { path, dirs }
+        }
+    }
+
+    /// The usual file name in the directory of highest priority, as Go's library
+    /// has it.
+    pub(super) fn installed(spec: &Spec, id: Option<&str>, dirs: Vec<PathBuf>) -> Self {
+        let suffix = id.map_or_else(String::new, |id| format!("_{id}"));
+        let kind = spec.kind();
+        let name = format!("{}-{}{suffix}.json", kind.vendor(), kind.class());
+        Self::Installed { name, dirs }
+    }
+
     pub(super) fn write(
         &self,
         spec: &Spec,
@@ -43,52 +62,38 @@ impl Destination {
     ) -> Result<(), Failure> {
         match self {
             Self::Stdout => stdout.write_all(&text(spec, format)),
-            Self::File(path) => {
+            Self::File { path, dirs } => {
+                let name = file_name(path)?;
+                conflict::check_file(path, spec, dirs)?;
                 let bytes = match format {
                     Format::Json => spec.to_json(),
                     Format::Yaml => text(spec, format),
                 };
-                write_file(path, &bytes)?;
+                write_file(path, name, &bytes)?;
                 Ok(())
             }
-            Self::Installed(install) => {
-                let file = install.write(spec)?;
-                writeln!(stdout, "{}", escape(&file.to_string_lossy()))
+            Self::Installed { name, dirs } => {
+                let path = install(name, dirs, spec)?;
+                writeln!(stdout, "{}", escape(&path.to_string_lossy()))
             }
         }
         .map_err(Failure::stdout)
     }
 }
 
-// === impl Install ===
-
-impl Install {
-    /// In the directory of highest priority, as Go's library does.
-    pub(super) fn new(spec: &Spec, id: Option<&str>, dirs: Vec<PathBuf>) -> Self {
-        let suffix = id.map_or_else(String::new, |id| format!("_{id}"));
-        let kind = spec.kind();
-        Self {
-            dir: dirs.last().cloned().unwrap_or_default(),
-            dirs,
-            name: format!("{}-{}{suffix}.json", kind.vendor(), kind.class()),
-        }
-    }
-
-    /// Writes the file and returns its path.
-    fn write(&self, spec: &Spec) -> Result<PathBuf, GenerateError> {
-        let registry = Registry::load(&self.dirs);
-        let last = self.dirs.len().saturating_sub(1);
-        conflict::refuse(spec, &registry, last, &self.name)?;
-        let path = self.dir.join(&self.name);
-        conflict::note_lost_devices(spec, &path);
-        OsDir::create(&self.dir, DIR_MODE)
-            .and_then(|dir| replace(&dir, &self.name, &spec.to_json()))
-            .map_err(|source| GenerateError::Write {
-                path: path.clone(),
-                source,
-            })?;
-        Ok(path)
-    }
+/// Writes the file and returns its path.
+fn install(name: &str, dirs: &[PathBuf], spec: &Spec) -> Result<PathBuf, GenerateError> {
+    let last = dirs.len().saturating_sub(1);
+    let dir = dirs.last().cloned().unwrap_or_default();
+    let path = dir.join(name);
+    conflict::check(&path, spec, dirs, last)?;
+    OsDir::create(&dir, DIR_MODE)
+        .and_then(|dir| replace(&dir, name, &spec.to_json()))
+        .map_err(|source| GenerateError::Write {
+            path: path.clone(),
+            source,
+        })?;
+    Ok(path)
 }
 
 /// The spec for people.
@@ -101,12 +106,15 @@ fn text(spec: &Spec, format: Format) -> Vec<u8> {
     }
 }
 
-/// Afterwards the file at `path` has all of `bytes`, or its old content.
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), GenerateError> {
+fn file_name(path: &Path) -> Result<&str, GenerateError> {
     let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| GenerateError::NoFileName {
+    name.ok_or_else(|| GenerateError::NoFileName {
         path: path.to_owned(),
-    })?;
+    })
+}
+
+/// Afterwards the file has all of `bytes`, or its old content.
+fn write_file(path: &Path, name: &str, bytes: &[u8]) -> Result<(), GenerateError> {
     if ![".json", ".yaml"].iter().any(|end| name.ends_with(end)) {
         note(&format!(
             "runtimes read only files whose names end in .json or .yaml, and {name} does not"

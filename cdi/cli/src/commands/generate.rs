@@ -16,13 +16,14 @@ mod yaml;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use imex_cdi::{Device, MAX_SPEC_LEN, Spec};
+use imex_cdi::{Device, Kind, MAX_SPEC_LEN, Spec};
 
-use self::destination::{Destination, Install};
+use self::destination::Destination;
 use self::devices::{Access, Template};
 use self::driver::Driver;
 use self::error::GenerateError;
 use crate::args::{Devices, Generate, Mode, OrAuto, OrMin};
+use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 
 pub(crate) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
@@ -48,8 +49,8 @@ pub(crate) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
         proc_root,
         dev_root,
     } = args;
-    let root = specs.root()?;
-    let proc = proc_root.unwrap_or_else(|| root.path(Path::new("/proc")));
+    let host = HostSpecs::open(&specs)?;
+    let proc = proc_root.unwrap_or_else(|| host.root().path(Path::new("/proc")));
     let driver = Driver::new(proc);
     driver.note_contradiction(major);
     let channels = driver.channels(channels, count)?;
@@ -73,27 +74,30 @@ pub(crate) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
         .into_iter()
         .map(|channel| template.device(channel, name_style))
         .collect();
-    let mut spec = Spec::new(kind, devices?).map_err(GenerateError::Spec)?;
+    let spec = spec(kind, devices?, version)?;
+    if mode == Mode::HostPath {
+        devices::note_absent(&spec, host.root());
+    }
+    let destination = if install {
+        Destination::installed(&spec, id.as_deref(), host.dirs())
+    } else {
+        Destination::output(path, host.dirs())
+    };
+    destination.write(&spec, format, stdout)?;
+    Ok(Outcome::Clean)
+}
+
+/// One that runtimes can load.
+fn spec(kind: Kind, devices: Vec<Device>, version: OrMin) -> Result<Spec, GenerateError> {
+    let mut spec = Spec::new(kind, devices).map_err(GenerateError::Spec)?;
     if let OrMin::This(version) = version {
         spec = spec.with_version(version).map_err(GenerateError::Spec)?;
     }
     let len = spec.to_json().len();
     if len as u64 > MAX_SPEC_LEN {
-        return Err(GenerateError::TooLong { len }.into());
+        return Err(GenerateError::TooLong { len });
     }
-    if matches!(template, Template::HostPath { .. }) {
-        devices::note_absent(&spec, &root);
-    }
-    let destination = if install {
-        Destination::Installed(Install::new(&spec, id.as_deref(), specs.paths()?))
-    } else if path == Path::new("-") {
-        Destination::Stdout
-    } else {
-        conflict::check_file(&path, &spec, &specs.paths()?)?;
-        Destination::File(path)
-    };
-    destination.write(&spec, format, stdout)?;
-    Ok(Outcome::Clean)
+    Ok(spec)
 }
 
 /// What clap cannot check.

@@ -9,7 +9,7 @@ use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
 use imex_cdi::ClaimUid;
 
 use super::error::GcError;
-use crate::checkpoint::MOST_BYTES;
+use crate::input::MAX_CHECKPOINT_LEN;
 use host_doctor::{
     DecodedCheckpoint, KUBELET_STATE_FILE, KubeletState, ReadError, checkpoint_records,
     is_unsettled, read_bounded,
@@ -81,7 +81,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, GcError> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(GcError::NotACheckpoint { path });
     }
-    match read_bounded(&path, MOST_BYTES) {
+    match read_bounded(&path, MAX_CHECKPOINT_LEN) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(ReadError::Io(source)) => Err(GcError::Read { path, source }),

@@ -1,0 +1,39 @@
+//! The commands: each turns arguments into a report or a file, and into an
+//! [`Outcome`] or a [`Failure`].
+
+mod checkpoint;
+mod diff;
+mod doctor;
+mod gc;
+mod generate;
+mod inject;
+mod list;
+mod show;
+mod validate;
+mod watch;
+mod why;
+
+use std::io::{BufWriter, Write};
+
+use crate::args::Command;
+use crate::outcome::{Failure, Outcome};
+use crate::stdout::Stdout;
+
+pub(crate) fn run(
+    command: Command,
+    stdout: &mut BufWriter<Stdout<impl Write>>,
+) -> Result<Outcome, Failure> {
+    match command {
+        Command::Generate(args) => generate::run(args, stdout),
+        Command::List(args) => list::run(args, stdout),
+        Command::Show(args) => show::run(args, stdout),
+        Command::Validate(args) => validate::run(args, stdout),
+        Command::Diff(args) => diff::run(args, stdout),
+        Command::Inject(args) => inject::run(args, stdout),
+        Command::Why(args) => why::run(args, stdout),
+        Command::Doctor(args) => doctor::run(&args, stdout),
+        Command::Gc(args) => gc::run(&args, stdout),
+        Command::Watch(args) => watch::run(&args, stdout),
+        Command::Checkpoint(command) => checkpoint::run(command, stdout),
+    }
+}
