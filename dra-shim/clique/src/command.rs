@@ -3,9 +3,9 @@
 //! For programs of a host that may hang, print without end, or leave children
 //! behind that hold their output open: [`run`] waits for none of these.
 //!
-//! This crate runs `nvidia-imex-ctl` with it. It is public because whoever asks
-//! a host about its driver asks the host's other programs, too (a container
-//! runtime for its version, say), with the same risks.
+//! This crate runs `nvidia-imex-ctl` with it. It is public because a program that
+//! examines a GPU host runs other programs of that host with the same risks, for
+//! example a container runtime to get its version.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -46,7 +46,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// Makes the child see `root` as `/`. The program's path is then one inside it.
 #[expect(
     unsafe_code,
-    reason = "the standard library can neither chroot a child nor say so safely before exec"
+    reason = "the standard library offers no safe way to chroot a child before exec"
 )]
 pub(crate) fn chroot(command: &mut Command, root: &Path) -> io::Result<()> {
     let root = CString::new(root.as_os_str().as_bytes())?;

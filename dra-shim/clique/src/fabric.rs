@@ -125,8 +125,10 @@ impl Fabric {
         NodeFabricState::default().next(self.event()).is_final()
     }
 
-    /// The event with which this value changes the state of its node.
-    pub(crate) fn event(&self) -> FabricEvent {
+    /// The event for [`NodeFabricState::next`], with which a program that reads
+    /// without a [`FabricWatch`](crate::FabricWatch) can keep the state of its
+    /// node.
+    pub fn event(&self) -> FabricEvent {
         match self {
             Self::Clique(clique) if clique.degraded.is_empty() => FabricEvent::ReadClique,
             Self::Clique(_) => FabricEvent::ReadCliqueDegraded,
@@ -138,7 +140,7 @@ impl Fabric {
         }
     }
 
-    /// A stable word for logs, metrics, conditions and findings.
+    /// A stable identifier in kebab case, for logs, metrics, conditions and findings.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Clique(clique) if clique.degraded.is_empty() => "clique",

@@ -107,8 +107,8 @@ impl HostImex {
     ///
     /// # Errors
     ///
-    /// Any [`HostImexError`]. All of them may pass without this process doing
-    /// anything: whoever waits for the daemon asks again.
+    /// Any [`HostImexError`]. All of them may be transient: a program that waits
+    /// for the daemon calls again.
     pub fn check_ready(&self, timeout: Duration) -> Result<(), HostImexError> {
         self.query(self.tool()?, timeout)
     }
@@ -182,7 +182,7 @@ impl HostImex {
 // === impl HostImexError ===
 
 impl HostImexError {
-    /// A stable word for logs, metrics and findings.
+    /// A stable identifier in kebab case, for logs, metrics and findings.
     pub fn code(&self) -> &'static str {
         match self {
             Self::ToolMissing(_) => "imex-ctl-missing",

@@ -37,7 +37,7 @@
 //! |---|---|
 //! | find a file | `not_found` (the error); `resolve` (links inside a root), `elf` (is a library complete?), `missing_link` (a library without its link); `driver_root` |
 //! | one GPU | `clique_id`, `health`, `nvml_failure`; `gpu` |
-//! | read NVML | `load_path` (load a replaced file anew), `current_call` (where a read hangs); `sys` (the C interface); `probe_error`, `probe` |
+//! | read NVML | `load_path` (load a replaced file), `current_call` (where a read hangs); `sys` (the C interface); `probe_error`, `probe` |
 //! | the node | `node_state` (the state machine); `gpu_groups` (many GPUs in one line), `pending`; `fabric` |
 //! | watch it | `watch_config`, `reading`; `watch` |
 //! | ask the daemon | [`command`] (a program under a deadline); `host_imex` |

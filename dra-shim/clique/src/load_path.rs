@@ -1,5 +1,5 @@
-//! The path by which a library is loaded, so that a replaced file is loaded anew
-//! even while something in the process still holds the old one.
+//! The path by which a library is loaded, such that a file that was replaced is
+//! loaded even while something in the process still holds its predecessor.
 
 use std::ffi::OsString;
 use std::fs;

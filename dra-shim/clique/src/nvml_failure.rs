@@ -134,7 +134,7 @@ impl fmt::Display for NvmlCode {
 // === impl NvmlFailure ===
 
 impl NvmlFailure {
-    /// A stable word for logs, metrics and findings.
+    /// A stable identifier in kebab case, for logs, metrics and findings.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Returned { .. } => "nvml-error",

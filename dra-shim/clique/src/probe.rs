@@ -55,8 +55,8 @@ pub trait FabricProbe: Send + Sync + 'static {
 
 /// Reads through the `libnvidia-ml.so.1` of a driver root.
 ///
-/// Each read finds and loads the library anew and ends its session, so a driver
-/// that is installed, replaced or removed meanwhile is noticed by the next read.
+/// Each read finds and loads the library, opens a session and ends it, so a
+/// driver that is installed, replaced or removed is noticed by the next read.
 #[derive(Debug)]
 pub struct NvmlProbe {
     root: DriverRoot,

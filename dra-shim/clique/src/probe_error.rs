@@ -38,7 +38,7 @@ pub enum NoLibrary {
 // === impl ProbeError ===
 
 impl ProbeError {
-    /// A stable word for logs, metrics and findings.
+    /// A stable identifier in kebab case, for logs, metrics and findings.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoLibrary(missing) => missing.code(),
@@ -58,7 +58,7 @@ impl ProbeError {
 // === impl NoLibrary ===
 
 impl NoLibrary {
-    /// A stable word for logs, metrics and findings.
+    /// A stable identifier in kebab case, for logs, metrics and findings.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing(missing) if missing.has_reason(is_wrong_file) => "nvml-unloadable",

@@ -2,7 +2,7 @@
 //!
 //! Install it under that name and put `nvml-mock.json` beside it (the real
 //! file, after symbolic links); `NVML_MOCK_CONFIG` names another file. The file
-//! is read anew on every call, so a test changes what a running program sees by
+//! is read again on every call, so a test changes what a running program sees by
 //! replacing it (write a new one and rename it over). `hack/mock-driver.sh`
 //! does all of that.
 //!

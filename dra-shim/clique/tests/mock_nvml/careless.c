@@ -2,7 +2,7 @@
  * A third NVML, by somebody who read half of nvml.h: two GPUs of one clique,
  * with the habits that a flag asks for:
  *
- *   -DCOUNT=n         how many GPUs there are said to be
+ *   -DCOUNT=n         the number of GPUs that is returned
  *   -DINIT=n          what initialising returns
  *   -DRETURNS=n       what each call on a device returns
  *   -DNO_NUL          texts are copied without their end
@@ -10,7 +10,7 @@
  *   -DREVERSED        the first GPU has the last handle
  *   -DNULL_HANDLE     the first GPU has the handle 0
  *   -DANY_VERSION     the version word is neither read nor kept
- *   -DSTATE, STATUS, MASK, SUMMARY, CLIQUE=n, -DZERO_UUID   what the info says
+ *   -DSTATE, STATUS, MASK, SUMMARY, CLIQUE=n, -DZERO_UUID   the contents of the info
  *   -DINIT_V2, -DCOUNT_V1, -DHANDLE_V1   other generations of a name
  *   -DUNDEFINED       calls a function that no library has
  */
@@ -71,11 +71,11 @@ int nvmlDeviceGetHandleByIndex(unsigned index, void **to) { return handle(index,
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **to) { return handle(index, to); }
 #endif
 
-static int text(const char *said, char *to, unsigned size) {
+static int text(const char *value, char *to, unsigned size) {
 #ifdef NO_NUL
-    memcpy(to, said, strlen(said));
+    memcpy(to, value, strlen(value));
 #else
-    strncpy(to, said, size);
+    strncpy(to, value, size);
 #endif
     return RETURNS;
 }

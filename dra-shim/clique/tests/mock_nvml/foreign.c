@@ -1,7 +1,7 @@
 /*
  * A second NVML, which shares nothing with the workspace's mock: not the
  * language, not the bindings, not the layout of a handle. One GPU of one
- * clique, told through what a flag leaves of the interface:
+ * clique, through the functions that a flag does not remove:
  *
  *   -DVERSION=n   the only version of the versioned info that is accepted
  *   -DNO_V        no versioned info
@@ -25,13 +25,13 @@ static int sessions;
 static const unsigned char cluster[16] = {0xc0, 0xff, 0xee, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
 #endif
 
-static int text(struct gpu *it, const char *said, char *to, unsigned size) {
+static int text(struct gpu *it, const char *value, char *to, unsigned size) {
     if (!sessions) return UNINITIALIZED;
     if (it != &gpu || !to) return INVALID_ARGUMENT;
-    if (strlen(said) >= size) return INSUFFICIENT_SIZE;
+    if (strlen(value) >= size) return INSUFFICIENT_SIZE;
     /* What is behind the end of a text is nobody's business. */
     memset(to, 0x5a, size);
-    strcpy(to, said);
+    strcpy(to, value);
     return SUCCESS;
 }
 
