@@ -47,7 +47,8 @@ pub trait FabricProbe: Send + Sync + 'static {
     /// concurrently with `read` and with itself.
     ///
     /// *Must* return at once: it may not wait for a lock that `read` holds while
-    /// it is in the driver.
+    /// it is in the driver. A panic ends neither thread of the watch, but reaches
+    /// the caller of `latest`.
     fn current_call(&self) -> Option<&'static str> {
         None
     }

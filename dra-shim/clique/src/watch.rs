@@ -73,12 +73,12 @@ impl FabricWatch {
     /// * *Called* on the watch's own thread, one call after the other, in the
     ///   order of the changes, and with no lock held: it may call
     ///   [`latest`](Self::latest).
-    /// * *Must not* block: while it runs, there is no read and no hang is
-    ///   noticed. To get into async code, send the reading into a channel.
+    /// * *Must not* block: while it runs, no read starts and no hang is noticed.
+    ///   To get into async code, send the reading into a channel.
     /// * *May* panic: the process's panic hook reports it, this change is lost,
     ///   and the watch goes on.
-    /// * After the watch is dropped, at most the call that is running is still
-    ///   finished.
+    /// * Dropping the watch does not wait for it: a call that is running or
+    ///   already due is still made.
     ///
     /// # Errors
     ///

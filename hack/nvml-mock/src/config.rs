@@ -75,6 +75,12 @@ pub(crate) struct Fabric {
     pub(crate) health_summary: u8,
 }
 
+/// The names that the file may use for a call: `symbol@index`, `symbol`.
+pub(crate) struct CallNames {
+    symbol: &'static str,
+    indexed: Option<String>,
+}
+
 const FILE: &str = "nvml-mock.json";
 
 fn newest_fabric_info() -> u32 {
@@ -105,12 +111,6 @@ impl Config {
     pub(crate) fn error(&self, names: &CallNames) -> Option<u32> {
         names.look_up(&self.errors)
     }
-}
-
-/// The names that the file may use for a call: `symbol@index`, `symbol`.
-pub(crate) struct CallNames {
-    symbol: &'static str,
-    indexed: Option<String>,
 }
 
 // === impl CallNames ===

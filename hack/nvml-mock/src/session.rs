@@ -19,6 +19,14 @@ const TICK: Duration = Duration::from_millis(20);
 /// Open sessions: NVML counts its initialisations.
 static SESSIONS: AtomicU32 = AtomicU32::new(0);
 
+/// A call on a device.
+pub(crate) struct DeviceCall {
+    pub(crate) config: Config,
+    /// Taken out of `config`.
+    pub(crate) device: Device,
+    pub(crate) misbehaviour: Option<Misbehaviour>,
+}
+
 /// Begins a call that needs no session.
 pub(crate) fn begin(symbol: &'static str) -> Result<Config, nvmlReturn_t> {
     begin_named(&CallNames::new(symbol, None))
@@ -31,26 +39,18 @@ pub(crate) fn begin_in_session(symbol: &'static str) -> Result<Config, nvmlRetur
     Ok(config)
 }
 
-/// A call on a device.
-pub(crate) struct DeviceCall {
-    pub(crate) config: Config,
-    /// Taken out of `config`.
-    pub(crate) device: Device,
-    pub(crate) misbehaviour: Option<Misbehaviour>,
-}
-
 /// Begins a call on a device.
 pub(crate) fn begin_on_device(
     symbol: &'static str,
     device: nvmlDevice_t,
 ) -> Result<DeviceCall, nvmlReturn_t> {
-    // Handles count from 1, so that NULL is none.
+    // Handles count from 1: NULL is not a handle.
     let index = device.addr().checked_sub(1).ok_or(INVALID_ARGUMENT)?;
     let names = CallNames::new(symbol, Some(index));
     let mut config = begin_named(&names)?;
     require_session()?;
     if index >= config.devices.len() {
-        // It was there when the handle was given out.
+        // It existed when the handle was returned.
         return Err(GPU_IS_LOST);
     }
     Ok(DeviceCall {
@@ -60,7 +60,7 @@ pub(crate) fn begin_on_device(
     })
 }
 
-/// Begins the call that gives out the handle of a device.
+/// Begins the call that returns the handle of a device.
 pub(crate) fn begin_handle(
     symbol: &'static str,
     index: u32,
