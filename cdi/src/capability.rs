@@ -1,4 +1,5 @@
-//! Capabilities of the NVIDIA driver: who may open one's node may use it.
+//! Capabilities of the NVIDIA driver: whoever may open the device node of one
+//! may use it.
 
 use std::path::Path;
 
@@ -6,25 +7,25 @@ use crate::driver_file::{self, DriverText};
 use crate::params::MODE_BITS;
 use crate::{ChannelId, DriverFileError, DriverTextError};
 
-/// The capability that the IMEX daemon needs, and no workload.
+/// The capability that the IMEX daemon needs, but no workload does.
 pub const IMEX_MGMT_CAPABILITY: &str = "/proc/driver/nvidia/capabilities/fabric-imex-mgmt";
 
-/// A capability's device: `/dev/nvidia-caps/nvidia-capN`, N the minor, of the
-/// driver `nvidia-caps`.
+/// A capability's device node: `/dev/nvidia-caps/nvidia-capN`, where N is the
+/// minor; the major is that of the driver `nvidia-caps`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capability {
     /// `DeviceFileMinor`.
     pub minor: u32,
     /// `DeviceFileMode`: permission bits of the node.
     pub mode: u32,
-    /// `DeviceFileModify`: `nvidia-modprobe` makes and repairs the node.
+    /// `DeviceFileModify`: `nvidia-modprobe` creates and repairs the device node.
     pub modify: bool,
 }
 
 impl Capability {
-    /// Reads a text like [`IMEX_MGMT_CAPABILITY`], `Key: value` on each line with
-    /// decimal numbers. A number that cannot be read is an error: taken for 0 it
-    /// would name another capability.
+    /// Parses the content of a file like [`IMEX_MGMT_CAPABILITY`]: `Key: value`
+    /// lines with decimal numbers. A number that cannot be parsed is an error:
+    /// read as 0 it would name another capability.
     pub fn parse(text: &str) -> Result<Self, DriverTextError> {
         let text = DriverText::new(text)?;
         Ok(Self {
@@ -34,7 +35,7 @@ impl Capability {
         })
     }
 
-    /// Reads the file `path`, if it is a regular one of at most 64 KiB.
+    /// Reads the regular file `path` of at most 64 KiB.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, DriverFileError> {
         driver_file::read(path.as_ref(), Self::parse)
     }

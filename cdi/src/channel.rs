@@ -1,23 +1,30 @@
-//! IMEX channels: the id, and the edits that give a container one.
+//! IMEX channels: ids, names, device nodes, and the edits that give a container
+//! one.
+//!
+//! | of channel N | is |
+//! |---|---|
+//! | device minor | N |
+//! | device node | `/dev/nvidia-caps-imex-channels/channelN` |
+//! | DRA device | `channel-N` |
 
 use std::fmt;
 
 use crate::{ContainerEdits, DeviceName, DeviceNode, DeviceType, Major, Permissions};
 
-/// Directory of the channels' nodes, in a container and on a host.
+/// Directory of the channels' device nodes, in a container and on a host.
 pub const CHANNEL_DIR: &str = "/dev/nvidia-caps-imex-channels";
 
-/// Permission bits of a channel's node: anyone in the container may open it, as
+/// Permission bits of a channel's node: any user in the container may open it, as
 /// with NVIDIA's driver. The device cgroup decides which containers can.
 const CHANNEL_MODE: u32 = 0o666;
 
-/// What stands before the id in a DRA device name.
+/// What precedes the id in a DRA device name.
 const DEVICE_PREFIX: &str = "channel-";
 
 /// An IMEX channel; also the minor of its device node.
 ///
-/// Below 2^20, the kernel's minor width. How many of them a node's driver
-/// really has is the module option `NVreg_ImexChannelCount` (default 2048).
+/// Below 2^20, as minors have 20 bits. How many channels the driver of a host
+/// provides is its module option `NVreg_ImexChannelCount` (default 2048).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(u32);
 
@@ -25,7 +32,7 @@ pub struct ChannelId(u32);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelIdError {
-    /// The number is no device minor.
+    /// The number is not a device minor.
     #[error("IMEX channel {0} is not below {limit}", limit = ChannelId::LIMIT)]
     OutOfRange(u32),
     /// The device's name is not `channel-` and a number.
@@ -34,7 +41,7 @@ pub enum ChannelIdError {
 }
 
 /// The edits that make `channel`'s node in a container and let it be opened:
-/// [`channel_node`] and nothing else.
+/// just [`channel_node`].
 pub fn channel_edits(channel: ChannelId, major: Major) -> ContainerEdits {
     ContainerEdits {
         device_nodes: vec![channel_node(channel, major)],
@@ -42,15 +49,14 @@ pub fn channel_edits(channel: ChannelId, major: Major) -> ContainerEdits {
     }
 }
 
-/// `channel`'s node in a container, with mode 0666 and to be read and written.
+/// `channel`'s device node in a container: mode 0666, access `rw`.
 ///
-/// Fully specified (type, major, minor) and without host path, so that no node
-/// on the host is needed and none is copied from. The minor is written also
-/// when it is 0: CDI's Go library drops a zero when writing but reads it as
-/// the number it is, and a reader that takes an absent minor for an unknown
-/// one would otherwise refuse channel 0.
+/// Fully specified (type, major, minor) and without a host path, so that the
+/// runtime neither needs nor copies a node of the host. The minor is written
+/// even if it is 0: CDI's Go library omits a zero and reads an absent minor as
+/// 0, but a reader that takes an absent minor for unknown would refuse channel 0.
 ///
-/// Another owner or mode, a path on the host: change the node that this gives.
+/// For another owner, mode or host path, change the returned node.
 pub fn channel_node(channel: ChannelId, major: Major) -> DeviceNode {
     DeviceNode {
         path: format!("{CHANNEL_DIR}/channel{channel}"),
@@ -68,7 +74,7 @@ pub fn channel_node(channel: ChannelId, major: Major) -> DeviceNode {
 // === impl ChannelId ===
 
 impl ChannelId {
-    /// One more than the highest id: 2^20, the kernel's minor width.
+    /// One more than the highest id: 2^20, as minors have 20 bits.
     pub const LIMIT: u32 = 1 << 20;
 
     /// The channel `id`.
@@ -80,8 +86,8 @@ impl ChannelId {
         }
     }
 
-    /// The channel that the DRA device `channel-N` stands for. `N` is spelled
-    /// as [`device_name`](Self::device_name) spells it: no sign, no leading 0.
+    /// The channel of the DRA device `channel-N`: the inverse of
+    /// [`device_name`](Self::device_name), so no sign and no leading zeros.
     pub fn from_device_name(name: &str) -> Result<Self, ChannelIdError> {
         let not_a_channel = || ChannelIdError::NotAChannel(name.to_owned());
         let digits = name.strip_prefix(DEVICE_PREFIX).ok_or_else(not_a_channel)?;

@@ -1,27 +1,28 @@
-//! One claim's part of a spec: its UID and its devices.
+//! A claim: its UID, its devices, and what they are called in CDI.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{ChannelId, ContainerEdits, Device, DeviceName, Kind, Major, channel_edits};
 
-/// Extension of a spec file; Go's default, and one of two that runtimes load.
+/// Extension of a spec file: the default of Go's library, and one of the two that
+/// runtimes load.
 const SPEC_EXTENSION: &str = ".yaml";
 
-/// The UID of a `ResourceClaim`: letters, digits and dashes, first a letter or
-/// digit, at most 63 characters. Kubernetes makes them UUIDs.
+/// The UID of a `ResourceClaim`: 1 to 63 letters, digits and inner dashes.
+/// Kubernetes uses UUIDs.
 ///
 /// It becomes part of a file name and of a device name, so it has no path
-/// separator, no dot, and none of the `_` with which a file name separates it
-/// from the kind.
+/// separator, no dot, and no `_`, which separates it from the kind in the file
+/// name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimUid(String);
 
-/// A text that is no claim UID.
+/// A string that is not a claim UID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("claim UID {shown:?} is not 1 to 63 letters, digits and inner dashes")]
 pub struct ClaimUidError {
-    /// The text, at most 64 characters of it.
+    /// The string, truncated to 64 characters.
     shown: String,
 }
 
@@ -30,8 +31,8 @@ pub struct ClaimUidError {
 pub struct ClaimDevice {
     /// The DRA device's name, `channel-0`. The CDI device is `<uid>-<name>`.
     pub name: DeviceName,
-    /// What a container gets that asks for it. Not empty, and such as a
-    /// [`Spec`](crate::Spec) accepts.
+    /// What a container gets that requests it. Must not be empty, and must be valid
+    /// in a [`Spec`](crate::Spec).
     pub edits: ContainerEdits,
 }
 
@@ -55,29 +56,30 @@ impl ClaimUid {
         }
     }
 
-    /// The UID as text.
+    /// The UID as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name of the claim's spec file, as Go's driver has it:
-    /// `<vendor>-<class>_<uid>.yaml`.
-    pub fn spec_file(&self, kind: &Kind) -> String {
+    /// The name of the claim's spec file, `<vendor>-<class>_<uid>.yaml`, as Go's
+    /// driver names it.
+    pub fn spec_file_name(&self, kind: &Kind) -> String {
         format!("{}{self}{SPEC_EXTENSION}", spec_prefix(kind))
     }
 
-    /// The claim whose spec file has this name; `None` of any other file.
-    pub fn of_spec_file(kind: &Kind, name: &str) -> Option<Self> {
+    /// The claim whose spec file has this name: the inverse of
+    /// [`spec_file_name`](Self::spec_file_name). `None` for any other name.
+    pub fn from_spec_file_name(kind: &Kind, name: &str) -> Option<Self> {
         let uid = name
             .strip_prefix(&spec_prefix(kind))?
             .strip_suffix(SPEC_EXTENSION)?;
         Self::new(uid).ok()
     }
 
-    /// The CDI device that stands for this claim's `device`.
+    /// The CDI name of this claim's `device`.
     pub(crate) fn device_name(&self, device: &DeviceName) -> DeviceName {
-        // The UID starts and the device ends as a device name must, and inside
-        // both have only what may stand inside one.
+        // The UID starts and the device ends as a device name must, and both have
+        // only characters that are valid inside one.
         DeviceName::from_valid(format!("{self}-{device}"))
     }
 }
@@ -138,12 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn only_the_plugins_own_names_are_spec_files_of_claims() {
+    fn only_the_drivers_own_names_are_spec_files_of_claims() {
         let kind = Kind::compute_domain_claim();
         let claim = ClaimUid::new("0a-1b").unwrap();
         let name = "k8s.compute-domain.nvidia.com-claim_0a-1b.yaml";
-        assert_eq!(claim.spec_file(&kind), name);
-        assert_eq!(ClaimUid::of_spec_file(&kind, name), Some(claim));
+        assert_eq!(claim.spec_file_name(&kind), name);
+        assert_eq!(ClaimUid::from_spec_file_name(&kind, name), Some(claim));
         for other in [
             "k8s.compute-domain.nvidia.com-claim_0a-1b.json",
             "k8s.compute-domain.nvidia.com-claim_.yaml",
@@ -151,12 +153,12 @@ mod tests {
             "k8s.gpu.nvidia.com-claim_0a-1b.yaml",
             ".k8s.compute-domain.nvidia.com-claim_0a-1b.yaml",
         ] {
-            assert_eq!(ClaimUid::of_spec_file(&kind, other), None, "{other}");
+            assert_eq!(ClaimUid::from_spec_file_name(&kind, other), None, "{other}");
         }
     }
 
     #[test]
-    fn what_could_leave_the_directory_or_the_name_is_no_claim_uid() {
+    fn a_uid_cannot_leave_its_directory_or_its_part_of_the_name() {
         for text in [
             "", ".", "..", "../x", "a/b", "a_b", "a.b", "-a", "a-", "a b", "a\0", "a\n", "ä",
         ] {
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_shows_no_more_than_the_start_of_a_long_text() {
+    fn an_error_quotes_only_the_start_of_a_long_string() {
         let error = ClaimUid::new("a".repeat(1 << 20)).unwrap_err();
         assert!(error.to_string().len() < 200, "{error}");
     }

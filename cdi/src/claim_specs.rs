@@ -1,9 +1,9 @@
 //! Durable spec files, one per claim.
 //!
 //! A claim's file is named as Go's CDI library names a transient spec,
-//! `<vendor>-<class>_<uid>.yaml`, so that either driver replaces and removes
-//! what the other wrote. It holds JSON, which every YAML reader reads: a
-//! block of YAML cut short is often still YAML, a JSON object never.
+//! `<vendor>-<class>_<uid>.yaml`, so that this driver and Go's replace and remove
+//! each other's files. It holds JSON, which every YAML reader accepts: truncated
+//! YAML is often still valid YAML, a truncated JSON object never is.
 
 mod temporary;
 
@@ -15,49 +15,49 @@ use durable_file::{Dir, Op};
 use crate::one_line::OneLine;
 use crate::{ClaimDevice, ClaimUid, Class, DeviceName, Kind, QualifiedName, Spec, SpecError};
 
-/// Mode of a spec file. Also runtimes without root rights read specs.
+/// Mode of a spec file: rootless runtimes read specs too.
 const SPEC_MODE: u32 = 0o644;
 
-/// The spec files of one kind's claims in a CDI directory. Any vendor's
-/// kind will do, and any device.
+/// The spec files of one kind's claims in a CDI directory. Works for any vendor's
+/// kind and any devices.
 ///
-/// A claim's file lives as long as the claim is prepared, not as long as a
-/// container: runtimes read it each time a container starts.
+/// A claim's file must exist for as long as the claim is prepared, not just while
+/// a container starts: runtimes read it at every start of a container.
 ///
 /// # Guarantees
 ///
-/// What a call did is durable when it returns. Each call may be repeated, and
-/// may be cut off anywhere by a crash: a claim's file is then the old one or
-/// the new one, never a part of one. Files with other names are never touched,
-/// but for temporaries that [`sweep`](Self::sweep) knows to be a claim's.
+/// The effect of a call is durable when the call returns. Every call is
+/// idempotent, and a crash at any point leaves the old file or the new one, never
+/// a part of one. Files with other names are never touched, except for temporary
+/// files that [`sweep`](Self::sweep) knows to be a claim's.
 ///
-/// What a crash leaves of a write is invisible to runtimes:
+/// Temporary files that a crash leaves behind are ignored by runtimes:
 ///
-/// | left behind | by | removed |
+/// | temporary file | written by | removed |
 /// |---|---|---|
-/// | `.durable-*.tmp` | this crate | by [`durable_file::OsDir`] when the directory is next opened, unless its writer lives |
-/// | `spec.*.tmp` | any user of the CDI library in Go | by `sweep`, if it says that it is of this kind, and for claims that are not live |
-/// | `spec.*.tmp`, cut before its first device | anyone | never: nothing says whose it is |
+/// | `.durable-*.tmp` | this crate | by [`durable_file::OsDir`] when the directory is next opened, unless the writer is still running |
+/// | `spec.*.tmp` | any user of Go's CDI library | by `sweep`, if it has this kind and only devices of claims that are not live |
+/// | `spec.*.tmp`, truncated before its first device | any user of Go's CDI library | never: its owner is unknown |
 ///
 /// # Caveats
 ///
-/// Calls exclude nobody. Whoever removes or sweeps must know that no one else
-/// asserts the same claims meanwhile, in this process or another.
+/// There is no locking. Whoever removes or sweeps must make sure that nobody
+/// ensures the same claims meanwhile, in this process or another.
 ///
-/// A file is a claim's by its name, whatever is in it, so that torn files and
-/// those of Go's driver go too. The name has a `-` where the kind has its `/`:
-/// kinds like `lamps/ceiling-claim` and `lamps-ceiling/claim` share their
-/// files, and must not be used in one directory.
+/// A file belongs to a claim by its name, whatever its content, so that truncated
+/// files and those of Go's driver are removed too. The name has a `-` where the
+/// kind has its `/`: kinds like `lamps/ceiling-claim` and `lamps-ceiling/claim`
+/// share their files, and must not be used in one directory.
 #[derive(Debug)]
 pub struct ClaimSpecs {
     dir: Arc<dyn Dir>,
     kind: Kind,
 }
 
-/// What [`ClaimSpecs::assert`] did.
+/// What [`ClaimSpecs::ensure`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asserted {
-    /// Whether the file was missing or different, and is now written.
+pub struct Ensured {
+    /// Whether the file was written, because it was missing or different.
     pub written: bool,
     /// The CDI device ids for kubelet, in the order of the devices.
     pub ids: Vec<QualifiedName>,
@@ -68,17 +68,17 @@ pub struct Asserted {
 pub struct Swept {
     /// Names of the files that are gone now.
     pub removed: Vec<String>,
-    /// Why others are still there, or may be again after a power loss. They do
-    /// no harm beyond their being there.
+    /// Why other files still exist, or may exist again after a power loss. They are
+    /// harmless: no container requests their devices.
     pub failed: Vec<ClaimSpecsError>,
 }
 
-/// A claim's spec file that could not be brought to the state asked for.
+/// Why a claim's spec file could not be written, read or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimSpecsError {
-    /// No runtime would accept the devices.
-    #[error("the devices of claim {claim} make no CDI spec")]
+    /// No runtime would accept a spec of these devices.
+    #[error("the devices of claim {claim} do not make a valid CDI spec")]
     Devices {
         /// The claim.
         claim: ClaimUid,
@@ -115,8 +115,8 @@ pub enum ClaimSpecsError {
         /// Why.
         source: durable_file::Error,
     },
-    /// That files are gone is not durable.
-    #[error("cannot make durable what was removed from the CDI directory")]
+    /// The removal of files may be undone by a power loss.
+    #[error("cannot sync removals in the CDI directory to disk")]
     Sync {
         /// Why.
         source: durable_file::Error,
@@ -127,58 +127,57 @@ pub enum ClaimSpecsError {
 
 impl ClaimSpecs {
     /// The specs of `kind` in `dir`, a directory that the runtimes of the host
-    /// read (`/etc/cdi` or `/var/run/cdi` unless they are told otherwise).
+    /// read (`/etc/cdi` or `/var/run/cdi` unless they are configured otherwise).
     pub fn new(dir: Arc<dyn Dir>, kind: Kind) -> Self {
         Self { dir, kind }
     }
 
-    /// Writes `claim`'s spec file unless it says exactly `devices` already,
-    /// and makes it durable in either case. It is not written needlessly
-    /// because each write makes every runtime on the host read all specs again.
+    /// Writes `claim`'s spec file unless it already defines exactly `devices`, and
+    /// makes it durable in either case. A needless write is avoided because every
+    /// write makes the runtimes of the host read all specs again.
     ///
-    /// For a crash-safe Prepare call it between the records "started" and
-    /// "completed", and again for a completed claim, because `/var/run` is
-    /// empty after a reboot.
-    pub fn assert(
+    /// A crash-safe Prepare calls this between its records "started" and
+    /// "completed", and again whenever a completed claim is prepared: `/var/run`
+    /// is empty after a reboot.
+    pub fn ensure(
         &self,
         claim: &ClaimUid,
         devices: &[ClaimDevice],
-    ) -> Result<Asserted, ClaimSpecsError> {
+    ) -> Result<Ensured, ClaimSpecsError> {
         let spec = self.spec(claim, devices)?;
         let bytes = spec.to_json();
-        let file = claim.spec_file(&self.kind);
+        let file = claim.spec_file_name(&self.kind);
         let written = match self.dir.ensure(&file, &bytes, SPEC_MODE) {
             Ok(written) => written,
-            Err(source) => return Err(ClaimSpecsError::of_assert(file, source)),
+            Err(source) => return Err(ClaimSpecsError::from_ensure(file, source)),
         };
         let ids = devices.iter().map(|device| self.id(claim, &device.name));
-        Ok(Asserted {
+        Ok(Ensured {
             written,
             ids: ids.collect(),
         })
     }
 
-    /// Whether `claim` has a spec file: any version of it, torn or written by
-    /// another driver too, and not necessarily durable. To know that it is
-    /// right, [`assert`](Self::assert) it.
+    /// Whether `claim` has a spec file, whatever its content and whether or not it
+    /// is durable. To have the right one, call [`ensure`](Self::ensure).
     ///
-    /// What has the name and is no regular file is an error, not a `false`.
+    /// A directory or device of that name is an error, not `false`.
     pub fn exists(&self, claim: &ClaimUid) -> Result<bool, ClaimSpecsError> {
-        let file = claim.spec_file(&self.kind);
+        let file = claim.spec_file_name(&self.kind);
         match self.dir.read(&file) {
             Ok(found) => Ok(found.is_some()),
             Err(source) => Err(ClaimSpecsError::Read { file, source }),
         }
     }
 
-    /// Removes `claim`'s spec file. One that is absent is removed.
+    /// Removes `claim`'s spec file. It is no error if there is none.
     pub fn remove(&self, claim: &ClaimUid) -> Result<(), ClaimSpecsError> {
-        self.remove_file(claim.spec_file(&self.kind))
+        self.remove_file(claim.spec_file_name(&self.kind))
     }
 
-    /// Removes the spec files of claims that are not `live`, and what Go's
-    /// driver left of writing such. One that cannot be removed does not keep
-    /// the others.
+    /// Removes the spec files of claims that are not `live`, and the temporary
+    /// files that Go's driver left of them. A file that cannot be removed does not
+    /// keep the others from being removed.
     pub fn sweep(&self, live: &BTreeSet<ClaimUid>) -> Result<Swept, ClaimSpecsError> {
         let names = self.dir.list();
         let names = names.map_err(|source| ClaimSpecsError::List { source })?;
@@ -192,7 +191,7 @@ impl ClaimSpecs {
                 Err(error) => swept.failed.push(error),
             }
         }
-        // Whoever removed the others may have died before that was durable.
+        // An earlier remove may have crashed before its own sync.
         if swept.removed.is_empty()
             && let Err(source) = self.dir.sync()
         {
@@ -201,15 +200,15 @@ impl ClaimSpecs {
         Ok(swept)
     }
 
-    /// The CDI id of `claim`'s `device`, as [`assert`](Self::assert) returns it.
+    /// The CDI id of `claim`'s `device`, as [`ensure`](Self::ensure) returns it.
     pub fn id(&self, claim: &ClaimUid, device: &DeviceName) -> QualifiedName {
         QualifiedName::new(self.kind.clone(), claim.device_name(device))
     }
 
-    /// The spec that [`assert`](Self::assert) writes for `claim`: for its
-    /// [`warnings`](Spec::warnings), or to show it. Nothing is read or written.
+    /// The spec that [`ensure`](Self::ensure) would write for `claim`, to inspect
+    /// its [`warnings`](Spec::warnings) or to show it. Nothing is read or written.
     ///
-    /// It has no edits or annotations but its devices' edits.
+    /// It has no edits of its own and no annotations, only its devices' edits.
     pub fn spec(&self, claim: &ClaimUid, devices: &[ClaimDevice]) -> Result<Spec, ClaimSpecsError> {
         let devices = devices.iter().map(|device| device.for_claim(claim));
         Spec::new(self.kind.clone(), devices.collect()).map_err(|source| ClaimSpecsError::Devices {
@@ -225,12 +224,12 @@ impl ClaimSpecs {
 
     /// Whether `name` is known to be a file of claims that are not `live`.
     fn is_dead(&self, name: &str, live: &BTreeSet<ClaimUid>) -> bool {
-        if temporary::has_its_name(name) {
-            // One that cannot be read is not known to be ours.
+        if temporary::is_name_of_one(name) {
+            // A file that cannot be read is not known to be ours.
             let text = self.dir.read(name).ok().flatten();
             return text.is_some_and(|text| temporary::is_of_dead_claims(&text, &self.kind, live));
         }
-        let claim = ClaimUid::of_spec_file(&self.kind, name);
+        let claim = ClaimUid::from_spec_file_name(&self.kind, name);
         claim.is_some_and(|claim| !live.contains(&claim))
     }
 }
@@ -238,8 +237,8 @@ impl ClaimSpecs {
 // === impl ClaimSpecsError ===
 
 impl ClaimSpecsError {
-    /// An assert looks at the file before it writes it.
-    fn of_assert(file: String, source: durable_file::Error) -> Self {
+    /// `Dir::ensure` reads the file before it writes it.
+    fn from_ensure(file: String, source: durable_file::Error) -> Self {
         match source {
             durable_file::Error::NotAFile { .. } | durable_file::Error::Io { op: Op::Read, .. } => {
                 Self::Read { file, source }

@@ -4,53 +4,53 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::bounded::{self, FileKind, ReadError};
+use crate::bounded_read::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
 
-/// Most bytes read of such a file. They have some 40 lines; the longest values
-/// are registry keys that an administrator typed.
+/// The longest such file that is read, in bytes. They have some 40 lines; the
+/// longest values are registry keys that an administrator set.
 const LIMIT: u64 = 64 * 1024;
 
-/// How much of a value that is no number an error shows.
+/// How many characters of an invalid value an error quotes.
 const SHOWN: usize = 16;
 
-/// A text of the driver that does not say what it should.
+/// Why the content of a driver file was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverTextError {
-    /// The value is no number, or out of range. It is not taken for 0, which
-    /// names another device.
+    /// The value is not a number, or out of range. It is not read as 0, which would
+    /// name another device.
     #[error("line {line}: {key} is {found:?}, not a decimal number from {} to {}", range.start(), range.end())]
     Value {
         /// Line number, from 1.
         line: usize,
-        /// What stands before the colon.
+        /// The key, before the colon.
         key: &'static str,
-        /// What stands behind it, at most 16 characters.
+        /// The value, truncated to 16 characters.
         found: String,
-        /// What it may be.
+        /// The valid values.
         range: RangeInclusive<u32>,
     },
-    /// The key is there twice, with different values.
+    /// The key occurs twice, with different values.
     #[error("line {line}: {key} has another value than before")]
     Ambiguous {
-        /// The second's line number, from 1.
+        /// Line number of the second one, from 1.
         line: usize,
         /// The key.
         key: &'static str,
     },
-    /// The key is not there.
+    /// The key does not occur.
     #[error("there is no {key}")]
     Missing {
         /// The key.
         key: &'static str,
     },
-    /// No line of the text is `Key: value`.
+    /// No line is `Key: value`.
     #[error("no line is 'Key: value'")]
     NoKeys,
 }
 
-/// A file of the driver that does not say what it should.
+/// Why a driver file was not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverFileError {
@@ -62,21 +62,21 @@ pub enum DriverFileError {
         /// Why.
         source: io::Error,
     },
-    /// It, or what it links to, is no regular file, and was not read.
+    /// The path, or the target of the link there, is not a regular file.
     #[error("{} is a {kind}, not a file", OneLine(path.display()))]
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// What it is instead.
         kind: FileKind,
     },
-    /// The file is longer than any of the driver's.
+    /// The file is longer than any of the driver's files.
     #[error("{} is longer than {LIMIT} bytes", OneLine(path.display()))]
     TooLong {
         /// The file.
         path: PathBuf,
     },
-    /// The file was read.
+    /// The content was not understood.
     #[error("{} is not what the NVIDIA driver writes", OneLine(path.display()))]
     Content {
         /// The file.
@@ -91,7 +91,7 @@ pub(crate) fn read<T>(
     path: &Path,
     parse: impl FnOnce(&str) -> Result<T, DriverTextError>,
 ) -> Result<T, DriverFileError> {
-    let bytes = bounded::read(path, LIMIT).map_err(|error| {
+    let bytes = bounded_read::read(path, LIMIT).map_err(|error| {
         let path = path.to_owned();
         match error {
             ReadError::Io(source) => DriverFileError::Unreadable { path, source },
@@ -99,15 +99,15 @@ pub(crate) fn read<T>(
             ReadError::TooLong => DriverFileError::TooLong { path },
         }
     })?;
-    // Registry keys may be any bytes; they cannot hide what is looked for.
+    // Values set by an administrator may be any bytes; they cannot hide a key.
     parse(&String::from_utf8_lossy(&bytes)).map_err(|source| DriverFileError::Content {
         path: path.to_owned(),
         source,
     })
 }
 
-/// A text of `Key: value` lines, taken apart as it is asked. Allocates only for
-/// an error.
+/// A text of `Key: value` lines, searched at each request. Allocates only for an
+/// error.
 #[derive(Clone, Copy)]
 pub(crate) struct DriverText<'a>(&'a str);
 
@@ -120,7 +120,7 @@ impl<'a> DriverText<'a> {
         }
     }
 
-    /// The number behind `key`, if the key is there.
+    /// The value of `key`, if the key occurs.
     pub(crate) fn number(
         self,
         key: &'static str,
@@ -128,7 +128,7 @@ impl<'a> DriverText<'a> {
     ) -> Result<Option<u32>, DriverTextError> {
         let mut first = None;
         for (line, _, found) in self.lines().filter(|(_, name, _)| *name == key) {
-            // The driver writes no leading zeros; a person may mean octal digits.
+            // The driver writes no leading zeros; a person who does may mean octal.
             let digits = found.bytes().all(|byte| byte.is_ascii_digit())
                 && (found == "0" || !found.starts_with('0'));
             let number = found.parse().ok().filter(|n| digits && range.contains(n));
@@ -148,7 +148,7 @@ impl<'a> DriverText<'a> {
         Ok(first)
     }
 
-    /// The number behind `key`, which must be there.
+    /// The value of `key`, which must occur.
     pub(crate) fn required(
         self,
         key: &'static str,
@@ -182,11 +182,11 @@ impl DriverTextError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Value { .. } | Self::NoKeys | Self::Ambiguous { .. } => {
-                "let the path name a file of the host's /proc/driver/nvidia, or one of the same form"
+                "pass a file of the host's /proc/driver/nvidia, or one of the same format"
             }
             Self::Missing { .. } => {
-                "let the path name the file of a capability, below \
-                 /proc/driver/nvidia/capabilities, or update the NVIDIA driver"
+                "pass the file of a capability, below /proc/driver/nvidia/capabilities, or \
+                 update the NVIDIA driver"
             }
         }
     }
@@ -208,12 +208,11 @@ impl DriverFileError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => {
-                "load the nvidia kernel module, and let the path lie in the host's \
-                 /proc/driver/nvidia"
+                "load the nvidia kernel module, and pass a path in the host's /proc/driver/nvidia"
             }
             Self::NotAFile { .. } | Self::TooLong { .. } => {
-                "let the path name a file of the host's /proc/driver/nvidia; this is some other \
-                 file or device"
+                "pass a file of the host's /proc/driver/nvidia; this is some other file or \
+                 device"
             }
             Self::Content { source, .. } => source.hint(),
         }

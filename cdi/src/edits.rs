@@ -1,100 +1,82 @@
 //! What a CDI device changes in a container.
-
-mod check;
+//!
+//! Keys are those of the CDI specification 1.1.0 (`specs-go/config.go`), omitted
+//! when empty as by Go's `omitempty`, except that a device number 0 is written.
+//! Unknown keys are refused, as by Go's library.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Permissions, de};
+use crate::Permissions;
+use crate::go_serde::{is_default, is_unset, mapping_only, text};
 
-pub use check::EditFault;
-#[cfg(feature = "inject")]
-pub(crate) use check::HOOK_NAMES;
-
-/// What a runtime does to a container that asks for a device.
+/// What a runtime changes in a container that requests a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(
-    remote = "Self",
-    rename_all = "camelCase",
-    default,
-    deny_unknown_fields
-)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContainerEdits {
     /// Environment variables as `NAME=value`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub env: Vec<String>,
     /// Device nodes to make, each with its rule in the device cgroup.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub device_nodes: Vec<DeviceNode>,
     /// Network devices of the host to move into the container. Needs CDI 1.1.0.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub net_devices: Vec<NetDevice>,
     /// OCI hooks to run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub hooks: Vec<Hook>,
     /// File systems to mount.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub mounts: Vec<Mount>,
     /// Cache and memory bandwidth of the container. Needs CDI 0.7.0.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub intel_rdt: Option<IntelRdt>,
-    /// Further groups of the container's process; 0 is passed over. Needs CDI
+    /// Supplementary groups of the container's process; 0 is ignored. Needs CDI
     /// 0.7.0.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub additional_gids: Vec<u32>,
 }
 
 /// A device node in the container.
 ///
-/// With type and a non-zero major the node is fully specified: the runtime
-/// makes it from these numbers and the host needs no such node. What is absent
-/// is taken from the host's node at `host_path`.
+/// With a type and a non-zero major the node is fully specified: the runtime
+/// makes it from these numbers, and the host needs no such node. Absent numbers
+/// are taken from the host's node at `host_path`.
 ///
-/// The default has no path, which no [`Spec`](crate::Spec) accepts; so it is with
-/// the defaults of network devices, hooks and mounts.
+/// The default has an empty path, which a [`Spec`](crate::Spec) refuses. The same
+/// is true of the defaults of [`NetDevice`], [`Hook`] and [`Mount`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeviceNode {
     /// Path in the container.
     pub path: String,
     /// Path on the host; absent means the same as `path`. Needs CDI 0.5.0.
-    #[serde(
-        default,
-        deserialize_with = "de::non_empty",
-        skip_serializing_if = "is_unset"
-    )]
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "is_unset")]
     pub host_path: Option<String>,
     /// Kind of node.
-    #[serde(
-        rename = "type",
-        default,
-        deserialize_with = "de::non_empty",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "type")]
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "is_default")]
     pub device_type: Option<DeviceType>,
     /// Device major. The CDI library reads 0 as absent, and takes any number
     /// that 64 bits hold, as OCI does.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub major: Option<i64>,
     /// Device minor. The CDI library reads an absent one as 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub minor: Option<i64>,
-    /// Permission bits of the node; JSON has them in decimal (0o666 is 438).
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Permission bits of the node, decimal in JSON (0o666 is 438).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub file_mode: Option<u32>,
     /// What the device cgroup allows; absent means everything (`rwm`).
-    #[serde(
-        default,
-        deserialize_with = "de::non_empty",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "is_default")]
     pub permissions: Option<Permissions>,
     /// Owner in the container; absent means the process's user.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub uid: Option<u32>,
     /// Group in the container; absent means the process's group.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub gid: Option<u32>,
 }
 
@@ -127,27 +109,22 @@ pub struct NetDevice {
 
 /// Intel Resource Director Technology, as in OCI's `linux.intelRdt`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(
-    remote = "Self",
-    rename_all = "camelCase",
-    default,
-    deny_unknown_fields
-)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct IntelRdt {
-    /// Class of service: a directory of resctrl, or `/` for its root.
-    #[serde(rename = "closID", skip_serializing_if = "String::is_empty")]
+    /// Class of service: a directory of resctrl, or `/` for its root group.
+    #[serde(rename = "closID", default, skip_serializing_if = "is_default")]
     pub clos_id: String,
     /// L3 cache schema.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub l3_cache_schema: String,
     /// Memory bandwidth schema.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub mem_bw_schema: String,
-    /// Schemata, a line each. Needs CDI 1.1.0, also when there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Schemata, one line each. Needs CDI 1.1.0, even if the list is empty.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub schemata: Option<Vec<String>>,
     /// Whether the container is monitored. Needs CDI 1.1.0.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub enable_monitoring: bool,
 }
 
@@ -155,19 +132,18 @@ pub struct IntelRdt {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hook {
-    /// When it runs: `prestart`, `createRuntime`, `createContainer`,
-    /// `startContainer`, `poststart` or `poststop`.
+    /// When it runs, one of [`NAMES`](Self::NAMES).
     pub hook_name: String,
     /// Program, an absolute path on the host.
     pub path: String,
-    /// Arguments, the first being the program's name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Arguments, starting with the program's name.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub args: Vec<String>,
     /// Environment as `NAME=value`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub env: Vec<String>,
-    /// Seconds until the runtime gives up on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Seconds after which the runtime kills it.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub timeout: Option<i64>,
 }
 
@@ -180,53 +156,43 @@ pub struct Mount {
     /// Target in the container.
     pub container_path: String,
     /// Options of mount(8).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub options: Vec<String>,
     /// File system type. Needs CDI 0.4.0.
-    #[serde(
-        rename = "type",
-        default,
-        deserialize_with = "de::non_empty",
-        skip_serializing_if = "is_unset"
-    )]
+    #[serde(rename = "type")]
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "is_unset")]
     pub fs_type: Option<String>,
 }
 
-/// A letter that is no kind of device node.
+/// A string that is not the letter of a [`DeviceType`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("device type {0:?} is none of b, c, u and p")]
+#[error("device type {0:?} is not b, c, u or p")]
 pub struct UnknownDeviceType(String);
 
-de::mappings!(ContainerEdits, DeviceNode, NetDevice, IntelRdt, Hook, Mount);
+mapping_only!(ContainerEdits, DeviceNode, NetDevice, IntelRdt, Hook, Mount);
 
 // === impl ContainerEdits ===
 
 impl ContainerEdits {
     /// Whether the edits change nothing.
     pub fn is_empty(&self) -> bool {
-        let Self {
-            env,
-            device_nodes,
-            net_devices,
-            hooks,
-            mounts,
-            intel_rdt,
-            additional_gids,
-        } = self;
-        env.is_empty()
-            && device_nodes.is_empty()
-            && net_devices.is_empty()
-            && hooks.is_empty()
-            && mounts.is_empty()
-            && intel_rdt.is_none()
-            && additional_gids.is_empty()
+        *self == Self::default()
     }
 }
 
-/// What Go's `omitempty` leaves out: Go has no absent string.
-#[expect(clippy::ref_option, reason = "serde calls it so")]
-pub(crate) fn is_unset(text: &Option<String>) -> bool {
-    text.as_deref().is_none_or(str::is_empty)
+// === impl Hook ===
+
+impl Hook {
+    /// The moments of a container's life that OCI has hooks for, as
+    /// [`hook_name`](Self::hook_name) spells them.
+    pub const NAMES: [&str; 6] = [
+        "prestart",
+        "createRuntime",
+        "createContainer",
+        "startContainer",
+        "poststart",
+        "poststop",
+    ];
 }
 
 // === impl DeviceType ===

@@ -33,19 +33,19 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "inject")]
-mod apply;
-mod bounded;
+mod bounded_read;
 mod capability;
 mod channel;
 mod claim;
 mod claim_specs;
-mod de;
 mod driver_file;
 mod edits;
+mod go_serde;
 mod lint;
 mod major;
 mod names;
+#[cfg(feature = "inject")]
+mod oci_config;
 mod one_line;
 mod params;
 #[cfg(feature = "inject")]
@@ -58,21 +58,16 @@ mod registry;
 mod spec;
 mod version;
 
-/// Feature `inject`.
-///
-#[cfg(feature = "inject")]
-pub use apply::{ConfigError, ContainerFacts, DeviceRule, Expected, OciConfig, PlannedDevice};
-pub use bounded::FileKind;
+pub use bounded_read::FileKind;
 pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
 pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits, channel_node};
 pub use claim::{ClaimDevice, ClaimUid, ClaimUidError};
-pub use claim_specs::{Asserted, ClaimSpecs, ClaimSpecsError, Swept};
+pub use claim_specs::{ClaimSpecs, ClaimSpecsError, Ensured, Swept};
 pub use driver_file::{DriverFileError, DriverTextError};
 /// What a caller may do about an error.
 pub use durable_file::Class;
 pub use edits::{
-    ContainerEdits, DeviceNode, DeviceType, EditFault, Hook, IntelRdt, Mount, NetDevice,
-    UnknownDeviceType,
+    ContainerEdits, DeviceNode, DeviceType, Hook, IntelRdt, Mount, NetDevice, UnknownDeviceType,
 };
 pub use lint::{Lint, Warning};
 pub use major::{
@@ -80,6 +75,10 @@ pub use major::{
     channel_major, read_channel_major, read_device_list,
 };
 pub use names::{DeviceName, Kind, NameError, NamePart, Position, QualifiedName};
+/// Feature `inject`.
+///
+#[cfg(feature = "inject")]
+pub use oci_config::{ConfigError, ContainerFacts, DeviceRule, Expected, OciConfig, PlannedDevice};
 pub use params::{DRIVER_PARAMS, DriverParams};
 pub use permissions::{Permissions, UnknownPermission};
 /// Feature `inject`.
@@ -90,11 +89,11 @@ pub use plan::{Change, HostDevice, HostNode, HostNodes, OsHost, Plan, PlanError,
 ///
 #[cfg(feature = "inject")]
 pub use registry::{
-    Candidate, Conflict, DEFAULT_DIRS, DirError, DirState, Evidence, Explanation, Ignored,
-    IgnoredFile, LoadError, MAX_SPEC_LEN, NearMiss, Registry, Resolved, SpecDir, SpecFile,
-    Unresolved, Verdict,
+    Candidate, Conflict, DEFAULT_DIRS, DirError, DirState, Evidence, Explanation, IgnoredFile,
+    IgnoredReason, LoadError, MAX_SPEC_LEN, Registry, ResolveError, Resolved, SpecDir, SpecFile,
+    Suggestion, Verdict,
 };
-pub use spec::{Device, Spec, SpecError, SpecFault};
+pub use spec::{Device, EditFault, Spec, SpecError, SpecFault};
 pub use version::{SpecVersion, UnknownVersion};
 
 /// The README's examples, compiled.

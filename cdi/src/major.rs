@@ -1,44 +1,44 @@
 //! The major of the IMEX channel devices, from `/proc/devices`.
 //!
-//! The driver takes a dynamic major when it is loaded, so it may change while
-//! a daemon runs: read it for each use, keep it for none.
+//! The driver gets a dynamic major each time it is loaded, so the major can change
+//! while a daemon runs: read it again for each use.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::bounded::{self, FileKind, ReadError};
+use crate::bounded_read::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
 
-/// Where the kernel lists device majors.
+/// Where the kernel lists device majors, and the drivers that have them.
 pub const PROC_DEVICES: &str = "/proc/devices";
 
-/// The driver's name in that list. `nvidia-caps`, of which it is an extension,
-/// is another device with another major.
+/// The driver's name in that list. `nvidia-caps`, whose name is a prefix of it, is
+/// another driver with another major.
 pub const CHANNEL_DRIVER: &str = "nvidia-caps-imex-channels";
 
-/// Most bytes read of a device list. The kernel has 512 majors of at most some
-/// 70 bytes a line for each of two kinds, and shows far fewer.
+/// The longest device list that is read, in bytes. For character and for block
+/// devices the kernel lists at most 512 majors, on lines of up to 70 bytes.
 const LIST_LIMIT: u64 = 128 * 1024;
 
-/// A character device major in use: 1 to 4095 (12 bits). 0 is none, and CDI
-/// takes it for absent.
+/// A character device major in use: 1 to 4095 (12 bits). 0 is not a major: CDI
+/// reads it as absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Major(u32);
 
-/// A number that is no device major.
+/// A number that is not a device major.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a device major (1 to {limit})", limit = Major::MAX)]
 pub struct MajorOutOfRange(u32);
 
-/// A device list that does not say the major of the IMEX channels.
+/// Why a device list has no usable major of the IMEX channels.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MajorError {
-    /// The list is fine, the driver is not in it.
+    /// The list is valid, but the driver is not in it.
     #[error("no {CHANNEL_DRIVER} among the character devices")]
     Missing,
-    /// The text is no device list.
+    /// The text is not a device list.
     #[error("no 'Character devices:' line")]
     NoCharacterDevices,
     /// The driver's line has no usable number.
@@ -46,20 +46,20 @@ pub enum MajorError {
     BadMajor {
         /// Line number, from 1.
         line: usize,
-        /// What stands before the name, at most 16 characters of it.
+        /// What precedes the name, truncated to 16 characters.
         found: String,
     },
-    /// The driver is listed twice, and one of the numbers is wrong.
+    /// The driver is listed twice, with different majors.
     #[error("{CHANNEL_DRIVER} has both major {first} and {second}")]
     Ambiguous {
         /// The first in the list.
         first: Major,
-        /// The next that differs.
+        /// The next one that differs.
         second: Major,
     },
 }
 
-/// A file that does not say the major of the IMEX channels.
+/// Why a file has no usable major of the IMEX channels.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadMajorError {
@@ -71,12 +71,12 @@ pub enum ReadMajorError {
         /// Why.
         source: io::Error,
     },
-    /// It, or what it links to, is no regular file, and was not read.
+    /// The path, or the target of the link there, is not a regular file.
     #[error("device list {} is a {kind}, not a file", OneLine(path.display()))]
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// What it is instead.
         kind: FileKind,
     },
     /// The file is longer than any device list.
@@ -85,8 +85,8 @@ pub enum ReadMajorError {
         /// The file.
         path: PathBuf,
     },
-    /// The file was read.
-    #[error("device list {} gives no IMEX channel major", OneLine(path.display()))]
+    /// The file was read, and has no usable major.
+    #[error("device list {} has no usable IMEX channel major", OneLine(path.display()))]
     Content {
         /// The file.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum ReadMajorError {
     },
 }
 
-/// The major of the IMEX channels in `list`, a text like `/proc/devices`:
+/// The major of the IMEX channels in `list`, which has the format of `/proc/devices`:
 ///
 /// ```text
 /// Character devices:
@@ -107,7 +107,8 @@ pub enum ReadMajorError {
 /// ```
 ///
 /// Only the section `Character devices:` counts; it ends at `Block devices:`
-/// or with the text. The name must match exactly. Allocates only for an error.
+/// or at the end of the text. The name must match exactly. Allocates only for an
+/// error.
 pub fn channel_major(list: &str) -> Result<Major, MajorError> {
     let mut lines = (1..).zip(list.lines().map(str::trim));
     lines
@@ -128,7 +129,7 @@ pub fn channel_major(list: &str) -> Result<Major, MajorError> {
 }
 
 /// The major of the IMEX channels in the file `path`, usually [`PROC_DEVICES`].
-/// Reads at most 128 KiB, and of a regular file only.
+/// Reads only a regular file of at most 128 KiB.
 pub fn read_channel_major(path: impl AsRef<Path>) -> Result<Major, ReadMajorError> {
     let path = path.as_ref();
     let list = read_device_list(path)?;
@@ -138,12 +139,12 @@ pub fn read_channel_major(path: impl AsRef<Path>) -> Result<Major, ReadMajorErro
     })
 }
 
-/// The device list in the file `path`, for who looks for other drivers in it
-/// too: a text for [`channel_major`]. Reads at most 128 KiB, and of a regular
-/// file only.
+/// The device list in the file `path`: an argument for [`channel_major`], and for
+/// callers that also look for other drivers. Reads only a regular file of at most
+/// 128 KiB.
 pub fn read_device_list(path: impl AsRef<Path>) -> Result<String, ReadMajorError> {
     let path = path.as_ref();
-    let bytes = bounded::read(path, LIST_LIMIT).map_err(|error| {
+    let bytes = bounded_read::read(path, LIST_LIMIT).map_err(|error| {
         let path = path.to_owned();
         match error {
             ReadError::Io(source) => ReadMajorError::Unreadable { path, source },
@@ -151,11 +152,11 @@ pub fn read_device_list(path: impl AsRef<Path>) -> Result<String, ReadMajorError
             ReadError::TooLong => ReadMajorError::TooLong { path },
         }
     })?;
-    // A driver's name may be any bytes; it cannot hide another's.
+    // A driver's name may be any bytes; it cannot hide that of another driver.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What stands before the IMEX driver's name, if the line has that name.
+/// What precedes the IMEX driver's name, if the line has that name.
 fn channel_number(line: &str) -> Option<&str> {
     let before = line.strip_suffix(CHANNEL_DRIVER)?;
     let number = before.trim_end();
@@ -223,7 +224,7 @@ impl MajorError {
                  default); drivers before IMEX do not have it"
             }
             Self::NoCharacterDevices | Self::BadMajor { .. } => {
-                "let the path name the host's /proc/devices or a file of the same form"
+                "pass the host's /proc/devices, or a file of the same format"
             }
             Self::Ambiguous { .. } => "reload the nvidia kernel module",
         }
@@ -245,11 +246,9 @@ impl ReadMajorError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Unreadable { .. } => {
-                "let the path name the host's /proc/devices, mounted and readable"
-            }
+            Self::Unreadable { .. } => "pass the host's /proc/devices, mounted and readable",
             Self::NotAFile { .. } | Self::TooLong { .. } => {
-                "let the path name the host's /proc/devices; this is some other file or device"
+                "pass the host's /proc/devices; this is some other file or device"
             }
             Self::Content { source, .. } => source.hint(),
         }

@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a spec's devices are: `vendor/class`.
+/// A CDI kind, `vendor/class`: what all devices of a spec are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Kind {
@@ -28,15 +28,15 @@ pub struct Kind {
 #[serde(try_from = "String", into = "String")]
 pub struct DeviceName(String);
 
-/// A device's name among all kinds, `vendor/class=device`: what a DRA driver
-/// hands to kubelet as CDI device id.
+/// A device's name among all kinds, `vendor/class=device`: the CDI device id that
+/// a DRA driver returns to kubelet.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QualifiedName {
     kind: Kind,
     device: DeviceName,
 }
 
-/// The part of a name that an error speaks of.
+/// The part of a name that an error is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamePart {
     /// Before the `/` of a kind.
@@ -47,17 +47,17 @@ pub enum NamePart {
     Device,
 }
 
-/// A text that is not a CDI name.
+/// Why a string is not a CDI name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// The part is missing altogether.
+    /// The part is empty.
     #[error("CDI {part} name is empty")]
     Empty {
         /// Which part.
         part: NamePart,
     },
-    /// A character stands where the grammar does not allow it.
+    /// A character is where the grammar does not allow it.
     #[error("CDI {part} name {name:?} cannot have {found:?} {position}")]
     Character {
         /// Which part.
@@ -66,7 +66,7 @@ pub enum NameError {
         name: String,
         /// The character.
         found: char,
-        /// Where it stands.
+        /// Where it is.
         position: Position,
     },
     /// A kind without `/`.
@@ -77,7 +77,7 @@ pub enum NameError {
     NoEquals(String),
 }
 
-/// Where in a name a character stands.
+/// Where in a name a character is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// The first character.
@@ -101,8 +101,8 @@ impl Kind {
         })
     }
 
-    /// The kind under which NVIDIA's ComputeDomain driver, and this one, write
-    /// the devices of one claim: `k8s.compute-domain.nvidia.com/claim`.
+    /// The kind of claims' devices in NVIDIA's ComputeDomain driver and in this
+    /// one: `k8s.compute-domain.nvidia.com/claim`.
     pub fn compute_domain_claim() -> Self {
         Self {
             vendor: "k8s.compute-domain.nvidia.com".to_owned(),
@@ -162,13 +162,13 @@ impl DeviceName {
         Ok(Self(name))
     }
 
-    /// A name that its parts guarantee to be valid; the caller says why.
+    /// A name that is known to be valid; each caller says why.
     pub(crate) fn from_valid(name: String) -> Self {
         debug_assert!(check(NamePart::Device, &name).is_ok(), "{name:?}");
         Self(name)
     }
 
-    /// The name as text.
+    /// The name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }

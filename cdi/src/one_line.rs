@@ -1,12 +1,12 @@
-//! Text for people that quotes what may be anybody's.
+//! Untrusted text in messages: it may come from anyone who writes a spec file.
 
 use std::fmt::{self, Write};
 
-/// Shows a value on one line: controls, line breaks and what turns the order of
-/// letters on a screen are escaped, as `\n` and `\u{202e}`.
+/// Displays a value on one line: control characters, line breaks and characters
+/// that change the direction of text are escaped, as `\n` and `\u{202e}`.
 pub(crate) struct OneLine<T>(pub(crate) T);
 
-/// Passes on what it gets, escaped.
+/// Escapes what is written to it.
 struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
 impl<T: fmt::Display> fmt::Display for OneLine<T> {
@@ -18,12 +18,12 @@ impl<T: fmt::Display> fmt::Display for OneLine<T> {
 impl Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some(at) = rest.find(is_unseen) {
-            let (plain, unseen) = rest.split_at(at);
+        while let Some(at) = rest.find(is_invisible) {
+            let (plain, invisible) = rest.split_at(at);
             self.0.write_str(plain)?;
-            let mut chars = unseen.chars();
-            if let Some(unseen) = chars.next() {
-                write!(self.0, "{}", unseen.escape_default())?;
+            let mut chars = invisible.chars();
+            if let Some(invisible) = chars.next() {
+                write!(self.0, "{}", invisible.escape_default())?;
             }
             rest = chars.as_str();
         }
@@ -31,8 +31,8 @@ impl Write for Escaping<'_, '_> {
     }
 }
 
-/// Whether `c` has no place of its own on a line.
-fn is_unseen(c: char) -> bool {
+/// Whether `c` is not shown as itself, at its place in the line.
+fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -44,7 +44,7 @@ mod tests {
     use super::OneLine;
 
     #[test]
-    fn what_leaves_the_line_or_turns_it_round_is_escaped() {
+    fn characters_that_break_or_reverse_a_line_are_escaped() {
         let text = "a\nb\u{1b}[31m\u{202e}c\u{2028}d\u{85}é \u{1f980}";
         assert_eq!(
             OneLine(text).to_string(),

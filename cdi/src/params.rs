@@ -5,27 +5,26 @@ use std::path::Path;
 use crate::driver_file::{self, DriverText};
 use crate::{ChannelId, DriverFileError, DriverTextError};
 
-/// Where the driver shows its options.
+/// Where the driver lists its options.
 pub const DRIVER_PARAMS: &str = "/proc/driver/nvidia/params";
 
-/// The permission bits of a file, with set-user-ID and its like.
+/// The permission bits of a file, including set-user-ID, set-group-ID and sticky.
 pub(crate) const MODE_BITS: u32 = 0o7777;
 
-/// What the driver's options say. `None` is an option that the driver does not
-/// have, as those before IMEX do not have the first two: it is not the option's
-/// default.
+/// The driver's options. `None` means that the driver does not have the option, as
+/// drivers before IMEX lack the first two; it does not mean the option's default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DriverParams {
-    /// `ImexChannelCount`: channels are 0 to one less than this; 0 is a driver
-    /// told to have none. The module's default is 2048.
+    /// `ImexChannelCount`: the channels are 0 to one less than this; 0 disables
+    /// them. The module's default is 2048.
     pub imex_channel_count: Option<u32>,
-    /// `CreateImexChannel0`: the driver itself makes the node of channel 0, for
-    /// anybody on the host. Off by default.
+    /// `CreateImexChannel0`: the driver itself creates the device node of channel 0,
+    /// for everyone on the host. Off by default.
     pub create_imex_channel0: Option<bool>,
-    /// `ModifyDeviceFiles`: `nvidia-modprobe` makes and repairs nodes. Without it
-    /// it does nothing, and says that it did.
+    /// `ModifyDeviceFiles`: `nvidia-modprobe` creates and repairs device nodes.
+    /// When off, it does nothing and still reports success.
     pub modify_device_files: Option<bool>,
-    /// `DeviceFileMode`: permission bits that nodes on the host get. The module's
+    /// `DeviceFileMode`: permission bits of device nodes on the host. The module's
     /// default is 0666.
     pub device_file_mode: Option<u32>,
     /// `DeviceFileUID`: their owner.
@@ -35,29 +34,26 @@ pub struct DriverParams {
 }
 
 impl DriverParams {
-    /// Reads a text like [`DRIVER_PARAMS`], `Key: value` on each line; numbers are
-    /// decimal, the mode too, without leading zeros. Of an option that is on or off,
-    /// 1 is on and any other number off, as for the driver. Other keys are passed
-    /// over.
+    /// Parses the content of a file like [`DRIVER_PARAMS`]: `Key: value` lines with
+    /// decimal numbers without leading zeros, the mode too. Of a switch, 1 is on and
+    /// any other number off, as for the driver. Other keys are ignored.
     pub fn parse(text: &str) -> Result<Self, DriverTextError> {
         let text = DriverText::new(text)?;
         let any = 0..=u32::MAX;
-        // The highest is none.
+        // The kernel takes the highest for no user or group.
         let ids = 0..=u32::MAX - 1;
-        // The driver and its tools take 1 for yes and all else for no.
-        let option = |key| Ok(text.number(key, any.clone())?.map(|number| number == 1));
+        let switch = |key| Ok(text.number(key, any.clone())?.map(|number| number == 1));
         Ok(Self {
             imex_channel_count: text.number("ImexChannelCount", 0..=ChannelId::LIMIT)?,
-            create_imex_channel0: option("CreateImexChannel0")?,
-            modify_device_files: option("ModifyDeviceFiles")?,
+            create_imex_channel0: switch("CreateImexChannel0")?,
+            modify_device_files: switch("ModifyDeviceFiles")?,
             device_file_mode: text.number("DeviceFileMode", 0..=MODE_BITS)?,
             device_file_uid: text.number("DeviceFileUID", ids.clone())?,
             device_file_gid: text.number("DeviceFileGID", ids)?,
         })
     }
 
-    /// Reads the file `path`, usually [`DRIVER_PARAMS`], if it is a regular
-    /// one of at most 64 KiB.
+    /// Reads the regular file `path` of at most 64 KiB, usually [`DRIVER_PARAMS`].
     pub fn read(path: impl AsRef<Path>) -> Result<Self, DriverFileError> {
         driver_file::read(path.as_ref(), Self::parse)
     }

@@ -1,48 +1,57 @@
-//! Specs from files, as the CDI library in Go reads them: `ParseSpec` in its
-//! `pkg/cdi/spec.go`, which is `UnmarshalStrict` of `sigs.k8s.io/yaml` 1.4.0.
+//! Parsing a spec as Go's CDI library does: `ParseSpec` in its `pkg/cdi/spec.go`,
+//! which is `UnmarshalStrict` of `sigs.k8s.io/yaml` 1.4.0.
 //!
 //! ```text
 //!  plain JSON ─────────────── serde_json ──────────────► RawSpec ── checked ──► Spec
 //!      │ if that fails                                      ▲          │ if that fails
 //!      ▼                                                    │          ▼
-//!  any text ── granit ── events ── Tree (YAML 1.1) ── Reader (Go's rules)   line, column
+//!  any text ── granit ── events ── Tree (YAML 1.1) ── reader (Go's rules)   line, column
 //! ```
 //!
-//! Both ways give the same answer for what the first one accepts; the second
-//! alone says where a fault stands.
+//! Both ways give the same result for what the first one accepts; only the second
+//! knows the position of a fault.
 
+mod access;
+mod cursor;
+mod error;
 mod reader;
 mod scalar;
+mod text;
 mod tree;
+mod yaml;
 
 use crate::spec::{RawSpec, SpecFault};
 use crate::{Spec, SpecError};
-use reader::Reader;
-use tree::Tree;
 
 impl Spec {
-    /// Feature `inject`. Reads a spec, in JSON or YAML, as the CDI library in Go 1.1.0 does
-    /// whatever the file is called: YAML 1.1 (`0666` is 438, `yes` is true),
-    /// the first document only, keys in any case, unknown and repeated keys
-    /// refused; a number or a truth value where a text belongs becomes its text.
+    /// Feature `inject`. Parses a spec in JSON or YAML as Go's CDI library 1.1.0 does,
+    /// whatever the name of the file: YAML 1.1 (`0666` is 438, `yes` is true), the
+    /// first document only, case-insensitive keys, unknown and repeated keys are
+    /// errors, a number or boolean in place of a string becomes a string.
     ///
-    /// Beside its length a text in YAML takes some 130 bytes of memory for each
-    /// value; of more than a million values, aliases among them, it is refused.
-    /// Plain JSON takes some ten times its length.
+    /// YAML takes about 130 bytes of memory for each value, and more than a million
+    /// values (keys and aliases included) are refused. Plain JSON takes about ten
+    /// times its length.
     ///
-    /// An error is the first; [`parse_all`](Self::parse_all) gives all.
+    /// # Errors
+    ///
+    /// The first reason to refuse the spec; [`parse_all`](Self::parse_all) returns
+    /// all of them.
     pub fn parse(text: &[u8]) -> Result<Self, SpecError> {
         Self::parse_all(text).map_err(|faults| {
             let mut faults = faults.into_iter();
-            // Never empty, which the type does not say.
+            // There is always one, which the type does not guarantee.
             let first = faults.next();
             first.unwrap_or_else(|| SpecError::new(SpecFault::NoDevices))
         })
     }
 
-    /// Feature `inject`. As [`parse`](Self::parse), with every reason to refuse the
-    /// spec, at least one and at most some 1 000. A text of another shape has one
-    /// reason: what it means is not known.
+    /// Feature `inject`. Like [`parse`](Self::parse).
+    ///
+    /// # Errors
+    ///
+    /// Every reason to refuse the spec: at least one, at most about 1 000. A text
+    /// that does not fit the model has exactly one.
     pub fn parse_all(text: &[u8]) -> Result<Self, Vec<SpecError>> {
         if is_plain_json(text)
             && let Ok(raw) = serde_json::from_slice::<RawSpec>(text)
@@ -50,8 +59,8 @@ impl Spec {
         {
             return Ok(spec);
         }
-        let tree = Tree::read(text).map_err(|error| vec![error])?;
-        let raw: RawSpec = Reader::read(&tree).map_err(|error| vec![error])?;
+        let tree = yaml::read(text).map_err(|error| vec![error])?;
+        let raw: RawSpec = reader::read(&tree).map_err(|error| vec![error])?;
         let spec = Self::from(raw);
         let faults = spec.faults();
         if faults.is_empty() {
@@ -65,9 +74,9 @@ impl Spec {
     }
 }
 
-/// Whether JSON and YAML 1.1 cannot differ on `text` if it is JSON: they do on
-/// escapes, on line breaks beyond ASCII, on tabs, and on a colon that is not on
-/// the line of its key.
+/// Whether `text`, if it is JSON, means the same in YAML 1.1. They differ in
+/// escapes, in line breaks beyond ASCII, in tabs, and if a colon is not on the line
+/// of its key.
 fn is_plain_json(text: &[u8]) -> bool {
     let mut line_is_blank = false;
     text.first() == Some(&b'{')

@@ -1,11 +1,11 @@
-//! Device cgroup access of a device node.
+//! What the device cgroup allows of a device node.
 
 use std::str::FromStr;
 
 use serde::Serialize;
 
-/// What a container may do with a device node: any of `r`, `w` and `m`
-/// (mknod). The last adds nothing where the runtime makes the node.
+/// What a container may do with a device node: any of `r`, `w` and `m` (mknod).
+/// The last is not needed where the runtime makes the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct Permissions {
@@ -17,7 +17,7 @@ pub struct Permissions {
     pub mknod: bool,
 }
 
-/// A letter that is no permission.
+/// A string with other letters than those of [`Permissions`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("device permissions {0:?} have a letter other than r, w and m")]
 pub struct UnknownPermission(String);
@@ -30,7 +30,7 @@ impl Permissions {
         mknod: false,
     };
 
-    /// Whether nothing is allowed, which CDI 1.1.0 has no way to write.
+    /// Whether nothing is allowed, which CDI 1.1.0 cannot express.
     pub(crate) fn is_none(self) -> bool {
         let Self { read, write, mknod } = self;
         !(read || write || mknod)

@@ -1,4 +1,4 @@
-//! What CDI devices change in a container: decided first, done after.
+//! What CDI devices change in a container: planned first, then applied.
 //!
 //! ```text
 //!  Registry ──┐
@@ -7,13 +7,14 @@
 //!  HostNodes ─┘   may refuse              cannot fail
 //! ```
 //!
-//! The Go library (`InjectDevices` in `pkg/cdi/cache.go`) edits while it looks
-//! at the host, so an error in the second device leaves the first one in.
+//! Go's library (`InjectDevices` in `pkg/cdi/cache.go`) edits the config while it
+//! inspects the host, so that after an error in the second device the config has
+//! the first.
 
-mod changes;
+mod apply;
+mod device;
 mod error;
 mod host;
-mod node;
 mod step;
 
 use std::collections::BTreeSet;
@@ -27,8 +28,8 @@ use crate::{ContainerEdits, ContainerFacts, OciConfig, QualifiedName, Registry, 
 
 /// The steps that give a container its CDI devices.
 ///
-/// Pure data: two plans for the same container and host are equal, and a step
-/// says which field of which file asked for it.
+/// Pure data: plans for the same container and host are equal. Each step names the
+/// file and field that it comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     steps: Vec<Step>,
@@ -39,15 +40,14 @@ pub struct Plan {
 impl Plan {
     /// Plans to give `container` the devices `names`.
     ///
-    /// All or nothing: every name is resolved, every node of the host looked
-    /// at, and the shape of the config checked before there is a plan. The
-    /// steps come in the order of `names`; the edits of a file itself come
-    /// once, before those of its first device. A name that is given again
-    /// changes nothing.
+    /// All or nothing: every name is resolved, every node of the host inspected and
+    /// the structure of the config checked before there is a plan. The steps are
+    /// in the order of `names`; a spec's own edits come once, before those of its
+    /// first device. A repeated name has no effect.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Unresolved`] lists all names that have no device.
+    /// [`PlanError::Unresolved`] lists all names that do not resolve.
     pub fn new(
         registry: &Registry,
         names: &[QualifiedName],
@@ -80,15 +80,15 @@ impl Plan {
 
     /// Applies the plan, in time that grows as `n log n` with steps and config.
     ///
-    /// `config` is the container that the plan was made for. In another one
-    /// the owners of nodes are those of the first, and a section that
+    /// `config` must be the one that the plan was made for. In another one, nodes
+    /// get the owner from the first config, and a section that
     /// [`OciConfig::facts`] would refuse is replaced.
     pub fn apply(&self, config: &mut impl OciConfig) {
-        changes::apply(&self.steps, config);
+        apply::apply(&self.steps, config);
     }
 }
 
-/// The devices of `names` in order, each once.
+/// The devices of `names`, in order and without repetitions.
 fn resolve<'a>(
     registry: &'a Registry,
     names: &[QualifiedName],
@@ -116,8 +116,8 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Adds the steps of `edits`, kind by kind in the order in which the Go
-    /// library applies them.
+    /// Adds the steps of `edits`, in the order in which Go's library applies the
+    /// kinds of edits.
     fn add(&mut self, owner: &Owner, edits: &ContainerEdits) -> Result<(), PlanError> {
         let ContainerEdits {
             env,
@@ -131,8 +131,8 @@ impl Planner<'_> {
         self.add_each(owner, "env", env, Change::SetEnv);
         for (at, node) in device_nodes.iter().enumerate() {
             let source = owner.source(&format!("deviceNodes[{at}]"));
-            let device = node::plan(node, &source, self.facts, self.host)?;
-            let rule = node::rule(node, &device);
+            let device = device::fill_in(node, &source, self.facts, self.host)?;
+            let rule = device::rule(node, &device);
             self.push(source.clone(), Change::SetDevice(device));
             if let Some(rule) = rule {
                 self.push(source, Change::AllowDevice(rule));
@@ -145,7 +145,7 @@ impl Planner<'_> {
             self.push(owner.source("intelRdt"), Change::SetIntelRdt(rdt.clone()));
         }
         for (at, gid) in additional_gids.iter().enumerate() {
-            // Go passes over the root group; a spec cannot hand it out.
+            // Go ignores the root group, so that no spec can grant it.
             if *gid != 0 {
                 let source = owner.source(&format!("additionalGids[{at}]"));
                 self.push(source, Change::AddGid(*gid));

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// A released version of the CDI specification.
 ///
-/// A runtime refuses a whole file whose version it does not know, so a spec
-/// states the lowest version that has what it uses ([`Spec`](crate::Spec)
-/// computes it), never the newest.
+/// A runtime refuses a whole file if it does not know its version, so a spec
+/// should declare the lowest version that supports its fields, not the newest;
+/// [`Spec::new`](crate::Spec::new) computes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "&'static str")]
 #[expect(
@@ -29,13 +29,13 @@ pub enum SpecVersion {
     V1_1_0,
 }
 
-/// A `cdiVersion` that is no released version.
+/// A `cdiVersion` that is not a released version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("CDI version {0:?} is not a known one")]
+#[error("CDI version {0:?} is unknown")]
 pub struct UnknownVersion(String);
 
 impl SpecVersion {
-    /// The lowest that the CDI library reads, and that every spec needs.
+    /// The lowest version that Go's library reads, so the lowest of any spec.
     pub(crate) const FIRST: Self = Self::V0_3_0;
 
     const ALL: [Self; 10] = [
@@ -51,7 +51,7 @@ impl SpecVersion {
         Self::V1_1_0,
     ];
 
-    /// The version as a spec writes it, `0.5.0`.
+    /// The version as specs spell it, `0.5.0`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V0_1_0 => "0.1.0",

@@ -1,9 +1,9 @@
-//! Temporaries of the CDI library in Go.
+//! Temporary files of Go's CDI library.
 //!
 //! Its `WriteSpec` fills `spec.<digits>.tmp` (`os.CreateTemp`) and renames it;
-//! a writer that dies in between leaves it for ever. Every vendor's writer
-//! uses the same names, so whose it is can be known from what is in it alone,
-//! which is YAML with a key per line:
+//! a writer that crashes in between leaves it there for ever. Every vendor's
+//! driver uses the same names, so only the content says whose a file is: YAML with
+//! a key per line:
 //!
 //! ```text
 //! ---
@@ -17,17 +17,16 @@ use std::collections::BTreeSet;
 
 use crate::{ClaimUid, Kind};
 
-/// Whether the library gives this name to a file that it is writing.
-pub(super) fn has_its_name(name: &str) -> bool {
+/// Whether the library gives its temporary files names like `name`.
+pub(super) fn is_name_of_one(name: &str) -> bool {
     let digits = name
         .strip_prefix("spec.")
         .and_then(|rest| rest.strip_suffix(".tmp"));
     digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Whether `text` is known to be a spec of `kind` for claims none of which is
-/// `live`, as far as it was written. One cut before its first device is known
-/// to be nobody's.
+/// Whether `text`, a spec that may be truncated, is of `kind` and has only devices
+/// of claims that are not `live`. One without a whole device name has no owner.
 pub(super) fn is_of_dead_claims(text: &[u8], kind: &Kind, live: &BTreeSet<ClaimUid>) -> bool {
     let mut devices = whole_lines(text)
         .filter_map(|line| line.trim_start().strip_prefix("- name: "))
@@ -38,7 +37,7 @@ pub(super) fn is_of_dead_claims(text: &[u8], kind: &Kind, live: &BTreeSet<ClaimU
         && devices.all(|device| !live.iter().any(|claim| is_of(device, claim)))
 }
 
-/// A cut line says nothing: the rest of it is missing.
+/// The lines that are complete: the last one may be truncated.
 fn whole_lines(text: &[u8]) -> impl Iterator<Item = &str> {
     text.split_inclusive(|byte| *byte == b'\n')
         .filter_map(|line| str::from_utf8(line).ok()?.strip_suffix('\n'))
@@ -65,7 +64,7 @@ mod tests {
     #[test]
     fn the_library_counts_its_temporaries() {
         for name in ["spec.1.tmp", "spec.3141592653.tmp"] {
-            assert!(has_its_name(name), "{name}");
+            assert!(is_name_of_one(name), "{name}");
         }
         for name in [
             "spec..tmp",
@@ -75,7 +74,7 @@ mod tests {
             ".spec.1.tmp",
             "myspec.1.tmp",
         ] {
-            assert!(!has_its_name(name), "{name}");
+            assert!(!is_name_of_one(name), "{name}");
         }
     }
 

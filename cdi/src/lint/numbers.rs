@@ -1,8 +1,9 @@
-//! Numbers of a device node that the kernel cannot have, or that are not those
-//! that were meant.
+//! Numbers of a device node: impossible ones, and those that probably mean
+//! something else.
 
-use super::Lint;
-use super::find::{Warnings, channel_of};
+use super::channel::channel_of;
+use super::found::Warnings;
+use super::warning::Lint;
 use crate::params::MODE_BITS;
 use crate::spec::Field;
 use crate::{ChannelId, DeviceNode, DeviceType, Major};
@@ -15,7 +16,7 @@ impl Warnings {
         if node.device_type == Some(DeviceType::Fifo) {
             for (leaf, number) in [("major", node.major), ("minor", node.minor)] {
                 if number.is_some_and(|number| number != 0) {
-                    self.add(field.leaf(leaf), Lint::FifoNumber);
+                    self.add(field.leaf(leaf), Lint::NumberOfFifo);
                 }
             }
             return;
@@ -30,21 +31,28 @@ impl Warnings {
             self.add(field.leaf("minor"), Lint::OutOfRange);
         }
         match (major, node.minor) {
-            (Some(_), None) => self.add(field.leaf("major"), Lint::NoMinor),
-            (None, Some(_)) => self.add(field.leaf("minor"), Lint::NoMajor),
+            (Some(_), None) => self.add(field.leaf("major"), Lint::MissingMinor),
+            (None, Some(_)) => self.add(field.leaf("minor"), Lint::MissingMajor),
             (Some(_), Some(minor)) => {
                 let channel = channel_of(node).map(|channel| i64::from(channel.get()));
                 if channel.is_some_and(|channel| channel != minor) {
-                    self.add(field.leaf("minor"), Lint::OtherChannel);
+                    self.add(field.leaf("minor"), Lint::ChannelMismatch);
                 }
             }
             (None, None) => {}
         }
         if major.is_some() && node.device_type.is_none() {
-            self.add(field.leaf("major"), Lint::NoType);
+            self.add(field.leaf("major"), Lint::MissingType);
         }
         if node.device_type == Some(DeviceType::Unbuffered) {
             self.add(field.leaf("type"), Lint::NoCgroupRule);
+        }
+    }
+
+    /// The kernel takes the highest id for no user or group.
+    pub(super) fn id(&mut self, field: Field, id: Option<u32>) {
+        if id == Some(u32::MAX) {
+            self.add(field, Lint::OutOfRange);
         }
     }
 
@@ -58,8 +66,8 @@ impl Warnings {
     }
 }
 
-/// Whether `mode` in decimal is three octal digits that let the owner read, and
-/// its bits are none that anyone gives a node.
+/// Whether the decimal digits of `mode` are a plausible mode in octal (three
+/// digits, readable by the owner), while its actual bits are implausible.
 fn looks_octal(mode: u32) -> bool {
     let digits = mode.to_string();
     let octal = u32::from_str_radix(&digits, 8);

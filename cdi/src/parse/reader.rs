@@ -2,178 +2,29 @@
 //! `encoding/json`: a field is found by its name in any case; null is an empty
 //! value; a scalar where a text belongs is its text; a whole float is an int.
 
-mod access;
-mod error;
-
-use std::cell::Cell;
-
 use serde::de::{Deserialize, Deserializer, Error, Expected, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
+use super::access::{Map, Seq};
+use super::cursor::{Budget, Cursor};
+use super::error::ReadError;
 use super::scalar::Scalar;
-use super::tree::{DEPTH_LIMIT, NodeId, Tree, VALUE_LIMIT, Value};
+use super::tree::{Tree, Value};
 use crate::SpecError;
 use crate::spec::SpecFault;
-use access::{Map, Seq};
-use error::ReadError;
 
-/// No node is read more often without aliases.
-const READS: usize = 3;
-
-/// How often the text may be read over, by its aliases; in all no more than
-/// [`VALUE_LIMIT`] beyond the reads that need none.
-const ALIAS_RATIO: usize = 16;
-
-/// What any text may cost: that much is read at once.
-const COST_AT_LEAST: usize = 10_000;
-
-/// A node to be read as some type.
-#[derive(Clone, Copy)]
-pub(super) struct Reader<'a, 't> {
-    tree: &'a Tree<'t>,
-    id: NodeId,
-    /// What may still be spent: aliases make much of little.
-    left: &'a Cell<usize>,
+/// The document as a `T`.
+pub(super) fn read<T: for<'de> Deserialize<'de>>(tree: &Tree<'_>) -> Result<T, SpecError> {
+    let budget = Budget::new(tree);
+    let root = Cursor::new(tree, &budget);
+    if let Value::Scalar(Scalar::Null) = tree.node(tree.root).value {
+        let fault = SpecFault::Syntax("the document is empty".to_owned());
+        return Err(SpecError::new(fault));
+    }
+    T::deserialize(root).map_err(|error| error.at(root.position()).into())
 }
 
-type Entries = Vec<(NodeId, NodeId)>;
-
-// === impl Reader ===
-
-impl<'a, 't> Reader<'a, 't> {
-    /// The document as a `T`.
-    pub(super) fn read<T: for<'de> Deserialize<'de>>(tree: &'a Tree<'t>) -> Result<T, SpecError> {
-        if let Value::Scalar(Scalar::Null) = tree.node(tree.root()).value {
-            let fault = SpecFault::Syntax("the document is empty".to_owned());
-            return Err(SpecError::new(fault));
-        }
-        let cost = tree.cost();
-        let of_aliases = VALUE_LIMIT.min(cost.saturating_mul(ALIAS_RATIO - READS));
-        let most = cost.saturating_mul(READS).saturating_add(of_aliases);
-        let left = Cell::new(COST_AT_LEAST.max(most));
-        let reader = Reader {
-            tree,
-            id: tree.root(),
-            left: &left,
-        };
-        T::deserialize(reader).map_err(|error| error.located(reader).into())
-    }
-
-    fn value(self) -> Result<&'a Value<'t>, ReadError> {
-        let value = &self.tree.node(self.id).value;
-        let left = self.left.get().checked_sub(value.cost());
-        self.left.set(left.ok_or_else(ReadError::too_many)?);
-        Ok(value)
-    }
-
-    fn position(self) -> (usize, usize) {
-        self.tree.node(self.id).position
-    }
-
-    fn of(self, id: NodeId) -> Self {
-        Self { id, ..self }
-    }
-
-    /// The node's entries, those of merged mappings among them.
-    fn entries(self, entries: &[(NodeId, NodeId)], depth: usize) -> Result<Entries, ReadError> {
-        if depth > DEPTH_LIMIT {
-            return Err(ReadError::too_many());
-        }
-        let mut all = Vec::with_capacity(entries.len());
-        for (key, value) in entries {
-            let of_key = self.of(*key);
-            if !matches!(of_key.value()?, Value::Scalar(Scalar::Merge)) {
-                all.push((*key, *value));
-                continue;
-            }
-            let of_value = self.of(*value);
-            let merged = match of_value.value()? {
-                Value::Sequence(maps) => maps.as_slice(),
-                _ => std::slice::from_ref(value),
-            };
-            for map in merged {
-                let Value::Mapping(entries) = self.of(*map).value()? else {
-                    let error = ReadError::custom("'<<' takes a mapping or a list of mappings");
-                    return Err(error.located(of_value));
-                };
-                all.extend(self.entries(entries, depth + 1)?);
-            }
-        }
-        Ok(all)
-    }
-
-    fn scalar(self, expected: &dyn Expected) -> Result<&'a Scalar<'t>, ReadError> {
-        match self.value()? {
-            Value::Scalar(scalar) => Ok(scalar),
-            value => Err(ReadError::invalid_type(unexpected(value), expected)),
-        }
-    }
-
-    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        match self.scalar(&visitor)? {
-            Scalar::Null => visitor.visit_i64(0),
-            Scalar::Int(int) => visitor.visit_i64(*int),
-            Scalar::BigInt(int) => visitor.visit_u64(*int),
-            Scalar::Float(float) => match whole(*float) {
-                Some(int) => visitor.visit_i64(int),
-                None => Err(ReadError::invalid_type(Unexpected::Float(*float), &visitor)),
-            },
-            scalar => Err(ReadError::invalid_type(unexpected_scalar(scalar), &visitor)),
-        }
-    }
-
-    fn map<'de, V: Visitor<'de>>(
-        self,
-        fields: Option<&'static [&'static str]>,
-        visitor: V,
-    ) -> Result<V::Value, ReadError> {
-        let entries = match self.value()? {
-            Value::Mapping(entries) => self.entries(entries, 0)?,
-            Value::Scalar(Scalar::Null) => Vec::new(),
-            value => return Err(ReadError::invalid_type(unexpected(value), &visitor)),
-        };
-        visitor.visit_map(Map::new(self, fields, entries))
-    }
-}
-
-/// The int that Go's JSON makes of a float: the one whose digits are written.
-fn whole(float: f64) -> Option<i64> {
-    let written = float.fract() == 0.0 && float.abs() < 1e21;
-    written.then(|| float.to_string().parse().ok()).flatten()
-}
-
-/// Whether `key` is the field `name` in any case, as `encoding/json` has it:
-/// with the two letters outside ASCII that fold to one within.
-pub(super) fn same_name(key: &str, name: &str) -> bool {
-    let fold = |c: char| match c {
-        '\u{17f}' => 's',
-        '\u{212a}' => 'k',
-        c => c.to_ascii_lowercase(),
-    };
-    key.chars().map(fold).eq(name.chars().map(fold))
-}
-
-fn unexpected<'a>(value: &'a Value<'_>) -> Unexpected<'a> {
-    match value {
-        Value::Scalar(scalar) => unexpected_scalar(scalar),
-        Value::Sequence(_) => Unexpected::Seq,
-        Value::Mapping(_) => Unexpected::Map,
-    }
-}
-
-fn unexpected_scalar<'a>(scalar: &'a Scalar<'_>) -> Unexpected<'a> {
-    match scalar {
-        Scalar::Null => Unexpected::Unit,
-        Scalar::Bool(truth) => Unexpected::Bool(*truth),
-        Scalar::Int(int) => Unexpected::Signed(*int),
-        Scalar::BigInt(int) => Unexpected::Unsigned(*int),
-        Scalar::Float(float) => Unexpected::Float(*float),
-        Scalar::Text(text) => Unexpected::Str(text),
-        Scalar::Merge => Unexpected::Str("<<"),
-    }
-}
-
-impl<'de> Deserializer<'de> for Reader<'_, '_> {
+impl<'de> Deserializer<'de> for Cursor<'_, '_> {
     type Error = ReadError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
@@ -251,5 +102,68 @@ impl<'de> Deserializer<'de> for Reader<'_, '_> {
     forward_to_deserialize_any! {
         i8 i16 i32 i128 u8 u16 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
         newtype_struct tuple tuple_struct enum identifier ignored_any
+    }
+}
+
+// === impl Cursor ===
+
+impl<'a, 't> Cursor<'a, 't> {
+    fn scalar(self, expected: &dyn Expected) -> Result<&'a Scalar<'t>, ReadError> {
+        match self.value()? {
+            Value::Scalar(scalar) => Ok(scalar),
+            value => Err(ReadError::invalid_type(unexpected(value), expected)),
+        }
+    }
+
+    fn number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.scalar(&visitor)? {
+            Scalar::Null => visitor.visit_i64(0),
+            Scalar::Int(int) => visitor.visit_i64(*int),
+            Scalar::BigInt(int) => visitor.visit_u64(*int),
+            Scalar::Float(float) => match whole(*float) {
+                Some(int) => visitor.visit_i64(int),
+                None => Err(ReadError::invalid_type(Unexpected::Float(*float), &visitor)),
+            },
+            scalar => Err(ReadError::invalid_type(unexpected_scalar(scalar), &visitor)),
+        }
+    }
+
+    fn map<'de, V: Visitor<'de>>(
+        self,
+        fields: Option<&'static [&'static str]>,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        let entries = match self.value()? {
+            Value::Mapping(entries) => self.entries(entries, 0)?,
+            Value::Scalar(Scalar::Null) => Vec::new(),
+            value => return Err(ReadError::invalid_type(unexpected(value), &visitor)),
+        };
+        visitor.visit_map(Map::new(self, fields, entries))
+    }
+}
+
+/// The int that Go's JSON makes of a float: the one whose digits are written.
+fn whole(float: f64) -> Option<i64> {
+    let written = float.fract() == 0.0 && float.abs() < 1e21;
+    written.then(|| float.to_string().parse().ok()).flatten()
+}
+
+fn unexpected<'a>(value: &'a Value<'_>) -> Unexpected<'a> {
+    match value {
+        Value::Scalar(scalar) => unexpected_scalar(scalar),
+        Value::Sequence(_) => Unexpected::Seq,
+        Value::Mapping(_) => Unexpected::Map,
+    }
+}
+
+fn unexpected_scalar<'a>(scalar: &'a Scalar<'_>) -> Unexpected<'a> {
+    match scalar {
+        Scalar::Null => Unexpected::Unit,
+        Scalar::Bool(truth) => Unexpected::Bool(*truth),
+        Scalar::Int(int) => Unexpected::Signed(*int),
+        Scalar::BigInt(int) => Unexpected::Unsigned(*int),
+        Scalar::Float(float) => Unexpected::Float(*float),
+        Scalar::Text(text) => Unexpected::Str(text),
+        Scalar::Merge => Unexpected::Str("<<"),
     }
 }

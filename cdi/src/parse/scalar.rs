@@ -1,5 +1,5 @@
-//! What a scalar of YAML 1.1 is, as `goyaml.v2` resolves it (`resolve.go`), and
-//! what it is as text where Go turns a number into one.
+//! The value of a scalar of YAML 1.1, as `goyaml.v2` resolves it (`resolve.go`), and
+//! the string that Go makes of a number.
 
 use std::borrow::Cow;
 
@@ -15,12 +15,12 @@ pub(super) enum Scalar<'t> {
     BigInt(u64),
     Float(f64),
     Text(Cow<'t, str>),
-    /// A plain `<<`: as a key, the entries of another mapping; else a text.
+    /// A plain `<<`: as a key it merges another mapping, elsewhere it is a string.
     Merge,
 }
 
 impl<'t> Scalar<'t> {
-    /// The scalar that `text` spells; `plain` without quotes.
+    /// The value of `text`; `plain` means without quotes.
     pub(super) fn resolve(
         text: Cow<'t, str>,
         plain: bool,
@@ -35,7 +35,7 @@ impl<'t> Scalar<'t> {
         };
         let tag = tag.to_string();
         let Some(core) = tag.strip_prefix("tag:yaml.org,2002:") else {
-            // Go knows no other tags, and takes the value for a text.
+            // Go knows no other tags, and reads the value as a string.
             return Ok(Self::Text(text));
         };
         let found = Self::plain(text.clone());
@@ -72,8 +72,8 @@ impl<'t> Scalar<'t> {
         }
     }
 
-    /// As text, where Go wants a string: no number keeps its spelling. `None`
-    /// for null, which Go reads as no text at all.
+    /// The value where Go expects a string: a number is formatted again, whatever its
+    /// spelling. `None` for null.
     pub(super) fn to_text(&self) -> Option<Cow<'_, str>> {
         Some(match self {
             Self::Null => return None,
@@ -87,7 +87,7 @@ impl<'t> Scalar<'t> {
         })
     }
 
-    /// As text, where it is a key.
+    /// The value as a key.
     pub(super) fn to_key(&self) -> Option<Cow<'_, str>> {
         let text = self.to_text()?;
         Some(match (self, text.as_ref()) {
@@ -99,8 +99,8 @@ impl<'t> Scalar<'t> {
     }
 }
 
-/// A number as YAML 1.1 and Go's literals spell it: `0666` and `0o666` are
-/// octal, `0b11` binary, `0x1f` hexadecimal, `_` may stand anywhere; no base 60.
+/// A number as in YAML 1.1 and in Go's literals: `0666` and `0o666` are octal, `0b11`
+/// binary, `0x1f` hexadecimal, `_` may be anywhere; no base 60.
 fn number(text: &str) -> Option<Scalar<'static>> {
     if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         return None;
@@ -125,7 +125,7 @@ fn integer(text: &str) -> Option<Scalar<'static>> {
         [b'0', _, ..] => (8, digits.get(1..)?),
         _ => (10, digits),
     };
-    // The parsers of Rust take a sign of their own.
+    // Rust's parser would accept a sign here.
     if !digits.starts_with(|c: char| c.is_digit(radix)) {
         return None;
     }
@@ -141,7 +141,7 @@ fn integer(text: &str) -> Option<Scalar<'static>> {
 }
 
 fn float(text: &str) -> Option<Scalar<'static>> {
-    // What both Rust and Go take for a number and YAML does not: `infinity`.
+    // Excludes what Rust and Go parse and YAML does not, such as `infinity`.
     let spelled = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
     if !text.chars().all(spelled) {
         return None;

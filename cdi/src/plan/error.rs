@@ -1,22 +1,22 @@
-//! Why a container cannot have its devices.
+//! Why a container cannot get its devices.
 
 use std::io;
 
 use super::Source;
 use crate::one_line::OneLine;
-use crate::{ConfigError, DeviceType, Unresolved};
+use crate::{ConfigError, DeviceType, ResolveError};
 
-/// Why there is no plan. Nothing was changed.
+/// Why there is no plan. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Names that have no device, every one of them.
+    /// All names that do not resolve.
     #[error("{}", list(.0))]
-    Unresolved(Vec<Unresolved>),
-    /// The container's config is not one.
+    Unresolved(Vec<ResolveError>),
+    /// The container's config is malformed.
     #[error(transparent)]
     Config(ConfigError),
-    /// A spec leaves numbers to the host's node, and that cannot be looked at.
+    /// A spec takes numbers from a node of the host, which cannot be inspected.
     #[error("{field}: cannot look at {} of the host", OneLine(host_path))]
     HostNode {
         /// The node's field.
@@ -27,22 +27,23 @@ pub enum PlanError {
         /// Why.
         source: io::Error,
     },
-    /// A spec leaves numbers to the host's node, and that is something else.
+    /// A spec takes numbers from a node of the host, which is not a device node.
     #[error("{field}: {} of the host is not a device node", OneLine(host_path))]
-    NoDevice {
+    NotADevice {
         /// The node's field.
         field: Box<Source>,
         /// The path on the host.
         host_path: String,
     },
-    /// A spec leaves numbers to the host's node, and that has another type.
+    /// A spec takes numbers from a node of the host, which has another type than
+    /// the spec declares.
     #[error(
         "{field}: type is {:?} but {} of the host has {:?}",
         declared.as_str(),
         OneLine(host_path),
         found.as_str()
     )]
-    OtherType {
+    TypeMismatch {
         /// The node's field.
         field: Box<Source>,
         /// The path on the host.
@@ -63,28 +64,28 @@ impl PlanError {
             Self::Unresolved(_) => "cdi-device-unresolved",
             Self::Config(error) => error.code(),
             Self::HostNode { .. } => "host-node-unreadable",
-            Self::NoDevice { .. } => "host-node-no-device",
-            Self::OtherType { .. } => "host-node-other-type",
+            Self::NotADevice { .. } => "host-node-no-device",
+            Self::TypeMismatch { .. } => "host-node-other-type",
         }
     }
 
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Unresolved(names) => names.first().map_or("", Unresolved::hint),
+            Self::Unresolved(names) => names.first().map_or("", ResolveError::hint),
             Self::Config(error) => error.hint(),
             Self::HostNode { .. } => {
                 "load the driver that makes the node, or give type, major and minor in the spec"
             }
-            Self::NoDevice { .. } => {
+            Self::NotADevice { .. } => {
                 "give the node's own path (links are not followed), or type, major and minor"
             }
-            Self::OtherType { .. } => "correct the type, or give a major with it",
+            Self::TypeMismatch { .. } => "correct the type, or give a major with it",
         }
     }
 }
 
-fn list(names: &[Unresolved]) -> String {
+fn list(names: &[ResolveError]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     names.join("; ")
 }

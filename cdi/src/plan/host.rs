@@ -1,4 +1,5 @@
-//! The nodes of the host, from which a plan takes what a spec left open.
+//! The device nodes of the host, from which a plan takes what a spec does not
+//! specify.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,37 +8,55 @@ use nix::sys::stat::{self, SFlag};
 
 use crate::DeviceType;
 
-/// What stands at the paths of a host.
+/// Looks up device nodes of the host that a container will run on. [`OsHost`] does
+/// it with lstat(2); tests and debuggers of another host bring their own.
 pub trait HostNodes {
-    /// What stands at `path`, an absolute path; a link is not followed.
+    /// What is at `path`, as lstat(2) reports it.
+    ///
+    /// Called by [`Plan::new`](crate::Plan::new) only, on the thread of its caller,
+    /// before anything is changed: once for each device node of the edits, also for
+    /// those that are fully specified, of which only the mode is used. `path` is the
+    /// host path as the spec has it: normally absolute, but not checked, and it may
+    /// be asked for more than once.
+    ///
+    /// The implementation must not follow a link at `path` itself (its answer is
+    /// [`HostNode::NotADevice`]), and must not block on a device or pipe: nothing is
+    /// ever opened.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is nothing at `path`, or any other reason why it cannot be
+    /// inspected. An error ends the planning with
+    /// [`PlanError::HostNode`](crate::PlanError::HostNode), unless the device node is
+    /// fully specified.
     fn lstat(&self, path: &str) -> io::Result<HostNode>;
 }
 
-/// What stands at a path of a host.
+/// What is at a path of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostNode {
     /// A device node or a fifo.
     Device(HostDevice),
-    /// Anything else, also a link to a device node.
-    NoDevice,
+    /// Anything else, such as a link to a device node.
+    NotADevice,
 }
 
 /// A device node of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostDevice {
-    /// Block or character device, or fifo; never
-    /// [`Unbuffered`](DeviceType::Unbuffered), which is a name for a character
-    /// device that no node has.
+    /// Block or character device, or fifo. Never
+    /// [`Unbuffered`](DeviceType::Unbuffered), another name for a character device
+    /// that the kernel does not use.
     pub device_type: DeviceType,
     /// Device major; 0 for a fifo.
     pub major: i64,
     /// Device minor; 0 for a fifo.
     pub minor: i64,
-    /// Permission bits, with set-id and sticky bits.
+    /// Permission bits, including set-user-ID, set-group-ID and sticky.
     pub mode: u32,
 }
 
-/// The host that this process runs on, or one mounted somewhere.
+/// The host that this process runs on, or one whose root is mounted somewhere.
 #[derive(Debug, Clone)]
 pub struct OsHost {
     root: PathBuf,
@@ -48,7 +67,8 @@ pub struct OsHost {
 impl OsHost {
     /// The host whose root directory is at `root`, `/` for this one.
     ///
-    /// A link on the way to a node leads where it leads for this process.
+    /// Links in the directories of a path are resolved by this process, so an
+    /// absolute one leads out of `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -61,7 +81,7 @@ impl HostNodes for OsHost {
             SFlag::S_IFBLK => DeviceType::Block,
             SFlag::S_IFCHR => DeviceType::Char,
             SFlag::S_IFIFO => DeviceType::Fifo,
-            _ => return Ok(HostNode::NoDevice),
+            _ => return Ok(HostNode::NotADevice),
         };
         Ok(HostNode::Device(HostDevice {
             device_type,
@@ -115,7 +135,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/dev/null", root.path().join("null")).unwrap();
         let host = OsHost::new(root.path());
-        assert_eq!(host.lstat("/null").unwrap(), HostNode::NoDevice);
+        assert_eq!(host.lstat("/null").unwrap(), HostNode::NotADevice);
     }
 
     #[test]

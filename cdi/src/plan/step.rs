@@ -1,4 +1,4 @@
-//! One change of a container, and who asked for it.
+//! One change of a container, and the field that it comes from.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use crate::{
 /// One change of a container's config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Who asked for it.
+    /// The field that it comes from.
     pub source: Source,
-    /// What is changed.
+    /// The change.
     pub change: Change,
 }
 
@@ -23,15 +23,15 @@ pub struct Step {
 pub struct Source {
     /// The file.
     pub file: PathBuf,
-    /// The device whose edits have the field; `None` for the edits of the spec
-    /// itself, which every container gets that has one of its devices.
+    /// The device whose edits have the field; `None` for the spec's own edits, which
+    /// apply to every container with one of its devices.
     pub device: Option<QualifiedName>,
     /// Path of the field in the file, `devices[3].containerEdits.env[0]`.
     pub field: String,
 }
 
-/// A change of a container's config: a primitive of
-/// [`OciConfig`](crate::OciConfig) with its arguments.
+/// A change of a container's config: a method of [`OciConfig`](crate::OciConfig)
+/// with one argument of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
@@ -53,7 +53,7 @@ pub enum Change {
     AddGid(u32),
 }
 
-/// Whose edits are being planned.
+/// The spec or device whose edits are being planned.
 pub(super) struct Owner {
     file: PathBuf,
     device: Option<QualifiedName>,
@@ -90,8 +90,7 @@ impl fmt::Display for Change {
 }
 
 impl fmt::Display for PlannedDevice {
-    /// `/dev/x c 1:3 mode 0666 user 7 group 8`; what is left to the runtime is left
-    /// out.
+    /// `/dev/x c 1:3 mode 0666 user 7 group 8`, without what the runtime decides.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", OneLine(&self.path), self.device_type.as_str())?;
         if self.device_type != DeviceType::Fifo {
@@ -130,7 +129,7 @@ impl fmt::Display for Source {
 // === impl Owner ===
 
 impl Owner {
-    /// The spec that `resolved` stands in.
+    /// The spec that defines `resolved`.
     pub(super) fn spec(resolved: &Resolved<'_>) -> Self {
         Self {
             file: resolved.file.path.clone(),

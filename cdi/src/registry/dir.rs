@@ -6,14 +6,14 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::SpecFile;
+use super::file::SpecFile;
 use crate::one_line::OneLine;
 
 /// A directory of spec files.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SpecDir {
-    /// Its path, as given but for doubled and final slashes.
+    /// Its path as given, without repeated and trailing slashes.
     pub path: PathBuf,
     /// Its index among the directories given; the higher wins.
     pub priority: usize,
@@ -21,14 +21,14 @@ pub struct SpecDir {
     pub state: DirState,
 }
 
-/// What became of a directory.
+/// Whether the files of a directory were read.
 #[derive(Debug)]
 pub enum DirState {
     /// Its files are in the registry.
     Listed,
-    /// It does not exist, which is as good as an empty one.
+    /// It does not exist, which is no error.
     Absent,
-    /// It is there and none of its files was read.
+    /// It exists, but none of its files was read.
     Skipped(DirError),
 }
 
@@ -44,14 +44,14 @@ pub enum DirError {
         /// Why.
         source: io::Error,
     },
-    /// It is a symbolic link, at which Go's library stops.
+    /// It is a symbolic link, which Go's library does not follow.
     #[error("CDI directory {} is a symbolic link, which runtimes do not follow", OneLine(path.display()))]
     Link {
         /// The link.
         path: PathBuf,
     },
     /// It is neither a directory nor a spec file.
-    #[error("CDI directory {} is no directory", OneLine(path.display()))]
+    #[error("CDI directory {} is not a directory", OneLine(path.display()))]
     NotADirectory {
         /// The path.
         path: PathBuf,
@@ -77,7 +77,8 @@ pub(super) fn load(path: &Path, priority: usize) -> (SpecDir, Vec<SpecFile>) {
     (dir, files)
 }
 
-/// Whether runtimes read files of this name. `.json` alone is one, as for Go.
+/// Whether runtimes read files of this name. A file named `.json` is one, as for
+/// Go.
 pub(super) fn is_spec_name(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.ends_with(b".json") || name.ends_with(b".yaml")
@@ -124,9 +125,9 @@ pub(super) fn is_own_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
 
-/// `path` without doubled and final slashes, with which the kernel would
-/// follow a link that Go's library does not. (A `..` stays: the kernel knows
-/// where it leads, behind a link too; Go's library only shortens the text.)
+/// `path` without repeated and trailing slashes: with a trailing one, the kernel
+/// would follow a link that Go's library does not. (A `..` stays, as only the
+/// kernel knows where it leads behind a link; Go's library removes it lexically.)
 fn clean(path: &Path) -> PathBuf {
     let clean: PathBuf = path.components().collect();
     if clean.as_os_str().is_empty() {

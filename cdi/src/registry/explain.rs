@@ -1,48 +1,52 @@
-//! Why a name resolves to this file and not to that, or to none.
+//! Why a name resolves to one file rather than another, or to none.
 
 use std::path::Path;
 
-use super::mention::{is_of_another_kind, speaks_of};
-use super::{Conflict, IgnoredFile, LoadError, NearMiss, Registry, Resolved, SpecDir, SpecFile};
-use super::{DirState, Unresolved, answer, file, ignored, near};
+use super::dir::{DirState, SpecDir};
+use super::file::{self, LoadError, SpecFile};
+use super::ignored::{self, IgnoredFile};
+use super::index::Registry;
+use super::resolution::{CONFLICT_CODE, CONFLICT_HINT, Conflict, ResolveError, Resolved};
+use super::suggestion::{self, Suggestion};
+use super::text_search::{has_only_other_kinds, may_define};
 use crate::QualifiedName;
 
-/// All that has a bearing on one name, as data for whoever words it.
+/// Everything that helps to understand why one name resolves as it does: data
+/// for a program to present.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Explanation<'a> {
-    /// What [`Registry::resolve`] says.
-    pub answer: Result<Resolved<'a>, Unresolved>,
-    /// The files that define the device or that may be meant to, in the order
-    /// of [`Registry::files`].
+    /// The result of [`Registry::resolve`].
+    pub resolution: Result<Resolved<'a>, ResolveError>,
+    /// The files that define the device, and refused files that probably should,
+    /// in the order of [`Registry::files`].
     pub candidates: Vec<Candidate<'a>>,
-    /// Devices that resemble it, ascending by name, each once: from the file of
-    /// the last directory that defines it.
-    pub near: Vec<NearMiss<'a>>,
-    /// Files with the device's name in them that no runtime looks at.
+    /// Devices with a similar name, ascending by name, each once: from the file
+    /// of the last directory that defines it.
+    pub suggestions: Vec<Suggestion<'a>>,
+    /// Files that no runtime reads, with the device's name in them.
     pub ignored: Vec<IgnoredFile>,
-    /// Whether there were more such files in a directory than are looked at
-    /// (4 096 files and subdirectories, 16 MiB of text), so that
-    /// `ignored` may lack some.
-    pub ignored_cut: bool,
+    /// Whether `ignored` may lack some: a directory has more such files than are
+    /// searched (4 096 files and subdirectories, 16 MiB of text).
+    pub ignored_truncated: bool,
     /// The directories of which no file was read, with their state.
     pub unread_dirs: Vec<&'a SpecDir>,
-    /// How many other devices of its kind resolve. With none, no driver of
-    /// this kind is at work here.
+    /// How many other devices of its kind resolve. 0 suggests that no driver of
+    /// this kind runs on the host.
     pub others_of_kind: usize,
 }
 
-/// A file that defines a device, or that may be meant to.
+/// A file that defines a device, or probably should.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Candidate<'a> {
     /// The file.
     pub file: &'a SpecFile,
-    /// What became of it.
+    /// Whether the name resolves to it, and why not.
     pub verdict: Verdict<'a>,
 }
 
-/// What became of a candidate.
+/// Whether a name resolves to a candidate, and why not.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Verdict<'a> {
@@ -58,56 +62,56 @@ pub enum Verdict<'a> {
         /// The others.
         with: Vec<&'a SpecFile>,
     },
-    /// Alone in its directory, but the device is in conflict in another, which
-    /// takes it away everywhere.
+    /// The only file of its directory that defines the device, which resolves to
+    /// none because of a conflict in another directory.
     Voided {
         /// The files in conflict.
         by: Vec<&'a SpecFile>,
     },
-    /// The file defines nothing, and something says that it should.
+    /// The file could not be loaded, and probably should define the device.
     Refused {
-        /// Why it defines nothing.
+        /// Why it was not loaded.
         error: &'a LoadError,
-        /// Why it is thought to be meant.
+        /// Why it probably should define the device.
         evidence: Evidence,
     },
 }
 
-/// Why a file that defines nothing is thought to be meant to define a device.
+/// Why a file that could not be loaded probably should define a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Evidence {
-    /// The device's name is in its text, and no other kind.
+    /// Its text has the device's name, and no other kind than the device's.
     Text,
-    /// Its own name begins with `<vendor>-<class>`, as Go's library and most
-    /// drivers name the files of a kind. An empty file has no other sign.
+    /// Its file name begins with `<vendor>-<class>`, as Go's library and most
+    /// drivers name the files of a kind. The only evidence in an empty file.
     FileName,
-    /// Its text cannot be read, so that nothing speaks against it. Of a device
-    /// that resolves, no such file is a candidate.
-    Unread,
+    /// None: its text cannot be read, so that it may define anything. Such a
+    /// file is a candidate only for a device that does not resolve.
+    Unreadable,
 }
 
 // === impl Registry ===
 
 impl Registry {
-    /// What has a bearing on `name`: the files that define it and their fate,
-    /// refused files that may be meant to, similar names, and files that have
-    /// it but are not looked at.
+    /// Why `name` resolves as it does: the files that define it, refused files
+    /// that probably should, similar names, and files with the name that no
+    /// runtime reads.
     ///
-    /// Reads what the registry does not hold (refused and ignored files), as
-    /// it is by now.
+    /// Resolution is that of the loaded registry; refused and ignored files are
+    /// read again, as they are now.
     pub fn explain(&self, name: &QualifiedName) -> Explanation<'_> {
-        let (ignored, ignored_cut) = ignored::find(&self.dirs, name);
+        let (ignored, ignored_truncated) = ignored::find(&self.dirs, name);
         let unread = |dir: &&SpecDir| !matches!(dir.state, DirState::Listed);
         let of_kind = self.devices().filter(|other| {
             other.spec.kind() == name.kind() && other.device.name != *name.device()
         });
         Explanation {
-            answer: self.resolve(name),
+            resolution: self.resolve(name),
             candidates: self.candidates(name),
-            near: near::find(self, name),
+            suggestions: suggestion::find(self, name),
             ignored,
-            ignored_cut,
+            ignored_truncated,
             unread_dirs: self.dirs.iter().filter(unread).collect(),
             others_of_kind: of_kind.count(),
         }
@@ -117,7 +121,7 @@ impl Registry {
         let group = self.group(name);
         let winner = self.winner(group);
         let conflicts = self.conflicts_in(group);
-        let mut definitions = group.iter().map(|slot| self.at(*slot)).peekable();
+        let mut definitions = group.iter().map(|entry| self.resolved(*entry)).peekable();
         let mut candidates = Vec::new();
         // Definitions are in the order of their files, at most one to a file.
         for file in &self.files {
@@ -125,7 +129,7 @@ impl Registry {
             let verdict = match (definition, &file.spec) {
                 (Some(found), _) => Some(verdict(found, winner, &conflicts)),
                 (None, Err(error)) => evidence(file, error, name)
-                    .filter(|evidence| winner.is_none() || *evidence != Evidence::Unread)
+                    .filter(|evidence| winner.is_none() || *evidence != Evidence::Unreadable)
                     .map(|evidence| Verdict::Refused { error, evidence }),
                 (None, Ok(_)) => None,
             };
@@ -160,12 +164,12 @@ fn verdict<'a>(
 
 fn evidence(file: &SpecFile, error: &LoadError, name: &QualifiedName) -> Option<Evidence> {
     if !matches!(error, LoadError::Invalid { .. }) {
-        return Some(Evidence::Unread);
+        return Some(Evidence::Unreadable);
     }
     match file::read(&file.path) {
-        Err(_) => Some(Evidence::Unread),
-        Ok(text) if speaks_of(&text, name) => Some(Evidence::Text),
-        Ok(text) if is_of_another_kind(&text, name.kind()) => None,
+        Err(_) => Some(Evidence::Unreadable),
+        Ok(text) if may_define(&text, name) => Some(Evidence::Text),
+        Ok(text) if has_only_other_kinds(&text, name.kind()) => None,
         Ok(_) => is_named_after(&file.path, name).then_some(Evidence::FileName),
     }
 }
@@ -185,7 +189,7 @@ impl Verdict<'_> {
         match self {
             Self::Wins(_) => "cdi-device-wins",
             Self::Shadowed { .. } => "cdi-device-shadowed",
-            Self::Conflicts { .. } => answer::CONFLICT_CODE,
+            Self::Conflicts { .. } => CONFLICT_CODE,
             Self::Voided { .. } => "cdi-device-voided",
             Self::Refused { error, .. } => error.code(),
         }
@@ -196,7 +200,7 @@ impl Verdict<'_> {
         match self {
             Self::Wins(_) => None,
             Self::Shadowed { .. } => Some("to have this file's device, remove it from the other"),
-            Self::Conflicts { .. } => Some(answer::CONFLICT_HINT),
+            Self::Conflicts { .. } => Some(CONFLICT_HINT),
             Self::Voided { .. } => Some("settle the conflict in the other directory"),
             Self::Refused { error, .. } => Some(error.hint()),
         }

@@ -1,16 +1,16 @@
-//! One spec file, read within bounds.
+//! One spec file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::bounded::{self, FileKind, ReadError};
+use crate::bounded_read::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
 use crate::{Spec, SpecError};
 
-/// Length in bytes of the longest spec file that is read, 16 MiB: a spec of
-/// 2 048 channels has 0.34 MB, so this is 50 times what any host is known to
-/// have, and what a file may make its reader hold.
+/// The longest spec file that is read, in bytes: 16 MiB. A spec of 2 048 channels
+/// has 0.34 MB, so this is 50 times the longest known, and it bounds the memory
+/// that a file can make its reader use.
 pub const MAX_SPEC_LEN: u64 = 16 << 20;
 
 /// A file that a runtime would try to read.
@@ -22,15 +22,15 @@ pub struct SpecFile {
     /// Its directory's index in [`Registry::dirs`](super::Registry::dirs); the
     /// higher wins.
     pub priority: usize,
-    /// What it says, or why it says nothing.
+    /// Its spec, or why it has none.
     pub spec: Result<Arc<Spec>, LoadError>,
 }
 
-/// A spec file that defines nothing.
+/// Why a spec file was not loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// It cannot be read; as `NotFound`, it is a link to nothing.
+    /// It cannot be read; `NotFound` means a dangling link.
     #[error("cannot read CDI spec {}", OneLine(path.display()))]
     Read {
         /// The file.
@@ -38,12 +38,12 @@ pub enum LoadError {
         /// Why.
         source: io::Error,
     },
-    /// It, or what it links to, is no regular file, and was not opened.
+    /// The file, or its target if it is a link, is not a regular file.
     #[error("CDI spec {} is a {kind}, not a file", OneLine(path.display()))]
     NotAFile {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// What it is instead.
         kind: FileKind,
     },
     /// It is longer than [`MAX_SPEC_LEN`].
@@ -52,7 +52,7 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
     },
-    /// Its text is no valid spec.
+    /// Its content is not a valid spec.
     #[error("CDI spec {} is not valid", OneLine(path.display()))]
     Invalid {
         /// The file.
@@ -81,8 +81,8 @@ impl SpecFile {
         }
     }
 
-    /// Whether there was no such file after all: it went after its directory
-    /// was listed, which is as good as before. (A link to nothing is there.)
+    /// Whether the file was removed after its directory was listed, as if it had
+    /// never been there. (A dangling link is still there.)
     pub(super) fn is_gone(&self) -> bool {
         matches!(&self.spec, Err(LoadError::Read { source, .. })
             if source.kind() == io::ErrorKind::NotFound
@@ -90,9 +90,9 @@ impl SpecFile {
     }
 }
 
-/// The text of the file at `path`, links followed.
+/// The content of the file at `path`, links followed.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
-    bounded::read(path, MAX_SPEC_LEN).map_err(|error| {
+    bounded_read::read(path, MAX_SPEC_LEN).map_err(|error| {
         let path = path.to_owned();
         match error {
             ReadError::Io(source) => LoadError::Read { path, source },
@@ -141,7 +141,7 @@ impl LoadError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "remove the link, or restore what it leads to"
+                "remove the link, or restore its target"
             }
             Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "give the file mode 0644 and its directory 0755, or read it as root"
@@ -151,7 +151,7 @@ impl LoadError {
             {
                 "remove the link, which leads back to itself"
             }
-            Self::Read { .. } => "see to the file system that holds the file",
+            Self::Read { .. } => "check the file system that the file is on",
             Self::NotAFile { .. } => "keep only spec files under names that end in .json or .yaml",
             Self::TooLong { .. } => "split the spec into files of fewer devices",
             Self::Invalid { source, .. } => source.hint(),

@@ -1,41 +1,41 @@
-//! Files in and under CDI directories that no runtime looks at.
+//! Files in and under CDI directories that no runtime reads.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::mention::speaks_of;
-use super::{DirError, DirState, SpecDir, dir, file};
+use super::dir::{self, DirError, DirState, SpecDir};
+use super::file;
+use super::text_search::may_define;
 use crate::{QualifiedName, Spec};
 
-/// How many files and subdirectories of one directory are looked at.
+/// How many files and subdirectories of one directory are searched.
 const MAX_FILES: usize = 4096;
 
-/// How many bytes of text in one directory are read before no further file is,
-/// 16 MiB: enough for all those files if they have 4 kB, ten claim specs, each.
+/// How many bytes of text are read in one directory before the search ends,
+/// 16 MiB: enough for 4 096 files of 4 kB, which is ten claim specs each.
 const MAX_TEXT: usize = 16 << 20;
 
-/// How many directories deep files are looked for: nobody hides a spec deeper
-/// by mistake.
+/// How many levels of subdirectories are searched: a spec that was misplaced by
+/// mistake is rarely deeper.
 const MAX_DEPTH: usize = 3;
 
-/// A file with a device's name in it that no runtime looks at.
+/// A file with a device's name in it that no runtime reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IgnoredFile {
     /// The file.
     pub path: PathBuf,
-    /// Why it is not looked at.
-    pub reason: Ignored,
-    /// Whether it is a valid spec that defines the device. If not, the
-    /// device's name is somewhere in its text,
-    /// and no other kind.
+    /// Why no runtime reads it.
+    pub reason: IgnoredReason,
+    /// Whether it is a valid spec that defines the device. If not, its text has
+    /// the device's name, and no other kind than the device's.
     pub defines: bool,
 }
 
-/// Why no runtime looks at a file.
+/// Why no runtime reads a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Ignored {
+pub enum IgnoredReason {
     /// Its name ends neither in `.json` nor in `.yaml` (`.yml`, `.YAML`).
     Extension,
     /// Its name says that an editor, a package manager or a person left it
@@ -52,25 +52,25 @@ pub enum Ignored {
 /// The search of one directory.
 struct Search<'a> {
     name: &'a QualifiedName,
-    /// How many more files may be looked at.
+    /// How many more files may be searched.
     files_left: usize,
-    /// How many more bytes may be read before no further file is.
+    /// How many more bytes may be read before the search ends.
     text_left: usize,
-    /// Whether there was more to look at.
-    cut: bool,
+    /// Whether the search ended before everything was searched.
+    truncated: bool,
     found: Vec<IgnoredFile>,
 }
 
-/// The files in and under `dirs` that are ignored and have `name` in them,
-/// and whether there were too many to look at them all.
+/// The ignored files in and under `dirs` that have `name` in them, and whether
+/// there were too many to search them all.
 pub(super) fn find(dirs: &[SpecDir], name: &QualifiedName) -> (Vec<IgnoredFile>, bool) {
     let mut found = Vec::new();
-    let mut cut = false;
+    let mut truncated = false;
     for (at, dir) in dirs.iter().enumerate() {
         let given_before = dirs.iter().take(at).any(|other| other.path == dir.path);
         let reason = match dir.state {
             DirState::Listed if dir::is_own_dir(&dir.path) => None,
-            DirState::Skipped(DirError::Link { .. }) => Some(Ignored::LinkedDirectory),
+            DirState::Skipped(DirError::Link { .. }) => Some(IgnoredReason::LinkedDirectory),
             // A spec file in a directory's place, or nothing that could be listed.
             DirState::Listed | DirState::Skipped(_) | DirState::Absent => continue,
         };
@@ -81,17 +81,17 @@ pub(super) fn find(dirs: &[SpecDir], name: &QualifiedName) -> (Vec<IgnoredFile>,
             name,
             files_left: MAX_FILES,
             text_left: MAX_TEXT,
-            cut: false,
+            truncated: false,
             found: Vec::new(),
         };
         search.dir(&dir.path, reason, 0);
-        cut |= search.cut;
+        truncated |= search.truncated;
         found.append(&mut search.found);
     }
-    (found, cut)
+    (found, truncated)
 }
 
-/// How names end that are made from another file's.
+/// Endings that editors, package managers and people add to a file's name.
 const LEFTOVERS: [&[u8]; 12] = [
     b"~",
     b"#",
@@ -114,21 +114,25 @@ fn is_leftover(name: &[u8]) -> bool {
 // === impl Search ===
 
 impl Search<'_> {
-    /// Looks at `dir`'s files, all of which are ignored for `reason`, or some
-    /// for their names.
-    fn dir(&mut self, dir: &Path, reason: Option<Ignored>, depth: usize) {
+    /// Searches `dir`. With a `reason` all its files are ignored for it; without,
+    /// those whose names no runtime reads.
+    fn dir(&mut self, dir: &Path, reason: Option<IgnoredReason>, depth: usize) {
         // A directory that cannot be listed has nothing to add.
         let Ok(names) = dir::names(dir) else { return };
         for name in names {
             if self.files_left == 0 || self.text_left == 0 {
-                self.cut = true;
+                self.truncated = true;
                 return;
             }
             let path = dir.join(&name);
             if dir::is_own_dir(&path) {
                 if depth < MAX_DEPTH {
                     self.files_left -= 1;
-                    self.dir(&path, reason.or(Some(Ignored::Subdirectory)), depth + 1);
+                    self.dir(
+                        &path,
+                        reason.or(Some(IgnoredReason::Subdirectory)),
+                        depth + 1,
+                    );
                 }
             } else if dir::is_spec_name(&name) {
                 // Without a reason it is in the registry.
@@ -136,16 +140,16 @@ impl Search<'_> {
                     self.file(&path, reason);
                 }
             } else if name.as_bytes().ends_with(b".tmp") {
-                self.file(&path, Ignored::Temporary);
+                self.file(&path, IgnoredReason::Temporary);
             } else if is_leftover(name.as_bytes()) {
-                self.file(&path, Ignored::Leftover);
+                self.file(&path, IgnoredReason::Leftover);
             } else {
-                self.file(&path, Ignored::Extension);
+                self.file(&path, IgnoredReason::Extension);
             }
         }
     }
 
-    fn file(&mut self, path: &Path, reason: Ignored) {
+    fn file(&mut self, path: &Path, reason: IgnoredReason) {
         self.files_left = self.files_left.saturating_sub(1);
         let Ok(text) = file::read(path) else { return };
         self.text_left = self.text_left.saturating_sub(text.len());
@@ -153,7 +157,7 @@ impl Search<'_> {
             spec.kind() == self.name.kind()
                 && spec.devices().iter().any(|d| d.name == *self.name.device())
         });
-        if defines || speaks_of(&text, self.name) {
+        if defines || may_define(&text, self.name) {
             self.found.push(IgnoredFile {
                 path: path.to_owned(),
                 reason,
@@ -163,9 +167,9 @@ impl Search<'_> {
     }
 }
 
-// === impl Ignored ===
+// === impl IgnoredReason ===
 
-impl Ignored {
+impl IgnoredReason {
     /// A stable word for it.
     pub fn code(self) -> &'static str {
         match self {

@@ -1,18 +1,19 @@
-//! What the CDI library checks of a spec that it has read.
+//! The checks of Go's CDI library on a spec.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Field, Spec, SpecError, SpecFault, write};
-use crate::de::KEY_LIMIT;
+use crate::go_serde::KEY_LIMIT;
 use crate::{ContainerEdits, DeviceName, SpecVersion};
 
-/// Most faults that are told of one spec: a few bytes may have one.
+/// The number of faults after which the check of a spec ends: every few bytes of a
+/// text may have one.
 const FAULT_LIMIT: usize = 1000;
 
 impl Spec {
-    /// Every reason for which the CDI library refuses the spec (`validate` in
-    /// its `pkg/cdi/spec.go`, which stops at the first), the spec's own before
-    /// those of its devices; at most [`FAULT_LIMIT`].
+    /// Every reason for which Go's CDI library refuses the spec (`validate` in its
+    /// `pkg/cdi/spec.go`, which stops at the first), the spec's own before those of
+    /// its devices; about [`FAULT_LIMIT`] at most.
     pub(crate) fn faults(&self) -> Vec<SpecError> {
         let mut faults = Vec::new();
         faults.extend(self.version_fault());
@@ -23,50 +24,54 @@ impl Spec {
                 break;
             }
             let name = &device.name;
-            let fault = |fault| SpecError::new(fault).of(self.kind(), Some(name));
+            let fault = |fault| SpecError::new(fault).about(self.kind(), Some(name));
             if device.container_edits.is_empty() {
-                let field = Field::of_device(at, "containerEdits");
+                let field = Field::in_device(at, "containerEdits");
                 faults.push(fault(SpecFault::NoEdits).in_field(&field));
             }
             self.faults_of_edits(&mut faults, Some((at, name)), &device.container_edits);
             if !seen.insert(name) {
-                let field = Field::of_device(at, "name");
+                let field = Field::in_device(at, "name");
                 faults.push(fault(SpecFault::DuplicateDevice).in_field(&field));
             }
         }
         if self.devices().is_empty() {
-            let fault = SpecError::new(SpecFault::NoDevices).of(self.kind(), None);
-            faults.push(fault.in_field(&Field::of_spec("devices")));
+            let fault = SpecError::new(SpecFault::NoDevices).about(self.kind(), None);
+            faults.push(fault.in_field(&Field::in_spec("devices")));
         }
         faults
     }
 
-    /// An annotation whose key cannot be read once it is written.
+    /// An annotation with a key that is too long to be read back from a file.
     pub(super) fn key_fault(&self) -> Option<SpecError> {
         let is_long = |annotations: &BTreeMap<String, String>| {
-            // As short a text as this stays short with every byte escaped.
+            // Escapes make a byte six bytes at most.
             let long = annotations.keys().filter(|key| key.len() > KEY_LIMIT / 6);
             long.into_iter().any(|key| written_length(key) > KEY_LIMIT)
         };
         let fault = SpecError::new(SpecFault::KeyTooLong);
         if is_long(self.annotations()) {
-            let field = Field::of_spec("annotations");
-            return Some(fault.of(self.kind(), None).in_field(&field));
+            let field = Field::in_spec("annotations");
+            return Some(fault.about(self.kind(), None).in_field(&field));
         }
         let mut devices = self.devices().iter().enumerate();
         let (at, device) = devices.find(|(_, device)| is_long(&device.annotations))?;
-        let field = Field::of_device(at, "annotations");
-        Some(fault.of(self.kind(), Some(&device.name)).in_field(&field))
+        let field = Field::in_device(at, "annotations");
+        Some(
+            fault
+                .about(self.kind(), Some(&device.name))
+                .in_field(&field),
+        )
     }
 
     fn version_fault(&self) -> Option<SpecError> {
         let declared = self.version();
         let error = |fault| {
-            let error = SpecError::new(fault).of(self.kind(), None);
-            error.in_field(&Field::of_spec("cdiVersion"))
+            let error = SpecError::new(fault).about(self.kind(), None);
+            error.in_field(&Field::in_spec("cdiVersion"))
         };
         let needs = self.each_need().filter(|(needed, _)| *needed > declared);
-        // The first of those that need most.
+        // The first field that needs the highest version.
         let highest = needs.reduce(|a, b| if b.0 > a.0 { b } else { a });
         match highest {
             Some((needed, by)) => Some(error(SpecFault::VersionTooLow {
@@ -93,7 +98,7 @@ impl Spec {
             }
             let field = field.in_edits_of(device.map(|(at, _)| at));
             let error = SpecError::new(SpecFault::Edit(fault));
-            let error = error.of(self.kind(), device.map(|(_, name)| name));
+            let error = error.about(self.kind(), device.map(|(_, name)| name));
             faults.push(error.in_field(&field));
         });
     }

@@ -1,15 +1,15 @@
-//! Why a text or a model is no CDI spec.
+//! Why a spec is refused: by a check, or because its text cannot be read.
 
 use std::error::Error;
 use std::fmt;
 
+use super::fault::SpecFault;
 use super::field::Field;
-use crate::de::KEY_LIMIT;
 use crate::one_line::OneLine;
-use crate::{DeviceName, EditFault, Kind, SpecVersion};
+use crate::{DeviceName, Kind, SpecVersion};
 
-/// Most characters of an error's text.
-const LONGEST: usize = 500;
+/// The longest error message, in characters.
+const MAX_MESSAGE: usize = 500;
 
 /// A spec that a runtime would refuse: what is wrong, in which field, and
 /// where in the text if there is one.
@@ -27,63 +27,6 @@ struct Inner {
     device: Option<DeviceName>,
     field: Option<String>,
     position: Option<(usize, usize)>,
-}
-
-/// What is wrong with a spec.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpecFault {
-    /// No devices.
-    #[error("has no devices")]
-    NoDevices,
-    /// A device that would change nothing in a container.
-    #[error("has no edits")]
-    NoEdits,
-    /// Edits that the CDI library refuses, and the whole spec with them.
-    #[error(transparent)]
-    Edit(EditFault),
-    /// Two devices of one name.
-    #[error("is defined twice")]
-    DuplicateDevice,
-    /// The declared version lacks something that the spec uses.
-    #[error("says version {declared} but has {by}, which {needed} added")]
-    VersionTooLow {
-        /// Its `cdiVersion`.
-        declared: SpecVersion,
-        /// The lowest version that would do.
-        needed: SpecVersion,
-        /// A field that needs it.
-        by: String,
-    },
-    /// An annotation whose key, as it is written, no YAML reader takes for one.
-    #[error("have a key longer than {KEY_LIMIT} bytes, escapes counted")]
-    KeyTooLong,
-    /// A version before the first that the CDI library reads.
-    #[error(
-        "says version {declared}, and none before {} is read",
-        SpecVersion::FIRST
-    )]
-    VersionTooOld {
-        /// Its `cdiVersion`.
-        declared: SpecVersion,
-    },
-    /// Neither JSON nor YAML, or nothing at all.
-    #[error("{0}")]
-    Syntax(String),
-    /// A field of an object that is there twice.
-    #[error("the field is repeated")]
-    Repeated,
-    /// A value that the model has no place for: an unknown field, a key of
-    /// annotations that is there twice, another type, a name or version that is
-    /// none.
-    #[error("{0}")]
-    Shape(String),
-    /// Deeper, or with more repeated aliases, than any spec has reason to be.
-    #[error("{0}")]
-    TooComplex(&'static str),
-    /// Not JSON, or JSON of another shape.
-    #[error("not a CDI spec in JSON")]
-    Json(#[source] serde_json::Error),
 }
 
 // === impl SpecError ===
@@ -104,7 +47,7 @@ impl SpecError {
         Self::new(SpecFault::Json(error)).at(position)
     }
 
-    pub(crate) fn of(mut self, kind: &Kind, device: Option<&DeviceName>) -> Self {
+    pub(crate) fn about(mut self, kind: &Kind, device: Option<&DeviceName>) -> Self {
         self.0.kind = Some(kind.clone());
         self.0.device = device.cloned();
         self
@@ -131,15 +74,15 @@ impl SpecError {
         &self.0.fault
     }
 
-    /// The field that is wrong, by its path in JSON: `devices[3].name`. `None`
-    /// for a text that could not be taken apart.
+    /// The path of the field in JSON: `devices[3].name`. `None` for a text that
+    /// could not be parsed.
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
     }
 
-    /// Line and column, from 1, of that field in the text, or of the innermost
-    /// one around it that is there; columns count characters. `None` for what
-    /// was not read from a text.
+    /// Line and column of that field in the text, from 1, or of the innermost field
+    /// around it that is there; columns count characters. `None` if the spec was
+    /// not read from a text.
     pub fn position(&self) -> Option<(usize, usize)> {
         self.0.position
     }
@@ -191,7 +134,7 @@ impl SpecError {
         }
     }
 
-    /// Whose fault it is. The field is then named below the device.
+    /// Names the device or spec. The field is then relative to it.
     fn owner(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0.kind, &self.0.device) {
             (Some(kind), Some(device)) => write!(f, "CDI device {kind}={device}"),
@@ -224,14 +167,14 @@ fn raise_to(needed: SpecVersion) -> &'static str {
     }
 }
 
-/// The text of an error, with what it quotes of the spec as that is.
+/// An error's message, with quotes of the spec not escaped yet.
 struct Raw<'a>(&'a SpecError);
 
 impl fmt::Display for SpecError {
-    /// One line, whatever the text that it quotes: that may be anybody's.
+    /// One line, even if it quotes untrusted text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = Raw(self).to_string();
-        match text.char_indices().nth(LONGEST) {
+        match text.char_indices().nth(MAX_MESSAGE) {
             Some((end, _)) => write!(f, "{}…", OneLine(text.get(..end).unwrap_or_default())),
             None => write!(f, "{}", OneLine(text)),
         }

@@ -1,9 +1,9 @@
-//! Where in a spec something stands.
+//! The path of a field of a spec.
 
 use std::fmt;
 
-/// A field of a spec by its path in JSON, `devices[3].containerEdits.env[0]`.
-/// Made for each field that is looked at, and text only when one is reported.
+/// The path of a field in JSON, `devices[3].containerEdits.env[0]`. Cheap to make
+/// for every field that is checked; formatted only for those that are reported.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
     device: Option<usize>,
@@ -16,7 +16,7 @@ pub(crate) struct Field {
 
 impl Field {
     /// A field of the spec itself.
-    pub(crate) fn of_spec(name: &'static str) -> Self {
+    pub(crate) fn in_spec(name: &'static str) -> Self {
         Self {
             device: None,
             in_edits: false,
@@ -27,11 +27,11 @@ impl Field {
         }
     }
 
-    /// A field of the device at `index`; without a name the device itself.
-    pub(crate) fn of_device(index: usize, name: &'static str) -> Self {
+    /// A field of the device at `index`; with an empty name the device itself.
+    pub(crate) fn in_device(index: usize, name: &'static str) -> Self {
         Self {
             device: Some(index),
-            ..Self::of_spec(name)
+            ..Self::in_spec(name)
         }
     }
 
@@ -44,7 +44,7 @@ impl Field {
         }
     }
 
-    /// An entry of the list that this field is; below a leaf, of the leaf.
+    /// An entry of this field, which is a list.
     pub(crate) fn at(self, index: usize) -> Self {
         if self.leaf.is_empty() {
             Self {
@@ -59,7 +59,7 @@ impl Field {
         }
     }
 
-    /// A field within this one.
+    /// A field of this one, which is an object.
     pub(crate) fn leaf(self, leaf: &'static str) -> Self {
         Self { leaf, ..self }
     }
@@ -95,11 +95,11 @@ mod tests {
 
     #[test]
     fn a_field_is_written_as_its_path_in_json() {
-        let hook = Field::of_spec("hooks").at(2);
+        let hook = Field::in_spec("hooks").at(2);
         for (field, path) in [
-            (Field::of_spec("kind"), "kind"),
-            (Field::of_device(3, ""), "devices[3]"),
-            (Field::of_device(3, "name"), "devices[3].name"),
+            (Field::in_spec("kind"), "kind"),
+            (Field::in_device(3, ""), "devices[3]"),
+            (Field::in_device(3, "name"), "devices[3].name"),
             (
                 hook.leaf("env").at(1).in_edits_of(None),
                 "containerEdits.hooks[2].env[1]",

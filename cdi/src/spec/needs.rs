@@ -1,19 +1,19 @@
-//! Which version of CDI a spec needs.
+//! Which version of CDI a spec needs, and why.
 
 use super::field::Field;
-use crate::edits::is_unset;
+use crate::go_serde::is_unset;
 use crate::{ContainerEdits, IntelRdt, Spec, SpecVersion};
 
 impl Spec {
-    /// The lowest version that has every feature in use, never below 0.3.0,
-    /// which is the base (`SPEC.md`, "Released versions").
+    /// The lowest version that supports all fields in use, at least 0.3.0, which is
+    /// the base (`SPEC.md`, "Released versions").
     pub fn needed_version(&self) -> SpecVersion {
         let needed = self.each_need().map(|(version, _)| version).max();
         needed.unwrap_or(SpecVersion::FIRST)
     }
 
-    /// Every field that needs more than 0.3.0: the version that added it, and
-    /// its path in JSON. In the order of the versions' tables, spec by device.
+    /// Every field that needs more than 0.3.0: the version that added it, and its
+    /// path in JSON. The spec's own fields come before those of its devices.
     pub fn needs(&self) -> impl Iterator<Item = (SpecVersion, String)> {
         self.each_need()
             .map(|(version, field)| (version, field.to_string()))
@@ -23,15 +23,15 @@ impl Spec {
         let dot = self.kind().class().contains('.');
         let annotated = !self.annotations().is_empty();
         let of_spec = [
-            dot.then_some((SpecVersion::V0_6_0, Field::of_spec("kind"))),
-            annotated.then_some((SpecVersion::V0_6_0, Field::of_spec("annotations"))),
+            dot.then_some((SpecVersion::V0_6_0, Field::in_spec("kind"))),
+            annotated.then_some((SpecVersion::V0_6_0, Field::in_spec("annotations"))),
         ];
         let of_devices = self.devices().iter().enumerate().flat_map(|(at, device)| {
             let digit = device.name.starts_with_digit();
             let annotated = !device.annotations.is_empty();
             let own = [
-                digit.then(|| (SpecVersion::V0_5_0, Field::of_device(at, "name"))),
-                annotated.then(|| (SpecVersion::V0_6_0, Field::of_device(at, "annotations"))),
+                digit.then(|| (SpecVersion::V0_5_0, Field::in_device(at, "name"))),
+                annotated.then(|| (SpecVersion::V0_6_0, Field::in_device(at, "annotations"))),
             ];
             let edits = needs_of_edits(&device.container_edits);
             let edits = edits.map(move |(v, field)| (v, field.in_edits_of(Some(at))));
@@ -47,13 +47,13 @@ fn needs_of_edits(edits: &ContainerEdits) -> impl Iterator<Item = (SpecVersion, 
     let nodes = edits.device_nodes.iter().enumerate();
     let host_paths = nodes.filter(|(_, node)| !is_unset(&node.host_path));
     let host_paths = host_paths.map(|(at, _)| {
-        let field = Field::of_spec("deviceNodes").at(at).leaf("hostPath");
+        let field = Field::in_spec("deviceNodes").at(at).leaf("hostPath");
         (SpecVersion::V0_5_0, field)
     });
     let mounts = edits.mounts.iter().enumerate();
     let types = mounts.filter(|(_, mount)| !is_unset(&mount.fs_type));
     let types = types.map(|(at, _)| {
-        let field = Field::of_spec("mounts").at(at).leaf("type");
+        let field = Field::in_spec("mounts").at(at).leaf("type");
         (SpecVersion::V0_4_0, field)
     });
     let lists = [
@@ -71,13 +71,13 @@ fn needs_of_edits(edits: &ContainerEdits) -> impl Iterator<Item = (SpecVersion, 
     let lists = lists
         .into_iter()
         .filter(|(empty, ..)| !empty)
-        .map(|(_, version, name)| (version, Field::of_spec(name)));
+        .map(|(_, version, name)| (version, Field::in_spec(name)));
     let rdt = edits.intel_rdt.iter().flat_map(needs_of_rdt);
     host_paths.chain(types).chain(lists).chain(rdt)
 }
 
 fn needs_of_rdt(rdt: &IntelRdt) -> impl Iterator<Item = (SpecVersion, Field)> {
-    let field = Field::of_spec("intelRdt");
+    let field = Field::in_spec("intelRdt");
     let schemata = rdt.schemata.is_some();
     let monitored = rdt.enable_monitoring;
     [

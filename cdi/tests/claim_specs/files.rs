@@ -11,10 +11,10 @@ use crate::{FILE, GO, SPEC, UID, channel, read, specs, uid};
 #[test]
 fn the_file_of_a_claim_is_this_one_to_the_byte() {
     let dir = SimDir::new();
-    let asserted = specs(&dir).assert(&uid(UID), &[channel(0, 235)]).unwrap();
+    let ensured = specs(&dir).ensure(&uid(UID), &[channel(0, 235)]).unwrap();
 
-    assert!(asserted.written);
-    let ids: Vec<_> = asserted.ids.iter().map(ToString::to_string).collect();
+    assert!(ensured.written);
+    let ids: Vec<_> = ensured.ids.iter().map(ToString::to_string).collect();
     assert_eq!(
         ids,
         ["k8s.compute-domain.nvidia.com/claim=11111111-aaaa-4bbb-8ccc-000000000001-channel-0"]
@@ -28,7 +28,7 @@ fn the_file_of_a_claim_is_this_one_to_the_byte() {
 fn a_claim_whose_uid_starts_with_a_letter_needs_only_cdi_0_3_0() {
     let dir = SimDir::new();
     let claim = uid("abcdef00-aaaa-4bbb-8ccc-000000000001");
-    specs(&dir).assert(&claim, &[channel(0, 235)]).unwrap();
+    specs(&dir).ensure(&claim, &[channel(0, 235)]).unwrap();
     let [file] = dir.list().unwrap().try_into().unwrap();
     assert!(
         read(&dir, &file)
@@ -41,10 +41,10 @@ fn a_claim_whose_uid_starts_with_a_letter_needs_only_cdi_0_3_0() {
 fn a_file_that_is_right_is_not_written_again() {
     let dir = SimDir::new();
     let specs = specs(&dir);
-    let first = specs.assert(&uid(UID), &[channel(0, 235)]).unwrap();
+    let first = specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap();
     let (_, version) = dir.read_version(FILE).unwrap().unwrap();
 
-    let second = specs.assert(&uid(UID), &[channel(0, 235)]).unwrap();
+    let second = specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap();
 
     assert!(!second.written);
     assert_eq!(second.ids, first.ids);
@@ -57,7 +57,7 @@ fn a_file_that_is_wrong_is_replaced() {
     let specs = specs(&dir);
     for wrong in [&b""[..], GO, &SPEC.as_bytes()[..40]] {
         dir.replace(FILE, wrong, 0o600).unwrap();
-        assert!(specs.assert(&uid(UID), &[channel(0, 235)]).unwrap().written);
+        assert!(specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap().written);
         assert_eq!(read(&dir, FILE).as_deref(), Some(SPEC));
         assert_eq!(dir.mode(FILE), Some(0o644));
     }
@@ -68,9 +68,9 @@ fn a_file_of_the_right_bytes_that_not_all_may_read_is_replaced() {
     let dir = SimDir::new();
     let specs = specs(&dir);
     dir.replace(FILE, SPEC.as_bytes(), 0o600).unwrap();
-    assert!(specs.assert(&uid(UID), &[channel(0, 235)]).unwrap().written);
+    assert!(specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap().written);
     assert_eq!(dir.mode(FILE), Some(0o644));
-    assert!(!specs.assert(&uid(UID), &[channel(0, 235)]).unwrap().written);
+    assert!(!specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap().written);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn what_is_written_is_read_whatever_characters_it_has() {
             },
         };
         specs
-            .assert(&uid(UID), std::slice::from_ref(&device))
+            .ensure(&uid(UID), std::slice::from_ref(&device))
             .unwrap();
         let text = read(&dir, FILE).unwrap();
         assert!(!text.contains(odd), "{text:?}");
@@ -121,8 +121,8 @@ fn what_is_written_is_read_whatever_characters_it_has() {
 fn a_new_major_rewrites_the_file() {
     let dir = SimDir::new();
     let specs = specs(&dir);
-    specs.assert(&uid(UID), &[channel(0, 235)]).unwrap();
-    assert!(specs.assert(&uid(UID), &[channel(0, 511)]).unwrap().written);
+    specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap();
+    assert!(specs.ensure(&uid(UID), &[channel(0, 511)]).unwrap().written);
     assert_eq!(
         read(&dir, FILE).unwrap(),
         SPEC.replace(r#""major":235"#, r#""major":511"#)
@@ -133,7 +133,7 @@ fn a_new_major_rewrites_the_file() {
 fn a_removed_claim_may_be_removed_again() {
     let dir = SimDir::new();
     let specs = specs(&dir);
-    specs.assert(&uid(UID), &[channel(0, 235)]).unwrap();
+    specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap();
     specs.remove(&uid(UID)).unwrap();
     assert!(dir.list().unwrap().is_empty());
     specs.remove(&uid(UID)).unwrap();
@@ -145,7 +145,7 @@ fn a_claim_has_a_file_from_its_first_assert_to_its_removal() {
     let specs = specs(&dir);
     let (claim, other) = (uid(UID), uid("11111111-aaaa-4bbb-8ccc-00000000000"));
     assert!(!specs.exists(&claim).unwrap());
-    specs.assert(&claim, &[channel(0, 235)]).unwrap();
+    specs.ensure(&claim, &[channel(0, 235)]).unwrap();
     assert!(specs.exists(&claim).unwrap());
     assert!(!specs.exists(&other).unwrap());
     specs.remove(&claim).unwrap();
@@ -189,7 +189,7 @@ fn devices_that_no_runtime_would_accept_are_refused_before_anything_is_written()
     unset.edits.env.push("UNSET".to_owned());
     let twice = [channel(0, 235), channel(0, 235)];
     for devices in [&[][..], &[bare], &[unset], &twice] {
-        let error = specs.assert(&uid(UID), devices).unwrap_err();
+        let error = specs.ensure(&uid(UID), devices).unwrap_err();
         assert_eq!(error.class(), Class::Permanent);
         assert!(error.to_string().contains(UID));
     }
@@ -201,7 +201,7 @@ fn on_a_disk_anyone_may_read_the_file_whatever_the_umask() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = Arc::new(OsDir::open(scratch.path()).unwrap());
     let specs = ClaimSpecs::new(dir, Kind::compute_domain_claim());
-    specs.assert(&uid(UID), &[channel(0, 235)]).unwrap();
+    specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap();
 
     let path = scratch.path().join(FILE);
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();

@@ -8,9 +8,9 @@
 
 mod crashes;
 mod files;
+mod ownership;
 mod prefixes;
 mod readers;
-mod whose;
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ fn as_a_runtime_does(text: &[u8]) -> Option<Spec> {
 fn written(channels: u32) -> Vec<u8> {
     let dir = SimDir::new();
     let devices: Vec<_> = (0..channels).map(|id| channel(id, 235)).collect();
-    specs(&dir).assert(&uid(UID), &devices).unwrap();
+    specs(&dir).ensure(&uid(UID), &devices).unwrap();
     read(&dir, FILE).unwrap().into_bytes()
 }
 
@@ -76,8 +76,8 @@ fn a_torn_file_is_replaced() {
     for end in [0, 1, whole.len() / 2, whole.len() - 1] {
         let dir = SimDir::new();
         dir.replace(FILE, &whole[..end], 0o644).unwrap();
-        let asserted = specs(&dir).assert(&uid(UID), &[channel(0, 235)]).unwrap();
-        assert!(asserted.written);
+        let ensured = specs(&dir).ensure(&uid(UID), &[channel(0, 235)]).unwrap();
+        assert!(ensured.written);
         assert_eq!(dir.read(FILE).unwrap().as_deref(), Some(&whole[..]));
     }
 }

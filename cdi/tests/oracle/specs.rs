@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fastrand::Rng;
+use imex_cdi::Hook;
 use serde_json::{Map, Value, json};
 
 use crate::random::Draw;
@@ -231,15 +232,7 @@ fn mount(rng: &mut Rng) -> Value {
 }
 
 fn hook(rng: &mut Rng) -> Value {
-    let moments = [
-        "prestart",
-        "createRuntime",
-        "createContainer",
-        "startContainer",
-        "poststart",
-        "poststop",
-    ];
-    let mut hook = json!({"hookName": rng.pick(&moments), "path": rng.pick(&["/h", "h"])});
+    let mut hook = json!({"hookName": rng.pick(&Hook::NAMES), "path": rng.pick(&["/h", "h"])});
     optional(
         rng,
         &mut hook,

@@ -158,14 +158,8 @@ fn node() -> impl Strategy<Value = DeviceNode> {
 }
 
 fn hook() -> impl Strategy<Value = Hook> {
-    let name = select(vec![
-        "prestart",
-        "createRuntime",
-        "startContainer",
-        "poststop",
-    ]);
     (
-        name,
+        select(&Hook::NAMES[..]),
         text(),
         vec(text(), 0..3),
         env(),

@@ -44,7 +44,7 @@ fn a_fault_that_the_cdi_library_finds_stands_where_its_field_does() {
         &yaml(&["additionalGids: [1]"]),
         Some("cdiVersion"),
         (1, 13),
-        "CDI spec of vendor.com/class says version 0.5.0 but has \
+        "CDI spec of vendor.com/class declares version 0.5.0 but has \
          devices[0].containerEdits.additionalGids, which 0.7.0 added",
     );
 }

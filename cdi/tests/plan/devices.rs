@@ -28,7 +28,7 @@ fn host(node: &Value) -> Host {
     Host::with_device(&json!({"deviceNodes": [node]}))
         .node("/dev/null", null())
         .node("/dev/pipe", pipe())
-        .node("/dev/link", HostNode::NoDevice)
+        .node("/dev/link", HostNode::NotADevice)
 }
 
 /// The device and the rules that a container without any gets for `node`.
@@ -137,7 +137,7 @@ fn an_unbuffered_device_gets_a_node_but_no_rule() {
 #[test]
 fn a_link_is_not_followed() {
     let error = refused(&json!({"path": "/dev/link"}));
-    assert!(matches!(&error, PlanError::NoDevice { host_path, .. } if host_path == "/dev/link"));
+    assert!(matches!(&error, PlanError::NotADevice { host_path, .. } if host_path == "/dev/link"));
     let (device, _) = injected(&json!({"path": "/dev/link", "type": "c", "major": 1}));
     assert_eq!(device.get("fileMode"), None);
 }
@@ -165,7 +165,7 @@ fn a_type_other_than_the_hosts_is_refused() {
             continue;
         }
         assert!(
-            matches!(refused(&node), PlanError::OtherType { .. }),
+            matches!(refused(&node), PlanError::TypeMismatch { .. }),
             "{node}"
         );
     }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::symlink;
 
 use imex_cdi::{
-    DirState, Evidence, Explanation, Ignored, IgnoredFile, LoadError, NearMiss, Registry,
-    SpecVersion, Unresolved, Verdict,
+    DirState, Evidence, Explanation, IgnoredFile, IgnoredReason, LoadError, Registry, ResolveError,
+    SpecVersion, Suggestion, Verdict,
 };
 
 use crate::host::{Host, KIND, lamp, spec};
@@ -20,7 +20,7 @@ fn verdicts(host: &Host, explained: &Explanation<'_>) -> Vec<String> {
 
 /// Each ignored file with its reason, and whether it is a spec that defines
 /// the device.
-fn ignored(host: &Host, explained: &Explanation<'_>) -> Vec<(String, Ignored, bool)> {
+fn ignored(host: &Host, explained: &Explanation<'_>) -> Vec<(String, IgnoredReason, bool)> {
     let files = explained.ignored.iter();
     files
         .map(
@@ -53,7 +53,7 @@ fn the_winner_and_the_files_that_it_shadows_are_named() {
         panic!("{explained:?}");
     };
     assert_eq!(host.local(&by.path), "high/b.json");
-    assert_eq!(explained.answer.unwrap().file.path, by.path);
+    assert_eq!(explained.resolution.unwrap().file.path, by.path);
     assert_eq!(explained.others_of_kind, 2);
 }
 
@@ -109,11 +109,14 @@ fn a_refused_file_is_a_candidate_if_its_text_or_its_name_says_so_or_nobody_can_t
         .collect();
     let expected = [
         ("high/example.com-lamp_1.yaml", Evidence::FileName),
-        ("high/link.json", Evidence::Unread),
+        ("high/link.json", Evidence::Unreadable),
         ("high/torn.json", Evidence::Text),
     ];
     assert_eq!(found, expected.map(|(file, why)| (file.to_owned(), why)));
-    assert!(matches!(explained.answer, Err(Unresolved::Unknown { .. })));
+    assert!(matches!(
+        explained.resolution,
+        Err(ResolveError::Unknown { .. })
+    ));
     assert!(
         explained
             .candidates
@@ -151,17 +154,17 @@ fn a_device_that_resolves_has_no_candidate_of_which_nothing_is_known() {
 }
 
 #[test]
-fn a_device_of_many_files_is_near_once() {
+fn a_device_of_many_files_is_suggested_once() {
     let host = Host::new();
     for file in ["low/a.json", "high/a.json"] {
         host.write(file, spec("example.com/signal", &["red"]));
     }
     let registry = host.load();
     let explained = registry.explain(&lamp("red"));
-    let [near] = explained.near.as_slice() else {
-        panic!("{:?}", explained.near);
+    let [suggestion] = explained.suggestions.as_slice() else {
+        panic!("{:?}", explained.suggestions);
     };
-    assert_eq!(host.local(&near.device().file.path), "high/a.json");
+    assert_eq!(host.local(&suggestion.device().file.path), "high/a.json");
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn a_spec_that_declares_a_newer_version_than_it_needs_says_so() {
 }
 
 #[test]
-fn devices_that_differ_in_kind_only_or_in_case_only_are_near() {
+fn devices_that_differ_in_kind_only_or_in_case_only_are_suggested() {
     let host = Host::new();
     host.spec("low/a.json", &["Red", "green"]);
     host.write("low/b.json", spec("example.com/signal", &["red", "Red"]));
@@ -215,7 +218,7 @@ fn devices_that_differ_in_kind_only_or_in_case_only_are_near() {
     let registry = host.load();
     let explained = registry.explain(&lamp("red"));
     let near: Vec<_> = explained
-        .near
+        .suggestions
         .iter()
         .map(|near| (near.code(), near.device().name().to_string()))
         .collect();
@@ -225,7 +228,7 @@ fn devices_that_differ_in_kind_only_or_in_case_only_are_near() {
         ("cdi-device-other-kind", "example.com/signal=red"),
     ];
     assert_eq!(near, expected.map(|(code, name)| (code, name.to_owned())));
-    assert!(matches!(explained.near[0], NearMiss::OtherCase(_)));
+    assert!(matches!(explained.suggestions[0], Suggestion::OtherCase(_)));
     assert!(explained.candidates.is_empty());
 }
 
@@ -252,19 +255,19 @@ fn files_that_no_runtime_looks_at_are_found_if_the_device_is_in_them() {
     let registry = host.load();
     let explained = registry.explain(&lamp("red"));
     let expected = [
-        (".e.1.tmp", Ignored::Temporary, true),
-        ("a.yml", Ignored::Extension, true),
-        ("b.YAML", Ignored::Extension, true),
-        ("f.json.bak", Ignored::Leftover, true),
-        ("g.yaml~", Ignored::Leftover, true),
-        ("notes", Ignored::Extension, false),
-        ("spec.2.tmp", Ignored::Temporary, true),
-        ("sub/c.json", Ignored::Subdirectory, true),
-        ("sub/sub/d.yaml", Ignored::Subdirectory, true),
+        (".e.1.tmp", IgnoredReason::Temporary, true),
+        ("a.yml", IgnoredReason::Extension, true),
+        ("b.YAML", IgnoredReason::Extension, true),
+        ("f.json.bak", IgnoredReason::Leftover, true),
+        ("g.yaml~", IgnoredReason::Leftover, true),
+        ("notes", IgnoredReason::Extension, false),
+        ("spec.2.tmp", IgnoredReason::Temporary, true),
+        ("sub/c.json", IgnoredReason::Subdirectory, true),
+        ("sub/sub/d.yaml", IgnoredReason::Subdirectory, true),
     ];
     let expected = expected.map(|(file, why, defines)| (format!("high/{file}"), why, defines));
     assert_eq!(ignored(&host, &explained), expected);
-    assert!(!explained.ignored_cut);
+    assert!(!explained.ignored_truncated);
 }
 
 #[test]
@@ -275,7 +278,7 @@ fn the_search_for_ignored_files_ends_and_says_that_it_was_cut() {
     }
     let registry = host.load();
     let explained = registry.explain(&lamp("red"));
-    assert!(explained.ignored_cut);
+    assert!(explained.ignored_truncated);
     assert_eq!(explained.ignored.len(), 4096);
 }
 
@@ -289,11 +292,11 @@ fn the_search_for_ignored_files_ends_after_16_mib_of_text() {
     long.set_len(16 << 20).unwrap();
     let registry = host.load();
     let explained = registry.explain(&lamp("red"));
-    assert!(explained.ignored_cut);
+    assert!(explained.ignored_truncated);
     let found = ignored(&host, &explained);
     assert_eq!(
         found,
-        [("high/a.yml".to_owned(), Ignored::Extension, false)]
+        [("high/a.yml".to_owned(), IgnoredReason::Extension, false)]
     );
 }
 
@@ -311,6 +314,10 @@ fn directories_that_were_not_read_are_named_and_a_link_is_looked_into() {
     ));
     assert_eq!(
         ignored(&host, &explained),
-        [("link/a.json".to_owned(), Ignored::LinkedDirectory, true)]
+        [(
+            "link/a.json".to_owned(),
+            IgnoredReason::LinkedDirectory,
+            true
+        )]
     );
 }

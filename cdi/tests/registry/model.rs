@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use imex_cdi::{Registry, Unresolved, Verdict};
+use imex_cdi::{Registry, ResolveError, Verdict};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
@@ -102,9 +102,9 @@ proptest! {
             let wins = count(|v| matches!(v, Verdict::Wins(_)));
             let conflicts = count(|v| matches!(v, Verdict::Conflicts { .. }));
             let shadowed = count(|v| matches!(v, Verdict::Shadowed { .. }));
-            match explained.answer {
+            match explained.resolution {
                 Ok(_) => prop_assert!(wins == 1 && conflicts == 0),
-                Err(Unresolved::Conflict { files, .. }) => {
+                Err(ResolveError::Conflict { files, .. }) => {
                     prop_assert!(wins == 0 && shadowed == 0 && conflicts == files.len());
                 }
                 Err(_) => prop_assert!(explained.candidates.is_empty()),

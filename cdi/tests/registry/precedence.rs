@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use imex_cdi::Unresolved;
+use imex_cdi::ResolveError;
 
 use crate::host::{Host, KIND, lamp, spec};
 
@@ -25,7 +25,7 @@ fn a_device_in_two_files_of_one_directory_resolves_nowhere_and_the_others_stay()
     let registry = host.load();
     let error = registry.resolve(&lamp("green")).unwrap_err();
     let files = vec![host.path("high/a.json"), host.path("high/b.json")];
-    let expected = Unresolved::Conflict {
+    let expected = ResolveError::Conflict {
         name: lamp("green"),
         files,
     };
@@ -54,7 +54,7 @@ fn a_conflict_takes_the_device_from_other_directories_too() {
         let error = registry.resolve(&lamp("red")).unwrap_err();
         let expected = ["b.json", "c.json"].map(|file| host.path(twice).join(file));
         assert!(
-            matches!(&error, Unresolved::Conflict { files, .. } if *files == expected),
+            matches!(&error, ResolveError::Conflict { files, .. } if *files == expected),
             "{error:?}"
         );
         assert_eq!(registry.devices().count(), 0);
@@ -105,6 +105,6 @@ fn a_name_that_no_file_has_is_unknown() {
     let registry = host.load();
     for name in ["aa", "re", "redd", "zz"] {
         let error = registry.resolve(&lamp(name)).unwrap_err();
-        assert_eq!(error, Unresolved::Unknown { name: lamp(name) });
+        assert_eq!(error, ResolveError::Unknown { name: lamp(name) });
     }
 }

@@ -27,7 +27,7 @@ pub fn claim_specs_in(dir: &Path) -> io::Result<Vec<ClaimSpecFile>> {
     for entry in entries {
         let name = entry?.file_name();
         let uid = name.to_str();
-        if let Some(uid) = uid.and_then(|name| ClaimUid::of_spec_file(&kind, name)) {
+        if let Some(uid) = uid.and_then(|name| ClaimUid::from_spec_file_name(&kind, name)) {
             let path = dir.join(name);
             found.push(ClaimSpecFile { uid, path });
         }

@@ -129,7 +129,7 @@ impl NodeReport {
                 device.major,
                 device.minor,
             )),
-            Ok(HostNode::NoDevice) => host.file_kind(host_path).map(str::to_owned),
+            Ok(HostNode::NotADevice) => host.file_kind(host_path).map(str::to_owned),
             Err(_) => None,
         };
         let mut report = Self {
@@ -144,7 +144,7 @@ impl NodeReport {
         if let Some(stale) = stale(node, &looked, host) {
             report.set_stale(&stale, declared_major(node).is_some());
         } else if report.state.is_bad() {
-            report.set_bad(matches!(looked, Ok(HostNode::NoDevice)));
+            report.set_bad(matches!(looked, Ok(HostNode::NotADevice)));
         }
         report
     }

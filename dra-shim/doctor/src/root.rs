@@ -115,7 +115,7 @@ impl HostNodes for Root {
         match name {
             Some(name) => OsHost::new(parent).lstat(name),
             // The root itself, or a path that ends in `..`.
-            None => Ok(HostNode::NoDevice),
+            None => Ok(HostNode::NotADevice),
         }
     }
 }

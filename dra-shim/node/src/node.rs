@@ -109,7 +109,7 @@ impl Node {
         let device = ClaimDevice::imex_channel(attempt.request.channel, major);
         let asserted = self
             .specs
-            .assert(&uid, &[device])
+            .ensure(&uid, &[device])
             .map_err(|source| PrepareError::Cdi { source })?;
         let ids = asserted.ids.iter().map(ToString::to_string).collect();
         let devices = self.complete(attempt, uid, ids)?;
@@ -315,7 +315,7 @@ pub(crate) fn reassert(
     match (own_channel(record), major) {
         (Some(channel), Some(major)) => {
             specs
-                .assert(uid, &[ClaimDevice::imex_channel(channel, major)])
+                .ensure(uid, &[ClaimDevice::imex_channel(channel, major)])
                 .map_err(cdi)?;
         }
         (own, _) => {

@@ -98,7 +98,7 @@ fn a_second_claim_waits_until_the_first_is_unprepared_and_is_told_who_holds_the_
 /// What a Prepare does between its two commits.
 fn write_file(node: &Node, uid: &ClaimUid, request: &ChannelRequest) {
     let device = ClaimDevice::imex_channel(request.channel, mk_world().channel_major().unwrap());
-    node.specs.assert(uid, &[device]).unwrap();
+    node.specs.ensure(uid, &[device]).unwrap();
 }
 
 #[test]

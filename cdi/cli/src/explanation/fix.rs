@@ -3,8 +3,8 @@
 use std::io;
 
 use imex_cdi::{
-    DirError, DirState, Evidence, Explanation, Ignored, IgnoredFile, LoadError, NearMiss,
-    QualifiedName, Registry, Verdict,
+    DirError, DirState, Evidence, Explanation, IgnoredFile, IgnoredReason, LoadError,
+    QualifiedName, Registry, Suggestion, Verdict,
 };
 
 const OTHERS_HINT: &str = "ask for a device that exists (see `cdi-gen list`), or find out why \
@@ -45,12 +45,12 @@ pub(super) fn best_fix(explanation: &Explanation<'_>, only_all: bool) -> Option<
         let mut all = explanation.ignored.iter();
         all.find(|file| wanted(file)).map(|file| file.reason.hint())
     };
-    let near = |wanted: fn(&NearMiss<'_>) -> bool| {
+    let suggestion = |wanted: fn(&Suggestion<'_>) -> bool| {
         explanation
-            .near
+            .suggestions
             .iter()
             .find(|it| wanted(it))
-            .map(NearMiss::hint)
+            .map(Suggestion::hint)
     };
     let skipped = || {
         let mut dirs = explanation.unread_dirs.iter();
@@ -66,15 +66,15 @@ pub(super) fn best_fix(explanation: &Explanation<'_>, only_all: bool) -> Option<
         _ => Some(OTHERS_HINT),
     };
     candidate(|it| !matches!(it, Verdict::Refused { .. }))
-        .or_else(|| ignored(|it| it.defines && it.reason != Ignored::Leftover))
+        .or_else(|| ignored(|it| it.defines && it.reason != IgnoredReason::Leftover))
         .or_else(|| candidate(|it| is_refused(it, Evidence::Text)))
         .or_else(skipped)
         .or_else(|| candidate(|it| is_refused(it, Evidence::FileName)))
         .or_else(|| ignored(|it| it.defines))
-        .or_else(|| near(|it| !matches!(it, NearMiss::OtherKind(_))))
+        .or_else(|| suggestion(|it| !matches!(it, Suggestion::OtherKind(_))))
         .or_else(|| candidate(|_| true))
         .or(others)
-        .or_else(|| near(|_| true))
+        .or_else(|| suggestion(|_| true))
         .or_else(|| ignored(|_| true))
 }
 

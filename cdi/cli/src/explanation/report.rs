@@ -2,8 +2,8 @@
 
 use compute_domain_node::with_sources;
 use imex_cdi::{
-    Candidate, DirState, Evidence, IgnoredFile, NearMiss, Plan, QualifiedName, Registry, Resolved,
-    SpecDir, SpecFile, Unresolved, Verdict,
+    Candidate, DirState, Evidence, IgnoredFile, Plan, QualifiedName, Registry, ResolveError,
+    Resolved, SpecDir, SpecFile, Suggestion, Verdict,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -99,14 +99,14 @@ pub(crate) struct UnreadDir {
 impl WhyReport {
     pub(crate) fn new(registry: &Registry, name: &QualifiedName) -> Self {
         let explanation = registry.explain(name);
-        let unresolved = explanation.answer.as_ref().err();
-        let winner = explanation.answer.as_ref().ok();
+        let unresolved = explanation.resolution.as_ref().err();
+        let winner = explanation.resolution.as_ref().ok();
         let answer = match unresolved {
             None => Answer::Resolves,
-            Some(Unresolved::Unknown { .. }) if is_incomplete(&explanation) => Answer::Unknown,
+            Some(ResolveError::Unknown { .. }) if is_incomplete(&explanation) => Answer::Unknown,
             Some(_) => Answer::Unresolved,
         };
-        let fix = |why: &Unresolved| match answer {
+        let fix = |why: &ResolveError| match answer {
             Answer::Unknown => UNKNOWN_HINT,
             _ => best_fix(&explanation, has_only_all(registry, name)).unwrap_or_else(|| why.hint()),
         };
@@ -117,7 +117,7 @@ impl WhyReport {
             resolves: unresolved.is_none(),
             file: winner.map(|winner| winner.file.path.display().to_string()),
             nodes: vec![],
-            code: unresolved.map(Unresolved::code),
+            code: unresolved.map(ResolveError::code),
             message: unresolved.map(ToString::to_string),
             fix: unresolved.map(fix),
             candidates: explanation
@@ -125,9 +125,13 @@ impl WhyReport {
                 .iter()
                 .map(CandidateReport::new)
                 .collect(),
-            near_misses: explanation.near.iter().map(NearMissReport::new).collect(),
+            near_misses: explanation
+                .suggestions
+                .iter()
+                .map(NearMissReport::new)
+                .collect(),
             ignored: explanation.ignored.iter().map(IgnoredReport::new).collect(),
-            ignored_cut: explanation.ignored_cut,
+            ignored_cut: explanation.ignored_truncated,
             unread_dirs: explanation
                 .unread_dirs
                 .iter()
@@ -211,7 +215,7 @@ impl CandidateReport {
 // === impl NearMissReport ===
 
 impl NearMissReport {
-    fn new(near: &NearMiss<'_>) -> Self {
+    fn new(near: &Suggestion<'_>) -> Self {
         let device = near.device();
         Self {
             name: device.name().to_string(),

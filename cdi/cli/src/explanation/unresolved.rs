@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use imex_cdi::{Registry, Unresolved};
+use imex_cdi::{Registry, ResolveError};
 
 use super::report::WhyReport;
 use super::text::lines;
@@ -25,10 +25,10 @@ impl UnresolvedError {
     /// `consequence` is what the command did not do therefore.
     pub(crate) fn new(
         registry: &Registry,
-        names: &[Unresolved],
+        names: &[ResolveError],
         consequence: Option<&'static str>,
     ) -> Self {
-        let names = names.iter().map(Unresolved::name);
+        let names = names.iter().map(ResolveError::name);
         let reports: Vec<_> = names.map(|name| WhyReport::new(registry, name)).collect();
         Self {
             count: reports.len(),

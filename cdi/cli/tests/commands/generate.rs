@@ -160,7 +160,7 @@ fn missing_files_and_contradictory_options_are_one_clear_error() {
         (
             "--channels 0 --name-style N --version 0.3.0",
             2,
-            "says version 0.3.0 but has",
+            "declares version 0.3.0 but has",
         ),
         (
             "--channels 0 --output none/x.json",

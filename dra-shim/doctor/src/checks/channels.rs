@@ -227,7 +227,7 @@ mod tests {
                 node(DeviceType::Fifo, 0, 0),
                 "it is p, and the channel is c 235:3",
             ),
-            (HostNode::NoDevice, "it is no device node"),
+            (HostNode::NotADevice, "it is no device node"),
         ] {
             assert_eq!(wrong(other).as_deref(), Some(why), "{other:?}");
         }

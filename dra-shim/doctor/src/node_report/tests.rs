@@ -81,7 +81,7 @@ fn numbers_are_compared_where_the_spec_has_them() {
     ] {
         assert_eq!(state_of(node.clone(), &host), state, "{node}");
     }
-    let link = At(io::ErrorKind::NotFound, Some(HostNode::NoDevice));
+    let link = At(io::ErrorKind::NotFound, Some(HostNode::NotADevice));
     assert_eq!(
         state_of(json!({"path": "/dev/x"}), &link),
         NodeState::Differs

@@ -123,7 +123,7 @@ impl Claims {
         let device = if version.is_multiple_of(2) { even } else { odd };
         let asserted = self
             .specs
-            .assert(&Self::uid(number)?, std::slice::from_ref(device))?;
+            .ensure(&Self::uid(number)?, std::slice::from_ref(device))?;
         ensure!(asserted.written, "there was nothing to write");
         Ok(())
     }

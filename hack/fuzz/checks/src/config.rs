@@ -170,7 +170,7 @@ impl HostNodes for Host {
         match path {
             "/dev/node" => Ok(device(DeviceType::Char, 1, 3)),
             "/dev/fifo" => Ok(device(DeviceType::Fifo, 0, 0)),
-            "/dev/file" => Ok(HostNode::NoDevice),
+            "/dev/file" => Ok(HostNode::NotADevice),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
     }

@@ -2,8 +2,8 @@
 
 use compute_domain_node::with_sources;
 use imex_cdi::{
-    DirError, DirState, LoadError, QualifiedName, Registry, Spec, SpecDir, SpecError, SpecFile,
-    Unresolved,
+    DirError, DirState, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecDir, SpecError,
+    SpecFile,
 };
 use serde::Serialize;
 
@@ -153,7 +153,7 @@ fn device_state(
             Some(winner.file.path.display().to_string()),
             vec![],
         ),
-        Err(Unresolved::Conflict { files, .. }) => {
+        Err(ResolveError::Conflict { files, .. }) => {
             let others = files.iter().filter(|other| **other != file.path);
             let others = others.map(|path| path.display().to_string()).collect();
             (DeviceState::Conflict, None, others)

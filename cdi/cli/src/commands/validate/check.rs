@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use compute_domain_node::with_sources;
 use imex_cdi::{
-    DirState, LoadError, QualifiedName, Registry, Spec, SpecError, SpecFile, SpecVersion,
-    Unresolved, Warning,
+    DirState, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecError, SpecFile,
+    SpecVersion, Warning,
 };
 
 use super::finding::Finding;
@@ -116,7 +116,7 @@ pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)]) -> Vec<Finding> {
     conflicts
         .flat_map(|((_, kind, device), files)| {
             let name = QualifiedName::new((*kind).clone(), (*device).clone());
-            let unresolved = Unresolved::Conflict {
+            let unresolved = ResolveError::Conflict {
                 name,
                 files: files.iter().map(|file| (*file).to_owned()).collect(),
             };

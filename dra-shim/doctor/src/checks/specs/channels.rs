@@ -54,6 +54,6 @@ fn channel(node: &DeviceNode, host: &Host) -> Option<i64> {
     }
     match host.lstat(host_path(node)).ok()? {
         HostNode::Device(device) => Some(device.minor),
-        HostNode::NoDevice => None,
+        HostNode::NotADevice => None,
     }
 }

@@ -1,80 +1,42 @@
-//! What the CDI library refuses in edits.
+//! The checks of Go's CDI library on edits.
 
 use std::collections::BTreeSet;
 
-use crate::spec::Field;
-use crate::{ContainerEdits, NetDevice, Permissions};
-
-/// What the CDI library refuses in a field of [`ContainerEdits`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EditFault {
-    /// A path without a character.
-    #[error("is empty")]
-    EmptyPath,
-    /// An environment variable without `=`, or without a name before it.
-    #[error("is not NAME=value")]
-    NotAssigned,
-    /// A hook at a moment that OCI does not have.
-    #[error("is no OCI hook")]
-    UnknownHook,
-    /// A node that nobody may open: CDI takes the empty text that it would be
-    /// for absent, which means everything.
-    #[error("allows nothing")]
-    NoPermissions,
-    /// A class of service that is no directory's name.
-    #[error("is no directory's name")]
-    NotAFileName,
-    /// A network device without a name.
-    #[error("is empty")]
-    EmptyName,
-    /// A network device's name that another has already.
-    #[error("is that of an earlier network device")]
-    RepeatedName,
-}
-
-/// The OCI hooks.
-pub(crate) const HOOK_NAMES: [&str; 6] = [
-    "prestart",
-    "createRuntime",
-    "createContainer",
-    "startContainer",
-    "poststart",
-    "poststop",
-];
+use super::{EditFault, Field};
+use crate::{ContainerEdits, Hook, NetDevice, Permissions};
 
 // === impl ContainerEdits ===
 
 impl ContainerEdits {
-    /// Every field that the CDI library refuses (`Validate` in its
-    /// `pkg/cdi/container-edits.go`), in its order. What it checks besides (node
-    /// types, letters of permissions) the types already exclude.
+    /// Every field that Go's CDI library refuses (`Validate` in its
+    /// `pkg/cdi/container-edits.go`), in the library's order. Its checks of node types
+    /// and permissions are left to the types here.
     pub(crate) fn each_fault(&self, found: &mut impl FnMut(Field, EditFault)) {
-        check_env(Field::of_spec("env"), &self.env, found);
+        check_env(Field::in_spec("env"), &self.env, found);
         for (at, node) in self.device_nodes.iter().enumerate() {
-            let field = Field::of_spec("deviceNodes").at(at);
+            let field = Field::in_spec("deviceNodes").at(at);
             check_path(field.leaf("path"), &node.path, found);
             if node.permissions.is_some_and(Permissions::is_none) {
                 found(field.leaf("permissions"), EditFault::NoPermissions);
             }
         }
         for (at, hook) in self.hooks.iter().enumerate() {
-            let field = Field::of_spec("hooks").at(at);
-            if !HOOK_NAMES.contains(&hook.hook_name.as_str()) {
+            let field = Field::in_spec("hooks").at(at);
+            if !Hook::NAMES.contains(&hook.hook_name.as_str()) {
                 found(field.leaf("hookName"), EditFault::UnknownHook);
             }
             check_path(field.leaf("path"), &hook.path, found);
             check_env(field.leaf("env"), &hook.env, found);
         }
         for (at, mount) in self.mounts.iter().enumerate() {
-            let field = Field::of_spec("mounts").at(at);
+            let field = Field::in_spec("mounts").at(at);
             check_path(field.leaf("hostPath"), &mount.host_path, found);
             check_path(field.leaf("containerPath"), &mount.container_path, found);
         }
         if let Some(rdt) = &self.intel_rdt
             && !is_class_of_service(&rdt.clos_id)
         {
-            let field = Field::of_spec("intelRdt").leaf("closID");
+            let field = Field::in_spec("intelRdt").leaf("closID");
             found(field, EditFault::NotAFileName);
         }
         check_net_devices(&self.net_devices, found);
@@ -84,7 +46,7 @@ impl ContainerEdits {
 fn check_env(field: Field, env: &[String], found: &mut impl FnMut(Field, EditFault)) {
     for (at, variable) in env.iter().enumerate() {
         if variable.find('=').is_none_or(|name_len| name_len == 0) {
-            found(field.at(at), EditFault::NotAssigned);
+            found(field.at(at), EditFault::NotAnAssignment);
         }
     }
 }
@@ -99,7 +61,7 @@ fn check_net_devices(devices: &[NetDevice], found: &mut impl FnMut(Field, EditFa
     let mut on_host = BTreeSet::new();
     let mut in_container = BTreeSet::new();
     for (at, device) in devices.iter().enumerate() {
-        let field = Field::of_spec("netDevices").at(at);
+        let field = Field::in_spec("netDevices").at(at);
         for (leaf, name, seen) in [
             (
                 "hostInterfaceName",
@@ -117,31 +79,10 @@ fn check_net_devices(devices: &[NetDevice], found: &mut impl FnMut(Field, EditFa
     }
 }
 
-/// A name below resctrl's root, or `/`, the root itself; empty is none.
+/// The name of a directory below resctrl's root, `/` for the root itself, or empty
+/// for no class.
 fn is_class_of_service(id: &str) -> bool {
     id == "/" || (id.len() < 4096 && id != "." && id != ".." && !id.contains(['/', '\n']))
-}
-
-// === impl EditFault ===
-
-impl EditFault {
-    pub(crate) fn hint(self) -> &'static str {
-        match self {
-            Self::EmptyPath => "give the full path",
-            Self::NotAssigned => "write the variable as NAME=value",
-            Self::UnknownHook => {
-                "use prestart, createRuntime, createContainer, startContainer, poststart or \
-                 poststop"
-            }
-            Self::NoPermissions => "name any of r, w and m, or leave the field out to allow all",
-            Self::NotAFileName => {
-                "use a name shorter than 4096 bytes without '/' and newline, other than '.' and \
-                 '..'; only '/' alone is the root class"
-            }
-            Self::EmptyName => "give the interface's name on the host and in the container",
-            Self::RepeatedName => "name each interface once, on the host and in the container",
-        }
-    }
 }
 
 #[cfg(test)]
@@ -159,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_field_that_the_cdi_library_refuses_is_refused_by_its_path() {
-        use EditFault::{EmptyPath, NotAssigned, UnknownHook};
+        use EditFault::{EmptyPath, NotAnAssignment, UnknownHook};
         let hook = |name: &str, path: &str, env: &str| json!({"hooks": [{"hookName": name, "path": path, "env": [env]}]});
         let mount = |host: &str, container: &str| {
             json!({"mounts": [
@@ -168,9 +109,9 @@ mod tests {
             ]})
         };
         let cases = [
-            (json!({"env": ["A=b", "A"]}), "env[1]", NotAssigned),
-            (json!({"env": ["=b"]}), "env[0]", NotAssigned),
-            (json!({"env": [""]}), "env[0]", NotAssigned),
+            (json!({"env": ["A=b", "A"]}), "env[1]", NotAnAssignment),
+            (json!({"env": ["=b"]}), "env[0]", NotAnAssignment),
+            (json!({"env": [""]}), "env[0]", NotAnAssignment),
             (
                 json!({"deviceNodes": [{"path": ""}]}),
                 "deviceNodes[0].path",
@@ -187,7 +128,11 @@ mod tests {
                 UnknownHook,
             ),
             (hook("prestart", "", "A="), "hooks[0].path", EmptyPath),
-            (hook("prestart", "/h", "A"), "hooks[0].env[0]", NotAssigned),
+            (
+                hook("prestart", "/h", "A"),
+                "hooks[0].env[0]",
+                NotAnAssignment,
+            ),
             (mount("", "/b"), "mounts[1].hostPath", EmptyPath),
             (mount("/a", ""), "mounts[1].containerPath", EmptyPath),
         ];
@@ -252,7 +197,7 @@ mod tests {
 
     #[test]
     fn fields_that_the_cdi_library_accepts_are_accepted() {
-        let hooks: Vec<_> = HOOK_NAMES
+        let hooks: Vec<_> = Hook::NAMES
             .map(|name| json!({"hookName": name, "path": "relative", "env": ["A=b=c"]}))
             .into();
         let edits = json!({

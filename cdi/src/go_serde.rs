@@ -1,4 +1,5 @@
-//! Values as Go's library reads them, where serde's derive would differ.
+//! The model's JSON as Go's library reads and writes it, where serde's derive
+//! would differ.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,8 +9,20 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Go has no absent string: an empty one, null and none are the same.
-pub(crate) fn non_empty<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+/// Whether a field is left out of the JSON, as by Go's `omitempty`: what is
+/// read from nothing is written as nothing.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// As [`is_default`], of a text: Go has no absent string.
+#[expect(clippy::ref_option, reason = "serde calls it so")]
+pub(crate) fn is_unset(text: &Option<String>) -> bool {
+    text.as_deref().is_none_or(str::is_empty)
+}
+
+/// Reads a text for which an empty one, null and none at all are the same.
+pub(crate) fn text<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
     D: Deserializer<'de>,
@@ -20,8 +33,8 @@ where
         .transpose()
 }
 
-/// The longest key that YAML finds without being told where keys are (1 024
-/// bytes with its quotes), so the longest that Go reads in JSON.
+/// The longest key, in bytes, that YAML reads without an explicit `?` before it
+/// (1 024 with its quotes), so the longest that Go reads in JSON.
 pub(crate) const KEY_LIMIT: usize = 1022;
 
 /// A map whose repeated keys are an error, as repeated fields are.
@@ -60,11 +73,11 @@ where
 /// A struct is read from a mapping alone, as by Go, where serde's derive takes a
 /// sequence of its fields' values too. `$type` derives with `remote = "Self"`,
 /// which makes functions of what would be the traits.
-macro_rules! mappings {
+macro_rules! mapping_only {
     ($($type:ty),+) => {$(
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                <$type>::deserialize(crate::de::MappingOnly(deserializer))
+                <$type>::deserialize(crate::go_serde::MappingOnly(deserializer))
             }
         }
 
@@ -75,10 +88,10 @@ macro_rules! mappings {
         }
     )+};
 }
-pub(crate) use mappings;
+pub(crate) use mapping_only;
 
-/// A deserializer of structs that takes nothing but mappings for them; and a
-/// visitor that is given nothing else.
+/// Around a deserializer: reads structs from nothing but mappings. Around a
+/// visitor: refuses everything else.
 pub(crate) struct MappingOnly<T>(pub(crate) T);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for MappingOnly<D> {

@@ -1,12 +1,10 @@
-//! Whether a JSON document has the shape that the primitives rely on.
-//!
-//! Every section that some edit can change is looked at, so that the answer
-//! does not depend on what is planned. `null` is absent, as for Go.
+//! Checks that a JSON document has the structure that the methods of
+//! [`OciConfig`](super::OciConfig) rely on. `null` is absent, as for Go.
 
 use serde_json::{Map, Value};
 
 use super::{ConfigError, ContainerFacts, Expected};
-use crate::edits::HOOK_NAMES;
+use crate::Hook;
 
 pub(super) fn facts(config: &Value) -> Result<ContainerFacts, ConfigError> {
     let config = Section::root(config)?;
@@ -35,14 +33,14 @@ pub(super) fn facts(config: &Value) -> Result<ContainerFacts, ConfigError> {
         Section::keyed(at, mount, "destination")
     })?;
     if let Some(hooks) = config.object("hooks")? {
-        for moment in HOOK_NAMES {
+        for moment in Hook::NAMES {
             hooks.each(moment, |at, hook| Section::new(at, hook).map(drop))?;
         }
     }
     Ok(facts)
 }
 
-/// A JSON object and where it stands.
+/// A JSON object and its place in the document.
 struct Section<'a> {
     pointer: String,
     members: &'a Map<String, Value>,
@@ -110,7 +108,7 @@ impl<'a> Section<'a> {
             .ok_or_else(|| fault(pointer, Expected::Id))
     }
 
-    /// An object whose member `key` is text if it is there.
+    /// An object whose member `key`, if present, is a string.
     fn keyed(pointer: String, value: &'a Value, key: &str) -> Result<(), ConfigError> {
         match Self::new(pointer, value)?.get(key) {
             Some((pointer, value)) => Self::text(pointer, value),

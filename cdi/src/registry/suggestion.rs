@@ -1,51 +1,52 @@
-//! Devices that somebody may have meant.
+//! Devices with a name similar to one that was asked for.
 
-use super::{Registry, Resolved};
+use super::index::Registry;
+use super::resolution::Resolved;
 use crate::{DeviceName, QualifiedName};
 
-/// A device that resembles the one asked for. It is in a valid file, and may
-/// itself be shadowed or in conflict.
+/// A device that may have been meant instead of the one that was asked for. It is in
+/// a valid file, and may itself be shadowed or in conflict.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub enum NearMiss<'a> {
+pub enum Suggestion<'a> {
     /// The same device name under another kind.
     OtherKind(Resolved<'a>),
-    /// The same name but for upper and lower case, which CDI tells apart.
+    /// The same name in another case: CDI names are case-sensitive.
     OtherCase(Resolved<'a>),
-    /// The same IMEX channel, spelt as another program does: `channel-0`,
-    /// `channel0`, `0`.
+    /// The same IMEX channel as other programs spell it: `channel-0`, `channel0`
+    /// or `0`.
     OtherSpelling(Resolved<'a>),
 }
 
-pub(super) fn find<'a>(registry: &'a Registry, name: &QualifiedName) -> Vec<NearMiss<'a>> {
-    // Of one name, the last is the one that wins if any does.
+pub(super) fn find<'a>(registry: &'a Registry, name: &QualifiedName) -> Vec<Suggestion<'a>> {
+    // Of the entries of one name, the last is the one it resolves to, if any.
     let devices = registry.groups().filter_map(|group| group.last());
-    let devices = devices.map(|slot| registry.at(*slot));
-    devices
-        .filter_map(|found| resemblance(found, name))
-        .collect()
+    let devices = devices.map(|entry| registry.resolved(*entry));
+    devices.filter_map(|found| compare(found, name)).collect()
 }
 
-fn resemblance<'a>(found: Resolved<'a>, name: &QualifiedName) -> Option<NearMiss<'a>> {
+fn compare<'a>(found: Resolved<'a>, name: &QualifiedName) -> Option<Suggestion<'a>> {
     let (kind, device) = (found.spec.kind(), &found.device.name);
     let same_kind = kind == name.kind();
     let same_device = device == name.device();
-    let alike_device = device.as_str().eq_ignore_ascii_case(name.device().as_str());
-    let alike_kind = kind.vendor().eq_ignore_ascii_case(name.kind().vendor())
+    let similar_device = device.as_str().eq_ignore_ascii_case(name.device().as_str());
+    let similar_kind = kind.vendor().eq_ignore_ascii_case(name.kind().vendor())
         && kind.class().eq_ignore_ascii_case(name.kind().class());
     match () {
         () if same_kind && same_device => None,
-        () if alike_kind && alike_device => Some(NearMiss::OtherCase(found)),
-        () if same_kind && number(device).is_some_and(|n| Some(n) == number(name.device())) => {
-            Some(NearMiss::OtherSpelling(found))
+        () if similar_kind && similar_device => Some(Suggestion::OtherCase(found)),
+        () if same_kind
+            && channel_number(device).is_some_and(|n| Some(n) == channel_number(name.device())) =>
+        {
+            Some(Suggestion::OtherSpelling(found))
         }
-        () if same_device => Some(NearMiss::OtherKind(found)),
+        () if same_device => Some(Suggestion::OtherKind(found)),
         () => None,
     }
 }
 
-/// The number of a channel, whoever has named it.
-fn number(device: &DeviceName) -> Option<u32> {
+/// The number of a channel in any of its spellings.
+fn channel_number(device: &DeviceName) -> Option<u32> {
     let name = device.as_str();
     let name = name.strip_prefix("channel").unwrap_or(name);
     let digits = name.strip_prefix('-').unwrap_or(name);
@@ -53,9 +54,9 @@ fn number(device: &DeviceName) -> Option<u32> {
     digits.parse().ok().filter(|_| all_digits)
 }
 
-// === impl NearMiss ===
+// === impl Suggestion ===
 
-impl<'a> NearMiss<'a> {
+impl<'a> Suggestion<'a> {
     /// The device.
     pub fn device(&self) -> Resolved<'a> {
         match self {

@@ -1,5 +1,5 @@
-//! An OCI config as `oci_spec`'s type, which knows the OCI versions that it
-//! knows: a runtime that reads its config into it has lost other keys already.
+//! An OCI config as `oci_spec`'s type. It has no place for fields that it does not
+//! know: those are lost when a runtime reads its config, before this crate sees it.
 
 use oci_spec::runtime::{
     Hook as OciHook, Hooks, Linux, LinuxDevice, LinuxDeviceCgroup, LinuxIntelRdt, LinuxNetDevice,
@@ -8,12 +8,12 @@ use oci_spec::runtime::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{ConfigError, ContainerFacts, DeviceRule, OciConfig, PlannedDevice, elements, lists};
+use super::{ConfigError, ContainerFacts, DeviceRule, OciConfig, PlannedDevice, entries, lists};
 use crate::{Hook, IntelRdt, Mount};
 
 /// Feature `oci`.
 impl OciConfig for Spec {
-    /// Never an error: the type has the shape.
+    /// Never an error: the type guarantees the structure.
     fn facts(&self) -> Result<ContainerFacts, ConfigError> {
         let user = self.process().as_ref().map(Process::user);
         Ok(
@@ -32,7 +32,7 @@ impl OciConfig for Spec {
 
     fn set_devices(&mut self, devices: &[&PlannedDevice]) {
         let list = linux(self).devices_mut().get_or_insert_default();
-        let devices = devices.iter().map(|device| typed(elements::device(device)));
+        let devices = devices.iter().map(|device| typed(entries::device(device)));
         lists::set_devices(list, path, devices);
     }
 
@@ -40,19 +40,19 @@ impl OciConfig for Spec {
         let resources: &mut LinuxResources = linux(self)
             .resources_mut()
             .get_or_insert_with(|| typed(json!({})));
-        let rule: LinuxDeviceCgroup = typed(elements::rule(rule));
+        let rule: LinuxDeviceCgroup = typed(entries::rule(rule));
         resources.devices_mut().get_or_insert_default().push(rule);
     }
 
     fn set_net_device(&mut self, host_name: &str, name: &str) {
-        let device: LinuxNetDevice = typed(elements::net_device(name));
+        let device: LinuxNetDevice = typed(entries::net_device(name));
         let devices = linux(self).net_devices_mut().get_or_insert_default();
         devices.insert(host_name.to_owned(), device);
     }
 
     fn set_mounts(&mut self, mounts: &[&Mount]) {
         let list = self.mounts_mut().get_or_insert_default();
-        let mounts = mounts.iter().map(|mount| typed(elements::mount(mount)));
+        let mounts = mounts.iter().map(|mount| typed(entries::mount(mount)));
         lists::set_mounts(list, target, mounts);
     }
 
@@ -68,12 +68,12 @@ impl OciConfig for Spec {
             // No `Spec` has one.
             _ => return,
         };
-        let hook: OciHook = typed(elements::hook(hook));
+        let hook: OciHook = typed(entries::hook(hook));
         list.get_or_insert_default().push(hook);
     }
 
     fn set_intel_rdt(&mut self, rdt: &IntelRdt) {
-        let rdt: LinuxIntelRdt = typed(elements::rdt(rdt));
+        let rdt: LinuxIntelRdt = typed(entries::rdt(rdt));
         linux(self).set_intel_rdt(Some(rdt));
     }
 
@@ -96,7 +96,7 @@ fn target(mount: &OciMount) -> Option<&str> {
 fn process(config: &mut Spec) -> &mut Process {
     config
         .process_mut()
-        .get_or_insert_with(|| typed(elements::process()))
+        .get_or_insert_with(|| typed(entries::process()))
 }
 
 /// `Linux::default()` would give the container namespaces and masked paths.

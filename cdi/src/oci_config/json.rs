@@ -1,20 +1,19 @@
-//! An OCI config as a JSON document: what no edit names stays as it is, in its
-//! order, also keys that no version of OCI has.
+//! An OCI config as a JSON document: whatever no edit names is preserved, including
+//! unknown fields and the order of fields.
 
 use serde_json::{Map, Value};
 
 use super::{
-    ConfigError, ContainerFacts, DeviceRule, OciConfig, PlannedDevice, elements, lists, shape,
+    ConfigError, ContainerFacts, DeviceRule, OciConfig, PlannedDevice, entries, lists, validate,
 };
 use crate::{Hook, IntelRdt, Mount};
 
-/// Keys that no edit names are kept, with their order if `serde_json` has its
-/// feature `preserve_order`. The primitives rely on [`facts`](OciConfig::facts)
-/// having accepted the document: in one that it would refuse, they overwrite
-/// what has another shape.
+/// Fields that no edit names are preserved, in their order if `serde_json` has its
+/// feature `preserve_order`. In a document that [`facts`](OciConfig::facts) would
+/// refuse, malformed sections are replaced.
 impl OciConfig for Value {
     fn facts(&self) -> Result<ContainerFacts, ConfigError> {
-        shape::facts(self)
+        validate::facts(self)
     }
 
     fn set_env(&mut self, assignments: &[&str]) {
@@ -25,46 +24,46 @@ impl OciConfig for Value {
 
     fn set_devices(&mut self, devices: &[&PlannedDevice]) {
         let list = array(object(members(self), "linux"), "devices");
-        let devices = devices.iter().map(|device| elements::device(device));
+        let devices = devices.iter().map(|device| entries::device(device));
         lists::set_devices(list, |other| text(other, "path"), devices);
     }
 
     fn allow_device(&mut self, rule: &DeviceRule) {
         let resources = object(object(members(self), "linux"), "resources");
-        array(resources, "devices").push(elements::rule(rule));
+        array(resources, "devices").push(entries::rule(rule));
     }
 
     fn set_net_device(&mut self, host_name: &str, name: &str) {
         let devices = object(object(members(self), "linux"), "netDevices");
-        devices.insert(host_name.to_owned(), elements::net_device(name));
+        devices.insert(host_name.to_owned(), entries::net_device(name));
     }
 
     fn set_mounts(&mut self, mounts: &[&Mount]) {
         let list = array(members(self), "mounts");
-        let mounts = mounts.iter().map(|mount| elements::mount(mount));
+        let mounts = mounts.iter().map(|mount| entries::mount(mount));
         lists::set_mounts(list, |other| text(other, "destination"), mounts);
     }
 
     fn add_hook(&mut self, hook: &Hook) {
         let hooks = object(members(self), "hooks");
-        array(hooks, &hook.hook_name).push(elements::hook(hook));
+        array(hooks, &hook.hook_name).push(entries::hook(hook));
     }
 
     fn set_intel_rdt(&mut self, rdt: &IntelRdt) {
         let linux = object(members(self), "linux");
-        linux.insert("intelRdt".to_owned(), elements::rdt(rdt));
+        linux.insert("intelRdt".to_owned(), entries::rdt(rdt));
     }
 
     fn add_gids(&mut self, gids: &[u32]) {
         let list = array(object(process(self), "user"), "additionalGids");
-        lists::add_gids(list, shape::id, gids.iter().copied());
+        lists::add_gids(list, validate::id, gids.iter().copied());
     }
 }
 
 fn process(config: &mut Value) -> &mut Map<String, Value> {
     let members = members(config);
     if !members.get("process").is_some_and(Value::is_object) {
-        members.insert("process".to_owned(), elements::process());
+        members.insert("process".to_owned(), entries::process());
     }
     object(members, "process")
 }

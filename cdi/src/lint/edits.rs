@@ -1,43 +1,18 @@
-//! Looking through edits and annotations.
+//! Paths, variables, hooks, mounts, interfaces and groups.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{Lint, Warning};
+use super::found::Warnings;
+use super::warning::Lint;
 use crate::spec::Field;
-use crate::{CHANNEL_DIR, ChannelId, ContainerEdits, Device, DeviceNode, Hook, Mount, NetDevice};
-
-/// The longest annotations, keys and values together, that Kubernetes has.
-const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+use crate::{ContainerEdits, DeviceNode, Hook, Mount, NetDevice};
 
 /// The longest name of a network interface (`IFNAMSIZ` less its final zero).
 const INTERFACE_LIMIT: usize = 15;
 
-/// Warnings as they are found.
-#[derive(Default)]
-pub(super) struct Warnings {
-    pub(super) found: Vec<Warning>,
-}
-
 impl Warnings {
-    pub(super) fn add(&mut self, field: Field, lint: Lint) {
-        let field = field.to_string();
-        self.found.push(Warning { field, lint });
-    }
-
-    pub(super) fn annotations(&mut self, field: Field, annotations: &BTreeMap<String, String>) {
-        if annotations.keys().any(|key| !is_qualified_name(key)) {
-            self.add(field, Lint::AnnotationKey);
-        }
-        let lengths = annotations
-            .iter()
-            .map(|(key, value)| key.len() + value.len());
-        if lengths.sum::<usize>() > ANNOTATIONS_LIMIT {
-            self.add(field, Lint::AnnotationsTooLong);
-        }
-    }
-
     pub(super) fn edits(&mut self, device: Option<usize>, edits: &ContainerEdits) {
-        let field = |name| Field::of_spec(name).in_edits_of(device);
+        let field = |name| Field::in_spec(name).in_edits_of(device);
         self.env(field("env"), &edits.env);
         self.nodes(field("deviceNodes"), &edits.device_nodes);
         self.hooks(field("hooks"), &edits.hooks);
@@ -69,7 +44,7 @@ impl Warnings {
             self.nuls(field.leaf("args"), &hook.args);
             self.env(field.leaf("env"), &hook.env);
             if hook.timeout.is_some_and(|seconds| seconds <= 0) {
-                self.add(field.leaf("timeout"), Lint::NoTime);
+                self.add(field.leaf("timeout"), Lint::TimeoutNotPositive);
             }
         }
     }
@@ -108,16 +83,9 @@ impl Warnings {
     fn gids(&mut self, list: Field, gids: &[u32]) {
         for (at, gid) in gids.iter().enumerate() {
             if *gid == 0 {
-                self.add(list.at(at), Lint::GroupPassedOver);
+                self.add(list.at(at), Lint::RootGroup);
             }
             self.id(list.at(at), Some(*gid));
-        }
-    }
-
-    /// The kernel takes the highest for none.
-    pub(super) fn id(&mut self, field: Field, id: Option<u32>) {
-        if id == Some(u32::MAX) {
-            self.add(field, Lint::OutOfRange);
         }
     }
 
@@ -130,7 +98,7 @@ impl Warnings {
 
     fn nul(&mut self, field: Field, text: &str) {
         if text.contains('\0') {
-            self.add(field, Lint::Nul);
+            self.add(field, Lint::NulByte);
         }
     }
 
@@ -150,43 +118,4 @@ impl Warnings {
             self.nul(field.at(at), variable);
         }
     }
-}
-
-/// The channel that `device` stands for: the one whose node it has, and where
-/// in its list; none for a device of several, such as an `all`.
-pub(super) fn only_channel(device: &Device) -> Option<(usize, ChannelId)> {
-    let nodes = device.container_edits.device_nodes.iter().enumerate();
-    let mut channels = nodes.filter_map(|(at, node)| Some((at, channel_of(node)?)));
-    let channel = channels.next()?;
-    channels.next().is_none().then_some(channel)
-}
-
-/// The channel whose path `node` has.
-pub(super) fn channel_of(node: &DeviceNode) -> Option<ChannelId> {
-    let name = node.path.strip_prefix(CHANNEL_DIR)?.strip_prefix('/')?;
-    let id = name.strip_prefix("channel")?.parse().ok()?;
-    ChannelId::new(id).ok()
-}
-
-/// A key as Kubernetes has it: `[prefix/]name` in any case, the prefix a DNS
-/// name of at most 253 bytes, the name at most 63 letters, digits, `-`, `_` and
-/// `.`, a letter or digit first and last.
-fn is_qualified_name(key: &str) -> bool {
-    let ends = |text: &str| {
-        text.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && text.ends_with(|c: char| c.is_ascii_alphanumeric())
-    };
-    let of = |text: &str, more: &[char]| {
-        text.chars()
-            .all(|c| c.is_ascii_alphanumeric() || more.contains(&c))
-    };
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    let label = |label: &str| ends(label) && of(label, &['-']);
-    prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(label))
-        && name.len() <= 63
-        && ends(name)
-        && of(name, &['-', '_', '.'])
 }

@@ -1,15 +1,16 @@
-//! Changes of one kind together, for the primitives that take all at once.
+//! Applying steps, grouped for the methods of [`OciConfig`] that take all items of
+//! a kind at once.
 
 use std::mem;
 
 use super::{Change, Step};
 use crate::{Mount, OciConfig, PlannedDevice};
 
-/// The changes of the kinds whose primitive takes all of a plan; each kind is
-/// changed as a whole where its first step stands. No kind's section is
-/// another's, so nothing shows but the order in which sections are made.
+/// The items of each grouped kind. A group is applied at the place of its first
+/// step. Kinds have separate sections of the config, so that only the order in
+/// which missing sections are created depends on it.
 #[derive(Default)]
-struct Batches<'a> {
+struct Groups<'a> {
     env: Vec<&'a str>,
     devices: Vec<&'a PlannedDevice>,
     mounts: Vec<&'a Mount>,
@@ -17,28 +18,28 @@ struct Batches<'a> {
 }
 
 pub(super) fn apply(steps: &[Step], config: &mut impl OciConfig) {
-    let mut batches = Batches::of(steps);
+    let mut groups = Groups::new(steps);
     for step in steps {
-        batches.apply(&step.change, config);
+        groups.apply(&step.change, config);
     }
 }
 
-impl<'a> Batches<'a> {
-    fn of(steps: &'a [Step]) -> Self {
-        let mut batches = Self::default();
+impl<'a> Groups<'a> {
+    fn new(steps: &'a [Step]) -> Self {
+        let mut groups = Self::default();
         for step in steps {
             match &step.change {
-                Change::SetEnv(assignment) => batches.env.push(assignment),
-                Change::SetDevice(device) => batches.devices.push(device),
-                Change::SetMount(mount) => batches.mounts.push(mount),
-                Change::AddGid(gid) => batches.gids.push(*gid),
+                Change::SetEnv(assignment) => groups.env.push(assignment),
+                Change::SetDevice(device) => groups.devices.push(device),
+                Change::SetMount(mount) => groups.mounts.push(mount),
+                Change::AddGid(gid) => groups.gids.push(*gid),
                 Change::AllowDevice(_)
                 | Change::SetNetDevice(_)
                 | Change::AddHook(_)
                 | Change::SetIntelRdt(_) => {}
             }
         }
-        batches
+        groups
     }
 
     fn apply(&mut self, change: &Change, config: &mut impl OciConfig) {

@@ -1,40 +1,40 @@
-//! A device node of a CDI spec, filled in from the host.
+//! A device node of a CDI spec, completed from the host's node.
 //!
 //! Follows `fillMissingInfo` in `pkg/cdi/container-edits_unix.go` of the Go
-//! library 1.1.0, but changes no spec that others still use: Go's library
-//! keeps what it found in its cache, so a driver that was loaded again under
-//! another major gets its old one from then on.
+//! library 1.1.0, but without its side effect: Go's library stores what it found in
+//! its cached spec, so after a driver is reloaded with another major, containers
+//! still get the old one.
 
 use super::{HostDevice, HostNode, HostNodes, PlanError, Source};
 use crate::{ContainerFacts, DeviceNode, DeviceRule, DeviceType, Permissions, PlannedDevice};
 
-/// What absent permissions mean, and empty ones.
+/// The meaning of absent and of empty permissions.
 const ALL: Permissions = Permissions {
     read: true,
     write: true,
     mknod: true,
 };
 
-/// What the runtime shall make for `node`.
-pub(super) fn plan(
+/// The device that the runtime has to make for `node`.
+pub(super) fn fill_in(
     node: &DeviceNode,
     source: &Source,
     container: ContainerFacts,
     host: &dyn HostNodes,
 ) -> Result<PlannedDevice, PlanError> {
     let (found, numbers) = if let Some(numbers) = specified(node) {
-        // The host's node, if there is one, gives the mode and nothing else.
+        // Of the host's node, if there is one, only the mode is used.
         (lookup(node, source, host).ok(), numbers)
     } else {
         let found = lookup(node, source, host)?;
-        (Some(found), taken(node, source, found)?)
+        (Some(found), numbers_from_host(node, source, found)?)
     };
     let Numbers {
         device_type,
         major,
         minor,
     } = numbers;
-    // Root owns what nobody else does.
+    // Runtimes give a node without an owner to root, so root is never named.
     let owner = |declared: Option<u32>, process: u32| match (declared, process) {
         (None, 1..) => Some(process),
         _ => declared,
@@ -51,8 +51,8 @@ pub(super) fn plan(
     })
 }
 
-/// The rule of the device cgroup for `device`, made for `node`. A fifo needs
-/// none, and Go's library gives an unbuffered device none.
+/// The rule of the device cgroup for `device`, which was made for `node`. A fifo
+/// needs none; Go's library makes none for an unbuffered device.
 pub(super) fn rule(node: &DeviceNode, device: &PlannedDevice) -> Option<DeviceRule> {
     let PlannedDevice {
         device_type,
@@ -77,7 +77,7 @@ struct Numbers {
     minor: i64,
 }
 
-/// The numbers in `node` if they are enough to make it: a type, and a major
+/// The numbers in `node` if it is fully specified: it has a type, and a major
 /// other than 0 unless it is a fifo.
 fn specified(node: &DeviceNode) -> Option<Numbers> {
     let (device_type, major) = (node.device_type?, node.major.unwrap_or_default());
@@ -88,11 +88,15 @@ fn specified(node: &DeviceNode) -> Option<Numbers> {
     })
 }
 
-/// `node`'s numbers with what is missing taken from the host's `found`.
-fn taken(node: &DeviceNode, source: &Source, found: HostDevice) -> Result<Numbers, PlanError> {
+/// The numbers in `node`, with missing ones taken from the host's `found`.
+fn numbers_from_host(
+    node: &DeviceNode,
+    source: &Source,
+    found: HostDevice,
+) -> Result<Numbers, PlanError> {
     let device_type = node.device_type.unwrap_or(found.device_type);
     if device_type != found.device_type {
-        return Err(PlanError::OtherType {
+        return Err(PlanError::TypeMismatch {
             field: Box::new(source.clone()),
             host_path: host_path(node).to_owned(),
             declared: device_type,
@@ -120,7 +124,7 @@ fn lookup(
     let host_path = host_path(node);
     match host.lstat(host_path) {
         Ok(HostNode::Device(device)) => Ok(device),
-        Ok(HostNode::NoDevice) => Err(PlanError::NoDevice {
+        Ok(HostNode::NotADevice) => Err(PlanError::NotADevice {
             field: Box::new(source.clone()),
             host_path: host_path.to_owned(),
         }),
@@ -132,7 +136,7 @@ fn lookup(
     }
 }
 
-/// An empty host path is none, as in Go.
+/// An empty host path is absent, as in Go.
 fn host_path(node: &DeviceNode) -> &str {
     let host_path = node.host_path.as_deref();
     host_path

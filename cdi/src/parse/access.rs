@@ -5,20 +5,20 @@ use std::borrow::Cow;
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, SeqAccess};
 
-use super::super::tree::{NodeId, Value};
+use super::cursor::Cursor;
 use super::error::{ReadError, Step};
-use super::{Reader, same_name};
+use super::tree::{NodeId, Value, same_name};
 
 /// Entries of a sequence, one by one.
 pub(super) struct Seq<'a, 't> {
-    reader: Reader<'a, 't>,
+    parent: Cursor<'a, 't>,
     entries: std::iter::Enumerate<std::slice::Iter<'a, NodeId>>,
 }
 
 impl<'a, 't> Seq<'a, 't> {
-    pub(super) fn new(reader: Reader<'a, 't>, entries: &'a [NodeId]) -> Self {
+    pub(super) fn new(parent: Cursor<'a, 't>, entries: &'a [NodeId]) -> Self {
         Self {
-            reader,
+            parent,
             entries: entries.iter().enumerate(),
         }
     }
@@ -34,11 +34,11 @@ impl<'de> SeqAccess<'de> for Seq<'_, '_> {
         let Some((at, id)) = self.entries.next() else {
             return Ok(None);
         };
-        let entry = self.reader.of(*id);
+        let entry = self.parent.at(*id);
         let value = seed.deserialize(entry);
         value
             .map(Some)
-            .map_err(|error| error.located(entry).within(Step::Entry(at)))
+            .map_err(|error| error.at(entry.position()).within(Step::Entry(at)))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -48,7 +48,7 @@ impl<'de> SeqAccess<'de> for Seq<'_, '_> {
 
 /// Entries of a mapping, one by one.
 pub(super) struct Map<'a, 't> {
-    reader: Reader<'a, 't>,
+    parent: Cursor<'a, 't>,
     /// The names that a struct's fields have.
     fields: Option<&'static [&'static str]>,
     entries: std::vec::IntoIter<(NodeId, NodeId)>,
@@ -61,12 +61,12 @@ pub(super) struct Map<'a, 't> {
 impl<'a, 't> Map<'a, 't> {
     /// Of a struct with `fields`, or of a map with any keys.
     pub(super) fn new(
-        reader: Reader<'a, 't>,
+        parent: Cursor<'a, 't>,
         fields: Option<&'static [&'static str]>,
         entries: Vec<(NodeId, NodeId)>,
     ) -> Self {
         Self {
-            reader,
+            parent,
             fields,
             entries: entries.into_iter(),
             seen: Vec::new(),
@@ -99,13 +99,13 @@ impl<'de> MapAccess<'de> for Map<'_, '_> {
         let Some((key, value)) = self.entries.next() else {
             return Ok(None);
         };
-        let reader = self.reader.of(key);
-        let name = match reader.value()? {
+        let cursor = self.parent.at(key);
+        let name = match cursor.value()? {
             Value::Scalar(scalar) => scalar.to_key(),
             _ => None,
         };
         let Some(name) = name else {
-            return Err(ReadError::custom("a key is no text").located(reader));
+            return Err(ReadError::custom("a key is no text").at(cursor.position()));
         };
         let mut fields = self.fields.unwrap_or_default().iter().copied();
         let known = fields.find(|field| same_name(&name, field));
@@ -121,7 +121,7 @@ impl<'de> MapAccess<'de> for Map<'_, '_> {
                 Ok(Some(read))
             }
             Err(error) => {
-                let error = error.located(reader);
+                let error = error.at(cursor.position());
                 Err(error.within(Step::Field(field.into_owned())))
             }
         }
@@ -131,11 +131,11 @@ impl<'de> MapAccess<'de> for Map<'_, '_> {
         let Some((id, field)) = self.current.take() else {
             return Err(ReadError::custom("a value was read before its key"));
         };
-        let reader = self.reader.of(id);
-        let value = seed.deserialize(reader);
+        let cursor = self.parent.at(id);
+        let value = seed.deserialize(cursor);
         value.map_err(|error| {
             error
-                .located(reader)
+                .at(cursor.position())
                 .within(Step::Field(field.into_owned()))
         })
     }

@@ -1,4 +1,4 @@
-//! Reading files that may be something else than they should.
+//! Reading a file whose length and type cannot be trusted.
 
 use std::fmt;
 use std::fs::{File, FileType, OpenOptions};
@@ -12,12 +12,13 @@ use nix::fcntl::OFlag;
 #[derive(Debug)]
 pub(crate) enum ReadError {
     Io(io::Error),
-    /// It, or what it links to, is no regular file. Nothing of it was read.
+    /// The path, or the target of the link there, is not a regular file. Nothing
+    /// was read.
     NotAFile(FileKind),
     TooLong,
 }
 
-/// What stands where a file should.
+/// What is at a path instead of a regular file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum FileKind {
@@ -29,21 +30,21 @@ pub enum FileKind {
     Unknown,
 }
 
-/// The content of the regular file `path`, links followed, if it is no longer
-/// than `limit` bytes. Waits for nobody, whatever stands there.
+/// The content of the regular file `path`, links followed, if it has at most
+/// `limit` bytes. Never blocks, whatever is at the path.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
-    // Before opening, because opening a device may do something; after it,
-    // because the path may lead elsewhere by then.
-    regular(path.metadata()?.file_type())?;
+    // Before opening, because opening a device can have effects; and after it,
+    // because the path may have been replaced meanwhile.
+    check_regular(path.metadata()?.file_type())?;
     let file = open(path)?;
     let metadata = file.metadata()?;
-    regular(metadata.file_type())?;
+    check_regular(metadata.file_type())?;
     if metadata.len() > limit {
         return Err(ReadError::TooLong);
     }
     let mut bytes = Vec::new();
-    // A file of /proc says that it has no length. One byte more than the limit
-    // tells one that is too long.
+    // Files of /proc have a length of 0, so a file that is too long is known by
+    // the one byte that is read beyond the limit.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(ReadError::TooLong);
@@ -54,16 +55,16 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
-        // A pipe that has replaced the file would wait for its writer.
+        // Opening a pipe that has replaced the file would wait for a writer.
         .custom_flags(OFlag::O_NONBLOCK.bits())
         .open(path)
 }
 
-fn regular(found: FileType) -> Result<(), ReadError> {
+fn check_regular(found: FileType) -> Result<(), ReadError> {
     if found.is_file() {
         Ok(())
     } else {
-        Err(ReadError::NotAFile(FileKind::of(found)))
+        Err(ReadError::NotAFile(FileKind::from_file_type(found)))
     }
 }
 
@@ -78,7 +79,7 @@ impl From<io::Error> for ReadError {
 // === impl FileKind ===
 
 impl FileKind {
-    fn of(found: FileType) -> Self {
+    fn from_file_type(found: FileType) -> Self {
         if found.is_dir() {
             Self::Directory
         } else if found.is_fifo() {

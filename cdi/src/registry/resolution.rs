@@ -1,13 +1,13 @@
-//! What a registry answers when it is asked for a device.
+//! What a name resolves to, and why it does not.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::SpecFile;
+use super::file::SpecFile;
 use crate::one_line::OneLine;
 use crate::{Device, QualifiedName, Spec};
 
-/// A device that resolves, and where it stands.
+/// A device that a name resolves to, and the file that defines it.
 #[derive(Debug, Clone, Copy)]
 pub struct Resolved<'a> {
     /// The file that defines it.
@@ -16,12 +16,12 @@ pub struct Resolved<'a> {
     pub spec: &'a Arc<Spec>,
     /// The device.
     pub device: &'a Device,
-    /// Its place in the spec, `devices[index]`.
+    /// Its index in the spec's devices.
     pub index: usize,
 }
 
-/// A device that files of one directory define at odds with each other, so
-/// that it resolves nowhere.
+/// A device that more than one file of a directory defines. It does not resolve,
+/// whatever other directories define.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("CDI device {name} is defined in more than one file of a directory: {}", list(files.iter().map(|file| &file.path)))]
 pub struct Conflict<'a> {
@@ -31,17 +31,17 @@ pub struct Conflict<'a> {
     pub files: Vec<&'a SpecFile>,
 }
 
-/// Why a name has no device.
+/// Why a name does not resolve to a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unresolved {
+pub enum ResolveError {
     /// No valid file defines it.
     #[error("no valid CDI spec defines {name}")]
     Unknown {
         /// The device.
         name: QualifiedName,
     },
-    /// Files of one directory define it at odds with each other.
+    /// More than one file of a directory defines it.
     #[error(
         "CDI device {name} is defined in more than one file of a directory: {}",
         list(files)
@@ -81,9 +81,9 @@ impl Conflict<'_> {
     }
 }
 
-// === impl Unresolved ===
+// === impl ResolveError ===
 
-impl Unresolved {
+impl ResolveError {
     /// The name that was asked for.
     pub fn name(&self) -> &QualifiedName {
         match self {

@@ -1,14 +1,14 @@
-//! How the CDI library changes each list of an OCI config, whatever holds it.
+//! How Go's CDI library changes the lists of an OCI config, whatever their type.
 //!
-//! The functions follow `pkg/cdi/container-edits.go` of the CDI library and
+//! The functions follow `pkg/cdi/container-edits.go` of the library and
 //! `generate/generate.go` of runtime-tools, which it calls.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Puts each of `items` in place of the last one of its name, or at the end.
+/// Replaces the last variable of each item's name, or appends the item.
 ///
-/// Of two variables of one name a runtime lets the last win, so that is the
-/// one to replace.
+/// Of two variables of one name the last one wins in a runtime, so that is the one
+/// to replace.
 pub(super) fn set_env<T>(
     list: &mut Vec<T>,
     text_of: impl Fn(&T) -> Option<&str>,
@@ -16,7 +16,7 @@ pub(super) fn set_env<T>(
 ) {
     let name_of = |item: &T| text_of(item).map(|text| variable_name(text).to_owned());
     let named = |(at, item)| Some((name_of(item)?, at));
-    // Of one name, the last that is put in stays.
+    // Later entries of a name overwrite earlier ones.
     let mut places: BTreeMap<String, usize> = list.iter().enumerate().filter_map(named).collect();
     for item in items {
         let name = name_of(&item);
@@ -30,8 +30,8 @@ pub(super) fn set_env<T>(
     }
 }
 
-/// For each of `items` takes the first one at its path away, then puts it in
-/// place of the next one at that path, or at the end.
+/// For each item removes the first entry at its path, then replaces the next one at
+/// that path, or appends the item.
 pub(super) fn set_devices<T>(
     list: &mut Vec<T>,
     path_of: impl Fn(&T) -> Option<&str>,
@@ -45,9 +45,9 @@ pub(super) fn set_devices<T>(
     slots.put_back(list);
 }
 
-/// For each of `items` takes the first one at its target away and puts it at
-/// the end; then brings every mount behind those that may hold its target: by
-/// depth of the target, those of one depth in their order.
+/// For each item removes the first entry at its target and appends the item; then
+/// sorts all entries stably by the depth of their targets, so that every mount
+/// comes after those that may contain its target.
 pub(super) fn set_mounts<T>(
     list: &mut Vec<T>,
     target_of: impl Fn(&T) -> Option<&str>,
@@ -62,7 +62,7 @@ pub(super) fn set_mounts<T>(
     list.sort_by_cached_key(|mount| depth(target_of(mount).unwrap_or_default()));
 }
 
-/// Puts each of `gids` at the end that is not there.
+/// Appends each of `gids` that the list does not have.
 pub(super) fn add_gids<T: From<u32>>(
     list: &mut Vec<T>,
     gid_of: impl Fn(&T) -> Option<u32>,
@@ -74,9 +74,10 @@ pub(super) fn add_gids<T: From<u32>>(
 
 /// A list being changed, in which each item is found by its key.
 struct Slots<T, K> {
-    /// What is taken away leaves its place empty.
+    /// Removed items leave an empty slot.
     items: Vec<Option<T>>,
-    /// Where the items of each key are, ascending; also those without one.
+    /// The slots of the items of each key, ascending; `None` is the key of items
+    /// without one.
     places: BTreeMap<Option<String>, VecDeque<usize>>,
     key_of: K,
 }
@@ -132,12 +133,11 @@ fn variable_name(assignment: &str) -> &str {
         .map_or(assignment, |(name, _)| name)
 }
 
-/// How many slashes `path` has once `.`, `..` and repeated slashes are worked
-/// out, as Go's `filepath.Clean` does.
+/// How many slashes `path` has after Go's `filepath.Clean`, which resolves `.`, `..`
+/// and repeated slashes.
 fn depth(path: &str) -> usize {
     let absolute = path.starts_with('/');
-    // Names that a later `..` may take back, and the `..` that lead out of a
-    // relative path.
+    // Names that a later `..` removes, and the leading `..` of a relative path.
     let (mut names, mut outside) = (0_usize, 0_usize);
     for part in path.split('/') {
         match part {

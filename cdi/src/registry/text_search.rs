@@ -1,21 +1,21 @@
-//! Whether a text that is no spec has a device's name in it.
+//! Whether a text that is not a valid spec has a device's name in it.
 
 use crate::{Kind, QualifiedName};
 
-/// Whether `text` may be meant to define `name`: it has the device's name in
-/// it and, if it tells kinds at all, the kind's.
-pub(super) fn speaks_of(text: &[u8], name: &QualifiedName) -> bool {
-    mentions(text, name.device().as_str()) && !is_of_another_kind(text, name.kind())
+/// Whether `text` was probably meant to define `name`: it has the device's name
+/// and, if it has any kind, that kind too.
+pub(super) fn may_define(text: &[u8], name: &QualifiedName) -> bool {
+    has_word(text, name.device().as_str()) && !has_only_other_kinds(text, name.kind())
 }
 
-/// Whether what `text` has at its keys `kind` are kinds, and `kind` is none of
+/// Whether `text` has kinds (values of a key `kind`), and `kind` is not among
 /// them.
-pub(super) fn is_of_another_kind(text: &[u8], kind: &Kind) -> bool {
+pub(super) fn has_only_other_kinds(text: &[u8], kind: &Kind) -> bool {
     let mut kinds = kinds(text).peekable();
     kinds.peek().is_some() && kinds.all(|found| found != *kind)
 }
 
-/// What stands at keys `kind`, of JSON or of YAML, and is one.
+/// The valid kinds among the values of keys `kind`, in JSON or YAML.
 fn kinds(text: &[u8]) -> impl Iterator<Item = Kind> {
     const KEY: &[u8] = b"kind";
     let keys = text.windows(KEY.len()).enumerate();
@@ -32,19 +32,19 @@ fn kinds(text: &[u8]) -> impl Iterator<Item = Kind> {
                 Some(first) if quote(first) => rest.get(1..)?,
                 _ => rest,
             };
-            let ends = |byte: &u8| !(in_name(*byte) || *byte == b'/');
+            let ends = |byte: &u8| !(is_name_byte(*byte) || *byte == b'/');
             let end = rest.iter().position(ends).unwrap_or(rest.len());
             str::from_utf8(rest.get(..end)?).ok()?.parse().ok()
         })
 }
 
-fn in_name(byte: u8) -> bool {
+fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// Whether `device` stands in `text` as a word: not as part of a longer
-/// device name. A `:` may follow, which in YAML ends a key.
-fn mentions(text: &[u8], device: &str) -> bool {
+/// Whether `device` is in `text` as a whole word, not as part of a longer device
+/// name. A `:` may follow, which in YAML ends a key.
+fn has_word(text: &[u8], device: &str) -> bool {
     let device = device.as_bytes();
     if device.is_empty() {
         return false;
@@ -55,8 +55,8 @@ fn mentions(text: &[u8], device: &str) -> bool {
             let before = start.checked_sub(1).and_then(|at| text.get(at));
             let after = text.get(start + device.len());
             found == device
-                && !before.copied().is_some_and(in_name)
-                && !after.copied().is_some_and(in_name)
+                && !before.copied().is_some_and(is_name_byte)
+                && !after.copied().is_some_and(is_name_byte)
         })
 }
 
@@ -65,23 +65,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_found_as_a_word_only() {
+    fn a_name_is_found_as_a_whole_word_only() {
         for text in [
             "channel-0",
             "name: channel-0",
             "{\"channel-0\"",
             "x=channel-0\n",
         ] {
-            assert!(mentions(text.as_bytes(), "channel-0"), "{text:?}");
+            assert!(has_word(text.as_bytes(), "channel-0"), "{text:?}");
         }
         for text in ["", "channel-", "channel-00", "my-channel-0", "channel-0.1"] {
-            assert!(!mentions(text.as_bytes(), "channel-0"), "{text:?}");
+            assert!(!has_word(text.as_bytes(), "channel-0"), "{text:?}");
         }
-        assert!(mentions(b"channel-01 channel-0", "channel-0"));
+        assert!(has_word(b"channel-01 channel-0", "channel-0"));
     }
 
     #[test]
-    fn a_text_that_tells_its_kind_speaks_of_no_other() {
+    fn a_text_with_a_kind_defines_no_device_of_another_kind() {
         let name = "nvidia.com/gpu=0".parse().unwrap();
         for text in [
             "{\"kind\": \"nvidia.com/gpu\", \"name\": \"0\"",
@@ -90,14 +90,14 @@ mod tests {
             "0 of something",
             "kind: what\n- 0",
         ] {
-            assert!(speaks_of(text.as_bytes(), &name), "{text:?}");
+            assert!(may_define(text.as_bytes(), &name), "{text:?}");
         }
         for text in [
             "{\"kind\":\"nvidia.com/mig\",\"name\":\"0\"",
             "kind: nvidia.com/gpux\n- 0",
             "kind: nvidia.com/gpu\n- 1",
         ] {
-            assert!(!speaks_of(text.as_bytes(), &name), "{text:?}");
+            assert!(!may_define(text.as_bytes(), &name), "{text:?}");
         }
     }
 }

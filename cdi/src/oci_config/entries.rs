@@ -1,17 +1,17 @@
-//! The JSON of what edits put into an OCI config, as Go writes it: empty lists
-//! and texts are left out, device numbers are not.
+//! The JSON of entries of an OCI config, as Go's library writes them: empty lists and
+//! strings are omitted, zero device numbers are not.
 
 use serde_json::{Value, json};
 
 use super::{DeviceRule, PlannedDevice};
 use crate::{Hook, IntelRdt, Mount};
 
-/// A process with what OCI requires of it and no more.
+/// A process with only the fields that OCI requires.
 pub(super) fn process() -> Value {
     json!({"user": {"uid": 0, "gid": 0}, "cwd": ""})
 }
 
-/// Numbers also of a fifo: OCI lets one have them.
+/// A fifo has numbers too, which OCI allows.
 pub(super) fn device(device: &PlannedDevice) -> Value {
     let PlannedDevice {
         path,

@@ -1,20 +1,19 @@
-//! Why a node cannot be read.
+//! Why a node cannot be read as the type that is wanted.
 
 use std::fmt::{self, Write};
 
 use serde::de::{Error, Expected, Unexpected};
 
-use super::Reader;
 use crate::SpecError;
 use crate::spec::SpecFault;
 
-/// Why a node cannot be read. The innermost reader knows the position, those
-/// around it add the path.
+/// Why a node cannot be read. Made by the innermost reader, with the position;
+/// the readers around it add the path.
 #[derive(Debug)]
-pub(in crate::parse) struct ReadError {
+pub(super) struct ReadError {
     fault: SpecFault,
     position: Option<(usize, usize)>,
-    /// From the inside out.
+    /// From the innermost step outwards.
     path: Vec<Step>,
 }
 
@@ -44,10 +43,9 @@ impl ReadError {
         Self::new(SpecFault::Repeated)
     }
 
-    /// At `reader`'s node, unless a position within it is known.
-    pub(super) fn located(mut self, reader: Reader<'_, '_>) -> Self {
-        let around = reader.position();
-        self.position.get_or_insert(around);
+    /// At `position`, unless a more precise one is known.
+    pub(super) fn at(mut self, position: (usize, usize)) -> Self {
+        self.position.get_or_insert(position);
         self
     }
 
@@ -86,18 +84,18 @@ impl Error for ReadError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        let expected = in_words(expected);
+        let expected = describe(expected);
         Self::custom(format_args!("invalid type: {found}, expected {expected}"))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        let expected = in_words(expected);
+        let expected = describe(expected);
         Self::custom(format_args!("invalid value: {found}, expected {expected}"))
     }
 }
 
-/// What serde calls by Rust's name.
-fn in_words(expected: &dyn Expected) -> String {
+/// What serde expects, without the names of Rust's types.
+fn describe(expected: &dyn Expected) -> String {
     match expected.to_string().as_str() {
         "u32" => "a whole number from 0 to 4294967295".to_owned(),
         "i64" => "a whole number of 64 bits".to_owned(),
