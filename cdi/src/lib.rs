@@ -1,35 +1,47 @@
-//! CDI specs for NVIDIA IMEX channels: model, edits, durable per-claim files.
+//! Writes, reads, checks and applies CDI specs, with helpers for NVIDIA IMEX
+//! channels.
 //!
-//! The [Container Device Interface](https://github.com/cncf-tags/container-device-interface)
-//! lets a driver describe, in a file, what a container gets that asks for a
-//! device. This crate writes such files for the claims of a DRA driver:
+//! With the [Container Device Interface](https://github.com/cncf-tags/container-device-interface)
+//! (CDI) a driver describes in a file, a *spec*, what a container gets that
+//! requests a device: device nodes, mounts, environment variables, hooks. The
+//! devices of a spec have one *kind*, `vendor/class`.
+//!
+//! # Writing
+//!
+//! One durable spec file for each claim of a DRA driver:
 //!
 //! ```text
 //!  /proc/devices ── read_channel_major ──► Major ─────┐
 //!  "channel-0" ──── from_device_name ────► ChannelId ─┴─► channel_edits ──► ContainerEdits
 //!                                                                                │
-//!  CDI directory ◄── assert, remove, sweep ── ClaimSpecs ◄── ClaimDevice ◄───────┘
+//!  CDI directory ◄── ensure, remove, sweep ── ClaimSpecs ◄── ClaimDevice ◄───────┘
 //!  one file per claim                             └──► QualifiedName, for kubelet
 //! ```
 //!
-//! [`Spec::new`] checks a spec as runtimes do and states the lowest version that
-//! it needs. [`DriverParams`] and [`Capability`] say what the NVIDIA driver was
-//! told about channels and their nodes.
+//! [`Spec::new`] makes the same checks as runtimes do, and declares the lowest
+//! version that the spec needs. [`Spec::warnings`] finds probable mistakes.
+//! [`DriverParams`] and [`Capability`] are the NVIDIA driver's options for channels
+//! and their device nodes.
 //!
-//! With feature `inject` it also reads what any driver wrote:
+//! # Reading and applying
+//!
+//! With feature `inject`, the specs of any vendor:
 //!
 //! ```text
-//!  JSON, YAML 1.1 ── Spec::parse ──► Spec ──► warnings, needs: what nobody else tells
+//!  JSON, YAML 1.1 ── Spec::parse ──► Spec
 //!
-//!  CDI directories ── Registry::load ──► Registry ──► devices, resolve: the file that wins
-//!                                               └──► explain: why it does, or why none does
+//!  CDI directories ── Registry::load ──► Registry ──► resolve: the device of a name
+//!                                               └──► explain: why that one, or none
 //!  names, OciConfig, HostNodes, Registry ── Plan::new ──► Plan ── apply ──► OciConfig
 //! ```
 //!
-//! Everything is synchronous. Files are touched by [`ClaimSpecs`], `Registry`,
-//! `OsHost` and what is called `read` or `read_...`, and by nothing else.
+//! # Conventions
 //!
-//! Errors have a stable `code()` and a `hint()` that says what to do.
+//! Everything is synchronous. Only [`ClaimSpecs`], `Registry`, `OsHost` and
+//! functions named `read` or `read_...` access files.
+//!
+//! Errors have a `code()`, a stable word for events and metrics, and a `hint()`, an
+//! advice for the user.
 
 #![forbid(unsafe_code)]
 
