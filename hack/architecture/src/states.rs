@@ -5,6 +5,7 @@ mod machine;
 
 use std::convert::Infallible;
 
+use dra_checkpoint::lifecycle;
 use nvml_clique::{FabricEvent, NodeFabricState};
 
 use self::machine::Machine;
@@ -15,7 +16,7 @@ const FILE: &str = "ARCHITECTURE.md";
 
 /// One block for each machine.
 pub(crate) fn blocks() -> Vec<Block> {
-    vec![block("fabric", &fabric())]
+    vec![block("record", &record()), block("fabric", &fabric())]
 }
 
 fn block(name: &'static str, machine: &Machine) -> Block {
@@ -24,6 +25,15 @@ fn block(name: &'static str, machine: &Machine) -> Block {
         name,
         text: format!("{}\n{}", machine.picture(), machine.table()),
     }
+}
+
+/// The record of a claim in the checkpoint.
+fn record() -> Machine {
+    Machine::of(
+        &lifecycle::Phase::ALL.map(|phase| (phase, phase.name())),
+        &lifecycle::Event::ALL.map(|event| (event, event.name())),
+        lifecycle::Phase::next,
+    )
 }
 
 /// What a watch knows of its node's NVLink fabric.
