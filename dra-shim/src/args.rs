@@ -1,4 +1,5 @@
-//! What was typed. Names and environment are the Go driver's where it has one.
+//! The command line. Flags and environment variables have the Go driver's names
+//! where it has them.
 
 use std::path::PathBuf;
 
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     pub(crate) log: LogArgs,
 }
 
-/// Where things are. An empty value is the same as none.
+/// Where files and directories are. An empty value counts as unset.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Paths")]
 pub(crate) struct PathArgs {
@@ -55,7 +56,7 @@ pub(crate) struct PathArgs {
     alt_proc_devices_path: String,
 }
 
-/// What the paths mean.
+/// The paths in use: what was given, and the defaults that follow from it.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     pub(crate) registry_dir: PathBuf,

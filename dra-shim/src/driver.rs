@@ -1,106 +1,109 @@
-//! kubelet's calls: facts looked up, the node's claims changed.
+//! kubelet's calls: looks the facts up, then changes the node's claims.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use compute_domain_node::{
-    Attempt, ChannelRequest, Node, PrepareError, Prepared, with_hint, with_sources,
+    Attempt, ChannelRequest, KubeletDevice, NodeClaims, PrepareError, Prepared, with_hint,
 };
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{Call, Claim, ClaimError, ClaimRef, Device, Driver};
-use imex_runtime::Events;
+use imex_runtime::{Events, error_chain};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use nvml_clique::HostImex;
 
-use crate::domains::Domains;
-use crate::hardware::Hardware;
+use crate::claim_errors::{prepare_failed, unprepare_failed};
+use crate::domain_lookup::DomainLookup;
 use crate::metrics::Metrics;
-use crate::node_slot::NodeSlot;
-use crate::words::{prepare_failed, unprepare_failed};
+use crate::monitor::HardwareMonitor;
+use crate::shared_claims::SharedClaims;
 
-/// The longest that `nvidia-imex-ctl` gets; it answers in milliseconds.
-const HOST_IMEX_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long `nvidia-imex-ctl` may take; it answers in milliseconds.
+const HOST_IMEX_LIMIT: Duration = Duration::from_secs(5);
 
 /// The driver of ComputeDomain claims. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct ComputeDomains {
-    pub(crate) slot: NodeSlot,
-    pub(crate) hardware: Arc<Hardware>,
-    pub(crate) domains: Domains,
-    /// Set if the operator gave the host daemon's socket.
+pub(crate) struct ComputeDomainDriver {
+    pub(crate) shared_claims: SharedClaims,
+    pub(crate) hardware: Arc<HardwareMonitor>,
+    pub(crate) domains: DomainLookup,
+    /// Set if the operator gave the socket of the host IMEX daemon.
     pub(crate) host_imex: Option<HostImex>,
     pub(crate) events: Arc<Events>,
     pub(crate) metrics: Arc<Metrics>,
 }
 
-impl Driver for ComputeDomains {
+impl Driver for ComputeDomainDriver {
     async fn prepare(&self, call: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
         let prepared = self.prepare_once(call, claim).await?;
-        self.degraded(claim, &prepared).await;
-        Ok(prepared.devices.into_iter().map(device).collect())
+        if let Some(reason) = &prepared.degraded {
+            self.warn_of_degraded_fabric(&claim.id, reason).await;
+        }
+        Ok(prepared.devices.into_iter().map(to_device).collect())
     }
 
     async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
-        let node = self.slot.get()?;
-        let (changed, uid) = (Arc::clone(&node), claim.uid.clone());
+        let claims = self.shared_claims.get()?;
+        let (changed, uid) = (Arc::clone(&claims), claim.uid.clone());
         let unprepare = move || changed.unprepare(&uid, Timestamp::now());
         blocking(call, unprepare, unprepare_failed).await?;
-        self.metrics.prepared_channels(node.prepared_channels());
+        self.metrics.prepared_channels(claims.prepared_channels());
         Ok(())
     }
 }
 
-impl ComputeDomains {
+impl ComputeDomainDriver {
     async fn prepare_once(&self, call: &Call, claim: &Claim) -> Result<Prepared, ClaimError> {
-        let node = self.slot.get()?;
+        let claims = self.shared_claims.get()?;
         let name = claim_name(&claim.id);
-        if let Some(held) = self.held(call, &node, &name).await? {
-            return Ok(held);
+        if let Some(prepared) = self.already_prepared(call, &claims, &name).await? {
+            return Ok(prepared);
         }
         let status = ClaimStatus::from_raw(&claim.status).map_err(|error| {
             prepare_failed(&PrepareError::BadClaim {
-                reason: with_sources(&error),
+                reason: error_chain(&error),
             })
         })?;
-        let request = ChannelRequest::of(&status).map_err(|error| prepare_failed(&error))?;
+        let request =
+            ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
         let domain_exists = self
             .domains
             .exists(&name.namespace, &request.domain)
             .await?;
-        self.host_ready(call).await?;
+        self.require_host_imex(call).await?;
 
-        let hardware = Arc::clone(&self.hardware);
-        let changed = Arc::clone(&node);
+        let monitor = Arc::clone(&self.hardware);
+        let changed = Arc::clone(&claims);
         let prepare = move || {
-            let world = hardware.look();
-            let now = Timestamp::now();
             changed.prepare(&Attempt {
                 claim: &name,
                 status: &status,
                 request: &request,
                 domain_exists,
-                world: &world,
-                now,
+                hardware: &monitor.snapshot(),
+                now: Timestamp::now(),
             })
         };
         let prepared = blocking(call, prepare, prepare_failed).await?;
-        self.metrics.prepared_channels(node.prepared_channels());
+        self.metrics.prepared_channels(claims.prepared_channels());
         Ok(prepared)
     }
 
-    async fn held(
+    async fn already_prepared(
         &self,
         call: &Call,
-        node: &Arc<Node>,
+        claims: &Arc<NodeClaims>,
         claim: &ClaimName,
     ) -> Result<Option<Prepared>, ClaimError> {
-        let (node, hardware, claim) = (Arc::clone(node), Arc::clone(&self.hardware), claim.clone());
-        let held = move || node.held(&claim, || hardware.look().major.ok());
-        blocking(call, held, prepare_failed).await
+        let (claims, claim) = (Arc::clone(claims), claim.clone());
+        let hardware = Arc::clone(&self.hardware);
+        let look_up = move || claims.already_prepared(&claim, || hardware.snapshot().major.ok());
+        blocking(call, look_up, prepare_failed).await
     }
 
-    /// Asks the host's daemon, outside any lock.
-    async fn host_ready(&self, call: &Call) -> Result<(), ClaimError> {
+    /// Asks the host IMEX daemon whether it is ready, outside any lock.
+    async fn require_host_imex(&self, call: &Call) -> Result<(), ClaimError> {
         let Some(host_imex) = self.host_imex.clone() else {
             return Ok(());
         };
@@ -109,43 +112,39 @@ impl ComputeDomains {
         match asked {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
-                let words = with_hint(&with_sources(&error), error.hint());
-                Err(ClaimError::retry(words).with_code(error.code()))
+                let message = with_hint(&error_chain(&error), error.hint());
+                Err(ClaimError::retry(message).with_code(error.code()))
             }
             Err(panic) => Err(ClaimError::retry(panic).with_code("panic")),
         }
     }
 
-    async fn degraded(&self, claim: &Claim, prepared: &Prepared) {
-        let Some(what) = &prepared.degraded else {
-            return;
-        };
+    async fn warn_of_degraded_fabric(&self, claim: &ClaimRef, reason: &str) {
         let object = ObjectReference {
             api_version: Some("resource.k8s.io/v1".to_owned()),
             kind: Some("ResourceClaim".to_owned()),
-            name: Some(claim.id.name.clone()),
-            namespace: Some(claim.id.namespace.clone()),
-            uid: Some(claim.id.uid.clone()),
+            name: Some(claim.name.clone()),
+            namespace: Some(claim.namespace.clone()),
+            uid: Some(claim.uid.clone()),
             ..ObjectReference::default()
         };
         self.events
-            .warning(&object, "FabricDegraded", "Prepare", what)
+            .warning(&object, "FabricDegraded", "Prepare", reason)
             .await;
     }
 }
 
-/// Runs a step of the node's claims where it may block; `words` makes its error
-/// one for kubelet.
+/// Runs `step` where it may block, and converts its error.
 async fn blocking<T, E>(
     call: &Call,
     step: impl FnOnce() -> Result<T, E> + Send + 'static,
-    words: fn(&E) -> ClaimError,
+    to_claim_error: fn(&E) -> ClaimError,
 ) -> Result<T, ClaimError>
 where
     T: Send + 'static,
     E: 'static,
 {
-    call.run_blocking(move || step().map_err(|error| words(&error)))
+    call.run_blocking(move || step().map_err(|error| to_claim_error(&error)))
         .await
 }
 
@@ -157,7 +156,7 @@ fn claim_name(id: &ClaimRef) -> ClaimName {
     }
 }
 
-fn device(device: compute_domain_node::Device) -> Device {
+fn to_device(device: KubeletDevice) -> Device {
     Device {
         requests: device.requests.unwrap_or_default(),
         pool: device.pool_name,

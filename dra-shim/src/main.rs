@@ -2,29 +2,35 @@
 //! kubelet's DRA protocol.
 //!
 //! ```text
-//! kubelet ──► dra-kubelet ──► driver ──► compute-domain-node ──► checkpoint, CDI
-//!                 ▲             ▲  ▲                   ▲
-//!          ResourceSlice   domains │ hardware      keeper
-//!                 ▲        (API)   │ (NVML, major) (opens, rebuilds, reconciles)
-//!                 └────────────────┘
+//! kubelet ◄──► kubelet ──► driver ──► compute-domain-node ──► checkpoint, CDI files
+//!                 ▲        ▲    ▲              ▲
+//!    slice, health│  domain_    │ monitor      │ checkpoint: opens, rebuilds
+//!                 │  lookup     │ (NVML,       │ reconciler: unprepares claims that are gone
+//!             advertise         │  channel     │
+//!                 ▲             │  major)  claim_lookup
+//!                 └─────────────┘
 //! ```
 //!
-//! No logic of a claim's life is here: `driver` looks facts up and hands them to
-//! `compute_domain_node::Node`. Nothing that is wrong with the world ends the
-//! process; see `hardware` and `keeper` for how it waits and recovers.
+//! This program decides nothing about a claim: `driver` looks the facts up and
+//! hands them to `compute_domain_node::NodeClaims`. No state of the node or of the
+//! cluster ends the process; `monitor` and `checkpoint` wait and recover.
 
 #![forbid(unsafe_code)]
 
+mod advertise;
 mod args;
-mod domains;
+mod checkpoint;
+mod claim_errors;
+mod claim_lookup;
+mod device;
+mod domain_lookup;
 mod driver;
-mod hardware;
-mod keeper;
-mod live_claims;
+mod kubelet;
 mod metrics;
-mod node_slot;
+mod monitor;
+mod reconciler;
 mod run;
-mod words;
+mod shared_claims;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What is counted, under the Go driver's names, so that dashboards stay.
+//! Metrics, under the Go driver's names, so that dashboards keep working.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,8 +46,8 @@ struct Slice {
     outcome: &'static str,
 }
 
-/// The plugin's metrics. Cheap to clone. What kubelet and the API server see of it
-/// comes from the library's observer.
+/// The plugin's metrics. Cheap to clone. Calls, slices and registrations come
+/// from `dra-kubelet`, which calls the [`Observer`].
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     requests: Family<Call, Counter>,
@@ -62,7 +62,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Registers everything, with the zero series that Go has from its start.
+    /// Registers everything, with the zero series that the Go driver has from its start.
     pub(crate) fn register(registry: &mut Registry, node: &str) -> Arc<Self> {
         let prepared_devices: Family<Devices, Gauge> = Family::default();
         let channels = Devices {
@@ -123,7 +123,7 @@ impl Metrics {
         Arc::new(metrics)
     }
 
-    /// What Go does not count.
+    /// Registers what the Go driver does not count.
     fn register_own(&self, registry: &mut Registry) {
         let own = registry.sub_registry_with_prefix("imex_dra");
         own.register(
@@ -171,7 +171,8 @@ impl Observer for Metrics {
             .inc();
     }
 
-    /// A claim that cannot be read never reaches the driver: a failed attempt, too.
+    /// A claim that cannot be read never reaches the driver: that is a failed
+    /// attempt, too.
     fn claim_read(&self, _: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
         if let Err(error) = outcome {
             self.failed(Method::Prepare, error);

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 
 use crate::stderr;
 
@@ -84,7 +84,7 @@ impl Failure {
     /// One line on stderr: what, why, the fix. Details follow it.
     pub(crate) fn report(&self) {
         let Self(error) = self;
-        let message = with_sources(error.as_ref());
+        let message = error_chain(error.as_ref());
         match error.hint() {
             Some(hint) => stderr::note(&format!("{message}; {hint}")),
             None => stderr::note(&message),

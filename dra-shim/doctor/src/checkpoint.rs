@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use compute_domain_node::Group;
+use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, DAMAGED_MARK, Damaged};
 
 /// A checkpoint of this driver, or why it is damaged and what survives.
-pub type DecodedCheckpoint = Result<Checkpoint<Group>, Damaged<Group>>;
+pub type DecodedCheckpoint = Result<Checkpoint<DeviceGroup>, Damaged<DeviceGroup>>;
 
 /// The records of a checkpoint by claim UID; of a damaged one, the survivors.
-pub fn checkpoint_records(decoded: &DecodedCheckpoint) -> BTreeMap<&str, &ClaimRecord<Group>> {
+pub fn checkpoint_records(
+    decoded: &DecodedCheckpoint,
+) -> BTreeMap<&str, &ClaimRecord<DeviceGroup>> {
     let checkpoint = match decoded {
         Ok(checkpoint) => checkpoint,
         Err(damaged) => &damaged.saved,

@@ -1,16 +1,16 @@
-//! When a record whose claim is gone may be undone.
+//! When a claim that is gone may be unprepared without kubelet's call.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// For how long every check must miss a claim before its record is undone.
-/// kubelet comes first: its loop over vanished pods takes up to 60 s to look
-/// and 45 s for the call, and a second round may follow a restart (45 s more).
+/// For how long every check must miss a claim before it is unprepared. kubelet
+/// comes first: its loop over deleted pods takes up to 60 s to notice and 45 s for
+/// the call, and a restart may repeat the call (45 s more).
 pub const ABSENT_FOR: Duration = Duration::from_secs(60 + 45 + 45);
 
-/// What a check of the API server said about a claim's UID.
+/// What the API server answered about a claim's UID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// A claim with this UID exists.
@@ -21,16 +21,18 @@ pub enum Presence {
     Unknown,
 }
 
-/// Since when the claims of records are missing from the API server.
+/// Since when each recorded claim is missing from the API server. Keep one for
+/// as long as the process lives: a new one starts every wait again.
 #[derive(Debug, Default)]
 pub struct Absences {
     since: BTreeMap<String, Timestamp>,
 }
 
 impl Absences {
-    /// Takes in one check of all records, and returns the UIDs that every check
-    /// of the last [`ABSENT_FOR`] has missed. A check without answer proves
-    /// nothing: the wait for that claim starts anew.
+    /// Adds one check of all records, made at `now`, and returns the UIDs that
+    /// every check has missed for [`ABSENT_FOR`]. A check without an answer proves
+    /// nothing: the wait for that claim starts again. Claims that are not in
+    /// `check` are dropped.
     pub fn observe(&mut self, check: &BTreeMap<String, Presence>, now: Timestamp) -> Vec<String> {
         self.since
             .retain(|uid, _| check.get(uid) == Some(&Presence::Absent));

@@ -5,7 +5,7 @@ use durable_file::SimDir;
 use durable_file::sim::{Cause, Crash};
 
 use crate::test_objects::{Disks, at, mk_claim, prepare};
-use crate::{Class, Node};
+use crate::{Class, NodeClaims};
 
 /// The boot in which the operations under test run.
 const BOOT: u32 = 1;
@@ -40,13 +40,18 @@ impl Found {
     }
 
     /// Starts on a copy, since a start changes what it finds.
-    fn start(&self) -> (Disks, Node) {
+    fn start(&self) -> (Disks, NodeClaims) {
         let disks = self.disks.after_kill();
-        let (node, started) = disks
+        let (node, report) = disks
             .try_start(&format!("boot-{}", self.boot))
             .unwrap_or_else(|error| panic!("{}: {error:?}", self.how));
-        assert_eq!(started.damage, Damage::None, "{}", self.how);
-        assert!(started.left.is_empty(), "{}: {:?}", self.how, started.left);
+        assert_eq!(report.damage, Damage::None, "{}", self.how);
+        assert!(
+            report.specs.failures.is_empty(),
+            "{}: {:?}",
+            self.how,
+            report.specs.failures
+        );
         (disks, node)
     }
 
@@ -80,7 +85,11 @@ fn every_crash(disks: &Disks, boot: u32) -> Vec<Found> {
 
 /// Runs `operation` on the claim and `check` on every state that a crash of it
 /// could leave.
-fn crashed_everywhere(prepared_before: bool, operation: impl Fn(&Node), check: impl Fn(&Found)) {
+fn crashed_everywhere(
+    prepared_before: bool,
+    operation: impl Fn(&NodeClaims),
+    check: impl Fn(&Found),
+) {
     let disks = Disks::default();
     if prepared_before {
         prepare(&disks.start(), &mk_claim("claim-1")).unwrap();
@@ -99,7 +108,11 @@ fn crashed_everywhere(prepared_before: bool, operation: impl Fn(&Node), check: i
 /// Runs `operation` once per step of either directory, which answers nothing
 /// after that step while the process goes on, and `check` on what the next
 /// process finds.
-fn dead_after_every_step(prepared_before: bool, operation: impl Fn(&Node), check: impl Fn(&Found)) {
+fn dead_after_every_step(
+    prepared_before: bool,
+    operation: impl Fn(&NodeClaims),
+    check: impl Fn(&Found),
+) {
     for of_cdi in [false, true] {
         for step in 0.. {
             let disks = Disks::default();
@@ -128,7 +141,7 @@ fn dead_after_every_step(prepared_before: bool, operation: impl Fn(&Node), check
     }
 }
 
-fn file_without_record(disks: &Disks, node: &Node) -> bool {
+fn file_without_record(disks: &Disks, node: &NodeClaims) -> bool {
     let claim = mk_claim("claim-1");
     disks.spec_of(&claim).is_some() && !node.claims().contains(&claim)
 }
@@ -163,7 +176,7 @@ fn the_next_process_copes(found: &Found) {
 
 #[test]
 fn prepare_crashed_anywhere_is_resumed_or_undone() {
-    let prepare_it = |node: &Node| drop(prepare(node, &mk_claim("claim-1")).unwrap());
+    let prepare_it = |node: &NodeClaims| drop(prepare(node, &mk_claim("claim-1")).unwrap());
     crashed_everywhere(false, prepare_it, |found| {
         the_next_process_copes(found);
         let (disks, node) = found.start();
@@ -179,7 +192,7 @@ fn prepare_crashed_anywhere_is_resumed_or_undone() {
 
 #[test]
 fn unprepare_crashed_anywhere_is_finished_by_the_next() {
-    let unprepare_it = |node: &Node| node.unprepare("claim-1", at(1)).unwrap();
+    let unprepare_it = |node: &NodeClaims| node.unprepare("claim-1", at(1)).unwrap();
     crashed_everywhere(true, unprepare_it, |found| {
         the_next_process_copes(found);
         let (disks, node) = found.start();
@@ -192,9 +205,9 @@ fn unprepare_crashed_anywhere_is_finished_by_the_next() {
 
 #[test]
 fn a_directory_that_dies_at_any_step_leaves_what_the_next_process_copes_with() {
-    let prepare_it = |node: &Node| drop(prepare(node, &mk_claim("claim-1")));
+    let prepare_it = |node: &NodeClaims| drop(prepare(node, &mk_claim("claim-1")));
     dead_after_every_step(false, prepare_it, the_next_process_copes);
-    let unprepare_it = |node: &Node| drop(node.unprepare("claim-1", at(1)));
+    let unprepare_it = |node: &NodeClaims| drop(node.unprepare("claim-1", at(1)));
     dead_after_every_step(true, unprepare_it, the_next_process_copes);
 }
 

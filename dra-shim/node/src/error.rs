@@ -1,14 +1,17 @@
 //! Why a claim could not be prepared or unprepared, as one sentence each.
 
 use compute_domain_api::{ConfigError, DomainId};
+use dra_checkpoint::{Refused, StoreError};
 use imex_cdi::{ChannelIdError, ClaimSpecsError};
 
-/// Whether another attempt may help.
+use crate::text::error_chain;
+
+/// Whether another attempt may help, without anybody's changing anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Only a change of the claim or of the node's setup helps.
     Permanent,
-    /// The world may change by itself.
+    /// The state of the node or of the cluster may change by itself.
     Retry,
 }
 
@@ -22,19 +25,20 @@ pub enum PrepareError {
         /// How many.
         found: usize,
     },
-    /// Admin access gives a view of a device in use; a channel has no such view.
+    /// Admin access is access to a device that another claim uses: a channel
+    /// has none.
     #[error("the claim asks for admin access, which IMEX channels do not have")]
     AdminAccess,
-    /// The allocated device is no channel.
-    #[error("the allocated device {device:?} is no IMEX channel")]
+    /// The allocated device is not a channel.
+    #[error("the allocated device {device:?} is not an IMEX channel")]
     NotAChannel {
         /// Its name in the slice.
         device: String,
         /// What is wrong with the name.
         source: ChannelIdError,
     },
-    /// No opaque config of ours applies to the result.
-    #[error("the claim carries no ComputeDomainChannelConfig for request {request:?}")]
+    /// No opaque config of this driver applies to the result.
+    #[error("the claim has no ComputeDomainChannelConfig for request {request:?}")]
     NoConfig {
         /// The request's name.
         request: String,
@@ -48,15 +52,15 @@ pub enum PrepareError {
     /// A claim for an IMEX daemon pod. The text is the Go driver's.
     #[error("ComputeDomain daemon claims are not supported when imex.mode=hostManaged")]
     DaemonClaim,
-    /// A mode that host-managed mode does not have.
+    /// An allocation mode other than `Single`.
     #[error("allocationMode {mode:?} is not supported in host-managed mode, only \"Single\" is")]
     AllocationMode {
-        /// What the domain asks for.
+        /// The mode in the config.
         mode: String,
     },
-    /// Another claim holds the device on this node.
-    #[error("device {device} is still held by claim {holder}")]
-    Held {
+    /// Another claim uses the device on this node.
+    #[error("device {device} is still in use by claim {holder}")]
+    InUse {
         /// The device.
         device: String,
         /// The holder as `namespace/name:uid`.
@@ -76,7 +80,7 @@ pub enum PrepareError {
         /// What NVML says.
         reason: String,
     },
-    /// The fabric is not known, or not there yet.
+    /// The fabric is not known, or still coming up.
     #[error("the NVLink fabric of this node is not ready: {reason}")]
     FabricNotReady {
         /// What NVML says.
@@ -88,16 +92,18 @@ pub enum PrepareError {
         /// What `/proc/devices` says.
         reason: String,
     },
-    /// An Unprepare overtook this Prepare. A new one of the same claim version
-    /// is refused until the stale ones of every process have ended.
+    /// An Unprepare came in between. A new Prepare of the same claim status is
+    /// refused until the late ones of every process have ended.
     #[error("the claim was unprepared while it was being prepared; it can be prepared again soon")]
     Aborted,
-    /// The checkpoint was damaged and who holds what is not known yet.
-    #[error("who holds this node's devices is being found out after the checkpoint was damaged")]
-    HoldersUnknown,
-    /// A record of another mode or release lost its CDI file, and we cannot
-    /// write it again.
-    #[error("the CDI file of this claim is gone and was written by a driver in another mode")]
+    /// The checkpoint was damaged and is not rebuilt yet.
+    #[error(
+        "the checkpoint was damaged and is not rebuilt yet: it is not known which devices are in use"
+    )]
+    NeedsRecovery,
+    /// The CDI spec of a record of another mode or release is missing, and this
+    /// driver cannot write it.
+    #[error("the CDI spec of this claim is missing; a driver in another mode had written it")]
     ForeignSpecLost,
     /// The record could not be read or written.
     #[error("the checkpoint cannot be used: {reason}")]
@@ -105,13 +111,13 @@ pub enum PrepareError {
         /// Why.
         reason: String,
     },
-    /// The CDI file could not be written.
-    #[error("the claim's CDI file cannot be written")]
+    /// The CDI spec could not be written.
+    #[error("the claim's CDI spec cannot be written")]
     Cdi {
         /// Why.
         source: ClaimSpecsError,
     },
-    /// The status or UID that kubelet and API server gave us is not one.
+    /// The UID that kubelet sent, or the status from the API server, is malformed.
     #[error("the claim object cannot be used: {reason}")]
     BadClaim {
         /// Why.
@@ -119,8 +125,8 @@ pub enum PrepareError {
     },
 }
 
-/// Why a claim is not unprepared. All are worth another attempt: Unprepare needs
-/// local state only.
+/// Why a claim is not unprepared. Repeat the call after any of them: Unprepare
+/// needs local state only.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnprepareError {
@@ -130,8 +136,8 @@ pub enum UnprepareError {
         /// Why.
         reason: String,
     },
-    /// The CDI file could not be removed.
-    #[error("the claim's CDI file cannot be removed")]
+    /// The CDI spec could not be removed.
+    #[error("the claim's CDI spec cannot be removed")]
     Cdi {
         /// Why.
         source: ClaimSpecsError,
@@ -151,13 +157,13 @@ impl PrepareError {
             Self::Config { source } => source.code(),
             Self::DaemonClaim => "daemon-claim",
             Self::AllocationMode { .. } => "allocation-mode",
-            Self::Held { .. } => "device-held",
+            Self::InUse { .. } => "device-held",
             Self::DomainNotFound { .. } => "domain-not-found",
             Self::NoClique { .. } => "no-clique",
             Self::FabricNotReady { .. } => "fabric-not-ready",
             Self::NoMajor { .. } => "no-channel-major",
             Self::Aborted => "aborted",
-            Self::HoldersUnknown => "holders-unknown",
+            Self::NeedsRecovery => "holders-unknown",
             Self::ForeignSpecLost => "foreign-spec-lost",
             Self::Checkpoint { .. } => "checkpoint",
             Self::Cdi { source } => source.code(),
@@ -179,11 +185,11 @@ impl PrepareError {
             | Self::NoClique { .. }
             | Self::ForeignSpecLost
             | Self::BadClaim { .. } => Class::Permanent,
-            Self::Held { .. }
+            Self::InUse { .. }
             | Self::FabricNotReady { .. }
             | Self::NoMajor { .. }
             | Self::Aborted
-            | Self::HoldersUnknown
+            | Self::NeedsRecovery
             | Self::Checkpoint { .. } => Class::Retry,
             Self::Cdi { source } => match source.class() {
                 imex_cdi::Class::Permanent => Class::Permanent,
@@ -192,7 +198,7 @@ impl PrepareError {
         }
     }
 
-    /// What to do about it; empty where waiting is all there is.
+    /// What to do about it; empty where there is nothing but to wait.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NotOneResult { .. }
@@ -203,14 +209,14 @@ impl PrepareError {
             }
             Self::Config { source } => source.hint(),
             Self::DaemonClaim => {
-                "delete what the driver-managed mode left behind, or install that driver"
+                "delete the driver-managed objects, or install the driver that serves them"
             }
             Self::AllocationMode { .. } => {
                 "set spec.channel.allocationMode: Single in a new ComputeDomain"
             }
-            Self::Held { .. } => "the device is free when the pod that holds it has ended",
+            Self::InUse { .. } => "the device is free when the pod that uses it has ended",
             Self::DomainNotFound { .. } => {
-                "create the ComputeDomain in the claim's namespace and use its template; a domain made anew has a new UID"
+                "create the ComputeDomain in the claim's namespace and use its template; a recreated domain has a new UID"
             }
             Self::NoClique { .. } => "schedule the pod on a node of a multi-node NVLink fabric",
             Self::FabricNotReady { .. } => "see the plugin's /readyz on this node",
@@ -224,10 +230,20 @@ impl PrepareError {
             Self::Checkpoint { .. } => {
                 "see the plugin's log; check the disk of the kubelet directory"
             }
-            Self::Aborted | Self::HoldersUnknown | Self::BadClaim { .. } => "",
+            Self::Aborted | Self::NeedsRecovery | Self::BadClaim { .. } => "",
         }
     }
 }
+
+impl From<StoreError> for PrepareError {
+    fn from(error: StoreError) -> Self {
+        Self::Checkpoint {
+            reason: error_chain(&error),
+        }
+    }
+}
+
+// === impl UnprepareError ===
 
 impl UnprepareError {
     /// A stable word: metric label.
@@ -235,6 +251,22 @@ impl UnprepareError {
         match self {
             Self::Checkpoint { .. } => "checkpoint",
             Self::Cdi { source } => source.code(),
+        }
+    }
+}
+
+impl From<StoreError> for UnprepareError {
+    fn from(error: StoreError) -> Self {
+        Self::Checkpoint {
+            reason: error_chain(&error),
+        }
+    }
+}
+
+impl From<Refused> for UnprepareError {
+    fn from(refused: Refused) -> Self {
+        Self::Checkpoint {
+            reason: error_chain(&refused),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a claim asks of this node: the pure first half of Prepare (seed 7.2,
+//! What a claim asks of this node: the pure first part of Prepare (seed 7.2,
 //! steps 1 to 3), before anything is looked up or written.
 
 use compute_domain_api::names::DRIVER_NAME;
@@ -6,6 +6,7 @@ use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainId, O
 use dra_checkpoint::{ClaimStatus, DeviceConfig, DeviceResult};
 use imex_cdi::ChannelId;
 
+use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
 
 /// One channel for one domain.
@@ -28,9 +29,9 @@ impl ChannelRequest {
     ///
     /// # Errors
     /// All permanent: a claim's allocation does not change.
-    pub fn of(status: &ClaimStatus) -> Result<Self, PrepareError> {
-        let configs = our_configs(status)?;
-        let result = only_result(status)?;
+    pub fn from_status(status: &ClaimStatus) -> Result<Self, PrepareError> {
+        let configs = own_configs(status)?;
+        let result = own_result(status)?;
         let config = config_for(result, &configs)?;
         let channel = ChannelId::from_device_name(result.device()).map_err(|source| {
             PrepareError::NotAChannel {
@@ -38,28 +39,42 @@ impl ChannelRequest {
                 source,
             }
         })?;
-        single(&config.allocation_mode)?;
+        require_single(&config.allocation_mode)?;
         Ok(Self {
             domain: config.domain_id.clone(),
             channel,
             device: result.device().to_owned(),
             pool: result.pool().to_owned(),
-            request: base(result.request()).to_owned(),
+            request: base_request(result.request()).to_owned(),
         })
+    }
+
+    /// What the record of the prepared claim holds. `cdi_ids` are those of the
+    /// devices in the claim's CDI file.
+    pub(crate) fn device_group(&self, cdi_ids: Vec<String>) -> DeviceGroup {
+        let device = KubeletDevice {
+            requests: Some(vec![self.request.clone()]),
+            pool_name: self.pool.clone(),
+            device_name: self.device.clone(),
+            cdi_device_ids: Some(cdi_ids),
+            share_id: None,
+            metadata: None,
+        };
+        DeviceGroup::with_channel(self.channel.get(), device, self.domain.as_str())
     }
 }
 
-/// Our configs in rising precedence, each decoded: a typo in one is an error
-/// even where another would win.
-fn our_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)>, PrepareError> {
-    let of_source = |wanted: &'static str| {
+/// This driver's configs in rising precedence, each decoded: a typo in one is an
+/// error even where another would win.
+fn own_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)>, PrepareError> {
+    let from = |source: &'static str| {
         status
             .configs()
             .iter()
-            .filter(move |config| config.source() == wanted)
+            .filter(move |config| config.source() == source)
     };
-    of_source("FromClass")
-        .chain(of_source("FromClaim"))
+    from("FromClass")
+        .chain(from("FromClaim"))
         .filter_map(|config| {
             Some((
                 config,
@@ -77,7 +92,8 @@ fn our_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)
         .collect()
 }
 
-fn only_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
+/// The allocation result of this driver: there is exactly one.
+fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
     let ours: Vec<_> = status
         .results()
         .iter()
@@ -92,6 +108,7 @@ fn only_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
     Ok(result)
 }
 
+/// The config that wins for `result`: the last one that applies to its request.
 fn config_for<'a>(
     result: &DeviceResult,
     configs: &'a [(&DeviceConfig, OpaqueConfig)],
@@ -102,7 +119,7 @@ fn config_for<'a>(
         requests.is_empty()
             || requests
                 .iter()
-                .any(|name| name == request || name == base(request))
+                .any(|name| name == request || name == base_request(request))
     };
     match configs.iter().rev().find(|(config, _)| applies(config)) {
         Some((_, OpaqueConfig::Channel(channel))) => Ok(channel),
@@ -113,7 +130,7 @@ fn config_for<'a>(
     }
 }
 
-fn single(mode: &AllocationMode) -> Result<(), PrepareError> {
+fn require_single(mode: &AllocationMode) -> Result<(), PrepareError> {
     match mode {
         AllocationMode::Unset | AllocationMode::Single => Ok(()),
         AllocationMode::All | AllocationMode::Unknown(_) => Err(PrepareError::AllocationMode {
@@ -123,7 +140,7 @@ fn single(mode: &AllocationMode) -> Result<(), PrepareError> {
 }
 
 /// The part of a request's name before a subrequest's.
-fn base(request: &str) -> &str {
+fn base_request(request: &str) -> &str {
     request.split_once('/').map_or(request, |(base, _)| base)
 }
 

@@ -28,7 +28,7 @@ fn mk_parameters(more: &str) -> String {
 }
 
 fn request(results: &str, parameters: &str) -> Result<ChannelRequest, PrepareError> {
-    ChannelRequest::of(&mk_status(
+    ChannelRequest::from_status(&mk_status(
         results,
         &mk_config("FromClaim", r#"["channel"]"#, parameters),
     ))
@@ -98,7 +98,7 @@ fn no_device_or_two_of_ours_is_refused_and_other_drivers_devices_do_not_count() 
 
 #[test]
 fn a_claim_without_allocation_is_refused() {
-    let error = ChannelRequest::of(&ClaimStatus::default()).unwrap_err();
+    let error = ChannelRequest::from_status(&ClaimStatus::default()).unwrap_err();
     assert!(matches!(error, PrepareError::NotOneResult { found: 0 }));
 }
 
@@ -109,7 +109,7 @@ fn an_unknown_field_is_named() {
         &mk_parameters(r#","unexpectedField":1"#),
     )
     .unwrap_err();
-    let text = crate::with_sources(&error);
+    let text = crate::error_chain(&error);
     assert_eq!(
         text,
         r#"error decoding config parameters: strict decoding error: unknown field "unexpectedField""#
@@ -147,7 +147,7 @@ fn the_claims_config_wins_over_the_classes_whatever_their_order() {
     );
     let single = mk_config("FromClaim", "[]", &mk_parameters(""));
     let status = mk_status(&mk_result("channel-0"), &format!("{single},{all}"));
-    assert!(ChannelRequest::of(&status).is_ok());
+    assert!(ChannelRequest::from_status(&status).is_ok());
 }
 
 #[test]
@@ -160,6 +160,7 @@ fn a_config_for_the_base_request_applies_to_its_subrequests() {
 #[test]
 fn a_claim_whose_configs_are_for_others_has_none() {
     let other = mk_config("FromClaim", r#"["gpu"]"#, &mk_parameters(""));
-    let error = ChannelRequest::of(&mk_status(&mk_result("channel-0"), &other)).unwrap_err();
+    let error =
+        ChannelRequest::from_status(&mk_status(&mk_result("channel-0"), &other)).unwrap_err();
     assert!(matches!(error, PrepareError::NoConfig { request } if request == "channel"));
 }

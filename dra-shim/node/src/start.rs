@@ -1,44 +1,40 @@
-//! What happens once per process before the first claim: which boot the records
-//! are of, who holds what after damage, and records against files.
+//! What happens once per process before the first claim: the records and CDI
+//! specs of an earlier boot are removed, then specs are aligned with records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dra_checkpoint::{
-    Boot, BootId, ClaimName, ClaimStatus, Claims, CommitError, Damage, Store, StoreError,
-};
+use dra_checkpoint::{Boot, BootId, Damage, Refused, Store, StoreError};
 use durable_file::Dir;
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
 
-use crate::node::{Node, reassert};
-use crate::payload::Group;
-use crate::request::ChannelRequest;
-use crate::world::with_sources;
+use crate::node_claims::NodeClaims;
+use crate::spec::reassert;
+use crate::text::error_chain;
 
-/// What start found and did, for log and event.
+/// What [`NodeClaims::start`] found and did, for log and event.
 #[derive(Debug)]
-pub struct Started {
-    /// Whether the checkpoint was damaged. Until [`Node::rebuild`] it is not
-    /// known who holds what, and nothing is prepared.
+pub struct StartReport {
+    /// Whether the checkpoint is damaged. Until [`NodeClaims::rebuild`] it is not
+    /// known which claims hold devices, and nothing is prepared.
     pub damage: Damage,
-    /// How many records of an earlier boot were undone and forgotten.
-    pub forgotten: usize,
-    /// CDI files without a record that were removed.
-    pub removed_files: Vec<String>,
-    /// What could not be put right yet; a later call on the claim tries again.
-    pub left: Vec<String>,
+    /// How many records of an earlier boot were removed.
+    pub removed_records: usize,
+    /// What was done to the CDI specs; nothing while the checkpoint is damaged.
+    pub specs: SpecReport,
 }
 
-/// A claim that the API server says is allocated on this node.
-#[derive(Debug, Clone)]
-pub struct LiveClaim {
-    /// Its names.
-    pub claim: ClaimName,
-    /// Its status.
-    pub status: ClaimStatus,
+/// What was done to align the CDI specs with the records.
+#[derive(Debug, Default)]
+pub struct SpecReport {
+    /// The file names of specs without a record, which were removed.
+    pub removed: Vec<String>,
+    /// Why other specs are not aligned yet, one line each. A later call for the
+    /// claim, or the next start, tries again.
+    pub failures: Vec<String>,
 }
 
-/// Why the node's state cannot be used.
+/// Why the node's claims cannot be used. All are states of the disk: try again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -56,77 +52,46 @@ pub enum StartError {
     Cdi(#[source] ClaimSpecsError),
 }
 
-impl Node {
-    /// Opens the checkpoint in `checkpoint` and the CDI files in `cdi`, undoes
-    /// what an earlier boot left, and puts records and files in line. Needs no
+// === impl NodeClaims ===
+
+impl NodeClaims {
+    /// Opens the checkpoint in `checkpoint` and the CDI specs in `cdi`, removes
+    /// what an earlier boot left, and aligns the specs with the records. Needs no
     /// API server.
     ///
+    /// `boot` is the current boot's id, `major` the channel major if it is
+    /// known: without it a missing spec is a failure in the report.
+    ///
     /// # Errors
-    /// [`StartError`]: a state of the disk; try again later.
+    /// [`StartError`]: try again later.
     pub fn start(
         checkpoint: Arc<dyn Dir>,
         cdi: Arc<dyn Dir>,
         boot: BootId,
         major: Option<Major>,
-    ) -> Result<(Self, Started), StartError> {
+    ) -> Result<(Self, StartReport), StartError> {
         let (store, damage) = Store::open(checkpoint, boot).map_err(StartError::Open)?;
         let specs = Arc::new(ClaimSpecs::new(cdi, Kind::compute_domain_claim()));
-        let node = Self { store, specs };
-        let forgotten = node.settle_boot()?;
-        let mut started = Started {
+        let claims = Self { store, specs };
+        let removed_records = claims.end_earlier_boot()?;
+        let specs = match damage {
+            Damage::None => claims.align_specs(major)?,
+            Damage::Damaged { .. } => SpecReport::default(),
+        };
+        let report = StartReport {
             damage,
-            forgotten,
-            removed_files: Vec::new(),
-            left: Vec::new(),
+            removed_records,
+            specs,
         };
-        if started.damage == Damage::None {
-            node.put_in_line(major, &mut started)?;
-        }
-        Ok((node, started))
+        Ok((claims, report))
     }
 
-    /// Learns from files and API server who holds what, after damage: whoever
-    /// has a CDI file here and a live claim of the same UID was prepared.
-    ///
-    /// # Errors
-    /// [`StartError`]: try again; nothing is prepared before.
-    pub fn rebuild(
-        &self,
-        live: Vec<LiveClaim>,
-        major: Option<Major>,
-    ) -> Result<Started, StartError> {
+    /// Removes the specs of an earlier boot, then its records, and returns how
+    /// many. Records without boot id are kept if a spec proves that they are of
+    /// this boot: the CDI directory is usually empty after a reboot.
+    fn end_earlier_boot(&self) -> Result<usize, StartError> {
         let specs = Arc::clone(&self.specs);
-        self.commit_start(move |claims| {
-            if matches!(claims.boot(), Boot::Changed { .. }) {
-                // Nothing is prepared since the reboot; whatever file is left is stale.
-                specs.sweep(&BTreeSet::new()).map_err(StartError::Cdi)?;
-                claims.forget_earlier_boot();
-            }
-            for live in live {
-                restore(claims, &specs, live)?;
-            }
-            claims
-                .assume_same_boot()
-                .map_err(|error| checkpoint(&error))?;
-            claims.mark_rebuilt();
-            Ok(())
-        })?;
-        let mut started = Started {
-            damage: Damage::None,
-            forgotten: 0,
-            removed_files: Vec::new(),
-            left: Vec::new(),
-        };
-        self.put_in_line(major, &mut started)?;
-        Ok(started)
-    }
-
-    /// Undoes the files of an earlier boot, then forgets its records. Records
-    /// without boot id are kept if a file proves that they are of this boot:
-    /// the CDI directory is usually empty after a reboot.
-    fn settle_boot(&self) -> Result<usize, StartError> {
-        let specs = Arc::clone(&self.specs);
-        self.commit_start(move |claims| {
+        self.commit(move |claims| {
             if *claims.boot() == Boot::Same || *claims.damage() != Damage::None {
                 return Ok(0);
             }
@@ -136,28 +101,27 @@ impl Node {
                 .collect();
             if *claims.boot() == Boot::Missing {
                 for uid in &uids {
-                    if specs.exists(uid).map_err(StartError::Cdi)? {
-                        return claims
-                            .assume_same_boot()
-                            .map(|()| 0)
-                            .map_err(|error| checkpoint(&error));
+                    if specs.exists(uid)? {
+                        claims.assume_same_boot()?;
+                        return Ok(0);
                     }
                 }
             }
             for uid in &uids {
-                specs.remove(uid).map_err(StartError::Cdi)?;
+                specs.remove(uid)?;
             }
-            let forgotten = claims.records_unchecked().count();
+            let removed = claims.records_unchecked().count();
             claims.forget_earlier_boot();
-            Ok(forgotten)
+            Ok(removed)
         })
     }
 
-    /// A Completed record without file gets it back, a file without record goes.
-    fn put_in_line(&self, major: Option<Major>, started: &mut Started) -> Result<(), StartError> {
+    /// Writes the missing specs of Completed records, and removes specs without
+    /// a record.
+    pub(crate) fn align_specs(&self, major: Option<Major>) -> Result<SpecReport, StartError> {
         let specs = Arc::clone(&self.specs);
-        let (removed, left) = self.commit_start(move |claims| {
-            let mut left = Vec::new();
+        self.commit(move |claims| {
+            let mut failures = Vec::new();
             let mut live = BTreeSet::new();
             for (uid, record) in claims.records_unchecked() {
                 let Ok(uid) = ClaimUid::new(uid) else {
@@ -166,60 +130,41 @@ impl Node {
                 if record.is_completed()
                     && let Err(error) = reassert(&specs, &uid, record, major)
                 {
-                    left.push(format!("claim {uid}: {}", with_sources(&error)));
+                    failures.push(format!("claim {uid}: {}", error_chain(&error)));
                 }
                 live.insert(uid);
             }
-            let swept = specs.sweep(&live).map_err(StartError::Cdi)?;
-            left.extend(swept.failed.iter().map(|error| with_sources(error)));
-            Ok((swept.removed, left))
-        })?;
-        started.removed_files = removed;
-        started.left = left;
-        Ok(())
-    }
-
-    fn commit_start<R: Send + 'static>(
-        &self,
-        change: impl FnOnce(&mut Claims<Group>) -> Result<R, StartError> + Send + 'static,
-    ) -> Result<R, StartError> {
-        self.store.commit(change).map_err(|error| match error {
-            CommitError::Refused(error) => error,
-            CommitError::Store(error) => checkpoint(&error),
+            let swept = specs.sweep(&live)?;
+            failures.extend(swept.failed.iter().map(|error| error_chain(error)));
+            Ok(SpecReport {
+                removed: swept.removed,
+                failures,
+            })
         })
     }
 }
 
-/// A claim with a CDI file here was prepared here.
-fn restore(
-    claims: &mut Claims<Group>,
-    specs: &ClaimSpecs,
-    live: LiveClaim,
-) -> Result<(), StartError> {
-    let LiveClaim { claim, status } = live;
-    let (Ok(uid), Ok(request)) = (
-        ClaimUid::new(claim.uid.as_str()),
-        ChannelRequest::of(&status),
-    ) else {
-        return Ok(()); // not one that we prepare
-    };
-    if !specs.exists(&uid).map_err(StartError::Cdi)? {
-        return Ok(());
+// === impl StartError ===
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        Self::Checkpoint {
+            reason: error_chain(&error),
+        }
     }
-    let id = specs.id(&uid, &request.channel.device_name()).to_string();
-    let group = Group::of_channel(
-        request.channel.get(),
-        request.device_with(vec![id]),
-        request.domain.as_str(),
-    );
-    claims
-        .restore(&claim, status, vec![group])
-        .map_err(|error| checkpoint(&error))
 }
 
-fn checkpoint(error: &dyn std::error::Error) -> StartError {
-    StartError::Checkpoint {
-        reason: with_sources(error),
+impl From<Refused> for StartError {
+    fn from(refused: Refused) -> Self {
+        Self::Checkpoint {
+            reason: error_chain(&refused),
+        }
+    }
+}
+
+impl From<ClaimSpecsError> for StartError {
+    fn from(source: ClaimSpecsError) -> Self {
+        Self::Cdi(source)
     }
 }
 

@@ -1,129 +1,53 @@
-//! A damaged checkpoint: nothing is prepared until files and API server have
-//! said who holds what.
+//! Starts over simulated directories.
 
-use durable_file::SimDir;
+use durable_file::Dir as _;
 
 use super::*;
-use crate::PrepareError;
-use crate::test_objects::{at, mk_attempt, mk_claim, mk_status, mk_world};
+use crate::test_objects::{Disks, mk_claim, prepare};
 
-fn mk_live(uid: &str) -> LiveClaim {
-    LiveClaim {
-        claim: mk_claim(uid),
-        status: mk_status("pod-1", "channel-0"),
-    }
-}
-
-fn prepare(node: &Node, live: &LiveClaim) -> Result<(), PrepareError> {
-    let request = ChannelRequest::of(&live.status)?;
-    let world = mk_world();
-    let attempt = mk_attempt(&live.claim, &live.status, &request, &world);
-    node.prepare(&attempt).map(drop)
-}
-
-fn start(checkpoint: &SimDir, cdi: &SimDir, boot: &str) -> (Node, Started) {
-    let boot = BootId::new(boot).unwrap();
-    Node::start(
-        Arc::new(checkpoint.clone()),
-        Arc::new(cdi.clone()),
-        boot,
-        mk_world().channel_major().ok(),
-    )
-    .unwrap()
-}
-
-/// A node on which `holder` is prepared and whose checkpoint is then torn.
-fn mk_damaged() -> (SimDir, SimDir) {
-    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
-    prepare(&start(&checkpoint, &cdi, "boot-1").0, &mk_live("holder")).unwrap();
-    checkpoint
-        .replace("checkpoint.json", br#"{"checksum":10"#, 0o600)
-        .unwrap();
-    (checkpoint, cdi)
+#[test]
+fn start_reports_no_damage_on_a_fresh_node() {
+    let (_, report) = Disks::default().try_start("boot-1").unwrap();
+    assert_eq!(report.damage, Damage::None);
+    assert!(report.specs.removed.is_empty() && report.specs.failures.is_empty());
 }
 
 #[test]
-fn until_rebuilt_nothing_is_prepared_and_no_file_is_removed() {
-    let (checkpoint, cdi) = mk_damaged();
-    let (node, started) = start(&checkpoint, &cdi, "boot-1");
-    assert!(matches!(started.damage, Damage::Damaged { .. }));
-    assert!(matches!(
-        prepare(&node, &mk_live("other")),
-        Err(PrepareError::HoldersUnknown)
-    ));
-    assert_eq!(cdi.list().unwrap().len(), 1);
+fn after_a_reboot_records_are_undone_and_forgotten() {
+    let disks = Disks::default();
+    prepare(&disks.start(), &mk_claim("claim-1")).unwrap();
+    let (node, report) = disks.try_start("boot-2").unwrap();
+    assert_eq!((report.removed_records, node.prepared_channels()), (1, 0));
+    assert_eq!(
+        disks.spec_of(&mk_claim("claim-1")),
+        None,
+        "on a disk that survived the reboot, too"
+    );
+    prepare(&node, &mk_claim("claim-2")).unwrap();
 }
 
 #[test]
-fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes() {
-    let (checkpoint, cdi) = mk_damaged();
-    cdi.replace(
-        "k8s.compute-domain.nvidia.com-claim_dead.yaml",
-        b"{}",
-        0o644,
-    )
-    .unwrap();
-    let (node, _) = start(&checkpoint, &cdi, "boot-1");
-
-    let rebuilt = node
-        .rebuild(
-            vec![mk_live("holder"), mk_live("never-prepared-here")],
-            mk_world().channel_major().ok(),
+fn start_removes_files_without_record_and_puts_back_files_of_records() {
+    let disks = Disks::default();
+    prepare(&disks.start(), &mk_claim("claim-1")).unwrap();
+    let of = |uid: &str| format!("k8s.compute-domain.nvidia.com-claim_{uid}.yaml");
+    disks.cdi.remove(&of("claim-1")).unwrap();
+    disks.cdi.replace(&of("orphan"), b"{}", 0o644).unwrap();
+    disks
+        .cdi
+        .replace(
+            "k8s.compute-domain.nvidia.com-device_base.yaml",
+            b"{}",
+            0o644,
         )
         .unwrap();
 
+    let (_, report) = disks.try_start("boot-1").unwrap();
+    assert_eq!(report.specs.removed, [of("orphan")]);
+    assert!(disks.spec_of(&mk_claim("claim-1")).is_some());
     assert_eq!(
-        rebuilt.removed_files,
-        ["k8s.compute-domain.nvidia.com-claim_dead.yaml"]
+        disks.cdi.list().unwrap().len(),
+        2,
+        "the base spec is not ours to remove"
     );
-    assert!(matches!(
-        prepare(&node, &mk_live("other")),
-        Err(PrepareError::Held { holder, .. }) if holder == "default/holder-name:holder"
-    ));
-    // And the next process starts without damage.
-    let (node, started) = start(&checkpoint, &cdi, "boot-1");
-    assert_eq!(
-        (started.damage, node.prepared_channels()),
-        (Damage::None, 1)
-    );
-}
-
-#[test]
-fn damage_found_after_a_reboot_has_no_holders() {
-    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
-    prepare(&start(&checkpoint, &cdi, "boot-1").0, &mk_live("holder")).unwrap();
-    let text = String::from_utf8(checkpoint.read("checkpoint.json").unwrap().unwrap()).unwrap();
-    // Only the redundant V1 part is bad: records and boot id survive.
-    let bad = text.replacen("\"checksum\":", "\"checksum\":1", 1);
-    checkpoint
-        .replace("checkpoint.json", bad.as_bytes(), 0o600)
-        .unwrap();
-
-    let (node, _) = start(&checkpoint, &cdi, "boot-2");
-    node.rebuild(vec![mk_live("holder")], mk_world().channel_major().ok())
-        .unwrap();
-    assert_eq!(node.prepared_channels(), 0);
-    prepare(&node, &mk_live("other")).unwrap();
-}
-
-#[test]
-fn damage_under_a_running_node_is_found_by_the_next_call_and_rebuilt_without_a_restart() {
-    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
-    let (node, _) = start(&checkpoint, &cdi, "boot-1");
-    prepare(&node, &mk_live("holder")).unwrap();
-    checkpoint
-        .replace("checkpoint.json", b"scribble", 0o600)
-        .unwrap();
-
-    node.expire(at(1)).unwrap();
-    assert!(matches!(node.damage(), Damage::Damaged { .. }));
-    assert!(matches!(
-        prepare(&node, &mk_live("other")),
-        Err(PrepareError::HoldersUnknown)
-    ));
-
-    node.rebuild(vec![mk_live("holder")], mk_world().channel_major().ok())
-        .unwrap();
-    assert_eq!(node.damage(), Damage::None);
-    assert_eq!(node.prepared_channels(), 1);
 }

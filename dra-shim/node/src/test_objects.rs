@@ -9,7 +9,9 @@ use imex_cdi::{ReadMajorError, channel_major};
 use jiff::Timestamp;
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef};
 
-use crate::{Attempt, ChannelRequest, Node, PrepareError, Prepared, StartError, Started, World};
+use crate::{
+    Attempt, ChannelRequest, Hardware, NodeClaims, PrepareError, Prepared, StartError, StartReport,
+};
 
 /// The UID of the claims' domain.
 pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
@@ -22,17 +24,17 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    pub(crate) fn start(&self) -> Node {
+    pub(crate) fn start(&self) -> NodeClaims {
         self.try_start("boot-1").unwrap().0
     }
 
-    pub(crate) fn try_start(&self, boot: &str) -> Result<(Node, Started), StartError> {
+    pub(crate) fn try_start(&self, boot: &str) -> Result<(NodeClaims, StartReport), StartError> {
         let boot = BootId::new(boot).unwrap();
-        Node::start(
+        NodeClaims::start(
             Arc::new(self.checkpoint.clone()),
             Arc::new(self.cdi.clone()),
             boot,
-            mk_world().channel_major().ok(),
+            mk_hardware().channel_major().ok(),
         )
     }
 
@@ -58,28 +60,28 @@ impl Disks {
 
 /// As the plugin does it: held, else prepare.
 pub(crate) fn prepare_in(
-    node: &Node,
+    node: &NodeClaims,
     claim: &ClaimName,
     status: &ClaimStatus,
-    world: &World,
+    hardware: &Hardware,
     now: Timestamp,
 ) -> Result<Prepared, PrepareError> {
-    if let Some(prepared) = node.held(claim, || world.channel_major().ok())? {
+    if let Some(prepared) = node.already_prepared(claim, || hardware.channel_major().ok())? {
         return Ok(prepared);
     }
-    let request = ChannelRequest::of(status)?;
+    let request = ChannelRequest::from_status(status)?;
     node.prepare(&Attempt {
         now,
-        ..mk_attempt(claim, status, &request, world)
+        ..mk_attempt(claim, status, &request, hardware)
     })
 }
 
-pub(crate) fn prepare(node: &Node, claim: &ClaimName) -> Result<Prepared, PrepareError> {
+pub(crate) fn prepare(node: &NodeClaims, claim: &ClaimName) -> Result<Prepared, PrepareError> {
     prepare_in(
         node,
         claim,
         &mk_status("pod-1", "channel-0"),
-        &mk_world(),
+        &mk_hardware(),
         at(0),
     )
 }
@@ -89,14 +91,14 @@ pub(crate) fn mk_attempt<'a>(
     claim: &'a ClaimName,
     status: &'a ClaimStatus,
     request: &'a ChannelRequest,
-    world: &'a World,
+    hardware: &'a Hardware,
 ) -> Attempt<'a> {
     Attempt {
         claim,
         status,
         request,
         domain_exists: true,
-        world,
+        hardware,
         now: at(0),
     }
 }
@@ -120,13 +122,13 @@ pub(crate) fn mk_status(pod: &str, device: &str) -> ClaimStatus {
     ClaimStatus::from_json(&text).unwrap()
 }
 
-pub(crate) fn mk_world_with(major: u32, fabric: Fabric) -> World {
+pub(crate) fn mk_hardware_with(major: u32, fabric: Fabric) -> Hardware {
     let list = format!("Character devices:\n{major} nvidia-caps-imex-channels\n");
     let major = channel_major(&list).map_err(|source| ReadMajorError::Content {
         path: "/proc/devices".into(),
         source,
     });
-    World {
+    Hardware {
         fabric,
         library_seen: true,
         major,
@@ -134,8 +136,8 @@ pub(crate) fn mk_world_with(major: u32, fabric: Fabric) -> World {
 }
 
 /// A healthy node of one clique.
-pub(crate) fn mk_world() -> World {
-    mk_world_with(235, Fabric::from_gpus(&[mk_gpu(0, mk_completed(7))]))
+pub(crate) fn mk_hardware() -> Hardware {
+    mk_hardware_with(235, Fabric::from_gpus(&[mk_gpu(0, mk_completed(7))]))
 }
 
 pub(crate) fn mk_gpu(index: u32, fabric: GpuFabricState) -> Gpu {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use compute_domain_node::Group;
+use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{BootId, CHECKPOINT_FILE, Checkpoint, CommitError, Refused, Store};
 use durable_file::OsDir;
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ const SIZES: [(usize, Duration, f64); 4] = [
 
 /// A store on disk with prepared claims, and some more that change.
 struct Subject {
-    store: Store<Group>,
+    store: Store<DeviceGroup>,
     dir: PathBuf,
     changing: Vec<Content>,
 }
@@ -105,7 +105,7 @@ impl Subject {
     /// The floor of a read is to read the file and know that it is JSON.
     fn reads(&self, rounds: usize) -> anyhow::Result<Rounds> {
         let read = || {
-            let checkpoint = Checkpoint::<Group>::decode(&self.file()?)?;
+            let checkpoint = Checkpoint::<DeviceGroup>::decode(&self.file()?)?;
             anyhow::ensure!(checkpoint.claims().next().is_some(), "no claims were read");
             Ok(())
         };
@@ -184,7 +184,7 @@ impl Subject {
     }
 }
 
-fn prepare(store: &Store<Group>, contents: Vec<Content>) -> anyhow::Result<()> {
+fn prepare(store: &Store<DeviceGroup>, contents: Vec<Content>) -> anyhow::Result<()> {
     store
         .commit(move |claims| {
             for content in contents {

@@ -1,7 +1,7 @@
 //! Checkpoints as nodes have them: about 2 kB for each claim.
 
 use anyhow::Context;
-use compute_domain_node::Group;
+use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{ClaimName, ClaimStatus};
 
 /// A claim of channel 0 of a pod, as the scheduler allocates it.
@@ -26,7 +26,7 @@ impl Content {
     }
 
     /// What a prepared claim holds.
-    pub(crate) fn devices(&self) -> anyhow::Result<Vec<Group>> {
+    pub(crate) fn devices(&self) -> anyhow::Result<Vec<DeviceGroup>> {
         let text = format!(
             r#"{{"devices":[{{"channel":{{"info":{{"id":0}},"device":{{"Requests":["channel"],"PoolName":"node-a","DeviceName":"channel-0","CDIDeviceIDs":["k8s.compute-domain.nvidia.com/claim={}-channel-0"]}}}},"daemon":null}}],"configState":{{"Type":"channel","ComputeDomain":"c0ffee00-1234-4567-89ab-0123456789ab"}}}}"#,
             self.claim.uid

@@ -1,6 +1,6 @@
 //! Why a name resolves or does not, as data.
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use imex_cdi::{
     Candidate, DirState, Evidence, IgnoredFile, Plan, QualifiedName, Registry, ResolveError,
     Resolved, SpecDir, SpecFile, Suggestion, Verdict,
@@ -159,7 +159,7 @@ impl WhyReport {
         // As for a container whose config is empty.
         let plan = Plan::new(registry, std::slice::from_ref(name), &json!({}), host);
         let (code, message, fix) = match (plan, worst) {
-            (Err(error), _) => (error.code(), Some(with_sources(&error)), Some(error.hint())),
+            (Err(error), _) => (error.code(), Some(error_chain(&error)), Some(error.hint())),
             (Ok(_), Some(node)) if node.state.is_bad() => {
                 (node.state.code(), node.message.clone(), node.fix)
             }
@@ -195,7 +195,7 @@ impl CandidateReport {
                     Evidence::FileName => "file-name",
                     _ => "unread",
                 };
-                ("refused", vec![], Some(with_sources(error)), Some(evidence))
+                ("refused", vec![], Some(error_chain(error)), Some(evidence))
             }
             // A verdict that was added to the library since: its code names it.
             _ => ("other", vec![], None, None),
@@ -244,7 +244,7 @@ impl IgnoredReport {
 impl UnreadDir {
     fn new(dir: &SpecDir) -> Self {
         let (message, fix) = match &dir.state {
-            DirState::Skipped(error) => (with_sources(error), Some(error.hint())),
+            DirState::Skipped(error) => (error_chain(error), Some(error.hint())),
             DirState::Absent | DirState::Listed => ("does not exist".to_owned(), None),
         };
         Self {

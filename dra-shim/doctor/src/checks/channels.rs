@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use imex_cdi::{
     CHANNEL_DIR, Capability, DRIVER_PARAMS, DeviceType, DriverFileError, DriverParams, HostNode,
     HostNodes, IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES, read_channel_major,
@@ -43,7 +43,7 @@ pub(super) fn check(files: &HostFiles, driver: &Driver) -> AreaReport {
         }
         Err(error) => {
             if !disabled {
-                let evidence = with_sources(error);
+                let evidence = error_chain(error);
                 let finding = Finding::error(error.code(), PROC_DEVICES, evidence, error.hint());
                 findings.push(finding.naming(files, &files.at(PROC_DEVICES)));
             }
@@ -69,7 +69,7 @@ fn unreadable(files: &HostFiles, path: &str, error: &DriverFileError) -> Finding
             )
         }
         _ => {
-            let finding = Finding::warning(error.code(), path, with_sources(error), error.hint());
+            let finding = Finding::warning(error.code(), path, error_chain(error), error.hint());
             finding.naming(files, &files.at(path))
         }
     }

@@ -6,7 +6,7 @@ mod root;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
 use imex_cdi::{DirState, Registry};
 
@@ -139,7 +139,7 @@ fn unsound(file: &str, error: &KubeletStateError) -> Finding {
         return Finding::error(
             "kubelet-state-damaged",
             file,
-            with_sources(error),
+            error_chain(error),
             "kubelet does not start with it: drain the node, remove the file, start kubelet",
         )
         .quoting();
@@ -147,7 +147,7 @@ fn unsound(file: &str, error: &KubeletStateError) -> Finding {
     Finding::warning(
         "kubelet-state-unknown",
         file,
-        format!("{}: it may be that of another version", with_sources(error)),
+        format!("{}: it may be that of another version", error_chain(error)),
         "leave it: claims are not compared with it; kubelet 1.34 and newer are known",
     )
     .quoting()

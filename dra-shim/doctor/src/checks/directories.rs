@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use imex_cdi::{DirState, Registry, SpecDir};
 
 use crate::area::AreaReport;
@@ -63,7 +63,7 @@ fn of_dir(files: &HostFiles, dir: &SpecDir, is_written: bool) -> Vec<Finding> {
         )],
         DirState::Skipped(error) => {
             let (code, hint) = (error.code(), error.hint());
-            let finding = Finding::error(code, shown, with_sources(error), hint);
+            let finding = Finding::error(code, shown, error_chain(error), hint);
             vec![finding.naming(files, &dir.path)]
         }
     }

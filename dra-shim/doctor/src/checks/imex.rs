@@ -7,7 +7,7 @@ mod unit;
 use std::path::Path;
 use std::time::Duration;
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use nvml_clique::{DriverRoot, Fabric, HostImex, HostImexError};
 
 use self::config::Config;
@@ -86,14 +86,14 @@ fn of_configs(files: &HostFiles, unit: Option<&str>, daemons: &[Daemon]) -> Vec<
 /// What the error says, with the paths that the host has for its files.
 fn said(files: &HostFiles, error: &HostImexError) -> String {
     let HostImexError::ToolMissing(missing) = error else {
-        return with_sources(error);
+        return error_chain(error);
     };
     let mut missing = missing.clone();
     missing.root = files.host_name(&missing.root).into();
     for rejected in &mut missing.rejected {
         rejected.path = files.host_name(&rejected.path).into();
     }
-    with_sources(&HostImexError::ToolMissing(missing))
+    error_chain(&HostImexError::ToolMissing(missing))
 }
 
 fn of_process(unit: Option<&str>, runs: bool, needed: bool, asked: bool) -> Option<Finding> {

@@ -2,7 +2,7 @@
 
 mod channels;
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use imex_cdi::{PROC_DEVICES, Registry, Spec, SpecFile};
 
 use super::runtimes::Runtime;
@@ -56,7 +56,7 @@ fn of_file(files: &HostFiles, file: &SpecFile, runtimes: &[Runtime]) -> Vec<Find
         Ok(spec) => too_new(&shown, spec, runtimes),
         Err(error) => {
             let (code, hint) = (error.code(), error.hint());
-            let finding = Finding::error(code, shown, with_sources(error), hint).quoting();
+            let finding = Finding::error(code, shown, error_chain(error), hint).quoting();
             vec![finding.naming(files, &file.path)]
         }
     }

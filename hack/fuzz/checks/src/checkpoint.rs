@@ -1,4 +1,4 @@
-use compute_domain_node::Group;
+use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{Checkpoint, Damaged, FilePart, Mismatch, Survivors};
 
 /// Reading never panics; what was read or saved is written, read back as the
@@ -24,7 +24,7 @@ pub fn checkpoint(bytes: &[u8]) {
 }
 
 fn look_at(bytes: &[u8]) {
-    match Checkpoint::<Group>::decode(bytes) {
+    match Checkpoint::<DeviceGroup>::decode(bytes) {
         Ok(read) => can_be_kept(&read),
         Err(damaged) => is_honest(&damaged),
     }
@@ -50,11 +50,11 @@ fn starts_with(bytes: &[u8], at: usize, text: &[u8]) -> bool {
 }
 
 fn mismatch(bytes: &[u8], part: FilePart) -> Option<Mismatch> {
-    let damaged = Checkpoint::<Group>::decode(bytes).err()?;
+    let damaged = Checkpoint::<DeviceGroup>::decode(bytes).err()?;
     damaged.mismatches.iter().copied().find(|m| m.part == part)
 }
 
-fn is_honest(damaged: &Damaged<Group>) {
+fn is_honest(damaged: &Damaged<DeviceGroup>) {
     let saved = &damaged.saved;
     assert!(
         damaged.survivors != Survivors::None || saved.claims().next().is_none(),
@@ -67,13 +67,13 @@ fn is_honest(damaged: &Damaged<Group>) {
     clippy::expect_used,
     reason = "a check of a fuzzer panics when it fails"
 )]
-fn can_be_kept(read: &Checkpoint<Group>) {
+fn can_be_kept(read: &Checkpoint<DeviceGroup>) {
     let written = read.encode().expect("what was read can be written");
     assert!(
         is_as_go_lays_out(&written),
         "Go lays the text out in another way, and takes its checksum of that"
     );
-    let again = Checkpoint::<Group>::decode(&written).expect("what was written can be read");
+    let again = Checkpoint::<DeviceGroup>::decode(&written).expect("what was written can be read");
     assert!(
         read.claims()
             .map(|(uid, _)| uid)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use compute_domain_node::Group;
+use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{DAMAGED_MARK, Damaged, SETTLED_MARK, Survivors};
 
 /// How far a plugin has dealt with the damage, by the file's name.
@@ -17,7 +17,7 @@ enum Progress {
 }
 
 /// The reason, the place, and the numbers of each checksum that does not match.
-pub(super) fn describe(damaged: &Damaged<Group>) -> String {
+pub(super) fn describe(damaged: &Damaged<DeviceGroup>) -> String {
     let detail = damaged.detail.iter().map(ToString::to_string);
     let mismatches = damaged.mismatches.iter().map(ToString::to_string);
     std::iter::once(damaged.reason.to_string())
@@ -28,7 +28,7 @@ pub(super) fn describe(damaged: &Damaged<Group>) -> String {
 }
 
 /// What to do about it.
-pub(super) fn fix(path: &Path, damaged: &Damaged<Group>) -> &'static str {
+pub(super) fn fix(path: &Path, damaged: &Damaged<DeviceGroup>) -> &'static str {
     match (Progress::from_name(path), damaged.survivors) {
         (Progress::InUse, Survivors::All) => {
             "keep the file: the plugin sets it aside at its next start or commit, and goes on with every claim in it"

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use compute_domain_node::{Group, Held, Slot};
+use compute_domain_node::{DeviceDetails, DeviceGroup};
 use dra_checkpoint::{BootId, ClaimRecord, Damaged, FilePart, Layout, Mismatch, State, Survivors};
 use serde::{Serialize, Serializer};
 
@@ -156,7 +156,7 @@ impl Serialize for ByCode {
 // === impl DamageReport ===
 
 impl DamageReport {
-    fn new(path: &Path, damaged: &Damaged<Group>) -> Self {
+    fn new(path: &Path, damaged: &Damaged<DeviceGroup>) -> Self {
         Self {
             code: damaged.reason.code(),
             message: damage::describe(damaged),
@@ -187,7 +187,7 @@ impl ChecksumReport {
 // === impl Claim ===
 
 impl Claim {
-    fn new(uid: &str, record: &ClaimRecord<Group>) -> Self {
+    fn new(uid: &str, record: &ClaimRecord<DeviceGroup>) -> Self {
         let (state, aborted_at) = match &record.state {
             State::Started => (ClaimState::Started, None),
             State::Completed(_) => (ClaimState::Completed, None),
@@ -217,9 +217,9 @@ fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn devices(group: &Group) -> impl Iterator<Item = PreparedDevice> {
+fn devices(group: &DeviceGroup) -> impl Iterator<Item = PreparedDevice> {
     group.devices.iter().filter_map(|slot| {
-        let Slot { channel, daemon } = slot;
+        let compute_domain_node::PreparedDevice { channel, daemon } = slot;
         let (held, kind) = match (channel, daemon) {
             (Some(channel), _) => (channel, "channel"),
             (None, Some(daemon)) => (daemon, "daemon"),
@@ -230,8 +230,8 @@ fn devices(group: &Group) -> impl Iterator<Item = PreparedDevice> {
 }
 
 /// The Go driver may record a device without its answer to kubelet.
-fn prepared(held: &Held, kind: &str, compute_domain: &str) -> PreparedDevice {
-    let Held { info, device } = held;
+fn prepared(held: &DeviceDetails, kind: &str, compute_domain: &str) -> PreparedDevice {
+    let DeviceDetails { info, device } = held;
     let compute_domain = compute_domain.to_owned();
     match device.clone() {
         None => PreparedDevice {

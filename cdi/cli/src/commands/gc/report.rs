@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use imex_cdi::ClaimSpecsError;
 use serde::Serialize;
 
@@ -67,7 +67,7 @@ impl GcReport {
     ) {
         self.orphans.push(Orphan {
             removed: removal.is_ok(),
-            error: removal.as_ref().err().map(|error| with_sources(error)),
+            error: removal.as_ref().err().map(|error| error_chain(error)),
             ..Orphan::new(spec)
         });
         if let Err(error) = removal {

@@ -1,6 +1,6 @@
 //! What `list` prints, as data.
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use imex_cdi::{
     DirError, DirState, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecDir, SpecError,
     SpecFile,
@@ -208,7 +208,7 @@ impl FileError {
         let position = spec.and_then(SpecError::position);
         Self {
             code: error.code(),
-            message: with_sources(error),
+            message: error_chain(error),
             fix: error.hint(),
             field: spec.and_then(SpecError::field).map(str::to_owned),
             line: position.map(|(line, _)| line),
@@ -219,7 +219,7 @@ impl FileError {
     fn from_dir(error: &DirError) -> Self {
         Self {
             code: error.code(),
-            message: with_sources(error),
+            message: error_chain(error),
             fix: error.hint(),
             field: None,
             line: None,

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use imex_cdi::{
     DirState, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecError, SpecFile,
     SpecVersion, Warning,
@@ -49,7 +49,7 @@ pub(super) fn file(found: &SpecFile, criteria: &Criteria<'_>) -> Vec<Finding> {
         Err(error) => vec![Finding::error(
             &file,
             error.code(),
-            with_sources(error),
+            error_chain(error),
             error.hint(),
         )],
     }
@@ -69,7 +69,7 @@ pub(super) fn dirs(registry: &Registry) -> Vec<Finding> {
         DirState::Skipped(error) => Some(Finding::error(
             &dir.path.to_string_lossy(),
             error.code(),
-            with_sources(error),
+            error_chain(error),
             error.hint(),
         )),
         DirState::Listed | DirState::Absent => None,
@@ -226,7 +226,7 @@ fn invalid(file: &str, faults: &[SpecError]) -> Vec<Finding> {
             field: fault.field().map(str::to_owned),
             line: position.map(|(line, _)| line),
             column: position.map(|(_, column)| column),
-            ..Finding::error(file, fault.code(), with_sources(fault), fault.hint())
+            ..Finding::error(file, fault.code(), error_chain(fault), fault.hint())
         }
     });
     found.collect()

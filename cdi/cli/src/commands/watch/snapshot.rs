@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use compute_domain_node::with_sources;
+use compute_domain_node::error_chain;
 use host_doctor::{Host, NodeReport, NodeState, device_nodes};
 use imex_cdi::{DirState, Registry, Spec, SpecDir};
 
@@ -137,7 +137,7 @@ fn problems(registry: &Registry, host: &Host) -> BTreeMap<(EventKind, String), P
         let spec = match &file.spec {
             Ok(spec) => spec,
             Err(error) => {
-                let problem = Problem::new(with_sources(error), error.hint());
+                let problem = Problem::new(error_chain(error), error.hint());
                 problems.insert((EventKind::Refused, path), problem);
                 continue;
             }
@@ -159,7 +159,7 @@ impl Dir {
     fn new(dir: &SpecDir) -> Self {
         match &dir.state {
             DirState::Absent => Self::Absent,
-            DirState::Skipped(error) => Self::Skipped(with_sources(error)),
+            DirState::Skipped(error) => Self::Skipped(error_chain(error)),
             // Or it was removed after it was listed.
             DirState::Listed => DirId::of(&dir.path).map_or(Self::Absent, Self::Listed),
         }

@@ -1,13 +1,12 @@
 //! Prepare and Unprepare over simulated directories.
 
-use dra_checkpoint::Damage;
 use durable_file::Dir as _;
 use nvml_clique::Fabric;
 
 use super::*;
 use crate::Class;
 use crate::test_objects::{
-    DOMAIN, Disks, at, mk_attempt, mk_claim, mk_status, mk_world, mk_world_with, prepare,
+    DOMAIN, Disks, at, mk_attempt, mk_claim, mk_hardware, mk_hardware_with, mk_status, prepare,
     prepare_in,
 };
 
@@ -43,7 +42,7 @@ fn the_channel_is_the_allocated_one() {
         &disks.start(),
         &claim,
         &mk_status("pod-1", "channel-5"),
-        &mk_world(),
+        &mk_hardware(),
         at(0),
     )
     .unwrap();
@@ -66,8 +65,8 @@ fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
         .remove("k8s.compute-domain.nvidia.com-claim_claim-1.yaml")
         .unwrap();
 
-    let dark = mk_world_with(300, Fabric::from_gpus(&[]));
-    node.held(&claim, || dark.channel_major().ok())
+    let dark = mk_hardware_with(300, Fabric::from_gpus(&[]));
+    node.already_prepared(&claim, || dark.channel_major().ok())
         .unwrap()
         .unwrap();
     assert!(
@@ -86,7 +85,7 @@ fn a_second_claim_waits_until_the_first_is_unprepared_and_is_told_who_holds_the_
     assert_eq!(error.class(), Class::Retry);
     assert_eq!(
         error.to_string(),
-        "device channel-0 is still held by claim default/claim-1-name:claim-1"
+        "device channel-0 is still in use by claim default/claim-1-name:claim-1"
     );
     assert_eq!(disks.spec_of(&mk_claim("claim-2")), None);
 
@@ -96,8 +95,8 @@ fn a_second_claim_waits_until_the_first_is_unprepared_and_is_told_who_holds_the_
 }
 
 /// What a Prepare does between its two commits.
-fn write_file(node: &Node, uid: &ClaimUid, request: &ChannelRequest) {
-    let device = ClaimDevice::imex_channel(request.channel, mk_world().channel_major().unwrap());
+fn write_file(node: &NodeClaims, uid: &ClaimUid, request: &ChannelRequest) {
+    let device = ClaimDevice::imex_channel(request.channel, mk_hardware().channel_major().unwrap());
     node.specs.ensure(uid, &[device]).unwrap();
 }
 
@@ -107,9 +106,9 @@ fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     let (first, second) = (disks.start(), disks.start()); // two processes
     let (slow, fast) = (mk_claim("slow"), mk_claim("fast"));
     let status = mk_status("pod-1", "channel-0");
-    let request = ChannelRequest::of(&status).unwrap();
-    let world = mk_world();
-    let attempt = mk_attempt(&slow, &status, &request, &world);
+    let request = ChannelRequest::from_status(&status).unwrap();
+    let hardware = mk_hardware();
+    let attempt = mk_attempt(&slow, &status, &request, &hardware);
     let uid = ClaimUid::new("slow").unwrap();
     first.begin(&attempt, &uid).unwrap();
     write_file(&first, &uid, &request);
@@ -117,7 +116,7 @@ fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     prepare(&second, &fast).unwrap();
 
     let error = first.complete(&attempt, uid, Vec::new()).unwrap_err();
-    assert!(matches!(error, PrepareError::Held { holder, .. } if holder.ends_with(":fast")));
+    assert!(matches!(error, PrepareError::InUse { holder, .. } if holder.ends_with(":fast")));
     assert_eq!(disks.spec_of(&slow), None, "the loser takes its file back");
     assert!(disks.spec_of(&fast).is_some());
 }
@@ -128,9 +127,9 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
     let (old, new) = (disks.start(), disks.start());
     let claim = mk_claim("claim-1");
     let status = mk_status("pod-1", "channel-0");
-    let request = ChannelRequest::of(&status).unwrap();
-    let world = mk_world();
-    let attempt = mk_attempt(&claim, &status, &request, &world);
+    let request = ChannelRequest::from_status(&status).unwrap();
+    let hardware = mk_hardware();
+    let attempt = mk_attempt(&claim, &status, &request, &hardware);
     let uid = ClaimUid::new("claim-1").unwrap();
     old.begin(&attempt, &uid).unwrap();
 
@@ -144,19 +143,19 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
     assert_eq!(disks.spec_of(&claim), None);
     // A late Prepare of the same version waits; a new pod's comes through, and so does the same one later.
     assert!(matches!(
-        prepare_in(&old, &claim, &status, &world, at(60)),
+        prepare_in(&old, &claim, &status, &hardware, at(60)),
         Err(PrepareError::Aborted)
     ));
     prepare_in(
         &old,
         &claim,
         &mk_status("pod-2", "channel-0"),
-        &world,
+        &hardware,
         at(60),
     )
     .unwrap();
     new.unprepare("claim-1", at(61)).unwrap();
-    prepare_in(&old, &claim, &status, &world, at(200)).unwrap();
+    prepare_in(&old, &claim, &status, &hardware, at(200)).unwrap();
 }
 
 #[test]
@@ -177,13 +176,13 @@ fn unprepare_of_a_claim_that_nobody_knows_is_success() {
 fn an_aborted_attempt_is_forgotten_when_its_fence_has_ended() {
     let disks = Disks::default();
     let node = disks.start();
-    let (claim, status, world) = (
+    let (claim, status, hardware) = (
         mk_claim("claim-1"),
         mk_status("pod-1", "channel-0"),
-        mk_world(),
+        mk_hardware(),
     );
-    let request = ChannelRequest::of(&status).unwrap();
-    let attempt = mk_attempt(&claim, &status, &request, &world);
+    let request = ChannelRequest::from_status(&status).unwrap();
+    let attempt = mk_attempt(&claim, &status, &request, &hardware);
     node.begin(&attempt, &ClaimUid::new("claim-1").unwrap())
         .unwrap();
     node.unprepare("claim-1", at(0)).unwrap();
@@ -200,71 +199,24 @@ fn without_domain_or_clique_nothing_is_written() {
     let node = disks.start();
     let claim = mk_claim("claim-1");
     let status = mk_status("pod-1", "channel-0");
-    let request = ChannelRequest::of(&status).unwrap();
-    let attempt = |domain_exists, world: &World| {
+    let request = ChannelRequest::from_status(&status).unwrap();
+    let attempt = |domain_exists, hardware: &Hardware| {
         let attempt = Attempt {
             domain_exists,
-            ..mk_attempt(&claim, &status, &request, world)
+            ..mk_attempt(&claim, &status, &request, hardware)
         };
         node.prepare(&attempt).unwrap_err()
     };
-    let error = attempt(false, &mk_world());
+    let error = attempt(false, &mk_hardware());
     assert_eq!(error.class(), Class::Permanent);
     assert!(
         error.to_string().contains(DOMAIN) && error.to_string().contains("default"),
         "{error}"
     );
     assert_eq!(
-        attempt(true, &mk_world_with(235, Fabric::from_gpus(&[]))).class(),
+        attempt(true, &mk_hardware_with(235, Fabric::from_gpus(&[]))).class(),
         Class::Retry
     );
     assert_eq!(disks.checkpoint.read("checkpoint.json").unwrap(), None);
     assert!(disks.cdi.list().unwrap().is_empty());
-}
-
-#[test]
-fn start_reports_no_damage_on_a_fresh_node() {
-    let (_, started) = Disks::default().try_start("boot-1").unwrap();
-    assert_eq!(started.damage, Damage::None);
-    assert!(started.removed_files.is_empty() && started.left.is_empty());
-}
-
-#[test]
-fn after_a_reboot_records_are_undone_and_forgotten() {
-    let disks = Disks::default();
-    prepare(&disks.start(), &mk_claim("claim-1")).unwrap();
-    let (node, started) = disks.try_start("boot-2").unwrap();
-    assert_eq!((started.forgotten, node.prepared_channels()), (1, 0));
-    assert_eq!(
-        disks.spec_of(&mk_claim("claim-1")),
-        None,
-        "on a disk that survived the reboot, too"
-    );
-    prepare(&node, &mk_claim("claim-2")).unwrap();
-}
-
-#[test]
-fn start_removes_files_without_record_and_puts_back_files_of_records() {
-    let disks = Disks::default();
-    prepare(&disks.start(), &mk_claim("claim-1")).unwrap();
-    let of = |uid: &str| format!("k8s.compute-domain.nvidia.com-claim_{uid}.yaml");
-    disks.cdi.remove(&of("claim-1")).unwrap();
-    disks.cdi.replace(&of("orphan"), b"{}", 0o644).unwrap();
-    disks
-        .cdi
-        .replace(
-            "k8s.compute-domain.nvidia.com-device_base.yaml",
-            b"{}",
-            0o644,
-        )
-        .unwrap();
-
-    let (_, started) = disks.try_start("boot-1").unwrap();
-    assert_eq!(started.removed_files, [of("orphan")]);
-    assert!(disks.spec_of(&mk_claim("claim-1")).is_some());
-    assert_eq!(
-        disks.cdi.list().unwrap().len(),
-        2,
-        "the base spec is not ours to remove"
-    );
 }

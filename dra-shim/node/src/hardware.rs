@@ -1,7 +1,7 @@
-//! What the node's hardware lets us do: the table "state of the node" of the
-//! design, as functions of what was last seen.
+//! What the state of the node's hardware allows: whether the channel is
+//! published, whether the plugin is ready, what Prepare answers.
 //!
-//! | seen | publish | ready | Prepare |
+//! | state | publish | ready | Prepare |
 //! |---|---|---|---|
 //! | a clique | yes | yes | prepared |
 //! | definitely no clique | yes | yes | permanent error |
@@ -12,10 +12,11 @@ use imex_cdi::{Major, ReadMajorError};
 use nvml_clique::{Clique, Fabric};
 
 use crate::error::PrepareError;
+use crate::text::{error_chain, with_hint};
 
-/// One look at the node's hardware.
+/// A snapshot of the node's hardware.
 #[derive(Debug)]
-pub struct World {
+pub struct Hardware {
     /// The last answer of the fabric probe.
     pub fabric: Fabric,
     /// Whether this process ever found the driver's library. A driver that is
@@ -25,7 +26,7 @@ pub struct World {
     pub major: Result<Major, ReadMajorError>,
 }
 
-impl World {
+impl Hardware {
     /// Whether the node offers its channel to the scheduler.
     pub fn publishes(&self) -> bool {
         let library = !matches!(self.fabric, Fabric::NoLibrary(_)) || self.library_seen;
@@ -51,7 +52,7 @@ impl World {
         self.major
             .as_ref()
             .map(drop)
-            .map_err(|error| with_hint(&with_sources(error), error.hint()))
+            .map_err(|error| with_hint(&error_chain(error), error.hint()))
     }
 
     /// The clique that a claim is prepared in.
@@ -73,32 +74,11 @@ impl World {
             .as_ref()
             .copied()
             .map_err(|error| PrepareError::NoMajor {
-                reason: with_sources(error),
+                reason: error_chain(error),
             })
     }
 }
 
-/// An error and what caused it, on one line.
-pub fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}
-
-/// A sentence and its fix, if there is one, on one line.
-pub fn with_hint(reason: &str, hint: &str) -> String {
-    if hint.is_empty() {
-        reason.to_owned()
-    } else {
-        format!("{reason}; {hint}")
-    }
-}
-
 #[cfg(test)]
-#[path = "world_tests.rs"]
+#[path = "hardware_tests.rs"]
 mod tests;

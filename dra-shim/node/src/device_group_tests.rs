@@ -1,6 +1,6 @@
 use dra_checkpoint::{Checkpoint, DamageReason, Damaged, Detail, Payload, Survivors};
 
-use super::Group;
+use super::DeviceGroup;
 
 const FIXTURES: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -11,10 +11,10 @@ fn read(name: &str) -> Vec<u8> {
     std::fs::read(format!("{FIXTURES}/{name}")).unwrap()
 }
 
-fn devices(checkpoint: &Checkpoint<Group>) -> Vec<String> {
+fn devices(checkpoint: &Checkpoint<DeviceGroup>) -> Vec<String> {
     let records = checkpoint.claims();
     let groups = records.flat_map(|(_, record)| record.devices());
-    let devices = groups.flat_map(Group::kubelet_devices);
+    let devices = groups.flat_map(DeviceGroup::kubelet_devices);
     devices.map(|device| device.device_name.clone()).collect()
 }
 
@@ -26,7 +26,7 @@ fn gos_records_of_channels_and_daemons_keep_their_bytes() {
         ("08-channel-completed-no-clique.json", "channel-0"),
     ] {
         let bytes = read(name);
-        let checkpoint = Checkpoint::<Group>::decode(&bytes).unwrap();
+        let checkpoint = Checkpoint::<DeviceGroup>::decode(&bytes).unwrap();
         assert_eq!(devices(&checkpoint), [expected], "{name}");
         assert!(checkpoint.encode().unwrap() == bytes, "{name}");
     }
@@ -35,7 +35,7 @@ fn gos_records_of_channels_and_daemons_keep_their_bytes() {
 #[test]
 fn records_of_the_first_release_candidate_are_read() {
     let bytes = read("12-legacy-25.3.0-rc.2.json");
-    let checkpoint = Checkpoint::<Group>::decode(&bytes).unwrap();
+    let checkpoint = Checkpoint::<DeviceGroup>::decode(&bytes).unwrap();
     assert_eq!(devices(&checkpoint), ["channel-0"]);
 }
 
@@ -76,7 +76,7 @@ fn a_field_that_go_would_take_for_another_is_damage_and_not_a_free_channel() {
         (r#""Requests""#, "\"Reque\u{17f}ts\""),
         (r#""ComputeDomain""#, r#""computeDomain""#),
     ] {
-        let damaged = Checkpoint::<Group>::decode(&resealed(from, to)).unwrap_err();
+        let damaged = Checkpoint::<DeviceGroup>::decode(&resealed(from, to)).unwrap_err();
         let Damaged {
             reason,
             detail,
@@ -101,7 +101,7 @@ fn a_field_of_a_newer_go_is_carried() {
         (r#""Type""#, r#""Kind":"x","Type""#),
     ] {
         let bytes = resealed(from, to);
-        let checkpoint = Checkpoint::<Group>::decode(&bytes).unwrap();
+        let checkpoint = Checkpoint::<DeviceGroup>::decode(&bytes).unwrap();
         assert_eq!(devices(&checkpoint), ["channel-0"], "{to}");
         // V1 says what V2 says, V2 what it said.
         let v2 = |text: &[u8]| {
@@ -118,7 +118,7 @@ fn the_first_release_candidates_fields_are_found_as_go_finds_them() {
         let device = format!(r#"{{"{name}":"channel-0"}}"#);
         let slot = format!(r#"{{"channel":{{"info":{{"id":0}},"device":{device}}}}}"#);
         let config = r#"{"Type":"channel","ComputeDomain":"c"}"#;
-        Group::from_legacy(&format!(r#"{{"devices":[{slot}],"configState":{config}}}"#))
+        DeviceGroup::from_legacy(&format!(r#"{{"devices":[{slot}],"configState":{config}}}"#))
     };
     assert!(group("device_name").is_ok());
     assert!(group("new").is_ok());

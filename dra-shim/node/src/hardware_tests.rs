@@ -4,12 +4,12 @@ use super::*;
 use crate::Class;
 use crate::test_objects::{mk_completed, mk_gpu};
 
-fn mk_world(fabric: Fabric, library_seen: bool, devices: &str) -> World {
+fn mk_hardware(fabric: Fabric, library_seen: bool, devices: &str) -> Hardware {
     let major = imex_cdi::channel_major(devices).map_err(|source| ReadMajorError::Content {
         path: imex_cdi::PROC_DEVICES.into(),
         source,
     });
-    World {
+    Hardware {
         fabric,
         library_seen,
         major,
@@ -25,9 +25,9 @@ fn no_library() -> Fabric {
 const DEVICES: &str = "Character devices:\n235 nvidia-caps-imex-channels\n";
 
 /// What Prepare does: "ok", or the class of its error.
-fn prepare(world: &World) -> Result<(), Class> {
-    world.clique().map_err(|error| error.class())?;
-    world
+fn prepare(hardware: &Hardware) -> Result<(), Class> {
+    hardware.clique().map_err(|error| error.class())?;
+    hardware
         .channel_major()
         .map(drop)
         .map_err(|error| error.class())
@@ -90,21 +90,21 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
     ];
     for (fabric, library_seen, publishes, ready, outcome) in rows {
         let row = fabric.to_string();
-        let world = mk_world(fabric, library_seen, DEVICES);
-        assert_eq!(world.publishes(), publishes, "publish: {row}");
-        assert_eq!(world.fabric_ready().is_ok(), ready, "ready: {row}");
-        assert_eq!(prepare(&world), outcome, "prepare: {row}");
+        let hardware = mk_hardware(fabric, library_seen, DEVICES);
+        assert_eq!(hardware.publishes(), publishes, "publish: {row}");
+        assert_eq!(hardware.fabric_ready().is_ok(), ready, "ready: {row}");
+        assert_eq!(prepare(&hardware), outcome, "prepare: {row}");
     }
 }
 
 #[test]
 fn without_channel_major_nothing_is_published_and_claims_are_retried() {
     let fabric = Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]);
-    let world = mk_world(fabric, true, "Character devices:\n195 nvidia\n");
-    assert!(!world.publishes());
-    assert_eq!(prepare(&world), Err(Class::Retry));
+    let hardware = mk_hardware(fabric, true, "Character devices:\n195 nvidia\n");
+    assert!(!hardware.publishes());
+    assert_eq!(prepare(&hardware), Err(Class::Retry));
     assert!(
-        world
+        hardware
             .major_ready()
             .unwrap_err()
             .contains("nvidia-caps-imex-channels")
@@ -113,11 +113,11 @@ fn without_channel_major_nothing_is_published_and_claims_are_retried() {
 
 #[test]
 fn clique_id_0_is_a_clique() {
-    let world = mk_world(
+    let hardware = mk_hardware(
         Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]),
         true,
         DEVICES,
     );
     let cluster = ClusterUuid([1; 16]);
-    assert_eq!(world.clique().unwrap().id, CliqueId { cluster, id: 0 });
+    assert_eq!(hardware.clique().unwrap().id, CliqueId { cluster, id: 0 });
 }

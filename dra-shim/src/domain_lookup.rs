@@ -3,24 +3,25 @@
 use compute_domain_api::DomainId;
 use compute_domain_api::crd::ComputeDomain;
 use dra_kubelet::ClaimError;
+use imex_runtime::error_chain;
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::{Api, Client, ResourceExt as _};
 
 /// Asks the API server when a claim is prepared. There is no watch: one list of
-/// one namespace per new claim costs less than every node of a cluster
-/// following every domain in it, and is never behind.
+/// one namespace per new claim costs less than a watch of all domains on every
+/// node, and is never out of date. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Domains {
+pub(crate) struct DomainLookup {
     client: Client,
 }
 
-impl Domains {
+impl DomainLookup {
     pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Whether a domain with this UID is in the namespace. Domains have no
-    /// selector for UIDs, and a namespace has few of them.
+    /// Whether a domain with this UID is in the namespace. The API server cannot
+    /// select by UID; a namespace has few domains.
     pub(crate) async fn exists(
         &self,
         namespace: &str,
@@ -34,7 +35,7 @@ impl Domains {
                 .any(|found| found.uid().as_deref() == Some(domain.as_str()))),
             Err(error) => Err(ClaimError::retry(format!(
                 "the ComputeDomain cannot be looked up: {}",
-                imex_runtime::error_chain(&error)
+                error_chain(&error)
             ))
             .with_code("domain-lookup")),
         }

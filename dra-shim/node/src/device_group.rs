@@ -2,19 +2,19 @@
 //! field, in groups of devices that share a configuration.
 //!
 //! ```text
-//! Group  = {"devices": [Slot…], "configState": {"Type", "ComputeDomain"}}
-//! Slot   = {"channel": Held | null, "daemon": Held | null}      both keys always
-//! Held   = {"info": {"id": N}, "device": Device | null}
-//! Device = {"Requests", "PoolName", "DeviceName", "CDIDeviceIDs", "ShareID"?, "Metadata"?}
+//! DeviceGroup    = {"devices": [PreparedDevice…], "configState": {"Type", "ComputeDomain"}}
+//! PreparedDevice = {"channel": DeviceDetails | null, "daemon": DeviceDetails | null}   both keys always
+//! DeviceDetails     = {"info": {"id": N}, "device": KubeletDevice | null}
+//! KubeletDevice  = {"Requests", "PoolName", "DeviceName", "CDIDeviceIDs", "ShareID"?, "Metadata"?}
 //! ```
 //!
-//! Fields that a newer Go adds are carried by the checkpoint as long as the
-//! record does not change. A known field in another case (`Channel`), which Go
-//! would take for the known one, makes the record damaged: read as unknown, it
+//! Fields that a newer Go driver adds are preserved by the checkpoint as long as
+//! the record does not change. A known field in another case (`Channel`), which
+//! Go reads as the known one, makes the record damaged: ignored as unknown, it
 //! would turn a held device into a free one.
 //!
-//! We write channel groups only. Daemon groups of a Go driver in driver-managed
-//! mode are read, carried unchanged, and undone.
+//! Only channel groups are written. Daemon groups of a Go driver in
+//! driver-managed mode are read, preserved, and removed by Unprepare.
 
 use dra_checkpoint::{Payload, from_go_json};
 use serde::{Deserialize, Serialize};
@@ -23,17 +23,17 @@ use serde_json::value::RawValue;
 /// The `configState.Type` of a channel claim.
 const CHANNEL_TYPE: &str = "channel";
 
-/// Devices that were prepared with one config.
+/// Devices of a claim that were prepared with one config.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Group {
+pub struct DeviceGroup {
     /// In the order of the allocation's results.
-    pub devices: Vec<Slot>,
+    pub devices: Vec<PreparedDevice>,
     /// What the config said.
     #[serde(rename = "configState")]
     pub config_state: ConfigState,
 }
 
-/// The config of a group, as far as undoing needs it.
+/// The part of a group's config that Go's Unprepare needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigState {
     /// The kind of config.
@@ -44,35 +44,35 @@ pub struct ConfigState {
     pub compute_domain: String,
 }
 
-/// One device: exactly one of the two is set.
+/// One device, a channel or a daemon: exactly one of the two is set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Slot {
+pub struct PreparedDevice {
     /// An IMEX channel.
-    pub channel: Option<Held>,
+    pub channel: Option<DeviceDetails>,
     /// An IMEX daemon of the driver-managed mode.
-    pub daemon: Option<Held>,
+    pub daemon: Option<DeviceDetails>,
 }
 
-/// A device that is held.
+/// A device that its claim holds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Held {
-    /// Which one.
-    pub info: Info,
-    /// What kubelet was told about it.
-    pub device: Option<Device>,
+pub struct DeviceDetails {
+    /// Its number.
+    pub info: DeviceInfo,
+    /// The device in the answer that kubelet got.
+    pub device: Option<KubeletDevice>,
 }
 
 /// The number of a channel or daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Info {
+pub struct DeviceInfo {
     /// The channel id (also its minor number), or the daemon's index.
     pub id: u32,
 }
 
-/// A device as kubelet's gRPC answer names it; the keys are Go's field names.
+/// A device in the answer to kubelet. The keys are Go's field names.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Device {
+pub struct KubeletDevice {
     /// Base names of the claim's requests that it serves.
     pub requests: Option<Vec<String>>,
     /// Its pool: the node's name.
@@ -82,21 +82,23 @@ pub struct Device {
     /// The CDI devices that a container gets with it.
     #[serde(rename = "CDIDeviceIDs")]
     pub cdi_device_ids: Option<Vec<String>>,
-    /// Set by drivers that share devices; carried.
+    /// The share of the device; written by drivers that share devices.
     #[serde(rename = "ShareID", default, skip_serializing_if = "Option::is_none")]
     pub share_id: Option<String>,
-    /// Set by drivers that publish metadata; carried.
+    /// The device's metadata; written by drivers that publish it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Box<RawValue>>,
 }
 
-impl Group {
+// === impl DeviceGroup ===
+
+impl DeviceGroup {
     /// The group of one prepared channel.
-    pub(crate) fn of_channel(id: u32, device: Device, compute_domain: &str) -> Self {
+    pub(crate) fn with_channel(id: u32, device: KubeletDevice, compute_domain: &str) -> Self {
         Self {
-            devices: vec![Slot {
-                channel: Some(Held {
-                    info: Info { id },
+            devices: vec![PreparedDevice {
+                channel: Some(DeviceDetails {
+                    info: DeviceInfo { id },
                     device: Some(device),
                 }),
                 daemon: None,
@@ -108,28 +110,35 @@ impl Group {
         }
     }
 
-    /// The channels of the group, with what kubelet was told about each.
-    pub fn channels(&self) -> impl Iterator<Item = &Held> {
-        self.devices.iter().filter_map(|slot| slot.channel.as_ref())
+    /// The channels of the group, each with the device in kubelet's answer.
+    pub fn channels(&self) -> impl Iterator<Item = &DeviceDetails> {
+        self.devices
+            .iter()
+            .filter_map(|prepared| prepared.channel.as_ref())
     }
 
-    /// Every device of the group as kubelet knows it.
-    pub fn kubelet_devices(&self) -> impl Iterator<Item = &Device> {
-        self.devices.iter().filter_map(|slot| {
-            slot.channel
+    /// Every device of the group as kubelet was answered.
+    pub fn kubelet_devices(&self) -> impl Iterator<Item = &KubeletDevice> {
+        self.devices.iter().filter_map(|prepared| {
+            prepared
+                .channel
                 .as_ref()
-                .or(slot.daemon.as_ref())?
+                .or(prepared.daemon.as_ref())?
                 .device
                 .as_ref()
         })
     }
 }
 
-impl Payload for Group {
+impl Payload for DeviceGroup {
     fn from_legacy(json: &str) -> Result<Self, serde_json::Error> {
         let legacy: LegacyGroup = from_go_json(json)?;
         Ok(Self {
-            devices: legacy.devices.into_iter().map(Slot::from).collect(),
+            devices: legacy
+                .devices
+                .into_iter()
+                .map(PreparedDevice::from)
+                .collect(),
             config_state: legacy.config_state,
         })
     }
@@ -139,25 +148,25 @@ impl Payload for Group {
 
 #[derive(Deserialize)]
 struct LegacyGroup {
-    devices: Vec<LegacySlot>,
+    devices: Vec<LegacyPreparedDevice>,
     #[serde(rename = "configState")]
     config_state: ConfigState,
 }
 
 #[derive(Deserialize)]
-struct LegacySlot {
-    channel: Option<LegacyHeld>,
-    daemon: Option<LegacyHeld>,
+struct LegacyPreparedDevice {
+    channel: Option<LegacyDeviceDetails>,
+    daemon: Option<LegacyDeviceDetails>,
 }
 
 #[derive(Deserialize)]
-struct LegacyHeld {
-    info: Info,
-    device: Option<LegacyDevice>,
+struct LegacyDeviceDetails {
+    info: DeviceInfo,
+    device: Option<LegacyKubeletDevice>,
 }
 
 #[derive(Deserialize)]
-struct LegacyDevice {
+struct LegacyKubeletDevice {
     #[serde(default)]
     request_names: Option<Vec<String>>,
     #[serde(default)]
@@ -168,26 +177,26 @@ struct LegacyDevice {
     cdi_device_ids: Option<Vec<String>>,
 }
 
-impl From<LegacySlot> for Slot {
-    fn from(slot: LegacySlot) -> Self {
+impl From<LegacyPreparedDevice> for PreparedDevice {
+    fn from(prepared: LegacyPreparedDevice) -> Self {
         Self {
-            channel: slot.channel.map(Held::from),
-            daemon: slot.daemon.map(Held::from),
+            channel: prepared.channel.map(DeviceDetails::from),
+            daemon: prepared.daemon.map(DeviceDetails::from),
         }
     }
 }
 
-impl From<LegacyHeld> for Held {
-    fn from(held: LegacyHeld) -> Self {
+impl From<LegacyDeviceDetails> for DeviceDetails {
+    fn from(held: LegacyDeviceDetails) -> Self {
         Self {
             info: held.info,
-            device: held.device.map(Device::from),
+            device: held.device.map(KubeletDevice::from),
         }
     }
 }
 
-impl From<LegacyDevice> for Device {
-    fn from(device: LegacyDevice) -> Self {
+impl From<LegacyKubeletDevice> for KubeletDevice {
+    fn from(device: LegacyKubeletDevice) -> Self {
         Self {
             requests: device.request_names,
             pool_name: device.pool_name,
@@ -200,5 +209,5 @@ impl From<LegacyDevice> for Device {
 }
 
 #[cfg(test)]
-#[path = "payload_tests.rs"]
+#[path = "device_group_tests.rs"]
 mod tests;

@@ -1,9 +1,10 @@
-//! Which claims exist, for rebuilding after damage and for reconciling.
+//! Which claims exist in the cluster: for the rebuild after damage and for the
+//! reconciler.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use compute_domain_api::names::DRIVER_NAME;
-use compute_domain_node::{LiveClaim, Presence};
+use compute_domain_node::{AllocatedClaim, Presence};
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::api::{ListParams, PartialObjectMeta};
@@ -12,14 +13,14 @@ use kube::{Api, Client, Resource as _, ResourceExt};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Asks the API server about claims.
+/// Asks the API server about claims. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct LiveClaims {
+pub(crate) struct ClaimLookup {
     client: Client,
     node: String,
 }
 
-/// The part of a list of claims that is read; the status stays as it was sent.
+/// The part of a list of claims that is read; each status stays as it was sent.
 #[derive(Deserialize)]
 struct List {
     items: Vec<Item>,
@@ -39,7 +40,7 @@ struct Metadata {
     namespace: String,
 }
 
-impl LiveClaims {
+impl ClaimLookup {
     pub(crate) fn new(client: Client, node: &str) -> Self {
         Self {
             client,
@@ -47,8 +48,8 @@ impl LiveClaims {
         }
     }
 
-    /// Every claim that has a device of this driver in this node's pool.
-    pub(crate) async fn allocated_here(&self) -> Result<Vec<LiveClaim>, kube::Error> {
+    /// Every claim of the cluster with a device of this driver in this node's pool.
+    pub(crate) async fn allocated_here(&self) -> Result<Vec<AllocatedClaim>, kube::Error> {
         let path = ResourceClaim::url_path(&(), None);
         let request = Request::new(path)
             .list(&ListParams::default())
@@ -57,11 +58,12 @@ impl LiveClaims {
         Ok(list
             .items
             .into_iter()
-            .filter_map(|item| self.here(item))
+            .filter_map(|item| self.allocated(item))
             .collect())
     }
 
-    fn here(&self, item: Item) -> Option<LiveClaim> {
+    /// The claim in `item`, if it is allocated on this node.
+    fn allocated(&self, item: Item) -> Option<AllocatedClaim> {
         let status = ClaimStatus::from_raw(&item.status?).ok()?;
         let ours = status
             .results()
@@ -72,7 +74,7 @@ impl LiveClaims {
             name,
             namespace,
         } = item.metadata;
-        ours.then_some(LiveClaim {
+        ours.then_some(AllocatedClaim {
             claim: ClaimName {
                 uid,
                 name,
@@ -82,8 +84,8 @@ impl LiveClaims {
         })
     }
 
-    /// Whether each of these claims exists, by its UID. Those whose name is not
-    /// known (records of 25.3.x) are looked for among all.
+    /// Whether each of these claims exists, by its UID. A claim whose name is not
+    /// known (records of 25.3.x have none) is searched for in all namespaces.
     pub(crate) async fn presence(&self, claims: &[ClaimName]) -> BTreeMap<String, Presence> {
         let all = if claims.iter().any(|claim| claim.name.is_empty()) {
             self.all_uids().await

@@ -1,20 +1,21 @@
-//! Errors as sentences for pod events and logs: the one place where it is done.
+//! Errors as text for pod events and logs: the one place where that is done.
 
-use compute_domain_node::{PrepareError, UnprepareError, with_hint, with_sources};
+use compute_domain_node::{PrepareError, UnprepareError, with_hint};
 use dra_kubelet::ClaimError;
+use imex_runtime::error_chain;
 
-/// What the claim's user reads: what is wrong, why, and the fix.
+/// What the claim's user reads: what is wrong, why, and what to do.
 pub(crate) fn prepare_failed(error: &PrepareError) -> ClaimError {
     let class = match error.class() {
         compute_domain_node::Class::Permanent => dra_kubelet::Class::Permanent,
         compute_domain_node::Class::Retry => dra_kubelet::Class::Retry,
     };
-    ClaimError::new(class, with_hint(&with_sources(error), error.hint())).with_code(error.code())
+    ClaimError::new(class, with_hint(&error_chain(error), error.hint())).with_code(error.code())
 }
 
 /// As [`prepare_failed`]; Unprepare is always worth another attempt.
 pub(crate) fn unprepare_failed(error: &UnprepareError) -> ClaimError {
-    ClaimError::retry(with_sources(error)).with_code(error.code())
+    ClaimError::retry(error_chain(error)).with_code(error.code())
 }
 
 #[cfg(test)]

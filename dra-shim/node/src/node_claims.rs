@@ -1,0 +1,74 @@
+//! The claims of one node: what is known of them, and how they are changed.
+
+use std::sync::Arc;
+
+use dra_checkpoint::{ClaimName, Claims, CommitError, Damage, Store, StoreError};
+use imex_cdi::ClaimSpecs;
+
+use crate::device_group::DeviceGroup;
+
+/// The claims of one node: its checkpoint and its CDI specs.
+///
+/// # Contract
+///
+/// Every method may be called from any thread, at the same time as every other,
+/// and while another process serves the same node. Those that return a
+/// `Result` read and write files and wait for a lock: call them where blocking
+/// is allowed, never on an async worker. The others answer from memory.
+///
+/// The caller ensures that [`prepare`](Self::prepare) and
+/// [`unprepare`](Self::unprepare) of one claim do not overlap in this process.
+#[derive(Debug)]
+pub struct NodeClaims {
+    pub(crate) store: Store<DeviceGroup>,
+    pub(crate) specs: Arc<ClaimSpecs>,
+}
+
+// === impl NodeClaims ===
+
+impl NodeClaims {
+    /// Whether the checkpoint is damaged: then it is not known which devices are
+    /// in use, and nothing is prepared until [`rebuild`](Self::rebuild). Any call
+    /// may find damage, so ask again from time to time.
+    pub fn damage(&self) -> Damage {
+        self.store.view().damage().clone()
+    }
+
+    /// The claims with a record, for checks against the API server. The names are
+    /// empty in records of releases of the Go driver that did not write them.
+    pub fn claims(&self) -> Vec<ClaimName> {
+        let view = self.store.view();
+        view.records_unchecked()
+            .map(|(uid, record)| ClaimName {
+                uid: uid.to_owned(),
+                name: record.name.clone(),
+                namespace: record.namespace.clone(),
+            })
+            .collect()
+    }
+
+    /// How many channels Completed records hold.
+    pub fn prepared_channels(&self) -> usize {
+        let view = self.store.view();
+        view.records_unchecked()
+            .flat_map(|(_, record)| record.devices())
+            .flat_map(DeviceGroup::channels)
+            .count()
+    }
+
+    /// Changes records under the checkpoint's lock. An error of `change` leaves
+    /// the checkpoint as it was; what `change` did to specs stays.
+    pub(crate) fn commit<R, E>(
+        &self,
+        change: impl FnOnce(&mut Claims<DeviceGroup>) -> Result<R, E> + Send + 'static,
+    ) -> Result<R, E>
+    where
+        R: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.store.commit(change).map_err(|error| match error {
+            CommitError::Refused(error) => error,
+            CommitError::Store(error) => error.into(),
+        })
+    }
+}

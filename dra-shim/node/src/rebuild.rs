@@ -1,0 +1,79 @@
+//! Finding out which claims hold devices, after the checkpoint was damaged.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dra_checkpoint::{Boot, ClaimName, ClaimStatus, Claims};
+use imex_cdi::{ClaimSpecs, ClaimUid, Major};
+
+use crate::device_group::DeviceGroup;
+use crate::node_claims::NodeClaims;
+use crate::request::ChannelRequest;
+use crate::start::{SpecReport, StartError};
+
+/// A claim that the API server reports as allocated on this node.
+#[derive(Debug, Clone)]
+pub struct AllocatedClaim {
+    /// Its names and UID.
+    pub claim: ClaimName,
+    /// Its status.
+    pub status: ClaimStatus,
+}
+
+impl NodeClaims {
+    /// Restores the records that a damaged checkpoint has lost: a claim that is
+    /// allocated here and has a CDI spec here was prepared here. Then specs are
+    /// aligned with records, as by [`start`](Self::start), and claims can be
+    /// prepared again.
+    ///
+    /// `allocated` is every claim of the cluster with a device in this node's
+    /// pool: one that is missing from it loses its device.
+    ///
+    /// # Errors
+    /// [`StartError`]: try again; nothing is prepared before.
+    pub fn rebuild(
+        &self,
+        allocated: Vec<AllocatedClaim>,
+        major: Option<Major>,
+    ) -> Result<SpecReport, StartError> {
+        let specs = Arc::clone(&self.specs);
+        self.commit(move |claims| {
+            if matches!(claims.boot(), Boot::Changed { .. }) {
+                // Nothing is prepared since the reboot: every spec is stale.
+                specs.sweep(&BTreeSet::new())?;
+                claims.forget_earlier_boot();
+            }
+            for claim in allocated {
+                restore(claims, &specs, claim)?;
+            }
+            claims.assume_same_boot()?;
+            claims.mark_rebuilt();
+            Ok::<_, StartError>(())
+        })?;
+        self.align_specs(major)
+    }
+}
+
+fn restore(
+    claims: &mut Claims<DeviceGroup>,
+    specs: &ClaimSpecs,
+    allocated: AllocatedClaim,
+) -> Result<(), StartError> {
+    let AllocatedClaim { claim, status } = allocated;
+    let (Ok(uid), Ok(request)) = (
+        ClaimUid::new(claim.uid.as_str()),
+        ChannelRequest::from_status(&status),
+    ) else {
+        return Ok(()); // not one that we prepare
+    };
+    if !specs.exists(&uid)? {
+        return Ok(());
+    }
+    let id = specs.id(&uid, &request.channel.device_name()).to_string();
+    let group = request.device_group(vec![id]);
+    Ok(claims.restore(&claim, status, vec![group])?)
+}
+
+#[cfg(test)]
+#[path = "rebuild_tests.rs"]
+mod tests;

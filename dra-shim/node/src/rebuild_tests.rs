@@ -1,0 +1,141 @@
+//! A damaged checkpoint: nothing is prepared until files and API server have
+//! said who holds what.
+
+use dra_checkpoint::{BootId, Damage};
+use durable_file::{Dir as _, SimDir};
+
+use super::*;
+use crate::test_objects::{at, mk_attempt, mk_claim, mk_hardware, mk_status};
+use crate::{PrepareError, StartReport};
+
+fn mk_allocated(uid: &str) -> AllocatedClaim {
+    AllocatedClaim {
+        claim: mk_claim(uid),
+        status: mk_status("pod-1", "channel-0"),
+    }
+}
+
+fn prepare(node: &NodeClaims, allocated: &AllocatedClaim) -> Result<(), PrepareError> {
+    let request = ChannelRequest::from_status(&allocated.status)?;
+    let hardware = mk_hardware();
+    let attempt = mk_attempt(&allocated.claim, &allocated.status, &request, &hardware);
+    node.prepare(&attempt).map(drop)
+}
+
+fn start(checkpoint: &SimDir, cdi: &SimDir, boot: &str) -> (NodeClaims, StartReport) {
+    let boot = BootId::new(boot).unwrap();
+    NodeClaims::start(
+        Arc::new(checkpoint.clone()),
+        Arc::new(cdi.clone()),
+        boot,
+        mk_hardware().channel_major().ok(),
+    )
+    .unwrap()
+}
+
+/// A node on which `holder` is prepared and whose checkpoint is then torn.
+fn mk_damaged() -> (SimDir, SimDir) {
+    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+    prepare(
+        &start(&checkpoint, &cdi, "boot-1").0,
+        &mk_allocated("holder"),
+    )
+    .unwrap();
+    checkpoint
+        .replace("checkpoint.json", br#"{"checksum":10"#, 0o600)
+        .unwrap();
+    (checkpoint, cdi)
+}
+
+#[test]
+fn until_rebuilt_nothing_is_prepared_and_no_file_is_removed() {
+    let (checkpoint, cdi) = mk_damaged();
+    let (node, report) = start(&checkpoint, &cdi, "boot-1");
+    assert!(matches!(report.damage, Damage::Damaged { .. }));
+    assert!(matches!(
+        prepare(&node, &mk_allocated("other")),
+        Err(PrepareError::NeedsRecovery)
+    ));
+    assert_eq!(cdi.list().unwrap().len(), 1);
+}
+
+#[test]
+fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes() {
+    let (checkpoint, cdi) = mk_damaged();
+    cdi.replace(
+        "k8s.compute-domain.nvidia.com-claim_dead.yaml",
+        b"{}",
+        0o644,
+    )
+    .unwrap();
+    let (node, _) = start(&checkpoint, &cdi, "boot-1");
+
+    let rebuilt = node
+        .rebuild(
+            vec![mk_allocated("holder"), mk_allocated("never-prepared-here")],
+            mk_hardware().channel_major().ok(),
+        )
+        .unwrap();
+
+    assert_eq!(
+        rebuilt.removed,
+        ["k8s.compute-domain.nvidia.com-claim_dead.yaml"]
+    );
+    assert!(matches!(
+        prepare(&node, &mk_allocated("other")),
+        Err(PrepareError::InUse { holder, .. }) if holder == "default/holder-name:holder"
+    ));
+    // And the next process starts without damage.
+    let (node, report) = start(&checkpoint, &cdi, "boot-1");
+    assert_eq!((report.damage, node.prepared_channels()), (Damage::None, 1));
+}
+
+#[test]
+fn damage_found_after_a_reboot_has_no_holders() {
+    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+    prepare(
+        &start(&checkpoint, &cdi, "boot-1").0,
+        &mk_allocated("holder"),
+    )
+    .unwrap();
+    let text = String::from_utf8(checkpoint.read("checkpoint.json").unwrap().unwrap()).unwrap();
+    // Only the redundant V1 part is bad: records and boot id survive.
+    let bad = text.replacen("\"checksum\":", "\"checksum\":1", 1);
+    checkpoint
+        .replace("checkpoint.json", bad.as_bytes(), 0o600)
+        .unwrap();
+
+    let (node, _) = start(&checkpoint, &cdi, "boot-2");
+    node.rebuild(
+        vec![mk_allocated("holder")],
+        mk_hardware().channel_major().ok(),
+    )
+    .unwrap();
+    assert_eq!(node.prepared_channels(), 0);
+    prepare(&node, &mk_allocated("other")).unwrap();
+}
+
+#[test]
+fn damage_under_a_running_node_is_found_by_the_next_call_and_rebuilt_without_a_restart() {
+    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+    let (node, _) = start(&checkpoint, &cdi, "boot-1");
+    prepare(&node, &mk_allocated("holder")).unwrap();
+    checkpoint
+        .replace("checkpoint.json", b"scribble", 0o600)
+        .unwrap();
+
+    node.expire(at(1)).unwrap();
+    assert!(matches!(node.damage(), Damage::Damaged { .. }));
+    assert!(matches!(
+        prepare(&node, &mk_allocated("other")),
+        Err(PrepareError::NeedsRecovery)
+    ));
+
+    node.rebuild(
+        vec![mk_allocated("holder")],
+        mk_hardware().channel_major().ok(),
+    )
+    .unwrap();
+    assert_eq!(node.damage(), Damage::None);
+    assert_eq!(node.prepared_channels(), 1);
+}

@@ -1,0 +1,91 @@
+//! What others learn of the hardware whenever it changes: the scheduler through
+//! the slice, kubelet through the device's health, people through conditions and
+//! events.
+
+use std::sync::Arc;
+
+use compute_domain_node::Hardware;
+use dra_kubelet::{Desired, DeviceHealth};
+use imex_runtime::{Condition, Events};
+use k8s_openapi::api::core::v1::ObjectReference;
+use nvml_clique::{Fabric, Pending};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::device::{channel_health, describe, desired_slice};
+use crate::monitor::HardwareMonitor;
+
+/// Where it goes.
+pub(crate) struct Advertiser {
+    pub(crate) pool: String,
+    pub(crate) desired: watch::Sender<Desired>,
+    pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
+    pub(crate) fabric_ready: Condition,
+    pub(crate) major_ready: Condition,
+    pub(crate) events: Arc<Events>,
+    /// The node: what events are about.
+    pub(crate) node: ObjectReference,
+}
+
+impl Advertiser {
+    /// Advertises every change of the hardware until `shutdown`.
+    pub(crate) async fn run(self, monitor: Arc<HardwareMonitor>, shutdown: CancellationToken) {
+        let mut reported = None;
+        loop {
+            let read = Arc::clone(&monitor);
+            let Ok(hardware) = tokio::task::spawn_blocking(move || read.snapshot()).await else {
+                return; // the runtime is going down
+            };
+            self.publish(&hardware);
+            let state = describe(&hardware);
+            let is_read = !matches!(hardware.fabric, Fabric::Pending(Pending::NotReadYet));
+            if is_read && reported.as_ref() != Some(&state) {
+                self.report(&hardware, &state).await;
+                reported = Some(state);
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = monitor.changed() => {}
+            }
+        }
+    }
+
+    fn publish(&self, hardware: &Hardware) {
+        set(&self.fabric_ready, hardware.fabric_ready());
+        set(&self.major_ready, hardware.major_ready());
+        self.desired
+            .send_if_modified(|desired| replace(desired, desired_slice(hardware)));
+        let health = vec![channel_health(&self.pool, hardware)];
+        self.health
+            .send_if_modified(|before| replace(before, health));
+    }
+
+    /// One event about the node per change; the conditions log the rest.
+    async fn report(&self, hardware: &Hardware, state: &str) {
+        let healthy = hardware.fabric_ready().is_ok() && hardware.major_ready().is_ok();
+        if healthy {
+            let fabric = &hardware.fabric;
+            tracing::info!(%fabric, code = fabric.code(), "identified fabric clique");
+            self.events
+                .normal(&self.node, "IMEXChannelReady", "Probe", state)
+                .await;
+        } else {
+            self.events
+                .warning(&self.node, "IMEXChannelNotReady", "Probe", state)
+                .await;
+        }
+    }
+}
+
+fn set(condition: &Condition, state: Result<(), String>) {
+    match state {
+        Ok(()) => condition.ready(),
+        Err(reason) => condition.not_ready(&reason),
+    }
+}
+
+fn replace<T: PartialEq>(slot: &mut T, value: T) -> bool {
+    let changed = *slot != value;
+    *slot = value;
+    changed
+}

@@ -1,0 +1,165 @@
+//! Keeps the node's claims usable for as long as the process lives: opens the
+//! checkpoint, rebuilds it after damage, has it reconciled. A disk or an API
+//! server that does not work is waited for.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_node::{NodeClaims, SpecReport, StartReport};
+use dra_checkpoint::{BootId, Damage};
+use durable_file::OsDir;
+use imex_runtime::{Condition, Events, error_chain};
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::args::Paths;
+use crate::claim_lookup::ClaimLookup;
+use crate::metrics::Metrics;
+use crate::monitor::HardwareMonitor;
+use crate::reconciler::Reconciler;
+use crate::shared_claims::SharedClaims;
+
+/// Pause after an attempt that failed, and between looks for damage: about when
+/// a user looks again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Between two checks of the records' claims against the API server: five of
+/// them fit into the time that a claim must be gone.
+const RECONCILE_EVERY: Duration = Duration::from_secs(30);
+
+/// Modes of the directories, as the Go driver creates them.
+const DATA_MODE: u32 = 0o750;
+const CDI_MODE: u32 = 0o755;
+
+/// The task that opens and repairs the checkpoint.
+pub(crate) struct CheckpointTask {
+    pub(crate) paths: Paths,
+    pub(crate) shared_claims: SharedClaims,
+    pub(crate) hardware: Arc<HardwareMonitor>,
+    pub(crate) lookup: ClaimLookup,
+    pub(crate) ready: Condition,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) events: Arc<Events>,
+    /// The node: what events are about.
+    pub(crate) node: ObjectReference,
+}
+
+impl CheckpointTask {
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = self.keep_usable() => {}
+        }
+    }
+
+    async fn keep_usable(&self) {
+        let claims = self.open().await;
+        self.shared_claims.set_available(Arc::clone(&claims));
+        let mut reconciler = Reconciler::new(Arc::clone(&claims), self.lookup.clone());
+        let mut reconcile_at = Instant::now();
+        loop {
+            if let Damage::Damaged {
+                reason,
+                set_aside_as,
+                ..
+            } = claims.damage()
+            {
+                self.rebuild(
+                    &claims,
+                    &format!("{reason}; the file is set aside as {set_aside_as}"),
+                )
+                .await;
+            }
+            self.ready.ready();
+            self.metrics.prepared_channels(claims.prepared_channels());
+            if reconcile_at <= Instant::now() {
+                reconciler.reconcile().await;
+                reconcile_at = Instant::now() + RECONCILE_EVERY;
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Opens the checkpoint, however long that takes.
+    async fn open(&self) -> Arc<NodeClaims> {
+        loop {
+            let (paths, hardware) = (self.paths.clone(), Arc::clone(&self.hardware));
+            let opened = spawn_blocking(move || open(&paths, &hardware)).await;
+            let reason = match opened {
+                Ok(Ok((claims, report))) => {
+                    info!(
+                        removed_records = report.removed_records,
+                        damage = ?report.damage,
+                        removed_specs = ?report.specs.removed,
+                        "checkpoint open"
+                    );
+                    warn_of_failures(&report.specs);
+                    return Arc::new(claims);
+                }
+                Ok(Err(reason)) => reason,
+                Err(panic) => panic.to_string(),
+            };
+            self.ready.not_ready(&reason);
+            self.shared_claims.set_unavailable(&reason);
+            self.events
+                .warning(&self.node, "CheckpointNotUsable", "Open", &reason)
+                .await;
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Rebuilds the checkpoint, however long the API server does not answer.
+    async fn rebuild(&self, claims: &Arc<NodeClaims>, damage: &str) {
+        let reason = format!("the checkpoint is damaged and being rebuilt: {damage}");
+        self.events
+            .warning(&self.node, "CheckpointDamaged", "Rebuild", &reason)
+            .await;
+        loop {
+            self.ready.not_ready(&reason);
+            match self.try_rebuild(claims).await {
+                Ok(specs) => {
+                    info!(removed_specs = ?specs.removed, "checkpoint rebuilt");
+                    warn_of_failures(&specs);
+                    break;
+                }
+                Err(error) => warn!(error, "the checkpoint cannot be rebuilt yet"),
+            }
+            sleep(AGAIN).await;
+        }
+        let note = "it is known again which devices are in use";
+        self.events
+            .normal(&self.node, "CheckpointRebuilt", "Rebuild", note)
+            .await;
+    }
+
+    async fn try_rebuild(&self, claims: &Arc<NodeClaims>) -> Result<SpecReport, String> {
+        let allocated = self.lookup.allocated_here().await;
+        let allocated = allocated.map_err(|error| error_chain(&error))?;
+        let (claims, hardware) = (Arc::clone(claims), Arc::clone(&self.hardware));
+        let work = move || claims.rebuild(allocated, hardware.snapshot().major.ok());
+        match spawn_blocking(work).await {
+            Ok(rebuilt) => rebuilt.map_err(|error| error_chain(&error)),
+            Err(panic) => Err(panic.to_string()),
+        }
+    }
+}
+
+/// The reason is one line.
+fn open(paths: &Paths, hardware: &HardwareMonitor) -> Result<(NodeClaims, StartReport), String> {
+    let dir = |path: &Path, mode| OsDir::create(path, mode).map_err(|error| error_chain(&error));
+    let checkpoint = Arc::new(dir(&paths.data_dir, DATA_MODE)?);
+    let cdi = Arc::new(dir(&paths.cdi_root, CDI_MODE)?);
+    let boot = BootId::current().map_err(|error| error_chain(&error))?;
+    NodeClaims::start(checkpoint, cdi, boot, hardware.snapshot().major.ok())
+        .map_err(|error| error_chain(&error))
+}
+
+fn warn_of_failures(specs: &SpecReport) {
+    for failure in &specs.failures {
+        warn!(reason = failure, "a CDI spec does not match its record yet");
+    }
+}

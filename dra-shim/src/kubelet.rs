@@ -1,0 +1,136 @@
+//! The sockets that kubelet calls, from their opening to the shutdown.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_api::names::DRIVER_NAME;
+use dra_kubelet::{Desired, DeviceHealth, KubeClaims, Plugin, Publication, Registration};
+use imex_runtime::{Condition, StartError};
+use kube::Client;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::args::Paths;
+use crate::driver::ComputeDomainDriver;
+use crate::metrics::Metrics;
+
+/// How long directories that kubelet should have made may be missing at start.
+const SOCKETS_WITHIN: Duration = Duration::from_secs(30);
+
+/// What is served to kubelet, and where.
+pub(crate) struct KubeletServer {
+    pub(crate) node_name: String,
+    pub(crate) paths: Paths,
+    pub(crate) client: Client,
+    pub(crate) driver: ComputeDomainDriver,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The node's slice, to be published.
+    pub(crate) desired: watch::Receiver<Desired>,
+    /// The devices' health, for kubelet's health stream.
+    pub(crate) health: watch::Receiver<Vec<DeviceHealth>>,
+    pub(crate) conditions: KubeletConditions,
+}
+
+/// What kubelet and the API server make of this plugin.
+#[derive(Clone)]
+pub(crate) struct KubeletConditions {
+    pub(crate) registered: Condition,
+    pub(crate) published: Condition,
+}
+
+// === impl KubeletServer ===
+
+impl KubeletServer {
+    /// Serves kubelet until `shutdown`.
+    ///
+    /// # Errors
+    /// The sockets cannot be opened, or are lost for good.
+    pub(crate) async fn serve(&self, shutdown: &CancellationToken) -> Result<(), StartError> {
+        let mut plugin = self.start(shutdown).await?;
+        let conditions = self.conditions.clone();
+        let conditions =
+            tokio::spawn(conditions.follow(plugin.registration(), plugin.publication()));
+        let ended = tokio::select! {
+            () = shutdown.cancelled() => Ok(()),
+            error = plugin.failed() => Err(StartError::new(&error, error.hint())),
+        };
+        conditions.abort();
+        plugin.shutdown().await;
+        ended
+    }
+
+    /// Opens the sockets. Directories may still be missing while kubelet starts.
+    async fn start(&self, shutdown: &CancellationToken) -> Result<Plugin, StartError> {
+        let until = Instant::now() + SOCKETS_WITHIN;
+        loop {
+            let started = Plugin::builder(DRIVER_NAME, self.node_name.as_str())
+                .registry_dir(&self.paths.registry_dir)
+                .data_dir(&self.paths.data_dir)
+                .observer(self.metrics.as_ref().clone())
+                .health(self.health.clone())
+                .publish(self.client.clone(), self.desired.clone())
+                .start(self.driver.clone(), KubeClaims::new(self.client.clone()));
+            match started {
+                Ok(plugin) => return Ok(plugin),
+                Err(error) if Instant::now() < until && !shutdown.is_cancelled() => {
+                    warn!(%error, "the sockets cannot be opened yet");
+                    sleep(Duration::from_secs(1)).await;
+                }
+                Err(error) => return Err(StartError::new(&error, error.hint())),
+            }
+        }
+    }
+}
+
+// === impl KubeletConditions ===
+
+impl KubeletConditions {
+    /// Keeps the conditions up to date until the plugin ends.
+    async fn follow(
+        self,
+        mut registration: watch::Receiver<Registration>,
+        publication: Option<watch::Receiver<Publication>>,
+    ) {
+        let Some(mut publication) = publication else {
+            return;
+        };
+        loop {
+            self.set_registered(&registration.borrow_and_update());
+            self.set_published(&publication.borrow_and_update());
+            let changed = tokio::select! {
+                changed = registration.changed() => changed,
+                changed = publication.changed() => changed,
+            };
+            if changed.is_err() {
+                return; // the plugin has ended
+            }
+        }
+    }
+
+    fn set_registered(&self, registration: &Registration) {
+        match registration {
+            Registration::Registered => self.registered.ready(),
+            Registration::Refused { reason } => {
+                let reason = format!("kubelet refused: {reason}");
+                self.registered.not_ready(&reason);
+            }
+            Registration::Pending => self.registered.not_ready("not registered with kubelet yet"),
+        }
+    }
+
+    fn set_published(&self, publication: &Publication) {
+        match publication {
+            // In a rolling update the other instance may be the one that publishes.
+            Publication::Published { .. } | Publication::Withdrawn | Publication::Standby => {
+                self.published.ready();
+            }
+            Publication::Failing { reason, .. } => self.published.not_ready(reason),
+            Publication::Pending => {
+                let reason = "the node's devices are not published yet";
+                self.published.not_ready(reason);
+            }
+        }
+    }
+}
