@@ -2,14 +2,14 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
 use kube::core::Duration;
 
-/// Watches ComputeDomain objects and keeps the claim template of each.
+/// Creates, and at the end deletes, a ResourceClaimTemplate for each ComputeDomain.
 ///
-/// Environment variables that Go's chart sets beyond these options belong to the driver-managed
-/// mode and are not looked at.
+/// Other environment variables that the Go driver's chart sets belong to the driver-managed mode
+/// and are ignored.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Args {
-    /// Name of this pod: reporter of events and identity in the lease.
+    /// Name of this pod, for events and for the identity in the lease.
     #[arg(long, env = "POD_NAME", default_value = "")]
     pub(crate) pod_name: String,
     #[command(flatten)]
@@ -28,16 +28,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Print the CRD and exit: how the chart's copy is made.
+    /// Print the CRD, of which the chart has a copy, and exit.
     #[command(hide = true)]
     Crd,
 }
 
-/// With more than one replica, which one works.
+/// Which replica reconciles if there are several.
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Leader election")]
 pub(crate) struct LeaderElectionArgs {
-    /// Work only while holding the lease: needed with more than one replica.
+    /// Reconcile only while holding the lease. Needed with more than one replica.
     #[arg(
         long = "leader-election-enabled",
         env = "LEADER_ELECTION_ENABLED",
@@ -46,7 +46,7 @@ pub(crate) struct LeaderElectionArgs {
         default_missing_value = "true",
         require_equals = true,
         value_name = "BOOL",
-        value_parser = parse_switch
+        value_parser = parse_bool
     )]
     pub(crate) enabled: bool,
     /// Namespace of the lease.
@@ -63,21 +63,21 @@ pub(crate) struct LeaderElectionArgs {
         default_value = "nvidia-compute-domain-controller"
     )]
     pub(crate) name: String,
-    /// How long others wait for a silent holder.
+    /// How long other replicas wait for a holder that does not renew the lease.
     #[arg(
         long = "leader-election-lease-duration",
         env = "LEADER_ELECTION_LEASE_DURATION",
         default_value = "15s"
     )]
     pub(crate) lease_duration: Duration,
-    /// How long the holder tries to renew before it stops working.
+    /// How long the holder tries to renew the lease before it stops reconciling.
     #[arg(
         long = "leader-election-renew-deadline",
         env = "LEADER_ELECTION_RENEW_DEADLINE",
         default_value = "10s"
     )]
     pub(crate) renew_deadline: Duration,
-    /// Pause between attempts to acquire or renew.
+    /// Pause between attempts to acquire or renew the lease.
     #[arg(
         long = "leader-election-retry-period",
         env = "LEADER_ELECTION_RETRY_PERIOD",
@@ -87,7 +87,7 @@ pub(crate) struct LeaderElectionArgs {
 }
 
 /// An unset value of the chart arrives as the empty string.
-fn parse_switch(text: &str) -> Result<bool, &'static str> {
+fn parse_bool(text: &str) -> Result<bool, &'static str> {
     match text {
         "true" | "1" => Ok(true),
         "" | "false" | "0" => Ok(false),

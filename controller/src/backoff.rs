@@ -2,39 +2,40 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Delays between attempts on objects that fail, each object for itself: one that cannot succeed
-/// does not slow the others down.
+/// Exponential backoff, separate for each object, so that one that keeps failing does not slow
+/// others down.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     /// Failures in a row, by namespace and name.
     failures: Mutex<HashMap<(String, String), u32>>,
 }
 
-/// After the first failure; it doubles with each further one.
-const FIRST: Duration = Duration::from_millis(250);
+/// The delay after the first failure; each further one doubles it.
+const FIRST_DELAY: Duration = Duration::from_millis(250);
 
-/// The longest delay: reached with the tenth failure, after about four minutes.
-const LONGEST: Duration = Duration::from_secs(120);
+/// The longest delay: reached with the tenth failure, after about two minutes.
+const MAX_DELAY: Duration = Duration::from_secs(120);
 
 impl Backoff {
-    /// Counts a failure: how many there were in a row, and the delay before the next attempt.
-    pub(crate) fn failed(&self, namespace: &str, name: &str) -> (u32, Duration) {
+    /// Counts a failure. Returns how many there were in a row, and the delay before the next
+    /// attempt.
+    pub(crate) fn record_failure(&self, namespace: &str, name: &str) -> (u32, Duration) {
         let mut failures = self.lock();
         let count = failures
             .entry((namespace.to_owned(), name.to_owned()))
             .or_default();
         *count = count.saturating_add(1);
         let factor = 2_u32.saturating_pow(*count - 1);
-        (*count, FIRST.saturating_mul(factor).min(LONGEST))
+        (*count, FIRST_DELAY.saturating_mul(factor).min(MAX_DELAY))
     }
 
-    /// Forgets the failures of an object that succeeded or is gone.
-    pub(crate) fn succeeded(&self, namespace: &str, name: &str) {
+    /// Forgets the failures of an object, because it succeeded or no longer exists.
+    pub(crate) fn reset(&self, namespace: &str, name: &str) {
         self.lock().remove(&(namespace.to_owned(), name.to_owned()));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), u32>> {
-        // Every statement leaves the map valid.
+        // A panic elsewhere cannot leave the map half-changed.
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -44,10 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_the_longest_and_start_anew_after_success() {
+    fn delays_double_up_to_the_longest_and_start_again_after_a_success() {
         let backoff = Backoff::default();
         let millis: Vec<_> = (0..12)
-            .map(|_| backoff.failed("ns", "a").1.as_millis())
+            .map(|_| backoff.record_failure("ns", "a").1.as_millis())
             .collect();
         assert_eq!(
             millis,
@@ -56,8 +57,8 @@ mod tests {
                 120_000
             ]
         );
-        assert_eq!(backoff.failed("ns", "b"), (1, FIRST));
-        backoff.succeeded("ns", "a");
-        assert_eq!(backoff.failed("ns", "a"), (1, FIRST));
+        assert_eq!(backoff.record_failure("ns", "b"), (1, FIRST_DELAY));
+        backoff.reset("ns", "a");
+        assert_eq!(backoff.record_failure("ns", "a"), (1, FIRST_DELAY));
     }
 }

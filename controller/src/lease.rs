@@ -1,5 +1,5 @@
-//! Leader election over a `Lease`, as client-go does it, so that both implementations' replicas
-//! respect each other.
+//! Leader election over a `Lease` by client-go's rules, so that replicas of the Go driver's
+//! controller and of this one respect each other.
 
 mod config;
 
@@ -16,67 +16,67 @@ use tracing::{debug, info, warn};
 
 pub(crate) use config::LeaseConfig;
 
-use crate::cluster::MANAGER;
+use crate::api_client::CONTROLLER_NAME;
 
-/// One candidate.
+/// One replica in the election.
 pub(crate) struct Elector {
     leases: Api<Lease>,
     config: LeaseConfig,
-    seen: Option<Seen>,
+    observed: Option<ObservedLease>,
 }
 
-/// A record, and since when it is what it is by our own clock: other clocks are never compared.
+/// The lease as last read, and since when it has not changed, by our own clock: clocks of other
+/// machines are never compared with ours.
 #[derive(Clone, Debug)]
-struct Seen {
+struct ObservedLease {
     lease: Lease,
     since: Instant,
 }
 
-/// What a candidate may do.
+/// What the observed lease allows a replica to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// There is no record.
+enum LeaseAction {
+    /// There is no lease.
     Create,
-    /// It is ours.
+    /// We hold it.
     Renew,
-    /// Its holder gave it up or fell silent.
+    /// Its holder released it, or has not renewed it in time.
     Take,
-    /// Somebody holds it.
+    /// Another replica holds it.
     Wait,
 }
 
-/// Whether a candidate works already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Term {
-    Waiting,
-    Leading,
+enum Role {
+    Candidate,
+    Leader,
 }
 
-fn decide(seen: Option<&Seen>, identity: &str, now: Instant) -> Step {
-    let Some(seen) = seen else {
-        return Step::Create;
+fn decide(observed: Option<&ObservedLease>, identity: &str, now: Instant) -> LeaseAction {
+    let Some(observed) = observed else {
+        return LeaseAction::Create;
     };
-    let spec = seen.lease.spec.as_ref();
+    let spec = observed.lease.spec.as_ref();
     let holder = spec
         .and_then(|spec| spec.holder_identity.as_deref())
         .unwrap_or_default();
     if holder == identity {
-        return Step::Renew;
+        return LeaseAction::Renew;
     }
     let seconds = spec
         .and_then(|spec| spec.lease_duration_seconds)
         .unwrap_or_default();
     let valid = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-    if holder.is_empty() || now.duration_since(seen.since) >= valid {
-        Step::Take
+    if holder.is_empty() || now.duration_since(observed.since) >= valid {
+        LeaseAction::Take
     } else {
-        Step::Wait
+        LeaseAction::Wait
     }
 }
 
-/// The record that makes `identity` the holder. The time of acquisition and the number of changes
-/// of hands move only if the holder changes.
-fn held(before: Option<&Lease>, config: &LeaseConfig, now: Timestamp) -> Lease {
+/// The lease that makes us the holder. The time of acquisition and the number of transitions change
+/// only if the holder does.
+fn held_lease(before: Option<&Lease>, config: &LeaseConfig, now: Timestamp) -> Lease {
     let spec = before
         .and_then(|lease| lease.spec.clone())
         .unwrap_or_default();
@@ -103,8 +103,8 @@ fn held(before: Option<&Lease>, config: &LeaseConfig, now: Timestamp) -> Lease {
     }
 }
 
-/// The record that lets the next candidate go on at once.
-fn released(before: &Lease, config: &LeaseConfig, now: Timestamp) -> Lease {
+/// The lease without a holder, which the next candidate may take at once.
+fn released_lease(before: &Lease, config: &LeaseConfig, now: Timestamp) -> Lease {
     let transitions = before.spec.as_ref().and_then(|spec| spec.lease_transitions);
     Lease {
         metadata: metadata(Some(before), config),
@@ -126,21 +126,23 @@ fn metadata(before: Option<&Lease>, config: &LeaseConfig) -> ObjectMeta {
             namespace: Some(config.namespace.clone()),
             ..ObjectMeta::default()
         },
-        // With its resource version: a write between our read and ours makes ours fail.
+        // With its resource version, so that our write fails if somebody wrote since we read.
         |lease| lease.metadata.clone(),
     )
 }
+
+// === impl Elector ===
 
 impl Elector {
     pub(crate) fn new(client: Client, config: LeaseConfig) -> Self {
         Self {
             leases: Api::namespaced(client, &config.namespace),
             config,
-            seen: None,
+            observed: None,
         }
     }
 
-    /// Returns when the lease is held.
+    /// Returns once we hold the lease.
     pub(crate) async fn acquire(&mut self) {
         info!(
             lease = self.config.name,
@@ -148,7 +150,12 @@ impl Elector {
             "waiting for the lease"
         );
         loop {
-            match timeout(self.config.renew_deadline, self.attempt(Term::Waiting)).await {
+            match timeout(
+                self.config.renew_deadline,
+                self.try_acquire_or_renew(Role::Candidate),
+            )
+            .await
+            {
                 Ok(Ok(true)) => break,
                 Ok(Ok(false)) => {}
                 Ok(Err(err)) => debug!(error = error_chain(&err), "lease not acquired"),
@@ -163,19 +170,19 @@ impl Elector {
         );
     }
 
-    /// Renews the lease and returns when it is lost: taken by another, or not renewed within the
-    /// renew deadline, which ends before others may take it.
-    pub(crate) async fn keep(&mut self) {
+    /// Renews the lease until it is lost: taken by another replica, or not renewed within the renew
+    /// deadline, which ends before others may take it.
+    pub(crate) async fn renew_until_lost(&mut self) {
         let mut renewed = Instant::now();
         loop {
             sleep(self.config.retry_period).await;
-            // The time before the request: others count from its arrival.
+            // Taken before the request: other replicas count from when it arrives.
             let started = Instant::now();
-            let left = self
+            let remaining = self
                 .config
                 .renew_deadline
                 .saturating_sub(started.duration_since(renewed));
-            match timeout(left, self.attempt(Term::Leading)).await {
+            match timeout(remaining, self.try_acquire_or_renew(Role::Leader)).await {
                 Ok(Ok(true)) => renewed = started,
                 Ok(Ok(false)) => return warn!("the lease was taken by another replica"),
                 Ok(Err(err)) => warn!(error = error_chain(&err), "lease not renewed"),
@@ -184,11 +191,13 @@ impl Elector {
         }
     }
 
-    /// Gives the lease up, so that another replica need not wait. Failing does not matter: it
-    /// expires.
+    /// Releases the lease, so that another replica need not wait for it to expire. If this fails,
+    /// it does expire.
     pub(crate) async fn release(&mut self) {
-        let Some(seen) = &self.seen else { return };
-        let lease = released(&seen.lease, &self.config, Timestamp::now());
+        let Some(observed) = &self.observed else {
+            return;
+        };
+        let lease = released_lease(&observed.lease, &self.config, Timestamp::now());
         match timeout(self.config.retry_period, self.write(&lease)).await {
             Ok(Ok(_)) => info!("lease released"),
             Ok(Err(err)) => warn!(error = error_chain(&err), "lease not released"),
@@ -196,20 +205,26 @@ impl Elector {
         }
     }
 
-    /// One look, and one write if the lease is ours or free. Says whether it is held now. A
-    /// conflict is an error like any other: the next look decides.
-    async fn attempt(&mut self, term: Term) -> Result<bool, kube::Error> {
+    /// Reads the lease, and writes it if it is ours or free. Returns whether we hold it now. A
+    /// conflict is an error like any other: the next attempt reads again.
+    async fn try_acquire_or_renew(&mut self, role: Role) -> Result<bool, kube::Error> {
         self.observe(self.leases.get_opt(&self.config.name).await?);
-        let before = self.seen.as_ref().map(|seen| &seen.lease);
-        let lease = held(before, &self.config, Timestamp::now());
+        let before = self.observed.as_ref().map(|observed| &observed.lease);
+        let lease = held_lease(before, &self.config, Timestamp::now());
         let written = match (
-            decide(self.seen.as_ref(), &self.config.identity, Instant::now()),
-            term,
+            decide(
+                self.observed.as_ref(),
+                &self.config.identity,
+                Instant::now(),
+            ),
+            role,
         ) {
-            // Who led and finds another's record may not go on as if nothing had happened.
-            (Step::Wait, _) | (Step::Take, Term::Leading) => return Ok(false),
-            (Step::Create, _) => self.leases.create(&params(), &lease).await?,
-            (Step::Renew, _) | (Step::Take, Term::Waiting) => self.write(&lease).await?,
+            // A leader that finds another holder has lost the lease, even if it could take it back.
+            (LeaseAction::Wait, _) | (LeaseAction::Take, Role::Leader) => return Ok(false),
+            (LeaseAction::Create, _) => self.leases.create(&params(), &lease).await?,
+            (LeaseAction::Renew, _) | (LeaseAction::Take, Role::Candidate) => {
+                self.write(&lease).await?
+            }
         };
         self.observe(Some(written));
         Ok(true)
@@ -221,19 +236,19 @@ impl Elector {
             .await
     }
 
-    /// Notes the record; its age starts anew only if holder or times changed.
+    /// Remembers the lease. Its age starts again only if its holder or its times have changed.
     fn observe(&mut self, lease: Option<Lease>) {
-        let since = match (&self.seen, &lease) {
-            (Some(seen), Some(lease)) if seen.lease.spec == lease.spec => seen.since,
+        let since = match (&self.observed, &lease) {
+            (Some(observed), Some(lease)) if observed.lease.spec == lease.spec => observed.since,
             _ => Instant::now(),
         };
-        self.seen = lease.map(|lease| Seen { lease, since });
+        self.observed = lease.map(|lease| ObservedLease { lease, since });
     }
 }
 
 fn params() -> PostParams {
     PostParams {
-        field_manager: Some(MANAGER.to_owned()),
+        field_manager: Some(CONTROLLER_NAME.to_owned()),
         ..PostParams::default()
     }
 }

@@ -1,21 +1,24 @@
-//! Watches ComputeDomain objects and keeps the claim template of each.
+//! The controller of ComputeDomains: creates a ResourceClaimTemplate for each, writes its status,
+//! and deletes the template with it.
 //!
 //! ```text
-//! args ─> run ─┬─ lease      (with leader election) one replica works, the others wait
-//!              ├─ reconcile  one ComputeDomain at a time per object, a few in parallel
-//!              │     └─ cluster ── the requests; compute-domain-core decides which
-//!              └─ metrics    counted from the watch's cache when scraped
+//! args ─> run ─┬─ lease      leader election: of several replicas, only the leader reconciles
+//!              ├─ reconcile  compute-domain-core decides on the next request, api_client makes it;
+//!              │             one reconcile per object at a time, several objects in parallel
+//!              └─ metrics    computed from the watch's cache whenever they are scraped
 //! ```
+//!
+//! Logs, health, metrics and the Kubernetes client come from `imex-runtime`.
 
+mod api_client;
 mod args;
 mod backoff;
-mod cluster;
+#[cfg(test)]
+mod fake_api;
 mod lease;
 mod metrics;
 mod reconcile;
 mod run;
-#[cfg(test)]
-mod scripted_api;
 
 use std::process::ExitCode;
 

@@ -8,28 +8,28 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::cluster::Watched;
+use crate::api_client::RawDomain;
 
-/// Go's name: it says info, and counts the domains by the status they have.
+/// The Go driver's name. In spite of it, the metric is a count: of ComputeDomains, by status.
 const NAME: &str = "nvidia_dra_compute_domain_info";
 
-/// Counts from the watch's cache when asked, so that nothing has to be forgotten and a restart
-/// counts right at once. Cheap to clone.
+/// Counts ComputeDomains in the watch's cache whenever the metrics are scraped, so that the numbers
+/// are right after a restart and after deletions. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct DomainCounts {
-    /// Of the watch that runs now; none while another replica works.
-    domains: Arc<Mutex<Option<Store<Watched>>>>,
+    /// The cache of the running watch; `None` while another replica is the leader.
+    domains: Arc<Mutex<Option<Store<RawDomain>>>>,
 }
 
 impl DomainCounts {
-    /// Counts this watch's domains from now on.
-    pub(crate) fn follow(&self, domains: Store<Watched>) {
+    /// Counts the domains in this cache from now on.
+    pub(crate) fn set_store(&self, domains: Store<RawDomain>) {
         *self.lock() = Some(domains);
     }
 
-    /// Domains that have no status yet count as neither.
+    /// A domain that has no status yet counts as neither.
     fn count(&self, state: ComputeDomainState) -> usize {
-        let is = |domain: &Watched| {
+        let is = |domain: &RawDomain| {
             let status = domain
                 .0
                 .as_ref()
@@ -41,8 +41,8 @@ impl DomainCounts {
         domains.iter().filter(|domain| is(domain)).count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Store<Watched>>> {
-        // A store is replaced whole.
+    fn lock(&self) -> MutexGuard<'_, Option<Store<RawDomain>>> {
+        // A panic elsewhere cannot leave it half-changed.
         self.domains.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    fn mk_domain(name: &str, status: Option<ComputeDomainState>) -> Watched {
+    fn mk_domain(name: &str, status: Option<ComputeDomainState>) -> RawDomain {
         let mut domain = ComputeDomain::default();
         domain.metadata.name = Some(name.into());
         domain.metadata.namespace = Some("ns".into());
@@ -87,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn domains_are_counted_by_status_and_forgotten_when_they_go() {
+    fn domains_are_counted_by_status_until_they_are_deleted() {
         let (domains, mut writer) = reflector::store();
         let mut registry = Registry::default();
         let counts = DomainCounts::default();
         registry.register_collector(Box::new(counts.clone()));
-        counts.follow(domains);
+        counts.set_store(domains);
         let ready = mk_domain("a", Some(ComputeDomainState::Ready));
         for domain in [
             ready.clone(),

@@ -1,159 +1,167 @@
+//! One ComputeDomain at a time: decide, make the request, decide again.
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_core::{Domain, Observed, Outcome, Refusal, Step, Verdict, next};
+use compute_domain_core::{
+    Admission, Decision, Domain, ObservedTemplates, Outcome, Rejection, Request, decide,
+};
 use imex_runtime::{Events, error_chain};
 use kube::runtime::controller::Action;
 use kube::{Resource as _, ResourceExt as _};
 use tracing::{info, instrument, warn};
 
+use crate::api_client::{ApiClient, RawDomain, RequestError};
 use crate::backoff::Backoff;
-use crate::cluster::{Cluster, RequestError, Watched};
 
-/// More steps than any ComputeDomain takes (three to live, four to die): beyond it somebody
-/// undoes what we do, and the pass ends instead of fighting at full speed.
-const MAX_STEPS: usize = 16;
+/// Upper bound of the requests in one reconcile. No ComputeDomain needs more than five; beyond
+/// this, another client reverts our changes, and the backoff keeps us from fighting at full speed.
+const MAX_REQUESTS: usize = 16;
 
-/// How soon a refusal that ends without an event of ours is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// When to reconcile again while no watch event would tell that the cause of a rejection is gone.
+const REQUEUE_UNWATCHED: Duration = Duration::from_secs(60);
 
-/// What every pass shares.
+/// What all reconciles share.
 pub(crate) struct Context {
-    cluster: Cluster,
+    api: ApiClient,
     events: Events,
     backoff: Backoff,
 }
 
-/// A pass that did not come to rest. Another one follows.
+/// Why a reconcile did not get to its end. It is retried.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReconcileError {
     /// A request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The world did not become what was written.
-    #[error("no rest after {MAX_STEPS} steps: something undoes the controller's changes")]
-    Restless,
+    /// Every request succeeded, and another one was always needed.
+    #[error("still not done after {MAX_REQUESTS} requests: another client reverts the changes")]
+    TooManyRequests,
 }
 
-/// One pass over one ComputeDomain.
-#[instrument(skip_all, fields(domain = %name_of(&watched)))]
+/// Reconciles one ComputeDomain. kube's `Controller` calls it, never twice at the same time for
+/// one object.
+#[instrument(skip_all, fields(domain = %name_of(&object)))]
 pub(crate) async fn reconcile(
-    watched: Arc<Watched>,
+    object: Arc<RawDomain>,
     context: Arc<Context>,
 ) -> Result<Action, ReconcileError> {
-    let (namespace, name) = (watched.namespace().unwrap_or_default(), watched.name_any());
-    let action = context.pass(&namespace, &name).await?;
-    context.backoff.succeeded(&namespace, &name);
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let action = context.reconcile(&namespace, &name).await?;
+    context.backoff.reset(&namespace, &name);
     Ok(action)
 }
 
-/// When a failed pass is repeated. Says why it failed.
+/// The error policy: logs why a reconcile failed, and when it is retried.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the signature that kube's Controller calls"
 )]
 pub(crate) fn retry(
-    watched: Arc<Watched>,
+    object: Arc<RawDomain>,
     error: &ReconcileError,
     context: Arc<Context>,
 ) -> Action {
-    let (attempt, delay) = context.backoff.failed(
-        &watched.namespace().unwrap_or_default(),
-        &watched.name_any(),
-    );
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let (attempt, delay) = context.backoff.record_failure(&namespace, &name);
     warn!(
-        domain = name_of(&watched),
+        domain = name_of(&object),
         attempt,
         retry_in = ?delay,
         error = error_chain(error),
-        "ComputeDomain not reconciled"
+        "reconcile failed"
     );
     Action::requeue(delay)
 }
 
-fn name_of(watched: &Watched) -> String {
+fn name_of(object: &RawDomain) -> String {
     format!(
         "{}/{}",
-        watched.namespace().unwrap_or_default(),
-        watched.name_any()
+        object.namespace().unwrap_or_default(),
+        object.name_any()
     )
 }
 
+// === impl Context ===
+
 impl Context {
-    pub(crate) fn new(cluster: Cluster, events: Events) -> Self {
+    pub(crate) fn new(api: ApiClient, events: Events) -> Self {
         Self {
-            cluster,
+            api,
             events,
             backoff: Backoff::default(),
         }
     }
 
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.cluster
+    pub(crate) fn api(&self) -> &ApiClient {
+        &self.api
     }
 
-    /// Takes steps until there is nothing to do.
-    async fn pass(&self, namespace: &str, name: &str) -> Result<Action, ReconcileError> {
-        let Some(mut domain) = self.cluster.domain(namespace, name).await? else {
+    async fn reconcile(&self, namespace: &str, name: &str) -> Result<Action, ReconcileError> {
+        let Some(mut domain) = self.api.get_domain(namespace, name).await? else {
             return Ok(Action::await_change());
         };
-        let mut observed = self.cluster.observe(&domain).await?;
-        for _ in 0..MAX_STEPS {
-            match next(&domain, &observed) {
-                Step::Rest(outcome) => return Ok(self.rest(&domain, &observed, outcome).await),
-                step => self.take(step, &mut domain, &mut observed).await?,
+        let mut templates = self.api.observe_templates(&domain).await?;
+        for _ in 0..MAX_REQUESTS {
+            match decide(&domain, &templates) {
+                Decision::Done(outcome) => {
+                    return Ok(self.finish(&domain, &templates, outcome).await);
+                }
+                Decision::Send(request) => {
+                    self.send(request, &mut domain, &mut templates).await?;
+                }
             }
         }
-        Err(ReconcileError::Restless)
+        Err(ReconcileError::TooManyRequests)
     }
 
-    /// Makes the step's request and takes note of what it changed.
-    async fn take(
+    /// Makes the request, and updates the objects that it changed.
+    async fn send(
         &self,
-        step: Step,
+        request: Request,
         domain: &mut Domain,
-        observed: &mut Observed,
+        templates: &mut ObservedTemplates,
     ) -> Result<(), RequestError> {
-        let cluster = &self.cluster;
-        match step {
-            Step::AddFinalizer(patch) | Step::RemoveFinalizer(patch) => {
-                *domain = cluster.patch_domain(domain, patch).await?;
+        let api = &self.api;
+        match request {
+            Request::AddFinalizer(patch) | Request::RemoveFinalizer(patch) => {
+                *domain = api.patch_domain_finalizers(domain, patch).await?;
             }
-            Step::CreateTemplate(template) => {
-                observed.named = Some(cluster.create_template(&template).await?);
+            Request::CreateTemplate(template) => {
+                templates.with_expected_name = Some(api.create_template(&template).await?);
                 info!(
                     template = template.name_any(),
                     "ResourceClaimTemplate created"
                 );
             }
-            Step::DeleteTemplate(template) => {
-                cluster.delete_template(&template).await?;
-                *observed = cluster.observe(domain).await?;
+            Request::DeleteTemplate(template) => {
+                api.delete_template(&template).await?;
+                *templates = api.observe_templates(domain).await?;
             }
-            Step::ReleaseTemplate(template, patch) => {
-                cluster.patch_template(&template, patch).await?;
-                info!(%template, "finalizer taken off");
-                // Looked at again, not assumed: the domain goes only after its template.
-                *observed = cluster.observe(domain).await?;
+            Request::RemoveTemplateFinalizer(template, patch) => {
+                api.patch_template_finalizers(&template, patch).await?;
+                info!(%template, "finalizer removed");
+                // Read again: others may still keep the template, and then the domain has to wait.
+                *templates = api.observe_templates(domain).await?;
             }
-            Step::WriteStatus(verdict) => {
-                *domain = cluster.write_status(domain, &verdict).await?;
-                self.announce(domain, &verdict).await;
+            Request::WriteStatus(admission) => {
+                *domain = api.write_status(domain, &admission).await?;
+                self.publish(domain, &admission).await;
             }
-            Step::Rest(_) => {}
         }
         Ok(())
     }
 
-    async fn announce(&self, domain: &Domain, verdict: &Verdict) {
-        let (reason, message) = (verdict.reason(), verdict.message());
+    /// Logs the admission, and writes it as an event.
+    async fn publish(&self, domain: &Domain, admission: &Admission) {
+        let (reason, message) = (admission.reason(), admission.message());
         let object = domain.object().object_ref(&());
-        info!(status = verdict.state().as_str(), reason, "{message}");
-        match verdict {
-            Verdict::Admitted => {
+        info!(status = admission.state().as_str(), reason, "{message}");
+        match admission {
+            Admission::Admitted => {
                 self.events.normal(&object, reason, "Admit", &message).await;
             }
-            Verdict::Refused(_) => {
+            Admission::Rejected(_) => {
                 self.events
                     .warning(&object, reason, "Admit", &message)
                     .await;
@@ -161,28 +169,41 @@ impl Context {
         }
     }
 
-    async fn rest(&self, domain: &Domain, observed: &Observed, outcome: Outcome) -> Action {
+    async fn finish(
+        &self,
+        domain: &Domain,
+        templates: &ObservedTemplates,
+        outcome: Outcome,
+    ) -> Action {
         let object = domain.object().object_ref(&());
         match outcome {
-            Outcome::Refused(refusal) if refusal.ends_unseen() => Action::requeue(LOOK_AGAIN),
-            // Its status cannot say it.
-            Outcome::Refused(refusal @ Refusal::Unreadable { .. }) => {
-                self.announce(domain, &Verdict::Refused(refusal)).await;
+            Outcome::Rejected(rejection) if rejection.is_unwatched() => {
+                Action::requeue(REQUEUE_UNWATCHED)
+            }
+            // Its status is not written, so that only an event reports it.
+            Outcome::Rejected(rejection @ Rejection::Unreadable { .. }) => {
+                self.publish(domain, &Admission::Rejected(rejection)).await;
                 Action::await_change()
             }
-            Outcome::Admitted | Outcome::Refused(_) => Action::await_change(),
-            Outcome::Held(template) => {
-                let note = format!("{template} is being deleted and another finalizer holds it");
+            Outcome::Admitted | Outcome::Rejected(_) => Action::await_change(),
+            Outcome::Blocked(template) => {
+                let note =
+                    format!("{template} is being deleted, but finalizers of others remain on it");
                 self.events
                     .warning(&object, "TemplateHeld", "Delete", &note)
                     .await;
                 Action::await_change()
             }
             Outcome::Gone => {
-                info!("ComputeDomain gone");
-                if let Some(leftover) = observed.leftover(domain) {
-                    let note = format!("{leftover} stays until the driver-managed mode runs again");
-                    let reason = Refusal::DriverManaged { leftover }.reason();
+                info!("ComputeDomain deleted");
+                if let Some(object_of_mode) = templates.driver_managed(domain) {
+                    let note = format!(
+                        "{object_of_mode} remains: only the driver-managed mode deletes it"
+                    );
+                    let rejection = Rejection::DriverManaged {
+                        object: object_of_mode,
+                    };
+                    let reason = rejection.reason();
                     self.events.warning(&object, reason, "Delete", &note).await;
                 }
                 Action::await_change()

@@ -18,20 +18,23 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use crate::api_client::{ApiClient, CONTROLLER_NAME, RawDomain};
 use crate::args::{Args, Command};
-use crate::cluster::{Cluster, MANAGER, Watched};
 use crate::lease::{Elector, LeaseConfig};
 use crate::metrics::DomainCounts;
 use crate::reconcile::{Context, ReconcileError, reconcile, retry};
 
-/// Domains reconciled at the same time: their requests take turns on few connections, and
-/// hundreds are created at once at most.
+/// How many domains are reconciled at the same time. Their requests share few connections, and at
+/// most some hundred domains are created at once.
 const CONCURRENCY: u16 = 8;
 
-/// How long a shutdown waits for passes: each is repeated by whoever works next.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a shutdown waits for running reconciles. What is cut short is done by the next leader.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// The program, from options to its end.
+/// Runs the controller until a signal ends it.
+///
+/// # Errors
+/// Only for what a person has to change: see [`StartError`].
 pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let Args {
         pod_name,
@@ -45,7 +48,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     if let Some(Command::Crd) = command {
         return print_crd();
     }
-    // Everything that can be refused is, before the first log line.
+    // Every configuration error is found before the first log line.
     let settings = imex.resolve()?;
     let lease = LeaseConfig::new(leader_election, &pod_name)
         .map_err(|err| StartError::new(&err, err.hint()))?;
@@ -66,13 +69,13 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     }
 
     let instance = if pod_name.is_empty() {
-        MANAGER
+        CONTROLLER_NAME
     } else {
         &pod_name
     };
-    let events = Events::new(client.clone(), MANAGER, instance);
-    let context = Arc::new(Context::new(Cluster::new(client.clone()), events));
-    let term = Term {
+    let events = Events::new(client.clone(), CONTROLLER_NAME, instance);
+    let context = Arc::new(Context::new(ApiClient::new(client.clone()), events));
+    let worker = Worker {
         client: client.clone(),
         context,
         counts,
@@ -80,15 +83,15 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         shutdown,
     };
     match lease {
-        None => term.work().await,
-        Some(config) => lead(&mut Elector::new(client, config), &term).await,
+        None => worker.run().await,
+        Some(config) => run_while_leader(&mut Elector::new(client, config), &worker).await,
     }
     info!("shutdown");
     Ok(())
 }
 
 fn print_crd() -> Result<(), StartError> {
-    let hint = "report this: the CustomResourceDefinition is made by this program";
+    let hint = "report this as a bug: the program contains the CustomResourceDefinition";
     let yaml = serde_saphyr::to_string(&ComputeDomain::crd())
         .map_err(|err| StartError::new(&err, hint))?;
     std::io::stdout()
@@ -96,25 +99,26 @@ fn print_crd() -> Result<(), StartError> {
         .map_err(|err| StartError::new(&err, "make standard output writable"))
 }
 
-/// Works only while holding the lease, and gives it up at the end. A lost lease ends the term, not
-/// the process: it is lost when the API server is down, and comes back with it.
-async fn lead(elector: &mut Elector, term: &Term) {
-    while term
+/// Reconciles only while holding the lease, and releases it at the end. When the lease is lost, the
+/// process stays and becomes a candidate again: an API server that is down takes the lease of every
+/// leader.
+async fn run_while_leader(elector: &mut Elector, worker: &Worker) {
+    while worker
         .shutdown
         .run_until_cancelled(elector.acquire())
         .await
         .is_some()
     {
         tokio::select! {
-            () = term.work() => return elector.release().await,
-            // Dropping the work drops its requests: none follows once another may work.
-            () = elector.keep() => {}
+            () = worker.run() => return elector.release().await,
+            // This drops the worker's requests: none is sent once another replica may lead.
+            () = elector.renew_until_lost() => {}
         }
     }
 }
 
-/// What each term of work starts from: its watches are new.
-struct Term {
+/// Watches and reconciles. It can run several times, each time with new watches.
+struct Worker {
     client: Client,
     context: Arc<Context>,
     counts: DomainCounts,
@@ -122,22 +126,22 @@ struct Term {
     shutdown: CancellationToken,
 }
 
-fn controller(client: &Client) -> Controller<Watched> {
-    let domains: Api<Watched> = Api::all(client.clone());
+fn controller(client: &Client) -> Controller<RawDomain> {
+    let domains: Api<RawDomain> = Api::all(client.clone());
     let templates: Api<PartialObjectMeta<ResourceClaimTemplate>> = Api::all(client.clone());
     let controller = Controller::new(domains, watcher::Config::default())
         .with_config(controller::Config::default().concurrency(CONCURRENCY))
         .trigger_backoff(watch_backoff());
     let store = controller.store();
-    // Of both modes: the end of a daemon template ends a refusal.
+    // Templates of the driver-managed mode, too: when the last one goes, a rejection ends.
     let labelled = watcher::Config::default().labels(DOMAIN_LABEL);
     controller.watches(templates, labelled, move |template| {
         domain_of(&template, &store)
     })
 }
 
-/// Between attempts to watch. kube's default waits up to a minute, twice in a row when the server
-/// lost its history while it was away; this is one client, which may ask more often.
+/// Pauses between attempts to watch. kube's default is up to a minute, and two in a row if the
+/// server has lost its history during an outage; one client may well ask more often.
 fn watch_backoff() -> watcher::ExponentialBackoff {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(500))
@@ -147,19 +151,21 @@ fn watch_backoff() -> watcher::ExponentialBackoff {
         .into()
 }
 
-/// The domain whose UID the template carries.
+/// The domain whose UID is in the template's label.
 fn domain_of(
     template: &PartialObjectMeta<ResourceClaimTemplate>,
-    domains: &Store<Watched>,
-) -> Option<ObjectRef<Watched>> {
+    domains: &Store<RawDomain>,
+) -> Option<ObjectRef<RawDomain>> {
     let uid = template.labels().get(DOMAIN_LABEL)?;
     let domain = domains.find(|domain| domain.uid().as_ref() == Some(uid))?;
     Some(ObjectRef::from_obj(&*domain))
 }
 
-impl Term {
+// === impl Worker ===
+
+impl Worker {
     /// Reconciles until the shutdown.
-    async fn work(&self) {
+    async fn run(&self) {
         let Self {
             client,
             context,
@@ -168,40 +174,44 @@ impl Term {
             shutdown,
         } = self;
         let listed = readiness.condition("compute-domains", "not listed yet");
-        let listing = context.cluster().wait_until_listed(&listed);
+        let listing = context.api().wait_until_listed(&listed);
         if shutdown.run_until_cancelled(listing).await.is_none() {
             return;
         }
         let controller = controller(client);
-        counts.follow(controller.store());
-        let mut complaint = String::new();
+        counts.set_store(controller.store());
+        let mut watch_error = None;
         let running = controller
             .graceful_shutdown_on(shutdown.clone().cancelled_owned())
             .run(reconcile, retry, context.clone())
             .for_each(|outcome| {
-                hear(&mut complaint, outcome.err());
+                log_watch_error(&mut watch_error, outcome.err());
                 std::future::ready(())
             });
         tokio::select! {
             () = running => {}
-            () = async { shutdown.cancelled().await; sleep(GRACE).await } => {
-                warn!("shutdown before the last requests were answered");
+            () = async { shutdown.cancelled().await; sleep(SHUTDOWN_GRACE).await } => {
+                warn!("shutting down before the last reconciles have finished");
             }
         }
     }
 }
 
-/// Says what the watches suffer from, once per change; what a pass suffers from is said already.
-fn hear(complaint: &mut String, error: Option<controller::Error<ReconcileError, watcher::Error>>) {
+/// Logs an error of the watches once, until it changes. Errors of a reconcile are logged by
+/// [`retry`] already.
+fn log_watch_error(
+    logged: &mut Option<String>,
+    error: Option<controller::Error<ReconcileError, watcher::Error>>,
+) {
     match error {
         Some(controller::Error::QueueError(err)) => {
             let text = error_chain(&err);
-            if *complaint != text {
-                warn!(error = text, "watch failed; it is tried again");
-                *complaint = text;
+            if logged.as_ref() != Some(&text) {
+                warn!(error = text, "watch failed; retrying");
+                *logged = Some(text);
             }
         }
-        Some(err) => debug!(error = %err, "pass ended"),
-        None => complaint.clear(),
+        Some(err) => debug!(error = %err, "reconcile ended"),
+        None => *logged = None,
     }
 }

@@ -85,7 +85,7 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
                 "--leader-election-renew-deadline=20s",
             ],
             &[],
-            ["do not order", "--leader-election-lease-duration"],
+            ["not in order", "--leader-election-lease-duration"],
         ),
         (&[gate], &[], ["no service account", "KUBECONFIG"]),
         (

@@ -2,24 +2,26 @@ use compute_domain_api::crd::{ComputeDomain, ComputeDomainSpec, ComputeDomainSta
 use compute_domain_api::{DomainId, DomainIdError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::Refusal;
+use crate::rejection::Rejection;
+use crate::template_name;
 
-/// A ComputeDomain that has what every object in the API server has.
+/// A ComputeDomain that is known to have UID, namespace and name, as every object in the API
+/// server has. Its spec may still be missing or unreadable: that is a [`Rejection`].
 #[derive(Clone, Debug)]
 pub struct Domain {
-    id: DomainId,
+    uid: DomainId,
     namespace: String,
     name: String,
     object: ComputeDomain,
-    /// Why its spec and status could not be read.
-    unreadable: Option<String>,
+    /// Why its spec and status could not be decoded.
+    decode_error: Option<String>,
 }
 
 /// An object without the metadata that the API server gives to every object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnidentifiedError {
-    /// No UID, or one that is no label value.
+    /// No UID, or one that is not a valid label value.
     #[error("a ComputeDomain without a usable UID")]
     Uid(#[source] DomainIdError),
     /// No namespace.
@@ -31,27 +33,33 @@ pub enum UnidentifiedError {
 }
 
 impl Domain {
-    /// Takes an object as it was read.
+    /// Takes an object as the API server returned it.
+    ///
+    /// # Errors
+    /// If metadata is missing, which no object of an API server lacks.
     pub fn new(object: ComputeDomain) -> Result<Self, UnidentifiedError> {
         Self::identify(object, None)
     }
 
-    /// Takes an object of which only the metadata could be read. It is refused while it lives and
-    /// deleted like any other.
-    pub fn unreadable(metadata: ObjectMeta, why: &str) -> Result<Self, UnidentifiedError> {
+    /// Takes an object of which only the metadata could be decoded. It is rejected while it lives,
+    /// and deleted like any other.
+    ///
+    /// # Errors
+    /// As [`Domain::new`].
+    pub fn unreadable(metadata: ObjectMeta, decode_error: &str) -> Result<Self, UnidentifiedError> {
         let object = ComputeDomain {
             metadata,
             ..ComputeDomain::default()
         };
-        Self::identify(object, Some(why.to_owned()))
+        Self::identify(object, Some(decode_error.to_owned()))
     }
 
     fn identify(
         object: ComputeDomain,
-        unreadable: Option<String>,
+        decode_error: Option<String>,
     ) -> Result<Self, UnidentifiedError> {
         let metadata = &object.metadata;
-        let id = DomainId::parse(metadata.uid.as_deref().unwrap_or_default())
+        let uid = DomainId::parse(metadata.uid.as_deref().unwrap_or_default())
             .map_err(UnidentifiedError::Uid)?;
         let namespace = metadata
             .namespace
@@ -59,17 +67,17 @@ impl Domain {
             .ok_or(UnidentifiedError::Namespace)?;
         let name = metadata.name.clone().ok_or(UnidentifiedError::Name)?;
         Ok(Self {
-            id,
+            uid,
             namespace,
             name,
             object,
-            unreadable,
+            decode_error,
         })
     }
 
     /// Its UID.
-    pub fn id(&self) -> &DomainId {
-        &self.id
+    pub fn uid(&self) -> &DomainId {
+        &self.uid
     }
 
     /// Its namespace, which is also its template's.
@@ -82,34 +90,40 @@ impl Domain {
         &self.name
     }
 
-    /// The object.
+    /// The object itself. Of an unreadable one it has the metadata only.
     pub fn object(&self) -> &ComputeDomain {
         &self.object
     }
 
-    /// The name that its user chose for the template, if it is one.
-    pub fn template_name(&self) -> Result<&str, Refusal> {
+    /// Whether it is being deleted: it stays until its last finalizer is removed.
+    pub fn is_being_deleted(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    /// The name that the user chose for the template.
+    ///
+    /// # Errors
+    /// If there is none, or if it is not a valid object name.
+    pub fn template_name(&self) -> Result<&str, Rejection> {
         let name = &self.spec()?.channel.resource_claim_template.name;
-        crate::name::check(name).map_err(|source| Refusal::BadTemplateName {
+        template_name::validate(name).map_err(|source| Rejection::InvalidTemplateName {
             name: name.clone(),
             source,
         })?;
         Ok(name)
     }
 
-    pub(crate) fn spec(&self) -> Result<&ComputeDomainSpec, Refusal> {
-        if let Some(why) = &self.unreadable {
-            return Err(Refusal::Unreadable { why: why.clone() });
+    pub(crate) fn spec(&self) -> Result<&ComputeDomainSpec, Rejection> {
+        if let Some(error) = &self.decode_error {
+            return Err(Rejection::Unreadable {
+                message: error.clone(),
+            });
         }
-        self.object.spec().ok_or(Refusal::SpecMissing)
+        self.object.spec().ok_or(Rejection::SpecMissing)
     }
 
     pub(crate) fn status(&self) -> Option<&ComputeDomainStatus> {
         self.object.status.as_ref()
-    }
-
-    pub(crate) fn deleted(&self) -> bool {
-        self.object.metadata.deletion_timestamp.is_some()
     }
 
     pub(crate) fn metadata(&self) -> &ObjectMeta {

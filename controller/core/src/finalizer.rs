@@ -1,5 +1,5 @@
-//! Our finalizer, on and off, as JSON patches that fail instead of acting on another object or on
-//! a list that somebody else changed meanwhile.
+//! JSON patches that add and remove our finalizer. They test what they rely on, so they fail
+//! rather than change another object of the same name or a list that has changed meanwhile.
 
 use compute_domain_api::names::FINALIZER;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,21 +13,21 @@ pub(crate) fn is_on(metadata: &ObjectMeta) -> bool {
         .any(|finalizer| finalizer == FINALIZER)
 }
 
-/// Puts it on. Others' finalizers stay.
+/// Adds it. Finalizers of others stay.
 pub(crate) fn add(metadata: &ObjectMeta) -> Value {
-    let same = json!({ "op": "test", "path": "/metadata/uid", "value": metadata.uid });
+    let same_object = json!({ "op": "test", "path": "/metadata/uid", "value": metadata.uid });
     if metadata.finalizers.iter().flatten().next().is_some() {
-        json!([same, { "op": "add", "path": "/metadata/finalizers/-", "value": FINALIZER }])
+        json!([same_object, { "op": "add", "path": "/metadata/finalizers/-", "value": FINALIZER }])
     } else {
         json!([
-            same,
+            same_object,
             { "op": "test", "path": "/metadata/finalizers", "value": null },
             { "op": "add", "path": "/metadata/finalizers", "value": [FINALIZER] },
         ])
     }
 }
 
-/// Takes it off; `None` if it is not on.
+/// Removes it; `None` if it is not there.
 pub(crate) fn remove(metadata: &ObjectMeta) -> Option<Value> {
     let index = metadata
         .finalizers
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_finalizer_of_an_object_makes_the_list() {
+    fn the_first_finalizer_of_an_object_creates_the_list() {
         assert_eq!(
             add(&mk_metadata(&[])),
             json!([
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_finalizer_joins_the_list() {
+    fn a_further_finalizer_is_appended_to_the_list() {
         assert_eq!(
             add(&mk_metadata(&["foregroundDeletion"]))[1],
             json!({ "op": "add", "path": "/metadata/finalizers/-", "value": "resource.nvidia.com/computeDomain" })
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ours_is_taken_off() {
+    fn only_ours_is_removed() {
         assert_eq!(
             remove(&mk_metadata(&["foregroundDeletion", FINALIZER])).unwrap(),
             json!([

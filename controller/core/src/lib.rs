@@ -1,30 +1,42 @@
-//! The controller's decisions, as pure functions.
+//! The reconcile logic of `compute-domain-controller`, without I/O: which objects and which status
+//! a ComputeDomain should have, and the one API request that comes next. Only the controller uses
+//! this crate; it makes the requests.
 //!
 //! ```text
-//! ComputeDomain (watched) ──> Domain ──┐
-//!                                      ├── next() ──> Step ──> one API request ──> next() ...
-//! claim templates (read)  ──> Observed ┘                └──> Step::Rest(Outcome)
+//! ComputeDomain          ──> Domain            ──┐                 ┌─> Decision::Send(Request) ──> read again, decide again
+//!                                                ├──> decide() ────┤
+//! its claim templates    ──> ObservedTemplates ──┘                 └─> Decision::Done(Outcome)
 //! ```
 //!
-//! One step at a time, from what the API server holds: the controller may die after any request,
-//! and the next pass goes on from there.
+//! Nothing is remembered between two decisions: each starts from what the API server has, so the
+//! controller may be killed after any request, and the next reconcile continues from there.
 //!
-//! A live ComputeDomain gets a finalizer, then its `ResourceClaimTemplate`, then the status
-//! `Ready`; a refused one gets a status that says why and nothing else. A deleted one loses its
-//! template, the template's finalizer, and its own finalizer, in this order. The `DaemonSets` and
-//! daemon templates of the driver-managed mode are recognised and reported, never touched.
+//! A ComputeDomain that is not being deleted gets a finalizer, then its `ResourceClaimTemplate`,
+//! then the status `Ready`. A rejected one gets a status with the reason and nothing else. When one
+//! is deleted, its template is deleted, then our finalizer is removed from the template, then from
+//! the ComputeDomain. [`lifecycle`] is this order as a state machine, the only place that knows it;
+//! `ARCHITECTURE.md` shows its table.
+//!
+//! This is the host-managed mode, in which the operator runs `nvidia-imex` on the hosts. The
+//! driver-managed mode of the Go driver runs it in pods instead and creates `DaemonSets` and
+//! further templates. Such objects are recognised and reported, never changed.
 
+mod decide;
 mod domain;
 mod finalizer;
-mod name;
-mod refusal;
+pub mod lifecycle;
+mod observed;
+mod rejection;
 mod status;
-mod step;
 mod template;
+mod template_name;
+mod template_ref;
 
+pub use decide::{Decision, Outcome, Request, decide};
 pub use domain::{Domain, UnidentifiedError};
-pub use name::TemplateNameError;
-pub use refusal::Refusal;
-pub use status::{ADMITTED_REASON, READY_CONDITION, Verdict, status_patch};
-pub use step::{Observed, Outcome, Step, next};
-pub use template::{TemplateRef, claim_template};
+pub use observed::ObservedTemplates;
+pub use rejection::Rejection;
+pub use status::{Admission, status_patch};
+pub use template::claim_template;
+pub use template_name::TemplateNameError;
+pub use template_ref::TemplateRef;

@@ -4,59 +4,62 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{Domain, Refusal};
+use crate::domain::Domain;
+use crate::rejection::Rejection;
 
-/// Type of the one condition that we write.
-pub const READY_CONDITION: &str = "Ready";
+/// Type of the only condition that the controller writes.
+const READY_CONDITION: &str = "Ready";
 
-/// Reason of an admitted domain's condition and event.
-pub const ADMITTED_REASON: &str = "Admitted";
+/// Reason of the condition and the event of an admitted ComputeDomain.
+const ADMITTED_REASON: &str = "Admitted";
 
-/// The answer to a live ComputeDomain.
+/// Whether a ComputeDomain that is not being deleted is admitted: what its status reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Its template exists. It says nothing about IMEX on any node.
+pub enum Admission {
+    /// Its template exists. This says nothing about IMEX on any node.
     Admitted,
-    /// It gets no template.
-    Refused(Refusal),
+    /// It gets no template, for this reason.
+    Rejected(Rejection),
 }
 
-impl Verdict {
-    /// The word in `status.status`.
+// === impl Admission ===
+
+impl Admission {
+    /// The value of `status.status`.
     pub fn state(&self) -> ComputeDomainState {
         match self {
             Self::Admitted => ComputeDomainState::Ready,
-            Self::Refused(_) => ComputeDomainState::NotReady,
+            Self::Rejected(_) => ComputeDomainState::NotReady,
         }
     }
 
-    /// Reason of the condition and the event.
+    /// Reason of the condition and the event. Stable.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Admitted => ADMITTED_REASON,
-            Self::Refused(refusal) => refusal.reason(),
+            Self::Rejected(rejection) => rejection.reason(),
         }
     }
 
-    /// One line for a person.
+    /// Message of the condition and the event: one line for a person.
     pub fn message(&self) -> String {
         match self {
             Self::Admitted => {
-                "the ResourceClaimTemplate for the workload exists; IMEX on the nodes is the operator's".to_owned()
+                "the ResourceClaimTemplate for the workload exists; running IMEX on the nodes is up to the operator".to_owned()
             }
-            Self::Refused(refusal) => refusal.message(),
+            Self::Rejected(rejection) => rejection.message(),
         }
     }
 
     fn condition_status(&self) -> &'static str {
         match self {
             Self::Admitted => "True",
-            Self::Refused(_) => "False",
+            Self::Rejected(_) => "False",
         }
     }
 
-    /// Whether the status already says so.
-    pub(crate) fn is_in(&self, status: Option<&ComputeDomainStatus>) -> bool {
+    /// Whether the status reports exactly this already.
+    pub(crate) fn is_reported_in(&self, status: Option<&ComputeDomainStatus>) -> bool {
         status.is_some_and(|status| {
             status.status == self.state()
                 && ready_condition(status).is_some_and(|condition| {
@@ -68,13 +71,14 @@ impl Verdict {
     }
 }
 
-/// The status as a server-side apply patch: the state and our condition, and nothing that others
-/// write. The transition time is `now` only if the condition turns.
-pub fn status_patch(domain: &Domain, verdict: &Verdict, now: Timestamp) -> Value {
+/// The status as a server-side apply patch. It contains the fields that the controller owns and no
+/// others, so that what other writers add stays. `lastTransitionTime` is `now` only if the
+/// condition's status changes. It applies only to the object with this UID.
+pub fn status_patch(domain: &Domain, admission: &Admission, now: Timestamp) -> Value {
     let since = domain
         .status()
         .and_then(ready_condition)
-        .filter(|condition| condition.status == verdict.condition_status())
+        .filter(|condition| condition.status == admission.condition_status())
         .map_or(now, |condition| condition.last_transition_time.0);
     json!({
         "apiVersion": API_VERSION,
@@ -82,21 +86,30 @@ pub fn status_patch(domain: &Domain, verdict: &Verdict, now: Timestamp) -> Value
         "metadata": {
             "name": domain.name(),
             "namespace": domain.namespace(),
-            // Another domain of the same name is not ours to judge.
-            "uid": domain.id().as_str(),
+            // Another ComputeDomain may have the name by now: it must not get this status.
+            "uid": domain.uid().as_str(),
         },
         "status": {
-            "status": verdict.state(),
+            "status": admission.state(),
             "conditions": [{
                 "type": READY_CONDITION,
-                "status": verdict.condition_status(),
-                "reason": verdict.reason(),
-                "message": verdict.message(),
+                "status": admission.condition_status(),
+                "reason": admission.reason(),
+                "message": admission.message(),
                 "observedGeneration": domain.object().metadata.generation,
                 "lastTransitionTime": since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             }],
         },
     })
+}
+
+/// Whether the status reports that the ComputeDomain is admitted; `None` if it does not say.
+pub(crate) fn reported_admission(status: Option<&ComputeDomainStatus>) -> Option<bool> {
+    match ready_condition(status?)?.status.as_str() {
+        "True" => Some(true),
+        "False" => Some(false),
+        _ => None,
+    }
 }
 
 fn ready_condition(status: &ComputeDomainStatus) -> Option<&Condition> {

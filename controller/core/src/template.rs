@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fmt;
 
 use compute_domain_api::names::{
     CHANNEL_DEVICE_CLASS, CHANNEL_REQUEST, DOMAIN_LABEL, DRIVER_NAME, FINALIZER, TARGET_DAEMON,
@@ -13,48 +12,36 @@ use k8s_openapi::api::resource::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 
-use crate::{Domain, Refusal};
+use crate::domain::Domain;
+use crate::rejection::Rejection;
 
-/// A template that exists, as a request names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TemplateRef {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// The object meant: never another one under the same name.
-    pub uid: String,
+/// What a template is to a ComputeDomain, by its labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The template that the domain's workload uses.
+    Workload,
+    /// Created by the driver-managed mode for the domain's daemons.
+    Daemon,
+    /// It belongs to somebody else.
+    Foreign,
 }
 
-impl TemplateRef {
-    pub(crate) fn of(template: &ResourceClaimTemplate) -> Self {
-        let metadata = &template.metadata;
-        Self {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
-        }
-    }
-}
-
-impl fmt::Display for TemplateRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ResourceClaimTemplate {}/{}", self.namespace, self.name)
-    }
-}
-
-/// The template that the workload's pods name, byte for byte what Go's controller makes in effect.
+/// The template that the workload's pods name: the same object as the Go driver's controller
+/// creates.
 ///
-/// The domain's own allocation mode goes through, so that one which cannot be served is refused
-/// where its pod's events are seen; an absent one is `Single`.
-pub fn claim_template(domain: &Domain) -> Result<ResourceClaimTemplate, Refusal> {
+/// The domain's allocation mode is passed on even if it is not supported: the plugin refuses it in
+/// Prepare, and the reason becomes an event of the pod. An absent one is `Single`.
+///
+/// # Errors
+/// If the domain has no spec, or one without a usable template name.
+pub fn claim_template(domain: &Domain) -> Result<ResourceClaimTemplate, Rejection> {
     let name = domain.template_name()?;
     let allocation_mode = match &domain.spec()?.channel.allocation_mode {
         AllocationMode::Unset => AllocationMode::Single,
         mode => mode.clone(),
     };
     let config = ComputeDomainChannelConfig {
-        domain_id: domain.id().clone(),
+        domain_id: domain.uid().clone(),
         allocation_mode,
     };
     Ok(ResourceClaimTemplate {
@@ -63,7 +50,7 @@ pub fn claim_template(domain: &Domain) -> Result<ResourceClaimTemplate, Refusal>
             namespace: Some(domain.namespace().to_owned()),
             finalizers: Some(vec![FINALIZER.to_owned()]),
             labels: Some(BTreeMap::from([
-                (DOMAIN_LABEL.to_owned(), domain.id().to_string()),
+                (DOMAIN_LABEL.to_owned(), domain.uid().to_string()),
                 (TARGET_LABEL.to_owned(), TARGET_WORKLOAD.to_owned()),
             ])),
             ..ObjectMeta::default()
@@ -98,19 +85,8 @@ fn devices(config: &ComputeDomainChannelConfig) -> DeviceClaim {
     }
 }
 
-/// What a template's labels say it is to a domain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// The template of the domain's workloads.
-    Workload,
-    /// Made by the driver-managed mode for the domain's daemons.
-    Daemon,
-    /// Somebody else's.
-    Foreign,
-}
-
 pub(crate) fn role(template: &ResourceClaimTemplate, domain: &Domain) -> Role {
-    if label(template, DOMAIN_LABEL) != Some(domain.id().as_str()) {
+    if label(template, DOMAIN_LABEL) != Some(domain.uid().as_str()) {
         return Role::Foreign;
     }
     match label(template, TARGET_LABEL) {
@@ -120,8 +96,8 @@ pub(crate) fn role(template: &ResourceClaimTemplate, domain: &Domain) -> Role {
     }
 }
 
-/// Whose a foreign template is, in words.
-pub(crate) fn owner(template: &ResourceClaimTemplate) -> String {
+/// Whom a foreign template belongs to, as the end of a sentence.
+pub(crate) fn describe_owner(template: &ResourceClaimTemplate) -> String {
     label(template, DOMAIN_LABEL).map_or_else(
         || "no ComputeDomain".to_owned(),
         |uid| format!("the ComputeDomain with UID {uid}"),

@@ -2,33 +2,33 @@ use std::time::Duration;
 
 use crate::args::LeaderElectionArgs;
 
-/// Where the lease is, who we are, and the three times.
+/// The lease, our identity in it, and the three durations of client-go's leader election.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseConfig {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// `POD-UUID`: a restarted container is another candidate.
+    /// `POD-UUID`: a restarted container is another replica.
     pub(crate) identity: String,
     pub(crate) lease_duration: Duration,
     pub(crate) renew_deadline: Duration,
     pub(crate) retry_period: Duration,
 }
 
-/// Options that cannot elect a leader.
+/// Options with which no leader can be elected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum LeaseConfigError {
     #[error("leader election needs the pod's name")]
     PodName,
     #[error(
-        "the times of the leader election do not order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
+        "the durations of the leader election are not in order: lease duration {lease:?}, renew deadline {renew:?}, retry period {retry:?}"
     )]
     Times {
         lease: Duration,
         renew: Duration,
         retry: Duration,
     },
-    #[error("cannot make an identity for the leader election")]
+    #[error("cannot create an identity for the leader election")]
     Identity(#[source] std::io::Error),
 }
 
@@ -39,7 +39,7 @@ impl LeaseConfigError {
                 "set --pod-name (POD_NAME), or controller.leaderElection.enabled=false"
             }
             Self::Times { .. } => {
-                "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period, all of them at least 1s but the last"
+                "set --leader-election-lease-duration > --leader-election-renew-deadline > 1.2 times --leader-election-retry-period, the first two at least 1s"
             }
             Self::Identity(_) => "make /proc/sys/kernel/random/uuid readable",
         }
@@ -47,7 +47,7 @@ impl LeaseConfigError {
 }
 
 impl LeaseConfig {
-    /// The configuration, or `None` without leader election.
+    /// Resolves the options; `None` without leader election.
     pub(crate) fn new(
         args: LeaderElectionArgs,
         pod_name: &str,
@@ -93,7 +93,7 @@ impl LeaseConfig {
     }
 }
 
-/// client-go's rule, and whole seconds because the record has no others.
+/// client-go's rule; and at least one second, because a Lease counts in whole seconds.
 fn ordered(lease: Duration, renew: Duration, retry: Duration) -> bool {
     lease > renew
         && renew > retry.mul_f64(1.2)

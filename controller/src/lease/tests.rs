@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::scripted_api::{ScriptedApi, expect, refuse};
+use crate::fake_api::{FakeApi, expect, expect_and_fail};
 
 const GET: &str = "GET /apis/coordination.k8s.io/v1/namespaces/ns/leases/the-lease";
 const POST: &str = "POST /apis/coordination.k8s.io/v1/namespaces/ns/leases?&fieldManager=compute-domain-controller";
@@ -33,8 +33,8 @@ fn mk_lease(holder: &str, renewed: &str) -> Value {
     })
 }
 
-fn mk_seen(holder: &str, since: Instant) -> Seen {
-    Seen {
+fn mk_observed(holder: &str, since: Instant) -> ObservedLease {
+    ObservedLease {
         lease: serde_json::from_value(mk_lease(holder, "2026-01-02T03:04:05.000000Z")).unwrap(),
         since,
     }
@@ -43,21 +43,24 @@ fn mk_seen(holder: &str, since: Instant) -> Seen {
 #[tokio::test(start_paused = true)]
 async fn a_candidate_waits_for_a_holder_until_its_record_stood_still_for_its_duration() {
     let since = Instant::now();
-    let seen = mk_seen("other", since);
-    assert_eq!(decide(None, "me", since), Step::Create);
-    assert_eq!(decide(Some(&seen), "me", since), Step::Wait);
+    let observed = mk_observed("other", since);
+    assert_eq!(decide(None, "me", since), LeaseAction::Create);
+    assert_eq!(decide(Some(&observed), "me", since), LeaseAction::Wait);
     assert_eq!(
-        decide(Some(&seen), "me", since + Duration::from_millis(14_999)),
-        Step::Wait
+        decide(Some(&observed), "me", since + Duration::from_millis(14_999)),
+        LeaseAction::Wait
     );
     assert_eq!(
-        decide(Some(&seen), "me", since + Duration::from_secs(15)),
-        Step::Take
+        decide(Some(&observed), "me", since + Duration::from_secs(15)),
+        LeaseAction::Take
     );
-    assert_eq!(decide(Some(&mk_seen("", since)), "me", since), Step::Take);
     assert_eq!(
-        decide(Some(&mk_seen("me", since)), "me", since),
-        Step::Renew
+        decide(Some(&mk_observed("", since)), "me", since),
+        LeaseAction::Take
+    );
+    assert_eq!(
+        decide(Some(&mk_observed("me", since)), "me", since),
+        LeaseAction::Renew
     );
 }
 
@@ -66,7 +69,7 @@ fn taking_counts_a_change_of_hands_and_renewing_does_not() {
     let now: Timestamp = "2026-01-02T04:00:00Z".parse().unwrap();
     let before: Lease =
         serde_json::from_value(mk_lease("other", "2026-01-02T03:04:05.000000Z")).unwrap();
-    let taken = held(Some(&before), &config(), now);
+    let taken = held_lease(Some(&before), &config(), now);
     assert_eq!(
         serde_json::to_value(&taken).unwrap()["spec"],
         json!({
@@ -80,7 +83,7 @@ fn taking_counts_a_change_of_hands_and_renewing_does_not() {
     assert_eq!(taken.metadata.resource_version.as_deref(), Some("7"));
 
     let later: Timestamp = "2026-01-02T04:00:02Z".parse().unwrap();
-    let renewed = held(Some(&taken), &config(), later).spec.unwrap();
+    let renewed = held_lease(Some(&taken), &config(), later).spec.unwrap();
     assert_eq!(renewed.acquire_time, Some(MicroTime(now)));
     assert_eq!(renewed.renew_time, Some(MicroTime(later)));
     assert_eq!(renewed.lease_transitions, Some(4));
@@ -88,8 +91,8 @@ fn taking_counts_a_change_of_hands_and_renewing_does_not() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_candidate_creates_the_lease() {
-    let api = ScriptedApi::new([
-        refuse(GET, 404, "NotFound"),
+    let api = FakeApi::new([
+        expect_and_fail(GET, 404, "NotFound"),
         expect(POST, mk_lease("me", "2026-01-02T03:04:05.000000Z")),
     ]);
     Elector::new(api.client(), config()).acquire().await;
@@ -99,9 +102,9 @@ async fn the_first_candidate_creates_the_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_loses_the_race_waits() {
     let other = || mk_lease("other", "2026-01-02T03:04:05.000000Z");
-    let api = ScriptedApi::new([
+    let api = FakeApi::new([
         expect(GET, mk_lease("", "2026-01-02T03:04:05.000000Z")),
-        refuse(PUT, 409, "Conflict"),
+        expect_and_fail(PUT, 409, "Conflict"),
         // Unchanged from 2 s to 18 s by our clock: the first look after 15 s takes it.
         expect(GET, other()),
         expect(GET, other()),
@@ -123,15 +126,15 @@ async fn a_candidate_that_loses_the_race_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_renew_stops_within_its_deadline() {
     let mut script = vec![
-        refuse(GET, 404, "NotFound"),
+        expect_and_fail(GET, 404, "NotFound"),
         expect(POST, mk_lease("me", "2026-01-02T03:04:05.000000Z")),
     ];
-    script.extend((0..4).map(|_| refuse(GET, 400, "BadRequest")));
-    let api = ScriptedApi::new(script);
+    script.extend((0..4).map(|_| expect_and_fail(GET, 400, "BadRequest")));
+    let api = FakeApi::new(script);
     let mut elector = Elector::new(api.client(), config());
     elector.acquire().await;
     let started = Instant::now();
-    elector.keep().await;
+    elector.renew_until_lost().await;
     assert!(
         started.elapsed() <= Duration::from_secs(10),
         "{:?}",
@@ -141,14 +144,14 @@ async fn a_leader_that_cannot_renew_stops_within_its_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_finds_another_holder_stops_at_once() {
-    let api = ScriptedApi::new([
-        refuse(GET, 404, "NotFound"),
+    let api = FakeApi::new([
+        expect_and_fail(GET, 404, "NotFound"),
         expect(POST, mk_lease("me", "2026-01-02T03:04:05.000000Z")),
         expect(GET, mk_lease("other", "2026-01-02T03:04:06.000000Z")),
     ]);
     let mut elector = Elector::new(api.client(), config());
     elector.acquire().await;
-    elector.keep().await;
+    elector.renew_until_lost().await;
     api.assert_done();
 }
 
@@ -157,7 +160,7 @@ async fn a_leader_that_ends_leaves_an_empty_record_of_one_second() {
     let now: Timestamp = "2026-01-02T04:00:00Z".parse().unwrap();
     let before: Lease =
         serde_json::from_value(mk_lease("me", "2026-01-02T03:04:05.000000Z")).unwrap();
-    let spec = released(&before, &config(), now).spec.unwrap();
+    let spec = released_lease(&before, &config(), now).spec.unwrap();
     assert_eq!(spec.holder_identity.as_deref(), Some(""));
     assert_eq!(spec.lease_duration_seconds, Some(1));
     assert_eq!(spec.lease_transitions, Some(3));

@@ -2,7 +2,7 @@ use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::scripted_api::{Exchange, ScriptedApi, expect, refuse};
+use crate::fake_api::{Exchange, FakeApi, expect, expect_and_fail};
 
 const UID: &str = "6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1";
 const FINALIZER: &str = "resource.nvidia.com/computeDomain";
@@ -75,8 +75,7 @@ fn with_status(domain: Value, status: &str, reason: &str, message: &str) -> Valu
 }
 
 fn admitted() -> Value {
-    let message =
-        "the ResourceClaimTemplate for the workload exists; IMEX on the nodes is the operator's";
+    let message = "the ResourceClaimTemplate for the workload exists; running IMEX on the nodes is up to the operator";
     with_status(finalized(), "Ready", "Admitted", message)
 }
 
@@ -87,7 +86,7 @@ fn deleted() -> Value {
     )
 }
 
-fn wanted_template() -> Value {
+fn desired_template() -> Value {
     json!({
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
@@ -123,7 +122,7 @@ fn wanted_template() -> Value {
 
 fn template() -> Value {
     merge(
-        wanted_template(),
+        desired_template(),
         json!({ "metadata": { "uid": "template-uid" } }),
     )
 }
@@ -154,38 +153,40 @@ fn removal(uid: &str) -> Value {
     ])
 }
 
-fn mk_context(api: &ScriptedApi) -> Arc<Context> {
+fn mk_context(api: &FakeApi) -> Arc<Context> {
     let events = Events::new(api.client(), "compute-domain-controller", "pod-1");
-    Arc::new(Context::new(Cluster::new(api.client()), events))
+    Arc::new(Context::new(ApiClient::new(api.client()), events))
 }
 
-fn watched() -> Arc<Watched> {
+fn mk_object() -> Arc<RawDomain> {
     let domain = serde_json::from_value(mk_domain(json!({}))).unwrap();
     Arc::new(DeserializeGuard(Ok(domain)))
 }
 
-/// One pass against the script, which has to be used up.
-async fn pass(script: impl IntoIterator<Item = Exchange>) -> Result<Action, ReconcileError> {
-    let api = ScriptedApi::new(script);
-    let outcome = reconcile(watched(), mk_context(&api)).await;
+/// One reconcile that makes exactly the requests of the script.
+async fn reconcile_with(
+    script: impl IntoIterator<Item = Exchange>,
+) -> Result<Action, ReconcileError> {
+    let api = FakeApi::new(script);
+    let outcome = reconcile(mk_object(), mk_context(&api)).await;
     api.assert_done();
     outcome
 }
 
-// === passes ===
+// === reconciles ===
 
 #[tokio::test]
-async fn a_new_domain_gets_finalizer_template_status_and_event_in_one_pass() {
-    let action = pass([
+async fn a_new_domain_gets_finalizer_template_status_and_event_in_one_reconcile() {
+    let action = reconcile_with([
         expect(GET_DOMAIN, mk_domain(json!({}))),
         expect(LIST_TEMPLATES, list(&[])),
-        refuse(GET_TEMPLATE, 404, "NotFound"),
-        expect(PATCH_DOMAIN, finalized()).with(json!([
+        expect_and_fail(GET_TEMPLATE, 404, "NotFound"),
+        expect(PATCH_DOMAIN, finalized()).with_body(json!([
             { "op": "test", "path": "/metadata/uid", "value": UID },
             { "op": "test", "path": "/metadata/finalizers", "value": null },
             { "op": "add", "path": "/metadata/finalizers", "value": [FINALIZER] },
         ])),
-        expect(CREATE_TEMPLATE, template()).with(wanted_template()),
+        expect(CREATE_TEMPLATE, template()).with_body(desired_template()),
         expect(PATCH_STATUS, admitted()),
         event(),
     ])
@@ -194,8 +195,8 @@ async fn a_new_domain_gets_finalizer_template_status_and_event_in_one_pass() {
 }
 
 #[tokio::test]
-async fn a_second_pass_writes_nothing() {
-    let action = pass([
+async fn a_second_reconcile_writes_nothing() {
+    let action = reconcile_with([
         expect(GET_DOMAIN, admitted()),
         expect(LIST_TEMPLATES, list(&[template()])),
     ])
@@ -204,8 +205,8 @@ async fn a_second_pass_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_pass_that_died_half_way_is_completed_by_the_next() {
-    let action = pass([
+async fn a_reconcile_that_was_killed_half_way_is_completed_by_the_next() {
+    let action = reconcile_with([
         expect(GET_DOMAIN, finalized()),
         expect(LIST_TEMPLATES, list(&[template()])),
         expect(PATCH_STATUS, admitted()),
@@ -216,31 +217,31 @@ async fn a_pass_that_died_half_way_is_completed_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_deleted_domain_goes_after_its_template() {
-    let action = pass([
+async fn a_deleted_domain_loses_its_finalizer_after_its_template_is_gone() {
+    let action = reconcile_with([
         expect(GET_DOMAIN, deleted()),
         expect(LIST_TEMPLATES, list(&[template()])),
         expect(DELETE_TEMPLATE, terminating())
-            .with(json!({ "preconditions": { "uid": "template-uid" } })),
+            .with_body(json!({ "preconditions": { "uid": "template-uid" } })),
         expect(LIST_TEMPLATES, list(&[terminating()])),
-        expect(PATCH_TEMPLATE, terminating()).with(removal("template-uid")),
+        expect(PATCH_TEMPLATE, terminating()).with_body(removal("template-uid")),
         expect(LIST_TEMPLATES, list(&[])),
         expect(
             PATCH_DOMAIN,
             merge(deleted(), json!({ "metadata": { "finalizers": null } })),
         )
-        .with(removal(UID)),
+        .with_body(removal(UID)),
     ])
     .await;
     assert_eq!(action.unwrap(), Action::await_change());
 }
 
 #[tokio::test]
-async fn a_template_that_went_meanwhile_does_not_stop_the_deletion() {
-    let action = pass([
+async fn a_template_that_vanishes_meanwhile_does_not_stop_the_deletion() {
+    let action = reconcile_with([
         expect(GET_DOMAIN, deleted()),
         expect(LIST_TEMPLATES, list(&[template()])),
-        refuse(DELETE_TEMPLATE, 404, "NotFound"),
+        expect_and_fail(DELETE_TEMPLATE, 404, "NotFound"),
         expect(LIST_TEMPLATES, list(&[])),
         expect(
             PATCH_DOMAIN,
@@ -252,19 +253,19 @@ async fn a_template_that_went_meanwhile_does_not_stop_the_deletion() {
 }
 
 #[tokio::test]
-async fn a_domain_that_is_gone_gets_no_template_again_from_a_stale_cache() {
-    let action = pass([refuse(GET_DOMAIN, 404, "NotFound")]).await;
+async fn a_domain_that_is_gone_but_still_cached_gets_no_template_again() {
+    let action = reconcile_with([expect_and_fail(GET_DOMAIN, 404, "NotFound")]).await;
     assert_eq!(action.unwrap(), Action::await_change());
 }
 
 #[tokio::test]
-async fn a_template_name_taken_by_somebody_else_is_refused_without_a_takeover() {
+async fn a_template_name_taken_by_somebody_else_is_rejected_without_a_takeover() {
     let foreign = merge(
         template(),
         json!({ "metadata": { "labels": null, "finalizers": null } }),
     );
-    let message = "a ResourceClaimTemplate \"train-a-channel\" exists and belongs to no ComputeDomain; delete that ResourceClaimTemplate, or create the ComputeDomain anew with another spec.channel.resourceClaimTemplate.name";
-    let api = ScriptedApi::new([
+    let message = "ResourceClaimTemplate \"train-a-channel\" already exists and belongs to no ComputeDomain; delete that ResourceClaimTemplate, or create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name";
+    let api = FakeApi::new([
         expect(GET_DOMAIN, mk_domain(json!({}))),
         expect(LIST_TEMPLATES, list(&[])),
         expect(GET_TEMPLATE, foreign),
@@ -279,18 +280,18 @@ async fn a_template_name_taken_by_somebody_else_is_refused_without_a_takeover() 
         ),
         event(),
     ]);
-    let action = reconcile(watched(), mk_context(&api)).await.unwrap();
+    let action = reconcile(mk_object(), mk_context(&api)).await.unwrap();
     api.assert_done();
-    assert_eq!(action, Action::requeue(LOOK_AGAIN));
+    assert_eq!(action, Action::requeue(REQUEUE_UNWATCHED));
 }
 
 #[tokio::test]
-async fn a_template_name_that_no_object_can_have_is_refused_without_a_request_for_it() {
+async fn an_invalid_template_name_is_rejected_without_a_request_for_it() {
     let bad = mk_domain(json!({ "spec": { "channel": {
         "resourceClaimTemplate": { "name": "A\nnamespace: kube-system" },
     } } }));
-    let message = "\"A\\nnamespace: kube-system\" cannot be the name of a ResourceClaimTemplate: it holds 'A'; delete it and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'";
-    let action = pass([
+    let message = "\"A\\nnamespace: kube-system\" is not a valid name of a ResourceClaimTemplate: it contains 'A'; delete it and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'";
+    let action = reconcile_with([
         expect(GET_DOMAIN, bad.clone()),
         expect(LIST_TEMPLATES, list(&[])),
         expect(
@@ -304,9 +305,9 @@ async fn a_template_name_that_no_object_can_have_is_refused_without_a_request_fo
 }
 
 #[tokio::test]
-async fn a_domain_that_does_not_fit_the_crd_is_refused_and_can_be_deleted() {
+async fn a_domain_that_does_not_match_the_crd_is_rejected_and_can_be_deleted() {
     let odd = mk_domain(json!({ "spec": { "channel": "none" } }));
-    let action = pass([
+    let action = reconcile_with([
         expect(GET_DOMAIN, odd.clone()),
         expect(LIST_TEMPLATES, list(&[])),
         event(),
@@ -320,21 +321,21 @@ async fn a_domain_that_does_not_fit_the_crd_is_refused_and_can_be_deleted() {
         "finalizers": [FINALIZER], "deletionTimestamp": "2026-01-02T03:04:05Z",
     } }),
     );
-    let action = pass([
+    let action = reconcile_with([
         expect(GET_DOMAIN, odd.clone()),
         expect(LIST_TEMPLATES, list(&[])),
         expect(
             PATCH_DOMAIN,
             merge(odd, json!({ "metadata": { "finalizers": null } })),
         )
-        .with(removal(UID)),
+        .with_body(removal(UID)),
     ])
     .await;
     assert_eq!(action.unwrap(), Action::await_change());
 }
 
 #[tokio::test]
-async fn leftovers_of_the_driver_managed_mode_are_reported_and_never_touched() {
+async fn objects_of_the_driver_managed_mode_are_reported_and_never_changed() {
     let daemon = merge(
         template(),
         json!({ "metadata": {
@@ -343,18 +344,18 @@ async fn leftovers_of_the_driver_managed_mode_are_reported_and_never_touched() {
         } }),
     );
     let message = "the ComputeDomain is still driver-managed: ResourceClaimTemplate nvidia/computedomain-daemon-x exists; switch back to the driver-managed mode, delete the ComputeDomain there, and switch again";
-    let refused = with_status(finalized(), "NotReady", "DriverManagedLeftovers", message);
-    let action = pass([
+    let rejected = with_status(finalized(), "NotReady", "DriverManagedLeftovers", message);
+    let action = reconcile_with([
         expect(GET_DOMAIN, admitted()),
         expect(LIST_TEMPLATES, list(&[template(), daemon.clone()])),
-        expect(PATCH_STATUS, refused),
+        expect(PATCH_STATUS, rejected),
         event(),
     ])
     .await;
     assert_eq!(action.unwrap(), Action::await_change());
 
     let gone = merge(deleted(), json!({ "metadata": { "finalizers": null } }));
-    let action = pass([
+    let action = reconcile_with([
         expect(GET_DOMAIN, deleted()),
         expect(LIST_TEMPLATES, list(&[daemon])),
         expect(PATCH_DOMAIN, gone),
@@ -366,35 +367,35 @@ async fn leftovers_of_the_driver_managed_mode_are_reported_and_never_touched() {
 
 #[tokio::test]
 async fn a_failed_request_is_an_error_that_names_it_and_is_retried_later_each_time() {
-    let api = ScriptedApi::new([refuse(GET_DOMAIN, 500, "InternalError")]);
+    let api = FakeApi::new([expect_and_fail(GET_DOMAIN, 500, "InternalError")]);
     let context = mk_context(&api);
-    let error = reconcile(watched(), context.clone()).await.unwrap_err();
+    let error = reconcile(mk_object(), context.clone()).await.unwrap_err();
     assert!(
         error_chain(&error).starts_with("cannot read the ComputeDomain: "),
         "{error}"
     );
-    let first = retry(watched(), &error, context.clone());
-    let second = retry(watched(), &error, context);
+    let first = retry(mk_object(), &error, context.clone());
+    let second = retry(mk_object(), &error, context);
     assert_eq!(first, Action::requeue(Duration::from_millis(250)));
     assert_eq!(second, Action::requeue(Duration::from_millis(500)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watches_begin_when_both_kinds_can_be_listed_and_readiness_says_what_is_missing() {
+async fn the_watches_start_when_both_kinds_can_be_listed_and_readiness_names_what_is_missing() {
     const DOMAINS: &str = "GET /apis/resource.nvidia.com/v1beta1/computedomains?&limit=1";
     const TEMPLATES: &str = "GET /apis/resource.k8s.io/v1/resourceclaimtemplates?&limit=1";
     let domains = || json!({ "kind": "ComputeDomainList", "metadata": {}, "items": [] });
-    let api = ScriptedApi::new([
-        refuse(DOMAINS, 404, "NotFound"),
+    let api = FakeApi::new([
+        expect_and_fail(DOMAINS, 404, "NotFound"),
         expect(DOMAINS, domains()),
-        refuse(TEMPLATES, 403, "Forbidden"),
+        expect_and_fail(TEMPLATES, 403, "Forbidden"),
         expect(DOMAINS, domains()),
         expect(TEMPLATES, list(&[])),
     ]);
     let readiness = imex_runtime::Readiness::default();
     let listed = readiness.condition("compute-domains", "not listed yet");
-    let cluster = Cluster::new(api.client());
-    let waiting = tokio::spawn(async move { cluster.wait_until_listed(&listed).await });
+    let client = ApiClient::new(api.client());
+    let waiting = tokio::spawn(async move { client.wait_until_listed(&listed).await });
     tokio::time::sleep(Duration::from_secs(3)).await;
     let unmet = readiness.unmet();
     assert!(

@@ -1,15 +1,17 @@
-/// Why a text is no object name: not a DNS-1123 subdomain.
+//! The rule for names of API objects, checked before a request is made.
+
+/// Why a text is not a valid object name (a DNS-1123 subdomain).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateNameError {
-    /// Nothing was given.
+    /// The empty text.
     #[error("it is empty")]
     Empty,
     /// Longer than an object name may be.
-    #[error("it is longer than {MAX} characters")]
+    #[error("it is longer than {MAX_LEN} characters")]
     TooLong,
-    /// Holds something other than lower-case letters, digits, `-` and `.`.
-    #[error("it holds {0:?}")]
+    /// Contains something other than lower-case letters, digits, `-` and `.`.
+    #[error("it contains {0:?}")]
     Character(char),
     /// A dot-separated part is empty, or begins or ends with `-`.
     #[error("each part between dots must begin and end with a letter or digit")]
@@ -17,22 +19,23 @@ pub enum TemplateNameError {
 }
 
 /// The longest object name.
-const MAX: usize = 253;
+const MAX_LEN: usize = 253;
 
-/// Accepts what the API server accepts as the name of a template.
-pub(crate) fn check(name: &str) -> Result<(), TemplateNameError> {
+/// Accepts what the API server accepts as the name of a ResourceClaimTemplate.
+pub(crate) fn validate(name: &str) -> Result<(), TemplateNameError> {
     if name.is_empty() {
         return Err(TemplateNameError::Empty);
     }
-    if name.len() > MAX {
+    if name.len() > MAX_LEN {
         return Err(TemplateNameError::TooLong);
     }
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    if let Some(bad) = name.chars().find(|c| !plain(*c) && *c != '-' && *c != '.') {
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let allowed = |c: char| alphanumeric(c) || c == '-' || c == '.';
+    if let Some(bad) = name.chars().find(|c| !allowed(*c)) {
         return Err(TemplateNameError::Character(bad));
     }
-    let whole = |part: &str| part.starts_with(plain) && part.ends_with(plain);
-    if name.split('.').all(whole) {
+    let well_formed = |part: &str| part.starts_with(alphanumeric) && part.ends_with(alphanumeric);
+    if name.split('.').all(well_formed) {
         Ok(())
     } else {
         Err(TemplateNameError::Part)
@@ -44,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_the_api_server_takes_are_taken() {
+    fn names_that_the_api_server_accepts_are_accepted() {
         for name in [
             "a",
             "train-a-channel",
@@ -54,12 +57,12 @@ mod tests {
             "a.b-c.d",
             &"a".repeat(253),
         ] {
-            assert_eq!(check(name), Ok(()), "{name}");
+            assert_eq!(validate(name), Ok(()), "{name}");
         }
     }
 
     #[test]
-    fn names_that_it_does_not_take_are_refused_with_their_reason() {
+    fn names_that_it_does_not_accept_are_rejected_with_the_reason() {
         for (name, reason) in [
             ("", TemplateNameError::Empty),
             (&*"a".repeat(254), TemplateNameError::TooLong),
@@ -75,7 +78,7 @@ mod tests {
             ("a..b", TemplateNameError::Part),
             (".a", TemplateNameError::Part),
         ] {
-            assert_eq!(check(name), Err(reason), "{name:?}");
+            assert_eq!(validate(name), Err(reason), "{name:?}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! An API server for tests that answers one exchange after the other. A request that is not the
-//! next one of the script, and one that is missing at the end, fail the test.
+//! A fake API server for tests, which expects the requests of a script in their order. A request
+//! that is not the next one of the script fails the test, and so does one that was not made.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,35 +11,35 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::service_fn;
 
-/// A request and its answer.
+/// An expected request and its response.
 pub(crate) struct Exchange {
     /// `METHOD PATH?QUERY`.
     request: &'static str,
-    /// Checked if it is given.
+    /// The expected body; `None`: not checked.
     body: Option<Value>,
     status: u16,
-    answer: Value,
+    response: Value,
 }
 
-/// The script of one test.
+/// The API server of one test.
 #[derive(Clone)]
-pub(crate) struct ScriptedApi {
-    left: Arc<Mutex<VecDeque<Exchange>>>,
+pub(crate) struct FakeApi {
+    remaining: Arc<Mutex<VecDeque<Exchange>>>,
 }
 
-/// A request that is answered with this object.
-pub(crate) fn expect(request: &'static str, answer: Value) -> Exchange {
+/// Expects a request, and answers with this object.
+pub(crate) fn expect(request: &'static str, response: Value) -> Exchange {
     Exchange {
         request,
         body: None,
         status: 200,
-        answer,
+        response,
     }
 }
 
-/// A request that is answered with an error.
-pub(crate) fn refuse(request: &'static str, status: u16, reason: &str) -> Exchange {
-    let answer = json!({
+/// Expects a request, and answers with an error.
+pub(crate) fn expect_and_fail(request: &'static str, status: u16, reason: &str) -> Exchange {
+    let response = json!({
         "apiVersion": "v1", "kind": "Status", "status": "Failure",
         "code": status, "reason": reason, "message": reason,
     });
@@ -47,49 +47,49 @@ pub(crate) fn refuse(request: &'static str, status: u16, reason: &str) -> Exchan
         request,
         body: None,
         status,
-        answer,
+        response,
     }
 }
 
 impl Exchange {
-    /// The request has exactly this body.
-    pub(crate) fn with(mut self, body: Value) -> Self {
+    /// Expects exactly this body.
+    pub(crate) fn with_body(mut self, body: Value) -> Self {
         self.body = Some(body);
         self
     }
 }
 
-impl ScriptedApi {
+impl FakeApi {
     pub(crate) fn new(script: impl IntoIterator<Item = Exchange>) -> Self {
         Self {
-            left: Arc::new(Mutex::new(script.into_iter().collect())),
+            remaining: Arc::new(Mutex::new(script.into_iter().collect())),
         }
     }
 
     pub(crate) fn client(&self) -> Client {
         let api = self.clone();
         Client::new(
-            service_fn(move |request| api.clone().answer(request)),
+            service_fn(move |request| api.clone().respond(request)),
             "default",
         )
     }
 
-    /// Every exchange took place.
+    /// Fails if a request of the script was not made.
     pub(crate) fn assert_done(&self) {
-        let left: Vec<_> = self
-            .left
+        let remaining: Vec<_> = self
+            .remaining
             .lock()
             .unwrap()
             .iter()
             .map(|exchange| exchange.request)
             .collect();
-        assert_eq!(left, Vec::<&str>::new(), "requests that were not made");
+        assert_eq!(remaining, Vec::<&str>::new(), "requests that were not made");
     }
 
-    async fn answer(self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    async fn respond(self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
         let line = format!("{} {}", request.method(), request.uri());
         let body = request.into_body().collect_bytes().await.unwrap();
-        let Some(exchange) = self.left.lock().unwrap().pop_front() else {
+        let Some(exchange) = self.remaining.lock().unwrap().pop_front() else {
             panic!("unexpected {line} {}", String::from_utf8_lossy(&body));
         };
         assert_eq!(line, exchange.request);
@@ -100,10 +100,10 @@ impl ScriptedApi {
                 "{line}"
             );
         }
-        let answer = Body::from(exchange.answer.to_string().into_bytes());
+        let body = Body::from(exchange.response.to_string().into_bytes());
         Ok(Response::builder()
             .status(exchange.status)
-            .body(answer)
+            .body(body)
             .unwrap())
     }
 }

@@ -1,0 +1,186 @@
+//! The life of a ComputeDomain as a state machine.
+//!
+//! A [`State`] is what the ComputeDomain itself shows: whether it is being deleted, whether it has
+//! our finalizer, what its status reports. An [`Event`] is what a reconcile finds out besides: that
+//! it has been deleted, that it has to be rejected, or how its template is. [`State::on`] is the
+//! only place that knows what to do then. An [`Action`] is at most one API request; when it has
+//! succeeded, the ComputeDomain is in the state that [`Transition::next`] names.
+
+/// What a ComputeDomain shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// It has neither our finalizer nor a status that rejects it.
+    New,
+    /// It does not have our finalizer; its status reports why it is rejected.
+    Rejected,
+    /// It has our finalizer. Either the status was not written yet, or it reports why the
+    /// ComputeDomain is rejected now.
+    Finalized,
+    /// It has our finalizer, and its status reports `Ready`.
+    Admitted,
+    /// It is being deleted and has our finalizer, which keeps it until its template is gone.
+    Deleting,
+    /// It is being deleted and does not have our finalizer: once no other finalizer is left, the
+    /// API server removes it.
+    Gone,
+}
+
+/// What a reconcile finds out about a ComputeDomain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// It has been deleted: its deletion timestamp is set.
+    Deleted,
+    /// There is a reason not to admit it. Without one, and for a ComputeDomain that is being
+    /// deleted, the state of its template is the event.
+    Rejected,
+    /// It has no template.
+    TemplateAbsent,
+    /// It has a template.
+    TemplatePresent,
+    /// Its template is being deleted and has our finalizer.
+    TemplateTerminating,
+    /// Its template is being deleted, and only finalizers of others keep it.
+    TemplateBlocked,
+}
+
+/// What the controller does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Nothing.
+    Nothing,
+    /// Add our finalizer to the ComputeDomain.
+    AddFinalizer,
+    /// Create the template, which has our finalizer from the start.
+    CreateTemplate,
+    /// Make the status say `Ready`.
+    ReportAdmission,
+    /// Make the status say why the ComputeDomain is rejected.
+    ReportRejection,
+    /// Delete the template.
+    DeleteTemplate,
+    /// Remove our finalizer from the template.
+    RemoveTemplateFinalizer,
+    /// Wait until others have removed their finalizers from the template.
+    Wait,
+    /// Remove our finalizer from the ComputeDomain.
+    RemoveFinalizer,
+}
+
+/// What an event leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// What the controller does.
+    pub action: Action,
+    /// The state once that is done.
+    pub next: State,
+}
+
+// === impl State ===
+
+impl State {
+    /// Every state, in the order of a life.
+    pub const ALL: [Self; 6] = [
+        Self::New,
+        Self::Rejected,
+        Self::Finalized,
+        Self::Admitted,
+        Self::Deleting,
+        Self::Gone,
+    ];
+
+    /// The state's name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Rejected => "rejected",
+            Self::Finalized => "finalized",
+            Self::Admitted => "admitted",
+            Self::Deleting => "deleting",
+            Self::Gone => "gone",
+        }
+    }
+
+    /// What to do about an event in this state.
+    ///
+    /// # Guarantees
+    ///
+    /// * Our finalizer is on the ComputeDomain before the template is created, and stays on it
+    ///   until no template is left.
+    /// * A rejected ComputeDomain gets no template; one that it already has stays, since pods may
+    ///   use it.
+    /// * A deletion is never undone, and needs nothing but the template's own state.
+    /// * Repeated until the template needs nothing more, every life ends admitted, rejected or
+    ///   gone, unless finalizers of others block the template.
+    pub const fn on(self, event: Event) -> Transition {
+        use Event::{TemplateAbsent, TemplateBlocked, TemplatePresent, TemplateTerminating};
+        use State::{Admitted, Deleting, Finalized, Gone, New, Rejected};
+
+        let (action, next) = match (self, event) {
+            (New | Rejected, Event::Deleted) => (Action::Nothing, Gone),
+            (Finalized | Admitted, Event::Deleted) => (Action::Nothing, Deleting),
+            (New | Rejected, Event::Rejected) => (Action::ReportRejection, Rejected),
+            (Finalized | Admitted, Event::Rejected) => (Action::ReportRejection, Finalized),
+            // A ComputeDomain that is being deleted is not judged any more.
+            (Deleting | Gone, Event::Deleted | Event::Rejected) => (Action::Nothing, self),
+
+            // Whatever the template is: first the finalizer, so that a deletion from now on waits.
+            (New | Rejected, _) => (Action::AddFinalizer, Finalized),
+            (Finalized | Admitted, TemplateAbsent) => (Action::CreateTemplate, self),
+            (Finalized | Admitted, TemplatePresent) => (Action::ReportAdmission, Admitted),
+            (Deleting, TemplateAbsent) => (Action::RemoveFinalizer, Gone),
+            (Gone, TemplateAbsent) => (Action::Nothing, Gone),
+            (Deleting | Gone, TemplatePresent) => (Action::DeleteTemplate, self),
+            // Of an admitted ComputeDomain, too: somebody deleted the template, and it can only be
+            // created again when the old one is gone.
+            (_, TemplateTerminating) => (Action::RemoveTemplateFinalizer, self),
+            (_, TemplateBlocked) => (Action::Wait, self),
+        };
+        Transition { action, next }
+    }
+}
+
+// === impl Event, Action ===
+
+impl Event {
+    /// Every event.
+    pub const ALL: [Self; 6] = [
+        Self::Deleted,
+        Self::Rejected,
+        Self::TemplateAbsent,
+        Self::TemplatePresent,
+        Self::TemplateTerminating,
+        Self::TemplateBlocked,
+    ];
+
+    /// The event's name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deleted => "it is deleted",
+            Self::Rejected => "it has to be rejected",
+            Self::TemplateAbsent => "no template",
+            Self::TemplatePresent => "template exists",
+            Self::TemplateTerminating => "template terminating, with our finalizer",
+            Self::TemplateBlocked => "template terminating, with others' finalizers only",
+        }
+    }
+}
+
+impl Action {
+    /// The action's name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::AddFinalizer => "add the finalizer",
+            Self::CreateTemplate => "create the template",
+            Self::ReportAdmission => "write status Ready",
+            Self::ReportRejection => "write the reason into the status",
+            Self::DeleteTemplate => "delete the template",
+            Self::RemoveTemplateFinalizer => "remove the template's finalizer",
+            Self::Wait => "wait",
+            Self::RemoveFinalizer => "remove the finalizer",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
