@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Renders the chart and compares: two whole renderings with the golden files
-# beside this script, and every refused value with its one line.
+# Renders the chart, and compares two whole renderings with the golden files
+# beside this script, and the error line of every value that the chart rejects.
 #
 #   deployments/helm/test.sh [--update]
 #
-# --update writes the golden files anew. HELM names the helm to use; without it
-# the one of the test cluster is built (once) and used.
+# --update rewrites the golden files. HELM is the helm to use; without it, the
+# one of the test cluster is built (once) and used.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -41,7 +41,7 @@ refuses() {
         fail "rendered in spite of: $*"
         return
     fi
-    # helm says where in the template, then what; `helm template` adds a hint.
+    # Before the line, helm prints where in the template it failed, and after it a hint.
     said=${said#Error: }
     said=${said#execution error at (imex-dra/templates/*): }
     said=${said%$'\n\nUse --debug flag to render out invalid YAML'}
@@ -61,7 +61,7 @@ esac
 golden default "${gate[@]}"
 golden everything -f "$here/golden/everything.values.yaml"
 
-# What host-managed mode is, whatever the golden files say.
+# What host-managed mode needs, whatever the golden files contain.
 contains "name: compute-domain-default-channel.nvidia.com" default
 contains 'value: "HostManagedIMEX=true"' default
 [ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = 2 ] || fail "FEATURE_GATES is not in both programs' environment"
@@ -85,7 +85,7 @@ for isolation in none domain; do
 done
 
 imex=resources.computeDomains.imex
-needs_gate="only host-managed IMEX is built yet: on hosts that run nvidia-imex, add --set featureGates.HostManagedIMEX=true"
+needs_gate="only host-managed IMEX is implemented: on hosts that run nvidia-imex, add --set featureGates.HostManagedIMEX=true"
 refuses "$needs_gate"
 refuses "$needs_gate" --set featureGates.HostManagedIMEX=false
 refuses "$needs_gate" --set-string featureGates.HostManagedIMEX=false
@@ -95,25 +95,25 @@ refuses "$needs_gate" --set $imex.isolation=channel
 refuses "featureGates.HostManagedIMEX=yes is not a boolean: set it to true or false" --set featureGates.HostManagedIMEX=yes
 refuses "unrecognized feature gate featureGates.HostManagedImex: remove it, or set one of AllAlpha, AllBeta, ComputeDomainCliques, ConsumableShares, ContextualLogging, CrashOnNVLinkFabricErrors, DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, HostManagedIMEX, HostManagedIMEXDaemon, IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport, NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings" --set featureGates.HostManagedImex=true
 for value in "true,featureGates.HostManagedIMEXDaemon=false" "false,featureGates.HostManagedIMEXDaemon=true"; do
-    refuses "featureGates.HostManagedIMEX and featureGates.HostManagedIMEXDaemon contradict each other: they are two names of one gate, set only HostManagedIMEX" --set "featureGates.HostManagedIMEX=$value"
+    refuses "featureGates.HostManagedIMEX and featureGates.HostManagedIMEXDaemon contradict each other: they are two names of one gate; set only HostManagedIMEX" --set "featureGates.HostManagedIMEX=$value"
 done
 refuses "resources.computeDomains.imex.mode=hostManaged needs the feature gate HostManagedIMEX: add --set featureGates.HostManagedIMEX=true" --set $imex.mode=hostManaged
-not_built="resources.computeDomains.imex.mode=driverManaged is not built yet: leave it empty and set featureGates.HostManagedIMEX=true, on hosts that run nvidia-imex"
-refuses "$not_built" --set $imex.mode=driverManaged
-refuses "$not_built" "${gate[@]}" --set $imex.mode=driverManaged
+not_implemented="resources.computeDomains.imex.mode=driverManaged is not implemented: leave it empty and set featureGates.HostManagedIMEX=true, on hosts that run nvidia-imex"
+refuses "$not_implemented" --set $imex.mode=driverManaged
+refuses "$not_implemented" "${gate[@]}" --set $imex.mode=driverManaged
 refuses 'unknown resources.computeDomains.imex.mode "foo": leave it empty or set hostManaged' "${gate[@]}" --set $imex.mode=foo
-refuses "resources.computeDomains.imex.isolation=channel is not built yet: leave it empty, and all pods of one NVLink fabric share channel 0" "${gate[@]}" --set $imex.isolation=channel
+refuses "resources.computeDomains.imex.isolation=channel is not implemented: leave it empty; all pods of one NVLink fabric then share channel 0" "${gate[@]}" --set $imex.isolation=channel
 refuses 'unknown resources.computeDomains.imex.isolation "pod": leave it empty or set none' "${gate[@]}" --set $imex.isolation=pod
-refuses "resources.computeDomains.enabled=false leaves nothing to install: this chart holds ComputeDomains only, uninstall it instead" "${gate[@]}" --set resources.computeDomains.enabled=false
+refuses "resources.computeDomains.enabled=false leaves nothing to install: this chart contains ComputeDomains only; uninstall it instead" "${gate[@]}" --set resources.computeDomains.enabled=false
 refuses "resources.gpus.enabled=true is not for this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
-refuses "webhook.enabled=true is not for this chart, it has no webhook: remove the value" "${gate[@]}" --set webhook.enabled=true
-refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if it is meant" "${gate[@]}" --namespace default
-refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it both would write" "${gate[@]}" --set controller.replicas=2
+refuses "webhook.enabled=true is not for this chart, which has no webhook: remove the value" "${gate[@]}" --set webhook.enabled=true
+refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if that is intended" "${gate[@]}" --namespace default
+refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it, all replicas would write" "${gate[@]}" --set controller.replicas=2
 refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist" "${gate[@]}" --set serviceAccount.create=false
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock
-refuses "controller.containers.computeDomain.env: IMEX_MODE is set by the chart from a value of its own; set that value instead" "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=IMEX_MODE'
-refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the chart from a value of its own; set that value instead" "${gate[@]}" --set 'kubeletPlugin.containers.computeDomains.env[0].name=NODE_NAME'
+refuses "controller.containers.computeDomain.env: IMEX_MODE is set by the chart from another value; set that value instead" "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=IMEX_MODE'
+refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the chart from another value; set that value instead" "${gate[@]}" --set 'kubeletPlugin.containers.computeDomains.env[0].name=NODE_NAME'
 refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9" "${gate[@]}" --kube-version 1.33.9
 
 [ "$(sed -n 's/^appVersion: //p' "$chart/Chart.yaml")" = "$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")" ] ||

@@ -68,7 +68,7 @@ true
 {{- end -}}
 {{- end }}
 
-{{/* Environment that both programs read alike. */}}
+{{/* Environment that both programs read. */}}
 {{- define "imex-dra.commonEnv" -}}
 - name: V
   value: {{ .Values.logVerbosity | toString | quote }}
@@ -115,16 +115,16 @@ NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings]
 {{- join "," $gates -}}
 {{- end }}
 
-{{/* (list KEY OURS THEIRS): OURS (YAML text) followed by the user's list. One
-variable set twice would be refused by the API server, and the IMEX settings
-must be the same in both programs. */}}
+{{/* (list KEY OURS THEIRS): OURS (YAML text) followed by the user's list. The API
+server rejects a variable that is set twice, and the IMEX settings must be the
+same in both programs. */}}
 {{- define "imex-dra.env" -}}
 {{- $key := index . 0 -}}
 {{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_HOST_SOCKET_PATH" -}}
 {{- range fromYamlArray (index . 1) }}{{ $ours = append $ours .name }}{{ end -}}
 {{- range index . 2 -}}
 {{- if has .name $ours -}}
-{{- fail (printf "%s: %s is set by the chart from a value of its own; set that value instead" $key .name) -}}
+{{- fail (printf "%s: %s is set by the chart from another value; set that value instead" $key .name) -}}
 {{- end -}}
 {{- end -}}
 {{ index . 1 }}
@@ -133,8 +133,9 @@ must be the same in both programs. */}}
 {{- end }}
 {{- end }}
 
-{{/* (list PORT): the three probes. /livez says whether a restart would help, so
-a driver that is missing or broken is not ready and never restarted. */}}
+{{/* (list PORT): the three probes. /livez fails only if a
+restart can help: with a missing or broken driver, the plugin is not ready, but
+never restarted. */}}
 {{- define "imex-dra.probes" -}}
 {{- if gt (int (index . 0)) 0 -}}
 startupProbe:
