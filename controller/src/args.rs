@@ -2,7 +2,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
 use kube::core::Duration;
 
-/// Creates, and at the end deletes, a ResourceClaimTemplate for each ComputeDomain.
+/// Creates a claim template for each ComputeDomain, and deletes it with the domain.
 ///
 /// Other environment variables that the Go driver's chart sets belong to the driver-managed mode
 /// and are ignored.

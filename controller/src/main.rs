@@ -1,4 +1,4 @@
-//! The controller of ComputeDomains: creates a ResourceClaimTemplate for each, writes its status,
+//! The controller of `ComputeDomains`: creates a `ResourceClaimTemplate` for each, writes its status,
 //! and deletes the template with it.
 //!
 //! ```text

@@ -10,10 +10,10 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::api_client::RawDomain;
 
-/// The Go driver's name. In spite of it, the metric is a count: of ComputeDomains, by status.
+/// The Go driver's name. In spite of it, the metric is a count: of `ComputeDomains`, by status.
 const NAME: &str = "nvidia_dra_compute_domain_info";
 
-/// Counts ComputeDomains in the watch's cache whenever the metrics are scraped, so that the numbers
+/// Counts `ComputeDomains` in the watch's cache whenever the metrics are scraped, so that the numbers
 /// are right after a restart and after deletions. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct DomainCounts {

@@ -116,7 +116,7 @@ impl State {
         use State::{Admitted, Deleting, Finalized, Gone, New, Rejected};
 
         let (action, next) = match (self, event) {
-            (New | Rejected, Event::Deleted) => (Action::Nothing, Gone),
+            (New | Rejected, Event::Deleted) | (Gone, TemplateAbsent) => (Action::Nothing, Gone),
             (Finalized | Admitted, Event::Deleted) => (Action::Nothing, Deleting),
             (New | Rejected, Event::Rejected) => (Action::ReportRejection, Rejected),
             (Finalized | Admitted, Event::Rejected) => (Action::ReportRejection, Finalized),
@@ -128,7 +128,6 @@ impl State {
             (Finalized | Admitted, TemplateAbsent) => (Action::CreateTemplate, self),
             (Finalized | Admitted, TemplatePresent) => (Action::ReportAdmission, Admitted),
             (Deleting, TemplateAbsent) => (Action::RemoveFinalizer, Gone),
-            (Gone, TemplateAbsent) => (Action::Nothing, Gone),
             (Deleting | Gone, TemplatePresent) => (Action::DeleteTemplate, self),
             // Of an admitted ComputeDomain, too: somebody deleted the template, and it can only be
             // created again when the old one is gone.

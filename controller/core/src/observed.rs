@@ -4,7 +4,7 @@ use crate::domain::Domain;
 use crate::template::{Role, role};
 use crate::template_ref::TemplateRef;
 
-/// The ResourceClaimTemplates that concern one ComputeDomain, read from the API server.
+/// The `ResourceClaimTemplates` that concern one ComputeDomain, read from the API server.
 #[derive(Clone, Debug, Default)]
 pub struct ObservedTemplates {
     /// Every template whose ComputeDomain label has the domain's UID, in any namespace.

@@ -21,7 +21,7 @@ pub enum TemplateNameError {
 /// The longest object name.
 const MAX_LEN: usize = 253;
 
-/// Accepts what the API server accepts as the name of a ResourceClaimTemplate.
+/// Accepts what the API server accepts as the name of a `ResourceClaimTemplate`.
 pub(crate) fn validate(name: &str) -> Result<(), TemplateNameError> {
     if name.is_empty() {
         return Err(TemplateNameError::Empty);

@@ -2,7 +2,7 @@ use std::fmt;
 
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 
-/// A ResourceClaimTemplate that exists, as a request addresses it.
+/// A `ResourceClaimTemplate` that exists, as a request addresses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateRef {
     /// Its namespace.
