@@ -3,7 +3,7 @@
 //! `hack/cli-docs` compiles this module by its path, to write completions and
 //! man pages: it uses nothing else of this crate.
 
-// Explicit, because a module that is included by path would look beside itself.
+// Explicit: modules of a file that is included by path are searched beside it.
 #[path = "args/channels.rs"]
 mod channels;
 #[path = "args/checkpoint.rs"]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use host_doctor::{Host, Root, RootError};
-use imex_cdi::{DEFAULT_DIRS, Registry};
+use imex_cdi::{DEFAULT_DIRS, DirState, Registry, SpecDir};
 
 use crate::args::SpecDirs;
 use crate::outcome::{CommandError, Outcome};
@@ -29,6 +29,15 @@ pub(crate) enum HostError {
 /// Whether it is one of the directories that need not exist.
 pub(crate) fn is_default(dir: &Path) -> bool {
     DEFAULT_DIRS.iter().any(|default| dir == Path::new(default))
+}
+
+/// Its path, and whether it exists.
+pub(crate) fn describe_dir(dir: &SpecDir) -> String {
+    let path = dir.path.display();
+    match dir.state {
+        DirState::Absent => format!("{path} (does not exist)"),
+        DirState::Listed | DirState::Skipped(_) => path.to_string(),
+    }
 }
 
 // === impl HostSpecs ===

@@ -40,7 +40,7 @@ pub(crate) trait CommandError: Error + 'static {
     }
 }
 
-/// Why a command did not do what it was asked for: any [`CommandError`].
+/// Why a command failed: any [`CommandError`].
 #[derive(Debug)]
 pub(crate) struct Failure(Box<dyn CommandError>);
 

@@ -10,12 +10,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use dra_checkpoint::{BootId, Checkpoint};
+use host_doctor::DecodedCheckpoint;
 
 use crate::args::CheckpointCommand;
 use crate::escape::escape;
 use crate::outcome::{Failure, Outcome, UnreadFiles};
 use crate::output::print;
-use host_doctor::DecodedCheckpoint;
 
 use self::error::CheckpointError;
 use self::report::CheckpointReport;

@@ -4,23 +4,26 @@ mod report;
 
 use std::io::{self, Write};
 
-use self::report::{DeviceReport, DirReport, ListReport};
+use host_doctor::{BadNodes, NodeReport, group_bad_nodes};
+use imex_cdi::Registry;
+
+use self::report::{DeviceReport, ListReport};
 use crate::args::List;
-use crate::host_specs::HostSpecs;
+use crate::host_specs::{HostSpecs, describe_dir};
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Report, print};
 use crate::stderr::note;
 use crate::style::Style;
 use crate::table;
-use host_doctor::{BadNodes, NodeReport, group_bad_nodes};
 
 pub(crate) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let List { specs, json } = args;
     let specs = HostSpecs::open(&specs)?;
-    let list = ListReport::new(&specs.registry(), &specs.host());
+    let registry = specs.registry();
+    let list = ListReport::new(&registry, &specs.host());
     print(&list, json, stdout)?;
     if !json {
-        note_problems(&list);
+        note_problems(&list, &registry);
     }
     specs.check_dirs()?;
     Ok(if list.is_clean() {
@@ -63,15 +66,8 @@ fn row(device: &DeviceReport) -> [String; 5] {
     ]
 }
 
-fn dir(dir: &DirReport) -> String {
-    match dir.state {
-        "absent" => format!("{} (does not exist)", dir.path),
-        _ => dir.path.clone(),
-    }
-}
-
 /// What the table has no row or no column for.
-fn note_problems(report: &ListReport) {
+fn note_problems(report: &ListReport, registry: &Registry) {
     for dir in &report.dirs {
         if let Some(error) = &dir.error {
             note(&format!("{}; {}", error.message, error.fix));
@@ -86,7 +82,7 @@ fn note_problems(report: &ListReport) {
         note(&format!("{file}: {message}; {fix}"));
     }
     if report.devices.is_empty() {
-        let dirs: Vec<String> = report.dirs.iter().map(dir).collect();
+        let dirs: Vec<String> = registry.dirs().iter().map(describe_dir).collect();
         note(&format!("no CDI device in {}", dirs.join(", ")));
     }
 }

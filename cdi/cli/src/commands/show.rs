@@ -6,6 +6,7 @@ mod report;
 use std::io::{self, Write};
 use std::path::Path;
 
+use host_doctor::{BadNodes, Host, group_bad_nodes};
 use imex_cdi::{QualifiedName, Registry};
 
 use self::report::{DeviceReport, ShowReport};
@@ -18,7 +19,6 @@ use crate::output::{Report, print};
 use crate::stderr::note;
 use crate::style::Style;
 use crate::table;
-use host_doctor::{BadNodes, Host, group_bad_nodes};
 
 pub(crate) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Show {

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use host_doctor::{Host, RuntimeRelease, UnknownRuntime};
 use imex_cdi::Registry;
 
 use self::check::Criteria;
@@ -19,7 +20,6 @@ use crate::host_specs::HostSpecs;
 use crate::outcome::{CommandError, Failure, Outcome, UnreadFiles};
 use crate::output::print;
 use crate::stderr::note;
-use host_doctor::{Host, RuntimeRelease, UnknownRuntime};
 
 pub(crate) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Validate {

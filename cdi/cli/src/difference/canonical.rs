@@ -1,5 +1,4 @@
-//! Documents in a canonical form, in which only that has an order whose order
-//! means something.
+//! Documents in a canonical form: lists whose order means nothing have none.
 //!
 //! A list whose elements are identified by a name becomes an object with the
 //! members `[name]`. Of several elements with the same name the last is kept, as

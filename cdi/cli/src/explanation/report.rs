@@ -1,6 +1,7 @@
 //! Why a name resolves or does not, as data.
 
 use compute_domain_node::error_chain;
+use host_doctor::{Host, NodeReport};
 use imex_cdi::{
     Candidate, DirState, Evidence, IgnoredFile, Plan, QualifiedName, Registry, ResolveError,
     Resolved, SpecDir, SpecFile, Suggestion, Verdict,
@@ -9,7 +10,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::fix::{best_fix, has_only_all, is_incomplete};
-use host_doctor::{Host, NodeReport};
 
 const SCHEMA: &str = "cdi-gen/why/v1";
 
@@ -27,7 +27,7 @@ pub(crate) struct WhyReport {
     pub(crate) file: Option<String>,
     /// The nodes of the device and of its file, compared with the host's.
     pub(crate) nodes: Vec<NodeReport>,
-    /// Why it does not resolve, or no container gets what it says.
+    /// Why it does not resolve, or cannot be used.
     pub(crate) code: Option<&'static str>,
     pub(crate) message: Option<String>,
     pub(crate) fix: Option<&'static str>,
@@ -156,7 +156,7 @@ impl WhyReport {
         let shared = NodeReport::from_edits(spec, spec.container_edits(), host);
         self.nodes = own.chain(shared).collect();
         let worst = self.nodes.iter().max_by_key(|node| node.state);
-        // As for a container whose config is empty.
+        // For a container with an empty config.
         let plan = Plan::new(registry, std::slice::from_ref(name), &json!({}), host);
         let (code, message, fix) = match (plan, worst) {
             (Err(error), _) => (error.code(), Some(error_chain(&error)), Some(error.hint())),

@@ -111,14 +111,14 @@ fn describe_candidate(candidate: &CandidateReport) -> String {
     let by = by.join(", ");
     let why = match (*verdict, message) {
         (_, Some(message)) => {
-            let meant = match *evidence {
+            let evidence = match *evidence {
                 Some("text") => " (the name is in its text)",
                 Some("file-name") => " (it is named after the kind)",
                 _ => "",
             };
             return match fix {
-                Some(fix) => format!("{message}{meant}; {fix}"),
-                None => format!("{message}{meant}"),
+                Some(fix) => format!("{message}{evidence}; {fix}"),
+                None => format!("{message}{evidence}"),
             };
         }
         ("shadowed", _) => format!(": {by} is in a directory of higher priority"),

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use compute_domain_node::{DeviceDetails, DeviceGroup};
 use dra_checkpoint::{BootId, ClaimRecord, Damaged, FilePart, Layout, Mismatch, State, Survivors};
+use host_doctor::DecodedCheckpoint;
 use serde::{Serialize, Serializer};
 
 use super::damage;
-use host_doctor::DecodedCheckpoint;
 
 /// A checkpoint for people and scripts. What is not known is null.
 #[derive(Debug, Serialize)]

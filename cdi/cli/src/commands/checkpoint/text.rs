@@ -67,7 +67,7 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
         Boot::Other => "not this host's current boot",
         Boot::NotRecorded => "not recorded",
         Boot::Lost => "lost with the damage",
-        Boot::HostUnknown => "this host does not tell its own",
+        Boot::HostUnknown => "this host's boot id cannot be read",
     };
     properties.push(("boot id", format!("{recorded} ({boot})")));
     properties.push(("claims", claims.len().to_string()));
@@ -85,7 +85,7 @@ fn describe(layout: Layout) -> &'static str {
     }
 }
 
-/// Whether devices are allocated to it, but it does not hold any yet.
+/// Whether devices are allocated to it, but none is prepared.
 fn is_allocated_only(claim: &Claim) -> bool {
     claim.devices.is_empty() && !claim.allocated.is_empty()
 }

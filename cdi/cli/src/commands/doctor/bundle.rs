@@ -1,4 +1,4 @@
-//! The archive for a bug report: nothing is in it but what is listed here.
+//! The archive for a bug report. It has nothing but what is listed here.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use crate::outcome::{CommandError, Outcome};
 use crate::output::{Report as _, write_json};
 use crate::style::Style;
 
-/// Files of the kernel that have nothing of users.
+/// Files of the kernel without data of users.
 const KERNEL_FILES: [&str; 4] = [
     PROC_DEVICES,
     DRIVER_PARAMS,
@@ -24,7 +24,7 @@ const KERNEL_FILES: [&str; 4] = [
     "/proc/sys/kernel/osrelease",
 ];
 
-/// What stands for the value of an environment variable or mount option.
+/// Replaces the value of an environment variable or mount option.
 const REDACTED: &str = "(left out)";
 
 /// A new archive, not yet written.

@@ -6,14 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
-use imex_cdi::ClaimUid;
-
-use super::error::GcError;
-use crate::input::MAX_CHECKPOINT_LEN;
 use host_doctor::{
     DecodedCheckpoint, KUBELET_STATE_FILE, KubeletState, ReadError, checkpoint_records,
     is_unsettled, read_bounded,
 };
+use imex_cdi::ClaimUid;
+
+use super::error::GcError;
+use crate::input::MAX_CHECKPOINT_LEN;
 
 /// The UIDs of the claims whose specs are kept.
 #[derive(Debug)]

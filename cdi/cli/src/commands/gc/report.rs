@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use compute_domain_node::error_chain;
+use host_doctor::ClaimSpecFile;
 use imex_cdi::ClaimSpecsError;
 use serde::Serialize;
 
@@ -12,7 +13,6 @@ use crate::outcome::Outcome;
 use crate::output::Report;
 use crate::style::Style;
 use crate::table;
-use host_doctor::ClaimSpecFile;
 
 #[derive(Debug, Serialize)]
 pub(super) struct GcReport {
@@ -54,7 +54,7 @@ impl GcReport {
         }
     }
 
-    /// An orphan that was only looked for.
+    /// An orphan that is kept.
     pub(super) fn add(&mut self, spec: &ClaimSpecFile) {
         self.orphans.push(Orphan::new(spec));
     }

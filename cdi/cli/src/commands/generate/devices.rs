@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use host_doctor::{Root, and_more};
 use imex_cdi::{
     CHANNEL_DIR, ChannelId, ContainerEdits, Device, DeviceName, DeviceNode, DriverParams, HostNode,
     HostNodes, Major, Permissions, Spec, channel_edits,
@@ -12,7 +13,6 @@ use imex_cdi::{
 use super::error::GenerateError;
 use crate::args::NameStyle;
 use crate::stderr::note;
-use host_doctor::{Root, and_more};
 
 /// The mode that the kubelet plugin gives a channel's node.
 const PLUGIN_MODE: u32 = 0o666;

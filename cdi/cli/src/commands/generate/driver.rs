@@ -3,12 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use host_doctor::Majors;
 use imex_cdi::{ChannelId, DriverFileError, DriverParams, Major, read_channel_major};
 
 use super::error::GenerateError;
 use crate::args::{Channels, MajorArg, OrAuto};
 use crate::stderr::note;
-use host_doctor::Majors;
 
 /// The driver's files below a /proc; there may be none.
 pub(super) struct Driver {
@@ -56,8 +56,8 @@ impl Driver {
         }
     }
 
-    /// The channels that were asked for, if the driver has them. Without a
-    /// driver that says how many there are, those that were named.
+    /// The requested channels, if the driver has them. Without a driver's channel
+    /// count, only channels that are listed can be requested.
     pub(super) fn channels(
         &self,
         typed: Channels,

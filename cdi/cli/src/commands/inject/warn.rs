@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use host_doctor::{Host, REWRITE_SPEC_HINT, is_channel_path};
 use imex_cdi::{Change, DeviceType, HostNode, HostNodes, Plan, PlannedDevice};
 use serde_json::Value;
 
 use crate::stderr::note;
-use host_doctor::{Host, REWRITE_SPEC_HINT, is_channel_path};
 
 /// Not errors: the nodes may be made, or the driver loaded, before the container is
 /// started.

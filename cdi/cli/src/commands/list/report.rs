@@ -1,6 +1,7 @@
 //! What `list` prints, as data.
 
 use compute_domain_node::error_chain;
+use host_doctor::{Host, NodeReport};
 use imex_cdi::{
     DirError, DirState, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecDir, SpecError,
     SpecFile,
@@ -8,7 +9,6 @@ use imex_cdi::{
 use serde::Serialize;
 
 use crate::version::VersionReport;
-use host_doctor::{Host, NodeReport};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,9 +22,9 @@ pub(super) struct ListReport {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DirReport {
-    pub(super) path: String,
+    path: String,
     priority: usize,
-    pub(super) state: &'static str,
+    state: &'static str,
     pub(super) error: Option<FileError>,
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use host_doctor::{Host, NodeReport};
 use imex_cdi::{ContainerEdits, Device, QualifiedName, Spec};
 use serde::Serialize;
 
 use crate::version::VersionReport;
-use host_doctor::{Host, NodeReport};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

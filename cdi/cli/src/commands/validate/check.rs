@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use compute_domain_node::error_chain;
+use host_doctor::{Host, NodeReport, NodeState, RuntimeRelease, and_more, declared_major};
 use imex_cdi::{
     DirState, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecError, SpecFile,
     SpecVersion, Warning,
@@ -15,7 +16,6 @@ use super::finding::Finding;
 use crate::args::Level;
 use crate::document::{NOT_SPEC_HINT, is_config, read};
 use crate::input::directory_of;
-use host_doctor::{Host, NodeReport, NodeState, RuntimeRelease, and_more, declared_major};
 
 /// What specs are checked for.
 pub(super) struct Criteria<'a> {

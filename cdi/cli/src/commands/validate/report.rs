@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use imex_cdi::{DirState, SpecDir};
+use host_doctor::RuntimeRelease;
+use imex_cdi::SpecDir;
 use serde::Serialize;
 
 use super::finding::Finding;
 use crate::args::Level;
 use crate::escape::escape;
+use crate::host_specs::describe_dir;
 use crate::output::Report;
 use crate::style::Style;
-use host_doctor::RuntimeRelease;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,9 +23,9 @@ pub(super) struct ValidateReport {
     /// The files that were checked.
     pub(super) files: Vec<String>,
     pub(super) findings: Vec<Finding>,
-    /// The directories that were read, and whether they exist.
+    /// The directories that were read, for people.
     #[serde(skip)]
-    dirs: Vec<(String, bool)>,
+    dirs: Vec<String>,
 }
 
 // === impl ValidateReport ===
@@ -41,23 +42,13 @@ impl ValidateReport {
     }
 
     pub(super) fn add_dirs(&mut self, dirs: &[SpecDir]) {
-        self.dirs.extend(dirs.iter().map(|dir| {
-            let exists = !matches!(dir.state, DirState::Absent);
-            (dir.path.display().to_string(), exists)
-        }));
+        self.dirs.extend(dirs.iter().map(describe_dir));
     }
 
     /// That there was nothing to check, which is not the same as nothing wrong.
     pub(super) fn no_specs(&self) -> String {
-        let dirs = self.dirs.iter().map(|(path, exists)| match exists {
-            true => path.clone(),
-            false => format!("{path} (does not exist)"),
-        });
-        let dirs: Vec<String> = dirs.collect();
-        format!(
-            "no CDI spec was checked: there is none in {}",
-            dirs.join(", ")
-        )
+        let dirs = self.dirs.join(", ");
+        format!("no CDI spec was checked: there is none in {dirs}")
     }
 }
 
