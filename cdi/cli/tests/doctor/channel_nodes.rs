@@ -138,7 +138,7 @@ fn evidence_names_files_as_the_host_does() {
     let here = host.at("").display().to_string();
     let here = here.trim_end_matches('/');
     for (id, path) in [
-        ("imex-channel-major-missing", "list /proc/devices gives"),
+        ("imex-channel-major-missing", "list /proc/devices has"),
         ("driver-file-malformed", "/proc/driver/nvidia/params is"),
         ("imex-ctl-missing", "usual places below /"),
     ] {
