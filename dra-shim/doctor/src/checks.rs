@@ -1,4 +1,5 @@
-//! One check for each area.
+//! One check for each area: facts in, findings out. Pure: no file, no clock, no
+//! process.
 
 mod channels;
 mod claims;
@@ -11,45 +12,39 @@ mod runtimes;
 mod specs;
 mod watchers;
 
-use imex_cdi::Registry;
-
 use crate::area::AreaReport;
 use crate::diagnosis::Diagnosis;
-use crate::host::Host;
+use crate::facts::Facts;
 use crate::invocation::Invocation;
-use crate::options::Options;
 
-/// Examines every area of a host. Returns a line for each claim, too.
-pub fn examine(
-    host: &Host,
-    registry: &Registry,
-    options: &Options,
-    invocation: &Invocation,
-) -> (Diagnosis, String) {
-    let files = host.files();
-    let dirs = options.spec_dirs.iter();
-    let dirs: Vec<String> = dirs.map(|dir| dir.display().to_string()).collect();
-    let kubelet_root = options.kubelet_root.display().to_string();
-    let (driver, driver_report) = driver::check(files);
-    let (fabric, fabric_report) = fabric::check(files, &driver);
-    let (runtimes, runtimes_report) = runtimes::check(files, &dirs);
-    let (claims_report, claims) = claims::check(files, registry, &kubelet_root, invocation);
-    let socket = options.imex_socket.as_deref();
-    let imex = imex::check(files, &driver, fabric.as_ref(), socket);
+/// Judges a host by its facts: the same facts have the same diagnosis.
+///
+/// `invocation` is what commands of `cdi-gen` in fixes repeat; its default is
+/// right where the fixes are not shown to people, too.
+pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
+    let module_is_loaded = facts.driver.module.is_some();
+    let fabric = facts.fabric.fabric();
+    let params = facts.channels.params.as_ref().ok();
+    let channel_count = params.and_then(|params| params.imex_channel_count);
+    let runtimes = &facts.runtimes.runtimes;
+    // Causes come before what follows from them.
     let reports: Vec<(&'static str, AreaReport)> = vec![
-        ("driver", driver_report),
-        ("fabric", fabric_report),
-        ("channels", channels::check(files, &driver)),
-        ("imex", imex),
-        ("directories", directories::check(files, registry)),
-        ("runtimes", runtimes_report),
-        ("watching", watchers::check(files, registry)),
+        ("driver", driver::check(&facts.driver)),
+        ("fabric", fabric::check(&facts.fabric)),
+        (
+            "channels",
+            channels::check(&facts.channels, module_is_loaded, facts.imex.is_down()),
+        ),
+        ("imex", imex::check(&facts.imex, module_is_loaded, fabric)),
+        ("directories", directories::check(&facts.directories)),
+        ("runtimes", runtimes::check(&facts.runtimes)),
+        ("watching", watchers::check(&facts.watchers)),
         (
             "specs",
-            specs::check(files, host, registry, &runtimes, invocation),
+            specs::check(&facts.specs, runtimes, channel_count, invocation),
         ),
-        ("claims", claims_report),
-        ("isolation", isolation::check(files)),
+        ("claims", claims::check(&facts.claims, invocation)),
+        ("isolation", isolation::check(&facts.isolation)),
     ];
-    (Diagnosis::new(reports), claims)
+    Diagnosis::new(reports)
 }

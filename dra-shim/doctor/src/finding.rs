@@ -1,10 +1,6 @@
 //! Something that is wrong with a host, or worth knowing.
 
-use std::path::Path;
-
 use serde::Serialize;
-
-use crate::files::HostFiles;
 
 /// How bad a finding is, ascending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -114,11 +110,5 @@ impl Finding {
             quotes: true,
             ..self
         }
-    }
-
-    /// The same, with the host's names in its evidence.
-    pub(crate) fn naming(mut self, files: &HostFiles, path: &Path) -> Self {
-        self.evidence = files.with_host_names(&self.evidence, path);
-        self
     }
 }

@@ -39,6 +39,12 @@ impl Host {
         &self.files
     }
 
+    /// Whether it is the host that this process runs on, and its root is this
+    /// process's.
+    pub fn is_this_host(&self) -> bool {
+        self.files.is_this_host()
+    }
+
     /// The majors of its drivers; `None` if `/proc/devices` cannot be read.
     pub fn majors(&self) -> Option<&Majors> {
         self.majors.as_ref()

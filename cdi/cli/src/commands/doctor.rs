@@ -5,7 +5,7 @@ mod report;
 
 use std::io::Write;
 
-use host_doctor::{Invocation, Options, examine};
+use host_doctor::{Facts, Invocation, Options, diagnose};
 
 use self::bundle::{Bundle, BundleContent};
 use self::report::DoctorReport;
@@ -16,15 +16,14 @@ use crate::output::print;
 use crate::stderr::note;
 
 pub(crate) fn run(args: &Doctor, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let specs = HostSpecs::open(&args.specs)?;
-    let (registry, host) = (specs.registry(), specs.host());
+    let host = HostSpecs::open(&args.specs)?.host();
     let options = Options {
         kubelet_root: args.kubelet.path.clone(),
         spec_dirs: args.specs.dirs.clone(),
         imex_socket: args.imex_socket.clone(),
     };
-    let invocation = Invocation::new(&args.specs.root, options.clone());
-    let (diagnosis, claims) = examine(&host, &registry, &options, &invocation);
+    let facts = Facts::read(&host, &options);
+    let diagnosis = diagnose(&facts, &Invocation::new(&args.specs.root, options));
     let bundle = args.bundle.as_deref().map(Bundle::create).transpose()?;
     let report = DoctorReport::new(&args.specs.root, diagnosis);
     print(&report, args.json, stdout)?;
@@ -32,8 +31,7 @@ pub(crate) fn run(args: &Doctor, stdout: &mut impl Write) -> Result<Outcome, Fai
         let names = bundle.write(&BundleContent {
             report: &report,
             host: &host,
-            registry: &registry,
-            claims: &claims,
+            facts: &facts,
         })?;
         for name in names {
             note(&format!("in the bundle: {name}"));

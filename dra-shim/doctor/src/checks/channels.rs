@@ -1,81 +1,75 @@
-//! IMEX channels as the kernel module offers them.
+//! Whether the driver offers channels, and the host's device nodes are theirs.
 
-use std::io::ErrorKind;
-
-use compute_domain_node::error_chain;
 use imex_cdi::{
-    CHANNEL_DIR, Capability, DRIVER_PARAMS, DeviceType, DriverFileError, DriverParams, HostNode,
-    HostNodes, IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES, read_channel_major,
+    CHANNEL_DIR, DRIVER_PARAMS, DeviceType, DriverParams, HostNode, IMEX_MGMT_CAPABILITY, Major,
+    PROC_DEVICES,
 };
 
-use super::driver::Driver;
-use super::imex;
 use crate::area::AreaReport;
-use crate::files::{HostFiles, is_absent};
+use crate::facts::channels::{
+    CAPABILITY_DRIVER, CapabilityFacts, ChannelFacts, ChannelNode, DriverFileProblem, NodeLookup,
+};
 use crate::finding::Finding;
-use crate::majors::Majors;
 use crate::spec_node::device_numbers;
 
-/// The driver of capabilities' nodes in the device list.
-const CAPABILITY_DRIVER: &str = "nvidia-caps";
-
-pub(super) fn check(files: &HostFiles, driver: &Driver) -> AreaReport {
-    if driver.module.is_none() {
+/// `imex_is_down`: the host has nvidia-imex, and none runs.
+pub(super) fn check(
+    facts: &ChannelFacts,
+    module_is_loaded: bool,
+    imex_is_down: bool,
+) -> AreaReport {
+    if !module_is_loaded {
         return AreaReport::skipped("none: the nvidia module is not loaded");
     }
     let mut findings = Vec::new();
-    let params = match DriverParams::read(files.at(DRIVER_PARAMS)) {
-        Ok(params) => params,
-        Err(error) => {
-            findings.push(unreadable(files, DRIVER_PARAMS, &error));
+    let params = match &facts.params {
+        Ok(params) => *params,
+        Err(problem) => {
+            findings.push(unusable(DRIVER_PARAMS, problem));
             DriverParams::default()
         }
     };
-    findings.extend(of_params(params));
-    let major = read_channel_major(files.at(PROC_DEVICES));
+    findings.extend(check_params(params));
     let disabled = params.imex_channel_count == Some(0);
-    let summary = match &major {
+    let summary = match &facts.major {
         Ok(major) => {
             let count = params.imex_channel_count;
             let count = count.map_or_else(|| "?".to_owned(), |count| count.to_string());
-            findings.extend(of_nodes(files, *major));
+            findings.extend(check_nodes(&facts.nodes, *major));
+            findings.extend(check_capability(facts, imex_is_down));
             format!("{count} channels, major {}", major.get())
         }
-        Err(error) => {
+        Err(problem) => {
             if !disabled {
-                let evidence = error_chain(error);
-                let finding = Finding::error(error.code(), PROC_DEVICES, evidence, error.hint());
-                findings.push(finding.naming(files, &files.at(PROC_DEVICES)));
+                findings.push(Finding::error(
+                    problem.code,
+                    PROC_DEVICES,
+                    &problem.message,
+                    &problem.hint,
+                ));
             }
             "none".to_owned()
         }
     };
-    if major.is_ok() {
-        findings.extend(of_capability(files));
-    }
     AreaReport::new(summary, findings)
 }
 
-/// Of a module that is loaded, a file that is not there is one that it does
-/// not have.
-fn unreadable(files: &HostFiles, path: &str, error: &DriverFileError) -> Finding {
-    match error {
-        DriverFileError::Unreadable { source, .. } if source.kind() == ErrorKind::NotFound => {
-            Finding::warning(
-                "driver-too-old",
-                path,
-                "the loaded nvidia module has no such file",
-                "update the NVIDIA driver to one that has IMEX channels",
-            )
-        }
-        _ => {
-            let finding = Finding::warning(error.code(), path, error_chain(error), error.hint());
-            finding.naming(files, &files.at(path))
+/// A loaded module does not have a file that does not exist.
+fn unusable(path: &str, problem: &DriverFileProblem) -> Finding {
+    match problem {
+        DriverFileProblem::Absent => Finding::warning(
+            "driver-too-old",
+            path,
+            "the loaded nvidia module has no such file",
+            "update the NVIDIA driver to one that has IMEX channels",
+        ),
+        DriverFileProblem::Unusable(problem) => {
+            Finding::warning(problem.code, path, &problem.message, &problem.hint)
         }
     }
 }
 
-fn of_params(params: DriverParams) -> Vec<Finding> {
+fn check_params(params: DriverParams) -> Vec<Finding> {
     let mut findings = Vec::new();
     if params.imex_channel_count == Some(0) {
         findings.push(Finding::error(
@@ -104,56 +98,48 @@ fn of_params(params: DriverParams) -> Vec<Finding> {
     findings
 }
 
-/// Nodes are not needed where the runtime makes them; those that are there
+/// Device nodes are not needed where the runtime makes them; those that exist
 /// must be the driver's.
-fn of_nodes(files: &HostFiles, major: Major) -> Vec<Finding> {
-    let names = files.names(CHANNEL_DIR);
-    let channels = names.iter().filter_map(|name| {
-        let minor = name.strip_prefix("channel")?.parse::<u32>().ok()?;
-        Some((format!("{CHANNEL_DIR}/{name}"), minor))
+fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
+    let mut wrong = nodes.iter().filter_map(|node| {
+        let channel = (i64::from(major.get()), i64::from(node.number));
+        let mismatch = mismatch(node.found, "the driver's channel", channel)?;
+        Some((&node.path, mismatch))
     });
-    let wrong: Vec<(String, String)> = channels
-        .filter_map(|(path, minor)| {
-            let node = files.lstat(&path).ok()?;
-            let channel = (i64::from(major.get()), i64::from(minor));
-            Some((path, wrong(node, "the driver's channel", channel)?))
-        })
-        .collect();
-    let Some((path, what)) = wrong.first() else {
-        return vec![];
+    let (path, mismatch) = wrong.next()?;
+    let more = match wrong.count() {
+        0 => String::new(),
+        n => format!(" (and {n} more nodes like it)"),
     };
-    let more = match wrong.len() {
-        1 => String::new(),
-        n => format!(" (and {} more nodes like it)", n - 1),
-    };
-    vec![Finding::error(
+    Some(Finding::error(
         "imex-node-wrong",
-        path.clone(),
-        format!("{what}{more}"),
+        path,
+        format!("{mismatch}{more}"),
         format!(
             "rm {CHANNEL_DIR}/channel* and let what needs nodes on the host make them again (nvidia-modprobe -i 0:1)"
         ),
-    )]
+    ))
 }
 
-/// Why a node of the host is not `what`, a character device of those numbers.
-fn wrong(node: HostNode, what: &str, (major, minor): (i64, i64)) -> Option<String> {
+/// Why a node of the host is not `expected`, a character device of these
+/// numbers.
+fn mismatch(node: HostNode, expected: &str, (major, minor): (i64, i64)) -> Option<String> {
     let HostNode::Device(device) = node else {
         return Some("it is no device node".to_owned());
     };
     let found = device_numbers(device.device_type, device.major, device.minor);
-    let expected = device_numbers(DeviceType::Char, major, minor);
-    (found != expected).then(|| format!("it is {found}, and {what} is {expected}"))
+    let numbers = device_numbers(DeviceType::Char, major, minor);
+    (found != numbers).then(|| format!("it is {found}, and {expected} is {numbers}"))
 }
 
-/// What the host's nvidia-imex needs to start, and no container.
-fn of_capability(files: &HostFiles) -> Option<Finding> {
-    let capability = match Capability::read(files.at(IMEX_MGMT_CAPABILITY)) {
+/// The host's nvidia-imex needs it to start; containers do not.
+fn check_capability(facts: &ChannelFacts, imex_is_down: bool) -> Option<Finding> {
+    let capability = match &facts.capability {
         Ok(capability) => capability,
-        Err(error) => return Some(unreadable(files, IMEX_MGMT_CAPABILITY, &error)),
+        Err(problem) => return Some(unusable(IMEX_MGMT_CAPABILITY, problem)),
     };
-    let node = format!("/dev/nvidia-caps/nvidia-cap{}", capability.minor);
-    let Some(major) = Majors::read(&files.at(PROC_DEVICES))?.major_of(CAPABILITY_DRIVER) else {
+    let node = capability.node_path();
+    let Some(major) = capability.major else {
         return Some(Finding::warning(
             "nvidia-caps-major-missing",
             PROC_DEVICES,
@@ -163,30 +149,39 @@ fn of_capability(files: &HostFiles) -> Option<Finding> {
             "reload the nvidia kernel module",
         ));
     };
+    check_capability_node(capability, major, imex_is_down)
+}
+
+fn check_capability_node(
+    capability: &CapabilityFacts,
+    major: i64,
+    imex_is_down: bool,
+) -> Option<Finding> {
+    let node = capability.node_path();
     let make = format!("nvidia-modprobe -f {IMEX_MGMT_CAPABILITY}");
-    let of_this = format!("the capability that {IMEX_MGMT_CAPABILITY} names");
-    match files.lstat(&node) {
-        Ok(found) => {
-            let what = wrong(found, &of_this, (major, capability.minor.into()))?;
+    match &capability.node {
+        NodeLookup::Found(found) => {
+            let expected = format!("the capability that {IMEX_MGMT_CAPABILITY} names");
+            let mismatch = mismatch(*found, &expected, (major, capability.minor.into()))?;
             Some(Finding::warning(
                 "imex-capability-node-wrong",
                 node.clone(),
-                format!("{what}: nvidia-imex cannot start with it"),
+                format!("{mismatch}: nvidia-imex cannot start with it"),
                 format!("rm {node} && {make}"),
             ))
         }
         // One that runs has had a node: its container's, or one made for it.
-        Err(error) if is_absent(&error) && !imex::is_down(files) => None,
-        Err(error) if is_absent(&error) => Some(Finding::warning(
+        NodeLookup::Absent if !imex_is_down => None,
+        NodeLookup::Absent => Some(Finding::warning(
             "imex-capability-node-missing",
             node,
             format!("{IMEX_MGMT_CAPABILITY} names it, and nvidia-imex cannot start without it"),
             make,
         )),
-        Err(error) => Some(Finding::warning(
+        NodeLookup::Unreadable(reason) => Some(Finding::warning(
             "imex-capability-node-unreadable",
             node,
-            format!("it cannot be looked at: {error}"),
+            format!("it cannot be looked at: {reason}"),
             "run cdi-gen doctor as root",
         )),
     }
@@ -198,38 +193,99 @@ mod tests {
 
     use super::*;
 
+    fn device(device_type: DeviceType, major: i64, minor: i64) -> HostNode {
+        HostNode::Device(HostDevice {
+            device_type,
+            major,
+            minor,
+            mode: 0o666,
+        })
+    }
+
+    /// A driver with channels of major 235, and a capability without a node.
+    fn facts() -> ChannelFacts {
+        ChannelFacts {
+            params: Ok(DriverParams {
+                imex_channel_count: Some(2048),
+                ..DriverParams::default()
+            }),
+            major: Ok(Major::new(235).unwrap()),
+            nodes: vec![],
+            capability: Ok(CapabilityFacts {
+                minor: 3,
+                major: Some(234),
+                node: NodeLookup::Absent,
+            }),
+        }
+    }
+
+    fn ids(facts: &ChannelFacts, imex_is_down: bool) -> Vec<&'static str> {
+        let findings = check(facts, true, imex_is_down).findings;
+        findings.iter().map(|it| it.id).collect()
+    }
+
     #[test]
-    fn a_node_is_the_channel_only_with_its_type_and_both_device_numbers() {
-        let node = |device_type, major, minor| {
-            HostNode::Device(HostDevice {
-                device_type,
-                major,
-                minor,
-                mode: 0o666,
+    fn a_driver_with_channels_and_no_nodes_is_well() {
+        assert_eq!(ids(&facts(), false), [""; 0]);
+        assert_eq!(
+            check(&facts(), true, false).summary,
+            "2048 channels, major 235"
+        );
+        assert!(check(&facts(), false, false).skipped);
+    }
+
+    #[test]
+    fn the_capability_is_missed_only_while_the_daemon_is_down() {
+        assert_eq!(ids(&facts(), true), ["imex-capability-node-missing"]);
+        let mut facts = facts();
+        facts.capability = Err(DriverFileProblem::Absent);
+        assert_eq!(ids(&facts, false), ["driver-too-old"]);
+    }
+
+    #[test]
+    fn wrong_nodes_are_one_finding() {
+        let mut facts = facts();
+        facts.nodes = (0..3)
+            .map(|number| ChannelNode {
+                path: format!("{CHANNEL_DIR}/channel{number}"),
+                number,
+                found: device(DeviceType::Char, 234, number.into()),
             })
+            .collect();
+        let findings = check(&facts, true, false).findings;
+        let [wrong] = findings.as_slice() else {
+            panic!("{findings:?}");
         };
-        let wrong = |node| wrong(node, "the channel", (235, 3));
-        assert_eq!(wrong(node(DeviceType::Char, 235, 3)), None);
+        assert_eq!(wrong.id, "imex-node-wrong");
+        let evidence =
+            "it is c 234:0, and the driver's channel is c 235:0 (and 2 more nodes like it)";
+        assert_eq!(wrong.evidence, evidence);
+    }
+
+    #[test]
+    fn a_node_is_the_channel_only_with_its_type_and_both_numbers() {
+        let mismatch = |node| mismatch(node, "the channel", (235, 3));
+        assert_eq!(mismatch(device(DeviceType::Char, 235, 3)), None);
         for (other, why) in [
             (
-                node(DeviceType::Char, 234, 3),
+                device(DeviceType::Char, 234, 3),
                 "it is c 234:3, and the channel is c 235:3",
             ),
             (
-                node(DeviceType::Char, 235, 0),
+                device(DeviceType::Char, 235, 0),
                 "it is c 235:0, and the channel is c 235:3",
             ),
             (
-                node(DeviceType::Block, 235, 3),
+                device(DeviceType::Block, 235, 3),
                 "it is b 235:3, and the channel is c 235:3",
             ),
             (
-                node(DeviceType::Fifo, 0, 0),
+                device(DeviceType::Fifo, 0, 0),
                 "it is p, and the channel is c 235:3",
             ),
             (HostNode::NotADevice, "it is no device node"),
         ] {
-            assert_eq!(wrong(other).as_deref(), Some(why), "{other:?}");
+            assert_eq!(mismatch(other).as_deref(), Some(why), "{other:?}");
         }
     }
 }

@@ -1,295 +1,142 @@
-//! The node's prepared claims: checkpoint, CDI specs and kubelet's state.
+//! Whether the plugin's checkpoint, the CDI directories and kubelet agree on the
+//! node's claims.
 
 mod compare;
-mod root;
+mod kubelet_root;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use compute_domain_node::error_chain;
-use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
-use imex_cdi::{DirState, Registry};
-
-use crate::area::AreaReport;
-use crate::checkpoint::{DecodedCheckpoint, checkpoint_records, is_unsettled};
-use crate::claim_specs::claim_specs_in;
-use crate::files::HostFiles;
-use crate::finding::Finding;
-use crate::invocation::Invocation;
-use crate::kubelet_state::{KUBELET_STATE_FILE, KubeletState, KubeletStateError};
-use crate::refusal::refusal_hint;
 use compute_domain_api::names::DRIVER_NAME;
 
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+use crate::area::AreaReport;
+use crate::facts::claims::kubelet_root::Presence;
+use crate::facts::claims::{CheckpointFacts, CheckpointFile, ClaimFacts, KubeletStateFile};
+use crate::finding::Finding;
+use crate::invocation::Invocation;
 
-/// What the three say, for the checks between them.
-struct Node {
-    checkpoint: Known<DecodedCheckpoint>,
-    /// Whether one was set aside, whose claims may be missing.
-    lost: bool,
-    specs: Specs,
-    kubelet: Known<KubeletState>,
-}
-
-/// What a file says.
-enum Known<T> {
-    Yes(T),
-    /// There is no such file.
-    Absent,
-    /// It may say anything.
-    Unread,
-}
-
-/// Claims with a spec.
-struct Specs {
-    /// The spec of each claim.
-    paths: BTreeMap<String, String>,
-    /// Whether all directories were looked into, so that there are no others.
-    all_seen: bool,
-}
-
-/// The checks, and a line for each claim, for a bundle.
-pub(super) fn check(
-    files: &HostFiles,
-    registry: &Registry,
-    root: &str,
-    invocation: &Invocation,
-) -> (AreaReport, String) {
-    let plugin = root::plugin_dir(root);
-    let file = format!("{plugin}/{CHECKPOINT_FILE}");
+pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> AreaReport {
     let mut findings = Vec::new();
-    let checkpoint = read_checkpoint(files, &file, &mut findings);
-    findings.extend(of_registration(files, root, &plugin));
-    let aside = set_aside(files, &plugin);
-    let lost = !aside.is_empty();
-    findings.extend(aside);
-    if let Known::Yes(decoded) = &checkpoint {
-        findings.extend(of_boot(files, &file, decoded));
+    findings.extend(check_checkpoint(facts));
+    findings.extend(check_registration(facts));
+    findings.extend(set_aside(facts));
+    findings.extend(check_boot(facts));
+    findings.extend(check_kubelet_state(facts));
+    findings.extend(compare::check(facts, invocation));
+    findings.extend(kubelet_root::check(facts, invocation));
+    if findings.is_empty() && !facts.root.exists {
+        return AreaReport::skipped(kubelet_root::no_kubelet(&facts.root));
     }
-    let node = Node {
-        checkpoint,
-        lost,
-        specs: Specs::of(files, registry),
-        kubelet: read_kubelet(
-            files,
-            &format!("{root}/{KUBELET_STATE_FILE}"),
-            &mut findings,
-        ),
+    AreaReport::new(summary(facts), findings)
+}
+
+fn summary(facts: &ClaimFacts) -> String {
+    let count = |number: Option<usize>| match number {
+        Some(number) => number.to_string(),
+        None => "-".to_owned(),
     };
-    findings.extend(node.findings(&file, invocation));
-    findings.extend(root::check(files, &node, root, invocation));
-    if findings.is_empty() && !files.exists(root) {
-        let skipped = AreaReport::skipped(root::absent(files, root));
-        return (skipped, node.table());
-    }
-    (AreaReport::new(node.summary(), findings), node.table())
-}
-
-fn read_checkpoint(
-    files: &HostFiles,
-    file: &str,
-    findings: &mut Vec<Finding>,
-) -> Known<DecodedCheckpoint> {
-    read(files, file, "checkpoint-unreadable", findings).and_then(|bytes| {
-        let decoded = Checkpoint::decode(&bytes);
-        if let Err(damaged) = &decoded {
-            findings.push(Finding::error(
-                "checkpoint-damaged",
-                file,
-                damaged.reason.to_string(),
-                damaged.hint(),
-            ));
-        }
-        Known::Yes(decoded)
-    })
-}
-
-fn read_kubelet(files: &HostFiles, file: &str, findings: &mut Vec<Finding>) -> Known<KubeletState> {
-    read(files, file, "kubelet-state-unreadable", findings).and_then(|bytes| {
-        match KubeletState::decode(&bytes) {
-            Ok(state) => Known::Yes(state),
-            Err(error) => {
-                findings.push(unsound(file, &error));
-                Known::Unread
-            }
-        }
-    })
-}
-
-/// A file's bytes; that it cannot be read is the finding `unreadable`.
-fn read(
-    files: &HostFiles,
-    file: &str,
-    unreadable: &'static str,
-    findings: &mut Vec<Finding>,
-) -> Known<Vec<u8>> {
-    match files.bytes(file) {
-        Ok(Some(bytes)) => Known::Yes(bytes),
-        Ok(None) => Known::Absent,
-        Err(error) => {
-            let (evidence, fix) = (error.to_string(), refusal_hint(&error));
-            findings.push(Finding::warning(unreadable, file, evidence, fix));
-            Known::Unread
-        }
-    }
-}
-
-fn unsound(file: &str, error: &KubeletStateError) -> Finding {
-    if error.is_damage() {
-        return Finding::error(
-            "kubelet-state-damaged",
-            file,
-            error_chain(error),
-            "kubelet does not start with it: drain the node, remove the file, start kubelet",
-        )
-        .quoting();
-    }
-    Finding::warning(
-        "kubelet-state-unknown",
-        file,
-        format!("{}: it may be that of another version", error_chain(error)),
-        "leave it: claims are not compared with it; kubelet 1.34 and newer are known",
+    let more = if facts.specs.may_have_more {
+        " or more"
+    } else {
+        ""
+    };
+    format!(
+        "{} in the checkpoint, {}{more} with a spec, {} known to kubelet",
+        count(facts.records().map(BTreeMap::len)),
+        facts.specs.paths.len(),
+        count(facts.kubelet_state().map(|state| state.claims.len()))
     )
-    .quoting()
+}
+
+fn check_checkpoint(facts: &ClaimFacts) -> Option<Finding> {
+    let file = facts.root.checkpoint();
+    match &facts.checkpoint {
+        CheckpointFile::Read(CheckpointFacts { damage, .. }) => {
+            let damage = damage.as_ref()?;
+            let (evidence, fix) = (&damage.reason, &damage.hint);
+            Some(Finding::error("checkpoint-damaged", file, evidence, fix))
+        }
+        CheckpointFile::Absent => None,
+        CheckpointFile::Unreadable(refused) => Some(Finding::warning(
+            "checkpoint-unreadable",
+            file,
+            &refused.reason,
+            &refused.hint,
+        )),
+    }
 }
 
 /// A plugin that has been here has a registration socket while it runs.
-fn of_registration(files: &HostFiles, root: &str, plugin: &str) -> Option<Finding> {
-    let registry = format!("{root}/plugins_registry");
-    let is_ours = |name: &String| name.contains(DRIVER_NAME);
-    if !files.can_list(&registry) {
-        return None;
-    }
-    let running = files.names(&registry).iter().any(is_ours);
-    (files.exists(plugin) && !running).then(|| {
+fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
+    let was_here = facts.root.plugin == Presence::Present;
+    (was_here && facts.is_registered == Some(false)).then(|| {
         Finding::error(
             "plugin-not-registered",
-            registry,
+            facts.root.plugin_registry(),
             format!("no socket of {DRIVER_NAME} is in it: kubelet cannot reach the plugin"),
             "kubectl get pods -A -o wide | grep compute-domain: see why the plugin does not run on this node",
         )
     })
 }
 
-fn set_aside(files: &HostFiles, plugin: &str) -> Vec<Finding> {
-    let names = files.names(plugin).into_iter();
-    let aside = names.filter(|name| is_unsettled(name));
-    aside
-        .map(|name| {
-            Finding::warning(
-                "checkpoint-set-aside",
-                format!("{plugin}/{name}"),
-                "the plugin found it damaged and has not yet made up for what was lost",
-                "keep it, and see in the plugin's log what it waits for (usually the API server)",
-            )
-        })
-        .collect()
+fn set_aside(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {
+    let plugin = facts.root.plugin_dir();
+    facts.set_aside.iter().map(move |name| {
+        Finding::warning(
+            "checkpoint-set-aside",
+            format!("{plugin}/{name}"),
+            "the plugin found it damaged and has not yet made up for what was lost",
+            "keep it, and see in the plugin's log what it waits for (usually the API server)",
+        )
+    })
 }
 
-fn of_boot(files: &HostFiles, file: &str, decoded: &DecodedCheckpoint) -> Option<Finding> {
-    let recorded = decoded.as_ref().ok()?.boot_id()?;
-    let current = files.text_if_any(BOOT_ID)?;
-    (recorded != current.trim()).then(|| {
+fn check_boot(facts: &ClaimFacts) -> Option<Finding> {
+    let CheckpointFile::Read(checkpoint) = &facts.checkpoint else {
+        return None;
+    };
+    let (recorded, current) = (checkpoint.boot_id.as_ref()?, facts.boot_id.as_ref()?);
+    (recorded != current).then(|| {
         Finding::warning(
             "checkpoint-of-earlier-boot",
-            file,
+            facts.root.checkpoint(),
             format!(
-                "its boot is {recorded}, the host's is {}: no plugin has prepared anything since",
-                current.trim()
+                "its boot is {recorded}, the host's is {current}: no plugin has prepared anything since"
             ),
             "start the kubelet plugin on this node: it prepares the claims again",
         )
     })
 }
 
-// === impl Known ===
-
-impl<T> Known<T> {
-    fn yes(&self) -> Option<&T> {
-        match self {
-            Self::Yes(known) => Some(known),
-            Self::Absent | Self::Unread => None,
-        }
-    }
-
-    fn and_then<U>(self, of: impl FnOnce(T) -> Known<U>) -> Known<U> {
-        match self {
-            Self::Yes(known) => of(known),
-            Self::Absent => Known::Absent,
-            Self::Unread => Known::Unread,
-        }
-    }
-}
-
-// === impl Specs ===
-
-impl Specs {
-    fn of(files: &HostFiles, registry: &Registry) -> Self {
-        let mut specs = Self {
-            paths: BTreeMap::new(),
-            all_seen: true,
-        };
-        for dir in registry.dirs() {
-            let found = match dir.state {
-                DirState::Skipped(_) => None,
-                DirState::Listed | DirState::Absent => claim_specs_in(&dir.path).ok(),
-            };
-            specs.all_seen &= found.is_some();
-            let found = found.into_iter().flatten();
-            specs
-                .paths
-                .extend(found.map(|spec| (spec.uid.to_string(), files.host_name(&spec.path))));
-        }
-        specs
+fn check_kubelet_state(facts: &ClaimFacts) -> Option<Finding> {
+    let file = facts.root.kubelet_state();
+    match &facts.kubelet {
+        KubeletStateFile::Read(_) | KubeletStateFile::Absent => None,
+        KubeletStateFile::Unreadable(refused) => Some(Finding::warning(
+            "kubelet-state-unreadable",
+            file,
+            &refused.reason,
+            &refused.hint,
+        )),
+        KubeletStateFile::Damaged(reason) => Some(
+            Finding::error(
+                "kubelet-state-damaged",
+                file,
+                reason,
+                "kubelet does not start with it: drain the node, remove the file, start kubelet",
+            )
+            .quoting(),
+        ),
+        KubeletStateFile::Unknown(reason) => Some(
+            Finding::warning(
+                "kubelet-state-unknown",
+                file,
+                format!("{reason}: it may be that of another version"),
+                "leave it: claims are not compared with it; kubelet 1.34 and newer are known",
+            )
+            .quoting(),
+        ),
     }
 }
 
-// === impl Node ===
-
-impl Node {
-    fn summary(&self) -> String {
-        let count = |number: Option<usize>| match number {
-            Some(number) => number.to_string(),
-            None => "-".to_owned(),
-        };
-        let records = self.checkpoint.yes();
-        let records = records.map(|decoded| checkpoint_records(decoded).len());
-        let kubelets = self.kubelet.yes().map(|state| state.claims.len());
-        let more = if self.specs.all_seen { "" } else { " or more" };
-        format!(
-            "{} in the checkpoint, {}{more} with a spec, {} known to kubelet",
-            count(records),
-            self.specs.paths.len(),
-            count(kubelets)
-        )
-    }
-
-    /// A line for each claim: names and states, nothing of its parameters.
-    fn table(&self) -> String {
-        let records = self
-            .checkpoint
-            .yes()
-            .map(checkpoint_records)
-            .unwrap_or_default();
-        let mut lines: BTreeMap<&str, [&str; 3]> = BTreeMap::new();
-        for (uid, record) in &records {
-            lines.entry(uid).or_insert(["-"; 3])[0] = record.state.name();
-        }
-        for uid in self.specs.paths.keys() {
-            lines.entry(uid).or_insert(["-"; 3])[1] = "spec";
-        }
-        for (uid, claim) in self.kubelet.yes().iter().flat_map(|state| &state.claims) {
-            let word = if claim.prepared { "prepared" } else { "asked" };
-            lines.entry(uid).or_insert(["-"; 3])[2] = word;
-        }
-        let mut text = String::new();
-        for (uid, [checkpoint, spec, kubelet]) in lines {
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "{uid} checkpoint:{checkpoint} cdi:{spec} kubelet:{kubelet}"
-            );
-        }
-        text
-    }
-}
+#[cfg(test)]
+mod tests;

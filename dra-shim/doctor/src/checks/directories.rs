@@ -1,13 +1,7 @@
-//! The CDI directories: whether runtimes read them, and all that is in them.
-
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-
-use compute_domain_node::error_chain;
-use imex_cdi::{DirState, Registry, SpecDir};
+//! Whether runtimes read the CDI directories, and every file in them.
 
 use crate::area::AreaReport;
-use crate::files::HostFiles;
+use crate::facts::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
 use crate::finding::Finding;
 use crate::shell::shell_quote;
 
@@ -15,96 +9,91 @@ const OTHERS_READ: u32 = 0o004;
 const OTHERS_LIST: u32 = 0o005;
 const OTHERS_WRITE: u32 = 0o002;
 
-pub(super) fn check(files: &HostFiles, registry: &Registry) -> AreaReport {
+pub(super) fn check(facts: &DirectoryFacts) -> AreaReport {
     let mut findings = Vec::new();
-    let dirs = registry.dirs();
-    // Runtimes do without either; it is the last in which drivers write.
-    let written = dirs.last().map(|dir| dir.priority);
-    for dir in dirs {
-        findings.extend(of_dir(files, dir, Some(dir.priority) == written));
-        if matches!(dir.state, DirState::Listed) {
-            findings.extend(of_names(files, &dir.path));
+    let last = facts.directories.len().saturating_sub(1);
+    for (index, directory) in facts.directories.iter().enumerate() {
+        // Runtimes do without any of them; drivers write into the last.
+        findings.extend(check_directory(directory, index == last));
+        if let CdiDirectoryState::Listed { names, .. } = &directory.state {
+            let path = &directory.path;
+            let names = names.iter();
+            findings.extend(names.filter_map(|name| check_name(&format!("{path}/{name}"), name)));
         }
     }
-    for file in registry.files() {
-        findings.extend(of_mode(
-            files,
-            &file.path,
+    for FileMode { path, mode } in &facts.files {
+        findings.extend(check_mode(
+            path,
+            *mode,
             OTHERS_READ,
             "cdi-spec-mode",
             "0644",
         ));
     }
-    let paths: Vec<String> = dirs
-        .iter()
-        .filter(|dir| matches!(dir.state, DirState::Listed))
-        .map(|dir| files.host_name(&dir.path))
-        .collect();
-    let summary = match paths.as_slice() {
-        [] => "no directory is read".to_owned(),
-        _ => paths.join(", "),
-    };
-    AreaReport::new(summary, findings)
+    AreaReport::new(summary(facts), findings)
 }
 
-fn of_dir(files: &HostFiles, dir: &SpecDir, is_written: bool) -> Vec<Finding> {
-    let shown = files.host_name(&dir.path);
-    match &dir.state {
-        DirState::Listed => of_mode(files, &dir.path, OTHERS_LIST, "cdi-directory-mode", "0755"),
-        DirState::Absent if !is_written => vec![],
-        DirState::Absent => vec![Finding::warning(
-            "cdi-directory-absent",
-            shown.clone(),
-            "it does not exist, and drivers write their specs into it",
-            format!(
-                "start the kubelet plugin, which makes it, or: install -d -m 0755 {}",
-                shell_quote(&shown)
-            ),
-        )],
-        DirState::Skipped(error) => {
-            let (code, hint) = (error.code(), error.hint());
-            let finding = Finding::error(code, shown, error_chain(error), hint);
-            vec![finding.naming(files, &dir.path)]
-        }
+fn summary(facts: &DirectoryFacts) -> String {
+    let listed = facts
+        .directories
+        .iter()
+        .filter(|it| matches!(it.state, CdiDirectoryState::Listed { .. }));
+    let paths: Vec<&str> = listed.map(|it| it.path.as_str()).collect();
+    match paths.as_slice() {
+        [] => "no directory is read".to_owned(),
+        _ => paths.join(", "),
     }
 }
 
-/// Rootless runtimes are others, too.
-fn of_mode(
-    files: &HostFiles,
-    path: &Path,
+fn check_directory(directory: &CdiDirectory, is_written: bool) -> Option<Finding> {
+    let path = &directory.path;
+    match &directory.state {
+        CdiDirectoryState::Listed { mode, names: _ } => {
+            check_mode(path, *mode, OTHERS_LIST, "cdi-directory-mode", "0755")
+        }
+        CdiDirectoryState::Absent => is_written.then(|| {
+            Finding::warning(
+                "cdi-directory-absent",
+                path,
+                "it does not exist, and drivers write their specs into it",
+                format!(
+                    "start the kubelet plugin, which makes it, or: install -d -m 0755 {}",
+                    shell_quote(path)
+                ),
+            )
+        }),
+        CdiDirectoryState::Skipped(problem) => Some(Finding::error(
+            problem.code,
+            path,
+            &problem.message,
+            &problem.hint,
+        )),
+    }
+}
+
+/// To a rootless runtime the rights of others apply.
+fn check_mode(
+    path: &str,
+    mode: Option<u32>,
     needed: u32,
     id: &'static str,
-    right: &str,
-) -> Vec<Finding> {
-    let Ok(found) = path.metadata() else {
-        return vec![];
-    };
-    let mode = found.permissions().mode() & 0o7777;
+    expected: &str,
+) -> Option<Finding> {
+    let mode = mode?;
     let fault = if mode & needed != needed {
         "not everybody may read it, so that rootless runtimes do not see its devices"
     } else if mode & OTHERS_WRITE != 0 {
         "everybody may change what containers get"
     } else {
-        return vec![];
+        return None;
     };
-    let shown = files.host_name(path);
-    let fix = format!("chmod {right} {}", shell_quote(&shown));
+    let fix = format!("chmod {expected} {}", shell_quote(path));
     let evidence = format!("its mode is {mode:04o}: {fault}");
-    vec![Finding::warning(id, shown, evidence, fix)]
+    Some(Finding::warning(id, path, evidence, fix))
 }
 
-/// Names that say that something else was meant.
-fn of_names(files: &HostFiles, dir: &Path) -> Vec<Finding> {
-    let shown = files.host_name(dir);
-    let names = files.names(&shown);
-    names
-        .iter()
-        .filter_map(|name| of_name(&format!("{shown}/{name}"), name))
-        .collect()
-}
-
-fn of_name(path: &str, name: &str) -> Option<Finding> {
+/// Names that suggest that something else was meant.
+fn check_name(path: &str, name: &str) -> Option<Finding> {
     let is_spec = ends_with(name, ".json") || ends_with(name, ".yaml");
     if ends_with(name, ".tmp") || durable_file::is_leftover(name) {
         return Some(Finding::warning(
@@ -114,7 +103,7 @@ fn of_name(path: &str, name: &str) -> Option<Finding> {
             format!("if no driver is writing it now: rm {}", shell_quote(path)),
         ));
     }
-    if let Some(meant) = as_meant(path).filter(|_| !is_spec) {
+    if let Some(meant) = path_with_known_extension(path).filter(|_| !is_spec) {
         return Some(Finding::warning(
             "cdi-spec-extension",
             path,
@@ -137,7 +126,7 @@ fn of_name(path: &str, name: &str) -> Option<Finding> {
 }
 
 /// The path with the extension that runtimes read, if its own is nearly that.
-fn as_meant(path: &str) -> Option<String> {
+fn path_with_known_extension(path: &str) -> Option<String> {
     let (stem, extension) = path.rsplit_once('.')?;
     match extension.to_ascii_lowercase().as_str() {
         "yml" | "yaml" => Some(format!("{stem}.yaml")),
@@ -156,8 +145,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_tells_what_no_runtime_reads_and_what_nobody_sees() {
-        let id = |name: &str| of_name(&format!("/etc/cdi/{name}"), name).map(|it| it.id);
+    fn names_that_no_runtime_reads_or_nobody_sees_are_findings() {
+        let id = |name: &str| check_name(&format!("/etc/cdi/{name}"), name).map(|it| it.id);
         assert_eq!(id("a.yml"), Some("cdi-spec-extension"));
         assert_eq!(id("a.tmp"), Some("cdi-leftover"));
         assert_eq!(id(".a.json"), Some("cdi-spec-hidden"));
@@ -165,8 +154,50 @@ mod tests {
             assert_eq!(id(fine), None, "{fine}");
         }
         for (name, meant) in [("a.yml", "yaml"), ("a.YAML", "yaml"), ("a.Json", "json")] {
-            let fix = of_name(&format!("/etc/cdi/{name}"), name).unwrap().fix;
+            let fix = check_name(&format!("/etc/cdi/{name}"), name).unwrap().fix;
             assert_eq!(fix, format!("mv -n /etc/cdi/{name} /etc/cdi/a.{meant}"));
         }
+    }
+
+    #[test]
+    fn only_the_last_directory_has_to_exist() {
+        let absent = |path: &str| CdiDirectory {
+            path: path.to_owned(),
+            state: CdiDirectoryState::Absent,
+        };
+        let facts = DirectoryFacts {
+            directories: vec![absent("/etc/cdi"), absent("/var/run/cdi")],
+            files: vec![],
+        };
+        let report = check(&facts);
+        assert_eq!(report.summary, "no directory is read");
+        let subjects: Vec<&str> = report
+            .findings
+            .iter()
+            .map(|it| it.subject.as_str())
+            .collect();
+        assert_eq!(subjects, ["/var/run/cdi"]);
+    }
+
+    #[test]
+    fn others_may_read_and_not_write() {
+        let id = |mode| {
+            check_mode("/f", Some(mode), OTHERS_READ, "cdi-spec-mode", "0644").map(|it| it.evidence)
+        };
+        assert_eq!(id(0o644), None);
+        assert!(
+            id(0o640)
+                .unwrap()
+                .starts_with("its mode is 0640: not everybody")
+        );
+        assert!(
+            id(0o666)
+                .unwrap()
+                .starts_with("its mode is 0666: everybody may change")
+        );
+        assert_eq!(
+            check_mode("/f", None, OTHERS_READ, "cdi-spec-mode", "0644"),
+            None
+        );
     }
 }

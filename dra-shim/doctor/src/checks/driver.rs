@@ -1,135 +1,90 @@
-//! The NVIDIA driver: its kernel module and its library.
+//! Whether the driver is complete, and of one version.
 
 use std::path::Path;
 
-use nvml_clique::{DriverFileNotFound, DriverRoot, NoLibrary, RejectReason, RejectedPath};
+use nvml_clique::{DriverFileNotFound, NoLibrary, RejectReason, RejectedPath};
 
 use crate::area::AreaReport;
-use crate::files::HostFiles;
+use crate::facts::driver::{DRIVER_ROOTS, DriverFacts, KernelModule, MODULE_VERSION};
 use crate::finding::Finding;
 
-const MODULE: &str = "/proc/driver/nvidia/version";
-
-/// Where a driver is installed: on the host, or by the driver container.
-const ROOTS: [&str; 2] = ["/", "/run/nvidia/driver"];
-
-/// The driver as far as it is there.
-#[derive(Debug)]
-pub(super) struct Driver {
-    /// Of the loaded kernel module.
-    pub(super) module: Option<String>,
-    /// The root that has a library.
-    pub(super) root: Option<DriverRoot>,
-}
-
-/// Looks for it; the findings are of what is not there.
-pub(super) fn check(files: &HostFiles) -> (Driver, AreaReport) {
-    let text = files.text_if_any(MODULE);
-    let module = text.as_deref().map(|text| {
-        let version = text.lines().next().and_then(module_version);
-        version.unwrap_or("of unknown version").to_owned()
-    });
-    let mut missing = Vec::new();
-    let mut found = None;
-    for root in ROOTS {
-        let root = DriverRoot::new(files.behind(root));
-        match root.find_library() {
-            Ok(library) => {
-                found = Some((root, library));
-                break;
-            }
-            Err(error) => missing.push(error),
-        }
-    }
-    let findings = findings(files, module.as_deref(), found.as_ref(), &missing);
-    let summary = summary(files, module.as_deref(), found.as_ref());
-    let driver = Driver {
-        module,
-        root: found.map(|(root, _)| root),
+pub(super) fn check(facts: &DriverFacts) -> AreaReport {
+    let finding = match (&facts.library, &facts.module) {
+        (None, _) => missing_library(&facts.rejected),
+        (Some(library), None) => Some(missing_module(library)),
+        (Some(library), Some(module)) => version_mismatch(library, module),
     };
-    (driver, AreaReport::new(summary, findings))
+    AreaReport::new(summary(facts), finding.into_iter().collect())
 }
 
-type Found = (DriverRoot, std::path::PathBuf);
-
-fn summary(files: &HostFiles, module: Option<&str>, found: Option<&Found>) -> String {
-    let module = module.map_or_else(
-        || "module not loaded".to_owned(),
-        |it| format!("module {it}"),
-    );
-    match found {
-        Some((_, library)) => format!("{module}, {}", files.host_name(library)),
+fn summary(facts: &DriverFacts) -> String {
+    let module = match &facts.module {
+        None => "module not loaded".to_owned(),
+        Some(KernelModule { version: None }) => "module of unknown version".to_owned(),
+        Some(KernelModule {
+            version: Some(version),
+        }) => format!("module {version}"),
+    };
+    match &facts.library {
+        Some(library) => format!("{module}, {library}"),
         None => format!("{module}, no library"),
     }
 }
 
-fn findings(
-    files: &HostFiles,
-    module: Option<&str>,
-    found: Option<&Found>,
-    missing: &[DriverFileNotFound],
-) -> Vec<Finding> {
-    let Some((_, library)) = found else {
-        return no_library(files, missing).into_iter().collect();
-    };
-    let Some(module) = module else {
-        return vec![Finding::error(
-            "nvidia-module-not-loaded",
-            "nvidia kernel module",
-            format!("{} is there and {MODULE} is not", files.host_name(library)),
-            "modprobe nvidia; if that fails, dmesg says why (secure boot, headers of another kernel)",
-        )];
-    };
-    let versions = library_version(library).filter(|library| *library != module);
-    let starts_as_number = module.starts_with(|c: char| c.is_ascii_digit());
-    let mismatch = versions.filter(|_| starts_as_number).map(|version| {
-        Finding::error(
-            "driver-version-mismatch",
-            files.host_name(library),
-            format!("the library is of driver {version}, the loaded kernel module of {module}"),
-            "reboot, or unload and load the nvidia modules, so that both are of one driver",
-        )
-    });
-    mismatch.into_iter().collect()
+fn missing_module(library: &str) -> Finding {
+    Finding::error(
+        "nvidia-module-not-loaded",
+        "nvidia kernel module",
+        format!("{library} is there and {MODULE_VERSION} is not"),
+        "modprobe nvidia; if that fails, dmesg says why (secure boot, headers of another kernel)",
+    )
 }
 
-/// The library is nowhere: each candidate that would not do says why. A driver
-/// container that does not run is no news beside a driver on the host.
-fn no_library(files: &HostFiles, missing: &[DriverFileNotFound]) -> Option<Finding> {
-    let telling = missing.iter().max_by_key(|error| unfit(error).count())?;
-    let unfit: Vec<String> = missing
+fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
+    let loaded = module.version.as_deref()?;
+    let installed = library_version(Path::new(library))?;
+    let starts_as_number = loaded.starts_with(|c: char| c.is_ascii_digit());
+    (installed != loaded && starts_as_number).then(|| {
+        Finding::error(
+            "driver-version-mismatch",
+            library,
+            format!("the library is of driver {installed}, the loaded kernel module of {loaded}"),
+            "reboot, or unload and load the nvidia modules, so that both are of one driver",
+        )
+    })
+}
+
+/// No usable library was found: each candidate that was rejected says why. A
+/// driver container that does not run is not mentioned beside a driver on the
+/// host.
+fn missing_library(rejected: &[DriverFileNotFound]) -> Option<Finding> {
+    let most_telling = rejected.iter().max_by_key(|error| unfit(error).count())?;
+    let unfit: Vec<String> = rejected
         .iter()
         .flat_map(unfit)
-        .map(|it| format!("{} {}", files.host_name(&it.path), it.reason))
+        .map(|it| format!("{} {}", it.path.display(), it.reason))
         .collect();
-    let why = match unfit.as_slice() {
+    let evidence = match unfit.as_slice() {
         [] => format!(
             "none in the {} usual places below {}",
-            missing.iter().map(|it| it.rejected.len()).max()?,
-            ROOTS.join(" and below ")
+            rejected.iter().map(|it| it.rejected.len()).max()?,
+            DRIVER_ROOTS.join(" and below ")
         ),
         _ => unfit.join("; "),
     };
-    let error = NoLibrary::from(telling.clone());
+    let error = NoLibrary::from(most_telling.clone());
     Some(Finding::error(
         error.code(),
         "libnvidia-ml.so.1",
-        why,
+        evidence,
         error.hint(),
     ))
 }
 
+/// Candidates that exist and cannot be used.
 fn unfit(error: &DriverFileNotFound) -> impl Iterator<Item = &RejectedPath> {
     let rejected = error.rejected.iter();
     rejected.filter(|it| it.reason != RejectReason::Missing)
-}
-
-/// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.82.07  Mon Aug ...`.
-fn module_version(line: &str) -> Option<&str> {
-    line.split_whitespace().find(|word| {
-        let digits = word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        digits && word.contains('.')
-    })
 }
 
 /// `libnvidia-ml.so.580.82.07`, unless it is only called `libnvidia-ml.so.1`.
@@ -143,14 +98,41 @@ fn library_version(library: &Path) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn facts(module: Option<&str>, library: Option<&str>) -> DriverFacts {
+        DriverFacts {
+            module: module.map(|version| KernelModule {
+                version: Some(version.to_owned()),
+            }),
+            library: library.map(str::to_owned),
+            rejected: vec![],
+        }
+    }
+
     #[test]
-    fn versions_are_read_where_the_driver_has_them() {
-        let line =
-            "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.82.07  Release Build";
-        assert_eq!(module_version(line), Some("580.82.07"));
-        assert_eq!(module_version("NVRM version: unknown"), None);
-        let library = Path::new("/usr/lib64/libnvidia-ml.so.580.82.07");
-        assert_eq!(library_version(library), Some("580.82.07"));
-        assert_eq!(library_version(Path::new("/a/libnvidia-ml.so.1")), None);
+    fn module_and_library_are_of_one_driver() {
+        let library = "/usr/lib64/libnvidia-ml.so.580.82.07";
+        let ids = |facts: &DriverFacts| {
+            let findings = check(facts).findings;
+            findings.iter().map(|it| it.id).collect::<Vec<_>>()
+        };
+        let same = facts(Some("580.82.07"), Some(library));
+        assert_eq!(ids(&same), [""; 0]);
+        let other = facts(Some("570.1.1"), Some(library));
+        assert_eq!(ids(&other), ["driver-version-mismatch"]);
+        let plain = facts(Some("570.1.1"), Some("/lib/libnvidia-ml.so.1"));
+        assert_eq!(ids(&plain), [""; 0]);
+        let not_loaded = facts(None, Some(library));
+        assert_eq!(ids(&not_loaded), ["nvidia-module-not-loaded"]);
+    }
+
+    #[test]
+    fn the_summary_has_both() {
+        let summary = |facts: &DriverFacts| check(facts).summary;
+        assert_eq!(
+            summary(&DriverFacts::default()),
+            "module not loaded, no library"
+        );
+        let both = facts(Some("580.1"), Some("/lib/libnvidia-ml.so.1"));
+        assert_eq!(summary(&both), "module 580.1, /lib/libnvidia-ml.so.1");
     }
 }

@@ -1,61 +1,34 @@
-//! Each GPU's place in the NVLink fabric, as NVML tells it.
+//! Whether the node has a clique, so that claims can be prepared.
 
-use std::sync::mpsc;
-use std::time::Duration;
+use nvml_clique::Fabric;
 
-use nvml_clique::{
-    DriverRoot, Fabric, FabricWatch, Gpu, GpuFabricState, NvmlProbe, Reading, WatchConfig,
-};
-
-use super::driver::Driver;
 use crate::area::AreaReport;
-use crate::files::HostFiles;
+use crate::facts::fabric::FabricFacts;
 use crate::finding::{Finding, Severity};
 use crate::text::counted;
 
-/// NVML takes seconds where no persistence daemon runs.
-const HUNG_AFTER: Duration = Duration::from_secs(10);
-
-/// The watch itself says when a read hangs; this is for giving up on the watch.
-const NO_WORD_AFTER: Duration = Duration::from_secs(15);
-
-/// What the node's fabric is, if NVML was asked, and what that means.
-pub(super) fn check(files: &HostFiles, driver: &Driver) -> (Option<Fabric>, AreaReport) {
-    let Some(root) = &driver.root else {
-        return (None, AreaReport::skipped("not asked: no NVML library"));
-    };
-    if !files.is_this_host() {
-        let skipped = Finding::info(
-            "fabric-not-read",
-            "NVML",
-            "the driver's library is not loaded from another root",
-            "run this on the host, or in a container of the driver, with --root /",
-        );
-        let checked = AreaReport::new("not asked: another root", vec![skipped]);
-        return (None, checked);
-    }
-    match read(root.clone()) {
-        Some(reading) => {
-            let checked = judge(&reading);
-            (Some(reading.fabric), checked)
-        }
-        None => (None, AreaReport::new("no answer", vec![no_thread()])),
+pub(super) fn check(facts: &FabricFacts) -> AreaReport {
+    match facts {
+        FabricFacts::NoLibrary => AreaReport::skipped("not asked: no NVML library"),
+        FabricFacts::OtherRoot => AreaReport::new("not asked: another root", vec![not_read()]),
+        FabricFacts::NoAnswer => AreaReport::new("no answer", vec![probe_failed()]),
+        FabricFacts::Read { fabric, gpus } => AreaReport::new(
+            summary(fabric, *gpus),
+            fabric_finding(fabric).into_iter().collect(),
+        ),
     }
 }
 
-/// The first answer, or that there is none.
-fn read(root: DriverRoot) -> Option<Reading> {
-    let (send, first) = mpsc::channel();
-    let config = WatchConfig::default().hung_after(HUNG_AFTER);
-    let watch = FabricWatch::spawn(NvmlProbe::new(root), config, move |reading: &Reading| {
-        // Nobody listens any more once there was an answer.
-        let _ = send.send(reading.clone());
-    });
-    let _watch = watch.ok()?;
-    first.recv_timeout(NO_WORD_AFTER).ok()
+fn not_read() -> Finding {
+    Finding::info(
+        "fabric-not-read",
+        "NVML",
+        "the driver's library is not loaded from another root",
+        "run this on the host, or in a container of the driver, with --root /",
+    )
 }
 
-fn no_thread() -> Finding {
+fn probe_failed() -> Finding {
     Finding::error(
         "fabric-probe-failed",
         "NVML",
@@ -64,26 +37,28 @@ fn no_thread() -> Finding {
     )
 }
 
-fn judge(reading: &Reading) -> AreaReport {
-    let Reading { fabric, gpus, .. } = reading;
-    let finding = severity(fabric).map(|severity| {
-        let (id, fix) = (fabric.code(), fabric.hint());
-        Finding::new(severity, id, "NVLink fabric", fabric.to_string(), fix)
-    });
-    let summary = match gpus {
-        Some(gpus) => format!("{}: {}", counted(count(gpus), "GPU"), in_short(fabric)),
-        None => in_short(fabric),
-    };
-    AreaReport::new(summary, finding.into_iter().collect())
+fn fabric_finding(fabric: &Fabric) -> Option<Finding> {
+    let severity = severity(fabric)?;
+    let (id, fix) = (fabric.code(), fabric.hint());
+    Some(Finding::new(
+        severity,
+        id,
+        "NVLink fabric",
+        fabric.to_string(),
+        fix,
+    ))
 }
 
-fn count(gpus: &[Gpu]) -> usize {
-    let counts = |gpu: &&Gpu| gpu.fabric != GpuFabricState::DisplayAdapter;
-    gpus.iter().filter(counts).count()
+fn summary(fabric: &Fabric, gpus: Option<usize>) -> String {
+    let fabric = short(fabric);
+    match gpus {
+        Some(gpus) => format!("{}: {fabric}", counted(gpus, "GPU")),
+        None => fabric,
+    }
 }
 
-/// What stands beside the finding, which has the rest.
-fn in_short(fabric: &Fabric) -> String {
+/// Without what the finding says.
+fn short(fabric: &Fabric) -> String {
     match fabric {
         Fabric::Clique(clique) if clique.degraded.is_empty() => format!("clique {}", clique.id),
         Fabric::Clique(clique) => {
@@ -111,9 +86,7 @@ fn severity(fabric: &Fabric) -> Option<Severity> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use nvml_clique::{ClusterUuid, GpuRef, Health, NodeFabricState};
+    use nvml_clique::{ClusterUuid, Gpu, GpuFabricState, GpuRef, Health};
 
     use super::*;
 
@@ -122,7 +95,7 @@ mod tests {
         clique_id: 0,
     };
 
-    fn judged(states: &[GpuFabricState]) -> AreaReport {
+    fn checked(states: &[GpuFabricState]) -> AreaReport {
         let gpus: Vec<Gpu> = (0..)
             .zip(states)
             .map(|(index, fabric)| Gpu {
@@ -135,45 +108,39 @@ mod tests {
                 }),
             })
             .collect();
-        judge(&Reading {
+        check(&FabricFacts::Read {
             fabric: Fabric::from_gpus(&gpus),
-            gpus: Some(Arc::from(gpus)),
-            state: NodeFabricState::default(),
+            gpus: Some(states.len()),
         })
     }
 
     #[test]
-    fn a_fabric_is_bad_news_only_while_nothing_can_be_prepared() {
-        assert_eq!(judged(&[COMPLETE]).worst(), None);
-        let none = judged(&[GpuFabricState::NotSupported]);
+    fn a_fabric_is_bad_only_while_nothing_can_be_prepared() {
+        assert_eq!(checked(&[COMPLETE]).worst(), None);
+        let none = checked(&[GpuFabricState::NotSupported]);
         assert_eq!(none.worst(), Some(Severity::Info));
-        let coming = judged(&[COMPLETE, GpuFabricState::InProgress]);
+        let coming = checked(&[COMPLETE, GpuFabricState::InProgress]);
         assert_eq!(coming.worst(), Some(Severity::Error));
         let evidence = &coming.findings[0].evidence;
         assert!(
             evidence.contains("gpu 1: fabric registration in progress"),
             "{evidence}"
         );
-        assert_eq!(judged(&[]).worst(), Some(Severity::Error));
+        assert_eq!(checked(&[]).worst(), Some(Severity::Error));
     }
 
     #[test]
     fn each_thing_is_said_once_however_many_gpus_there_are() {
         for gpus in [8, 16, 72] {
-            let coming = judged(&vec![GpuFabricState::InProgress; gpus]);
+            let coming = checked(&vec![GpuFabricState::InProgress; gpus]);
             assert_eq!(coming.summary, format!("{gpus} GPUs: clique not known"));
             let evidence = &coming.findings[0].evidence;
             assert_eq!(evidence.matches("in progress").count(), 1, "{evidence}");
             assert!(evidence.len() < 100, "{evidence}");
 
-            let degraded = judged(&vec![COMPLETE; gpus]);
-            assert!(
-                degraded
-                    .summary
-                    .ends_with(&format!(".0, {} degraded", gpus / 2)),
-                "{}",
-                degraded.summary
-            );
+            let degraded = checked(&vec![COMPLETE; gpus]);
+            let end = format!(".0, {} degraded", gpus / 2);
+            assert!(degraded.summary.ends_with(&end), "{}", degraded.summary);
             let evidence = &degraded.findings[0].evidence;
             assert_eq!(evidence.matches("bandwidth").count(), 1, "{evidence}");
             assert!(evidence.len() < 200, "{evidence}");
@@ -181,20 +148,23 @@ mod tests {
     }
 
     #[test]
-    fn display_adapters_are_no_gpus_and_a_host_with_nothing_else_hears_why() {
-        let skipped = judged(&[GpuFabricState::DisplayAdapter]);
-        assert_eq!(skipped.summary, "0 GPUs: clique not known");
+    fn a_host_with_display_adapters_only_is_told_so() {
+        let skipped = checked(&[GpuFabricState::DisplayAdapter]);
         let evidence = &skipped.findings[0].evidence;
         assert!(
             evidence.contains("1 display adapter, skipped"),
             "{evidence}"
         );
-        let beside = judged(&[COMPLETE, GpuFabricState::DisplayAdapter]);
-        assert!(
-            beside.summary.starts_with("1 GPU: clique "),
-            "{}",
-            beside.summary
-        );
+        let beside = checked(&[COMPLETE, GpuFabricState::DisplayAdapter]);
         assert_eq!(beside.worst(), None);
+    }
+
+    #[test]
+    fn what_was_not_asked_is_not_an_error() {
+        assert!(check(&FabricFacts::NoLibrary).skipped);
+        let other = check(&FabricFacts::OtherRoot);
+        assert_eq!(other.worst(), Some(Severity::Info));
+        let silent = check(&FabricFacts::NoAnswer);
+        assert_eq!(silent.worst(), Some(Severity::Error));
     }
 }

@@ -1,64 +1,43 @@
-//! The `nvidia-imex` that the operator runs on the host.
+//! Whether one `nvidia-imex` runs, is configured, and is ready.
 
-mod config;
-mod daemons;
-mod unit;
+use nvml_clique::Fabric;
 
-use std::path::Path;
-use std::time::Duration;
-
-use compute_domain_node::error_chain;
-use nvml_clique::{DriverRoot, Fabric, HostImex, HostImexError};
-
-use self::config::Config;
-use self::daemons::{Daemon, PROGRAM};
-use super::driver::Driver;
 use crate::area::AreaReport;
-use crate::files::HostFiles;
+use crate::facts::imex::ImexFacts;
+use crate::facts::imex::config::{ConfigSource, ImexConfig, NodeList};
+use crate::facts::imex::daemons::{ImexDaemon, PROGRAM};
 use crate::finding::Finding;
 
-/// What nvidia-imex-ctl has to answer.
-const LIMIT: Duration = Duration::from_secs(5);
-
-/// Whether the host has it, and none runs, not in a container either.
-pub(super) fn is_down(files: &HostFiles) -> bool {
-    unit::file(files).is_some() && daemons::find(files).is_empty()
-}
-
-/// A node that is in no multi-node fabric needs no daemon.
+/// A node that is in no multi-node fabric needs no daemon. `fabric` is `None` if
+/// NVML was not asked.
 pub(super) fn check(
-    files: &HostFiles,
-    driver: &Driver,
+    facts: &ImexFacts,
+    module_is_loaded: bool,
     fabric: Option<&Fabric>,
-    socket: Option<&Path>,
 ) -> AreaReport {
-    let unit = unit::file(files);
-    let daemons = daemons::find(files);
-    let needed = driver.module.is_some() && !matches!(fabric, Some(Fabric::NoClique(_)));
+    let needed = module_is_loaded && !matches!(fabric, Some(Fabric::NoClique(_)));
     let mut findings = Vec::new();
-    findings.extend(daemons::of_sessions(&daemons));
-    // Without nodes it ends as soon as it is started.
-    findings.extend(of_configs(files, unit, &daemons));
-    let process = of_process(unit, !daemons.is_empty(), needed, fabric.is_some());
-    findings.extend(process);
-    let mut summary = summary(unit, &daemons).to_owned();
-    if let Some(socket) = socket {
-        let host = HostImex::new(DriverRoot::new(files.root().as_path()), socket);
-        match host.check_ready(LIMIT) {
+    findings.extend(check_sessions(&facts.daemons));
+    // Without nodes it ends as soon as it is started: the cause comes first.
+    findings.extend(facts.configs.iter().filter_map(check_config));
+    findings.extend(check_process(facts, needed, fabric.is_some()));
+    let mut summary = summary(facts).to_owned();
+    if let Some(socket) = &facts.socket {
+        match &socket.ready {
             Ok(()) => summary.push_str(", READY"),
-            Err(error) => findings.push(Finding::error(
-                error.code(),
-                socket.display().to_string(),
-                said(files, &error),
-                error.hint(),
+            Err(problem) => findings.push(Finding::error(
+                problem.code,
+                &socket.path,
+                &problem.message,
+                &problem.hint,
             )),
         }
     }
     AreaReport::new(summary, findings)
 }
 
-fn summary(unit: Option<&str>, daemons: &[Daemon]) -> &'static str {
-    match (unit, daemons) {
+fn summary(facts: &ImexFacts) -> &'static str {
+    match (&facts.unit, facts.daemons.as_slice()) {
         (_, [only]) if only.is_in_container() => "running in a container",
         (_, [_, ..]) => "running",
         (Some(_), []) => "installed, not running",
@@ -66,54 +45,176 @@ fn summary(unit: Option<&str>, daemons: &[Daemon]) -> &'static str {
     }
 }
 
-/// Each that runs has its own; without any, the service's counts.
-fn of_configs(files: &HostFiles, unit: Option<&str>, daemons: &[Daemon]) -> Vec<Finding> {
-    let of_daemon = |daemon: &Daemon| {
-        let hosts = Some(files).filter(|_| daemon.sees_host);
-        let own = daemon.files.as_ref().or(hosts);
-        Config::of_daemon(daemon).map_or_else(Some, |config| config.of_nodes(own))
+/// A driver has one session for a daemon: the second gets `NV_ERR_IN_USE`.
+fn check_sessions(daemons: &[ImexDaemon]) -> Option<Finding> {
+    let daemons: Vec<&ImexDaemon> = daemons.iter().filter(|it| it.uses_driver).collect();
+    let [_, _, ..] = daemons.as_slice() else {
+        return None;
     };
-    match (daemons, unit) {
-        ([], Some(unit)) => {
-            let config = Config::of_unit(files, unit);
-            let found = config.map_or_else(Some, |config| config.of_nodes(Some(files)));
-            found.into_iter().collect()
+    let inside = daemons.iter().filter(|it| it.is_in_container()).count();
+    let fix = if inside == 0 || inside == daemons.len() {
+        "let one of them run, and end what starts the others"
+    } else {
+        "let one of them run. Where hosts manage IMEX that is the host's: the other is of a driver that starts daemons itself, such as NVIDIA's in mode driverManaged; install that with resources.computeDomains.enabled=false or imex.mode=hostManaged. Otherwise: systemctl disable --now nvidia-imex"
+    };
+    let labels: Vec<String> = daemons.iter().map(|it| label(it)).collect();
+    Some(Finding::error(
+        "host-imex-two-daemons",
+        PROGRAM,
+        format!(
+            "{}: the driver has one IMEX session, and refuses a second daemon (NV_ERR_IN_USE)",
+            labels.join(", ")
+        ),
+        fix,
+    ))
+}
+
+fn label(daemon: &ImexDaemon) -> String {
+    let cgroup = daemon.cgroup.as_deref().unwrap_or("not readable");
+    format!("process {} (cgroup {cgroup})", daemon.pid)
+}
+
+fn check_config(config: &ImexConfig) -> Option<Finding> {
+    match config {
+        ImexConfig::Unknown {
+            subject,
+            reason,
+            quotes,
+        } => Some(Finding {
+            quotes: *quotes,
+            ..unreadable(subject, reason)
+        }),
+        ImexConfig::Known { source, nodes } => check_nodes(source, nodes),
+    }
+}
+
+fn check_nodes(source: &ConfigSource, nodes: &NodeList) -> Option<Finding> {
+    let (path, reason) = match nodes {
+        NodeList::Present => return None,
+        NodeList::Unreadable { path, reason } => {
+            let evidence = format!("it cannot be read: {reason} ({})", describe(source));
+            return Some(unreadable(path, &evidence));
         }
-        _ => daemons.iter().filter_map(of_daemon).collect(),
-    }
-}
-
-/// What the error says, with the paths that the host has for its files.
-fn said(files: &HostFiles, error: &HostImexError) -> String {
-    let HostImexError::ToolMissing(missing) = error else {
-        return error_chain(error);
+        NodeList::Empty(path) => (path, "it lists no node"),
+        NodeList::Absent(path) => (path, "there is no such file"),
     };
-    let mut missing = missing.clone();
-    missing.root = files.host_name(&missing.root).into();
-    for rejected in &mut missing.rejected {
-        rejected.path = files.host_name(&rejected.path).into();
-    }
-    error_chain(&HostImexError::ToolMissing(missing))
+    Some(Finding::error(
+        "host-imex-no-nodes",
+        path,
+        format!("{reason}: the daemon has no domain ({})", describe(source)),
+        format!(
+            "write the addresses of the domain's nodes into {path}, one for each line, and restart nvidia-imex"
+        ),
+    ))
 }
 
-fn of_process(unit: Option<&str>, runs: bool, needed: bool, asked: bool) -> Option<Finding> {
-    match (unit, runs) {
-        (None, false) if needed => Some(Finding::warning(
+fn unreadable(subject: &str, evidence: &str) -> Finding {
+    Finding::warning(
+        "host-imex-config-unreadable",
+        subject,
+        format!("{evidence}; which nodes nvidia-imex has is not known"),
+        "run cdi-gen doctor as root on the host; if the file is not there, restore it, or start nvidia-imex with the right -c",
+    )
+}
+
+/// Which file is meant, for evidence.
+fn describe(source: &ConfigSource) -> String {
+    let ConfigSource {
+        path,
+        named_by,
+        seen_by,
+    } = source;
+    let named = match named_by {
+        Some(by) => format!("configuration {path}, from {by}"),
+        None => format!("configuration {path}, the usual one"),
+    };
+    match seen_by {
+        Some(pid) => format!("{named}; files as process {pid} sees them"),
+        None => named,
+    }
+}
+
+fn check_process(facts: &ImexFacts, needed: bool, fabric_was_read: bool) -> Option<Finding> {
+    match &facts.unit {
+        _ if !facts.daemons.is_empty() => None,
+        None if needed => Some(Finding::warning(
             "host-imex-absent",
             PROGRAM,
-            if asked {
+            if fabric_was_read {
                 "no unit file and no process: memory is shared with no other node"
             } else {
                 "no unit file and no process: memory is shared with no other node. A node outside of any NVLink fabric needs neither; whether this is one is not known, since NVML was not asked"
             },
             "install the package nvidia-imex of the driver's version, and enable its service",
         )),
-        (Some(unit), false) => Some(Finding::error(
+        None => None,
+        Some(unit) => Some(Finding::error(
             "host-imex-not-running",
             unit,
             "the service is installed, and no process of it runs",
             "systemctl enable --now nvidia-imex; journalctl -u nvidia-imex and /var/log/nvidia-imex.log say why if it ends",
         )),
-        (_, true) | (None, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn daemon(pid: u32, cgroup: &str) -> ImexDaemon {
+        ImexDaemon {
+            pid,
+            cgroup: Some(cgroup.to_owned()),
+            uses_driver: true,
+        }
+    }
+
+    fn ids(facts: &ImexFacts) -> Vec<&'static str> {
+        let findings = check(facts, true, None).findings;
+        findings.iter().map(|it| it.id).collect()
+    }
+
+    #[test]
+    fn a_second_session_with_the_driver_is_an_error() {
+        let mut facts = ImexFacts {
+            daemons: vec![
+                daemon(1, "/system.slice/nvidia-imex.service"),
+                daemon(2, "/kubepods/pod1/abc"),
+            ],
+            ..ImexFacts::default()
+        };
+        let report = check(&facts, true, None);
+        assert_eq!(report.summary, "running");
+        assert_eq!(report.findings.len(), 1);
+        assert!(report.findings[0].fix.contains("driverManaged"));
+        facts.daemons[1].uses_driver = false;
+        assert_eq!(ids(&facts), [""; 0]);
+    }
+
+    #[test]
+    fn a_service_that_does_not_run_is_worse_than_none() {
+        assert_eq!(ids(&ImexFacts::default()), ["host-imex-absent"]);
+        assert!(
+            check(&ImexFacts::default(), false, None)
+                .findings
+                .is_empty()
+        );
+        let down = ImexFacts {
+            unit: Some("/etc/systemd/system/nvidia-imex.service".to_owned()),
+            configs: vec![ImexConfig::Known {
+                source: ConfigSource {
+                    path: "/etc/nvidia-imex/config.cfg".to_owned(),
+                    named_by: None,
+                    seen_by: None,
+                },
+                nodes: NodeList::Empty("/etc/nvidia-imex/nodes_config.cfg".to_owned()),
+            }],
+            ..ImexFacts::default()
+        };
+        let causes_first = ["host-imex-no-nodes", "host-imex-not-running"];
+        assert_eq!(ids(&down), causes_first);
+        let findings = check(&down, true, None).findings;
+        let evidence = "it lists no node: the daemon has no domain (configuration /etc/nvidia-imex/config.cfg, the usual one)";
+        assert_eq!(findings[0].evidence, evidence);
     }
 }

@@ -1,128 +1,126 @@
-//! What goes around claims: the toolkit's environment variable, a systemd that
-//! takes devices away, and containers that get devices in other ways.
-
-use toml::{Table, Value};
+//! Ways in which containers get channels without a claim, or lose those that
+//! they have.
 
 use crate::area::AreaReport;
-use crate::files::HostFiles;
+use crate::facts::isolation::{IGNORE_REQUESTS, IsolationFacts, SUBORDINATE_IDS, Toolkit};
 use crate::finding::Finding;
 
-const TOOLKIT_CONFIGS: [&str; 2] = [
-    "/etc/nvidia-container-runtime/config.toml",
-    "/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml",
-];
-const TOOLKITS: [&str; 2] = [
-    "/usr/bin/nvidia-container-runtime",
-    "/usr/local/nvidia/toolkit/nvidia-container-runtime",
-];
-const IGNORE: &str = "ignore-imex-channel-requests";
-
-/// Where the name of systemd's own library has its version.
-const SYSTEMD_DIRS: [&str; 3] = ["/usr/lib/systemd", "/lib/systemd", "/usr/lib64/systemd"];
-
-/// From this one on, a reload leaves devices that it does not know.
+/// From this version on, a reload keeps devices that systemd does not know.
 const SYSTEMD_KEEPS_DEVICES: u32 = 240;
 
-const KATA: [&str; 3] = [
-    "/opt/kata",
-    "/usr/bin/kata-runtime",
-    "/usr/bin/containerd-shim-kata-v2",
-];
-
-pub(super) fn check(files: &HostFiles) -> AreaReport {
+pub(super) fn check(facts: &IsolationFacts) -> AreaReport {
+    let IsolationFacts {
+        toolkit,
+        systemd,
+        kubelet_user_ids,
+        kata,
+    } = facts;
     let mut findings = Vec::new();
-    let config = files.first(&TOOLKIT_CONFIGS);
-    let toolkit = config.or_else(|| files.first(&TOOLKITS));
-    if let Some(subject) = toolkit {
-        findings.extend(of_toolkit(files, config, subject));
-    }
-    let systemd = systemd_version(files);
-    findings.extend(
-        systemd
-            .filter(|it| *it < SYSTEMD_KEEPS_DEVICES)
-            .map(of_systemd),
-    );
-    findings.extend(of_user_namespaces(files));
-    findings.extend(of_kata(files));
-    let toolkit = toolkit.map_or("no NVIDIA toolkit", |_| "NVIDIA toolkit");
+    findings.extend(toolkit.as_ref().and_then(check_toolkit));
+    findings.extend(systemd.and_then(check_systemd));
+    findings.extend(kubelet_user_ids.as_deref().map(user_namespaces));
+    findings.extend(kata.as_deref().map(kata_containers));
+    let toolkit = match toolkit {
+        Some(_) => "NVIDIA toolkit",
+        None => "no NVIDIA toolkit",
+    };
     let systemd = systemd.map_or_else(String::new, |version| format!(", systemd {version}"));
     AreaReport::new(format!("{toolkit}{systemd}"), findings)
 }
 
-/// Unless it is told otherwise, an image's `NVIDIA_IMEX_CHANNELS` gets any
-/// channel, without a claim.
-fn of_toolkit(files: &HostFiles, config: Option<&str>, subject: &str) -> Option<Finding> {
-    let text = config.map_or(Ok(None), |config| files.text(config));
-    let table = match text.map(|text| text.unwrap_or_default().parse::<Table>()) {
-        Ok(Ok(table)) => table,
-        Err(error) => return Some(unread(subject, &format!("cannot be read: {error}"))),
-        Ok(Err(_)) => return Some(unread(subject, "is no TOML")),
-    };
-    let features = table.get("features").and_then(Value::as_table);
-    let ignored = features.and_then(|it| it.get(IGNORE).and_then(Value::as_bool));
-    (ignored != Some(true)).then(|| {
-        Finding::warning(
+/// By default an image's `NVIDIA_IMEX_CHANNELS` grants any channel, without a
+/// claim.
+fn check_toolkit(toolkit: &Toolkit) -> Option<Finding> {
+    let path = &toolkit.path;
+    match &toolkit.ignores_requests {
+        Ok(Some(true)) => None,
+        Ok(Some(false) | None) => Some(Finding::warning(
             "imex-channels-env-bypass",
-            subject,
-            format!("features.{IGNORE} is not set: a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim"),
-            format!("nvidia-ctk config --in-place --set features.{IGNORE}=true"),
+            path,
+            format!(
+                "features.{IGNORE_REQUESTS} is not set: a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim"
+            ),
+            format!("nvidia-ctk config --in-place --set features.{IGNORE_REQUESTS}=true"),
+        )),
+        Err(reason) => Some(Finding::warning(
+            "toolkit-config-unreadable",
+            path,
+            format!(
+                "it {reason}: whether a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim is not known"
+            ),
+            format!(
+                "correct the file, or run this as root; it is to have {IGNORE_REQUESTS} = true below [features]"
+            ),
+        )),
+    }
+}
+
+fn check_systemd(version: u32) -> Option<Finding> {
+    (version < SYSTEMD_KEEPS_DEVICES).then(|| {
+        Finding::warning(
+            "systemd-drops-devices",
+            format!("systemd {version}"),
+            "before 240, `systemctl daemon-reload` takes away devices that a runtime gave to running containers",
+            "update systemd, or use the cgroupfs driver of kubelet and runtime",
         )
     })
 }
 
-fn unread(config: &str, why: &str) -> Finding {
-    Finding::warning(
-        "toolkit-config-unreadable",
-        config,
-        format!(
-            "it {why}: whether a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim is not known"
-        ),
-        format!(
-            "correct the file, or run this as root; it is to have {IGNORE} = true below [features]"
-        ),
-    )
-}
-
-/// `libsystemd-shared-252.so`, `libsystemd-shared-239-78.el8.so`.
-fn systemd_version(files: &HostFiles) -> Option<u32> {
-    let names = SYSTEMD_DIRS.iter().flat_map(|dir| files.names(dir));
-    let versions = names.filter_map(|name| {
-        let rest = name.strip_prefix("libsystemd-shared-")?;
-        let end = rest.find(|c: char| !c.is_ascii_digit())?;
-        rest.get(..end)?.parse().ok()
-    });
-    versions.max()
-}
-
-fn of_systemd(version: u32) -> Finding {
-    Finding::warning(
-        "systemd-drops-devices",
-        format!("systemd {version}"),
-        "before 240, `systemctl daemon-reload` takes away devices that a runtime gave to running containers",
-        "update systemd, or use the cgroupfs driver of kubelet and runtime",
-    )
-}
-
-/// kubelet only starts pods with `hostUsers: false` if it has a range of IDs.
-fn of_user_namespaces(files: &HostFiles) -> Option<Finding> {
-    let text = files.text_if_any("/etc/subuid")?;
-    let range = text.lines().find(|line| line.starts_with("kubelet:"))?;
-    Some(Finding::info(
+/// kubelet only starts pods with `hostUsers: false` if it has a range of ids.
+fn user_namespaces(range: &str) -> Finding {
+    Finding::info(
         "user-namespaces-possible",
-        "/etc/subuid",
+        SUBORDINATE_IDS,
         format!(
             "{range}: in pods with hostUsers: false, runc binds device nodes from the host, where IMEX channels need not exist"
         ),
         "make the channels' nodes on the host for such pods (nvidia-modprobe -i 0:1), or do not use claims in them",
-    ))
+    )
 }
 
-fn of_kata(files: &HostFiles) -> Option<Finding> {
-    let evidence = files.first(&KATA)?;
-    Some(Finding::info(
+fn kata_containers(path: &str) -> Finding {
+    Finding::info(
         "kata-present",
-        evidence,
+        path,
         "in Kata containers CDI is resolved in the guest, where the host's channels do not exist",
         "do not use ComputeDomain claims in pods with a Kata RuntimeClass",
-    ))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_toolkit_bypasses_claims_unless_it_is_configured_not_to() {
+        let ids = |ignores_requests| {
+            let facts = IsolationFacts {
+                toolkit: Some(Toolkit {
+                    path: "/etc/nvidia-container-runtime/config.toml".to_owned(),
+                    ignores_requests,
+                }),
+                ..IsolationFacts::default()
+            };
+            let findings = check(&facts).findings;
+            findings.iter().map(|it| it.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(Ok(Some(true))), [""; 0]);
+        assert_eq!(ids(Ok(Some(false))), ["imex-channels-env-bypass"]);
+        assert_eq!(ids(Ok(None)), ["imex-channels-env-bypass"]);
+        let unknown = ids(Err("is no TOML".to_owned()));
+        assert_eq!(unknown, ["toolkit-config-unreadable"]);
+    }
+
+    #[test]
+    fn an_old_systemd_drops_devices() {
+        let of = |systemd| {
+            check(&IsolationFacts {
+                systemd: Some(systemd),
+                ..IsolationFacts::default()
+            })
+        };
+        assert_eq!(of(239).findings.len(), 1);
+        assert_eq!(of(240).findings.len(), 0);
+        assert_eq!(of(252).summary, "no NVIDIA toolkit, systemd 252");
+    }
 }

@@ -1,195 +1,224 @@
-//! The container runtimes of a host: which CDI directories each reads, if any.
-
-mod containerd;
-mod others;
-mod running;
-
-use imex_cdi::SpecVersion;
+//! Whether each container runtime resolves CDI devices, from every spec
+//! directory.
 
 use crate::area::AreaReport;
-use crate::files::HostFiles;
+use crate::facts::runtimes::RuntimeFacts;
+use crate::facts::runtimes::model::{CdiSupport, Runtime, RuntimeKind};
 use crate::finding::{Finding, Severity};
-use crate::runtime_release::RuntimeRelease;
 
-/// A runtime that is installed.
-#[derive(Debug)]
-pub(super) struct Runtime {
-    pub(super) name: &'static str,
-    /// `1.7.28`; `None` if it cannot be told cheaply.
-    pub(super) version: Option<String>,
-    /// The first version, major and minor, that takes CDI devices from kubelet,
-    /// where older ones are about.
-    first_with_cdi: Option<(u32, u32)>,
-    cdi: Cdi,
-    /// Those that its configuration names; `None`: the usual ones.
-    spec_dirs: Option<Vec<String>>,
-    /// Its configuration, if there is one: of several files, the one that says
-    /// what is told of it.
-    config: Option<String>,
-    /// Why that cannot be read.
-    fault: Option<String>,
-    /// How CDI is turned on.
-    turn_on: &'static str,
-    /// Whether kubelet runs pods with it.
-    for_pods: bool,
-}
+/// The first releases, major and minor, that take the devices of claims from
+/// where kubelet puts them, the CRI field `CDIDevices`; before, CRI-O took them
+/// from annotations.
+const CONTAINERD_WITH_CDI: (u32, u32) = (1, 7);
+const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cdi {
-    On,
-    Off,
-    /// Its version decides, and is not known.
-    Unknown,
-}
+const ENABLE_IN_CONTAINERD: &str = "set enable_cdi = true in the plugin \
+     \"io.containerd.grpc.v1.cri\" (containerd 1.7) or \"io.containerd.cri.v1.runtime\" (2.x), and \
+     restart containerd";
+const ENABLE_IN_DOCKER: &str =
+    "set \"features\": {\"cdi\": true} in /etc/docker/daemon.json, and restart docker";
 
-/// Finds the runtimes. `dirs` are those in which specs are, as the host calls
-/// them.
-pub(super) fn check(files: &HostFiles, dirs: &[String]) -> (Vec<Runtime>, AreaReport) {
-    let mut runtimes = containerd::find(files);
-    runtimes.extend(others::cri_o(files));
-    runtimes.extend(others::docker(files));
-    runtimes.extend(others::podman(files));
+pub(super) fn check(facts: &RuntimeFacts) -> AreaReport {
+    let RuntimeFacts {
+        runtimes,
+        spec_dirs,
+    } = facts;
     let findings = runtimes
         .iter()
-        .flat_map(|runtime| runtime.findings(dirs))
+        .flat_map(|runtime| check_runtime(runtime, spec_dirs))
         .collect();
-    let shown: Vec<String> = runtimes.iter().map(Runtime::shown).collect();
-    let summary = match shown.as_slice() {
+    let labels: Vec<String> = runtimes.iter().map(Runtime::label).collect();
+    let summary = match labels.as_slice() {
         [] => "none found".to_owned(),
-        _ => shown.join(", "),
+        _ => labels.join(", "),
     };
-    (runtimes, AreaReport::new(summary, findings))
+    AreaReport::new(summary, findings)
 }
 
-/// The first two numbers of a version.
-fn major_minor(version: &str) -> Option<(u32, u32)> {
-    let mut numbers = version.split('.').map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+/// How bad it is if a runtime does not do what pods need.
+pub(super) fn severity(runtime: &Runtime) -> Severity {
+    if runtime.runs_pods {
+        Severity::Error
+    } else {
+        Severity::Info
+    }
 }
 
-// === impl Runtime ===
-
-impl Runtime {
-    /// The newest CDI version that it loads, if that is known.
-    pub(super) fn newest(&self) -> Option<SpecVersion> {
-        let version = self.version.as_deref()?;
-        let target: RuntimeRelease = format!("{}-{version}", self.name).parse().ok()?;
-        Some(target.newest())
+fn check_runtime(runtime: &Runtime, spec_dirs: &[String]) -> Vec<Finding> {
+    if let Some(error) = &runtime.config_error {
+        let finding = Finding::new(
+            severity(runtime),
+            "runtime-config-unreadable",
+            subject(runtime),
+            error,
+            "correct the file, or run this as root; the runtime itself may not start with it",
+        );
+        return vec![finding.quoting()];
     }
-
-    /// How bad it is if it does not do what pods need.
-    pub(super) fn severity(&self) -> Severity {
-        if self.for_pods {
-            Severity::Error
-        } else {
-            Severity::Info
-        }
+    if let Some(finding) = check_version(runtime) {
+        return vec![finding];
     }
-
-    pub(super) fn shown(&self) -> String {
-        match &self.version {
-            Some(version) => format!("{} {version}", self.name),
-            None => self.name.to_owned(),
-        }
+    let mut findings = Vec::new();
+    findings.extend(check_cdi(runtime));
+    if runtime.cdi != CdiSupport::Off {
+        findings.extend(check_spec_dirs(runtime, spec_dirs));
     }
+    findings
+}
 
-    fn subject(&self) -> String {
-        let config = self.config.as_deref();
-        config.map_or_else(
-            || self.shown(),
-            |config| format!("{} ({config})", self.shown()),
+fn subject(runtime: &Runtime) -> String {
+    match &runtime.config {
+        Some(config) => format!("{} ({config})", runtime.label()),
+        None => runtime.label(),
+    }
+}
+
+/// A version from before CDI, whatever its configuration says.
+fn check_version(runtime: &Runtime) -> Option<Finding> {
+    let first = match runtime.kind {
+        RuntimeKind::Containerd => CONTAINERD_WITH_CDI,
+        RuntimeKind::CriO => CRIO_WITH_CDI,
+        RuntimeKind::Docker | RuntimeKind::Podman => return None,
+    };
+    (runtime.major_minor()? < first).then(|| {
+        let (major, minor) = first;
+        Finding::new(
+            severity(runtime),
+            "runtime-without-cdi",
+            subject(runtime),
+            format!("before {major}.{minor} it takes no CDI devices from kubelet: containers do not get the devices of their claims"),
+            format!("update {} to {major}.{minor} or newer", runtime.kind.as_str()),
         )
-    }
+    })
+}
 
-    fn findings(&self, dirs: &[String]) -> Vec<Finding> {
-        if let Some(fault) = &self.fault {
-            let finding = Finding::new(
-                self.severity(),
-                "runtime-config-unreadable",
-                self.subject(),
-                fault.clone(),
-                "correct the file, or run this as root; the runtime itself may not start with it",
-            );
-            return vec![finding.quoting()];
-        }
-        if let Some(finding) = self.without_cdi() {
-            return vec![finding];
-        }
-        let mut findings = Vec::new();
-        findings.extend(self.of_cdi());
-        if self.cdi != Cdi::Off {
-            findings.extend(self.of_dirs(dirs));
-        }
-        findings
-    }
+fn check_cdi(runtime: &Runtime) -> Option<Finding> {
+    let (severity, id, evidence) = match runtime.cdi {
+        CdiSupport::On => return None,
+        CdiSupport::Off => (
+            severity(runtime),
+            "runtime-cdi-off",
+            "CDI is off: containers do not get the devices of their claims",
+        ),
+        CdiSupport::Unknown => (
+            Severity::Info,
+            "runtime-cdi-unknown",
+            "its configuration does not say whether CDI is on, and its version is not known",
+        ),
+    };
+    let fix = match runtime.kind {
+        RuntimeKind::Containerd => ENABLE_IN_CONTAINERD,
+        RuntimeKind::Docker => ENABLE_IN_DOCKER,
+        // CDI is always on in these.
+        RuntimeKind::CriO | RuntimeKind::Podman => "",
+    };
+    Some(Finding::new(severity, id, subject(runtime), evidence, fix))
+}
 
-    /// A version of before there was CDI in it, whatever its configuration says.
-    fn without_cdi(&self) -> Option<Finding> {
-        let (first, version) = (self.first_with_cdi?, self.version.as_deref()?);
-        (major_minor(version)? < first).then(|| {
-            let (major, minor) = first;
-            Finding::new(
-                self.severity(),
-                "runtime-without-cdi",
-                self.subject(),
-                format!("before {major}.{minor} it takes no CDI devices from kubelet: containers do not get the devices of their claims"),
-                format!("update {} to {major}.{minor} or newer", self.name),
-            )
-        })
-    }
-
-    fn of_cdi(&self) -> Option<Finding> {
-        let (severity, id, evidence) = match self.cdi {
-            Cdi::On => return None,
-            Cdi::Off => (
-                self.severity(),
-                "runtime-cdi-off",
-                "CDI is off: containers do not get the devices of their claims",
+fn check_spec_dirs(runtime: &Runtime, spec_dirs: &[String]) -> Option<Finding> {
+    let own = runtime.spec_dirs.as_ref()?;
+    let is_read = |dir: &String| own.iter().any(|it| is_same_dir(it, dir));
+    let missing: Vec<&str> = spec_dirs
+        .iter()
+        .filter(|dir| !is_read(dir))
+        .map(String::as_str)
+        .collect();
+    (!missing.is_empty()).then(|| {
+        Finding::new(
+            severity(runtime),
+            "runtime-spec-dirs",
+            subject(runtime),
+            format!(
+                "it reads CDI specs only from [{}], not from {}",
+                own.join(", "),
+                missing.join(", ")
             ),
-            Cdi::Unknown => (
-                Severity::Info,
-                "runtime-cdi-unknown",
-                "its configuration does not say whether CDI is on, and its version is not known",
+            format!(
+                "set cdi_spec_dirs to include {}, or remove the setting, and restart {}",
+                missing.join(" and "),
+                runtime.kind.as_str()
             ),
-        };
-        let finding = Finding::new(severity, id, self.subject(), evidence, self.turn_on);
-        Some(finding)
-    }
-
-    fn of_dirs(&self, dirs: &[String]) -> Option<Finding> {
-        let own = self.spec_dirs.as_ref()?;
-        let reads = |dir: &String| own.iter().any(|it| same(it, dir));
-        let missing: Vec<&str> = dirs
-            .iter()
-            .filter(|dir| !reads(dir))
-            .map(String::as_str)
-            .collect();
-        (!missing.is_empty()).then(|| {
-            Finding::new(
-                self.severity(),
-                "runtime-spec-dirs",
-                self.subject(),
-                format!(
-                    "it reads CDI specs only from [{}], not from {}",
-                    own.join(", "),
-                    missing.join(", ")
-                ),
-                format!(
-                    "set cdi_spec_dirs to include {}, or remove the setting, and restart {}",
-                    missing.join(" and "),
-                    self.name
-                ),
-            )
-        })
-    }
+        )
+    })
 }
 
 /// `/var/run` is `/run`.
-fn same(one: &str, other: &str) -> bool {
+fn is_same_dir(one: &str, other: &str) -> bool {
     let plain = |dir: &str| {
         let dir = dir.trim_end_matches('/');
         dir.strip_prefix("/var/run/")
             .map_or_else(|| dir.to_owned(), |rest| format!("/run/{rest}"))
     };
     plain(one) == plain(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn containerd() -> Runtime {
+        Runtime {
+            kind: RuntimeKind::Containerd,
+            version: Some("2.1.3".to_owned()),
+            cdi: CdiSupport::On,
+            spec_dirs: None,
+            config: Some("/etc/containerd/config.toml".to_owned()),
+            config_error: None,
+            runs_pods: true,
+        }
+    }
+
+    fn check_one(runtime: Runtime) -> Vec<(&'static str, Severity)> {
+        let facts = RuntimeFacts {
+            runtimes: vec![runtime],
+            spec_dirs: vec!["/etc/cdi".to_owned(), "/var/run/cdi".to_owned()],
+        };
+        let findings = check(&facts).findings.into_iter();
+        findings.map(|it| (it.id, it.severity)).collect()
+    }
+
+    #[test]
+    fn a_runtime_of_pods_without_cdi_is_an_error() {
+        assert_eq!(check_one(containerd()), []);
+        let off = Runtime {
+            cdi: CdiSupport::Off,
+            ..containerd()
+        };
+        assert_eq!(check_one(off), [("runtime-cdi-off", Severity::Error)]);
+        let beside = Runtime {
+            cdi: CdiSupport::Off,
+            runs_pods: false,
+            ..containerd()
+        };
+        assert_eq!(check_one(beside), [("runtime-cdi-off", Severity::Info)]);
+        let unknown = Runtime {
+            cdi: CdiSupport::Unknown,
+            ..containerd()
+        };
+        assert_eq!(
+            check_one(unknown),
+            [("runtime-cdi-unknown", Severity::Info)]
+        );
+    }
+
+    #[test]
+    fn an_old_release_is_all_that_is_said_of_it() {
+        let old = Runtime {
+            version: Some("1.6.28".to_owned()),
+            cdi: CdiSupport::Off,
+            ..containerd()
+        };
+        assert_eq!(check_one(old), [("runtime-without-cdi", Severity::Error)]);
+    }
+
+    #[test]
+    fn run_is_the_same_directory_as_var_run() {
+        let dirs = |dirs: [&str; 2]| Runtime {
+            spec_dirs: Some(dirs.map(str::to_owned).to_vec()),
+            ..containerd()
+        };
+        assert_eq!(check_one(dirs(["/etc/cdi", "/run/cdi/"])), []);
+        let elsewhere = check_one(dirs(["/etc/cdi", "/opt/cdi"]));
+        assert_eq!(elsewhere, [("runtime-spec-dirs", Severity::Error)]);
+    }
 }

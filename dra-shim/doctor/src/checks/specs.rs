@@ -1,88 +1,74 @@
-//! The CDI specs of a host, against its runtimes and its nodes.
+//! Whether runtimes load the CDI specs, and containers get the device nodes in
+//! them.
 
-mod channels;
+use imex_cdi::{DRIVER_PARAMS, Spec};
 
-use compute_domain_node::error_chain;
-use imex_cdi::{PROC_DEVICES, Registry, Spec, SpecFile};
-
-use super::runtimes::Runtime;
+use super::runtimes::severity;
 use crate::area::AreaReport;
-use crate::files::HostFiles;
+use crate::facts::runtimes::model::Runtime;
+use crate::facts::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 use crate::finding::Finding;
-use crate::host::Host;
-use crate::invocation::GENERATE;
-use crate::invocation::Invocation;
-use crate::node_report::{NodeReport, NodeState, group_bad_nodes};
-use crate::spec_node::device_nodes;
+use crate::invocation::{GENERATE, Invocation};
+use crate::node_report::{NodeReport, NodeState, and_more, group_bad_nodes};
+use crate::runtime_release::RuntimeRelease;
+use crate::spec_node::is_claim_spec;
 use crate::text::counted;
 
+/// `channel_count` is the driver's, if it is known.
 pub(super) fn check(
-    files: &HostFiles,
-    host: &Host,
-    registry: &Registry,
+    facts: &SpecFacts,
     runtimes: &[Runtime],
+    channel_count: Option<u32>,
     invocation: &Invocation,
 ) -> AreaReport {
     let mut findings = Vec::new();
-    for file in registry.files() {
-        findings.extend(of_file(files, file, runtimes));
+    for file in &facts.files {
+        findings.extend(check_file(file, runtimes));
     }
-    findings.extend(of_nodes(files, host, registry, invocation));
-    findings.extend(channels::beyond_count(files, host, registry));
-    findings.extend(registry.conflicts().map(|conflict| {
-        let paths: Vec<String> = conflict
-            .files
-            .iter()
-            .map(|it| files.host_name(&it.path))
-            .collect();
-        Finding::error(
-            conflict.code(),
-            conflict.name.to_string(),
-            format!(
-                "{} define it, so that it resolves nowhere",
-                paths.join(" and ")
-            ),
-            conflict.hint(),
-        )
-    }));
-    let count = counted(registry.files().len(), "file");
-    let devices = counted(registry.devices().count(), "resolved device");
-    AreaReport::new(format!("{count}, {devices}"), findings)
+    findings.extend(check_nodes(&facts.files, invocation));
+    // Of a driver that is set to have no channels, the channels area says so.
+    if let Some(count) = channel_count.filter(|count| *count > 0) {
+        let files = facts.files.iter();
+        findings.extend(files.filter_map(|file| check_channels(file, count)));
+    }
+    findings.extend(facts.conflicts.iter().map(conflict));
+    let files = counted(facts.files.len(), "file");
+    let devices = counted(facts.resolved_devices, "resolved device");
+    AreaReport::new(format!("{files}, {devices}"), findings)
 }
 
-fn of_file(files: &HostFiles, file: &SpecFile, runtimes: &[Runtime]) -> Vec<Finding> {
-    let shown = files.host_name(&file.path);
+fn check_file(file: &SpecFileFacts, runtimes: &[Runtime]) -> Vec<Finding> {
+    let path = &file.path;
     match &file.spec {
-        Ok(spec) => too_new(&shown, spec, runtimes),
-        Err(error) => {
-            let (code, hint) = (error.code(), error.hint());
-            let finding = Finding::error(code, shown, error_chain(error), hint).quoting();
-            vec![finding.naming(files, &file.path)]
+        Ok(spec) => check_version(path, spec, runtimes),
+        Err(problem) => {
+            let invalid = Finding::error(problem.code, path, &problem.message, &problem.hint);
+            vec![invalid.quoting()]
         }
     }
 }
 
 /// A version that a runtime does not know makes it refuse the whole file.
-fn too_new(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> {
+fn check_version(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> {
     let (declared, needed) = (spec.version(), spec.needed_version());
-    let refusing = runtimes
-        .iter()
-        .filter_map(|runtime| Some((runtime, runtime.newest()?)))
-        .filter(|(_, newest)| declared > *newest);
+    let releases = runtimes.iter();
+    let releases = releases.filter_map(|runtime| Some((runtime, release(runtime)?.newest())));
+    let refusing = releases.filter(|(_, newest)| declared > *newest);
     refusing
         .map(|(runtime, newest)| {
             let fix = if needed <= newest {
                 format!("write cdiVersion {needed} in it, which is all that it needs")
             } else {
-                format!("update {}, or let the spec's writer do without what needs {needed}", runtime.name)
+                let name = runtime.kind.as_str();
+                format!("update {name}, or let the spec's writer do without what needs {needed}")
             };
             Finding::new(
-                runtime.severity(),
+                severity(runtime),
                 "cdi-spec-too-new",
                 file,
                 format!(
                     "it says cdiVersion {declared}, and {} loads up to {newest}: it refuses the file",
-                    runtime.shown()
+                    runtime.label()
                 ),
                 fix,
             )
@@ -90,37 +76,186 @@ fn too_new(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> {
         .collect()
 }
 
-/// Nodes that are not the host's, once for each file and sort.
-fn of_nodes(
-    files: &HostFiles,
-    host: &Host,
-    registry: &Registry,
-    invocation: &Invocation,
-) -> Vec<Finding> {
-    let mut reports = Vec::new();
-    for file in registry.files() {
-        let Ok(spec) = &file.spec else { continue };
-        for node in device_nodes(spec) {
-            let report = NodeReport::new(spec, node, host);
-            if report.state.is_bad() {
-                reports.push((files.host_name(&file.path), report));
-            }
-        }
-    }
+fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
+    let version = runtime.version.as_deref()?;
+    let release = format!("{}-{version}", runtime.kind.as_str());
+    release.parse().ok()
+}
+
+/// Device nodes that are not the host's, once for each file, state and fix.
+fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding> {
+    let reports = files.iter().flat_map(|file| {
+        let nodes = file.nodes.iter();
+        nodes.map(|node| (file.path.as_str(), &node.report))
+    });
+    let reports: Vec<(&str, &NodeReport)> = reports.collect();
     let mut findings = Vec::new();
     for (state, id) in [
         (NodeState::Stale, "cdi-spec-stale-major"),
         (NodeState::Missing, "cdi-spec-node-missing"),
         (NodeState::Differs, "cdi-spec-node-differs"),
     ] {
-        let of_state = reports.iter().filter(|(_, report)| report.state == state);
-        let bad = of_state.map(|(file, report)| (file.as_str(), report));
-        let groups = group_bad_nodes(bad).into_iter();
+        let bad = reports.iter().filter(|(_, report)| report.state == state);
+        let groups = group_bad_nodes(bad.copied()).into_iter();
         findings.extend(groups.map(|group| {
             let fix = group.fix.replace(GENERATE, &invocation.generate());
-            let finding = Finding::error(id, group.file, group.message, fix);
-            finding.naming(files, &files.at(PROC_DEVICES))
+            Finding::error(id, group.file, group.message, fix)
         }));
     }
     findings
+}
+
+/// Channels with a number that is not below the driver's count: the kernel makes
+/// the device node, and nobody can open it.
+fn check_channels(file: &SpecFileFacts, count: u32) -> Option<Finding> {
+    let spec = file.spec.as_ref().ok()?;
+    let channels = file.nodes.iter();
+    let channels = channels.filter_map(|node| Some((node, node.channel?)));
+    let mut beyond = channels.filter(|(_, channel)| *channel >= i64::from(count));
+    let (node, channel) = beyond.next()?;
+    let more = and_more(beyond.count());
+    let fix = if is_claim_spec(spec) {
+        "delete the pods that use the claim, or have the driver make more channels"
+    } else {
+        "leave such channels out of the spec, or have the driver make more"
+    };
+    Some(Finding::error(
+        "cdi-spec-channel-beyond-count",
+        &file.path,
+        format!(
+            "{} is channel {channel}{more}, and the driver's ImexChannelCount is {count} ({DRIVER_PARAMS}): nobody can open it",
+            node.report.path
+        ),
+        format!("{fix} (NVreg_ImexChannelCount in /etc/modprobe.d, then load it again)"),
+    ))
+}
+
+fn conflict(conflict: &DeviceConflict) -> Finding {
+    let files = conflict.files.join(" and ");
+    Finding::error(
+        conflict.problem.code,
+        &conflict.name,
+        format!("{files} define it, so that it resolves nowhere"),
+        &conflict.problem.hint,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use crate::facts::runtimes::model::{CdiSupport, RuntimeKind};
+    use crate::facts::specs::SpecNode;
+    use crate::problem::Problem;
+
+    use super::*;
+
+    fn file(version: &str, nodes: Vec<SpecNode>) -> SpecFileFacts {
+        let spec = json!({
+            "cdiVersion": version,
+            "kind": "example.com/thing",
+            "devices": [{"name": "a", "containerEdits": {"env": ["A=1"]}}],
+        });
+        let spec = Spec::parse(spec.to_string().as_bytes()).unwrap();
+        SpecFileFacts {
+            path: "/etc/cdi/a.json".to_owned(),
+            spec: Ok(Arc::new(spec)),
+            nodes,
+        }
+    }
+
+    fn node(state: NodeState, channel: Option<i64>) -> SpecNode {
+        SpecNode {
+            report: NodeReport {
+                path: "/dev/x".to_owned(),
+                host_path: "/dev/x".to_owned(),
+                declared: None,
+                found: None,
+                state,
+                message: state.is_bad().then(|| "it is bad".to_owned()),
+                fix: state.is_bad().then_some("write it with `cdi-gen generate`"),
+            },
+            channel,
+        }
+    }
+
+    fn containerd(version: &str) -> Runtime {
+        Runtime {
+            kind: RuntimeKind::Containerd,
+            version: Some(version.to_owned()),
+            cdi: CdiSupport::On,
+            spec_dirs: None,
+            config: None,
+            config_error: None,
+            runs_pods: true,
+        }
+    }
+
+    fn findings(facts: &SpecFacts, runtimes: &[Runtime]) -> Vec<Finding> {
+        check(facts, runtimes, Some(4), &Invocation::default()).findings
+    }
+
+    fn facts(file: SpecFileFacts) -> SpecFacts {
+        SpecFacts {
+            files: vec![file],
+            ..SpecFacts::default()
+        }
+    }
+
+    #[test]
+    fn a_version_that_the_runtime_does_not_load_is_an_error() {
+        let runtimes = [containerd("1.7.0")];
+        let found = findings(&facts(file("0.6.0", vec![])), &runtimes);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].id, "cdi-spec-too-new");
+        assert!(
+            found[0].fix.starts_with("write cdiVersion 0.3.0"),
+            "{}",
+            found[0].fix
+        );
+        assert_eq!(findings(&facts(file("0.5.0", vec![])), &runtimes), []);
+    }
+
+    #[test]
+    fn nodes_that_are_alike_are_one_finding_with_the_command_of_this_run() {
+        let nodes = [NodeState::Stale, NodeState::Agrees, NodeState::Stale];
+        let nodes = nodes.map(|state| node(state, None)).to_vec();
+        let facts = facts(file("0.5.0", nodes));
+        let invocation = Invocation::new("/host", crate::options::Options::default());
+        let found = check(&facts, &[], None, &invocation).findings;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].id, "cdi-spec-stale-major");
+        assert_eq!(found[0].evidence, "it is bad (and 1 more like it)");
+        assert_eq!(
+            found[0].fix,
+            "write it with `cdi-gen generate --root /host`"
+        );
+    }
+
+    #[test]
+    fn a_channel_is_below_the_drivers_count() {
+        let channels = [3, 4, 5].map(|channel| node(NodeState::Agrees, Some(channel)));
+        let found = findings(&facts(file("0.5.0", channels.to_vec())), &[]);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0]
+                .evidence
+                .starts_with("/dev/x is channel 4 (and 1 more")
+        );
+    }
+
+    #[test]
+    fn an_invalid_file_may_be_quoted_only_to_people_on_the_host() {
+        let mut invalid = file("0.5.0", vec![]);
+        invalid.spec = Err(Problem {
+            code: "cdi-syntax",
+            message: "secret".to_owned(),
+            hint: "correct it".to_owned(),
+        });
+        let found = findings(&facts(invalid), &[]);
+        assert_eq!(found[0].id, "cdi-syntax");
+        assert!(!found[0].without_quotes().evidence.contains("secret"));
+    }
 }

@@ -1,123 +1,92 @@
 //! Whether a runtime notices a new spec: mounts over the CDI directories, and
 //! the kernel's limits on watching.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{self, Path, PathBuf};
-
-use imex_cdi::Registry;
+use std::collections::BTreeSet;
 
 use crate::area::AreaReport;
+use crate::facts::watchers::{
+    DirectoryView, MAX_INSTANCES, MAX_WATCHES, RuntimeView, WatchedDirectory, WatcherFacts,
+};
 use crate::file_id::FileId;
-use crate::files::HostFiles;
 use crate::finding::Finding;
-use crate::processes::{Process, ProcessRoot, process_root, processes};
-use crate::root::Root;
-
-const INSTANCES: &str = "/proc/sys/fs/inotify/max_user_instances";
-const WATCHES: &str = "/proc/sys/fs/inotify/max_user_watches";
+use crate::processes::Process;
 
 /// The kernel's own default; runtimes watch a directory each for CDI, CNI and
 /// the like, and kubelet every log.
-const FEW_INSTANCES: u64 = 128;
-const FEW_WATCHES: u64 = 8192;
+const MIN_INSTANCES: u64 = 128;
+const MIN_WATCHES: u64 = 8192;
 
-/// The programs that keep a cache of CDI specs.
-const RUNTIMES: [&str; 3] = ["containerd", "crio", "dockerd"];
-
-/// A CDI directory, and which one the host has there.
-struct Dir {
-    path: String,
-    id: Option<FileId>,
-}
-
-/// A runtime's process of this host, and its view of the files.
-struct Runtime<'a> {
-    process: &'a Process,
-    root: Root,
-    /// The inodes that it watches; `None` if that cannot be told.
-    watched: Option<BTreeSet<u64>>,
-}
-
-pub(super) fn check(files: &HostFiles, registry: &Registry) -> AreaReport {
-    let processes = processes(files);
-    let (runtimes, closed) = runtimes(files, &processes);
-    let mut findings = Vec::new();
-    let dirs: Vec<Dir> = registry
-        .dirs()
-        .iter()
-        .map(|dir| Dir::new(files, &dir.path))
+pub(super) fn check(facts: &WatcherFacts) -> AreaReport {
+    let directories = facts.directories.iter().enumerate();
+    let mut findings: Vec<Finding> = directories
+        .filter_map(|(index, directory)| check_directory(facts, index, directory))
         .collect();
-    for dir in &dirs {
-        findings.extend(of_dir(files, dir, &dirs, &runtimes));
-    }
-    let differs = !findings.is_empty();
-    let (mut summary, limits) = of_limits(files, &processes);
-    findings.extend(limits);
-    for process in closed {
-        let told = format!("; {} may not be looked into", process.label());
-        summary.push_str(&told);
-    }
-    if !differs {
-        let names: BTreeSet<&str> = runtimes.iter().map(|it| it.process.name.as_str()).collect();
-        for name in names {
-            let told = format!("; {name} sees the same directories");
-            summary.push_str(&told);
-        }
-    }
-    AreaReport::new(summary, findings)
+    let agree = findings.is_empty();
+    findings.extend(check_instances(facts));
+    findings.extend(check_watches(facts));
+    AreaReport::new(summary(facts, agree), findings)
 }
 
-/// Those of this host, and those of which that cannot be told.
-fn runtimes<'a>(
-    files: &HostFiles,
-    processes: &'a [Process],
-) -> (Vec<Runtime<'a>>, Vec<&'a Process>) {
-    let (mut found, mut closed) = (Vec::new(), Vec::new());
-    let named = processes
-        .iter()
-        .filter(|process| RUNTIMES.contains(&process.name.as_str()));
-    for process in named {
-        match process_root(files, process.pid) {
-            ProcessRoot::Host(root) => found.push(Runtime {
-                process,
-                root,
-                watched: watched(files, process.pid),
-            }),
-            ProcessRoot::Other => {}
-            ProcessRoot::Denied => closed.push(process),
+fn summary(facts: &WatcherFacts, agree: bool) -> String {
+    let shown = |limit: Option<u64>| limit.map_or_else(|| "?".to_owned(), |it| it.to_string());
+    let mut parts = vec![format!(
+        "inotify: {} instances, {} watches",
+        shown(facts.max_instances),
+        shown(facts.max_watches)
+    )];
+    for process in &facts.unreadable {
+        parts.push(format!("{} may not be looked into", process.label()));
+    }
+    if agree {
+        let names = facts.runtimes.iter().map(|it| it.process.name.as_str());
+        for name in names.collect::<BTreeSet<&str>>() {
+            parts.push(format!("{name} sees the same directories"));
         }
     }
-    (found, closed)
+    parts.join("; ")
 }
 
-fn of_dir(files: &HostFiles, dir: &Dir, dirs: &[Dir], runtimes: &[Runtime]) -> Option<Finding> {
-    let other = runtimes
-        .iter()
-        .map(|runtime| (runtime.process, FileId::at(&runtime.root, &dir.path)))
-        .find(|(_, theirs)| *theirs != dir.id);
-    if let Some((process, theirs)) = other {
-        return Some(other_mount(dir, process, theirs));
+/// One finding for a directory: that of the first runtime that has another one
+/// there, else that of the first which may not notice new specs in it.
+fn check_directory(
+    facts: &WatcherFacts,
+    index: usize,
+    directory: &WatchedDirectory,
+) -> Option<Finding> {
+    let views = facts.runtimes.iter();
+    let mut views = views.filter_map(|runtime| Some((runtime, runtime.directories.get(index)?)));
+    let other = views.clone().find(|(_, view)| view.id != directory.id);
+    if let Some((runtime, view)) = other {
+        return Some(other_mount(directory, &runtime.process, view));
     }
-    let mut unwatched = runtimes.iter().filter(|runtime| !runtime.watches(dir));
-    unwatched.find_map(|runtime| {
-        let mount = mounted_on(files, runtime, &dir.path)?;
-        let watched = dirs.iter().find(|dir| runtime.watches(dir));
-        Some(mounted(dir, &mount, runtime.process, watched))
+    views.find_map(|(runtime, view)| {
+        let mount = view
+            .mount
+            .as_ref()
+            .filter(|_| !watches(runtime, directory))?;
+        let mut directories = facts.directories.iter();
+        let watched = directories.find(|other| watches(runtime, other));
+        Some(mounted(directory, mount, &runtime.process, watched))
     })
 }
 
+/// Whether the runtime is seen to watch the directory.
+fn watches(runtime: &RuntimeView, directory: &WatchedDirectory) -> bool {
+    let watched = runtime.watched.as_ref().zip(directory.id);
+    watched.is_some_and(|(inodes, id)| inodes.contains(&id.inode))
+}
+
 /// A runtime that has another directory at the path reads other specs.
-fn other_mount(dir: &Dir, process: &Process, theirs: Option<FileId>) -> Finding {
-    let what = |id: Option<FileId>| id.map_or_else(|| "nothing".to_owned(), |id| id.to_string());
+fn other_mount(directory: &WatchedDirectory, process: &Process, view: &DirectoryView) -> Finding {
+    let shown = |id: Option<FileId>| id.map_or_else(|| "nothing".to_owned(), |id| id.to_string());
     Finding::error(
         "cdi-directory-other-mount",
-        &dir.path,
+        &directory.path,
         format!(
             "the host has {} there, {} has {}: it reads other specs",
-            what(dir.id),
+            shown(directory.id),
             process.label(),
-            what(theirs)
+            shown(view.id)
         ),
         format!("restart {}, so that it sees the mount", process.name),
     )
@@ -125,8 +94,13 @@ fn other_mount(dir: &Dir, process: &Process, theirs: Option<FileId>) -> Finding 
 
 /// One whose watch lies below a later mount notices no new specs. It has
 /// watches for CDI at all if it watches another of the directories.
-fn mounted(dir: &Dir, mount: &str, process: &Process, watched: Option<&Dir>) -> Finding {
-    let (id, path) = ("cdi-directory-mounted", &dir.path);
+fn mounted(
+    directory: &WatchedDirectory,
+    mount: &str,
+    process: &Process,
+    watched: Option<&WatchedDirectory>,
+) -> Finding {
+    let (id, path) = ("cdi-directory-mounted", &directory.path);
     let name = &process.name;
     let process = process.label();
     match watched {
@@ -150,118 +124,110 @@ fn mounted(dir: &Dir, mount: &str, process: &Process, watched: Option<&Dir>) -> 
     }
 }
 
-/// The device and directory that a runtime sees mounted exactly there.
-fn mounted_on(files: &HostFiles, runtime: &Runtime, dir: &str) -> Option<String> {
-    let real = real(&runtime.root, dir);
-    let text = files.text_if_any(&format!("/proc/{}/mountinfo", runtime.process.pid))?;
-    let mut mounts = text.lines().filter_map(|line| {
-        let mut fields = line.split(' ').skip(2);
-        let (device, root, point) = (fields.next()?, fields.next()?, fields.next()?);
-        (Path::new(point) == real).then(|| format!("device {device}, directory {root}"))
-    });
-    mounts.next_back()
+fn check_instances(facts: &WatcherFacts) -> Option<Finding> {
+    let (limit, used) = (facts.max_instances?, facts.most_instances);
+    let (id, evidence) = if used.saturating_mul(10) >= limit.saturating_mul(9) {
+        (
+            "inotify-instances-exhausted",
+            format!(
+                "one user has {used} of {limit} instances: a runtime that gets none reads every spec for every container, or never sees new ones"
+            ),
+        )
+    } else if limit < MIN_INSTANCES {
+        (
+            "inotify-limit-low",
+            format!("it is {limit}, less than the kernel's default of {MIN_INSTANCES}"),
+        )
+    } else {
+        return None;
+    };
+    let fix = "sysctl -w fs.inotify.max_user_instances=1024";
+    Some(Finding::warning(id, MAX_INSTANCES, evidence, fix))
 }
 
-/// `dir` without links, as the kernel lists mounts.
-fn real(root: &Root, dir: &str) -> PathBuf {
-    let at = root.path(Path::new(dir));
-    let inside = at.strip_prefix(root.as_path());
-    inside.map_or_else(|_| PathBuf::from(dir), |inside| Path::new("/").join(inside))
+fn check_watches(facts: &WatcherFacts) -> Option<Finding> {
+    let limit = facts.max_watches.filter(|limit| *limit < MIN_WATCHES)?;
+    Some(Finding::warning(
+        "inotify-limit-low",
+        MAX_WATCHES,
+        format!("it is {limit}: a runtime that gets no watch goes on with old specs"),
+        "sysctl -w fs.inotify.max_user_watches=65536",
+    ))
 }
 
-/// `inotify wd:1 ino:2c0e sdev:800001 mask:...` in the process's `fdinfo`.
-fn watched(files: &HostFiles, pid: u32) -> Option<BTreeSet<u64>> {
-    let dir = format!("/proc/{pid}/fdinfo");
-    let descriptors = files.names(&dir);
-    let texts = descriptors
-        .iter()
-        .filter_map(|name| files.text_if_any(&format!("{dir}/{name}")));
-    let texts: Vec<String> = texts.collect();
-    let lines = texts.iter().flat_map(|text| text.lines());
-    let watches = lines.filter_map(|line| line.strip_prefix("inotify "));
-    let inodes = watches.filter_map(|watch| {
-        let inode = watch.split(' ').find_map(|it| it.strip_prefix("ino:"))?;
-        u64::from_str_radix(inode, 16).ok()
-    });
-    (!texts.is_empty()).then(|| inodes.collect())
-}
+#[cfg(test)]
+mod tests {
+    use crate::finding::Severity;
 
-// === impl Dir ===
+    use super::*;
 
-impl Dir {
-    fn new(files: &HostFiles, at: &Path) -> Self {
-        let shown = files.host_name(at);
-        // Another process's working directory is another.
-        let path = path::absolute(&shown).unwrap_or_else(|_| shown.into());
-        let path = path.to_string_lossy().into_owned();
-        let id = files.id(&path);
-        Self { path, id }
-    }
-}
+    const ID: FileId = FileId {
+        device: 1,
+        inode: 7,
+    };
 
-// === impl Runtime ===
-
-impl Runtime<'_> {
-    /// Whether it is seen to.
-    fn watches(&self, dir: &Dir) -> bool {
-        let watched = self.watched.as_ref().zip(dir.id);
-        watched.is_some_and(|(inodes, id)| inodes.contains(&id.inode))
-    }
-}
-
-fn of_limits(files: &HostFiles, processes: &[Process]) -> (String, Vec<Finding>) {
-    let number = |path| files.text_if_any(path)?.trim().parse::<u64>().ok();
-    let (instances, watches) = (number(INSTANCES), number(WATCHES));
-    let mut findings = Vec::new();
-    if let Some(limit) = instances {
-        let used = most_instances(files, processes);
-        if used.saturating_mul(10) >= limit.saturating_mul(9) {
-            findings.push(few(
-                "inotify-instances-exhausted",
-                INSTANCES,
-                format!("one user has {used} of {limit} instances: a runtime that gets none reads every spec for every container, or never sees new ones"),
-                "fs.inotify.max_user_instances=1024",
-            ));
-        } else if limit < FEW_INSTANCES {
-            findings.push(few(
-                "inotify-limit-low",
-                INSTANCES,
-                format!("it is {limit}, less than the kernel's default of {FEW_INSTANCES}"),
-                "fs.inotify.max_user_instances=1024",
-            ));
+    /// One directory, and containerd, which sees the same and watches it.
+    fn facts() -> WatcherFacts {
+        WatcherFacts {
+            directories: vec![WatchedDirectory {
+                path: "/var/run/cdi".to_owned(),
+                id: Some(ID),
+            }],
+            runtimes: vec![RuntimeView {
+                process: Process {
+                    pid: 10,
+                    name: "containerd".to_owned(),
+                    uid: 0,
+                },
+                directories: vec![DirectoryView {
+                    id: Some(ID),
+                    mount: Some("device 0:30, directory /".to_owned()),
+                }],
+                watched: Some([7].into()),
+            }],
+            unreadable: vec![],
+            max_instances: Some(1024),
+            max_watches: Some(65536),
+            most_instances: 3,
         }
     }
-    if let Some(limit) = watches.filter(|limit| *limit < FEW_WATCHES) {
-        findings.push(few(
-            "inotify-limit-low",
-            WATCHES,
-            format!("it is {limit}: a runtime that gets no watch goes on with old specs"),
-            "fs.inotify.max_user_watches=65536",
-        ));
-    }
-    let shown = |limit: Option<u64>| limit.map_or_else(|| "?".to_owned(), |it| it.to_string());
-    let summary = format!(
-        "inotify: {} instances, {} watches",
-        shown(instances),
-        shown(watches)
-    );
-    (summary, findings)
-}
 
-fn few(id: &'static str, path: &str, evidence: String, setting: &str) -> Finding {
-    Finding::warning(id, path, evidence, format!("sysctl -w {setting}"))
-}
-
-/// Of the user who has the most. Only processes that may be looked into count.
-fn most_instances(files: &HostFiles, processes: &[Process]) -> u64 {
-    let mut by_user: BTreeMap<u32, u64> = BTreeMap::new();
-    for process in processes {
-        let dir = files.at(&format!("/proc/{}/fd", process.pid));
-        let open = fs::read_dir(dir).into_iter().flatten().flatten();
-        let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
-        let inotify = links.filter(|link| link.as_os_str() == "anon_inode:inotify");
-        let count = u64::try_from(inotify.count()).unwrap_or(u64::MAX);
-        *by_user.entry(process.uid).or_default() += count;
+    fn ids(facts: &WatcherFacts) -> Vec<(&'static str, Severity)> {
+        let findings = check(facts).findings.into_iter();
+        findings.map(|it| (it.id, it.severity)).collect()
     }
-    by_user.into_values().max().unwrap_or(0)
+
+    #[test]
+    fn a_runtime_that_watches_the_same_directory_is_well() {
+        assert_eq!(ids(&facts()), []);
+        let summary =
+            "inotify: 1024 instances, 65536 watches; containerd sees the same directories";
+        assert_eq!(check(&facts()).summary, summary);
+    }
+
+    #[test]
+    fn another_directory_at_the_path_is_an_error_and_an_unseen_watch_is_not() {
+        let mut other = facts();
+        other.runtimes[0].directories[0].id = None;
+        assert_eq!(
+            ids(&other),
+            [("cdi-directory-other-mount", Severity::Error)]
+        );
+        let mut unwatched = facts();
+        unwatched.runtimes[0].watched = None;
+        assert_eq!(ids(&unwatched), [("cdi-directory-mounted", Severity::Info)]);
+        unwatched.runtimes[0].directories[0].mount = None;
+        assert_eq!(ids(&unwatched), []);
+    }
+
+    #[test]
+    fn nine_tenths_of_the_instances_are_as_bad_as_all() {
+        let mut facts = facts();
+        facts.max_instances = Some(100);
+        facts.most_instances = 90;
+        let exhausted = ("inotify-instances-exhausted", Severity::Warning);
+        assert_eq!(ids(&facts), [exhausted]);
+        facts.most_instances = 89;
+        assert_eq!(ids(&facts), [("inotify-limit-low", Severity::Warning)]);
+    }
 }

@@ -7,7 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use host_doctor::Host;
-use imex_cdi::{DRIVER_PARAMS, PROC_DEVICES, Registry, SpecFile};
+use host_doctor::facts::{Facts, SpecFileFacts};
+use imex_cdi::{DRIVER_PARAMS, PROC_DEVICES};
 use serde_json::Value;
 use tar::{Builder, Header};
 
@@ -38,9 +39,7 @@ pub(super) struct Bundle {
 pub(super) struct BundleContent<'a> {
     pub(super) report: &'a DoctorReport,
     pub(super) host: &'a Host,
-    pub(super) registry: &'a Registry,
-    /// A line for each claim.
-    pub(super) claims: &'a str,
+    pub(super) facts: &'a Facts,
 }
 
 /// Why there is no archive.
@@ -121,7 +120,7 @@ fn entries(content: &BundleContent<'_>) -> io::Result<Vec<Entry>> {
         },
         Entry {
             name: "claims.txt".to_owned(),
-            bytes: content.claims.as_bytes().to_vec(),
+            bytes: content.facts.claims.table().into_bytes(),
         },
     ];
     entries.extend(KERNEL_FILES.iter().filter_map(|path| {
@@ -130,10 +129,10 @@ fn entries(content: &BundleContent<'_>) -> io::Result<Vec<Entry>> {
             bytes: content.host.files().bytes(path).ok()??,
         })
     }));
-    let specs = content.registry.files().iter();
+    let specs = content.facts.specs.files.iter();
     entries.extend(specs.filter_map(|file| {
         Some(Entry {
-            name: format!("host{}", content.host.files().host_name(&file.path)),
+            name: format!("host{}", file.path),
             bytes: without_values(file)?,
         })
     }));
@@ -141,7 +140,7 @@ fn entries(content: &BundleContent<'_>) -> io::Result<Vec<Entry>> {
 }
 
 /// A valid spec as JSON, without what may be secret in it; nothing of another.
-fn without_values(file: &SpecFile) -> Option<Vec<u8>> {
+fn without_values(file: &SpecFileFacts) -> Option<Vec<u8>> {
     let spec = file.spec.as_ref().ok()?;
     let mut document: Value = serde_json::from_slice(&spec.to_json()).ok()?;
     redact(&mut document);

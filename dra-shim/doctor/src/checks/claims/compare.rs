@@ -1,125 +1,123 @@
-//! What the checkpoint, the CDI directories and kubelet's state say of the same
-//! claims.
+//! The claims in the checkpoint, in the CDI directories and in kubelet's state,
+//! compared.
 
 use std::collections::BTreeMap;
 
-use super::{Known, Node};
-use crate::checkpoint::checkpoint_records;
+use crate::facts::claims::{CheckpointFile, ClaimFacts, RecordFacts};
 use crate::finding::Finding;
 use crate::invocation::Invocation;
 use crate::kubelet_state::KubeletState;
 
-impl Node {
-    pub(super) fn findings(&self, file: &str, invocation: &Invocation) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let decoded = match &self.checkpoint {
-            Known::Yes(decoded) => decoded,
-            Known::Absent => return self.unknown_to_plugin(&BTreeMap::new(), file),
-            Known::Unread => return findings,
-        };
-        let records: BTreeMap<&str, bool> = checkpoint_records(decoded)
-            .into_iter()
-            .map(|(uid, record)| (uid, record.is_completed()))
-            .collect();
-        findings.extend(self.without_spec(&records, file));
-        // What a damaged file lost is not known, so that nothing is an orphan.
-        if decoded.is_err() {
-            return findings;
-        }
-        findings.extend(self.unknown_to_plugin(&records, file));
-        findings.extend(self.orphans(&records, file, invocation));
-        findings.extend(self.unknown_to_kubelet(&records, file));
-        findings
-    }
+type Records = BTreeMap<String, RecordFacts>;
 
-    /// None, where a spec that was not seen may be.
-    fn without_spec(&self, records: &BTreeMap<&str, bool>, file: &str) -> Vec<Finding> {
-        if !self.specs.all_seen {
-            return vec![];
-        }
-        let prepared = records.iter().filter(|(_, completed)| **completed);
-        let without = prepared.filter(|(uid, _)| !self.specs.paths.contains_key(**uid));
-        without
-            .map(|(uid, _)| {
-                Finding::error(
-                    "claim-without-spec",
-                    format!("claim {uid}"),
-                    format!("{file} has it as prepared, and no CDI directory has its spec: its pods' containers cannot be created"),
-                    "restart the kubelet plugin of this node: it writes the spec again",
-                )
-            })
-            .collect()
+pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> Vec<Finding> {
+    let checkpoint = match &facts.checkpoint {
+        CheckpointFile::Read(checkpoint) => checkpoint,
+        CheckpointFile::Absent => return unknown_to_plugin(facts, &Records::new()),
+        CheckpointFile::Unreadable(_) => return vec![],
+    };
+    let records = &checkpoint.records;
+    let mut findings = without_spec(facts, records);
+    // What a damaged file lost is not known, so that nothing is an orphan.
+    if checkpoint.damage.is_some() {
+        return findings;
     }
+    findings.extend(unknown_to_plugin(facts, records));
+    findings.extend(orphans(facts, records, invocation));
+    findings.extend(unknown_to_kubelet(facts, records));
+    findings
+}
 
-    /// None, where the plugin is to make up for what was lost: pods that are
-    /// deleted for that would be deleted for nothing.
-    fn unknown_to_plugin(&self, records: &BTreeMap<&str, bool>, file: &str) -> Vec<Finding> {
-        if self.lost {
-            return vec![];
-        }
-        let has_not = match &self.checkpoint {
-            Known::Absent => format!("there is no {file}"),
-            Known::Yes(_) | Known::Unread => format!("{file} has not"),
-        };
-        let kubelets = self.kubelet.yes();
-        let kubelets = kubelets.into_iter().flat_map(|state| &state.claims);
-        let lost = kubelets
-            .filter(|(uid, claim)| claim.prepared && records.get(uid.as_str()) != Some(&true));
-        lost.map(|(uid, claim)| {
+/// The claims that the checkpoint has as prepared.
+fn prepared(records: &Records) -> impl Iterator<Item = &String> {
+    let records = records.iter();
+    records.filter_map(|(uid, record)| record.is_completed.then_some(uid))
+}
+
+/// None, where there may be a spec that was not seen.
+fn without_spec(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
+    if facts.specs.may_have_more {
+        return vec![];
+    }
+    let file = facts.root.checkpoint();
+    let without = prepared(records).filter(|uid| !facts.specs.paths.contains_key(*uid));
+    without
+        .map(|uid| {
             Finding::error(
-                "claim-unknown-to-plugin",
-                format!("claim {uid} ({})", claim.name),
-                format!("kubelet has it as prepared, {has_not}"),
-                "delete the pods that use it, so that it is prepared anew; was the plugin's directory removed?",
+                "claim-without-spec",
+                format!("claim {uid}"),
+                format!("{file} has it as prepared, and no CDI directory has its spec: its pods' containers cannot be created"),
+                "restart the kubelet plugin of this node: it writes the spec again",
             )
         })
         .collect()
-    }
+}
 
-    fn orphans(
-        &self,
-        records: &BTreeMap<&str, bool>,
-        file: &str,
-        invocation: &Invocation,
-    ) -> Vec<Finding> {
-        // What was lost, or what kubelet has, may be anything.
-        if self.lost || matches!(self.kubelet, Known::Unread) {
-            return vec![];
-        }
-        let orphans = self.specs.paths.iter();
-        // What kubelet has is in use, whoever lost the record.
-        let is_known = |uid: &str| {
-            let has = |state: &KubeletState| state.claims.contains_key(uid);
-            records.contains_key(uid) || self.kubelet.yes().is_some_and(has)
-        };
-        let orphans = orphans.filter(|(uid, _)| !is_known(uid));
-        orphans
-            .map(|(uid, path)| {
-                Finding::warning(
-                    "spec-without-claim",
-                    path.clone(),
-                    format!("it is of claim {uid}, of which {file} knows nothing"),
-                    invocation.gc(),
-                )
-            })
-            .collect()
+/// None, where the plugin is to recover what was lost: pods that are deleted for
+/// that would be deleted for nothing.
+fn unknown_to_plugin(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
+    if !facts.set_aside.is_empty() {
+        return vec![];
     }
+    let file = facts.root.checkpoint();
+    let reason = match &facts.checkpoint {
+        CheckpointFile::Absent => format!("there is no {file}"),
+        CheckpointFile::Read(_) | CheckpointFile::Unreadable(_) => format!("{file} has not"),
+    };
+    let is_recorded = |uid: &String| records.get(uid).is_some_and(|it| it.is_completed);
+    let claims = facts.kubelet_state().into_iter();
+    let claims = claims.flat_map(|state| &state.claims);
+    let lost = claims.filter(|(uid, claim)| claim.prepared && !is_recorded(uid));
+    lost.map(|(uid, claim)| {
+        Finding::error(
+            "claim-unknown-to-plugin",
+            format!("claim {uid} ({})", claim.name),
+            format!("kubelet has it as prepared, {reason}"),
+            "delete the pods that use it, so that it is prepared anew; was the plugin's directory removed?",
+        )
+    })
+    .collect()
+}
 
-    fn unknown_to_kubelet(&self, records: &BTreeMap<&str, bool>, file: &str) -> Vec<Finding> {
-        let Some(kubelet) = self.kubelet.yes() else {
-            return vec![];
-        };
-        let prepared = records.iter().filter(|(_, completed)| **completed);
-        let forgotten = prepared.filter(|(uid, _)| !kubelet.claims.contains_key(**uid));
-        forgotten
-            .map(|(uid, _)| {
-                Finding::warning(
-                    "claim-unknown-to-kubelet",
-                    format!("claim {uid}"),
-                    format!("{file} has it as prepared, kubelet has not: kubelet will not have it unprepared"),
-                    "nothing, if its ResourceClaim is gone: the plugin frees it within minutes; else delete its pods",
-                )
-            })
-            .collect()
+/// None, where it is not known which claims were lost, or which kubelet has.
+fn orphans(facts: &ClaimFacts, records: &Records, invocation: &Invocation) -> Vec<Finding> {
+    if !facts.set_aside.is_empty() || facts.kubelet.is_unusable() {
+        return vec![];
     }
+    let file = facts.root.checkpoint();
+    // A claim that kubelet has is in use, whoever lost the record.
+    let is_known = |uid: &String| {
+        let has = |state: &KubeletState| state.claims.contains_key(uid);
+        records.contains_key(uid) || facts.kubelet_state().is_some_and(has)
+    };
+    let specs = facts.specs.paths.iter();
+    let orphans = specs.filter(|(uid, _)| !is_known(uid));
+    orphans
+        .map(|(uid, path)| {
+            Finding::warning(
+                "spec-without-claim",
+                path,
+                format!("it is of claim {uid}, of which {file} knows nothing"),
+                invocation.gc(),
+            )
+        })
+        .collect()
+}
+
+fn unknown_to_kubelet(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
+    let Some(kubelet) = facts.kubelet_state() else {
+        return vec![];
+    };
+    let file = facts.root.checkpoint();
+    let unknown = prepared(records).filter(|uid| !kubelet.claims.contains_key(*uid));
+    unknown
+        .map(|uid| {
+            Finding::warning(
+                "claim-unknown-to-kubelet",
+                format!("claim {uid}"),
+                format!("{file} has it as prepared, kubelet has not: kubelet will not have it unprepared"),
+                "nothing, if its ResourceClaim is gone: the plugin frees it within minutes; else delete its pods",
+            )
+        })
+        .collect()
 }

@@ -4,16 +4,17 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
+use super::model::{CdiSupport, Runtime, RuntimeKind, major_minor};
 use super::running::{self, Running};
-use super::{Cdi, Runtime, major_minor};
+use super::toml_file::{self, strings};
 use crate::files::HostFiles;
 use crate::packages;
 
 const PROGRAMS: [&str; 2] = ["/usr/bin/containerd", "/usr/local/bin/containerd"];
 const PACKAGES: [&str; 2] = ["containerd.io", "containerd"];
 
-const OWN: &str = "/etc/containerd/config.toml";
-const BUNDLED: [&str; 2] = [
+const DEFAULT_CONFIG: &str = "/etc/containerd/config.toml";
+const BUNDLED_CONFIGS: [&str; 2] = [
     "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
     "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
 ];
@@ -28,36 +29,37 @@ const PLUGINS: [&str; 3] = [
 /// containerd 2 writes, and only it reads, this version of the file.
 const VERSION_OF_2: i64 = 3;
 
-const TURN_ON: &str = "set enable_cdi = true in the plugin \"io.containerd.grpc.v1.cri\" \
-                       (containerd 1.7) or \"io.containerd.cri.v1.runtime\" (2.x), and restart \
-                       containerd";
-
-/// What the configuration says of CDI.
+/// What a configuration says about CDI.
 #[derive(Debug, Default)]
 struct Settings {
     file_version: Option<i64>,
     enable_cdi: Option<bool>,
     spec_dirs: Option<Vec<String>>,
-    /// The files that say the two.
-    enabled_by: Option<String>,
-    dirs_by: Option<String>,
-    /// It is there for others than kubelet.
+    /// The files that set these two.
+    enable_cdi_file: Option<String>,
+    spec_dirs_file: Option<String>,
+    /// Whether it cannot serve kubelet.
     cri_disabled: bool,
 }
 
 pub(super) fn find(files: &HostFiles) -> Vec<Runtime> {
     let mut running = running::find(files, "containerd");
-    // Docker's own makes no containers for kubelet.
+    // Docker has a containerd of its own, which does not serve kubelet.
     running.retain(|it| settings(files, it.config()).map_or(true, |it| !it.cri_disabled));
     let mut found: Vec<(&str, Runtime)> = Vec::new();
-    let usual = files.first(&PROGRAMS);
-    if usual.is_some() || files.exists(OWN) {
-        let by_process = running.iter().find(|it| it.config() == OWN);
-        let program = by_process.and_then(|it| it.program.as_deref()).or(usual);
+    let installed = files.first(&PROGRAMS);
+    if installed.is_some() || files.exists(DEFAULT_CONFIG) {
+        let by_process = running.iter().find(|it| it.config() == DEFAULT_CONFIG);
+        let program = by_process
+            .and_then(|it| it.program.as_deref())
+            .or(installed);
         let version = packages::version(files, &PACKAGES, program);
-        found.push((OWN, runtime(files, OWN, version, &running)));
+        found.push((
+            DEFAULT_CONFIG,
+            runtime(files, DEFAULT_CONFIG, version, &running),
+        ));
     }
-    for config in BUNDLED {
+    for config in BUNDLED_CONFIGS {
         if files.exists(config) {
             found.push((config, runtime(files, config, None, &running)));
         }
@@ -79,63 +81,53 @@ fn runtime(
     running: &[Running],
 ) -> Runtime {
     let exists = files.exists(config);
-    let (settings, fault) = match settings(files, config) {
+    let (settings, config_error) = match settings(files, config) {
         Ok(settings) => (settings, None),
-        Err(fault) => (Settings::default(), Some(fault)),
+        Err(error) => (Settings::default(), Some(error)),
     };
     let numbers = version.as_deref().and_then(major_minor);
     let cdi = cdi(&settings, numbers.map(|(major, _)| major));
-    let said_by = match cdi {
-        Cdi::Off => settings.enabled_by,
-        Cdi::On | Cdi::Unknown => settings.dirs_by,
+    let decided_by = match cdi {
+        CdiSupport::Off => settings.enable_cdi_file,
+        CdiSupport::On | CdiSupport::Unknown => settings.spec_dirs_file,
     };
-    // One that is only installed runs no pods beside one that runs.
-    let runs = running.is_empty() || running.iter().any(|it| it.config() == config);
+    // Beside one that runs, one that is only installed runs no pods.
+    let is_used = running.is_empty() || running.iter().any(|it| it.config() == config);
     Runtime {
-        name: "containerd",
-        cdi,
+        kind: RuntimeKind::Containerd,
         version,
+        cdi,
         spec_dirs: settings.spec_dirs,
-        config: said_by.or_else(|| exists.then(|| config.to_owned())),
-        fault,
-        first_with_cdi: Some((1, 7)),
-        turn_on: TURN_ON,
-        for_pods: runs && !settings.cri_disabled,
+        config: decided_by.or_else(|| exists.then(|| config.to_owned())),
+        config_error,
+        runs_pods: is_used && !settings.cri_disabled,
     }
 }
 
 /// Off by default in containerd 1.7, on in 2.
-fn cdi(settings: &Settings, major: Option<u32>) -> Cdi {
+fn cdi(settings: &Settings, major: Option<u32>) -> CdiSupport {
     match (settings.enable_cdi, major, settings.file_version) {
-        (Some(true), _, _) | (None, Some(2..), _) | (None, None, Some(VERSION_OF_2..)) => Cdi::On,
-        (Some(false), _, _) | (None, Some(..2), _) => Cdi::Off,
-        (None, None, _) => Cdi::Unknown,
+        (Some(true), _, _) | (None, Some(2..), _) | (None, None, Some(VERSION_OF_2..)) => {
+            CdiSupport::On
+        }
+        (Some(false), _, _) | (None, Some(..2), _) => CdiSupport::Off,
+        (None, None, _) => CdiSupport::Unknown,
     }
 }
 
-/// Those of the file, then those of its imports, which override it.
+/// The settings of the file and of its imports, which override it.
 fn settings(files: &HostFiles, config: &str) -> Result<Settings, String> {
     let mut settings = Settings::default();
-    let Some(main) = table(files, config)? else {
+    let Some(main) = toml_file::read(files, config)? else {
         return Ok(settings);
     };
-    settings.take(config, &main);
+    settings.merge(config, &main);
     for import in imports(files, config, &main) {
-        if let Some(more) = table(files, &import)? {
-            settings.take(&import, &more);
+        if let Some(more) = toml_file::read(files, &import)? {
+            settings.merge(&import, &more);
         }
     }
     Ok(settings)
-}
-
-fn table(files: &HostFiles, path: &str) -> Result<Option<Table>, String> {
-    let text = files
-        .text(path)
-        .map_err(|error| format!("cannot read {path}: {error}"))?;
-    text.map(|text| text.parse::<Table>())
-        .transpose()
-        // Its text would show the line, which may be a password's.
-        .map_err(|error| format!("{path} is no TOML: {}", error.message()))
 }
 
 /// The files of `imports`, where `*` may stand in the last name.
@@ -174,18 +166,18 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 impl Running {
     fn config(&self) -> &str {
-        self.config.as_deref().unwrap_or(OWN)
+        self.config.as_deref().unwrap_or(DEFAULT_CONFIG)
     }
 }
 
 // === impl Settings ===
 
 impl Settings {
-    fn take(&mut self, file: &str, table: &Table) {
+    fn merge(&mut self, file: &str, table: &Table) {
         let version = table.get("version").and_then(Value::as_integer);
         self.file_version = version.or(self.file_version);
         let disabled = table.get("disabled_plugins");
-        let disabled = disabled.and_then(super::others::strings);
+        let disabled = disabled.and_then(strings);
         if let Some(disabled) = disabled {
             self.cri_disabled = disabled.iter().any(|it| PLUGINS.contains(&it.as_str()));
         }
@@ -197,11 +189,11 @@ impl Settings {
         for cri in known {
             if let Some(enabled) = cri.get("enable_cdi").and_then(Value::as_bool) {
                 self.enable_cdi = Some(enabled);
-                self.enabled_by = Some(file.to_owned());
+                self.enable_cdi_file = Some(file.to_owned());
             }
-            if let Some(dirs) = cri.get("cdi_spec_dirs").and_then(super::others::strings) {
+            if let Some(dirs) = cri.get("cdi_spec_dirs").and_then(strings) {
                 self.spec_dirs = Some(dirs);
-                self.dirs_by = Some(file.to_owned());
+                self.spec_dirs_file = Some(file.to_owned());
             }
         }
     }
@@ -211,23 +203,24 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Settings {
+    fn parse(text: &str) -> Settings {
         let mut settings = Settings::default();
-        settings.take(OWN, &text.parse().unwrap());
+        settings.merge(DEFAULT_CONFIG, &text.parse().unwrap());
         settings
     }
 
     #[test]
     fn what_a_configuration_leaves_out_its_version_decides() {
-        let silent = of("version = 2\n");
-        assert_eq!(cdi(&silent, Some(1)), Cdi::Off);
-        assert_eq!(cdi(&silent, Some(2)), Cdi::On);
-        assert_eq!(cdi(&silent, None), Cdi::Unknown);
-        assert_eq!(cdi(&of("version = 3\n"), None), Cdi::On);
-        let off = of("version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n");
-        assert_eq!(cdi(&off, Some(2)), Cdi::Off);
-        let on = of("[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n");
-        assert_eq!(cdi(&on, Some(1)), Cdi::On);
+        let unset = parse("version = 2\n");
+        assert_eq!(cdi(&unset, Some(1)), CdiSupport::Off);
+        assert_eq!(cdi(&unset, Some(2)), CdiSupport::On);
+        assert_eq!(cdi(&unset, None), CdiSupport::Unknown);
+        assert_eq!(cdi(&parse("version = 3\n"), None), CdiSupport::On);
+        let off =
+            parse("version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n");
+        assert_eq!(cdi(&off, Some(2)), CdiSupport::Off);
+        let on = parse("[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n");
+        assert_eq!(cdi(&on, Some(1)), CdiSupport::On);
     }
 
     #[test]

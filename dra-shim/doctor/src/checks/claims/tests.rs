@@ -1,0 +1,135 @@
+//! Claims as facts made by hand.
+
+use crate::facts::claims::kubelet_root::{KubeletRootFacts, OtherRoot};
+use crate::facts::claims::{ClaimSpecFiles, RecordFacts, Unusable};
+use crate::kubelet_state::{KubeletClaim, KubeletState};
+
+use super::*;
+
+/// The claims 1 and 2, prepared, with specs and known to kubelet.
+fn facts() -> ClaimFacts {
+    let uids = || ["1", "2"].map(str::to_owned).into_iter();
+    let record = RecordFacts {
+        state: "PrepareCompleted",
+        is_completed: true,
+    };
+    let claim = |uid: &String| KubeletClaim {
+        name: format!("n/{uid}"),
+        prepared: true,
+    };
+    ClaimFacts {
+        root: KubeletRootFacts {
+            path: "/var/lib/kubelet".to_owned(),
+            exists: true,
+            plugin: Presence::Present,
+            other: None,
+        },
+        checkpoint: CheckpointFile::Read(CheckpointFacts {
+            records: uids().map(|uid| (uid, record)).collect(),
+            boot_id: Some("boot".to_owned()),
+            damage: None,
+        }),
+        set_aside: vec![],
+        boot_id: Some("boot".to_owned()),
+        is_registered: Some(true),
+        specs: ClaimSpecFiles {
+            paths: uids()
+                .map(|uid| (uid.clone(), format!("/var/run/cdi/{uid}")))
+                .collect(),
+            may_have_more: false,
+        },
+        kubelet: KubeletStateFile::Read(KubeletState {
+            claims: uids().map(|uid| (uid.clone(), claim(&uid))).collect(),
+        }),
+    }
+}
+
+fn ids(facts: &ClaimFacts) -> Vec<&'static str> {
+    let findings = check(facts, &Invocation::default()).findings;
+    findings.iter().map(|it| it.id).collect()
+}
+
+#[test]
+fn claims_that_all_three_places_have_are_well() {
+    assert_eq!(ids(&facts()), [""; 0]);
+    let summary = "2 in the checkpoint, 2 with a spec, 2 known to kubelet";
+    assert_eq!(check(&facts(), &Invocation::default()).summary, summary);
+    let line = "1 checkpoint:PrepareCompleted cdi:spec kubelet:prepared\n";
+    assert!(facts().table().starts_with(line), "{}", facts().table());
+}
+
+#[test]
+fn a_claim_that_one_place_lacks_is_a_finding() {
+    let mut without_spec = facts();
+    without_spec.specs.paths.remove("1");
+    assert_eq!(ids(&without_spec), ["claim-without-spec"]);
+    without_spec.specs.may_have_more = true;
+    assert_eq!(ids(&without_spec), [""; 0]);
+
+    let mut without_kubelet = facts();
+    without_kubelet.kubelet = KubeletStateFile::Read(KubeletState {
+        claims: BTreeMap::new(),
+    });
+    let unknown = "claim-unknown-to-kubelet";
+    assert_eq!(ids(&without_kubelet), [unknown, unknown]);
+
+    let mut without_record = facts();
+    if let CheckpointFile::Read(checkpoint) = &mut without_record.checkpoint {
+        checkpoint.records.remove("1");
+    }
+    assert_eq!(ids(&without_record), ["claim-unknown-to-plugin"]);
+    without_record.kubelet = KubeletStateFile::Absent;
+    assert_eq!(ids(&without_record), ["spec-without-claim"]);
+    let findings = check(&without_record, &Invocation::default()).findings;
+    assert_eq!(findings[0].fix, "cdi-gen gc --remove");
+}
+
+#[test]
+fn nothing_is_an_orphan_while_it_is_not_known_what_was_lost() {
+    let mut damaged = facts();
+    damaged.kubelet = KubeletStateFile::Absent;
+    damaged.checkpoint = CheckpointFile::Read(CheckpointFacts {
+        damage: Some(Unusable {
+            reason: "it is empty".to_owned(),
+            hint: "nothing".to_owned(),
+        }),
+        ..CheckpointFacts::default()
+    });
+    assert_eq!(ids(&damaged), ["checkpoint-damaged"]);
+
+    let mut aside = facts();
+    aside.kubelet = KubeletStateFile::Absent;
+    aside.checkpoint = CheckpointFile::Read(CheckpointFacts::default());
+    aside.set_aside = vec!["checkpoint.json.damaged-x".to_owned()];
+    assert_eq!(ids(&aside), ["checkpoint-set-aside"]);
+}
+
+#[test]
+fn another_root_of_kubelet_is_named_in_the_fix() {
+    let mut facts = facts();
+    facts.checkpoint = CheckpointFile::Absent;
+    facts.kubelet = KubeletStateFile::Absent;
+    assert_eq!(ids(&facts), ["checkpoint-absent"]);
+    facts.root.plugin = Presence::Absent;
+    facts.root.other = Some(OtherRoot {
+        path: "/var/lib/k0s/kubelet".to_owned(),
+        evidence: "/var/lib/k0s/kubelet".to_owned(),
+    });
+    let findings = check(&facts, &Invocation::default()).findings;
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].id, "plugin-directory-absent");
+    let fix = "cdi-gen doctor --kubelet-root /var/lib/k0s/kubelet";
+    assert_eq!(findings[0].fix, fix);
+}
+
+#[test]
+fn a_host_without_kubelet_is_skipped() {
+    let mut facts = facts();
+    facts.root.exists = false;
+    facts.checkpoint = CheckpointFile::Absent;
+    facts.kubelet = KubeletStateFile::Absent;
+    facts.specs = ClaimSpecFiles::default();
+    let report = check(&facts, &Invocation::default());
+    assert!(report.skipped);
+    assert_eq!(report.summary, "no kubelet in /var/lib/kubelet");
+}

@@ -1,0 +1,108 @@
+//! What is known of a host, as plain data.
+//!
+//! [`Facts::read`] gathers it. Every struct can also be made by hand: a test of
+//! what a host is diagnosed with needs no host.
+
+pub(crate) mod channels;
+pub(crate) mod claims;
+pub(crate) mod directories;
+pub(crate) mod driver;
+pub(crate) mod fabric;
+pub(crate) mod imex;
+pub(crate) mod isolation;
+pub(crate) mod runtimes;
+pub(crate) mod specs;
+pub(crate) mod watchers;
+
+use imex_cdi::Registry;
+
+use crate::host::Host;
+use crate::options::Options;
+
+pub use self::channels::{
+    CapabilityFacts, ChannelFacts, ChannelNode, DriverFileProblem, NodeLookup,
+};
+pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot, Presence};
+pub use self::claims::{
+    CheckpointFacts, CheckpointFile, ClaimFacts, ClaimSpecFiles, KubeletStateFile, RecordFacts,
+    Unusable,
+};
+pub use self::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
+pub use self::driver::{DriverFacts, KernelModule};
+pub use self::fabric::FabricFacts;
+pub use self::imex::config::{ConfigSource, ImexConfig, NodeList};
+pub use self::imex::daemons::ImexDaemon;
+pub use self::imex::{ImexFacts, ImexSocket};
+pub use self::isolation::{IsolationFacts, Toolkit};
+pub use self::runtimes::RuntimeFacts;
+pub use self::runtimes::model::{CdiSupport, Runtime, RuntimeKind};
+pub use self::specs::{DeviceConflict, SpecFacts, SpecFileFacts, SpecNode};
+pub use self::watchers::{DirectoryView, RuntimeView, WatchedDirectory, WatcherFacts};
+
+/// Everything that a diagnosis is made from, by area.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The NVIDIA driver.
+    pub driver: DriverFacts,
+    /// The NVLink fabric.
+    pub fabric: FabricFacts,
+    /// IMEX channels, as the driver offers them.
+    pub channels: ChannelFacts,
+    /// The host's `nvidia-imex`.
+    pub imex: ImexFacts,
+    /// The directories of CDI specs.
+    pub directories: DirectoryFacts,
+    /// The container runtimes.
+    pub runtimes: RuntimeFacts,
+    /// Whether runtimes notice new specs.
+    pub watchers: WatcherFacts,
+    /// The CDI specs.
+    pub specs: SpecFacts,
+    /// The claims that are prepared on the node.
+    pub claims: ClaimFacts,
+    /// Ways around claims.
+    pub isolation: IsolationFacts,
+}
+
+// === impl Facts ===
+
+impl Facts {
+    /// Reads them all. Nothing is changed on the host, and what cannot be read
+    /// is a fact, too: there is no error.
+    ///
+    /// Reads files, `/proc` among them. On this host ([`Host::is_this_host`]) it
+    /// also loads NVML into this process, and runs container runtimes with
+    /// `--version`; with [`Options::imex_socket`] it runs `nvidia-imex-ctl`, on
+    /// any host. Each of them has a deadline: 15 s for NVML, 2 s for a runtime,
+    /// 5 s for `nvidia-imex-ctl`. A library that exits or crashes takes this
+    /// process with it.
+    ///
+    /// Takes milliseconds where NVML answers at once; it blocks, so that an
+    /// asynchronous program calls it on a thread of its own. The host goes on
+    /// meanwhile: two facts that disagree may be of two moments.
+    pub fn read(host: &Host, options: &Options) -> Self {
+        let files = host.files();
+        let Options {
+            kubelet_root,
+            spec_dirs,
+            imex_socket,
+        } = options;
+        let paths = spec_dirs.iter().map(|dir| files.root().path(dir));
+        let registry = Registry::load(&paths.collect::<Vec<_>>());
+        let spec_dirs = spec_dirs.iter().map(|dir| dir.display().to_string());
+        let kubelet_root = kubelet_root.display().to_string();
+        let (driver, root) = DriverFacts::read(files);
+        Self {
+            driver,
+            fabric: FabricFacts::read(files.is_this_host(), root),
+            runtimes: RuntimeFacts::read(files, spec_dirs.collect()),
+            claims: ClaimFacts::read(files, &registry, &kubelet_root),
+            channels: ChannelFacts::read(files),
+            imex: ImexFacts::read(files, imex_socket.as_deref()),
+            directories: DirectoryFacts::read(files, &registry),
+            watchers: WatcherFacts::read(files, &registry),
+            specs: SpecFacts::read(host, &registry),
+            isolation: IsolationFacts::read(files),
+        }
+    }
+}

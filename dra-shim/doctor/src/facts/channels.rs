@@ -1,0 +1,154 @@
+//! IMEX channels as the kernel module offers them.
+
+use std::io::ErrorKind;
+
+use compute_domain_node::error_chain;
+use imex_cdi::{
+    CHANNEL_DIR, Capability, DRIVER_PARAMS, DriverFileError, DriverParams, HostNode, HostNodes,
+    IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES, read_channel_major,
+};
+
+use crate::files::{HostFiles, is_absent};
+use crate::majors::Majors;
+use crate::problem::Problem;
+
+/// The driver of capabilities' device nodes in the device list.
+pub(crate) const CAPABILITY_DRIVER: &str = "nvidia-caps";
+
+/// The channels of a host's driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelFacts {
+    /// The kernel module's options.
+    pub params: Result<DriverParams, DriverFileProblem>,
+    /// The major of the channels' device nodes.
+    pub major: Result<Major, Problem>,
+    /// The channels' device nodes that exist on the host, by name. They are only
+    /// needed where the runtime does not make them.
+    pub nodes: Vec<ChannelNode>,
+    /// The capability that nvidia-imex needs to start.
+    pub capability: Result<CapabilityFacts, DriverFileProblem>,
+}
+
+/// Why a file of the kernel module could not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DriverFileProblem {
+    /// It does not exist: the module is not loaded, or does not have it.
+    Absent,
+    /// It could not be read, or has unknown content.
+    Unusable(Problem),
+}
+
+/// A device node below [`CHANNEL_DIR`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelNode {
+    /// Its path.
+    pub path: String,
+    /// The channel's number, from its name.
+    pub number: u32,
+    /// What there is at the path.
+    pub found: HostNode,
+}
+
+/// A capability of the driver, and its device node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapabilityFacts {
+    /// The minor that the driver names.
+    pub minor: u32,
+    /// The major of capabilities; `None` if the device list has none.
+    pub major: Option<i64>,
+    /// What there is at [`node_path`](Self::node_path).
+    pub node: NodeLookup,
+}
+
+/// What there is at the path of a device node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeLookup {
+    /// This.
+    Found(HostNode),
+    /// Nothing.
+    Absent,
+    /// It cannot be looked at, for this reason.
+    Unreadable(String),
+}
+
+// === impl ChannelFacts ===
+
+impl ChannelFacts {
+    pub(crate) fn read(files: &HostFiles) -> Self {
+        let params = DriverParams::read(files.at(DRIVER_PARAMS));
+        let capability = Capability::read(files.at(IMEX_MGMT_CAPABILITY));
+        Self {
+            params: params.map_err(|error| DriverFileProblem::new(files, DRIVER_PARAMS, &error)),
+            major: read_major(files),
+            nodes: channel_nodes(files),
+            capability: capability
+                .map(|capability| CapabilityFacts::read(files, capability.minor))
+                .map_err(|error| DriverFileProblem::new(files, IMEX_MGMT_CAPABILITY, &error)),
+        }
+    }
+}
+
+fn read_major(files: &HostFiles) -> Result<Major, Problem> {
+    let list = files.at(PROC_DEVICES);
+    read_channel_major(&list).map_err(|error| Problem {
+        code: error.code(),
+        message: files.with_host_names(&error_chain(&error), &list),
+        hint: error.hint().to_owned(),
+    })
+}
+
+fn channel_nodes(files: &HostFiles) -> Vec<ChannelNode> {
+    let names = files.names(CHANNEL_DIR).into_iter();
+    let nodes = names.filter_map(|name| {
+        let number = name.strip_prefix("channel")?.parse().ok()?;
+        let path = format!("{CHANNEL_DIR}/{name}");
+        let found = files.lstat(&path).ok()?;
+        Some(ChannelNode {
+            path,
+            number,
+            found,
+        })
+    });
+    nodes.collect()
+}
+
+// === impl DriverFileProblem ===
+
+impl DriverFileProblem {
+    fn new(files: &HostFiles, path: &str, error: &DriverFileError) -> Self {
+        match error {
+            DriverFileError::Unreadable { source, .. } if source.kind() == ErrorKind::NotFound => {
+                Self::Absent
+            }
+            _ => Self::Unusable(Problem {
+                code: error.code(),
+                message: files.with_host_names(&error_chain(error), &files.at(path)),
+                hint: error.hint().to_owned(),
+            }),
+        }
+    }
+}
+
+// === impl CapabilityFacts ===
+
+impl CapabilityFacts {
+    fn read(files: &HostFiles, minor: u32) -> Self {
+        let majors = Majors::read(&files.at(PROC_DEVICES));
+        let mut facts = Self {
+            minor,
+            major: majors.and_then(|majors| majors.major_of(CAPABILITY_DRIVER)),
+            node: NodeLookup::Absent,
+        };
+        facts.node = match files.lstat(&facts.node_path()) {
+            Ok(found) => NodeLookup::Found(found),
+            Err(error) if is_absent(&error) => NodeLookup::Absent,
+            Err(error) => NodeLookup::Unreadable(error.to_string()),
+        };
+        facts
+    }
+
+    /// The path of its device node.
+    pub fn node_path(&self) -> String {
+        format!("/dev/nvidia-caps/nvidia-cap{}", self.minor)
+    }
+}

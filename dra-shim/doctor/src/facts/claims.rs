@@ -1,0 +1,282 @@
+//! What three places on a node say about its claims: the plugin's checkpoint,
+//! the CDI directories, and kubelet's own state.
+
+pub(crate) mod kubelet_root;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+
+use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_node::error_chain;
+use dra_checkpoint::Checkpoint;
+use imex_cdi::{DirState, Registry};
+
+use self::kubelet_root::KubeletRootFacts;
+use crate::checkpoint::{DecodedCheckpoint, checkpoint_records, is_unsettled};
+use crate::claim_specs::claim_specs_in;
+use crate::files::HostFiles;
+use crate::kubelet_state::{KubeletState, KubeletStateError};
+use crate::refusal::refusal_hint;
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The claims of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimFacts {
+    /// The directories that the rest was read from.
+    pub root: KubeletRootFacts,
+    /// The plugin's checkpoint.
+    pub checkpoint: CheckpointFile,
+    /// The names of damaged checkpoints that were set aside. Claims may be
+    /// missing in the checkpoint until the plugin has recovered them.
+    pub set_aside: Vec<String>,
+    /// The host's boot id; `None` if it cannot be read.
+    pub boot_id: Option<String>,
+    /// Whether the plugin has a registration socket; `None` if kubelet's
+    /// registry cannot be listed.
+    pub is_registered: Option<bool>,
+    /// The CDI specs of claims.
+    pub specs: ClaimSpecFiles,
+    /// kubelet's state.
+    pub kubelet: KubeletStateFile,
+}
+
+/// The plugin's checkpoint file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CheckpointFile {
+    /// It was read, damaged or not.
+    Read(CheckpointFacts),
+    /// It does not exist.
+    Absent,
+    /// It may contain anything.
+    Unreadable(Unusable),
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// The reason.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// A checkpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckpointFacts {
+    /// Its records by claim UID; of a damaged one, those that survive.
+    pub records: BTreeMap<String, RecordFacts>,
+    /// The boot in which it was written, if it says so.
+    pub boot_id: Option<String>,
+    /// What is damaged; `None` if it is whole.
+    pub damage: Option<Unusable>,
+}
+
+/// A claim's record in the checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordFacts {
+    /// The name of its state, as in the checkpoint: `PrepareCompleted`.
+    pub state: &'static str,
+    /// Whether the claim is prepared.
+    pub is_completed: bool,
+}
+
+/// The CDI specs of claims.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClaimSpecFiles {
+    /// The spec's path of each claim UID.
+    pub paths: BTreeMap<String, String>,
+    /// Whether a directory could not be listed, so that there may be others.
+    pub may_have_more: bool,
+}
+
+/// kubelet's state file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KubeletStateFile {
+    /// It was read.
+    Read(KubeletState),
+    /// It does not exist.
+    Absent,
+    /// It cannot be read.
+    Unreadable(Unusable),
+    /// It is damaged, for this reason: kubelet cannot read it either.
+    Damaged(String),
+    /// It is in a format that is not known, for this reason.
+    Unknown(String),
+}
+
+// === impl ClaimFacts ===
+
+impl ClaimFacts {
+    pub(crate) fn read(files: &HostFiles, registry: &Registry, kubelet_root: &str) -> Self {
+        let root = KubeletRootFacts::read(files, kubelet_root);
+        let names = files.names(&root.plugin_dir());
+        let boot_id = files.text_if_any(BOOT_ID);
+        Self {
+            checkpoint: CheckpointFile::read(files, &root.checkpoint()),
+            set_aside: names
+                .into_iter()
+                .filter(|name| is_unsettled(name))
+                .collect(),
+            boot_id: boot_id.map(|id| id.trim().to_owned()),
+            is_registered: is_registered(files, &root.plugin_registry()),
+            specs: ClaimSpecFiles::read(files, registry),
+            kubelet: KubeletStateFile::read(files, &root.kubelet_state()),
+            root,
+        }
+    }
+
+    /// A line for each claim, with its state in each of the three places. It has
+    /// nothing of the claim's parameters.
+    pub fn table(&self) -> String {
+        let mut lines: BTreeMap<&str, [&str; 3]> = BTreeMap::new();
+        for (uid, record) in self.records().into_iter().flatten() {
+            lines.entry(uid).or_insert(["-"; 3])[0] = record.state;
+        }
+        for uid in self.specs.paths.keys() {
+            lines.entry(uid).or_insert(["-"; 3])[1] = "spec";
+        }
+        for (uid, claim) in self.kubelet_state().iter().flat_map(|state| &state.claims) {
+            let state = if claim.prepared { "prepared" } else { "asked" };
+            lines.entry(uid).or_insert(["-"; 3])[2] = state;
+        }
+        let mut text = String::new();
+        for (uid, [checkpoint, spec, kubelet]) in lines {
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "{uid} checkpoint:{checkpoint} cdi:{spec} kubelet:{kubelet}"
+            );
+        }
+        text
+    }
+
+    /// The records of the checkpoint, if it was read.
+    pub(crate) fn records(&self) -> Option<&BTreeMap<String, RecordFacts>> {
+        match &self.checkpoint {
+            CheckpointFile::Read(checkpoint) => Some(&checkpoint.records),
+            CheckpointFile::Absent | CheckpointFile::Unreadable(_) => None,
+        }
+    }
+
+    /// kubelet's state, if it was read.
+    pub(crate) fn kubelet_state(&self) -> Option<&KubeletState> {
+        match &self.kubelet {
+            KubeletStateFile::Read(state) => Some(state),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a socket in kubelet's plugin registry is this driver's.
+fn is_registered(files: &HostFiles, plugin_registry: &str) -> Option<bool> {
+    let is_ours = |name: &String| name.contains(DRIVER_NAME);
+    let names = files.names(plugin_registry);
+    files
+        .can_list(plugin_registry)
+        .then(|| names.iter().any(is_ours))
+}
+
+// === impl CheckpointFile ===
+
+impl CheckpointFile {
+    fn read(files: &HostFiles, path: &str) -> Self {
+        match files.bytes(path) {
+            Ok(Some(bytes)) => Self::Read(CheckpointFacts::new(&Checkpoint::decode(&bytes))),
+            Ok(None) => Self::Absent,
+            Err(error) => Self::Unreadable(Unusable::from_refusal(&error)),
+        }
+    }
+}
+
+// === impl Unusable ===
+
+impl Unusable {
+    fn from_refusal(error: &io::Error) -> Self {
+        Self {
+            reason: error.to_string(),
+            hint: refusal_hint(error).to_owned(),
+        }
+    }
+}
+
+// === impl CheckpointFacts ===
+
+impl CheckpointFacts {
+    fn new(decoded: &DecodedCheckpoint) -> Self {
+        let records = checkpoint_records(decoded).into_iter();
+        let records = records.map(|(uid, record)| {
+            let facts = RecordFacts {
+                state: record.state.name(),
+                is_completed: record.is_completed(),
+            };
+            (uid.to_owned(), facts)
+        });
+        let boot_id = decoded.as_ref().ok().and_then(Checkpoint::boot_id);
+        let damage = decoded.as_ref().err().map(|damaged| Unusable {
+            reason: damaged.reason.to_string(),
+            hint: damaged.hint().to_owned(),
+        });
+        Self {
+            records: records.collect(),
+            boot_id: boot_id.map(str::to_owned),
+            damage,
+        }
+    }
+}
+
+// === impl ClaimSpecFiles ===
+
+impl ClaimSpecFiles {
+    fn read(files: &HostFiles, registry: &Registry) -> Self {
+        let mut specs = Self::default();
+        for dir in registry.dirs() {
+            let found = match dir.state {
+                DirState::Skipped(_) => None,
+                DirState::Listed | DirState::Absent => claim_specs_in(&dir.path).ok(),
+            };
+            specs.may_have_more |= found.is_none();
+            for spec in found.into_iter().flatten() {
+                let path = files.host_name(&spec.path);
+                specs.paths.insert(spec.uid.to_string(), path);
+            }
+        }
+        specs
+    }
+}
+
+// === impl KubeletStateFile ===
+
+impl KubeletStateFile {
+    fn read(files: &HostFiles, path: &str) -> Self {
+        let bytes = match files.bytes(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Self::Absent,
+            Err(error) => {
+                return Self::Unreadable(Unusable::from_refusal(&error));
+            }
+        };
+        match KubeletState::decode(&bytes) {
+            Ok(state) => Self::Read(state),
+            Err(error) => Self::from_error(&error),
+        }
+    }
+
+    fn from_error(error: &KubeletStateError) -> Self {
+        let message = error_chain(error);
+        if error.is_damage() {
+            Self::Damaged(message)
+        } else {
+            Self::Unknown(message)
+        }
+    }
+
+    /// Whether it exists, and its claims are not known.
+    pub(crate) fn is_unusable(&self) -> bool {
+        match self {
+            Self::Read(_) | Self::Absent => false,
+            Self::Unreadable(_) | Self::Damaged(_) | Self::Unknown(_) => true,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Whether kubelet's root directory is the one that was looked into: without it
+//! there are no records, which does not mean that there are no claims.
+
+use std::io;
+
+use compute_domain_api::names::DRIVER_NAME;
+use dra_checkpoint::CHECKPOINT_FILE;
+
+use crate::files::HostFiles;
+use crate::kubelet_state::KUBELET_STATE_FILE;
+use crate::options::DEFAULT_KUBELET_ROOT;
+
+/// Root directories of kubelets: the default, which k3s and RKE2 keep, that of
+/// `MicroK8s`, that of k0s.
+const KNOWN_ROOTS: [&str; 3] = [
+    DEFAULT_KUBELET_ROOT,
+    "/var/snap/microk8s/common/var/lib/kubelet",
+    "/var/lib/k0s/kubelet",
+];
+
+/// kubelet's root directory and the plugin's in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubeletRootFacts {
+    /// kubelet's root directory, as it was given.
+    pub path: String,
+    /// Whether it exists.
+    pub exists: bool,
+    /// Whether the plugin's directory in it exists.
+    pub plugin: Presence,
+    /// Another directory that looks like kubelet's root, if there is one.
+    pub other: Option<OtherRoot>,
+}
+
+/// Whether there is something at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// There is.
+    Present,
+    /// There is not.
+    Absent,
+    /// It may not be looked at.
+    Unknown,
+}
+
+/// A root directory that another kubelet uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherRoot {
+    /// Its path.
+    pub path: String,
+    /// What shows it: the plugin's directory in it, or the root itself.
+    pub evidence: String,
+}
+
+// === impl KubeletRootFacts ===
+
+impl KubeletRootFacts {
+    pub(super) fn read(files: &HostFiles, path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            exists: files.exists(path),
+            plugin: Presence::read(files, &plugin_dir(path)),
+            other: OtherRoot::find(files, path),
+        }
+    }
+
+    /// The plugin's directory.
+    pub(crate) fn plugin_dir(&self) -> String {
+        plugin_dir(&self.path)
+    }
+
+    /// The plugin's checkpoint.
+    pub(crate) fn checkpoint(&self) -> String {
+        format!("{}/{CHECKPOINT_FILE}", self.plugin_dir())
+    }
+
+    /// The directory of registration sockets.
+    pub(crate) fn plugin_registry(&self) -> String {
+        format!("{}/plugins_registry", self.path)
+    }
+
+    /// kubelet's state file.
+    pub(crate) fn kubelet_state(&self) -> String {
+        kubelet_state(&self.path)
+    }
+}
+
+fn plugin_dir(root: &str) -> String {
+    format!("{root}/plugins/{DRIVER_NAME}")
+}
+
+fn kubelet_state(root: &str) -> String {
+    format!("{root}/{KUBELET_STATE_FILE}")
+}
+
+// === impl Presence ===
+
+impl Presence {
+    fn read(files: &HostFiles, path: &str) -> Self {
+        match files.behind(path).metadata() {
+            Ok(_) => Self::Present,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Absent,
+            Err(_) => Self::Unknown,
+        }
+    }
+}
+
+// === impl OtherRoot ===
+
+impl OtherRoot {
+    /// One with the plugin's directory, else one that exists where `root` shows
+    /// no kubelet.
+    fn find(files: &HostFiles, root: &str) -> Option<Self> {
+        let others = || KNOWN_ROOTS.into_iter().filter(|other| *other != root);
+        let with_plugin = others().find_map(|path| {
+            let evidence = plugin_dir(path);
+            let path = path.to_owned();
+            files.exists(&evidence).then_some(Self { path, evidence })
+        });
+        let has_kubelet = files.exists(&kubelet_state(root));
+        with_plugin.or_else(|| {
+            let path = others().find(|other| !has_kubelet && files.exists(other))?;
+            Some(Self {
+                path: path.to_owned(),
+                evidence: path.to_owned(),
+            })
+        })
+    }
+}

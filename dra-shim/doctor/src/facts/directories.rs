@@ -1,0 +1,101 @@
+//! The CDI directories and the files in them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use compute_domain_node::error_chain;
+use imex_cdi::{DirState, Registry, SpecDir};
+
+use crate::files::HostFiles;
+use crate::problem::Problem;
+
+/// What is in the CDI directories, valid or not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DirectoryFacts {
+    /// The directories, lowest priority first.
+    pub directories: Vec<CdiDirectory>,
+    /// The files that runtimes read.
+    pub files: Vec<FileMode>,
+}
+
+/// A directory of CDI specs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CdiDirectory {
+    /// Its path.
+    pub path: String,
+    /// What there is.
+    pub state: CdiDirectoryState,
+}
+
+/// What there is at the path of a CDI directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CdiDirectoryState {
+    /// A directory that runtimes read.
+    Listed {
+        /// Its permission bits, with set-id and sticky bits; `None` if they
+        /// cannot be read.
+        mode: Option<u32>,
+        /// The names in it, sorted.
+        names: Vec<String>,
+    },
+    /// Nothing.
+    Absent,
+    /// Something that runtimes do not read.
+    Skipped(Problem),
+}
+
+/// A file's permissions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileMode {
+    /// Its path.
+    pub path: String,
+    /// Its permission bits, with set-id and sticky bits; `None` if they cannot
+    /// be read.
+    pub mode: Option<u32>,
+}
+
+// === impl DirectoryFacts ===
+
+impl DirectoryFacts {
+    pub(crate) fn read(files: &HostFiles, registry: &Registry) -> Self {
+        let directories = registry.dirs().iter();
+        let specs = registry.files().iter();
+        Self {
+            directories: directories
+                .map(|dir| CdiDirectory::read(files, dir))
+                .collect(),
+            files: specs
+                .map(|file| FileMode {
+                    path: files.host_name(&file.path),
+                    mode: mode(&file.path),
+                })
+                .collect(),
+        }
+    }
+}
+
+// === impl CdiDirectory ===
+
+impl CdiDirectory {
+    fn read(files: &HostFiles, dir: &SpecDir) -> Self {
+        let path = files.host_name(&dir.path);
+        let state = match &dir.state {
+            DirState::Listed => CdiDirectoryState::Listed {
+                mode: mode(&dir.path),
+                names: files.names(&path),
+            },
+            DirState::Absent => CdiDirectoryState::Absent,
+            DirState::Skipped(error) => CdiDirectoryState::Skipped(Problem {
+                code: error.code(),
+                message: files.with_host_names(&error_chain(error), &dir.path),
+                hint: error.hint().to_owned(),
+            }),
+        };
+        Self { path, state }
+    }
+}
+
+fn mode(path: &Path) -> Option<u32> {
+    let found = path.metadata().ok()?;
+    Some(found.permissions().mode() & 0o7777)
+}

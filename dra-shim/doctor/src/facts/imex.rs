@@ -1,0 +1,102 @@
+//! The `nvidia-imex` of a host: its service, its processes, its answer.
+
+pub(crate) mod config;
+pub(crate) mod daemons;
+mod unit;
+
+use std::path::Path;
+use std::time::Duration;
+
+use compute_domain_node::error_chain;
+use nvml_clique::{DriverRoot, HostImex, HostImexError};
+
+use self::config::ImexConfig;
+use self::daemons::{ImexDaemon, RunningDaemon};
+use super::driver::with_host_names;
+use crate::files::HostFiles;
+use crate::problem::Problem;
+
+/// How long `nvidia-imex-ctl` may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a host has of `nvidia-imex`, on the host itself and in containers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImexFacts {
+    /// The file of the systemd unit that starts it; `None` if it is not
+    /// installed as a service.
+    pub unit: Option<String>,
+    /// One of each that has a session of its own with the driver: a process and
+    /// its child share one.
+    pub daemons: Vec<ImexDaemon>,
+    /// The configuration of each daemon; while none runs, that of the unit.
+    pub configs: Vec<ImexConfig>,
+    /// The answer through the command socket; `None` if none was given to ask
+    /// through.
+    pub socket: Option<ImexSocket>,
+}
+
+/// The daemon's command socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImexSocket {
+    /// Its path.
+    pub path: String,
+    /// Whether the daemon is ready.
+    pub ready: Result<(), Problem>,
+}
+
+// === impl ImexFacts ===
+
+impl ImexFacts {
+    /// Runs the host's `nvidia-imex-ctl` if there is a `socket`.
+    pub(crate) fn read(files: &HostFiles, socket: Option<&Path>) -> Self {
+        let unit = unit::file(files);
+        let daemons = daemons::find(files);
+        Self {
+            unit: unit.map(str::to_owned),
+            configs: configs(files, unit, &daemons),
+            daemons: daemons.into_iter().map(|daemon| daemon.facts).collect(),
+            socket: socket.map(|socket| ImexSocket::read(files, socket)),
+        }
+    }
+
+    /// Whether it is installed and does not run, not in a container either.
+    pub fn is_down(&self) -> bool {
+        self.unit.is_some() && self.daemons.is_empty()
+    }
+}
+
+fn configs(files: &HostFiles, unit: Option<&str>, daemons: &[RunningDaemon]) -> Vec<ImexConfig> {
+    match (daemons, unit) {
+        ([], Some(unit)) => vec![ImexConfig::read_for_unit(files, unit)],
+        _ => daemons
+            .iter()
+            .map(|daemon| ImexConfig::read_for_daemon(files, daemon))
+            .collect(),
+    }
+}
+
+// === impl ImexSocket ===
+
+impl ImexSocket {
+    fn read(files: &HostFiles, socket: &Path) -> Self {
+        let host = HostImex::new(DriverRoot::new(files.root().as_path()), socket);
+        let ready = host.check_ready(TIMEOUT).map_err(|error| Problem {
+            code: error.code(),
+            message: message(files, &error),
+            hint: error.hint().to_owned(),
+        });
+        Self {
+            path: socket.display().to_string(),
+            ready,
+        }
+    }
+}
+
+/// The error, with the paths that the host has for its files.
+fn message(files: &HostFiles, error: &HostImexError) -> String {
+    let HostImexError::ToolMissing(missing) = error else {
+        return error_chain(error);
+    };
+    let missing = with_host_names(files, missing.clone());
+    error_chain(&HostImexError::ToolMissing(missing))
+}

@@ -1,0 +1,200 @@
+//! Which configuration an nvidia-imex has, and the nodes that it names.
+
+use std::io;
+use std::path::Path;
+
+use super::daemons::{PROGRAM, RunningDaemon};
+use super::unit::{self, UNIT};
+use crate::command_line::config_option;
+use crate::files::HostFiles;
+
+/// The daemon's defaults.
+const DEFAULT_CONFIG: &str = "/etc/nvidia-imex/config.cfg";
+const DEFAULT_NODES: &str = "/etc/nvidia-imex/nodes_config.cfg";
+
+const NODES_KEY: &str = "IMEX_NODE_CONFIG_FILE";
+
+/// The configuration of a daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImexConfig {
+    /// It cannot be known which file it is.
+    Unknown {
+        /// What does not say it: a command line in `/proc`, or a unit file.
+        subject: String,
+        /// Why it is not known.
+        reason: String,
+        /// Whether the reason quotes a file.
+        quotes: bool,
+    },
+    /// It is this file.
+    Known {
+        /// The file.
+        source: ConfigSource,
+        /// The list of nodes that it names.
+        nodes: NodeList,
+    },
+}
+
+/// A configuration file, and how it is known that this is the one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigSource {
+    /// Its path, as the daemon sees it.
+    pub path: String,
+    /// The process or unit that names it; `None` if it is the daemon's default.
+    pub named_by: Option<String>,
+    /// The process that sees it at this path, where the host may have another
+    /// file there; `None` for a file of the host.
+    pub seen_by: Option<u32>,
+}
+
+/// The nodes of the daemon's domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeList {
+    /// It has at least one node.
+    Present,
+    /// The file of this path has none.
+    Empty(String),
+    /// There is no file of this path.
+    Absent(String),
+    /// A file that says which nodes there are cannot be read: the configuration
+    /// or the list.
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why it cannot be read.
+        reason: String,
+    },
+}
+
+// === impl ImexConfig ===
+
+impl ImexConfig {
+    /// The configuration of a daemon that runs. `host` has its files, where it
+    /// is known to see the host's.
+    pub(super) fn read_for_daemon(host: &HostFiles, daemon: &RunningDaemon) -> Self {
+        let pid = daemon.facts.pid;
+        let arguments = match &daemon.arguments {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                return Self::Unknown {
+                    subject: format!("/proc/{pid}/cmdline"),
+                    reason: format!("what process {pid} was started with cannot be read: {error}"),
+                    quotes: false,
+                };
+            }
+        };
+        let seen_by = (!daemon.sees_host).then_some(pid);
+        let source = ConfigSource::new(arguments, format!("process {pid}"), seen_by);
+        let host = Some(host).filter(|_| daemon.sees_host);
+        Self::read(source, daemon.files.as_ref().or(host))
+    }
+
+    /// The configuration that a unit's daemon would have if it were started now.
+    pub(super) fn read_for_unit(files: &HostFiles, unit: &str) -> Self {
+        let command = unit::exec_start(files, unit);
+        let arguments = command.split_whitespace();
+        let arguments: Vec<String> = arguments
+            .map(|it| it.trim_matches(['"', '\'']).to_owned())
+            .collect();
+        let program = arguments.first().map(Path::new).and_then(Path::file_name);
+        if program.is_some_and(|name| name != PROGRAM) {
+            return Self::Unknown {
+                subject: unit.to_owned(),
+                reason: format!("its ExecStart is another program than {PROGRAM}: {command}"),
+                quotes: true,
+            };
+        }
+        let source = ConfigSource::new(&arguments, format!("ExecStart of {UNIT}"), None);
+        Self::read(source, Some(files))
+    }
+
+    /// Reads it in the files that the daemon sees; `None` if they may not be
+    /// looked at.
+    fn read(source: ConfigSource, files: Option<&HostFiles>) -> Self {
+        let nodes = match files {
+            Some(files) => NodeList::read(files, &source),
+            None => NodeList::unreadable(&source.path, "it is a container's"),
+        };
+        Self::Known { source, nodes }
+    }
+}
+
+// === impl ConfigSource ===
+
+impl ConfigSource {
+    fn new(arguments: &[String], named_by: String, seen_by: Option<u32>) -> Self {
+        match config_option(arguments) {
+            Some(path) => Self {
+                path: path.to_owned(),
+                named_by: Some(named_by),
+                seen_by,
+            },
+            None => Self {
+                path: DEFAULT_CONFIG.to_owned(),
+                named_by: None,
+                seen_by,
+            },
+        }
+    }
+}
+
+// === impl NodeList ===
+
+impl NodeList {
+    fn read(files: &HostFiles, source: &ConfigSource) -> Self {
+        let config = match text(files, &source.path) {
+            Ok(Some(text)) => text,
+            Ok(None) if source.named_by.is_none() => String::new(),
+            Ok(None) => return Self::unreadable(&source.path, "there is no such file"),
+            Err(error) => return Self::unreadable(&source.path, &error.to_string()),
+        };
+        let path = nodes_file(&config).unwrap_or(DEFAULT_NODES);
+        match text(files, path) {
+            Err(error) => Self::unreadable(path, &error.to_string()),
+            Ok(Some(text)) if text.lines().map(str::trim).any(is_node) => Self::Present,
+            Ok(Some(_)) => Self::Empty(path.to_owned()),
+            Ok(None) => Self::Absent(path.to_owned()),
+        }
+    }
+
+    fn unreadable(path: &str, reason: &str) -> Self {
+        Self::Unreadable {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// A file by the name that the daemon has for it; `None` if there is none.
+fn text(files: &HostFiles, path: &str) -> io::Result<Option<String>> {
+    if !path.starts_with('/') || path.contains(['$', '%']) {
+        let reason = "only who starts the daemon knows which file that is";
+        return Err(io::Error::other(reason));
+    }
+    files.text(path)
+}
+
+fn nodes_file(config: &str) -> Option<&str> {
+    let mut pairs = config.lines().filter_map(|line| line.split_once('='));
+    let (_, path) = pairs.find(|(key, _)| key.trim() == NODES_KEY)?;
+    Some(path.trim()).filter(|path| !path.is_empty())
+}
+
+fn is_node(line: &str) -> bool {
+    !line.is_empty() && !line.starts_with('#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_list_is_a_node_unless_it_is_empty_or_a_comment() {
+        assert!(is_node("10.0.0.1"));
+        assert!(!is_node(""));
+        assert!(!is_node("# 10.0.0.1"));
+        assert_eq!(nodes_file("A=1\nIMEX_NODE_CONFIG_FILE = /n\n"), Some("/n"));
+        assert_eq!(nodes_file("#IMEX_NODE_CONFIG_FILE=/n\n"), None);
+        assert_eq!(nodes_file("IMEX_NODE_CONFIG_FILE=\n"), None);
+    }
+}

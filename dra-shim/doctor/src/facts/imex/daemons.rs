@@ -1,0 +1,142 @@
+//! The nvidia-imex processes of a host, and whose they are.
+
+use std::fs;
+use std::io;
+
+use crate::command_line;
+use crate::files::HostFiles;
+use crate::processes::{ProcessRoot, process_root, processes};
+use crate::root::Root;
+
+pub(crate) const PROGRAM: &str = "nvidia-imex";
+
+/// What is in the cgroup's path of a container's process.
+const CONTAINERS: [&str; 5] = ["kubepods", "docker", "containerd", "crio", "libpod"];
+
+/// An `nvidia-imex` that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImexDaemon {
+    /// Its process.
+    pub pid: u32,
+    /// `/system.slice/nvidia-imex.service`; `None` if it cannot be read.
+    pub cgroup: Option<String>,
+    /// Whether it has a session with the driver: one that was started without a
+    /// GPU does not use the driver.
+    pub uses_driver: bool,
+}
+
+/// A daemon, and what its configuration is read through.
+#[derive(Debug)]
+pub(super) struct RunningDaemon {
+    pub(super) facts: ImexDaemon,
+    /// `pid:[4026531836]`; `None` if it cannot be read.
+    pid_namespace: Option<String>,
+    /// The files as it sees them; `None` if they may not be looked at.
+    pub(super) files: Option<HostFiles>,
+    /// Whether these are the host's, as far as that is known.
+    pub(super) sees_host: bool,
+    /// What it was started with, its own name first; none if it has gone.
+    pub(super) arguments: io::Result<Vec<String>>,
+}
+
+/// One of each that has a session of its own with the driver: a process and
+/// its child have one.
+pub(super) fn find(files: &HostFiles) -> Vec<RunningDaemon> {
+    let mut found: Vec<RunningDaemon> = Vec::new();
+    for process in processes(files) {
+        if process.name != PROGRAM {
+            continue;
+        }
+        if let Some(daemon) = RunningDaemon::read(files, process.pid)
+            && !found.iter().any(|other| other.is_beside(&daemon))
+        {
+            found.push(daemon);
+        }
+    }
+    found
+}
+
+// === impl ImexDaemon ===
+
+impl ImexDaemon {
+    /// Whether it runs in a container, as far as its cgroup is known.
+    pub fn is_in_container(&self) -> bool {
+        self.cgroup.as_deref().is_some_and(is_container)
+    }
+}
+
+// === impl RunningDaemon ===
+
+impl RunningDaemon {
+    /// `None` if it has ended, and is only kept for its parent.
+    fn read(files: &HostFiles, pid: u32) -> Option<Self> {
+        let arguments = command_line::arguments(files, pid);
+        if matches!(&arguments, Ok(Some(arguments)) if arguments.is_empty()) {
+            return None;
+        }
+        let arguments = arguments.map(Option::unwrap_or_default);
+        let cgroup = files.text_if_any(&format!("/proc/{pid}/cgroup"));
+        let cgroup = cgroup.as_deref().and_then(cgroup_path);
+        let link = files.at(&format!("/proc/{pid}/root"));
+        let root = Root::new(&link).ok();
+        let sees_host = match process_root(files, pid) {
+            ProcessRoot::Host(_) => true,
+            ProcessRoot::Other if root.is_some() => false,
+            ProcessRoot::Other | ProcessRoot::Denied => {
+                !cgroup.as_deref().is_some_and(is_container)
+            }
+        };
+        Some(Self {
+            facts: ImexDaemon {
+                pid,
+                cgroup,
+                uses_driver: uses_driver(arguments.as_deref().unwrap_or_default()),
+            },
+            pid_namespace: pid_namespace(files, pid),
+            files: root.map(HostFiles::new),
+            sees_host,
+            arguments,
+        })
+    }
+
+    /// Whether both are of one service or container.
+    fn is_beside(&self, other: &Self) -> bool {
+        let differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
+        !differ(&self.facts.cgroup, &other.facts.cgroup)
+            && !differ(&self.pid_namespace, &other.pid_namespace)
+    }
+}
+
+fn uses_driver(arguments: &[String]) -> bool {
+    !arguments.iter().any(|it| it == "--nogpu" || it == "-nogpu")
+}
+
+/// The longest of `4:memory:/a` and `0::/a/b`, as a process has them in the
+/// hierarchies of both cgroup versions.
+fn cgroup_path(text: &str) -> Option<String> {
+    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.max_by_key(|path| path.len()).map(str::to_owned)
+}
+
+fn is_container(cgroup: &str) -> bool {
+    CONTAINERS.iter().any(|it| cgroup.contains(it))
+}
+
+/// `pid:[4026531836]`; `None` if it may not be known.
+fn pid_namespace(files: &HostFiles, pid: u32) -> Option<String> {
+    let link = fs::read_link(files.at(&format!("/proc/{pid}/ns/pid"))).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_is_the_longest_path() {
+        let both = "4:memory:/kubepods/pod1/abc\n1:name=systemd:/kubepods/pod1\n0::/\n";
+        assert_eq!(cgroup_path(both).as_deref(), Some("/kubepods/pod1/abc"));
+        assert_eq!(cgroup_path("0::/a:b\n").as_deref(), Some("/a:b"));
+        assert_eq!(cgroup_path(""), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! A container runtime as it is configured.
+
+/// A container runtime that is installed on a host, or runs on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    /// Which runtime it is.
+    pub kind: RuntimeKind,
+    /// `1.7.28`, without what a distribution adds; `None` if it is not known.
+    pub version: Option<String>,
+    /// Whether it resolves CDI devices.
+    pub cdi: CdiSupport,
+    /// The directories of CDI specs that its configuration names; `None` if it
+    /// names none, and the default ones apply.
+    pub spec_dirs: Option<Vec<String>>,
+    /// Its configuration, if it has one: of several files, the one that decides
+    /// what a finding is about.
+    pub config: Option<String>,
+    /// Why its configuration cannot be used. May quote it.
+    pub config_error: Option<String>,
+    /// Whether kubelet runs pods with it.
+    pub runs_pods: bool,
+}
+
+/// The container runtimes that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuntimeKind {
+    /// containerd, also that of k3s and RKE2.
+    Containerd,
+    /// CRI-O.
+    CriO,
+    /// Docker Engine.
+    Docker,
+    /// podman.
+    Podman,
+}
+
+/// Whether a runtime resolves CDI devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CdiSupport {
+    /// It does.
+    On,
+    /// It does not, by configuration or by default.
+    Off,
+    /// Its version decides, and is not known.
+    Unknown,
+}
+
+// === impl Runtime ===
+
+impl Runtime {
+    /// Name and, if it is known, version.
+    pub fn label(&self) -> String {
+        let name = self.kind.as_str();
+        match &self.version {
+            Some(version) => format!("{name} {version}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The first two numbers of its version, if that is known.
+    pub fn major_minor(&self) -> Option<(u32, u32)> {
+        major_minor(self.version.as_deref()?)
+    }
+}
+
+/// The first two numbers of a version.
+pub(crate) fn major_minor(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+// === impl RuntimeKind ===
+
+impl RuntimeKind {
+    /// Its usual name, `cri-o`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd",
+            Self::CriO => "cri-o",
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The CDI specs of a host, and their device nodes.
+
+use std::sync::Arc;
+
+use compute_domain_node::error_chain;
+use imex_cdi::{Conflict, DeviceNode, HostNode, HostNodes, PROC_DEVICES, Registry, Spec, SpecFile};
+
+use crate::files::HostFiles;
+use crate::host::Host;
+use crate::node_report::NodeReport;
+use crate::problem::Problem;
+use crate::spec_node::{declared_major, device_nodes, host_path, is_channel_node};
+
+/// Every spec file that runtimes read.
+#[derive(Debug, Clone, Default)]
+pub struct SpecFacts {
+    /// By directory, lowest priority first, then by name.
+    pub files: Vec<SpecFileFacts>,
+    /// Devices that two files of one directory define, so that they do not
+    /// resolve.
+    pub conflicts: Vec<DeviceConflict>,
+    /// How many devices resolve.
+    pub resolved_devices: usize,
+}
+
+/// A spec file.
+#[derive(Debug, Clone)]
+pub struct SpecFileFacts {
+    /// Its path.
+    pub path: String,
+    /// The spec in it, or why it has none. The problem may quote the file.
+    pub spec: Result<Arc<Spec>, Problem>,
+    /// Its device nodes; none of a file without a spec.
+    pub nodes: Vec<SpecNode>,
+}
+
+/// A device node of a spec.
+#[derive(Debug, Clone)]
+pub struct SpecNode {
+    /// How it compares with the host's.
+    pub report: NodeReport,
+    /// The IMEX channel that a container gets with it: its minor. `None` if it
+    /// is no channel, or that is not known.
+    pub channel: Option<i64>,
+}
+
+/// A device that does not resolve because two files define it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceConflict {
+    /// The device's qualified name.
+    pub name: String,
+    /// The files that define it.
+    pub files: Vec<String>,
+    /// The code of the conflict, and what to do about it.
+    pub problem: Problem,
+}
+
+// === impl SpecFacts ===
+
+impl SpecFacts {
+    pub(crate) fn read(host: &Host, registry: &Registry) -> Self {
+        let files = registry.files().iter();
+        let conflicts = registry.conflicts();
+        Self {
+            files: files.map(|file| SpecFileFacts::read(host, file)).collect(),
+            conflicts: conflicts
+                .map(|conflict| DeviceConflict::read(host.files(), &conflict))
+                .collect(),
+            resolved_devices: registry.devices().count(),
+        }
+    }
+}
+
+// === impl SpecFileFacts ===
+
+impl SpecFileFacts {
+    fn read(host: &Host, file: &SpecFile) -> Self {
+        let files = host.files();
+        let spec = match &file.spec {
+            Ok(spec) => Ok(Arc::clone(spec)),
+            Err(error) => Err(Problem {
+                code: error.code(),
+                message: files.with_host_names(&error_chain(error), &file.path),
+                hint: error.hint().to_owned(),
+            }),
+        };
+        let nodes = spec.iter().flat_map(|spec| {
+            let nodes = device_nodes(spec);
+            nodes.map(|node| SpecNode::read(host, spec, node))
+        });
+        let nodes = nodes.collect();
+        Self {
+            path: files.host_name(&file.path),
+            spec,
+            nodes,
+        }
+    }
+}
+
+// === impl SpecNode ===
+
+impl SpecNode {
+    fn read(host: &Host, spec: &Spec, node: &DeviceNode) -> Self {
+        let mut report = NodeReport::new(spec, node, host);
+        let files = host.files();
+        // A stale major is reported with the list that contradicts it.
+        let list = files.at(PROC_DEVICES);
+        report.message = report
+            .message
+            .map(|message| files.with_host_names(&message, &list));
+        Self {
+            report,
+            channel: channel(node, host),
+        }
+    }
+}
+
+fn channel(node: &DeviceNode, host: &Host) -> Option<i64> {
+    if !is_channel_node(node) {
+        return None;
+    }
+    if declared_major(node).is_some() {
+        return Some(node.minor.unwrap_or(0));
+    }
+    match host.lstat(host_path(node)).ok()? {
+        HostNode::Device(device) => Some(device.minor),
+        HostNode::NotADevice => None,
+    }
+}
+
+// === impl DeviceConflict ===
+
+impl DeviceConflict {
+    fn read(files: &HostFiles, conflict: &Conflict<'_>) -> Self {
+        let paths = conflict.files.iter().map(|file| &file.path);
+        Self {
+            name: conflict.name.to_string(),
+            files: paths.map(|path| files.host_name(path)).collect(),
+            problem: Problem {
+                code: conflict.code(),
+                message: conflict.to_string(),
+                hint: conflict.hint().to_owned(),
+            },
+        }
+    }
+}
