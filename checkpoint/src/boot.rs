@@ -1,26 +1,26 @@
 use std::fs;
 use std::io;
 
-/// Where Linux tells its boot id; the same in every container of a host.
+/// Linux's boot id; the same in every container of a host.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Identifies one boot of one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootId(String);
 
-/// How the boot that a checkpoint was written in relates to this one.
+/// Whether a checkpoint was written in the running boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Boot {
     /// The records are of this boot, or there are none.
     Same,
-    /// The records are of an earlier boot: whatever they describe that does
-    /// not survive a reboot is gone, whatever does is still to be undone.
+    /// The records are from an earlier boot: effects that do not survive a
+    /// reboot are gone, the others are still to be undone.
     Changed {
         /// The boot id in the file.
         recorded: String,
     },
-    /// There are records without a boot id, written by Go before 0.4.0 or
-    /// saved from a damaged file. They may be of any boot.
+    /// There are records without a boot id, written by NVIDIA's driver before
+    /// 0.4.0 or recovered from a damaged file. They may be from any boot.
     Missing,
 }
 
@@ -28,13 +28,13 @@ pub enum Boot {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BootIdError {
-    /// The host does not tell.
+    /// The host's boot id cannot be read.
     #[error("cannot read {BOOT_ID_PATH}")]
     Unreadable(#[source] io::Error),
     /// The text is empty or more than one line.
     #[error("a boot id is one non-empty line, not {text:?}")]
     Invalid {
-        /// What was given.
+        /// The text.
         text: String,
     },
 }
@@ -53,17 +53,17 @@ impl BootId {
         Ok(Self(id.to_owned()))
     }
 
-    /// The boot id of this host.
+    /// Reads the running boot's id from `/proc`.
     pub fn current() -> Result<Self, BootIdError> {
         Self::new(&fs::read_to_string(BOOT_ID_PATH).map_err(BootIdError::Unreadable)?)
     }
 
-    /// The id as it is written to the checkpoint.
+    /// Returns the id as it is in a checkpoint.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Compares with what a file holds.
+    /// Compares with the boot id in a file.
     pub(crate) fn compare(&self, recorded: Option<&str>) -> Boot {
         match recorded {
             None => Boot::Missing,

@@ -4,7 +4,8 @@
 //! A step of FNV-1a is `h' = (h ^ c) * p`. The character `c` touches only the
 //! low byte `l` of `h`, so `h ^ c = h + ((l ^ c) - l)`: what it adds depends on
 //! `l` and `c` alone. The same then holds for the `n` characters that a byte is
-//! rendered to: `h' = h * p^n + T[byte][l]`, exactly.
+//! rendered to: `h' = h * p^n + T[byte][l]`, exactly. The tests check every
+//! `T[byte][l]`, and with it the checksum of every text.
 
 use std::array;
 use std::sync::LazyLock;
@@ -77,8 +78,8 @@ pub(crate) fn compute<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     pieces.fold(Checksum::new(), Checksum::add).finish()
 }
 
-/// The checksums of two texts, in about the time of one: a step waits for the
-/// one before it, and meanwhile the other text's is made.
+/// The checksums of two texts, in about the time of one: each step waits for
+/// the one before it, and meanwhile the processor does one of the other text.
 pub(crate) fn compute_pair<'a>(
     first: impl IntoIterator<Item = &'a [u8]>,
     second: impl IntoIterator<Item = &'a [u8]>,
@@ -121,7 +122,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Walk<'a, I> {
         }
     }
 
-    /// What comes next, if anything does.
+    /// The rest of the current piece, or the next one.
     fn piece(&mut self) -> Option<&'a [u8]> {
         if self.piece.is_empty() {
             self.piece = self.pieces.find(|piece| !piece.is_empty())?;

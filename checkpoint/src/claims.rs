@@ -10,7 +10,7 @@ use crate::boot::BootId;
 use crate::format::EncodeError;
 use crate::lifecycle::{Event, Refusal};
 use crate::record::{ClaimRecord, Payload, State};
-use crate::status::{ClaimStatus, Seconds};
+use crate::status::{ClaimStatus, MetaTime};
 use crate::view::View;
 
 /// The records inside a [`commit`](crate::Store::commit): a [`View`] with the
@@ -155,7 +155,7 @@ impl<P: Payload> Claims<P> {
     /// [`Refused::NotStarted`] without a record.
     pub fn abort(&mut self, uid: &str, now: Timestamp) -> Result<(), Refused> {
         if self.advance(uid, Event::Abort)? {
-            let at = Some(Seconds::floor(now).timestamp());
+            let at = Some(MetaTime::from_timestamp(now).timestamp());
             self.set_state(uid, State::Aborted { at });
         }
         Ok(())

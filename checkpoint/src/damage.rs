@@ -4,31 +4,32 @@ use std::fmt;
 
 pub use self::detail::Detail;
 
-/// Between the name of a bad file that was set aside and the reason, as in
-/// `checkpoint.json.damaged-v2-checksum`, until the loss is settled.
+/// In the name of a damaged file that was set aside, between the checkpoint's
+/// name and the reason: `checkpoint.json.damaged-v2-checksum`.
 pub const DAMAGED_MARK: &str = ".damaged-";
-/// What [`DAMAGED_MARK`] becomes when the loss is settled.
+/// What [`DAMAGED_MARK`] becomes once the checkpoint is rebuilt.
 pub const SETTLED_MARK: &str = ".settled-";
 
 /// Whether claims may be missing from what the store knows.
 ///
-/// Unlike an empty store, a damaged one does not know who holds what:
-/// [`View::records`](crate::View::records), and with it every decision that needs the
-/// complete set, fails until the caller has settled the damage.
+/// Unlike an empty store, a damaged one does not know which devices are held:
+/// [`View::records`](crate::View::records), and with it every decision that needs
+/// all records, fails until the caller has restored what is missing and called
+/// [`mark_rebuilt`](crate::Claims::mark_rebuilt).
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a damaged checkpoint does not know who holds what"]
+#[must_use = "a damaged checkpoint does not know which devices are held"]
 pub enum Damage {
-    /// Everything is known.
+    /// No claim is missing.
     None,
     /// The checkpoint could not be trusted, now or in an earlier process that
-    /// did not settle it.
+    /// did not rebuild it.
     Damaged {
         /// What was wrong with the file.
         reason: DamageReason,
-        /// The bad file's name in the checkpoint's directory. It is never
-        /// deleted.
+        /// The damaged file's new name in the checkpoint's directory. It is
+        /// never deleted.
         set_aside_as: String,
-        /// How much of it is in the store.
+        /// How much of it the store recovered.
         survivors: Survivors,
     },
 }
@@ -41,7 +42,7 @@ pub enum DamageReason {
     Empty,
     /// It is not JSON: torn, truncated, or never a checkpoint.
     NotJson,
-    /// It is JSON, checksums included, but not a checkpoint's.
+    /// It is JSON, but not a checkpoint.
     Layout,
     /// The V1 part does not match its checksum.
     V1Checksum,
@@ -51,9 +52,9 @@ pub enum DamageReason {
     BothChecksums,
     /// A claim is in a state that this version does not know.
     UnknownState,
-    /// Something else than a file has its name.
+    /// Something other than a file has its name.
     NotAFile,
-    /// An earlier process moved it aside for a reason that this one does not
+    /// An earlier process set it aside for a reason that this version does not
     /// know.
     Unrecorded,
 }
@@ -61,12 +62,12 @@ pub enum DamageReason {
 /// A checksum that does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What it is of.
+    /// The part that it covers.
     pub part: FilePart,
-    /// The one in the file; `None` if there is none, which to Go is 0, or if
-    /// that is no unsigned 64-bit number.
+    /// The one in the file; `None` if it is missing, which to Go is 0, or is not
+    /// an unsigned 64-bit number.
     pub stored: Option<u64>,
-    /// That of the part's text as it is.
+    /// The one of the part's text as it is.
     pub computed: u64,
 }
 
@@ -79,15 +80,15 @@ pub enum FilePart {
     V2,
 }
 
-/// How much of a damaged checkpoint could be saved.
+/// How much of a damaged checkpoint could be recovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Survivors {
     /// Nothing.
     None,
-    /// Some claims: most often the completed ones, without their names and
-    /// boot, from V1; those of V2 that are understood, if its checksum matches.
+    /// Some claims: most often the completed ones, without names and boot id,
+    /// from V1; if V2's checksum matches, those of V2 that can be read.
     Some,
-    /// Every claim: only the redundant V1, or what is around both parts, was bad.
+    /// Every claim: the damage is in the redundant V1, or outside both parts.
     All,
 }
 
@@ -123,7 +124,7 @@ impl DamageReason {
         Self::Unrecorded,
     ];
 
-    /// A stable word, also part of the bad file's name.
+    /// A stable word, also part of the damaged file's name.
     pub fn code(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -160,8 +161,8 @@ impl DamageReason {
         }
     }
 
-    /// What an earlier process may have saved of a file that was bad for this
-    /// reason.
+    /// What an earlier process can have recovered of a file that was damaged for
+    /// this reason.
     pub(crate) fn survivors_of_earlier(self) -> Survivors {
         if self == Self::V1Checksum {
             Survivors::All
@@ -182,14 +183,14 @@ impl fmt::Display for DamageReason {
             Self::BothChecksums => "neither part matches its checksum",
             Self::UnknownState => "a claim is in an unknown state",
             Self::NotAFile => "its name is not that of a regular file",
-            Self::Unrecorded => "an earlier process moved it aside",
+            Self::Unrecorded => "an earlier process set it aside",
         })
     }
 }
 
-// === names of files kept aside ===
+// === names of files set aside ===
 
-/// A free name for the bad file: `checkpoint.json.damaged-v2-checksum`, with a
+/// A free name for the damaged file: `checkpoint.json.damaged-v2-checksum`, with a
 /// number from the second on.
 pub(crate) fn name_aside(file: &str, reason: DamageReason, taken: &[String]) -> String {
     let first = format!("{file}{DAMAGED_MARK}{}", reason.code());
@@ -201,9 +202,9 @@ pub(crate) fn name_aside(file: &str, reason: DamageReason, taken: &[String]) -> 
         .unwrap_or(first)
 }
 
-/// The reason in the name of a file kept aside and not settled; `None` for
-/// other files.
-pub(crate) fn unsettled_reason(file: &str, name: &str) -> Option<DamageReason> {
+/// The reason in the name of a damaged file that was set aside; `None` for other
+/// files, and once the checkpoint was rebuilt.
+pub(crate) fn damaged_reason(file: &str, name: &str) -> Option<DamageReason> {
     let word = name.strip_prefix(file)?.strip_prefix(DAMAGED_MARK)?;
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let stem = if stem.len() < word.len() {
@@ -217,7 +218,7 @@ pub(crate) fn unsettled_reason(file: &str, name: &str) -> Option<DamageReason> {
     Some(known.unwrap_or(DamageReason::Unrecorded))
 }
 
-/// What an unsettled file is called from now on.
+/// The name of a damaged file once the checkpoint is rebuilt.
 pub(crate) fn settled_name(name: &str) -> String {
     name.replacen(DAMAGED_MARK, SETTLED_MARK, 1)
 }
@@ -234,9 +235,9 @@ mod tests {
             let first = name_aside(FILE, reason, &[]);
             let second = name_aside(FILE, reason, std::slice::from_ref(&first));
             assert_ne!(first, second);
-            assert_eq!(unsettled_reason(FILE, &first), Some(reason));
-            assert_eq!(unsettled_reason(FILE, &second), Some(reason));
-            assert_eq!(unsettled_reason(FILE, &settled_name(&second)), None);
+            assert_eq!(damaged_reason(FILE, &first), Some(reason));
+            assert_eq!(damaged_reason(FILE, &second), Some(reason));
+            assert_eq!(damaged_reason(FILE, &settled_name(&second)), None);
         }
     }
 
@@ -259,10 +260,10 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_reason_of_another_version_is_still_unsettled_damage() {
+    fn an_unknown_reason_of_another_version_is_still_damage() {
         let name = "checkpoint.json.damaged-by-moonlight";
-        assert_eq!(unsettled_reason(FILE, name), Some(DamageReason::Unrecorded));
-        assert_eq!(unsettled_reason(FILE, "checkpoint.json"), None);
-        assert_eq!(unsettled_reason(FILE, "pu.lock"), None);
+        assert_eq!(damaged_reason(FILE, name), Some(DamageReason::Unrecorded));
+        assert_eq!(damaged_reason(FILE, "checkpoint.json"), None);
+        assert_eq!(damaged_reason(FILE, "pu.lock"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the directory holds: the file, its lock, and bad files set aside.
+//! The checkpoint's directory: the file, its lock, and damaged files set aside.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::error::{StoreError, storage};
 use crate::format::{Checkpoint, Damaged};
 use crate::record::Payload;
 
-/// The file's name in its directory, as Go has it.
+/// The file's name in its directory, the same as Go's.
 pub const CHECKPOINT_FILE: &str = "checkpoint.json";
-/// The lock's name beside it, as Go has it.
+/// The lock's name beside it, the same as Go's.
 pub const LOCK_FILE: &str = "pu.lock";
 
 const FILE_MODE: u32 = 0o600;
 /// As long as Go waits. A Go plugin may hold the lock across API calls.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is on the disk. A bad file has been set aside.
+/// What is on the disk. A damaged file has been set aside.
 pub(crate) struct Loaded<P> {
     pub(crate) checkpoint: Checkpoint<P>,
     pub(crate) version: Option<Version>,
@@ -47,7 +47,7 @@ pub(crate) fn replace(dir: &dyn Dir, bytes: &[u8]) -> Result<Version, StoreError
         .map_err(storage("write"))
 }
 
-/// Reads the file; sets a bad one aside. Whatever is read is durable then.
+/// Reads the file; sets a damaged one aside. What it returns is durable.
 pub(crate) fn load<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     let (bytes, version) = match dir.read_version(CHECKPOINT_FILE) {
         Ok(Some((bytes, version))) => (bytes, version),
@@ -78,8 +78,9 @@ fn set_aside<P: Payload>(dir: &dyn Dir, reason: DamageReason) -> Result<Loaded<P
     load_aside(dir)
 }
 
-/// There is no file: either there never was one, or what survives is in those
-/// that were set aside, by us or by a process that died before its next write.
+/// Without a file: either there never was one, or what can be recovered is in
+/// those that were set aside, by us or by a process that died before its next
+/// write.
 fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     dir.sync().map_err(storage("read"))?;
     let mut loaded = Loaded {
@@ -87,15 +88,15 @@ fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
         version: None,
         damage: Damage::None,
     };
-    for (name, reason) in unsettled(dir)? {
-        let (saved, survivors) = salvage(dir, &name)?;
+    for (name, reason) in damaged_files(dir)? {
+        let (saved, survivors) = recover(dir, &name)?;
         loaded.checkpoint.add_missing(saved);
         loaded.damage = worse(loaded.damage, reason, name, survivors);
     }
     Ok(loaded)
 }
 
-fn salvage<P: Payload>(
+fn recover<P: Payload>(
     dir: &dyn Dir,
     name: &str,
 ) -> Result<(Checkpoint<P>, Survivors), StoreError> {
@@ -112,10 +113,10 @@ fn salvage<P: Payload>(
     }
 }
 
-/// The file is good, and may hold less than one that was set aside before it.
+/// Beside a good file: one that was set aside may have held more.
 fn earlier_damage(dir: &dyn Dir) -> Result<Damage, StoreError> {
     let mut damage = Damage::None;
-    for (name, reason) in unsettled(dir)? {
+    for (name, reason) in damaged_files(dir)? {
         damage = worse(damage, reason, name, reason.survivors_of_earlier());
     }
     Ok(damage)
@@ -139,18 +140,18 @@ fn worse(
     }
 }
 
-fn unsettled(dir: &dyn Dir) -> Result<Vec<(String, DamageReason)>, StoreError> {
+fn damaged_files(dir: &dyn Dir) -> Result<Vec<(String, DamageReason)>, StoreError> {
     let names = dir.list().map_err(storage("read"))?.into_iter();
     let with_reason = names.filter_map(|name| {
-        let reason = damage::unsettled_reason(CHECKPOINT_FILE, &name)?;
+        let reason = damage::damaged_reason(CHECKPOINT_FILE, &name)?;
         Some((name, reason))
     });
     Ok(with_reason.collect())
 }
 
-/// Marks every file set aside as dealt with.
-pub(crate) fn settle(dir: &dyn Dir) -> Result<(), StoreError> {
-    for (name, _) in unsettled(dir)? {
+/// Renames every damaged file: the checkpoint is rebuilt.
+pub(crate) fn mark_settled(dir: &dyn Dir) -> Result<(), StoreError> {
+    for (name, _) in damaged_files(dir)? {
         dir.rename(&name, &damage::settled_name(&name))
             .map_err(storage("set aside"))?;
     }

@@ -13,17 +13,17 @@ use crate::format::EncodeError;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The disk, or the lock, did not let us.
+    /// The disk or the lock failed.
     #[error("cannot {action} the checkpoint{}", at(source))]
     Storage {
-        /// What was tried: "lock", "read", "write", "set aside".
+        /// The action that failed: "lock", "read", "write", "set aside".
         action: &'static str,
         /// Why it failed.
         #[source]
         source: Arc<durable_file::Error>,
     },
-    /// The caller's payload cannot be written, or not be read back. Nothing of
-    /// the change is left.
+    /// The caller's payload cannot be written, or not be read back. The change
+    /// leaves no trace.
     #[error("the checkpoint cannot be encoded")]
     Encode(#[source] Arc<EncodeError>),
     /// The system has no thread for the store's writer.
@@ -35,20 +35,20 @@ pub enum StoreError {
         /// How many may wait.
         waiting: usize,
     },
-    /// The writer did not come to this change in time: another process has the
+    /// The writer did not reach this change in time: another process has the
     /// lock, or the disk hangs. It was not run and will not be.
-    #[error("the checkpoint's writer did not come to the change within {} ms", limit.as_millis())]
+    #[error("the checkpoint's writer did not reach the change within {} ms", limit.as_millis())]
     NotBegun {
         /// How long the caller waited.
         limit: Duration,
     },
-    /// The change is run, and was not durable in time. It may become so.
+    /// The change was started, and was not durable in time. It may become so.
     #[error("the change of the checkpoint was not durable within {} ms", limit.as_millis())]
     Unanswered {
         /// How long the caller waited.
         limit: Duration,
     },
-    /// The writer panicked. It goes on with the next commit.
+    /// The writer panicked. It continues with the next commit.
     #[error("the checkpoint's writer panicked during the commit")]
     WriterPanicked,
 }
@@ -72,7 +72,7 @@ pub enum StoreError {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError<E> {
-    /// The caller's change was refused, by itself or by the claims' states.
+    /// The change returned an error: its own, or a refusal of [`Claims`](crate::Claims).
     #[error(transparent)]
     Refused(E),
     /// The change could not be made durable. It may still be visible, to us
@@ -81,7 +81,7 @@ pub enum CommitError<E> {
     Store(#[from] StoreError),
 }
 
-/// Where it failed. The source says it too, with the step.
+/// The path at which it failed, which the source has too, with the step.
 fn at(source: &durable_file::Error) -> String {
     match source {
         durable_file::Error::NotAFile { path }
@@ -170,7 +170,7 @@ impl CommitError<Refused> {
     }
 }
 
-/// For `map_err`: what was tried when the directory failed.
+/// For `map_err`: the action that failed.
 pub(crate) fn storage(action: &'static str) -> impl Fn(durable_file::Error) -> StoreError {
     move |source| StoreError::Storage {
         action,

@@ -1,11 +1,11 @@
-//! The file: both parts, both checksums, in both directions.
+//! Reading and writing the file: both parts, both checksums.
 //!
 //! ```text
 //!  bytes ──► scan ──► verify: checksums of the text as it is ──► claim ──► Records
-//!                       │ no: white space dropped; then Go's rule,          │
-//!                       │     the checksum of what we would write           │
-//!                       └─► Damaged: what the other part has                │
-//!  bytes ◄── encode: each record's text, at the place that template says ◄──┘
+//!                       │ mismatch: of the text without whitespace; then,   │
+//!                       │           as Go, of what we would write           │
+//!                       └─► Damaged, with what the other part has           │
+//!  bytes ◄── encode: each record's text, in the order of the template ◄─────┘
 //! ```
 
 mod checkpoint;
@@ -29,37 +29,39 @@ use crate::record::{ClaimRecord, Payload};
 // === impl Checkpoint ===
 
 impl<P: Payload> Checkpoint<P> {
-    /// Reads a file: V2 if it is there, else V1 or the 25.3.0-rc.2 layout, of
-    /// which every claim is completed and without names.
+    /// Reads a file: V2 if there is one, else V1 or the 25.3.0-rc.2 layout, in
+    /// which every claim is completed and without names. Never blocks or panics,
+    /// whatever the bytes are.
     ///
     /// # Guarantees
-    /// Both checksums match: that of the text as it is, or, where someone has
-    /// laid the text out anew by hand, that of what Go makes of it. Takes time
-    /// and memory in proportion to the file, whatever is in it.
+    ///
+    /// Both checksums match: those of the text as it is, or, where someone has
+    /// reformatted it by hand, those of the text that Go would write. Time and
+    /// memory are proportional to the file, whatever is in it.
     ///
     /// # Caveats
-    /// Go finds a field in any case of its letters, and spelled with escapes.
-    /// Here such a name of the file, its parts or its records is damage, found
-    /// before anything is lost.
     ///
-    /// So it is inside `P`, where only the case matters: a field that has the
-    /// name of one of `P`'s structs in another case is damage; a new name is not,
-    /// and is left to `P`. What is asked of `P` is a `Deserialize` that gives its
-    /// fields' names to `deserialize_struct`, as a derived one does; what is
-    /// flattened, or in an untagged or internally tagged enum, is not looked at.
-    /// [`Payload::from_legacy`] gets its text as it is, and does the same with
-    /// [`from_go_json`](crate::from_go_json).
+    /// Go accepts a field name in any case, and spelled with escapes. In the
+    /// file, its parts and its records such a name is damage here, found before
+    /// anything is lost.
     ///
-    /// Inside a status, such a name is foreign: carried, and not looked at.
+    /// In `P` only the case matters: a field named like one of a struct's, in
+    /// another case, is damage; a new name is not, and `P` decides. This needs a
+    /// `Deserialize` that gives its fields' names to `deserialize_struct`, as a
+    /// derived one does; flattened fields, and untagged or internally tagged
+    /// enums, are not checked. [`Payload::from_legacy`] gets its text unchecked,
+    /// and calls [`from_go_json`](crate::from_go_json).
     ///
-    /// Harm that Go would not see (in the name of a member that is null, say)
-    /// is not seen here either.
+    /// In a status such a field is carried as an unknown one, unchecked.
+    ///
+    /// Corruption that Go would not notice (in the name of a member that is
+    /// null, say) is not noticed here either.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged<P>> {
         decode::decode(bytes)
     }
 
-    /// The bytes that Go writes for the same content, and foreign fields where
-    /// they were. The same as were read, if Go or this crate wrote them as V2
+    /// Returns the bytes that Go writes for the same content, with unknown fields
+    /// at their place: those that were read, if Go or this crate wrote them as V2
     /// and nothing has changed.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         encode::encode(&self.records, self.boot_id.as_deref()).map_err(EncodeError::Unwritable)

@@ -1,9 +1,9 @@
-//! Field names as Go's `encoding/json` finds them.
+//! Field names as Go's `encoding/json` accepts them.
 //!
-//! Go takes `Channel` for the field `channel`, serde for a field that it does
-//! not know: what is held would be read as free. So a deserializer stands
-//! between serde and the text that knows the names of the struct which is being
-//! read, and refuses what is one of them only to Go.
+//! Go reads `Channel` as the field `channel`; serde takes it for an unknown field,
+//! and a device that is held would look free. So a deserializer between serde and
+//! the text knows the names of the struct that is being read, and refuses a name
+//! that matches one of them only in Go.
 
 use std::fmt;
 
@@ -19,14 +19,13 @@ type Names = &'static [&'static str];
 /// No struct is being read.
 const NONE: Names = &[];
 
-/// Reads JSON of a Go program: what Go would find, or an error.
+/// Reads JSON as a Go program would, or fails.
 ///
-/// As `serde_json::from_str`, but a field that has the name of one of `T`'s
-/// only in another case is an error, since Go would take it for that one; and
-/// so is an array where a struct is to be. Names that are no field's are left
-/// to `T`. This is how [`Checkpoint::decode`](crate::Checkpoint::decode) reads
-/// payloads, and what a [`Payload::from_legacy`](crate::Payload::from_legacy) of
-/// one's own begins with.
+/// As `serde_json::from_str`, but a field name that differs from one of `T`'s
+/// only in its case is an error, since Go would accept it, and so is an array
+/// in place of a struct. What becomes of unknown fields is up to `T`. This is how
+/// [`Checkpoint::decode`](crate::Checkpoint::decode) reads payloads; an own
+/// [`Payload::from_legacy`](crate::Payload::from_legacy) begins with it.
 ///
 /// ```
 /// # #[derive(serde::Deserialize)]
@@ -35,7 +34,7 @@ const NONE: Names = &[];
 /// }
 /// let read = dra_checkpoint::from_go_json::<Held>;
 /// assert_eq!(read(r#"{"channel":7,"new":1}"#)?.channel, Some(7));
-/// // To Go it is channel 7, to serde none.
+/// // Go reads channel 7, serde none.
 /// assert!(read(r#"{"Channel":7}"#).is_err());
 /// assert_eq!(serde_json::from_str::<Held>(r#"{"Channel":7}"#)?.channel, None);
 /// # Ok::<_, serde_json::Error>(())
@@ -47,12 +46,12 @@ pub fn from_go_json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Er
 /// As [`from_go_json`].
 pub(crate) fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> serde_json::Result<T> {
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let value = T::deserialize(Reader::of_value(&mut reader))?;
+    let value = T::deserialize(Reader::for_value(&mut reader))?;
     reader.end()?;
     Ok(value)
 }
 
-/// The field that Go takes `name` for, unless it is that field's own.
+/// The field that Go reads `name` as, if `name` is not spelled like it.
 ///
 /// Go's decoder folds names: any case, and the two characters beyond ASCII that
 /// fold to a letter.
@@ -63,7 +62,7 @@ fn taken_for(name: &str, fields: Names) -> Option<&'static str> {
     fields.iter().find(|field| is_same(name, field)).copied()
 }
 
-/// Whether Go's decoder takes two names for one.
+/// Whether two names are one to Go's decoder.
 pub(crate) fn is_same(name: &str, other: &str) -> bool {
     folded(name).eq(folded(other))
 }
@@ -76,8 +75,9 @@ fn folded(name: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// Everything that serde reads with, each handing the next one out: `T` is the
-/// deserializer, visitor, access or seed that does the work.
+/// A wrapper around everything that serde reads with. `T` is the deserializer,
+/// visitor, access or seed that does the work; whatever it hands out is wrapped
+/// again.
 struct Reader<T> {
     inner: T,
     /// Of the struct whose keys are read; [`NONE`] for a value.
@@ -87,11 +87,11 @@ struct Reader<T> {
 // === impl Reader ===
 
 impl<T> Reader<T> {
-    fn of_value(inner: T) -> Self {
+    fn for_value(inner: T) -> Self {
         Self { inner, names: NONE }
     }
 
-    fn of_key(inner: T, names: Names) -> Self {
+    fn for_key(inner: T, names: Names) -> Self {
         Self { inner, names }
     }
 
@@ -108,7 +108,7 @@ macro_rules! deserialize {
         fn $method<V: Visitor<'de>>(
             self, $($arg: $type,)* visitor: V,
         ) -> Result<V::Value, Self::Error> {
-            let visitor = Reader::of_key(visitor, self.names);
+            let visitor = Reader::for_key(visitor, self.names);
             self.inner.$method($($arg,)* visitor)
         }
     )*};
@@ -139,7 +139,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Reader<D> {
         fields: Names,
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        let visitor = Reader::of_key(visitor, fields);
+        let visitor = Reader::for_key(visitor, fields);
         self.inner.deserialize_struct(name, fields, visitor)
     }
 
@@ -193,11 +193,11 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Reader<V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
-        self.inner.visit_some(Reader::of_value(value))
+        self.inner.visit_some(Reader::for_value(value))
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
-        self.inner.visit_newtype_struct(Reader::of_value(value))
+        self.inner.visit_newtype_struct(Reader::for_value(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
@@ -205,15 +205,15 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Reader<V> {
             // What serde derives reads it field by field.
             return Err(A::Error::invalid_type(Unexpected::Seq, &"an object"));
         }
-        self.inner.visit_seq(Reader::of_value(items))
+        self.inner.visit_seq(Reader::for_value(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Self::Value, A::Error> {
-        self.inner.visit_map(Reader::of_key(members, self.names))
+        self.inner.visit_map(Reader::for_key(members, self.names))
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<Self::Value, A::Error> {
-        self.inner.visit_enum(Reader::of_value(variant))
+        self.inner.visit_enum(Reader::for_value(variant))
     }
 }
 
@@ -221,7 +221,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Reader<S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
-        self.inner.deserialize(Reader::of_key(reader, self.names))
+        self.inner.deserialize(Reader::for_key(reader, self.names))
     }
 }
 
@@ -232,7 +232,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Reader<A> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, Self::Error> {
-        self.inner.next_element_seed(Reader::of_value(seed))
+        self.inner.next_element_seed(Reader::for_value(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -247,14 +247,14 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Reader<A> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, Self::Error> {
-        self.inner.next_key_seed(Reader::of_key(seed, self.names))
+        self.inner.next_key_seed(Reader::for_key(seed, self.names))
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
     ) -> Result<S::Value, Self::Error> {
-        self.inner.next_value_seed(Reader::of_value(seed))
+        self.inner.next_value_seed(Reader::for_value(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -271,7 +271,7 @@ impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Reader<A> {
         seed: S,
     ) -> Result<(S::Value, Self::Variant), Self::Error> {
         let (value, variant) = self.inner.variant_seed(seed)?;
-        Ok((value, Reader::of_value(variant)))
+        Ok((value, Reader::for_value(variant)))
     }
 }
 
@@ -286,7 +286,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Reader<A> {
         self,
         seed: S,
     ) -> Result<S::Value, Self::Error> {
-        self.inner.newtype_variant_seed(Reader::of_value(seed))
+        self.inner.newtype_variant_seed(Reader::for_value(seed))
     }
 
     fn tuple_variant<V: Visitor<'de>>(
@@ -294,7 +294,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Reader<A> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        self.inner.tuple_variant(len, Reader::of_value(visitor))
+        self.inner.tuple_variant(len, Reader::for_value(visitor))
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -302,7 +302,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Reader<A> {
         fields: Names,
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        let visitor = Reader::of_key(visitor, fields);
+        let visitor = Reader::for_key(visitor, fields);
         self.inner.struct_variant(fields, visitor)
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, serd
     String::from_utf8(out).map_err(serde::ser::Error::custom)
 }
 
-/// Raw JSON as Go re-emits it: insignificant white space dropped, five
+/// Raw JSON as Go re-emits it: insignificant whitespace dropped, five
 /// characters inside strings escaped, all else (key order, duplicate keys,
 /// number spellings, other escapes) untouched. `text` must be valid JSON.
 pub(crate) fn compact(text: &str) -> String {

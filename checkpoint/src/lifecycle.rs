@@ -64,8 +64,8 @@ pub enum Event {
     ForgetBoot,
 }
 
-/// Why an event leaves a record as it is. [`Refused`](crate::Refused) says it of
-/// a particular claim, with what to do.
+/// Why an event is refused. [`Refused`](crate::Refused) adds the claim and what
+/// to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{}", self.name())]
 pub enum Refusal {

@@ -15,23 +15,34 @@ pub(crate) const COMPLETED: &str = "PrepareCompleted";
 pub(crate) const ABORTED: &str = "PrepareAborted";
 
 /// One element of a record's `preparedDevices`: what the driver needs to
-/// answer a repeated Prepare and to undo it.
+/// answer a repeated Prepare and to undo it. The driver implements it for its
+/// own type.
 ///
-/// Its `Serialize` decides the bytes: fields in Go's order and with Go's rules
-/// for leaving them out. Strings and floats need no care, the writer spells
-/// them like Go.
+/// # Who calls it, and when
 ///
-/// Its `Deserialize` has to read what its `Serialize` writes: a field that may
-/// be left out (`skip_serializing_if`) has a `default`, and a float is finite
-/// (NaN is written as `null`). A commit reads what it is about to write, and
-/// fails with [`EncodeError::Unreadable`](crate::EncodeError::Unreadable)
-/// rather than write what the next open would take for damage. Whether the
-/// value is the same again is not compared.
+/// The store, on its own thread and under the checkpoint's lock: `Serialize`
+/// and then `Deserialize` once for each record that a commit has changed,
+/// `Deserialize` for every record when it reads the file
+/// ([`Store::open`](crate::Store::open), a commit after another process wrote).
+/// [`Checkpoint`](crate::Checkpoint) does so on the thread of its caller. Neither
+/// may block. A panic fails the commit that caused it.
+///
+/// # What is owed
+///
+/// * `Serialize` decides the bytes: fields in Go's order and with Go's rules
+///   for leaving them out. Strings and floats are written as Go does.
+/// * `Deserialize` reads everything that `Serialize` writes: a field that may
+///   be left out (`skip_serializing_if`) has a `default`, and a float is finite
+///   (NaN is written as `null`). Otherwise the commit fails with
+///   [`EncodeError::Unreadable`](crate::EncodeError::Unreadable), before the
+///   next open would find damage. That it is the same value is not checked.
 pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// Reads one element as 25.3.0-rc.2 of NVIDIA's driver wrote it, given as
-    /// JSON text. Only a successor of that driver has anything to do here: by
-    /// default the text is read as any other, with
-    /// [`from_go_json`].
+    /// Reads one element of a checkpoint of NVIDIA's driver 25.3.0-rc.2, from its
+    /// JSON text. Called when a file of that layout is read, and never for
+    /// others.
+    ///
+    /// Only a successor of that driver overrides it; by default the text is read
+    /// as any other, with [`from_go_json`]. An error is damage.
     fn from_legacy(json: &str) -> Result<Self, serde_json::Error> {
         from_go_json(json)
     }
@@ -126,7 +137,7 @@ impl<P> ClaimRecord<P> {
         self.name.is_empty() && self.namespace.is_empty()
     }
 
-    /// Whether the record goes at a clean-up at `now`.
+    /// Whether a clean-up at `now` removes the record.
     pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
         let is_fenced = self.fenced_until(now).is_some();
         !is_fenced && self.state.phase().next(Event::Expire) == Ok(Phase::Absent)

@@ -1,4 +1,4 @@
-//! `ResourceClaimStatus` of `resource.k8s.io/v1`, as Go keeps it in a
+//! `ResourceClaimStatus` of `resource.k8s.io/v1`, as Go writes it to a
 //! checkpoint.
 
 mod field;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use self::field::{Object, OrZero};
-pub(crate) use self::time::{Seconds, optional_seconds};
+pub(crate) use self::time::{MetaTime, optional_time};
 pub use self::wire::{DeviceConfig, DeviceResult, OpaqueConfig};
 
 /// The status of a `ResourceClaim`: which devices were allocated to it, how
@@ -19,7 +19,7 @@ pub use self::wire::{DeviceConfig, DeviceResult, OpaqueConfig};
 ///
 /// Two statuses are equal if Go's semantic comparison says so: null equals
 /// empty, quantities are compared by value, times by their whole second, raw
-/// JSON after dropping insignificant white space. A checkpoint record and a
+/// JSON after dropping insignificant whitespace. A checkpoint record and a
 /// claim with equal statuses are the same *version* of the claim; another
 /// `reservedFor`, for instance, is another version.
 ///
@@ -41,9 +41,8 @@ impl ClaimStatus {
     /// Reads the JSON of a claim's `.status` as the API server sends it.
     /// `null` is an empty status.
     ///
-    /// So is the JSON of the whole claim, given by mistake, since unknown
-    /// fields are dropped: whoever prepares asks
-    /// [`is_allocated`](Self::is_allocated) first.
+    /// So is the JSON of a whole claim, given by mistake, since unknown fields
+    /// are dropped: a Prepare checks [`is_allocated`](Self::is_allocated) first.
     pub fn from_json(text: &str) -> Result<Self, StatusError> {
         let status: Option<Self> = serde_json::from_str(text).map_err(StatusError)?;
         Ok(status.unwrap_or_default())
@@ -54,19 +53,19 @@ impl ClaimStatus {
         Self::from_json(raw.get())
     }
 
-    /// The JSON that a checkpoint holds: Go's field order and escapes.
+    /// Returns the JSON as it is in a checkpoint: Go's field order and escapes.
     pub fn to_json(&self) -> String {
         // Strings, integers and checked raw JSON always encode.
         crate::gojson::to_string(self).unwrap_or_default()
     }
 
-    /// Whether there is an allocation at all. Claims upgraded from 25.3.0-rc.2
+    /// Returns whether there is an allocation. Claims upgraded from 25.3.0-rc.2
     /// have none.
     pub fn is_allocated(&self) -> bool {
         self.0.allocation.is_some()
     }
 
-    /// The allocated devices of all drivers, in the allocator's order. Empty
+    /// Returns the allocated devices of all drivers, in the allocator's order. Empty
     /// without an allocation.
     pub fn results(&self) -> &[DeviceResult] {
         self.0
@@ -75,7 +74,7 @@ impl ClaimStatus {
             .map_or(&[], |allocation| &allocation.devices.results)
     }
 
-    /// The configurations of all drivers, in API order. Empty without an
+    /// Returns the configurations of all drivers, in API order. Empty without an
     /// allocation.
     pub fn configs(&self) -> &[DeviceConfig] {
         self.0

@@ -52,14 +52,15 @@ impl<P: Payload> Store<P> {
     /// Opens the checkpoint in `dir`; a missing file is an empty checkpoint,
     /// written with the first commit.
     ///
-    /// A file that cannot be trusted is set aside under a name that says why,
-    /// and what survives is in the store. The [`Damage`] also reports what an
-    /// earlier process found and did not settle.
+    /// Called once, when the plugin starts; it reads under the lock, for which
+    /// it waits 10 s at most. A damaged file is set aside under a name that says
+    /// why, and what can be recovered of it is in the store. The [`Damage`] also
+    /// reports what an earlier process found and did not rebuild.
     ///
     /// `boot` is the running boot. Records of another one are kept, and nothing
-    /// new can be started, until the caller has undone them and says so; see
-    /// [`View::boot`] and [`Claims::forget_earlier_boot`]. The caller has both
-    /// to look at before its first claim: the damage and the boot.
+    /// new can be started, until the caller has undone their effects; see
+    /// [`View::boot`] and [`Claims::forget_earlier_boot`]. Before its first claim
+    /// the caller deals with both: the boot and the damage.
     pub fn open(dir: Arc<dyn Dir>, boot: BootId) -> Result<(Self, Damage), StoreError> {
         let (writer, published) = Writer::open(dir, boot)?;
         let damage = published.get().damage().clone();
@@ -71,9 +72,9 @@ impl<P: Payload> Store<P> {
         Ok((Self { queue, published }, damage))
     }
 
-    /// What the last commit left, of this process, or of others as seen in it.
-    /// Never waits for a commit in progress. What was read here may be
-    /// outdated a moment later: decide inside a commit.
+    /// Returns the records after the last commit of this process, with what other
+    /// processes had written before it. Never blocks. It may be outdated a moment
+    /// later: decide inside a commit.
     pub fn view(&self) -> Arc<View<P>> {
         self.published.get()
     }
@@ -83,8 +84,8 @@ impl<P: Payload> Store<P> {
     /// nothing changes nothing is written (a file that is found damaged is set
     /// aside all the same). If it panics, so does this call.
     ///
-    /// What the change wrote is read back before it is written to the file: a
-    /// payload that cannot be is an error of this change and of no other
+    /// What the change wrote is decoded once before it goes to the file: a
+    /// payload that does not round-trip fails this change and no other
     /// ([`StoreError::Encode`]).
     ///
     /// Waits for 30 s at most; see [`commit_within`](Self::commit_within).
@@ -94,10 +95,10 @@ impl<P: Payload> Store<P> {
     /// It runs on the store's thread, owns what it uses, and must not wait for
     /// anything, another commit least of all: the file is locked meanwhile.
     ///
-    /// Changes that arrive during a commit share the next one. Each sees what
-    /// those before it did, and what it sees becomes durable in the same write
-    /// as what it does. If that write fails, every one of them fails with the
-    /// [`StoreError`], also one that only looked.
+    /// Changes that arrive during a commit share the next one. Each sees the
+    /// changes of those before it, and becomes durable in the same write as they
+    /// do. If that write fails, every one of them fails with the [`StoreError`],
+    /// also one that only read.
     ///
     /// A change may have effects outside the file, on the claim that it is
     /// about: a CDI file, say. They are done while the lock is held, and before

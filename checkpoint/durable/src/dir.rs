@@ -14,8 +14,8 @@ use crate::error::Error;
 ///
 /// Any thread may call at any time, and so may other processes; each call
 /// blocks on the disk, so that an async program calls it where blocking is
-/// allowed. Calls do not exclude each other: whoever reads, decides and writes
-/// holds a [`lock`](Self::lock) from the read to the write.
+/// allowed. Calls do not exclude each other: a caller that decides by what it
+/// has read holds a [`lock`](Self::lock) from the read to the write.
 ///
 /// Names are single path components. An empty name, `.`, `..`, a name with `/`
 /// or NUL or of more than 255 bytes, and a name reserved for temp files are
@@ -35,16 +35,15 @@ use crate::error::Error;
 pub trait Dir: sealed::Sealed + fmt::Debug + Send + Sync {
     /// Returns the content of `name`; `None` when there is no such file.
     ///
-    /// For whoever only looks. What was read need not be durable yet: its
-    /// writer may be between its rename and its fsync. Call
-    /// [`sync`](Self::sync) before acting on it.
+    /// The content need not be durable yet: its writer may be between its rename
+    /// and its fsync. Call [`sync`](Self::sync) before acting on it.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.read_version(name)?.map(|(bytes, _)| bytes))
     }
 
     /// Like [`read`](Self::read), with the token that
     /// [`is_current`](Self::is_current) needs to notice a later change. For
-    /// whoever keeps the content in memory.
+    /// callers that keep the content in memory.
     fn read_version(&self, name: &str) -> Result<Option<(Vec<u8>, Version)>, Error>;
 
     /// Writes `bytes` to `name`, whether or not the file exists, and returns
@@ -58,16 +57,16 @@ pub trait Dir: sealed::Sealed + fmt::Debug + Send + Sync {
     /// durable. Writes, as [`replace`](Self::replace) does, only if content or
     /// mode differ; returns whether it wrote.
     ///
-    /// For files that are asserted again and again: whoever watches the
-    /// directory sees no change where there is none.
+    /// For files that are written again and again with the same content: a
+    /// program that watches the directory is not woken.
     fn ensure(&self, name: &str, bytes: &[u8], mode: u32) -> Result<bool, Error>;
 
     /// Removes `name`. Idempotent: a missing file is success, and makes its
     /// absence durable.
     fn remove(&self, name: &str) -> Result<(), Error>;
 
-    /// Renames a file. A file at `to` is replaced: whoever must not lose one
-    /// chooses a free name under a [`lock`](Self::lock).
+    /// Renames a file. A file at `to` is replaced: a caller that must not lose
+    /// one chooses a free name under a [`lock`](Self::lock).
     ///
     /// Not idempotent: a missing `from` is an [`Error::Io`] with the code
     /// `file-missing`.
@@ -86,8 +85,8 @@ pub trait Dir: sealed::Sealed + fmt::Debug + Send + Sync {
     /// same directory; one of another implementation is never current.
     fn is_current(&self, name: &str, version: &Version) -> Result<bool, Error>;
 
-    /// Makes durable what other processes did to the directory. For whoever
-    /// has read a file and acts on its being there.
+    /// Makes durable what other processes did to the directory. Called after
+    /// reading a file, before an action that relies on it.
     fn sync(&self) -> Result<(), Error>;
 
     /// Takes an exclusive advisory lock (`flock`) on `name`, creating the empty

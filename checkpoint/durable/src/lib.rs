@@ -4,15 +4,16 @@
 //! ## How the crate is laid out
 //!
 //! ```text
-//!  caller ──► trait Dir ──┬── OsDir ──► OsBackend  ── system calls on one directory descriptor
-//!                         └── SimDir ──► sim::backend ── memory: what is live, what is durable
-//!                                          ▲
-//!                  operations.rs: the order of steps, written once for both
+//!  caller ──► trait Dir ──┬── OsDir ──► os::backend    system calls on one directory descriptor
+//!                         └── SimDir ─► sim::backend   memory: what is cached, what is synced
+//!                                 │
+//!                                 ▼
+//!                    operations.rs: each call as an order of backend calls
 //! ```
 //!
-//! `operations.rs` alone knows that a replace is "temporary, write, fsync, rename,
-//! fsync of the directory". Both directories run it, so a crash found in
-//! `SimDir` is a crash of the real thing.
+//! `operations.rs` alone knows that a replace is "create a temp file, write, fsync,
+//! rename, fsync of the directory". Both directories run it, so a crash found in
+//! `SimDir` is a crash of the real one.
 
 mod dir;
 mod error;

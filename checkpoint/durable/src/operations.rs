@@ -1,5 +1,5 @@
-//! The operations of a directory, each a fixed order of backend calls, for the
-//! real and the simulated directory alike.
+//! The operations of a directory, each a fixed order of backend calls, for both
+//! the real and the simulated directory.
 
 use std::io;
 use std::path::PathBuf;

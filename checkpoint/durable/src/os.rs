@@ -14,17 +14,17 @@ use crate::operations;
 
 /// A directory on a disk.
 ///
-/// It follows its path. If someone removes the directory and creates it anew,
-/// or puts another in its place, the next call happens in the new one, as if it
-/// had been opened then. Calls under way and locks held keep the old one: all
-/// that happens under one [`Lock`] happens in the directory of that lock.
+/// It follows its path. If the directory was removed and created anew, or
+/// another is in its place, the next call opens the new one. Calls under way and
+/// locks held keep the old one: while a [`Lock`] is held, every call uses the
+/// directory of that lock.
 ///
 /// As long as nothing has the path, a removed directory is an empty one, and
 /// creating a file in it fails as `directory-missing`.
 ///
 /// In a container the path is often a bind mount of its own. If its source is
-/// removed on the host, the mount goes on leading to the removed directory
-/// until the container is restarted; a mount of the parent follows.
+/// removed on the host, the mount keeps pointing at the removed directory until
+/// the container is restarted; a mount of the parent follows.
 #[derive(Debug)]
 pub struct OsDir {
     path: PathBuf,
@@ -65,7 +65,8 @@ impl OsDir {
     /// The directory of one call.
     fn backend(&self) -> Result<Arc<OsBackend>, Error> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        // A lock in the old directory, which holds it, excludes nobody in the new one.
+        // While a lock is held, it is in use: a lock in the old directory is none
+        // in the new one.
         let in_use = Arc::strong_count(&current) > 1;
         if !in_use && current.is_replaced() {
             *current = Arc::new(reopen(&self.path)?);

@@ -1,10 +1,10 @@
 //! A directory in memory, its faults, and its crashes.
 //!
 //! ```text
-//!  Dir calls ──► operations.rs ──► backend.rs ──► Event ──► image.rs   the disk now
-//!                                              │ recorded
-//!                                              ▼
-//!                      crash.rs: each moment of the record ──► loss.rs   what may be left
+//!  Dir calls ──► operations.rs ──► backend.rs ──► disk.rs: Event ──► image.rs   the disk now
+//!                                                    │ recorded
+//!                                                    ▼
+//!                           crash.rs: each moment of the record ──► loss.rs   what may be left
 //! ```
 
 mod backend;

@@ -13,7 +13,7 @@ pub enum Detail {
         /// The file's length in bytes.
         length: usize,
     },
-    /// A member of the file, or of one of its parts, is not a checkpoint's.
+    /// A member of the file, or of one of its parts, is wrong.
     Member {
         /// Which, from the file's top: `v2.nodeBootID`; empty for the file
         /// itself. Names are spelled as in the file.
@@ -28,7 +28,7 @@ pub enum Detail {
         /// The state's name in the file.
         state: String,
     },
-    /// A claim's record is not laid out as one.
+    /// A claim's record cannot be read.
     Record {
         /// The claim.
         uid: String,
@@ -45,8 +45,8 @@ impl Detail {
         let error = parse(text).err()?;
         let decodable = str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len);
         let mut offset = position(text, &error).min(decodable);
-        // The parser tells where it stood: at what it did not expect, or behind.
-        // It looks at the four digits of an escape at once.
+        // The parser reports its position: at the byte it did not expect, or
+        // behind it, since it reads the four digits of an escape at once.
         while offset > 0 && !is_begun(text.get(..offset).unwrap_or_default()) {
             offset -= 1;
         }

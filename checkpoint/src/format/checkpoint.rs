@@ -4,18 +4,19 @@ use crate::record::ClaimRecord;
 
 /// The content of a checkpoint file, without a store around it.
 ///
-/// # What is carried
-/// A newer writer may have added fields. Those of the file, of V1 and V2 stay
+/// # Unknown fields
+///
+/// A newer driver may have added fields. Those of the file, of V1 and of V2 stay
 /// at their place, and so do those of a claim until its record changes: then it
-/// is written with the fields of the Go driver and no others, since what a
-/// foreign field says was said of the record as it was.
+/// is written with the Go driver's fields only, since an unknown field was
+/// meant for the record as it was.
 ///
-/// Byte for byte where the file is laid out as Go does it; in another layout
-/// they are laid out as Go would, or, where a checksum is over that layout,
-/// dropped: the README has a table.
+/// They stay byte for byte where the file is formatted as Go does it; in another
+/// format they are formatted as Go would, or, where a checksum covers that
+/// format, dropped: the README has a table.
 ///
-/// A part that we do not know (`v3`) says the same as `v1` and `v2` in another
-/// way: it goes with the first change, or it would contradict them.
+/// An unknown part (`v3`) has the content of `v1` and `v2` in another form: it is
+/// dropped with the first change, or it would contradict them.
 #[derive(Debug)]
 pub struct Checkpoint<P> {
     pub(crate) records: Records<P>,
@@ -25,17 +26,17 @@ pub struct Checkpoint<P> {
 // === impl Checkpoint ===
 
 impl<P> Checkpoint<P> {
-    /// The records by claim UID, in the file's order.
+    /// Iterates over the records by claim UID, in the file's order.
     pub fn claims(&self) -> impl Iterator<Item = (&str, &ClaimRecord<P>)> {
         self.records.iter()
     }
 
-    /// The boot that the records are of, if the file says it.
+    /// Returns the id of the boot that the records are from, if the file has it.
     pub fn boot_id(&self) -> Option<&str> {
         self.boot_id.as_deref()
     }
 
-    /// The layout of the file that it was read from.
+    /// Returns the layout of the file that it was read from.
     pub fn layout(&self) -> Layout {
         self.records.source().layout
     }

@@ -10,10 +10,10 @@ use super::error::EncodeError;
 use super::parts::{CLAIM_V1, CLAIM_V2, Entry, get};
 use super::records::ClaimText;
 use super::scan::{Object, Scanner};
-use super::template::{Template, Unplaced};
+use super::template::{Misplaced, Template};
 use crate::damage::{DamageReason, Detail};
 use crate::record::{ABORTED, COMPLETED, ClaimRecord, Payload, STARTED, State};
-use crate::status::{ClaimStatus, Seconds, optional_seconds};
+use crate::status::{ClaimStatus, MetaTime, optional_time};
 use crate::{gofields, gojson};
 
 /// What V1 has of a completed claim.
@@ -36,29 +36,29 @@ struct ClaimV2<'a, P> {
     #[serde(skip_serializing_if = "str::is_empty")]
     namespace: &'a str,
     #[serde(rename = "abortedAt", skip_serializing_if = "Option::is_none")]
-    aborted_at: Option<Seconds>,
+    aborted_at: Option<MetaTime>,
 }
 
 /// Why a record is not understood.
 pub(super) enum Flaw {
-    /// It is in a state of this name.
+    /// Its state has this name, which is not one that we know.
     State(String),
-    /// It is not laid out as one: what is wrong with it.
+    /// It is not a record: what is wrong with it.
     Layout(String),
 }
 
 // === impl Flaw ===
 
 impl Flaw {
-    /// Of the record with this UID.
-    pub(super) fn of(self, uid: String) -> (DamageReason, Detail) {
+    /// Names the record that it is in.
+    pub(super) fn into_detail(self, uid: String) -> (DamageReason, Detail) {
         match self {
             Self::State(state) => (DamageReason::UnknownState, Detail::State { uid, state }),
             Self::Layout(flaw) => (DamageReason::Layout, Detail::Record { uid, flaw }),
         }
     }
 
-    /// A record that is nothing like one.
+    /// A record that is of another JSON type.
     pub(super) fn shape(expected: &str) -> Self {
         Self::Layout(format!("it is not {expected}"))
     }
@@ -68,15 +68,15 @@ impl Flaw {
     }
 }
 
-impl From<Unplaced> for Flaw {
-    fn from(unplaced: Unplaced) -> Self {
-        let name = unplaced.name.escape_debug();
-        Self::Layout(format!("{name}: {}", unplaced.flaw()))
+impl From<Misplaced> for Flaw {
+    fn from(misplaced: Misplaced) -> Self {
+        let name = misplaced.name.escape_debug();
+        Self::Layout(format!("{name}: {}", misplaced.flaw()))
     }
 }
 
-/// What is wrong with the text of a value. The place is one in the value's own
-/// text, and of no use.
+/// The parser's message without the line and column, which count from the
+/// beginning of the value's own text.
 pub(super) fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -90,17 +90,17 @@ pub(super) fn read_v2<P: Payload>(entry: &Entry<'_>) -> Result<ClaimRecord<P>, F
     let Entry::Object(object) = entry else {
         return Err(Flaw::shape("an object"));
     };
-    Template::of(&CLAIM_V2, &object.members)?;
+    Template::from_members(&CLAIM_V2, &object.members)?;
     let state: String = member(object, "checkpointState")?;
     let state = match state.as_str() {
         STARTED => State::Started,
         COMPLETED => State::Completed(devices(object)?),
         ABORTED => State::Aborted {
-            at: aborted_at(object)?.map(Seconds::timestamp),
+            at: aborted_at(object)?.map(MetaTime::timestamp),
         },
         _ => return Err(Flaw::State(state)),
     };
-    // What the state has no use for is carried, too, and has to be JSON.
+    // Fields that the state does not use are carried, too: they have to be JSON.
     for unused in ["preparedDevices", "abortedAt"] {
         let text = get(&object.members, unused).unwrap_or(b"null");
         let _: &RawValue =
@@ -116,7 +116,7 @@ pub(super) fn read_v2<P: Payload>(entry: &Entry<'_>) -> Result<ClaimRecord<P>, F
 
 /// Reads a claim of V1: it is completed; its names were not recorded.
 pub(super) fn read_v1<P: Payload>(object: &Object<'_>) -> Result<ClaimRecord<P>, Flaw> {
-    Template::of(&CLAIM_V1, &object.members)?;
+    Template::from_members(&CLAIM_V1, &object.members)?;
     Ok(ClaimRecord {
         state: State::Completed(devices(object)?),
         status: member(object, "status")?,
@@ -148,9 +148,9 @@ fn devices<P: Payload>(object: &Object<'_>) -> Result<Vec<P>, Flaw> {
     member_by(object, "preparedDevices", gofields::from_slice)
 }
 
-fn aborted_at(object: &Object<'_>) -> Result<Option<Seconds>, Flaw> {
+fn aborted_at(object: &Object<'_>) -> Result<Option<MetaTime>, Flaw> {
     member_by(object, "abortedAt", |text| {
-        optional_seconds(&mut serde_json::Deserializer::from_slice(text)).map(Some)
+        optional_time(&mut serde_json::Deserializer::from_slice(text)).map(Some)
     })
 }
 
@@ -173,7 +173,7 @@ pub(super) fn encode<P: Payload>(
     record: &ClaimRecord<P>,
 ) -> Result<ClaimText, serde_json::Error> {
     let aborted_at = match record.state {
-        State::Aborted { at } => at.map(Seconds::floor),
+        State::Aborted { at } => at.map(MetaTime::from_timestamp),
         State::Started | State::Completed(_) => None,
     };
     let (status, devices) = (&record.status, record.devices());
@@ -216,20 +216,20 @@ fn round_trip<P: Payload>(
     record: &ClaimRecord<P>,
 ) -> Result<(ClaimText, ClaimRecord<P>), EncodeError> {
     let text = encode(uid, record).map_err(EncodeError::Unwritable)?;
-    // What V1 has of it is in V2 too.
+    // V2's text has everything that V1's has.
     let mut scanner = Scanner::new(text.v2.as_bytes());
     let entry = scanner.member().and_then(|()| Entry::scan(&mut scanner));
     let read = entry.map_or_else(|| Err(Flaw::shape("JSON")), |entry| read_v2(&entry));
     let read = read.map_err(|flaw| EncodeError::Unreadable {
-        detail: flaw.of(uid.to_owned()).1,
+        detail: flaw.into_detail(uid.to_owned()).1,
     })?;
     Ok((text, read))
 }
 
 // === text from text ===
 
-/// The text of a claim of V2 as it was read. Its V1 says what V2 says, and
-/// keeps what else was in `v1`. `None` if it has to be written anew.
+/// The text of a claim of V2 as it was read. Its V1 has V2's values, and the
+/// unknown members that it had. `None` if it has to be encoded anew.
 pub(super) fn carried<P>(
     uid: &str,
     record: &ClaimRecord<P>,
@@ -238,7 +238,7 @@ pub(super) fn carried<P>(
 ) -> Option<ClaimText> {
     let Entry::Object(v2) = v2 else { return None };
     let template = match v1 {
-        Some(Entry::Object(v1)) => Template::of(&CLAIM_V1, &v1.members).ok()?,
+        Some(Entry::Object(v1)) => Template::from_members(&CLAIM_V1, &v1.members).ok()?,
         _ => Template::canonical(CLAIM_V1.len()),
     };
     let values = CLAIM_V1.map(|key| get(&v2.members, key).and_then(utf8));
@@ -251,15 +251,15 @@ pub(super) fn carried<P>(
     ClaimText::new(uid, v1.as_deref(), &[utf8(v2.text)?]).ok()
 }
 
-/// The text of a claim of V1 as it was read, and a V2 that says the same.
-/// `None` if it has to be written anew.
+/// The text of a claim of V1 as it was read, and a V2 with the same values.
+/// `None` if it has to be encoded anew.
 pub(super) fn upgraded(uid: &str, v1: &Object<'_>) -> Option<ClaimText> {
     let is_v1s = |name: &&str| CLAIM_V1.contains(name);
     let others = CLAIM_V2.iter().filter(|name| !is_v1s(name));
-    // What was foreign in V1 must not get a meaning in V2.
+    // What was unknown in V1 must not get a meaning in V2.
     let others: Vec<&'static str> = others.copied().collect();
     let named = |name: &&str| get(&v1.members, name).is_some();
-    if others.iter().any(named) || Template::of(&others, &v1.members).is_err() {
+    if others.iter().any(named) || Template::from_members(&others, &v1.members).is_err() {
         return None;
     }
     get(&v1.members, "status")?;

@@ -1,4 +1,4 @@
-//! Which parts can be trusted, and which of them counts.
+//! Which parts can be trusted, and which of them is used.
 
 mod flaw;
 mod part;
@@ -24,7 +24,7 @@ pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<
         return Err(lost(DamageReason::Empty));
     }
     let mut file = File::scan(bytes);
-    // Behind a good V1 the scan has come to where V2 is, or is broken.
+    // If V1 is intact, the scan has reached V2, or the place where it is broken.
     if !file.is_whole && verify::v1_text(&file).is_err() {
         file.find_v2(bytes);
     }
@@ -32,17 +32,17 @@ pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<
     if is_laid_out_by_go(bytes) {
         return as_it_is.map_err(|damaged| with_reason(damaged, bytes));
     }
-    // Go writes anew what it read, and hashes that: so does whoever carries it.
+    // Go verifies the checksum of the text that it would write.
     let as_go_writes = compact(bytes).map(|text| read(&File::scan(text.as_bytes())));
     match &mut as_it_is {
-        Ok(checkpoint) => checkpoint.records.forget_text(),
-        Err(damaged) => damaged.saved.records.forget_text(),
+        Ok(checkpoint) => checkpoint.records.drop_cached_text(),
+        Err(damaged) => damaged.saved.records.drop_cached_text(),
     }
     match (as_it_is, as_go_writes) {
         (_, Some(Ok(checkpoint))) | (Ok(checkpoint), _) => Ok(checkpoint),
         (Err(damaged), Some(Err(mut other))) if other.survivors > damaged.survivors => {
-            // What is no JSON may be laid out in another way even so.
-            other.saved.records.forget_text();
+            // Text that is not JSON may be formatted in another way even so.
+            other.saved.records.drop_cached_text();
             Err(with_reason(other, bytes))
         }
         (Err(damaged), _) => Err(with_reason(damaged, bytes)),
@@ -54,19 +54,19 @@ fn with_reason<P: Payload>(mut damaged: Damaged<P>, bytes: &[u8]) -> Damaged<P> 
         damaged.reason = DamageReason::NotJson;
         damaged.detail = Some(Box::new(detail));
     }
-    damaged.saved.records.forget_members_of_file();
+    damaged.saved.records.drop_unknown_members();
     damaged
 }
 
 /// Whether Go would write the same text for the same JSON, as far as it is JSON.
-/// A quick look settles it for what Go writes, where white space is rare.
+/// For what Go wrote, where whitespace is rare, the first scan decides.
 fn is_laid_out_by_go(bytes: &[u8]) -> bool {
     // 0xe2 begins U+2028 and U+2029.
     let may_differ =
         |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2) || byte.is_ascii_whitespace();
-    // Without a way out of the inner loop, many bytes are looked at at once.
+    // Without an early exit the inner loop is vectorized.
     let may_one_differ = |chunk: &[u8]| chunk.iter().fold(false, |any, b| any | may_differ(b));
-    // Where quotes do not pair, nobody can tell what is in a string.
+    // In text that is not JSON, strings have no certain end.
     let is_compact = |text: &RawValue| gojson::compact(text.get()).as_bytes() == bytes;
     !bytes.chunks(64).any(may_one_differ) || serde_json::from_slice(bytes).is_ok_and(is_compact)
 }
@@ -88,7 +88,7 @@ fn lost<P>(flaw: impl Into<Flaw>) -> Damaged<P> {
     }
 }
 
-/// V2 can be trusted, what is around it cannot.
+/// V2 can be trusted, the rest of the file cannot.
 fn saved_by_v2<P>(flaw: Flaw, saved: Checkpoint<P>) -> Damaged<P> {
     Damaged {
         survivors: Survivors::All,
@@ -98,10 +98,10 @@ fn saved_by_v2<P>(flaw: Flaw, saved: Checkpoint<P>) -> Damaged<P> {
     }
 }
 
-/// V2 counts; V1 saves the completed claims when V2 is bad. V1's content is
-/// never compared with V2's, only its checksum matters, as in Go.
+/// V2 is used; if it is damaged, the completed claims are recovered from V1.
+/// V1's content is never compared with V2's, only its checksum matters, as in Go.
 fn read<P: Payload>(file: &File<'_>) -> Result<Checkpoint<P>, Damaged<P>> {
-    let order = order_of_file(file);
+    let order = file_order(file);
     let Some(part) = &file.v2 else {
         let v1 = v1::trust::<P>(file, verify::v1_text(file));
         return without_v2(file, v1, order);
@@ -113,15 +113,15 @@ fn read<P: Payload>(file: &File<'_>) -> Result<Checkpoint<P>, Damaged<P>> {
         (Ok(_), Ok(checkpoint), Ok(_)) => Ok(checkpoint),
         (Ok(_), Ok(saved), Err(flaw)) => Err(saved_by_v2(flaw, saved)),
         (Err(mismatch), Ok(saved), order) => Err(Damaged {
-            mismatches: of_part(file, mismatch).collect(),
-            ..saved_by_v2(Flaw::of_v1(file, order.err()), saved)
+            mismatches: mismatch_of(file, mismatch).collect(),
+            ..saved_by_v2(Flaw::in_v1(file, order.err()), saved)
         }),
         (v1, Err(flawed), order) => Err(without_good_v2(file, v1, flawed, order.err())),
     }
 }
 
-/// V1's mismatch, if there is a V1: it may have another name, or be broken.
-fn of_part(file: &File<'_>, v1: Mismatch) -> impl Iterator<Item = Mismatch> {
+/// V1's mismatch, if there is a V1: it may be misnamed or broken.
+fn mismatch_of(file: &File<'_>, v1: Mismatch) -> impl Iterator<Item = Mismatch> {
     file.v1.iter().map(move |_| v1)
 }
 
@@ -131,7 +131,7 @@ fn without_good_v2<P: Payload>(
     v2: Flawed<P>,
     order: Option<Flaw>,
 ) -> Damaged<P> {
-    let v1_flaw = v1.err().map(|_| Flaw::of_v1(file, order));
+    let v1_flaw = v1.err().map(|_| Flaw::in_v1(file, order));
     let upgraded = v1
         .ok()
         .and_then(|trust| v1::upgrade(file, trust, None).ok());
@@ -148,7 +148,7 @@ fn without_good_v2<P: Payload>(
         (Some(DamageReason::V1Checksum), DamageReason::V2Checksum) => DamageReason::BothChecksums,
         (_, reason) => reason,
     };
-    let v1_mismatch = v1.err().into_iter().flat_map(|v1| of_part(file, v1));
+    let v1_mismatch = v1.err().into_iter().flat_map(|v1| mismatch_of(file, v1));
     Damaged {
         reason,
         detail: (v2.flaw.detail).or_else(|| v1_flaw.and_then(|flaw| flaw.detail)),
@@ -165,7 +165,7 @@ fn without_v2<P: Payload>(
     order: Result<Template, Flaw>,
 ) -> Result<Checkpoint<P>, Damaged<P>> {
     let (order, flaw) = match order {
-        Ok(order) => (Some(order), file.claims_v2().then(|| Flaw::of_v2(file))),
+        Ok(order) => (Some(order), file.may_have_v2().then(|| Flaw::in_v2(file))),
         Err(flaw) => (None, Some(flaw)),
     };
     let mut damaged = match (v1, flaw) {
@@ -178,18 +178,19 @@ fn without_v2<P: Payload>(
             },
             (Err(of_v1), flaw) => lost(flaw.unwrap_or(of_v1)),
         },
-        (Err(_), flaw) => lost(Flaw::of_v1(file, flaw)),
+        (Err(_), flaw) => lost(Flaw::in_v1(file, flaw)),
     };
-    let mismatch = v1.err().into_iter().flat_map(|v1| of_part(file, v1));
+    let mismatch = v1.err().into_iter().flat_map(|v1| mismatch_of(file, v1));
     damaged.mismatches.extend(mismatch);
     Err(damaged)
 }
 
 /// The file's members at their places.
-fn order_of_file(file: &File<'_>) -> Result<Template, Flaw> {
+fn file_order(file: &File<'_>) -> Result<Template, Flaw> {
     if !file.is_whole {
         // Of JSON, the scan follows every object.
-        return Err(Flaw::of_file("it is not an object"));
+        return Err(Flaw::in_file("it is not an object"));
     }
-    Template::of(&FILE, &file.members).map_err(|unplaced| Flaw::of_unplaced(None, &unplaced))
+    Template::from_members(&FILE, &file.members)
+        .map_err(|misplaced| Flaw::misplaced(None, &misplaced))
 }

@@ -1,5 +1,5 @@
-//! The file as a list of pieces of text, each where it already lies: what is
-//! hashed and what is written is never laid out but once, in the end.
+//! The file as a list of pieces of text, which are hashed where they are and
+//! copied only once, into the file.
 
 use super::claim;
 use super::parts::{FILE, V1, V2};
@@ -26,7 +26,7 @@ pub(super) fn encode<P: Payload>(
     let (outer, inner) = (outer.to_string(), inner.to_string());
     let v2 = v2.pieces(&inner);
     let mut order = file.clone();
-    if records.have_changed() || boot_id != read_boot_id.as_deref() {
+    if records.is_changed() || boot_id != read_boot_id.as_deref() {
         order.retain(|key| !is_part(key));
     }
     let members: [Option<&[&str]>; 3] = [Some(&[&outer]), Some(&v1), Some(&v2)];
@@ -39,7 +39,7 @@ pub(super) struct PartV1<'a> {
     claims: Vec<&'a str>,
 }
 
-/// V2 but for its checksum.
+/// V2 without its checksum.
 pub(super) struct PartV2<'a> {
     source: &'a Source,
     claims: Vec<&'a str>,
@@ -100,7 +100,7 @@ impl<'a> PartV2<'a> {
         })
     }
 
-    /// What its checksum is over.
+    /// The text that its checksum covers.
     pub(super) fn zeroed(&self) -> Vec<&str> {
         self.pieces("0")
     }

@@ -3,26 +3,26 @@
 use super::checkpoint::Checkpoint;
 use crate::damage::{DamageReason, Detail, Mismatch, Survivors};
 
-/// A file that is not, or not wholly, a checkpoint.
+/// Why a file is not, or not wholly, a checkpoint; with what can be recovered.
 #[derive(Debug, thiserror::Error)]
-#[error("the checkpoint is damaged: {reason}{}", in_detail(.detail.as_deref(), .mismatches))]
+#[error("the checkpoint is damaged: {reason}{}", details(.detail.as_deref(), .mismatches))]
 #[non_exhaustive]
 pub struct Damaged<P> {
     /// What is wrong with it.
     pub reason: DamageReason,
     /// Where: the place at which it stops being JSON, the member that is missing
-    /// or not a checkpoint's, or the claim that is not understood. Also beside a
-    /// checksum that does not match, if something else is wrong in that part.
-    /// `None` where no one place is to blame.
+    /// or not a checkpoint's, or the claim that cannot be read. Present for a
+    /// wrong checksum if something else is wrong in that part too. `None` where
+    /// no single place is to blame.
     pub detail: Option<Box<Detail>>,
-    /// The checksums that do not match, V1's first. Empty if that is not what
-    /// is wrong, or if a part cannot even be found.
+    /// The checksums that do not match, V1's first. Empty if none is wrong, or if
+    /// a part cannot even be found.
     pub mismatches: Vec<Mismatch>,
     /// How much of it is in `saved`.
     pub survivors: Survivors,
     /// What can be trusted.
     pub saved: Checkpoint<P>,
-    /// Whether no V2 that can be trusted was found, which has the boot id.
+    /// Whether there is no trusted V2, which has the boot id.
     pub(crate) boot_id_is_lost: bool,
 }
 
@@ -34,7 +34,7 @@ pub enum EncodeError {
     #[error("a prepared device cannot be written as JSON")]
     Unwritable(#[source] serde_json::Error),
     /// The payload's `Deserialize` refuses what its `Serialize` has written:
-    /// written all the same, it would be damage to whoever opens the file next.
+    /// if it were written, the next open would find damage.
     #[error("what would be written cannot be read back: {detail}")]
     Unreadable {
         /// Which claim, and what is wrong with its record.
@@ -58,8 +58,8 @@ impl<P> Damaged<P> {
     }
 }
 
-/// What is to be said behind the reason.
-fn in_detail(detail: Option<&Detail>, mismatches: &[Mismatch]) -> String {
+/// What follows the reason in the message.
+fn details(detail: Option<&Detail>, mismatches: &[Mismatch]) -> String {
     let detail = detail.map(|detail| format!("; {detail}"));
     let mismatches = mismatches.iter().map(|mismatch| format!("; {mismatch}"));
     detail.into_iter().chain(mismatches).collect()

@@ -1,4 +1,4 @@
-/// The layout that a checkpoint was read from. All are written as [`V2`](Self::V2).
+/// Which versions of a checkpoint's parts a file has. All are written as [`V2`](Self::V2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {

@@ -18,7 +18,7 @@ pub(super) const CLAIM_V2: [&str; 6] = [
     "abortedAt",
 ];
 
-/// A file, as far as its structure could be followed.
+/// A file, as far as it could be scanned.
 #[derive(Debug, Default)]
 pub(super) struct File<'a> {
     /// `{"checksum":…,"v1":…,"v2":…}`; a part's value is the part's text.
@@ -28,7 +28,7 @@ pub(super) struct File<'a> {
     pub(super) v2: Option<Part<'a>>,
     /// The key of another member than `v1` and `v2` that looks like a part.
     pub(super) other_part: Option<&'a [u8]>,
-    /// Whether the structure could be followed to its end.
+    /// Whether it could be scanned to its end.
     pub(super) is_whole: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Entry<'a> {
 // === impl File ===
 
 impl<'a> File<'a> {
-    /// Splits what can be split; never fails.
+    /// Splits the file as far as it can be scanned; never fails.
     pub(super) fn scan(text: &'a [u8]) -> Self {
         let mut file = Self::default();
         let mut scanner = Scanner::new(text);
@@ -78,7 +78,7 @@ impl<'a> File<'a> {
         file
     }
 
-    /// Looks for V2 in another way, for a file whose structure is broken in V1.
+    /// Searches for V2 in a file that is broken in V1.
     pub(super) fn find_v2(&mut self, text: &'a [u8]) {
         if self.v2.is_none() {
             self.v2 = last_v2(text);
@@ -99,8 +99,9 @@ impl<'a> File<'a> {
         self.get("v2").filter(|text| *text != b"null")
     }
 
-    /// Whether there is a V2, or what may be one under a damaged name.
-    pub(super) fn claims_v2(&self) -> bool {
+    /// Whether there is a V2, or another member that may be one under a damaged
+    /// name.
+    pub(super) fn may_have_v2(&self) -> bool {
         self.v2_text().is_some() || self.other_part.is_some()
     }
 }
@@ -113,18 +114,17 @@ fn part_or_value<'a>(scanner: &mut Scanner<'a>) -> Option<(&'a [u8], Option<Part
     Some((part.object.text, Some(part)))
 }
 
-/// V2 of a file, without looking at what is before it. Go writes it last, so it
-/// counts only if nothing but the file's own bracket follows: what looks like
-/// a V2 within a claim's own data is followed by more, unless the file is cut
-/// just there.
+/// V2 of a file, whatever is before it. Go writes it last, so it is V2 only if
+/// nothing but the file's own bracket follows: text in a claim's data that looks
+/// like V2 is followed by more, unless the file is cut just there.
 fn last_v2(text: &[u8]) -> Option<Part<'_>> {
     const KEY: &[u8] = br#","v2":"#;
-    /// Each look scans to the text's end at most.
-    const LOOKS: usize = 16;
+    /// Each attempt scans to the text's end at most.
+    const ATTEMPTS: usize = 16;
 
     let found = text.windows(KEY.len()).enumerate();
     let starts = found.filter_map(|(at, window)| (window == KEY).then_some(at + KEY.len()));
-    starts.take(LOOKS).find_map(|start| {
+    starts.take(ATTEMPTS).find_map(|start| {
         let mut scanner = Scanner::new(text.get(start..)?);
         let part = Part::scan(&mut scanner)?;
         let rest = scanner.rest().trim_ascii();
@@ -178,7 +178,7 @@ impl<'a> Part<'a> {
 // === impl Claim ===
 
 impl Claim<'_> {
-    /// Whether it is laid out as 25.3.0-rc.2 did: a list.
+    /// Whether it has the layout of 25.3.0-rc.2: a list.
     pub(super) fn is_rc2(&self) -> bool {
         matches!(self.entry, Entry::Other(list) if list.starts_with(b"["))
     }
@@ -202,7 +202,7 @@ pub(super) fn get<'a>(members: &[Member<'a>], key: &str) -> Option<&'a [u8]> {
     found.map(|member| member.value)
 }
 
-/// Whether the text of a key says `name`, spelled without escapes.
+/// Whether a key (a JSON string) is `name`, spelled without escapes.
 pub(super) fn is_key(text: &[u8], name: &str) -> bool {
     let inner = text
         .strip_prefix(b"\"")

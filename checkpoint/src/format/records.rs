@@ -10,9 +10,9 @@ use crate::record::ClaimRecord;
 
 /// Records by claim UID, in the order of their bytes, which is the file's.
 ///
-/// With each goes its text. One that was read is written again as it was read,
-/// foreign fields included; one that changes loses its text, and is written
-/// anew with Go's fields and no others. Clones share the texts.
+/// Each has a cache of its JSON. A record that was read is written again as it
+/// was read, unknown fields included; one that changes loses its cache, and is
+/// encoded anew with Go's fields only. Clones share the caches.
 pub(crate) struct Records<P> {
     slots: BTreeMap<Arc<str>, Arc<Slot<P>>>,
     source: Arc<Source>,
@@ -22,7 +22,7 @@ pub(crate) struct Records<P> {
 
 struct Slot<P> {
     record: Arc<ClaimRecord<P>>,
-    /// Read, or made by the first to write the record.
+    /// As it was read, or as it was encoded first.
     text: OnceLock<ClaimText>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct ClaimText {
     pub(super) v2: Box<str>,
 }
 
-/// What else is to be kept of the file that the records were read from.
+/// What is kept of the file that the records were read from, beside them.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) layout: Layout,
@@ -105,16 +105,16 @@ impl<P> Records<P> {
         }
     }
 
-    /// Forgets the members beside the parts, of a file that is damaged: one may
-    /// be a part whose name is.
-    pub(super) fn forget_members_of_file(&mut self) {
+    /// Drops the members beside the parts, for a file that is damaged: one may
+    /// be a part whose name is damaged.
+    pub(super) fn drop_unknown_members(&mut self) {
         Arc::make_mut(&mut self.source).file = Template::canonical(FILE.len());
         self.changed = true;
     }
 
-    /// Forgets how the file was written, and with it every foreign member: each
-    /// record is written anew.
-    pub(super) fn forget_text(&mut self) {
+    /// Drops the file's text, and with it every unknown member: each record is
+    /// encoded anew.
+    pub(super) fn drop_cached_text(&mut self) {
         for slot in self.slots.values_mut() {
             *slot = Slot::without_text(Arc::clone(&slot.record));
         }
@@ -129,7 +129,7 @@ impl<P> Records<P> {
         self.changed = true;
     }
 
-    /// Adds a record with its text, if the file's may be written again.
+    /// Adds a record with its text in the file; `None` if it is to be encoded.
     pub(super) fn insert_read(
         &mut self,
         uid: String,
@@ -142,22 +142,22 @@ impl<P> Records<P> {
         self.slots.insert(uid.into(), slot);
     }
 
-    /// The texts of the records, which `make` makes where there is none yet.
+    /// Returns the text of each record; `encode` makes those not cached.
     pub(super) fn texts<E>(
         &self,
-        make: impl Fn(&str, &ClaimRecord<P>) -> Result<ClaimText, E>,
+        encode: impl Fn(&str, &ClaimRecord<P>) -> Result<ClaimText, E>,
     ) -> Result<impl Iterator<Item = &ClaimText>, E> {
-        self.encode_changed(make)?;
+        self.encode_changed(encode)?;
         Ok(self.slots.values().filter_map(|slot| slot.text.get()))
     }
 
     pub(super) fn encode_changed<E>(
         &self,
-        make: impl Fn(&str, &ClaimRecord<P>) -> Result<ClaimText, E>,
+        encode: impl Fn(&str, &ClaimRecord<P>) -> Result<ClaimText, E>,
     ) -> Result<(), E> {
         for (uid, slot) in &self.slots {
             if slot.text.get().is_none() {
-                let new = make(uid, &slot.record)?;
+                let new = encode(uid, &slot.record)?;
                 slot.text.get_or_init(|| new);
             }
         }
@@ -168,8 +168,8 @@ impl<P> Records<P> {
         &self.source
     }
 
-    /// Whether a record is not, or is no more, as the source has it.
-    pub(super) fn have_changed(&self) -> bool {
+    /// Whether any record differs from the source.
+    pub(super) fn is_changed(&self) -> bool {
         self.changed
     }
 }

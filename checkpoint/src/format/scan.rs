@@ -1,7 +1,7 @@
 //! Splits the file into its parts without building values, in one pass.
 //!
-//! Only brackets, strings and separators are followed: a value that is handed
-//! out may be no JSON. Whoever uses one parses it, or checks it.
+//! Only brackets, strings and separators are looked at: a value that it returns
+//! need not be JSON. Its user parses or checks it.
 
 /// Walks through a JSON text. Every step is `None` where the text is not laid
 /// out as expected or ends too early.
@@ -32,7 +32,7 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0 }
     }
 
-    /// The rest of the text holds nothing but white space.
+    /// The rest of the text holds nothing but whitespace.
     pub(super) fn is_at_end(&mut self) -> bool {
         self.peek().is_none()
     }
@@ -46,7 +46,7 @@ impl<'a> Scanner<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The next byte that is not white space, without stepping over it.
+    /// The next byte that is not whitespace, without stepping over it.
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {
             let byte = *self.text.get(self.at)?;
@@ -153,7 +153,7 @@ impl<'a> Scanner<'a> {
 // === impl Object ===
 
 impl<'a> Object<'a> {
-    /// Steps over an object whose members' values are not looked into.
+    /// Steps over an object without splitting its members' values.
     pub(super) fn scan(scanner: &mut Scanner<'a>) -> Option<Self> {
         let mut members = Vec::new();
         let text = scanner.object(|scanner, key| {

@@ -1,5 +1,5 @@
-//! The place of foreign members: what a newer writer added to an object, and
-//! where in it.
+//! The order of an object's members, with the place of unknown ones, which a
+//! newer writer added.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::scan::Member;
 use crate::gofields;
 
 /// The order of an object's members: those that we know, by their index in
-/// Go's order, and foreign ones as text. Every known one has its place, also
+/// Go's order, and unknown ones as text. Every known one has its place, also
 /// those that the object did not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Vec<Item>);
@@ -18,12 +18,12 @@ pub(super) struct Template(Vec<Item>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Item {
     Known(usize),
-    Foreign { key: Box<str>, value: Box<str> },
+    Unknown { key: Box<str>, value: Box<str> },
 }
 
-/// A member that has no place in an object of these names.
+/// A member that an object with these names cannot have.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unplaced {
+pub(super) struct Misplaced {
     /// Its name as the file spells it, without the quotes.
     pub(super) name: String,
     cause: Cause,
@@ -33,7 +33,7 @@ pub(super) struct Unplaced {
 enum Cause {
     /// A known one is there twice.
     Twice,
-    /// It is foreign, and its key or its value is no JSON.
+    /// It is unknown, and its key or its value is not JSON.
     NotJson,
     /// Go reads it as this one.
     TakenFor(&'static str),
@@ -49,17 +49,20 @@ impl Template {
 
     /// That of an object which was read; the first member that has no place in
     /// it, if there is one.
-    pub(super) fn of(names: &[&'static str], members: &[Member<'_>]) -> Result<Self, Unplaced> {
+    pub(super) fn from_members(
+        names: &[&'static str],
+        members: &[Member<'_>],
+    ) -> Result<Self, Misplaced> {
         let mut items = Vec::with_capacity(names.len());
         for member in members {
             match names.iter().position(|name| is_key(member.key, name)) {
                 Some(index) if items.contains(&Item::Known(index)) => {
-                    return Err(Unplaced::of(member, Cause::Twice));
+                    return Err(Misplaced::new(member, Cause::Twice));
                 }
                 Some(index) => items.push(Item::Known(index)),
                 None => {
-                    let foreign = Item::foreign(member, names);
-                    items.push(foreign.map_err(|cause| Unplaced::of(member, cause))?);
+                    let unknown = Item::unknown(member, names);
+                    items.push(unknown.map_err(|cause| Misplaced::new(member, cause))?);
                 }
             }
         }
@@ -68,11 +71,11 @@ impl Template {
         Ok(template)
     }
 
-    /// The same order without the foreign members whose key is refused.
+    /// The same order without the unknown members whose key is refused.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.0.retain(|item| match item {
             Item::Known(_) => true,
-            Item::Foreign { key, .. } => keep(key),
+            Item::Unknown { key, .. } => keep(key),
         });
     }
 
@@ -88,7 +91,7 @@ impl Template {
         for item in &self.0 {
             let bracket_or_comma = if out.is_empty() { "{" } else { "," };
             match item {
-                Item::Foreign { key, value } => out.extend([bracket_or_comma, key, ":", value]),
+                Item::Unknown { key, value } => out.extend([bracket_or_comma, key, ":", value]),
                 Item::Known(index) => {
                     if let (Some(name), Some(Some(value))) = (names.get(*index), values.get(*index))
                     {
@@ -119,8 +122,8 @@ impl Template {
 // === impl Item ===
 
 impl Item {
-    /// The scanner does not look closely enough to know that it is JSON.
-    fn foreign(member: &Member<'_>, names: &[&'static str]) -> Result<Self, Cause> {
+    /// Checks that it is JSON, which the scanner does not.
+    fn unknown(member: &Member<'_>, names: &[&'static str]) -> Result<Self, Cause> {
         let not_json = |_| Cause::NotJson;
         let key: &RawValue = serde_json::from_slice(member.key).map_err(not_json)?;
         let value: &RawValue = serde_json::from_slice(member.value).map_err(not_json)?;
@@ -129,17 +132,17 @@ impl Item {
         if let Some(known) = names.find(|known| gofields::is_same(&name, known)) {
             return Err(Cause::TakenFor(known));
         }
-        Ok(Self::Foreign {
+        Ok(Self::Unknown {
             key: key.get().into(),
             value: value.get().into(),
         })
     }
 }
 
-// === impl Unplaced ===
+// === impl Misplaced ===
 
-impl Unplaced {
-    fn of(member: &Member<'_>, cause: Cause) -> Self {
+impl Misplaced {
+    fn new(member: &Member<'_>, cause: Cause) -> Self {
         let name = String::from_utf8_lossy(member.key);
         let name = name.strip_prefix('"').unwrap_or(&name);
         Self {
@@ -171,9 +174,9 @@ mod tests {
 
     const NAMES: [&str; 3] = ["a", "sk", "c"];
 
-    fn template(text: &str) -> Result<Template, Unplaced> {
+    fn template(text: &str) -> Result<Template, Misplaced> {
         let object = Object::scan(&mut Scanner::new(text.as_bytes())).unwrap();
-        Template::of(&NAMES, &object.members)
+        Template::from_members(&NAMES, &object.members)
     }
 
     #[test]
@@ -206,7 +209,7 @@ mod tests {
             ("{\"x\u{1}\":1}", "x\u{1}", Cause::NotJson),
         ] {
             let name = name.to_owned();
-            assert_eq!(template(text), Err(Unplaced { name, cause }), "{text}");
+            assert_eq!(template(text), Err(Misplaced { name, cause }), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The checksums of both parts.
+//! Computing and verifying the checksums of both parts.
 
 use std::iter::once;
 
@@ -6,7 +6,7 @@ use super::parts::{File, Part};
 use crate::checksum;
 use crate::damage::{FilePart, Mismatch};
 
-/// V1's checksum, which is the file's, and V2's, of what is to be written.
+/// The checksums to be written: V1's, which is the file's, and V2's.
 pub(super) fn checksums_of(v1: &[&str], v2_zeroed: &[&str]) -> (u64, u64) {
     checksum::compute_pair(covered_by_files(Some(bytes(v1))), bytes(v2_zeroed))
 }
@@ -17,8 +17,8 @@ pub(super) struct Texts {
     pub(super) v2: Result<(), Mismatch>,
 }
 
-/// Checks the checksums of the text as it is in the file, whatever fields it
-/// has: a newer writer's do not look like damage.
+/// Verifies the checksums of the text as it is in the file, whatever fields it
+/// has: those of a newer driver are not damage.
 pub(super) fn texts(file: &File<'_>, v2: &Part<'_>) -> Texts {
     let (before, after) = v2.around_checksum();
     let v1 = covered_by_files(file.v1_text().map(once));

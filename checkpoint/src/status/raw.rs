@@ -3,9 +3,9 @@ use serde_json::value::RawValue;
 
 use crate::gojson;
 
-/// Foreign JSON that passes through as text, already in the form in which Go
-/// writes it: never parsed into values, so number spellings, key order and
-/// duplicate keys survive.
+/// JSON of others that is kept as text, in the form in which Go writes it: never
+/// parsed into values, so that number spellings, key order and duplicate keys
+/// stay.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Raw(Box<RawValue>);

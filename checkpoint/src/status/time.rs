@@ -2,21 +2,21 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A time as `metav1.Time` keeps it: RFC 3339, UTC, whole seconds, and a year
-/// from 0 on, since Go writes no other. The last day of the year 9999 is beyond
-/// what a `Timestamp` can be, and becomes the latest one.
+/// Go's `metav1.Time`: RFC 3339, UTC, whole seconds, and a year from 0 on, since
+/// Go writes no other. The last day of the year 9999 is later than any
+/// `Timestamp`, and becomes the latest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seconds(Timestamp);
+pub(crate) struct MetaTime(Timestamp);
 
 /// Go's zero time, which it writes as `null`.
 const GO_ZERO: &str = "0001-01-01T00:00:00Z";
 /// The beginning of the year 0, in seconds since 1970.
 const YEAR_0: i64 = -62_167_219_200;
 
-impl Seconds {
-    /// Drops the fraction, towards the past; what is before the year 0 becomes
-    /// its beginning.
-    pub(crate) fn floor(time: Timestamp) -> Self {
+impl MetaTime {
+    /// Drops the fraction of the second, towards the past. A time before the
+    /// year 0 becomes its beginning.
+    pub(crate) fn from_timestamp(time: Timestamp) -> Self {
         let second = time.as_nanosecond().div_euclid(1_000_000_000);
         let whole = i64::try_from(second).unwrap_or(YEAR_0).max(YEAR_0);
         // Not below the earliest, and not above the given one.
@@ -28,33 +28,33 @@ impl Seconds {
     }
 }
 
-impl Serialize for Seconds {
+impl Serialize for MetaTime {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
 }
 
 /// Reads a time, `null` or Go's zero time.
-pub(crate) fn optional_seconds<'de, D: Deserializer<'de>>(
+pub(crate) fn optional_time<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<Option<Seconds>, D::Error> {
+) -> Result<Option<MetaTime>, D::Error> {
     match Option::<String>::deserialize(deserializer)? {
         None => Ok(None),
         Some(text) if text == GO_ZERO => Ok(None),
         Some(text) => {
             let time = text.parse().ok().or_else(|| latest(&text));
             let not_a_time = || de::Error::custom(format_args!("{text:?} is not an RFC 3339 time"));
-            Ok(Some(Seconds::floor(time.ok_or_else(not_a_time)?)))
+            Ok(Some(MetaTime::from_timestamp(time.ok_or_else(not_a_time)?)))
         }
     }
 }
 
-/// The latest time for a later one that Go can read.
+/// The latest `Timestamp`, for a later time that Go can read.
 fn latest(text: &str) -> Option<Timestamp> {
     let (date_and_time, offset) = text.split_at_checked("9999-12-31T00:00:00".len())?;
     let date_and_time: DateTime = date_and_time.parse().ok()?;
     let fraction_or_zone = offset.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
-    // With a zone, any time that is in range tells whether all of it is valid.
+    // The rest is valid if it is behind a time that is in range.
     let in_range = format!("2000-01-01T00:00:00{offset}");
     let is_late = date_and_time.year() == 9999 && !fraction_or_zone.is_empty();
     let is_valid = in_range.parse::<Timestamp>().is_ok();
@@ -68,13 +68,13 @@ mod tests {
     #[test]
     fn a_time_loses_its_fraction_and_its_zone() {
         let time: Timestamp = "2026-08-07T12:34:56.789+02:00".parse().unwrap();
-        let text = serde_json::to_string(&Seconds::floor(time)).unwrap();
+        let text = serde_json::to_string(&MetaTime::from_timestamp(time)).unwrap();
         assert_eq!(text, "\"2026-08-07T10:34:56Z\"");
     }
 
-    fn read(text: &str) -> Result<Option<Seconds>, serde_json::Error> {
+    fn read(text: &str) -> Result<Option<MetaTime>, serde_json::Error> {
         let text = serde_json::to_string(text).unwrap();
-        optional_seconds(&mut serde_json::Deserializer::from_str(&text))
+        optional_time(&mut serde_json::Deserializer::from_str(&text))
     }
 
     #[test]
@@ -86,14 +86,14 @@ mod tests {
             "9999-12-30T23:00:00-12:00",
         ] {
             let read = read(late).unwrap().unwrap();
-            assert_eq!(read, Seconds::floor(Timestamp::MAX), "{late}");
+            assert_eq!(read, MetaTime::from_timestamp(Timestamp::MAX), "{late}");
         }
         let begin = "\"0000-01-01T00:00:00Z\"";
         for early in ["0000-01-01T00:00:00Z", "0000-01-01T00:00:00+14:00"] {
             let read = read(early).unwrap().unwrap();
             assert_eq!(serde_json::to_string(&read).unwrap(), begin, "{early}");
         }
-        let earliest = Seconds::floor(Timestamp::MIN);
+        let earliest = MetaTime::from_timestamp(Timestamp::MIN);
         assert_eq!(serde_json::to_string(&earliest).unwrap(), begin);
     }
 
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_time_before_the_epoch_is_floored_too() {
         let time: Timestamp = "1969-12-31T23:59:58.5Z".parse().unwrap();
-        let text = serde_json::to_string(&Seconds::floor(time)).unwrap();
+        let text = serde_json::to_string(&MetaTime::from_timestamp(time)).unwrap();
         assert_eq!(text, "\"1969-12-31T23:59:58Z\"");
     }
 }

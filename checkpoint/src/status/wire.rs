@@ -1,5 +1,5 @@
-//! The fields of `ResourceClaimStatus` in the order in which Go writes them,
-//! each with Go's rule for leaving it out. Do not reorder.
+//! The fields of `ResourceClaimStatus`, in the order in which Go writes them: do
+//! not reorder. A field with `skip_serializing_if` has `omitempty` in Go.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::field::{List, NullableList, Object, Optional, OrZero, is_zero};
 use super::quantity::Quantity;
 use super::raw::Raw;
-use super::time::{Seconds, optional_seconds};
+use super::time::{MetaTime, optional_time};
 
 type Text = OrZero<String>;
 type Texts = OrZero<Vec<String>>;
@@ -32,10 +32,10 @@ pub(crate) struct Allocation {
     node_selector: Optional<NodeSelector>,
     #[serde(
         rename = "allocationTimestamp",
-        deserialize_with = "optional_seconds",
+        deserialize_with = "optional_time",
         skip_serializing_if = "is_zero"
     )]
-    timestamp: Option<Seconds>,
+    timestamp: Option<MetaTime>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -173,8 +173,8 @@ struct Condition {
     #[serde(skip_serializing_if = "is_zero")]
     observed_generation: OrZero<i64>,
     // Written as null when absent.
-    #[serde(deserialize_with = "optional_seconds")]
-    last_transition_time: Option<Seconds>,
+    #[serde(deserialize_with = "optional_time")]
+    last_transition_time: Option<MetaTime>,
     reason: Text,
     message: Text,
 }

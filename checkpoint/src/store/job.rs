@@ -11,15 +11,15 @@ use crate::claims::Claims;
 use crate::error::{CommitError, StoreError};
 use crate::record::Payload;
 
-/// A change as the writer has it.
+/// The writer's end of a change.
 pub(super) struct Job<P> {
-    /// Set by whoever is first: the writer that runs it, or the caller that
+    /// Set by the first of two: the writer, which runs it, or the caller, which
     /// withdraws it.
     taken: Arc<AtomicBool>,
     work: Box<dyn Work<P>>,
 }
 
-/// A change as its caller has it.
+/// The caller's end of a change.
 pub(super) struct Caller<R, E> {
     taken: Arc<AtomicBool>,
     answer: Receiver<Answer<R, E>>,
@@ -73,7 +73,7 @@ impl<P: Payload> Job<P> {
         }
     }
 
-    /// Tells the caller, who may be gone, how it ended.
+    /// Gives the caller, who may be gone, its answer.
     pub(super) fn answer(self, written: Result<(), StoreError>) {
         self.work.answer(written);
     }

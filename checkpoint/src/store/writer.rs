@@ -15,17 +15,17 @@ use crate::error::StoreError;
 use crate::record::Payload;
 use crate::view::{Published, View};
 
-/// What the last one to touch the file left, and who is told.
+/// The state of the thread: what the last writer of the file left.
 pub(super) struct Writer<P> {
     dir: Arc<dyn Dir>,
     boot: BootId,
     /// What is durable; never ahead of the file.
     published: Arc<Published<P>>,
-    /// The content that the view is of; `None`: there was no file.
+    /// The file that the view was read from; `None`: there was none.
     version: Option<Version>,
     /// A write has failed, or the file has vanished: what is visible may not be
-    /// durable. A later fsync alone would not tell: the kernel reports a lost
-    /// page once.
+    /// durable, and the next commit writes it again. A later fsync would not
+    /// do: the kernel reports a lost page once.
     unsure: bool,
 }
 
@@ -51,17 +51,17 @@ impl<P: Payload> Writer<P> {
         Ok((writer, published))
     }
 
-    /// Commits until nobody can send a change any more.
+    /// Commits until the store is dropped and its queue is empty.
     pub(super) fn serve(mut self, queue: &Receiver<Job<P>>) {
         while let Ok(first) = queue.recv() {
-            // Whose answer a panic swallows sees the channel close; `unsure`
-            // is set if it came during a write.
+            // A caller whose answer is lost in a panic sees its channel close;
+            // `unsure` is set if the panic came during a write.
             let _ = catch_unwind(AssertUnwindSafe(|| self.commit(first, queue)));
         }
     }
 
-    /// One lock, one look at the file and one write for `first` and whatever
-    /// else waits. Nobody is answered before it is durable.
+    /// One lock, one read and one write for `first` and every change that waits.
+    /// No caller is answered before its change is durable.
     pub(super) fn commit(&mut self, first: Job<P>, queue: &Receiver<Job<P>>) {
         let mut batch = vec![first];
         batch.extend(queue.try_iter());
@@ -77,13 +77,11 @@ impl<P: Payload> Writer<P> {
         queue: &Receiver<Job<P>>,
     ) -> Result<(), StoreError> {
         let _lock = disk::lock(&*self.dir)?;
-        // Who arrived while another process had the lock. Had it kept it, they
-        // would wait for the next try: their time begins when they come.
+        // Also the changes that arrived while another process had the lock.
         batch.extend(queue.try_iter());
         self.refresh()?;
         if self.unsure {
-            // Else a change could act on the strength of what a power loss
-            // takes back.
+            // Or a change could act on what a power loss takes back.
             self.write(View::clone(&self.published.get()), false)?;
         }
         let mut claims = Claims::new(View::clone(&self.published.get()), self.boot.clone());
@@ -104,14 +102,14 @@ impl<P: Payload> Writer<P> {
         }
         let loaded = disk::load(&*self.dir)?;
         if loaded.version.is_none() && self.version.is_some() && loaded.damage == Damage::None {
-            // The file was taken away; what it held is known, and not undone.
+            // Someone deleted the file; its content is known, and written again.
             self.version = None;
             self.unsure = true;
             return Ok(());
         }
         let mut checkpoint = loaded.checkpoint;
         if loaded.version.is_none() {
-            // The file went bad under us: what we know survives too.
+            // The file was damaged since: what we know is recovered too.
             checkpoint.add_missing(self.published.get().to_checkpoint());
         }
         self.version = loaded.version;
@@ -129,11 +127,11 @@ impl<P: Payload> Writer<P> {
         if is_rebuilt {
             // Only now: before, a crash would have hidden the loss. If it fails
             // the store stays damaged, and knows what was restored.
-            let settled = view.clone();
+            let rebuilt = view.clone();
             view.damage = self.published.get().damage().clone();
             self.published.set(view);
-            disk::settle(&*self.dir)?;
-            view = settled;
+            disk::mark_settled(&*self.dir)?;
+            view = rebuilt;
         }
         self.published.set(view);
         Ok(())

@@ -65,7 +65,7 @@ fn begin(claims: &mut Claims<Part>, uid: &str) -> Result<(), Refused> {
     claims.start(&claim, &ClaimStatus::default(), Timestamp::UNIX_EPOCH)
 }
 
-fn look() -> Asked<Vec<String>> {
+fn reader() -> Asked<Vec<String>> {
     Job::new(|claims: &mut Claims<Part>| Ok(uids(claims)))
 }
 
@@ -103,13 +103,13 @@ fn writes(dir: &SimDir) -> usize {
 fn changes_that_wait_together_share_one_write_and_see_each_other() {
     let dir = SimDir::new();
     let mut writer = writer(&dir);
-    let ((a, told_a), (seen, told_seen)) = (start("a"), look());
-    let (b, told_b) = prepare("b", Part::Plain);
+    let ((a, caller_a), (seen, caller_seen)) = (start("a"), reader());
+    let (b, caller_b) = prepare("b", Part::Plain);
     commit(&mut writer, [a, seen, b]);
     assert_eq!(writes(&dir), 1);
-    answer(&told_a).unwrap();
-    answer(&told_b).unwrap();
-    assert_eq!(answer(&told_seen).unwrap(), ["a"], "not yet b");
+    answer(&caller_a).unwrap();
+    answer(&caller_b).unwrap();
+    assert_eq!(answer(&caller_seen).unwrap(), ["a"], "not yet b");
     assert_eq!(uids(&writer.published.get()), ["a", "b"]);
 }
 
@@ -117,54 +117,54 @@ fn changes_that_wait_together_share_one_write_and_see_each_other() {
 fn a_change_that_fails_leaves_no_trace_and_the_others_alone() {
     let dir = SimDir::new();
     let mut writer = writer(&dir);
-    let (first, told_first) = start("first");
-    let (refused, told_refused) = Job::new(|claims: &mut Claims<Part>| {
+    let (first, caller_first) = start("first");
+    let (refused, caller_refused) = Job::new(|claims: &mut Claims<Part>| {
         begin(claims, "refused")?;
         claims.remove("first").map(drop)
     });
-    let (panicking, told_panicking) =
+    let (panicking, caller_panicking) =
         Job::new(|claims: &mut Claims<Part>| -> Result<(), Refused> {
             begin(claims, "panicking")?;
             panic!("a bug of the caller")
         });
-    let (unwritable, told_unwritable) = prepare("unwritable", Part::Unwritable);
-    let (explosive, told_explosive) = prepare("explosive", Part::Explosive);
-    let (last, told_last) = start("last");
+    let (unwritable, caller_unwritable) = prepare("unwritable", Part::Unwritable);
+    let (explosive, caller_explosive) = prepare("explosive", Part::Explosive);
+    let (last, caller_last) = start("last");
     commit(
         &mut writer,
         [first, refused, panicking, unwritable, explosive, last],
     );
 
-    answer(&told_first).unwrap();
-    answer(&told_last).unwrap();
-    let in_progress = answer(&told_refused).unwrap_err();
+    answer(&caller_first).unwrap();
+    answer(&caller_last).unwrap();
+    let in_progress = answer(&caller_refused).unwrap_err();
     assert!(matches!(
         in_progress,
         CommitError::Refused(Refused::InProgress { .. })
     ));
-    let encode = answer(&told_unwritable).unwrap_err();
+    let encode = answer(&caller_unwritable).unwrap_err();
     assert!(matches!(encode, CommitError::Store(StoreError::Encode(_))));
-    for told in [told_panicking, told_explosive] {
-        assert!(told.wait(Duration::ZERO).unwrap().is_err(), "it panics");
+    for caller in [caller_panicking, caller_explosive] {
+        assert!(caller.wait(Duration::ZERO).unwrap().is_err(), "it panics");
     }
     assert_eq!(uids(&self::writer(&dir).published.get()), ["first", "last"]);
     assert_eq!(writes(&dir), 1);
 }
 
 #[test]
-fn settling_damage_in_a_change_that_fails_settles_nothing() {
+fn marking_a_store_rebuilt_in_a_change_that_fails_does_nothing() {
     let dir = SimDir::new();
     dir.replace("checkpoint.json", b"{", 0o600).unwrap();
     let mut writer = writer(&dir);
-    let (settle, told) = Job::new(|claims: &mut Claims<Part>| {
+    let (rebuild, caller) = Job::new(|claims: &mut Claims<Part>| {
         claims.mark_rebuilt();
         claims.remove("nobody")?;
         claims.abort("nobody", Timestamp::UNIX_EPOCH)
     });
-    let (seen, told_seen) = look();
-    commit(&mut writer, [settle, seen]);
-    assert!(answer(&told).is_err());
-    assert!(answer(&told_seen).unwrap().is_empty());
+    let (seen, caller_seen) = reader();
+    commit(&mut writer, [rebuild, seen]);
+    assert!(answer(&caller).is_err());
+    assert!(answer(&caller_seen).unwrap().is_empty());
     assert!(writer.published.get().check_recovered().is_err());
     assert!(
         self::writer(&dir)
@@ -188,23 +188,23 @@ fn a_failed_write_fails_every_change_that_shared_it() {
         let dir = SimDir::new();
         let mut writer = writer(&dir);
         dir.fail_step(step, EIO);
-        let ((a, told_a), (seen, told_seen)) = (start("a"), look());
-        let (refused, told_refused) =
+        let ((a, caller_a), (seen, caller_seen)) = (start("a"), reader());
+        let (refused, caller_refused) =
             Job::new(|claims: &mut Claims<Part>| claims.remove("a").map(drop));
         commit(&mut writer, [a, seen, refused]);
-        let told = [
-            answer(&told_a).unwrap_err(),
-            answer(&told_seen).map(drop).unwrap_err(),
-            answer(&told_refused).unwrap_err(),
+        let errors = [
+            answer(&caller_a).unwrap_err(),
+            answer(&caller_seen).map(drop).unwrap_err(),
+            answer(&caller_refused).unwrap_err(),
         ];
-        for error in told {
+        for error in errors {
             assert!(matches!(error, CommitError::Store(_)), "step {step}");
         }
         assert!(uids(&writer.published.get()).is_empty(), "step {step}");
 
-        let (again, told) = start("a");
+        let (again, caller) = start("a");
         commit(&mut writer, [again]);
-        answer(&told).unwrap();
+        answer(&caller).unwrap();
         let after = self::writer(&dir.after_power_loss());
         assert_eq!(uids(&after.published.get()), ["a"], "step {step}");
     }
@@ -239,10 +239,10 @@ fn a_withdrawn_change_is_not_run_and_its_batch_is() {
     let dir = SimDir::new();
     let mut writer = writer(&dir);
     let (withdrawn, caller) = start("withdrawn");
-    let (stays, told) = start("stays");
+    let (stays, caller_stays) = start("stays");
     assert!(caller.withdraw());
     commit(&mut writer, [withdrawn, stays]);
-    answer(&told).unwrap();
+    answer(&caller_stays).unwrap();
     let nothing = caller.wait(Duration::ZERO).err();
     assert_eq!(nothing, Some(RecvTimeoutError::Disconnected));
     assert_eq!(uids(&writer.published.get()), ["stays"]);
@@ -257,18 +257,18 @@ fn a_change_that_was_run_cannot_be_withdrawn() {
 }
 
 #[test]
-fn who_comes_while_another_process_has_the_lock_shares_the_commit() {
+fn a_change_that_comes_while_another_process_has_the_lock_shares_the_commit() {
     let dir = SimDir::new();
     let mut writer = writer(&dir);
     let theirs = dir.lock(disk::LOCK_FILE, Duration::ZERO).unwrap();
     let (queue, jobs) = std::sync::mpsc::sync_channel(1);
-    let ((early, told_early), (late, told_late)) = (start("early"), start("late"));
+    let ((early, caller_early), (late, caller_late)) = (start("early"), start("late"));
     let commit = thread::spawn(move || writer.commit(early, &jobs));
     queue.send(late).ok().unwrap();
     drop(theirs);
-    told_early.wait(PATIENCE).unwrap().unwrap().unwrap();
+    caller_early.wait(PATIENCE).unwrap().unwrap().unwrap();
     commit.join().unwrap();
-    answer(&told_late).unwrap();
+    answer(&caller_late).unwrap();
     assert_eq!(writes(&dir), 1);
 }
 
@@ -281,7 +281,7 @@ fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
                 name: String::new(),
                 namespace: String::new(),
             };
-            // The second attempt may find it settled.
+            // The second attempt may find it rebuilt.
             let _ = claims.restore(&claim, ClaimStatus::default(), vec![Part::Plain]);
             claims.mark_rebuilt();
             Ok::<_, Refused>(())
@@ -292,14 +292,14 @@ fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
         dir.replace("checkpoint.json", b"{", 0o600).unwrap();
         let mut writer = writer(&dir);
         dir.fail_step(step, EIO);
-        let (job, told) = restored();
+        let (job, caller) = restored();
         commit(&mut writer, [job]);
-        if answer(&told).is_ok() {
+        if answer(&caller).is_ok() {
             assert!(step > 5, "a write and a rename are more steps than {step}");
             return;
         }
         // Someone else's commit makes whatever is there durable.
-        let (other, _told) = Job::new(|claims: &mut Claims<Part>| {
+        let (other, _caller) = Job::new(|claims: &mut Claims<Part>| {
             let now = Timestamp::UNIX_EPOCH;
             Ok::<_, Refused>(claims.expire(now))
         });
@@ -313,9 +313,9 @@ fn a_rebuild_of_which_only_the_last_step_fails_forgets_nobody() {
                 "step {step}: neither restored nor missed"
             );
         }
-        let (again, told) = restored();
+        let (again, caller) = restored();
         commit(&mut writer, [again]);
-        answer(&told).unwrap();
+        answer(&caller).unwrap();
         let view = self::writer(&dir.after_power_loss()).published.get();
         assert_eq!(
             (view.records_unchecked().count(), view.check_recovered()),

@@ -136,7 +136,7 @@ fn what_a_killed_process_left_visible_is_durable_before_it_is_relied_on() {
     assert!(open(&dir.after_power_loss()).0.view().get("a").is_some());
 }
 
-/// From a damaged file to a settled store.
+/// From a damaged file to a rebuilt store.
 fn rebuild(dir: &SimDir) -> Result<(), CommitError<Refused>> {
     let (store, _) = Store::<Group>::open(Arc::new(dir.clone()), boot())?;
     store.commit(|claims| claims.restore(&claim("a"), status("p"), vec![group()]))?;

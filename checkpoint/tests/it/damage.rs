@@ -43,7 +43,7 @@ fn damaged(reason: DamageReason, survivors: Survivors) -> Damage {
     }
 }
 
-fn settle(store: &Store<Group>) {
+fn rebuild(store: &Store<Group>) {
     store
         .commit(|claims| {
             claims.mark_rebuilt();
@@ -303,7 +303,7 @@ fn a_huge_file_of_nonsense_is_refused_in_passing() {
 }
 
 #[test]
-fn an_unsettled_store_starts_and_completes_nothing_but_still_undoes() {
+fn a_damaged_store_starts_and_completes_nothing_but_still_undoes() {
     let dir = dir_holding(&spoiled("node-a", "node-b", true));
     let (store, _) = open(&dir);
     let refused = store.commit(|claims| claims.start(&claim("b"), &status("p"), at(0)));
@@ -316,7 +316,7 @@ fn an_unsettled_store_starts_and_completes_nothing_but_still_undoes() {
 }
 
 #[test]
-fn damage_is_reported_until_it_is_settled_also_to_later_processes() {
+fn damage_is_reported_until_the_store_is_rebuilt_also_to_later_processes() {
     let dir = dir_holding(b"{");
     let kept = damaged(DamageReason::NotJson, Survivors::None);
     let (_, damage) = open(&dir);
@@ -330,7 +330,7 @@ fn damage_is_reported_until_it_is_settled_also_to_later_processes() {
     store
         .commit(|claims| claims.restore(&claim("a"), status("p"), vec![group()]))
         .unwrap();
-    settle(&store);
+    rebuild(&store);
     assert_eq!(store.view().records().unwrap().count(), 1);
 
     let (later, damage) = open(&dir);
@@ -392,7 +392,7 @@ fn damage_under_a_running_store_loses_nothing_that_it_knew() {
     let refused = store.commit(|claims| claims.start(&claim("b"), &status("p"), at(0)));
     assert!(refused.unwrap_err().to_string().contains("damaged"));
     assert!(store.view().get("a").is_some());
-    settle(&store);
+    rebuild(&store);
     let (reopened, damage) = open(&dir);
     assert_eq!(damage, Damage::None);
     assert!(reopened.view().get("a").is_some());
@@ -430,6 +430,6 @@ fn a_directory_in_the_files_place_is_set_aside() {
     let dir = std::sync::Arc::new(durable_file::OsDir::open(scratch.path()).unwrap());
     let (store, damage) = Store::<Group>::open(dir, boot()).unwrap();
     assert_eq!(damage, damaged(DamageReason::NotAFile, Survivors::None));
-    settle(&store);
+    rebuild(&store);
     assert!(store.view().records().is_ok());
 }

@@ -100,7 +100,7 @@ fn a_driver_without_ancestors_reads_the_old_layout_as_its_own() {
 }
 
 #[test]
-fn an_unsettled_view_becomes_a_refusal() {
+fn the_need_for_recovery_becomes_a_refusal() {
     let (store, _) = open(&SimDir::new());
     let name: ClaimName = claim("a");
     let all = store.commit(move |claims| {

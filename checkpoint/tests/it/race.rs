@@ -14,7 +14,7 @@ use crate::common::{Group, at, boot, claim, group, status};
 const ROUNDS: usize = 1000;
 /// Where a racer finds the checkpoint.
 const RACE_DIR: &str = "DRA_CHECKPOINT_RACE_DIR";
-/// Before what a racer says, among what the test harness says.
+/// Begins each line of a racer, among the output of the test harness.
 const SAYS: &str = "racer: ";
 
 #[test]
@@ -29,7 +29,7 @@ fn of_two_processes_racing_for_one_device_exactly_one_holds_it() {
         store
             .commit(|claims| line_up_only(claims, line_up))
             .unwrap();
-        // Whoever is told first has an advantage: take turns.
+        // The first to get a claim has an advantage: take turns.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for n in order {
             racers[n].go(&uids[n]);
@@ -74,7 +74,7 @@ fn open(dir: &Path) -> Store<Group> {
     Store::open(dir, boot()).unwrap().0
 }
 
-/// Who holds the device, as the file says.
+/// Who holds the device, by the file.
 fn holders(dir: &Path) -> Vec<String> {
     let bytes = std::fs::read(dir.join("checkpoint.json")).unwrap();
     let file = Checkpoint::<Group>::decode(&bytes).unwrap();
@@ -115,8 +115,8 @@ fn complete_if_free(store: &Store<Group>, uid: String) -> bool {
 
 struct Racer {
     child: Child,
-    told: ChildStdin,
-    says: BufReader<ChildStdout>,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Racer {
@@ -128,23 +128,27 @@ impl Racer {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let told = child.stdin.take().unwrap();
-        let says = BufReader::new(child.stdout.take().unwrap());
-        Self { child, told, says }
+        let stdin = child.stdin.take().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self {
+            child,
+            stdin,
+            stdout,
+        }
     }
 
     fn go(&mut self, uid: &str) {
-        writeln!(self.told, "{uid}").unwrap();
+        writeln!(self.stdin, "{uid}").unwrap();
     }
 
     fn has_won(&mut self) -> bool {
-        let lines = (&mut self.says).lines().map(Result::unwrap);
+        let lines = (&mut self.stdout).lines().map(Result::unwrap);
         let mut said = lines.filter_map(|line| line.strip_prefix(SAYS)?.parse().ok());
         said.next().unwrap()
     }
 
     fn finish(mut self) {
-        drop(self.told);
+        drop(self.stdin);
         assert!(self.child.wait().unwrap().success());
     }
 }

@@ -172,7 +172,7 @@ impl Backend for OsBackend {
         if found.len() != bytes.len() as u64 || found.mode() & PERMISSIONS != mode {
             return Ok(Comparison::Different);
         }
-        // One byte more tells a file that grew.
+        // One byte more, to notice a file that grew.
         let mut content = Vec::with_capacity(bytes.len() + 1);
         file.take(bytes.len() as u64 + 1)
             .read_to_end(&mut content)?;
@@ -188,7 +188,7 @@ impl Backend for OsBackend {
         let mut entries = Entries::openat(self.dir.as_fd(), ".", flags, Mode::empty())?;
         let mut names = Vec::new();
         for entry in entries.iter() {
-            // A name that is not UTF-8 is nobody's that we know.
+            // A name that is not UTF-8 is of no concern here.
             if let Ok(name) = entry?.file_name().to_str()
                 && name != "."
                 && name != ".."

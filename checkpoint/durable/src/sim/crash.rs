@@ -17,7 +17,7 @@ pub struct Crash {
     pub cause: Cause,
     /// How many steps were done before.
     pub after: usize,
-    /// How many operations were acknowledged before, as told through
+    /// How many operations were acknowledged before, with
     /// [`SimDir::acknowledge`]. One more may have been under way.
     pub acknowledged: usize,
     /// The directory as the next process opens it: with a record of its own, no
@@ -37,7 +37,7 @@ pub enum Cause {
     PowerLoss,
 }
 
-/// What an enumeration went through.
+/// How much an enumeration covered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -105,8 +105,8 @@ pub fn enumerate(scenario: impl FnOnce(&SimDir), mut check: impl FnMut(&Crash)) 
 // === impl SimDir ===
 
 impl SimDir {
-    /// Notes in the record that the caller knows its operation to be done: no
-    /// crash from here on may undo it. See [`Crash::acknowledged`].
+    /// Records that an operation of the scenario is done: no crash from here on
+    /// may undo it. See [`Crash::acknowledged`].
     pub fn acknowledge(&self) {
         let mut disk = self.disk();
         if !disk.has_crashed() {
@@ -128,9 +128,10 @@ impl SimDir {
         self.points().flat_map(|point| point.crashes())
     }
 
-    /// What a crash of another directory of the same machine can have left of
-    /// this one: the same moment, the same cause. Between the two directories
-    /// every combination is possible.
+    /// For a program that writes to two directories of one machine: every state
+    /// that the crash which left `other` of the second can leave of this one, at
+    /// the same moment and of the same cause. Every combination of the two is
+    /// possible.
     ///
     /// # Panics
     ///

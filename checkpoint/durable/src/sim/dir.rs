@@ -10,16 +10,17 @@ use crate::dir::{Dir, Lock, Version};
 use crate::error::Error;
 use crate::operations;
 
-/// A directory in memory that knows what is durable, fails on request, and can
-/// be reopened as a crash would have left it.
+/// A directory in memory, for tests: it knows what is durable, fails on request,
+/// and can be reopened as a crash would have left it.
 ///
 /// Clones share one directory, as processes on one node do.
 ///
 /// It runs the same order of steps as [`OsDir`](crate::OsDir) and records them.
-/// [`enumerate`] and [`crashes`](Self::crashes) go through every state that a
-/// crash of the recorded run could leave. For a single one, or a step that
-/// fails, a test runs its scenario once to count the [`steps`](Self::steps) and
-/// then with [`fail_step`](Self::fail_step) or [`crash_after`](Self::crash_after).
+/// [`enumerate`](super::enumerate) and [`crashes`](Self::crashes) go through every
+/// state that a crash of the recorded run could leave. For a single one, or a
+/// step that fails, a test runs its scenario once to count the
+/// [`steps`](Self::steps) and then with [`fail_step`](Self::fail_step) or
+/// [`crash_after`](Self::crash_after).
 ///
 /// ```
 /// use durable_file::{Dir, SimDir};
@@ -45,12 +46,12 @@ impl SimDir {
         Self::default()
     }
 
-    /// The steps done so far, in order. Failed ones are not among them.
+    /// Returns the steps done so far, in order. Failed ones are not among them.
     pub fn steps(&self) -> Vec<Step> {
         self.disk().steps.clone()
     }
 
-    /// The permission bits of a file.
+    /// Returns the permission bits of a file; `None` if there is none.
     pub fn mode(&self, name: &str) -> Option<u32> {
         let now = &self.disk().now;
         let file = now.live.get(name).and_then(|inode| now.files.get(inode));

@@ -103,7 +103,7 @@ impl Image {
     }
 
     /// The disk with these names and contents, all of it durable.
-    pub(super) fn settled(&self, names: Names, contents: BTreeMap<Inode, Vec<u8>>) -> Self {
+    pub(super) fn after_sync(&self, names: Names, contents: BTreeMap<Inode, Vec<u8>>) -> Self {
         let mut image = Self {
             live: names.clone(),
             durable: names,

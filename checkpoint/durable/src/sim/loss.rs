@@ -6,22 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::image::{File, Image, Inode, Names};
 use crate::name::is_leftover;
 
-/// More changes of names without an fsync than any sequence here makes; each
-/// doubles the states.
+/// How many unsynced changes of names are enumerated: more than any sequence
+/// here makes. Each doubles the states.
 const MAX_UNSYNCED: usize = 12;
-/// More states at one point than any test can look at.
+/// How many states are enumerated at one moment: more than a test can check.
 const MAX_STATES: usize = 1 << 14;
 
 /// One disk that a power loss can leave.
 pub(super) struct Loss {
     pub(super) image: Image,
-    /// What is not as the process saw it.
+    /// How it differs from what the process saw.
     pub(super) note: String,
 }
 
-/// What a file's content may be, and how to say it; `None`: all of it.
-type Left = (Vec<u8>, Option<String>);
-type Contents = BTreeMap<Inode, Left>;
+/// What may be found of a file, and how it differs; `None`: all is there.
+type Remains = (Vec<u8>, Option<String>);
+type Contents = BTreeMap<Inode, Remains>;
 
 /// What readers find: names, modes and bytes.
 type Seen = BTreeMap<String, (u32, Vec<u8>)>;
@@ -30,17 +30,19 @@ type Seen = BTreeMap<String, (u32, Vec<u8>)>;
 pub(super) fn losses(image: &Image) -> Vec<Loss> {
     let mut seen = BTreeSet::new();
     let mut losses = Vec::new();
-    for (names, lost) in names_left(image) {
-        for contents in contents_left(image, &names) {
+    for (names, lost) in possible_names(image) {
+        for contents in possible_contents(image, &names) {
             let note = note(&lost, &names, &contents);
-            let bytes = contents.into_iter().map(|(inode, left)| (inode, left.0));
-            let left = image.settled(names.clone(), bytes.collect());
-            if seen.insert(visible(&left)) {
+            let bytes = contents
+                .into_iter()
+                .map(|(inode, remains)| (inode, remains.0));
+            let disk = image.after_sync(names.clone(), bytes.collect());
+            if seen.insert(visible(&disk)) {
                 assert!(
                     losses.len() < MAX_STATES,
                     "more than {MAX_STATES} states after one step: a proof must not leave any out"
                 );
-                losses.push(Loss { image: left, note });
+                losses.push(Loss { image: disk, note });
             }
         }
     }
@@ -54,12 +56,12 @@ pub(super) fn everything_unsynced(image: &Image) -> Image {
         (*inode, bytes.to_vec())
     };
     let contents = image.files.iter().map(synced).collect();
-    image.settled(image.durable.clone(), contents)
+    image.after_sync(image.durable.clone(), contents)
 }
 
 /// Every subset of the unsynced changes of names, with those that are lost.
 /// Changes of temp files alone are always there: they are to be swept.
-fn names_left(image: &Image) -> Vec<(Names, Vec<String>)> {
+fn possible_names(image: &Image) -> Vec<(Names, Vec<String>)> {
     let visible = image.unsynced.iter().filter(|c| c.is_visible()).count();
     assert!(
         visible <= MAX_UNSYNCED,
@@ -87,23 +89,23 @@ fn names_left(image: &Image) -> Vec<(Names, Vec<String>)> {
 }
 
 /// Every combination of what may be left of the files that readers find.
-fn contents_left(image: &Image, names: &Names) -> Vec<Contents> {
+fn possible_contents(image: &Image, names: &Names) -> Vec<Contents> {
     let mut all = vec![Contents::new()];
     for (_, inode) in names.iter().filter(|(name, _)| !is_leftover(name)) {
         let Some(file) = image.files.get(inode).filter(|f| f.synced < f.bytes.len()) else {
             continue;
         };
-        let left = left_of(file);
+        let remains = remains_of(file);
         assert!(
-            all.len() * left.len() <= MAX_STATES,
+            all.len() * remains.len() <= MAX_STATES,
             "more than {MAX_STATES} combinations of unsynced files: they cannot be enumerated"
         );
         all = all
             .iter()
             .flat_map(|known| {
-                left.iter().map(move |left| {
+                remains.iter().map(move |remains| {
                     let mut known = known.clone();
-                    known.insert(*inode, left.clone());
+                    known.insert(*inode, remains.clone());
                     known
                 })
             })
@@ -115,10 +117,10 @@ fn contents_left(image: &Image, names: &Names) -> Vec<Contents> {
 /// What may be left of a file whose tail is unsynced: nothing of the tail, all
 /// of it, its beginning, its beginning in a file of full size, and its end in
 /// such a file. What was not written reads as zeros.
-fn left_of(file: &File) -> Vec<Left> {
+fn remains_of(file: &File) -> Vec<Remains> {
     let (synced, tail) = file.bytes.split_at(file.synced);
     let len = tail.len();
-    let mut left = vec![(file.bytes.clone(), None)];
+    let mut remains = vec![(file.bytes.clone(), None)];
     for cut in BTreeSet::from([0, 1.min(len), len / 2, len.saturating_sub(1)]) {
         let (begin, end) = tail.split_at(cut);
         let parts = [
@@ -133,10 +135,10 @@ fn left_of(file: &File) -> Vec<Left> {
             ),
         ];
         for (bytes, how) in parts {
-            left.push(([synced, &bytes].concat(), Some(how)));
+            remains.push(([synced, &bytes].concat(), Some(how)));
         }
     }
-    left
+    remains
 }
 
 fn visible(image: &Image) -> Seen {

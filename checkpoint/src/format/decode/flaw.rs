@@ -1,11 +1,11 @@
-//! What is wrong where, in words for people.
+//! What is wrong with a file, and where, for messages.
 
 use super::super::claim;
 use super::super::parts::{File, Part};
-use super::super::template::Unplaced;
+use super::super::template::Misplaced;
 use crate::damage::{DamageReason, Detail};
 
-/// Why a file or a part is not understood, or not wholly.
+/// Why a file or a part cannot be read, or not wholly.
 pub(super) struct Flaw {
     pub(super) reason: DamageReason,
     /// The first place at which that is so.
@@ -24,16 +24,16 @@ impl From<DamageReason> for Flaw {
 }
 
 impl Flaw {
-    pub(super) fn of_record(uid: String, flaw: claim::Flaw) -> Self {
-        let (reason, detail) = flaw.of(uid);
+    pub(super) fn in_record(uid: String, flaw: claim::Flaw) -> Self {
+        let (reason, detail) = flaw.into_detail(uid);
         Self {
             reason,
             detail: Some(Box::new(detail)),
         }
     }
 
-    /// Of a member of the file, or of a part: `v2.nodeBootID`.
-    pub(super) fn of_member(path: impl Into<String>, flaw: impl Into<String>) -> Self {
+    /// In a member of the file, or of a part: `v2.nodeBootID`.
+    pub(super) fn in_member(path: impl Into<String>, flaw: impl Into<String>) -> Self {
         let (path, flaw) = (path.into(), flaw.into());
         Self {
             reason: DamageReason::Layout,
@@ -41,34 +41,34 @@ impl Flaw {
         }
     }
 
-    pub(super) fn of_file(flaw: &str) -> Self {
-        Self::of_member("", flaw)
+    pub(super) fn in_file(flaw: &str) -> Self {
+        Self::in_member("", flaw)
     }
 
-    pub(super) fn of_unplaced(part: Option<&str>, unplaced: &Unplaced) -> Self {
-        let name = &unplaced.name;
+    pub(super) fn misplaced(part: Option<&str>, misplaced: &Misplaced) -> Self {
+        let name = &misplaced.name;
         let path = part.map_or_else(|| name.clone(), |part| format!("{part}.{name}"));
-        Self::of_member(path, unplaced.flaw())
+        Self::in_member(path, misplaced.flaw())
     }
 
     /// Why V1 cannot be trusted: its checksum does not match, unless there is
     /// no V1, or no checksum, or the members of the file have a flaw.
-    pub(super) fn of_v1(file: &File<'_>, members: Option<Self>) -> Self {
+    pub(super) fn in_v1(file: &File<'_>, members: Option<Self>) -> Self {
         if let Some(flaw) = members {
             return flaw;
         }
         if file.v1_text().is_none() && file.v2_text().is_none() {
-            return Self::of_file("it has neither v1 nor v2");
+            return Self::in_file("it has neither v1 nor v2");
         }
         if file.v1.is_none() {
-            return Self::of_member("v1", not_an_object(file.get("v1")));
+            return Self::in_member("v1", not_an_object(file.get("v1")));
         }
         let without_checksum = without_checksum("checksum", file.get("checksum"));
         without_checksum.unwrap_or_else(|| DamageReason::V1Checksum.into())
     }
 
-    /// Why there is no V2 although something says that there is.
-    pub(super) fn of_v2(file: &File<'_>) -> Self {
+    /// Why there is no V2 although a member of the file looks like it.
+    pub(super) fn in_v2(file: &File<'_>) -> Self {
         let flaw = match (file.get("v2"), file.other_part) {
             (None, Some(other)) => {
                 let other = String::from_utf8_lossy(other);
@@ -76,12 +76,12 @@ impl Flaw {
             }
             (v2, _) => not_an_object(v2).to_owned(),
         };
-        Self::of_member("v2", flaw)
+        Self::in_member("v2", flaw)
     }
 
     /// Why V2 cannot be trusted, whose checksum does not match; `found` is what
     /// else is wrong with it.
-    pub(super) fn of_v2_checksum(part: &Part<'_>, found: Option<Self>) -> Self {
+    pub(super) fn in_v2_checksum(part: &Part<'_>, found: Option<Self>) -> Self {
         without_checksum("v2.checksum", part.get("checksum")).unwrap_or_else(|| Self {
             reason: DamageReason::V2Checksum,
             detail: found.and_then(|flaw| flaw.detail),
@@ -107,5 +107,5 @@ fn without_checksum(path: &str, text: Option<&[u8]>) -> Option<Flaw> {
         }
         Some(_) => return None,
     };
-    Some(Flaw::of_member(path, flaw))
+    Some(Flaw::in_member(path, flaw))
 }

@@ -8,31 +8,31 @@ use super::flaw::Flaw;
 /// Why a part can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// The checksum is that of its text: whoever wrote that, wrote all of it.
+    /// Its checksum matches its text: one writer wrote all of it.
     Text,
-    /// The checksum is that of what Go would write for it: someone laid it out
-    /// anew, and may have added what no checksum covers.
+    /// Its checksum matches what Go would write for it: someone reformatted it,
+    /// and may have added what no checksum covers.
     Content,
 }
 
-/// Foreign members stay if the checksum is over them.
-pub(super) fn order_of(
+/// The order of a part's members. Unknown ones stay if the checksum covers them.
+pub(super) fn part_order(
     (part_name, part): (&str, &Part<'_>),
     names: &[&'static str],
     trust: Trust,
 ) -> Result<Template, Flaw> {
-    let read = Template::of(names, &part.object.members);
-    let read = read.map_err(|unplaced| Flaw::of_unplaced(Some(part_name), &unplaced))?;
+    let read = Template::from_members(names, &part.object.members);
+    let read = read.map_err(|misplaced| Flaw::misplaced(Some(part_name), &misplaced))?;
     Ok(match trust {
         Trust::Text => read,
         Trust::Content => Template::canonical(names.len()),
     })
 }
 
-/// In Go null is no claims; anything but an object is an error.
-pub(super) fn has_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), Flaw> {
+/// Refuses claims that are neither an object nor null, which to Go is none.
+pub(super) fn check_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), Flaw> {
     match part.get("preparedClaims") {
-        Some(claims) if !claims.starts_with(b"{") && claims != b"null" => Err(Flaw::of_member(
+        Some(claims) if !claims.starts_with(b"{") && claims != b"null" => Err(Flaw::in_member(
             format!("{part_name}.preparedClaims"),
             "it is not an object",
         )),
@@ -40,11 +40,11 @@ pub(super) fn has_claims((part_name, part): (&str, &Part<'_>)) -> Result<(), Fla
     }
 }
 
-/// A claim's UID.
-pub(super) fn uid_of(part_name: &str, key: &[u8]) -> Result<String, Flaw> {
+/// Reads a claim's UID.
+pub(super) fn parse_uid(part_name: &str, key: &[u8]) -> Result<String, Flaw> {
     serde_json::from_slice(key).map_err(|error| {
         let path = format!("{part_name}.preparedClaims");
         let key = String::from_utf8_lossy(key);
-        Flaw::of_member(path, format!("the UID {key}: {}", claim::message(&error)))
+        Flaw::in_member(path, format!("the UID {key}: {}", claim::message(&error)))
     })
 }

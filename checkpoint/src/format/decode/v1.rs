@@ -1,4 +1,4 @@
-//! V1: the completed claims, and all that 25.3.x knew.
+//! Reading V1: the completed claims; in a file of 25.3.x, all there is.
 
 use super::super::checkpoint::Checkpoint;
 use super::super::claim;
@@ -9,13 +9,14 @@ use super::super::records::{Records, Source};
 use super::super::template::Template;
 use super::super::verify;
 use super::flaw::Flaw;
-use super::part::{Trust, has_claims, order_of, uid_of};
+use super::part::{Trust, check_claims, parse_uid, part_order};
 use crate::damage::Mismatch;
 use crate::record::Payload;
 
 const NAME: &str = "v1";
 
-/// Why V1 can be trusted, absent or not, given whether its text can.
+/// Why V1 can be trusted, if it can; `text` is whether its checksum matches its
+/// text. A missing V1 has a checksum too.
 pub(super) fn trust<P: Payload>(
     file: &File<'_>,
     text: Result<(), Mismatch>,
@@ -46,19 +47,19 @@ pub(super) fn upgrade<P: Payload>(
     let part = match (&file.v1, file.v1_text()) {
         (Some(part), _) => part,
         (None, None) => &none,
-        (None, Some(_)) => return Err(Flaw::of_member("v1", "it is not an object")),
+        (None, Some(_)) => return Err(Flaw::in_member("v1", "it is not an object")),
     };
-    has_claims((NAME, part))?;
+    check_claims((NAME, part))?;
     let is_rc2 = !part.claims.is_empty() && part.claims.iter().all(Claim::is_rc2);
     let canonical = Source::default();
     let mut records = Records::read_from(Source {
         layout: if is_rc2 { Layout::V1Rc2 } else { Layout::V1 },
         file: order.unwrap_or(canonical.file),
-        v1: order_of((NAME, part), &V1, trust)?,
+        v1: part_order((NAME, part), &V1, trust)?,
         ..canonical
     });
     for Claim { uid, entry } in &part.claims {
-        let uid = uid_of(NAME, uid)?;
+        let uid = parse_uid(NAME, uid)?;
         let (record, text) = match entry {
             Entry::Object(claim) => (
                 claim::read_v1(claim),
@@ -71,7 +72,7 @@ pub(super) fn upgrade<P: Payload>(
         };
         match record {
             Ok(record) => records.insert_read(uid, record, text),
-            Err(flaw) => return Err(Flaw::of_record(uid, flaw)),
+            Err(flaw) => return Err(Flaw::in_record(uid, flaw)),
         }
     }
     Ok(Checkpoint {

@@ -1,4 +1,4 @@
-//! V2: every claim.
+//! Reading V2: every claim.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::super::records::{Records, Source};
 use super::super::template::Template;
 use super::super::verify;
 use super::flaw::Flaw;
-use super::part::{Trust, has_claims, order_of, uid_of};
+use super::part::{Trust, check_claims, parse_uid, part_order};
 use crate::damage::{DamageReason, Mismatch};
 use crate::record::{ClaimRecord, Payload};
 
@@ -21,7 +21,7 @@ const NAME: &str = "v2";
 pub(super) struct Flawed<P> {
     pub(super) flaw: Flaw,
     pub(super) mismatch: Option<Mismatch>,
-    /// The claims that are understood, of a part that can be trusted.
+    /// The claims that can be read, of a part that can be trusted.
     pub(super) saved: Option<Checkpoint<P>>,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn read<P: Payload>(
         Ok(()) => (Trust::Text, None),
         Err(mismatch) => (Trust::Content, Some(mismatch)),
     };
-    let (saved, flaw) = match claims_of(file, part, trust, v1, order) {
+    let (saved, flaw) = match read_claims(file, part, trust, v1, order) {
         Ok((checkpoint, flaw)) => (Some(checkpoint), flaw),
         Err(flaw) => (None, Some(flaw)),
     };
@@ -49,7 +49,7 @@ pub(super) fn read<P: Payload>(
         }),
         (Some(_), Some(checkpoint), None) if is_as_written(part, &checkpoint) => Ok(checkpoint),
         (mismatch, _, flaw) => Err(Flawed {
-            flaw: Flaw::of_v2_checksum(part, flaw),
+            flaw: Flaw::in_v2_checksum(part, flaw),
             mismatch,
             saved: None,
         }),
@@ -62,15 +62,15 @@ fn is_as_written<P: Payload>(part: &Part<'_>, read: &Checkpoint<P>) -> bool {
     written.is_ok_and(|text| verify::v2_rewritten(part, &text.zeroed()).is_ok())
 }
 
-/// The claims that are understood, and why the first other is not.
-fn claims_of<P: Payload>(
+/// The claims that can be read, and why the first other cannot.
+fn read_claims<P: Payload>(
     file: &File<'_>,
     part: &Part<'_>,
     trust: Trust,
     v1: Option<Trust>,
     order: Option<&Template>,
 ) -> Result<(Checkpoint<P>, Option<Flaw>), Flaw> {
-    has_claims((NAME, part))?;
+    check_claims((NAME, part))?;
     let v1 = file.v1.as_ref().filter(|_| v1 == Some(Trust::Text));
     let source = source(part, trust, v1, order)?;
     let boot_id = source.boot_id.clone();
@@ -80,20 +80,20 @@ fn claims_of<P: Payload>(
     let mut flaw: Option<Flaw> = None;
     for Claim { uid, entry } in &part.claims {
         let read: Result<ClaimRecord<P>, _> = claim::read_v2(entry);
-        match (uid_of(NAME, uid), read) {
+        match (parse_uid(NAME, uid), read) {
             (Ok(key), Ok(record)) => {
                 let carry = || claim::carried(&key, &record, entry, v1_claims.get(uid).copied());
                 let text = (trust == Trust::Text).then(carry).flatten();
                 records.insert_read(key, record, text);
             }
-            (Ok(key), Err(bad)) => flaw = flaw.or_else(|| Some(Flaw::of_record(key, bad))),
+            (Ok(key), Err(bad)) => flaw = flaw.or_else(|| Some(Flaw::in_record(key, bad))),
             (Err(bad), _) => flaw = flaw.or(Some(bad)),
         }
     }
     Ok((Checkpoint { records, boot_id }, flaw))
 }
 
-/// What is to be kept beside the claims.
+/// What is kept beside the claims.
 fn source(
     part: &Part<'_>,
     trust: Trust,
@@ -105,9 +105,9 @@ fn source(
         .get("nodeBootID")
         .map_or(Ok(None), serde_json::from_slice);
     let boot_id: Option<String> =
-        boot_id.map_err(|error| Flaw::of_member("v2.nodeBootID", claim::message(&error)))?;
+        boot_id.map_err(|error| Flaw::in_member("v2.nodeBootID", claim::message(&error)))?;
     let boot_id = boot_id.filter(|id| !id.is_empty());
-    let v1 = v1.and_then(|part| order_of(("v1", part), &V1, Trust::Text).ok());
+    let v1 = v1.and_then(|part| part_order(("v1", part), &V1, Trust::Text).ok());
     Ok(Source {
         layout: match boot_id {
             Some(_) => Layout::V2,
@@ -116,6 +116,6 @@ fn source(
         boot_id,
         file: order.cloned().unwrap_or(canonical.file),
         v1: v1.unwrap_or(canonical.v1),
-        v2: order_of((NAME, part), &V2, trust)?,
+        v2: part_order((NAME, part), &V2, trust)?,
     })
 }
