@@ -8,7 +8,7 @@ use compute_domain_node::Hardware;
 use dra_kubelet::{Desired, DeviceHealth};
 use imex_runtime::{Condition, Events};
 use k8s_openapi::api::core::v1::ObjectReference;
-use nvml_clique::{Fabric, Pending};
+use nvml_clique::NodeFabricState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,7 @@ impl Advertiser {
             };
             self.publish(&hardware);
             let state = describe(&hardware);
-            let is_read = !matches!(hardware.fabric, Fabric::Pending(Pending::NotReadYet));
+            let is_read = hardware.state != NodeFabricState::NotReadYet;
             if is_read && reported.as_ref() != Some(&state) {
                 self.report(&hardware, &state).await;
                 reported = Some(state);

@@ -6,7 +6,7 @@ use compute_domain_api::names::{
 use compute_domain_node::Hardware;
 use dra_kubelet::{Desired, DeviceHealth, Health};
 use k8s_openapi::api::resource::v1::{Device, DeviceAttribute};
-use nvml_clique::{Fabric, Pending};
+use nvml_clique::{Fabric, NodeFabricState};
 
 /// The one channel that is published: without isolation every workload shares
 /// it. Prepare uses the id of the allocated device, whichever it is.
@@ -27,9 +27,9 @@ pub(crate) fn describe(hardware: &Hardware) -> String {
 
 /// What the node's slice should hold.
 pub(crate) fn desired_slice(hardware: &Hardware) -> Desired {
-    match &hardware.fabric {
+    match hardware.state {
         // The slice of the process before this one stays until NVML is read.
-        Fabric::Pending(Pending::NotReadYet) => Desired::Undecided,
+        NodeFabricState::NotReadYet => Desired::Undecided,
         _ if hardware.publishes() => Desired::Devices(vec![channel(PUBLISHED_CHANNEL)]),
         _ => Desired::Withdrawn,
     }
@@ -60,12 +60,10 @@ fn channel(id: u32) -> Device {
 
 /// The health of the published channel.
 pub(crate) fn channel_health(pool: &str, hardware: &Hardware) -> DeviceHealth {
-    let (health, message) = match (&hardware.fabric, hardware.major_ready()) {
+    let (health, message) = match (hardware.state, hardware.major_ready()) {
         (_, Err(reason)) => (Health::Unhealthy, reason),
-        (Fabric::Clique(clique), Ok(())) if clique.degraded.is_empty() => {
-            (Health::Healthy, String::new())
-        }
-        (Fabric::Pending(Pending::NotReadYet), Ok(())) => (Health::Unknown, String::new()),
+        (NodeFabricState::Clique, Ok(())) => (Health::Healthy, String::new()),
+        (NodeFabricState::NotReadYet, Ok(())) => (Health::Unknown, String::new()),
         (_, Ok(())) => (Health::Unhealthy, describe(hardware)),
     };
     DeviceHealth {
@@ -80,14 +78,14 @@ pub(crate) fn channel_health(pool: &str, hardware: &Hardware) -> DeviceHealth {
 mod tests {
     use std::time::Duration;
 
-    use nvml_clique::{NoLibrary, NvmlFailure};
+    use nvml_clique::{NoLibrary, NvmlFailure, Pending};
 
     use super::*;
 
-    fn mk_hardware(fabric: Fabric, library_seen: bool) -> Hardware {
+    fn mk_hardware(state: NodeFabricState, fabric: Fabric) -> Hardware {
         Hardware {
+            state,
             fabric,
-            library_seen,
             major: imex_cdi::channel_major("Character devices:\n235 nvidia-caps-imex-channels\n")
                 .map_err(|_| unreachable!()),
         }
@@ -104,7 +102,9 @@ mod tests {
     #[test]
     fn the_device_is_published_as_go_publishes_it() {
         let failing = Fabric::NvmlFailed(NvmlFailure::SymbolMissing { call: "nvmlInit" });
-        let Desired::Devices(devices) = desired_slice(&mk_hardware(failing, true)) else {
+        let Desired::Devices(devices) =
+            desired_slice(&mk_hardware(NodeFabricState::NvmlFailed, failing))
+        else {
             panic!("published")
         };
         assert_eq!(
@@ -115,18 +115,21 @@ mod tests {
 
     #[test]
     fn before_the_first_read_the_slice_stays_as_it_is() {
-        let hardware = mk_hardware(Fabric::Pending(Pending::NotReadYet), false);
+        let hardware = mk_hardware(
+            NodeFabricState::NotReadYet,
+            Fabric::Pending(Pending::NotReadYet),
+        );
         assert_eq!(desired_slice(&hardware), Desired::Undecided);
     }
 
     #[test]
     fn without_a_driver_nothing_is_published_unless_it_was_there_before() {
         assert_eq!(
-            desired_slice(&mk_hardware(no_library(), false)),
+            desired_slice(&mk_hardware(NodeFabricState::NoLibrary, no_library())),
             Desired::Withdrawn
         );
         assert!(matches!(
-            desired_slice(&mk_hardware(no_library(), true)),
+            desired_slice(&mk_hardware(NodeFabricState::LibraryLost, no_library())),
             Desired::Devices(_)
         ));
     }
@@ -134,12 +137,10 @@ mod tests {
     #[test]
     fn a_hung_nvml_is_one_state_however_long_it_lasts() {
         let after = |seconds| {
+            let waited = Duration::from_secs(seconds);
             mk_hardware(
-                Fabric::NoAnswer {
-                    waited: Duration::from_secs(seconds),
-                    call: None,
-                },
-                true,
+                NodeFabricState::NoAnswer,
+                Fabric::NoAnswer { waited, call: None },
             )
         };
         assert_eq!(describe(&after(10)), describe(&after(20)));

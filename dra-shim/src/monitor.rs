@@ -2,13 +2,14 @@
 //! IMEX channels.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use compute_domain_node::Hardware;
 use imex_runtime::StartError;
-use nvml_clique::{DriverRoot, Fabric, FabricWatch, NvmlProbe, Pending, Reading, WatchConfig};
+use nvml_clique::{
+    DriverRoot, Fabric, FabricWatch, NodeFabricState, NvmlProbe, Pending, Reading, WatchConfig,
+};
 use tokio::sync::Notify;
 
 /// How often the channel major is read again: how late a driver that is loaded
@@ -18,7 +19,6 @@ const MAJOR_EVERY: Duration = Duration::from_secs(2);
 /// Watches the hardware on a thread of its own.
 pub(crate) struct HardwareMonitor {
     proc_devices: PathBuf,
-    library_seen: AtomicBool,
     changed: Notify,
     watch: OnceLock<FabricWatch>,
 }
@@ -31,14 +31,13 @@ impl HardwareMonitor {
     ) -> Result<Arc<Self>, StartError> {
         let monitor = Arc::new(Self {
             proc_devices,
-            library_seen: AtomicBool::new(false),
             changed: Notify::new(),
             watch: OnceLock::new(),
         });
         let notified = Arc::downgrade(&monitor);
-        let on_change = move |reading: &Reading| {
+        let on_change = move |_: &Reading| {
             if let Some(monitor) = notified.upgrade() {
-                monitor.on_reading(reading);
+                monitor.changed.notify_one();
             }
         };
         let probe = NvmlProbe::new(DriverRoot::new(driver_root));
@@ -52,13 +51,19 @@ impl HardwareMonitor {
     /// The hardware now, without waiting for NVML. Reads one small file: call it
     /// where blocking is allowed.
     pub(crate) fn snapshot(&self) -> Hardware {
-        let not_read = Fabric::Pending(Pending::NotReadYet);
+        let (state, fabric) = match self.watch.get() {
+            Some(watch) => {
+                let reading = watch.latest();
+                (reading.state, reading.fabric)
+            }
+            None => (
+                NodeFabricState::NotReadYet,
+                Fabric::Pending(Pending::NotReadYet),
+            ),
+        };
         Hardware {
-            fabric: self
-                .watch
-                .get()
-                .map_or(not_read, |watch| watch.latest().fabric),
-            library_seen: self.library_seen.load(Ordering::Relaxed),
+            state,
+            fabric,
             major: imex_cdi::read_channel_major(&self.proc_devices),
         }
     }
@@ -70,12 +75,5 @@ impl HardwareMonitor {
             () = self.changed.notified() => {}
             () = tokio::time::sleep(MAJOR_EVERY) => {}
         }
-    }
-
-    fn on_reading(&self, reading: &Reading) {
-        if reading.gpus.is_some() || !matches!(reading.fabric, Fabric::NoLibrary(_)) {
-            self.library_seen.store(true, Ordering::Relaxed);
-        }
-        self.changed.notify_one();
     }
 }

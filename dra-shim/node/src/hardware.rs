@@ -3,13 +3,15 @@
 //!
 //! | state | publish | ready | Prepare |
 //! |---|---|---|---|
-//! | a clique | yes | yes | prepared |
-//! | definitely no clique | yes | yes | permanent error |
-//! | fabric unsettled, NVML failing or silent, driver lost since start | yes | no | retried |
-//! | no driver library since start, or no channel major | no | no | retried |
+//! | `Clique`, `CliqueDegraded` | yes | yes | prepared |
+//! | `NoClique` | yes | yes | permanent error |
+//! | `NotReadYet`, `Pending`, `LibraryLost`, `NvmlFailed`, `NoAnswer` | yes | no | retried |
+//! | `NoLibrary`, or any state without a channel major | no | no | retried |
+//!
+//! The states are those of [`NodeFabricState`].
 
 use imex_cdi::{Major, ReadMajorError};
-use nvml_clique::{Clique, Fabric};
+use nvml_clique::{Clique, Fabric, NodeFabricState};
 
 use crate::error::PrepareError;
 use crate::text::{error_chain, with_hint};
@@ -17,20 +19,19 @@ use crate::text::{error_chain, with_hint};
 /// A snapshot of the node's hardware.
 #[derive(Debug)]
 pub struct Hardware {
-    /// The last answer of the fabric probe.
+    /// The state of the node's fabric.
+    pub state: NodeFabricState,
+    /// The details of that state.
     pub fabric: Fabric,
-    /// Whether this process ever found the driver's library. A driver that is
-    /// lost later leaves the slice as it was: claims may hold the device.
-    pub library_seen: bool,
     /// The major of IMEX channels, read anew: a reloaded driver may change it.
     pub major: Result<Major, ReadMajorError>,
 }
 
 impl Hardware {
-    /// Whether the node offers its channel to the scheduler.
+    /// Whether the node offers its channel to the scheduler. A driver that is lost
+    /// later leaves the slice as it was: claims may hold the device.
     pub fn publishes(&self) -> bool {
-        let library = !matches!(self.fabric, Fabric::NoLibrary(_)) || self.library_seen;
-        library && self.major.is_ok()
+        self.state != NodeFabricState::NoLibrary && self.major.is_ok()
     }
 
     /// Whether the fabric lets claims be prepared or definitely refused.
@@ -38,7 +39,7 @@ impl Hardware {
     /// # Errors
     /// Why not, in one line with the fix.
     pub fn fabric_ready(&self) -> Result<(), String> {
-        if self.fabric.is_final() {
+        if self.state.is_final() {
             return Ok(());
         }
         Err(with_hint(&self.fabric.to_string(), self.fabric.hint()))
@@ -62,8 +63,8 @@ impl Hardware {
             Fabric::NoClique(none) => Err(PrepareError::NoClique {
                 reason: none.to_string(),
             }),
-            unsettled => Err(PrepareError::FabricNotReady {
-                reason: unsettled.to_string(),
+            not_final => Err(PrepareError::FabricNotReady {
+                reason: not_final.to_string(),
             }),
         }
     }

@@ -9,9 +9,14 @@ fn mk_hardware(fabric: Fabric, library_seen: bool, devices: &str) -> Hardware {
         path: imex_cdi::PROC_DEVICES.into(),
         source,
     });
+    let before = if library_seen {
+        NodeFabricState::LibraryLost
+    } else {
+        NodeFabricState::default()
+    };
     Hardware {
+        state: before.next(fabric.event()),
         fabric,
-        library_seen,
         major,
     }
 }

@@ -7,7 +7,7 @@ use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
 use durable_file::{Dir as _, SimDir};
 use imex_cdi::{ReadMajorError, channel_major};
 use jiff::Timestamp;
-use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef};
+use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 
 use crate::{
     Attempt, ChannelRequest, Hardware, NodeClaims, PrepareError, Prepared, StartError, StartReport,
@@ -129,8 +129,8 @@ pub(crate) fn mk_hardware_with(major: u32, fabric: Fabric) -> Hardware {
         source,
     });
     Hardware {
+        state: NodeFabricState::default().next(fabric.event()),
         fabric,
-        library_seen: true,
         major,
     }
 }
