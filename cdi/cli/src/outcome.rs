@@ -27,6 +27,7 @@ pub(crate) enum Outcome {
 /// The error of a command. Its `Display` and its sources are the first part of
 /// the line on stderr.
 pub(crate) trait CommandError: Error + 'static {
+    /// How the command ends with it: the exit code.
     fn outcome(&self) -> Outcome;
 
     /// What to do about it: the second part of the line.

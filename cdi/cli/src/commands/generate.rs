@@ -22,7 +22,7 @@ use self::destination::Destination;
 use self::devices::{Access, Template};
 use self::driver::Driver;
 use self::error::GenerateError;
-use crate::args::{Devices, Generate, Mode, OrAuto, OrMin};
+use crate::args::{Devices, Generate, MajorArg, Mode, OrAuto, OrMin};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 
@@ -61,10 +61,7 @@ pub(crate) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
         permissions,
     };
     let template = match mode {
-        Mode::Mknod => Template::Mknod {
-            major: driver.major(major)?,
-            access: access.or_from_driver(driver.params()?.unwrap_or_default()),
-        },
+        Mode::Mknod => mknod(&driver, major, access)?,
         Mode::HostPath => Template::HostPath {
             dev_root: dev_root.unwrap_or_else(|| PathBuf::from("/")),
             access,
@@ -87,7 +84,18 @@ pub(crate) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
     Ok(Outcome::Clean)
 }
 
-/// One that runtimes can load.
+fn mknod(
+    driver: &Driver,
+    major: OrAuto<MajorArg>,
+    access: Access,
+) -> Result<Template, GenerateError> {
+    Ok(Template::Mknod {
+        major: driver.major(major)?,
+        access: access.or_from_driver(driver.params()?.unwrap_or_default()),
+    })
+}
+
+/// A spec that runtimes can load.
 fn spec(kind: Kind, devices: Vec<Device>, version: OrMin) -> Result<Spec, GenerateError> {
     let mut spec = Spec::new(kind, devices).map_err(GenerateError::Spec)?;
     if let OrMin::This(version) = version {

@@ -43,13 +43,8 @@ pub(crate) fn run(args: Inject, stdout: &mut impl Write) -> Result<Outcome, Fail
     let mut after = before.clone();
     plan.apply(&mut after);
     if dry_run {
-        let differences = difference::between_configs(&before, &after);
-        difference::write(&differences, Style::for_stdout(), stdout).map_err(Failure::stdout)?;
-        if explain {
-            writeln!(stdout)
-                .and_then(|()| explain::write(&plan, &before, stdout))
-                .map_err(Failure::stdout)?;
-        }
+        let explained = explain.then_some(&plan);
+        write_changes(&before, &after, explained, stdout).map_err(Failure::stdout)?;
         return Ok(Outcome::Clean);
     }
     if explain {
@@ -82,6 +77,22 @@ fn config(path: &Path, bytes: &[u8]) -> Result<Value, DocumentError> {
         Ok(value) => return Ok(value),
     };
     Err(DocumentError::NotConfig { path, what })
+}
+
+/// The differences and, if it is to be explained, the plan.
+fn write_changes(
+    before: &Value,
+    after: &Value,
+    explained: Option<&Plan>,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let differences = difference::between_configs(before, after);
+    difference::write(&differences, Style::for_stdout(), output)?;
+    if let Some(plan) = explained {
+        writeln!(output)?;
+        explain::write(plan, before, output)?;
+    }
+    Ok(())
 }
 
 fn failure(path: &Path, registry: &Registry, error: PlanError) -> Failure {

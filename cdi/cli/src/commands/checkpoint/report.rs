@@ -71,7 +71,7 @@ pub(super) struct Claim {
     pub(super) name: Option<String>,
     pub(super) state: ClaimState,
     pub(super) aborted_at: Option<String>,
-    /// The devices that the claim holds; empty unless it is completed.
+    /// The prepared devices; empty unless the claim is completed.
     pub(super) devices: Vec<PreparedDevice>,
     /// The devices that the scheduler chose for it, of every driver.
     pub(super) allocated: Vec<AllocatedDevice>,

@@ -33,7 +33,7 @@ pub(super) fn document(
     match Spec::parse_all(bytes) {
         Ok(spec) => (valid(file, &spec, criteria), Some(spec)),
         Err(_) if is_config(bytes) => (vec![config(file)], None),
-        Err(faults) => (invalid(file, &faults), None),
+        Err(errors) => (invalid(file, &errors), None),
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn file(found: &SpecFile, criteria: &Criteria<'_>) -> Vec<Finding> {
         Ok(spec) => valid(&file, spec, criteria),
         Err(LoadError::Invalid { source, .. }) => {
             let first = || invalid(&file, std::slice::from_ref(source));
-            all_faults(&found.path).map_or_else(first, |faults| invalid(&file, &faults))
+            all_errors(&found.path).map_or_else(first, |errors| invalid(&file, &errors))
         }
         Err(error) => vec![Finding::error(
             &file,
@@ -55,9 +55,9 @@ pub(super) fn file(found: &SpecFile, criteria: &Criteria<'_>) -> Vec<Finding> {
     }
 }
 
-/// All faults of a file that was refused for one; `None` if it has been corrected
+/// All errors of a file that was refused for the first one; `None` if it has been corrected
 /// or removed since.
-fn all_faults(path: &Path) -> Option<Vec<SpecError>> {
+fn all_errors(path: &Path) -> Option<Vec<SpecError>> {
     let bytes = read(path).ok()?;
     Spec::parse_all(&bytes).err()
 }
@@ -219,14 +219,14 @@ fn config(file: &str) -> Finding {
     )
 }
 
-fn invalid(file: &str, faults: &[SpecError]) -> Vec<Finding> {
-    let found = faults.iter().map(|fault| {
-        let position = fault.position();
+fn invalid(file: &str, errors: &[SpecError]) -> Vec<Finding> {
+    let found = errors.iter().map(|error| {
+        let position = error.position();
         Finding {
-            field: fault.field().map(str::to_owned),
+            field: error.field().map(str::to_owned),
             line: position.map(|(line, _)| line),
             column: position.map(|(_, column)| column),
-            ..Finding::error(file, fault.code(), error_chain(fault), fault.hint())
+            ..Finding::error(file, error.code(), error_chain(error), error.hint())
         }
     });
     found.collect()
