@@ -57,8 +57,9 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Gc(Gc),
     Watch(Watch),
-    /// The claims that the kubelet plugin has prepared on this node, from its
-    /// checkpoint, usually
+    /// Reads the kubelet plugin's checkpoint: the claims prepared on this node.
+    ///
+    /// It is usually
     /// /var/lib/kubelet/plugins/compute-domain.nvidia.com/checkpoint.json.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),

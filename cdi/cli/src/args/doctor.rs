@@ -8,9 +8,11 @@ use imex_cdi::DEFAULT_DIRS;
 use super::host::{KubeletRoot, SpecDirs};
 use super::values::EXIT_CODES;
 
-/// Diagnoses this GPU host: driver, fabric, IMEX channels, CDI directories and
-/// specs, container runtimes and prepared claims. Each problem has its fix; causes
-/// come before their consequences.
+/// Diagnoses this GPU host: what is wrong, and how to fix it.
+///
+/// Checks the driver, the fabric, IMEX channels, CDI directories and specs,
+/// container runtimes and prepared claims; causes are reported before their
+/// consequences.
 ///
 /// Exit code 0 if the host is healthy, 1 with any error or warning. Changes
 /// nothing. On this host (--root /) it loads the driver's NVML library and runs
@@ -38,11 +40,11 @@ pub(crate) struct Doctor {
     pub(crate) bundle: Option<PathBuf>,
 }
 
-/// Lists the specs of claims that the node's plugin does not know (exit code
-/// 1 if there are any), or removes them.
+/// Lists or removes the specs of claims that no longer exist.
 ///
-/// The plugin's checkpoint says which claims live. If it is missing or damaged,
-/// --live has to name them.
+/// These are claims that the node's kubelet plugin does not know (exit code 1 if
+/// there are any). Its checkpoint says which claims live; if that is missing or
+/// damaged, --live has to name them.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Gc {
@@ -68,11 +70,11 @@ pub(crate) struct Gc {
     pub(crate) json: bool,
 }
 
-/// Prints changes of this host's CDI devices, one JSON object per event, until it
-/// is stopped.
+/// Prints changes of this host's CDI devices as they happen.
 ///
-/// Begins with an event for everything that exists. The directories are read once a
-/// second: what appears and disappears in between is not noticed.
+/// One JSON object per event, first for everything that exists, then for changes,
+/// until it is stopped. The directories are read once a second: what appears and
+/// disappears in between is not noticed.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Watch {

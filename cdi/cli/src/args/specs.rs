@@ -10,11 +10,12 @@ use serde::Serialize;
 use super::host::SpecDirs;
 use super::values::{EXIT_CODES, STDIN, cdi_name, file};
 
-/// Lists the CDI devices of this host: the file that defines each, whether a
-/// container that asks for it gets it, and whether the host's device nodes match.
+/// Lists this host's CDI devices, and whether containers can use them.
 ///
-/// Specs that cannot be loaded, and devices that resolve but cannot be used, are
-/// reported on stderr (exit code 1).
+/// For each device: the file that defines it, whether a container that asks for it
+/// gets it, and whether the host's device nodes match. Specs that cannot be loaded,
+/// and devices that resolve but cannot be used, are reported on stderr (exit code
+/// 1).
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct List {
@@ -46,10 +47,11 @@ pub(crate) enum Subject {
     File(PathBuf),
 }
 
-/// Checks CDI specs for what every runtime refuses (errors), for probable mistakes
-/// (warnings) and, with --for, for what a given runtime refuses.
+/// Checks CDI specs for errors and probable mistakes.
 ///
-/// Prints "OK" for each file, or a line per finding (exit code 1).
+/// Errors are what every runtime refuses or, with --for, what a given runtime
+/// refuses; probable mistakes are warnings. Prints "OK" for each file, or a line per
+/// finding (exit code 1).
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Validate {
@@ -82,10 +84,10 @@ pub(crate) enum Level {
     Error,
 }
 
-/// Compares two CDI specs, or two OCI configs (config.json), by what they
-/// mean: order counts only where it makes a difference.
+/// Compares two CDI specs, or two OCI configs (config.json), by what they mean.
 ///
-/// Exit code 0 if they mean the same, 1 if not, 3 if one cannot be compared.
+/// Devices, mounts and variables are matched by name; order counts only where it
+/// makes a difference. Exit code 0 if they mean the same, 1 if not, 3 if one cannot be compared.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Diff {
@@ -135,11 +137,11 @@ pub(crate) struct Inject {
     pub(crate) specs: SpecDirs,
 }
 
-/// Explains why a device resolves, or why it does not (exit code 4): every file
-/// that could define it, names that are nearly right, and the fix.
+/// Explains why a device resolves, or why it does not.
 ///
-/// If it resolves, its device nodes are compared with the host's (exit code 1 if a
-/// container cannot use them).
+/// Prints every file that could define the device, names that are nearly right, and
+/// the fix (exit code 4 if it does not resolve). If it resolves, its device nodes
+/// are compared with the host's (exit code 1 if a container cannot use them).
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Why {
