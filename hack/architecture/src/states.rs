@@ -5,7 +5,8 @@ mod machine;
 
 use std::convert::Infallible;
 
-use dra_checkpoint::lifecycle;
+use compute_domain_core::lifecycle as domain_life;
+use dra_checkpoint::lifecycle as record_life;
 use nvml_clique::{FabricEvent, NodeFabricState};
 
 use self::machine::Machine;
@@ -16,7 +17,11 @@ const FILE: &str = "ARCHITECTURE.md";
 
 /// One block for each machine.
 pub(crate) fn blocks() -> Vec<Block> {
-    vec![block("record", &record()), block("fabric", &fabric())]
+    vec![
+        block("record", &record()),
+        block("fabric", &fabric()),
+        block("domain", &domain()),
+    ]
 }
 
 fn block(name: &'static str, machine: &Machine) -> Block {
@@ -30,9 +35,9 @@ fn block(name: &'static str, machine: &Machine) -> Block {
 /// The record of a claim in the checkpoint.
 fn record() -> Machine {
     Machine::of(
-        &lifecycle::Phase::ALL.map(|phase| (phase, phase.name())),
-        &lifecycle::Event::ALL.map(|event| (event, event.name())),
-        lifecycle::Phase::next,
+        &record_life::Phase::ALL.map(|phase| (phase, phase.name())),
+        &record_life::Event::ALL.map(|event| (event, event.name())),
+        |phase, event| phase.next(event).map(|next| (next, "")),
     )
 }
 
@@ -41,6 +46,24 @@ fn fabric() -> Machine {
     Machine::of(
         &NodeFabricState::ALL.map(|state| (state, state.name())),
         &FabricEvent::ALL.map(|event| (event, event.name())),
-        |state, event| Ok::<_, Infallible>(state.next(event)),
+        |state, event| Ok::<_, Infallible>((state.next(event), "")),
+    )
+}
+
+/// A ComputeDomain, and what the controller does about it.
+fn domain() -> Machine {
+    use domain_life::Action;
+
+    Machine::of(
+        &domain_life::State::ALL.map(|state| (state, state.name())),
+        &domain_life::Event::ALL.map(|event| (event, event.name())),
+        |state, event| {
+            let transition = state.on(event);
+            let action = match transition.action {
+                Action::Nothing => "",
+                action => action.name(),
+            };
+            Ok::<_, Infallible>((transition.next, action))
+        },
     )
 }

@@ -13,8 +13,12 @@ pub(crate) struct Machine {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
-    /// The index of a state.
-    To(usize),
+    Moves {
+        /// The index of the state that follows.
+        to: usize,
+        /// What is done on the way; empty where the state is all there is.
+        action: &'static str,
+    },
     /// Why the event is refused; the state stays.
     Refused(String),
 }
@@ -22,18 +26,19 @@ enum Answer {
 // === impl Machine ===
 
 impl Machine {
-    /// Asks `next` about every pair. A state that `next` answers with has to be
-    /// one of `states`.
+    /// Asks `next` about every pair: the state that follows and what is done on
+    /// the way, or why the event is refused. The state has to be one of `states`.
     pub(crate) fn of<S: Copy + PartialEq, E: Copy, R: Display>(
         states: &[(S, &'static str)],
         events: &[(E, &'static str)],
-        next: impl Fn(S, E) -> Result<S, R>,
+        next: impl Fn(S, E) -> Result<(S, &'static str), R>,
     ) -> Self {
+        let index = |state: S| states.iter().position(|(other, _)| *other == state);
         let answer = |state: S, event: E| match next(state, event) {
-            Ok(to) => states
-                .iter()
-                .position(|(state, _)| *state == to)
-                .map_or_else(|| Answer::Refused("unlisted state".to_owned()), Answer::To),
+            Ok((to, action)) => index(to).map_or_else(
+                || Answer::Refused("unlisted state".to_owned()),
+                |to| Answer::Moves { to, action },
+            ),
             Err(refused) => Answer::Refused(refused.to_string()),
         };
         let row = |event: E| states.iter().map(move |(state, _)| answer(*state, event));
@@ -47,25 +52,28 @@ impl Machine {
     }
 
     /// A Markdown table: a row for each event, a column for each state. `=`:
-    /// the event changes nothing.
+    /// nothing happens.
     pub(crate) fn table(&self) -> String {
         let mut text = format!("| event \\ state | {} |\n", self.states.join(" | "));
         text.push_str(&"|---".repeat(self.states.len() + 1));
         text.push_str("|\n");
         for (event, answers) in &self.events {
-            let cells = answers
-                .iter()
-                .enumerate()
-                .map(|(from, answer)| match answer {
-                    Answer::To(to) if *to == from => "=".to_owned(),
-                    Answer::To(to) => format!("**{}**", self.state(*to)),
-                    Answer::Refused(reason) => format!("refused: `{reason}`"),
-                });
-            let cells: Vec<String> = cells.collect();
+            let cells = answers.iter().enumerate();
+            let cells: Vec<String> = cells.map(|(from, it)| self.cell(from, it)).collect();
             // Writing to a String cannot fail.
             let _ = writeln!(text, "| {event} | {} |", cells.join(" | "));
         }
         text
+    }
+
+    fn cell(&self, from: usize, answer: &Answer) -> String {
+        match answer {
+            Answer::Moves { to, action: "" } if *to == from => "=".to_owned(),
+            Answer::Moves { to, action } if *to == from => (*action).to_owned(),
+            Answer::Moves { to, action: "" } => format!("**{}**", self.state(*to)),
+            Answer::Moves { to, action } => format!("{action}: **{}**", self.state(*to)),
+            Answer::Refused(reason) => format!("refused: `{reason}`"),
+        }
     }
 
     /// A Mermaid state diagram. Events that change nothing are left out, and one
@@ -79,10 +87,10 @@ impl Machine {
             }
             for (from, answer) in answers.iter().enumerate() {
                 match answer {
-                    Answer::To(to) if *to != from => {
+                    Answer::Moves { to, .. } if *to != from => {
                         arrows.entry((Some(from), *to)).or_default().push(event);
                     }
-                    Answer::To(_) | Answer::Refused(_) => {}
+                    Answer::Moves { .. } | Answer::Refused(_) => {}
                 }
             }
         }
@@ -110,13 +118,12 @@ impl Machine {
 
 /// The state that every answer leads to, if there is more than one answer.
 fn same_for_all(answers: &[Answer]) -> Option<usize> {
-    match answers {
-        [Answer::To(first), others @ ..] if !others.is_empty() => {
-            let same = others.iter().all(|answer| *answer == Answer::To(*first));
-            same.then_some(*first)
-        }
-        _ => None,
-    }
+    let mut targets = answers.iter().map(|answer| match answer {
+        Answer::Moves { to, .. } => Some(*to),
+        Answer::Refused(_) => None,
+    });
+    let first = targets.next()??;
+    (answers.len() > 1 && targets.all(|to| to == Some(first))).then_some(first)
 }
 
 #[cfg(test)]
@@ -146,8 +153,10 @@ mod tests {
             ],
             |door, event| match (door, event) {
                 (Door::Open, Event::Lock) => Err("it-is-open"),
-                (Door::Shut, Event::Push) | (_, Event::Storm) => Ok(Door::Open),
-                (Door::Open, Event::Push) | (Door::Shut, Event::Lock) => Ok(Door::Shut),
+                (Door::Shut, Event::Lock) => Ok((Door::Shut, "turn the key")),
+                (Door::Shut, Event::Push) => Ok((Door::Open, "creak")),
+                (Door::Open, Event::Push) => Ok((Door::Shut, "")),
+                (_, Event::Storm) => Ok((Door::Open, "")),
             },
         )
     }
@@ -155,7 +164,7 @@ mod tests {
     #[test]
     fn the_table_has_every_state_and_event() {
         let rows = "| event \\ state | open | shut |\n|---|---|---|\n\
-            | push | **shut** | **open** |\n| lock | refused: `it-is-open` | = |\n\
+            | push | **shut** | creak: **open** |\n| lock | refused: `it-is-open` | turn the key |\n\
             | storm: strong | = | **open** |\n";
         assert_eq!(mk_machine().table(), rows);
     }
