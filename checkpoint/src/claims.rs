@@ -16,9 +16,9 @@ use crate::view::View;
 /// The records inside a [`commit`](crate::Store::commit): a [`View`] with the
 /// changes that [`Phase::next`](crate::lifecycle::Phase::next) allows.
 ///
-/// The store makes one for each change, under the lock, and drops it after the
-/// write. Its methods change memory only, never block and never fail because
-/// of the disk. [`start`](Self::start) and [`complete`](Self::complete) are
+/// The store makes one for each batch of changes, under the lock, and takes
+/// back what a change did that fails. The methods change memory only and never
+/// block. [`start`](Self::start) and [`complete`](Self::complete) are
 /// refused before recovery, the others never because of it.
 #[derive(Debug)]
 pub struct Claims<P> {

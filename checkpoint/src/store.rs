@@ -85,7 +85,7 @@ impl<P: Payload> Store<P> {
     /// aside all the same). If it panics, so does this call.
     ///
     /// What the change wrote is decoded once before it goes to the file: a
-    /// payload that does not round-trip fails this change and no other
+    /// payload that cannot be read back fails this change and no other
     /// ([`StoreError::Encode`]).
     ///
     /// Waits for 30 s at most; see [`commit_within`](Self::commit_within).
