@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use compute_domain_node::Hardware;
-use dra_kubelet::{Desired, DeviceHealth};
+use dra_kubelet::{DesiredPool, DeviceHealth};
 use imex_runtime::{Condition, Events};
 use k8s_openapi::api::core::v1::ObjectReference;
 use nvml_clique::NodeFabricState;
@@ -18,7 +18,7 @@ use crate::monitor::HardwareMonitor;
 /// Where it goes.
 pub(crate) struct Advertiser {
     pub(crate) pool: String,
-    pub(crate) desired: watch::Sender<Desired>,
+    pub(crate) desired: watch::Sender<DesiredPool>,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
     pub(crate) fabric_ready: Condition,
     pub(crate) major_ready: Condition,

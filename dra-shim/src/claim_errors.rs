@@ -7,8 +7,8 @@ use imex_runtime::error_chain;
 /// What the claim's user reads: what is wrong, why, and what to do.
 pub(crate) fn prepare_failed(error: &PrepareError) -> ClaimError {
     let class = match error.class() {
-        compute_domain_node::Class::Permanent => dra_kubelet::Class::Permanent,
-        compute_domain_node::Class::Retry => dra_kubelet::Class::Retry,
+        compute_domain_node::Class::Permanent => dra_kubelet::ErrorClass::Permanent,
+        compute_domain_node::Class::Retry => dra_kubelet::ErrorClass::Retry,
     };
     ClaimError::new(class, with_hint(&error_chain(error), error.hint())).with_code(error.code())
 }
@@ -27,7 +27,7 @@ mod tests {
         let error = prepare_failed(&PrepareError::AllocationMode {
             mode: "All".to_owned(),
         });
-        assert_eq!(error.class(), dra_kubelet::Class::Permanent);
+        assert_eq!(error.class(), dra_kubelet::ErrorClass::Permanent);
         assert_eq!(error.code(), "allocation-mode");
         assert_eq!(
             error.message(),

@@ -4,7 +4,7 @@ use compute_domain_api::names::{
     self, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE, DEVICE_TYPE_CHANNEL,
 };
 use compute_domain_node::Hardware;
-use dra_kubelet::{Desired, DeviceHealth, Health};
+use dra_kubelet::{DesiredPool, DeviceHealth, Health};
 use k8s_openapi::api::resource::v1::{Device, DeviceAttribute};
 use nvml_clique::{Fabric, NodeFabricState};
 
@@ -26,12 +26,12 @@ pub(crate) fn describe(hardware: &Hardware) -> String {
 }
 
 /// What the node's slice should hold.
-pub(crate) fn desired_slice(hardware: &Hardware) -> Desired {
+pub(crate) fn desired_slice(hardware: &Hardware) -> DesiredPool {
     match hardware.state {
         // The slice of the process before this one stays until NVML is read.
-        NodeFabricState::NotReadYet => Desired::Undecided,
-        _ if hardware.publishes() => Desired::Devices(vec![channel(PUBLISHED_CHANNEL)]),
-        _ => Desired::Withdrawn,
+        NodeFabricState::NotReadYet => DesiredPool::Undecided,
+        _ if hardware.publishes() => DesiredPool::Devices(vec![channel(PUBLISHED_CHANNEL)]),
+        _ => DesiredPool::Withdrawn,
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_device_is_published_as_go_publishes_it() {
         let failing = Fabric::NvmlFailed(NvmlFailure::SymbolMissing { call: "nvmlInit" });
-        let Desired::Devices(devices) =
+        let DesiredPool::Devices(devices) =
             desired_slice(&mk_hardware(NodeFabricState::NvmlFailed, failing))
         else {
             panic!("published")
@@ -119,18 +119,18 @@ mod tests {
             NodeFabricState::NotReadYet,
             Fabric::Pending(Pending::NotReadYet),
         );
-        assert_eq!(desired_slice(&hardware), Desired::Undecided);
+        assert_eq!(desired_slice(&hardware), DesiredPool::Undecided);
     }
 
     #[test]
     fn without_a_driver_nothing_is_published_unless_it_was_there_before() {
         assert_eq!(
             desired_slice(&mk_hardware(NodeFabricState::NoLibrary, no_library())),
-            Desired::Withdrawn
+            DesiredPool::Withdrawn
         );
         assert!(matches!(
             desired_slice(&mk_hardware(NodeFabricState::LibraryLost, no_library())),
-            Desired::Devices(_)
+            DesiredPool::Devices(_)
         ));
     }
 

@@ -7,7 +7,7 @@ use compute_domain_node::{
     Attempt, ChannelRequest, KubeletDevice, NodeClaims, PrepareError, Prepared, with_hint,
 };
 use dra_checkpoint::{ClaimName, ClaimStatus};
-use dra_kubelet::{Call, Claim, ClaimError, ClaimRef, Device, Driver};
+use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
 use imex_runtime::{Events, error_chain};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -35,29 +35,33 @@ pub(crate) struct ComputeDomainDriver {
 }
 
 impl Driver for ComputeDomainDriver {
-    async fn prepare(&self, call: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
-        let prepared = self.prepare_once(call, claim).await?;
+    async fn prepare(
+        &self,
+        context: &Context,
+        claim: &Claim,
+    ) -> Result<Vec<PreparedDevice>, ClaimError> {
+        let prepared = self.prepare_once(context, claim).await?;
         if let Some(reason) = &prepared.degraded {
             self.warn_of_degraded_fabric(&claim.id, reason).await;
         }
         Ok(prepared.devices.into_iter().map(to_device).collect())
     }
 
-    async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
+    async fn unprepare(&self, context: &Context, claim: &ClaimRef) -> Result<(), ClaimError> {
         let claims = self.shared_claims.get()?;
         let (changed, uid) = (Arc::clone(&claims), claim.uid.clone());
         let unprepare = move || changed.unprepare(&uid, Timestamp::now());
-        blocking(call, unprepare, unprepare_failed).await?;
+        blocking(context, unprepare, unprepare_failed).await?;
         self.metrics.prepared_channels(claims.prepared_channels());
         Ok(())
     }
 }
 
 impl ComputeDomainDriver {
-    async fn prepare_once(&self, call: &Call, claim: &Claim) -> Result<Prepared, ClaimError> {
+    async fn prepare_once(&self, context: &Context, claim: &Claim) -> Result<Prepared, ClaimError> {
         let claims = self.shared_claims.get()?;
         let name = claim_name(&claim.id);
-        if let Some(prepared) = self.already_prepared(call, &claims, &name).await? {
+        if let Some(prepared) = self.already_prepared(context, &claims, &name).await? {
             return Ok(prepared);
         }
         let status = ClaimStatus::from_raw(&claim.status).map_err(|error| {
@@ -71,7 +75,7 @@ impl ComputeDomainDriver {
             .domains
             .exists(&name.namespace, &request.domain)
             .await?;
-        self.require_host_imex(call).await?;
+        self.require_host_imex(context).await?;
 
         let monitor = Arc::clone(&self.hardware);
         let changed = Arc::clone(&claims);
@@ -85,29 +89,29 @@ impl ComputeDomainDriver {
                 now: Timestamp::now(),
             })
         };
-        let prepared = blocking(call, prepare, prepare_failed).await?;
+        let prepared = blocking(context, prepare, prepare_failed).await?;
         self.metrics.prepared_channels(claims.prepared_channels());
         Ok(prepared)
     }
 
     async fn already_prepared(
         &self,
-        call: &Call,
+        context: &Context,
         claims: &Arc<NodeClaims>,
         claim: &ClaimName,
     ) -> Result<Option<Prepared>, ClaimError> {
         let (claims, claim) = (Arc::clone(claims), claim.clone());
         let hardware = Arc::clone(&self.hardware);
         let look_up = move || claims.already_prepared(&claim, || hardware.snapshot().major.ok());
-        blocking(call, look_up, prepare_failed).await
+        blocking(context, look_up, prepare_failed).await
     }
 
     /// Asks the host IMEX daemon whether it is ready, outside any lock.
-    async fn require_host_imex(&self, call: &Call) -> Result<(), ClaimError> {
+    async fn require_host_imex(&self, context: &Context) -> Result<(), ClaimError> {
         let Some(host_imex) = self.host_imex.clone() else {
             return Ok(());
         };
-        let limit = HOST_IMEX_LIMIT.min(call.remaining());
+        let limit = HOST_IMEX_LIMIT.min(context.remaining());
         let asked = tokio::task::spawn_blocking(move || host_imex.check_ready(limit)).await;
         match asked {
             Ok(Ok(())) => Ok(()),
@@ -136,7 +140,7 @@ impl ComputeDomainDriver {
 
 /// Runs `step` where it may block, and converts its error.
 async fn blocking<T, E>(
-    call: &Call,
+    context: &Context,
     step: impl FnOnce() -> Result<T, E> + Send + 'static,
     to_claim_error: fn(&E) -> ClaimError,
 ) -> Result<T, ClaimError>
@@ -144,7 +148,8 @@ where
     T: Send + 'static,
     E: 'static,
 {
-    call.run_blocking(move || step().map_err(|error| to_claim_error(&error)))
+    context
+        .run_blocking(move || step().map_err(|error| to_claim_error(&error)))
         .await
 }
 
@@ -156,8 +161,8 @@ fn claim_name(id: &ClaimRef) -> ClaimName {
     }
 }
 
-fn to_device(device: KubeletDevice) -> Device {
-    Device {
+fn to_device(device: KubeletDevice) -> PreparedDevice {
+    PreparedDevice {
         requests: device.requests.unwrap_or_default(),
         pool: device.pool_name,
         device: device.device_name,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_api::names::DRIVER_NAME;
-use dra_kubelet::{Desired, DeviceHealth, KubeClaims, Plugin, Publication, Registration};
+use dra_kubelet::{DesiredPool, DeviceHealth, KubeClaims, Plugin, Publication, Registration};
 use imex_runtime::{Condition, StartError};
 use kube::Client;
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ pub(crate) struct KubeletServer {
     pub(crate) driver: ComputeDomainDriver,
     pub(crate) metrics: Arc<Metrics>,
     /// The node's slice, to be published.
-    pub(crate) desired: watch::Receiver<Desired>,
+    pub(crate) desired: watch::Receiver<DesiredPool>,
     /// The devices' health, for kubelet's health stream.
     pub(crate) health: watch::Receiver<Vec<DeviceHealth>>,
     pub(crate) conditions: KubeletConditions,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_api::names::DRIVER_NAME;
-use dra_kubelet::{CallEnd, ClaimError, ClaimRef, Method, Observer, Registration};
+use dra_kubelet::{CallOutcome, ClaimError, ClaimRef, Method, Observer, Registration};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -161,7 +161,7 @@ impl Metrics {
 }
 
 impl Observer for Metrics {
-    fn call_ended(&self, method: Method, end: CallEnd, _: Duration) {
+    fn call_finished(&self, method: Method, end: CallOutcome, _: Duration) {
         let end = end.code();
         self.calls
             .get_or_create(&End {
@@ -179,11 +179,11 @@ impl Observer for Metrics {
         }
     }
 
-    fn step_began(&self, method: Method, _: &ClaimRef) {
+    fn attempt_started(&self, method: Method, _: &ClaimRef) {
         self.inflight.get_or_create(&call(method)).inc();
     }
 
-    fn step_ended(
+    fn attempt_finished(
         &self,
         method: Method,
         _: &ClaimRef,
@@ -208,7 +208,7 @@ impl Observer for Metrics {
         self.slices.get_or_create(&slice).inc();
     }
 
-    fn registration(&self, state: &Registration) {
+    fn registration_changed(&self, state: &Registration) {
         if state.is_registered() {
             self.registrations.inc();
         }
@@ -237,14 +237,14 @@ mod tests {
         };
         let closed = ClaimError::retry("closed").with_code("checkpoint");
         let ms = Duration::from_millis(1);
-        metrics.step_began(Method::Prepare, &claim);
-        metrics.step_ended(Method::Prepare, &claim, Ok(()), ms);
-        metrics.step_began(Method::Unprepare, &claim);
-        metrics.step_ended(Method::Unprepare, &claim, Err(&closed), ms);
-        metrics.call_ended(Method::Prepare, CallEnd::Cancelled, ms);
+        metrics.attempt_started(Method::Prepare, &claim);
+        metrics.attempt_finished(Method::Prepare, &claim, Ok(()), ms);
+        metrics.attempt_started(Method::Unprepare, &claim);
+        metrics.attempt_finished(Method::Unprepare, &claim, Err(&closed), ms);
+        metrics.call_finished(Method::Prepare, CallOutcome::Cancelled, ms);
         metrics.slice_request("create", Err("slice-request"), ms);
-        metrics.registration(&Registration::Registered);
-        metrics.registration(&Registration::Pending);
+        metrics.registration_changed(&Registration::Registered);
+        metrics.registration_changed(&Registration::Pending);
         metrics.prepared_channels(1);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

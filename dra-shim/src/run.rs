@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use compute_domain_api::Settings;
-use dra_kubelet::{Desired, DeviceHealth};
+use dra_kubelet::{DesiredPool, DeviceHealth};
 use imex_runtime::{Events, HttpArgs, HttpServer, Readiness, StartError, log_settings, signals};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -83,7 +83,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         readiness,
         metrics,
     };
-    let (desired, desired_slice) = watch::channel(Desired::Undecided);
+    let (desired, desired_slice) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
     let tasks = [
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
@@ -151,7 +151,7 @@ impl Parts {
 
     fn advertiser(
         &self,
-        desired: watch::Sender<Desired>,
+        desired: watch::Sender<DesiredPool>,
         health: watch::Sender<Vec<DeviceHealth>>,
     ) -> Advertiser {
         let condition = |name, reason| self.readiness.condition(name, reason);
@@ -168,7 +168,7 @@ impl Parts {
 
     fn kubelet_server(
         &self,
-        desired: watch::Receiver<Desired>,
+        desired: watch::Receiver<DesiredPool>,
         health: watch::Receiver<Vec<DeviceHealth>>,
     ) -> KubeletServer {
         let condition = |name, reason| self.readiness.condition(name, reason);

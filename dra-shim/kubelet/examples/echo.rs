@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use dra_kubelet::{
-    Call, Claim, ClaimError, ClaimRef, Config, Desired, Device, Driver, KubeClaims, Plugin,
+    Claim, ClaimError, ClaimRef, Context, DesiredPool, Driver, KubeClaims, OpaqueConfig, Plugin,
+    PreparedDevice,
 };
 use k8s_openapi::api::resource::v1 as resource;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -32,7 +33,11 @@ struct Parameters {
 }
 
 impl Driver for Echo {
-    async fn prepare(&self, call: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
+    async fn prepare(
+        &self,
+        context: &Context,
+        claim: &Claim,
+    ) -> Result<Vec<PreparedDevice>, ClaimError> {
         let uid = claim.id.uid.clone();
         let spec = serde_json::json!({
             "cdiVersion": "0.5.0",
@@ -42,27 +47,31 @@ impl Driver for Echo {
         let path = self.spec_path(&uid);
         // Written on every call: after a reboot the directory is empty. The runtime
         // sees the whole file or none, since it reads `*.json` only.
-        call.run_blocking(move || {
-            let unfinished = path.with_extension("new");
-            fs::write(&unfinished, spec.to_string())
-                .and_then(|()| fs::rename(unfinished, path))
-                .map_err(|error| ClaimError::retry(error).with_code("spec-write"))
-        })
-        .await?;
+        context
+            .run_blocking(move || {
+                let unfinished = path.with_extension("new");
+                fs::write(&unfinished, spec.to_string())
+                    .and_then(|()| fs::rename(unfinished, path))
+                    .map_err(|error| ClaimError::retry(error).with_code("spec-write"))
+            })
+            .await?;
         let cdi_ids = vec![format!("echo.example.com/claim={uid}")];
         let results = claim.results.iter();
-        Ok(results.map(|it| Device::of(it, cdi_ids.clone())).collect())
+        Ok(results
+            .map(|it| PreparedDevice::from_result(it, cdi_ids.clone()))
+            .collect())
     }
 
-    async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
+    async fn unprepare(&self, context: &Context, claim: &ClaimRef) -> Result<(), ClaimError> {
         let path = self.spec_path(&claim.uid);
-        call.run_blocking(move || match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(ClaimError::retry(error).with_code("spec-remove"))
-            }
-            _ => Ok(()),
-        })
-        .await
+        context
+            .run_blocking(move || match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(ClaimError::retry(error).with_code("spec-remove"))
+                }
+                _ => Ok(()),
+            })
+            .await
     }
 }
 
@@ -76,7 +85,8 @@ impl Echo {
 
 /// Later configurations override earlier ones.
 fn text(claim: &Claim) -> Result<String, ClaimError> {
-    let applies = |config: &&Config| claim.results.iter().any(|result| config.applies_to(result));
+    let applies =
+        |config: &&OpaqueConfig| claim.results.iter().any(|result| config.applies_to(result));
     let Some(config) = claim.configs.iter().rfind(applies) else {
         return Ok(claim.id.uid.clone());
     };
@@ -156,7 +166,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         name: format!("echo-{n}"),
         ..Default::default()
     };
-    let (_devices, desired) = watch::channel(Desired::Devices((0..4).map(device).collect()));
+    let (_devices, desired) = watch::channel(DesiredPool::Devices((0..4).map(device).collect()));
     let mut builder = Plugin::builder(DRIVER, &args.node)
         .kubelet_root(&args.kubelet_root)
         .publish(client.clone(), desired);

@@ -1,4 +1,4 @@
-//! A plugin's settings, and its start.
+//! The settings of a plugin, and its start.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,30 +8,27 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::claim_source::ClaimSource;
+use crate::device_health::DeviceHealth;
 use crate::driver::Driver;
-use crate::health::DeviceHealth;
-use crate::instance::{Common, Instance};
-use crate::names::is_subdomain;
-use crate::observer::{Deaf, Observer, Shielded};
+use crate::names::{MAX_OBJECT_NAME, is_subdomain};
+use crate::observer::{NoopObserver, Observer, PanicGuard};
+use crate::operations::Operations;
 use crate::plugin::Plugin;
-use crate::registration::Verdict;
-use crate::slices::{Desired, Publisher};
-use crate::sockets::{Directories, SocketError};
-use crate::source::ClaimSource;
-use crate::supervisor::supervise;
-use crate::work::Work;
+use crate::server::{Directories, Endpoints, RegistrationState, Services, SocketError, supervise};
+use crate::slices::{DesiredPool, Publisher};
 
 /// Settings of a plugin, see [`Plugin::builder`].
 #[must_use]
-pub struct Builder {
+pub struct PluginBuilder {
     driver: String,
     node: String,
     kubelet_root: PathBuf,
     registry: Option<PathBuf>,
     data: Option<PathBuf>,
-    grace: Duration,
+    shutdown_grace: Duration,
     health: watch::Receiver<Vec<DeviceHealth>>,
-    slices: Option<(kube::Client, watch::Receiver<Desired>)>,
+    slices: Option<(kube::Client, watch::Receiver<DesiredPool>)>,
     observer: Arc<dyn Observer>,
     only_v1beta1: bool,
 }
@@ -40,24 +37,24 @@ pub struct Builder {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// kubelet would refuse it.
+    /// kubelet would refuse this driver name.
     #[error("driver name `{0}` is not a DNS subdomain of at most 63 lower-case characters")]
     DriverName(String),
-    /// No node can have this name.
+    /// No Node can have this name.
     #[error("node name `{0}` is not a DNS subdomain of at most 253 lower-case characters")]
     NodeName(String),
-    /// The sockets.
+    /// The sockets cannot be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
 }
 
-/// `spec.driver` of a `ResourceSlice`.
+/// Longest `spec.driver` of a `ResourceSlice`.
 const MAX_DRIVER_NAME: usize = 63;
-/// `metadata.name` of a Node.
-const MAX_NODE_NAME: usize = 253;
+
+// === impl StartError ===
 
 impl StartError {
-    /// A stable word for logs and metrics.
+    /// A stable kebab-case code for logs and metrics.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::DriverName(_) => "driver-name",
@@ -66,7 +63,7 @@ impl StartError {
         }
     }
 
-    /// What mends it.
+    /// How to fix it.
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::DriverName(_) => "use a name such as driver.example.com",
@@ -76,26 +73,32 @@ impl StartError {
     }
 }
 
-impl Builder {
-    pub(crate) fn new(driver: String, node: String) -> Self {
-        Self {
-            driver,
-            node,
+// === impl PluginBuilder ===
+
+impl Plugin {
+    /// Settings for a plugin of `driver` (its DNS name) on `node` (`spec.nodeName` of
+    /// the driver's pod).
+    pub fn builder(driver: impl Into<String>, node: impl Into<String>) -> PluginBuilder {
+        PluginBuilder {
+            driver: driver.into(),
+            node: node.into(),
             kubelet_root: PathBuf::from("/var/lib/kubelet"),
             registry: None,
             data: None,
-            grace: Duration::from_secs(5),
-            // Without a sender: an empty list, forever.
+            shutdown_grace: Duration::from_secs(5),
+            // Without a sender: an empty list forever.
             health: watch::channel(Vec::new()).1,
             slices: None,
-            observer: Arc::new(Deaf),
+            observer: Arc::new(NoopObserver),
             only_v1beta1: false,
         }
     }
+}
 
-    /// kubelet's `--root-dir`, `/var/lib/kubelet` unless set. `plugins_registry` and
-    /// `plugins/DRIVER` follow from it. It must be the same path for kubelet and
-    /// for this process.
+impl PluginBuilder {
+    /// kubelet's `--root-dir`; `/var/lib/kubelet` unless set. The sockets are opened in
+    /// its `plugins_registry` and `plugins/DRIVER`. The path must be the same for
+    /// kubelet and for this process.
     pub fn kubelet_root(mut self, directory: impl Into<PathBuf>) -> Self {
         self.kubelet_root = directory.into();
         self
@@ -113,54 +116,58 @@ impl Builder {
         self
     }
 
-    /// What [`Plugin::shutdown`] leaves to work in flight: 5 s unless set. Keep it
-    /// a few seconds below the pod's `terminationGracePeriodSeconds`.
+    /// How long [`Plugin::shutdown`] waits for attempts in flight before it cancels
+    /// them; 5 s unless set. Keep it a few seconds below the pod's
+    /// `terminationGracePeriodSeconds`.
     pub const fn shutdown_grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+        self.shutdown_grace = grace;
         self
     }
 
-    /// Where the devices' health is read from: always the complete list. Without
-    /// it kubelet sees a stream of empty lists.
+    /// The health of the devices, always as the complete list. Without it kubelet gets
+    /// empty lists.
     ///
-    /// A dropped sender is not a verdict: the last list goes on being reported as
-    /// current. Whoever may stop watching devices sends
+    /// Dropping the sender does not change the health: the last list is reported as
+    /// current from then on. A driver that stops watching its devices should send
     /// [`Health::Unknown`](crate::Health::Unknown) first.
     pub fn health(mut self, devices: watch::Receiver<Vec<DeviceHealth>>) -> Self {
         self.health = devices;
         self
     }
 
-    /// Publishes the node's devices as `ResourceSlice`s, and keeps them so. Of several
-    /// instances on one data directory one does it, see [`Publication::Standby`](crate::Publication::Standby).
+    /// Publishes the node's devices as `ResourceSlice`s, and restores them when someone
+    /// changes or deletes them. Of several instances on one data directory one does it,
+    /// see [`Publication::Standby`](crate::Publication::Standby).
     ///
-    /// A dropped sender fixes the last value: it goes on being published, and is
-    /// restored when someone changes or deletes it. To take the devices away, send
-    /// [`Desired::Withdrawn`].
-    pub fn publish(mut self, client: kube::Client, desired: watch::Receiver<Desired>) -> Self {
+    /// Dropping the sender fixes the last value, which stays published. To remove the
+    /// devices, send [`DesiredPool::Withdrawn`].
+    pub fn publish(mut self, client: kube::Client, desired: watch::Receiver<DesiredPool>) -> Self {
         self.slices = Some((client, desired));
         self
     }
 
-    /// Who hears of what happens inside, for metrics; nobody unless set.
+    /// Receives an event for everything that the library does, for metrics.
     pub fn observer(mut self, observer: impl Observer) -> Self {
-        self.observer = Arc::new(Shielded::new(observer));
+        self.observer = Arc::new(PanicGuard::new(observer));
         self
     }
 
-    /// Offers kubelet the service `v1beta1.DRAPlugin` and not its successor.
+    /// Offers kubelet the service `v1beta1.DRAPlugin` and not `v1.DRAPlugin`.
     ///
-    /// kubelet takes the newer version wherever it is offered, so without this the
-    /// older one never runs on a kubelet that knows both: it is for tests of the
-    /// older version on a real node, and for ruling the newer one out when looking
-    /// for a fault. The older version cannot carry share ids.
+    /// kubelet uses the newer version wherever it is offered, so without this the older
+    /// one is never used by a kubelet that knows both. It is for testing the older
+    /// version on a real node, and for ruling out the newer one while debugging. The
+    /// older version cannot carry share ids.
     pub const fn only_v1beta1(mut self) -> Self {
         self.only_v1beta1 = true;
         self
     }
 
-    /// Opens the sockets and begins to serve and to publish. It waits for nothing
-    /// else: neither for kubelet nor for the API server.
+    /// Opens the sockets and begins to serve and to publish. It does not wait for kubelet
+    /// or the API server.
+    ///
+    /// `driver` and `claims` are called from tasks of the current runtime, until the
+    /// [`Plugin`] is shut down or dropped.
     ///
     /// # Panics
     ///
@@ -168,46 +175,34 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Only what is wrong with the settings or the directories.
+    /// Only for invalid settings and directories that cannot be used.
     pub fn start<D: Driver, S: ClaimSource>(
         self,
         driver: D,
         claims: S,
     ) -> Result<Plugin, StartError> {
-        if !is_subdomain(&self.driver, MAX_DRIVER_NAME) {
-            return Err(StartError::DriverName(self.driver));
-        }
-        if !is_subdomain(&self.node, MAX_NODE_NAME) {
-            return Err(StartError::NodeName(self.node));
-        }
-        let root = self.kubelet_root;
-        let directories = Directories {
-            registry: self
-                .registry
-                .unwrap_or_else(|| root.join("plugins_registry")),
-            data: self
-                .data
-                .unwrap_or_else(|| root.join("plugins").join(&self.driver)),
-            driver: self.driver.clone(),
-        };
+        self.validate()?;
+        let directories = self.directories();
         let data = directories.data.clone();
         let observer = self.observer;
-        let work = Work::new(self.driver.clone(), driver, claims, Arc::clone(&observer));
-        let verdict = Verdict::pending(Arc::clone(&observer));
-        let registration = verdict.subscribe();
-        let common = Common {
+        let operations =
+            Operations::new(self.driver.clone(), driver, claims, Arc::clone(&observer));
+        let state = RegistrationState::pending(Arc::clone(&observer));
+        let registration = state.subscribe();
+        let drain = operations.drain();
+        let services = Services {
             directories,
-            work: work.clone(),
+            operations,
             observer: Arc::clone(&observer),
             health: self.health,
-            verdict,
+            registration: state,
             only_v1beta1: self.only_v1beta1,
         };
-        let instance = Instance::open(&common)?;
+        let endpoints = Endpoints::open(&services)?;
         let stop = CancellationToken::new();
-        let supervisor = tokio::spawn(supervise(common, instance, stop.clone()));
+        let supervisor = tokio::spawn(supervise(services, endpoints, stop.clone()));
 
-        let publishing = self.slices.map(|(client, desired)| {
+        let publisher = self.slices.map(|(client, desired)| {
             let publisher = Publisher::new(
                 client,
                 self.driver,
@@ -217,18 +212,39 @@ impl Builder {
                 Arc::clone(&observer),
             );
             let state = publisher.state();
-            let publishing = tokio::spawn(publisher.run(registration.clone(), stop.clone()));
-            (AbortOnDropHandle::new(publishing), state)
+            let task = tokio::spawn(publisher.run(registration.clone(), stop.clone()));
+            (AbortOnDropHandle::new(task), state)
         });
-        let (publisher, publication) = publishing.unzip();
+        let (publisher, publication) = publisher.unzip();
         Ok(Plugin {
             registration,
             publication,
             supervisor: Some(supervisor),
             publisher,
-            drain: work.drain(),
-            grace: self.grace,
+            drain,
+            shutdown_grace: self.shutdown_grace,
             stop: stop.drop_guard(),
         })
+    }
+
+    fn validate(&self) -> Result<(), StartError> {
+        if !is_subdomain(&self.driver, MAX_DRIVER_NAME) {
+            return Err(StartError::DriverName(self.driver.clone()));
+        }
+        if !is_subdomain(&self.node, MAX_OBJECT_NAME) {
+            return Err(StartError::NodeName(self.node.clone()));
+        }
+        Ok(())
+    }
+
+    fn directories(&self) -> Directories {
+        let root = &self.kubelet_root;
+        let registry = self.registry.clone();
+        let data = self.data.clone();
+        Directories {
+            driver: self.driver.clone(),
+            registry: registry.unwrap_or_else(|| root.join("plugins_registry")),
+            data: data.unwrap_or_else(|| root.join("plugins").join(&self.driver)),
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! A claim as a driver sees it: identity, the allocation results and configs that
-//! are its own, and the status exactly as the API server sent it.
+//! A claim as a driver sees it: its identity, the allocation results and configs of
+//! that driver, and the status exactly as the API server sent it.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 mod json;
 
-/// Which claim a call is about. The UID is the identity: another claim may have
-/// the same name later.
+/// A claim's identity. The UID alone identifies it: another claim may have the same
+/// name later.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClaimRef {
     /// `metadata.namespace`
@@ -25,60 +25,60 @@ impl fmt::Display for ClaimRef {
     }
 }
 
-/// An allocated claim, seen by one driver.
+/// An allocated claim, reduced to what concerns one driver.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Namespace, name and UID; the UID is the one kubelet asked for.
+    /// Namespace, name and UID. The UID is the one that kubelet asked for.
     pub id: ClaimRef,
     /// This driver's entries of `status.allocation.devices.results`, in order.
-    /// Empty is possible only outside kubelet, which skips such drivers.
-    pub results: Vec<Allocated>,
+    /// Never empty for a claim that kubelet asked for: it skips other drivers.
+    pub results: Vec<AllocationResult>,
     /// This driver's entries of `status.allocation.devices.config`, in order:
-    /// those of the class first, later entries override earlier ones.
-    pub configs: Vec<Config>,
-    /// `.status` byte for byte: for drivers that keep or compare it whole.
+    /// those of the class first. Later entries override earlier ones.
+    pub configs: Vec<OpaqueConfig>,
+    /// `.status` byte for byte, for drivers that store or compare all of it.
     pub status: Box<RawValue>,
 }
 
-/// One allocation result (`DeviceRequestAllocationResult`). What is not here is
-/// in [`Claim::status`].
+/// One allocation result (`DeviceRequestAllocationResult`). Its other fields are in
+/// [`Claim::status`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allocated {
-    /// `request`, for a prioritized list in the form `request/subrequest`.
+pub struct AllocationResult {
+    /// `request`; with a prioritized list, `request/subrequest`.
     pub request: String,
     /// `pool`
     pub pool: String,
     /// `device`
     pub device: String,
-    /// `adminAccess`: the device may be in use by others and is not taken.
+    /// `adminAccess`: the device is not reserved for this claim and may be in use.
     pub admin_access: bool,
-    /// `shareID`, where the device allows several allocations.
+    /// `shareID`, if the device allows several allocations.
     pub share_id: Option<String>,
 }
 
-impl Allocated {
-    /// The request's name as containers refer to it, without the subrequest: what
-    /// [`Device::requests`](crate::Device::requests) must carry.
+impl AllocationResult {
+    /// The request's name without the subrequest, as containers refer to it and as
+    /// [`PreparedDevice::requests`](crate::PreparedDevice::requests) needs it.
     pub fn base_request(&self) -> &str {
-        base(&self.request)
+        base_request(&self.request)
     }
 }
 
-/// One opaque configuration meant for this driver.
+/// One opaque configuration for this driver.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct OpaqueConfig {
     /// Who wrote it.
     pub source: ConfigSource,
-    /// `requests`: where it applies, see [`Config::applies_to`].
+    /// `requests`: the requests that it applies to, see [`OpaqueConfig::applies_to`].
     pub requests: Vec<String>,
-    /// `opaque.parameters` byte for byte: not trusted, not validated.
+    /// `opaque.parameters` byte for byte: untrusted user input, validated by nobody.
     pub parameters: Box<RawValue>,
 }
 
-impl Config {
-    /// Whether it applies to an allocation result: it names no request, or exactly
-    /// this one, or its base name.
-    pub fn applies_to(&self, result: &Allocated) -> bool {
+impl OpaqueConfig {
+    /// Whether it applies to an allocation result: it names no request at all, the
+    /// result's request, or the base name of that.
+    pub fn applies_to(&self, result: &AllocationResult) -> bool {
         self.requests.is_empty()
             || self
                 .requests
@@ -96,20 +96,20 @@ pub enum ConfigSource {
     Claim,
 }
 
-/// Why a claim object is not one to prepare.
+/// Why a claim object cannot be prepared.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimObjectError {
-    /// Not the claim that kubelet means.
+    /// The object has another UID than the claim that kubelet asked for.
     #[error("the ResourceClaim was replaced by another one of the same name")]
     Replaced,
-    /// Nothing allocated, so nothing to prepare.
+    /// It has no allocation.
     #[error("the ResourceClaim is not allocated")]
     NotAllocated,
-    /// Not what `resource.k8s.io/v1` says.
+    /// It does not match the schema of `resource.k8s.io/v1`.
     #[error("the ResourceClaim's allocation is not readable")]
     Malformed(#[source] serde_json::Error),
-    /// A config of this driver comes from neither class nor claim.
+    /// A config of this driver has a source other than class and claim.
     #[error("the ResourceClaim has a configuration from an unknown source `{0}`")]
     UnknownConfigSource(String),
     /// A config of this driver has no parameters.
@@ -118,7 +118,7 @@ pub enum ClaimObjectError {
 }
 
 impl ClaimObjectError {
-    /// A stable word for logs and metrics.
+    /// A stable kebab-case code for logs and metrics.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Replaced => "claim-replaced",
@@ -130,9 +130,15 @@ impl ClaimObjectError {
     }
 }
 
+// === impl Claim ===
+
 impl Claim {
-    /// Reads the JSON text of a `resource.k8s.io/v1 ResourceClaim` for `driver`,
-    /// and checks that it is the claim `id` and allocated.
+    /// Parses the JSON text of a `resource.k8s.io/v1 ResourceClaim` for `driver`, and
+    /// checks that it is the claim `id` and that it is allocated.
+    ///
+    /// # Errors
+    ///
+    /// It is another claim, not allocated, or malformed where `driver` is concerned.
     pub fn parse(json: &str, id: &ClaimRef, driver: &str) -> Result<Self, ClaimObjectError> {
         let object: json::Object<'_> =
             serde_json::from_str(json).map_err(ClaimObjectError::Malformed)?;
@@ -152,25 +158,38 @@ impl Claim {
             .filter(|result| result.driver == driver);
         Ok(Self {
             id: id.clone(),
-            results: results.map(Allocated::from).collect(),
+            results: results.map(allocation_result).collect(),
             configs: configs(devices.config, driver)?,
             status: status.to_owned(),
         })
     }
 }
 
-/// `request` of `request` and of `request/subrequest`.
-pub(crate) fn base(request: &str) -> &str {
+/// `request` of both `request` and `request/subrequest`.
+pub(crate) fn base_request(request: &str) -> &str {
     request.split_once('/').map_or(request, |(base, _)| base)
 }
 
-fn configs(entries: Vec<json::Config<'_>>, driver: &str) -> Result<Vec<Config>, ClaimObjectError> {
+fn allocation_result(json: json::AllocationResult) -> AllocationResult {
+    AllocationResult {
+        request: json.request,
+        pool: json.pool,
+        device: json.device,
+        admin_access: json.admin_access.unwrap_or(false),
+        share_id: json.share_id,
+    }
+}
+
+fn configs(
+    entries: Vec<json::Config<'_>>,
+    driver: &str,
+) -> Result<Vec<OpaqueConfig>, ClaimObjectError> {
     let ours = entries.into_iter().filter_map(|entry| {
         let opaque = entry.opaque.filter(|opaque| opaque.driver == driver)?;
         Some((entry.source, entry.requests, opaque.parameters))
     });
     ours.map(|(source, requests, parameters)| {
-        Ok(Config {
+        Ok(OpaqueConfig {
             source: match source.as_str() {
                 "FromClass" => ConfigSource::Class,
                 "FromClaim" => ConfigSource::Claim,

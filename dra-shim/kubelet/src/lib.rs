@@ -1,93 +1,88 @@
-//! The node side of Kubernetes Dynamic Resource Allocation, for drivers in Rust.
+//! The node side of Kubernetes Dynamic Resource Allocation (DRA), for drivers in Rust.
 //!
 //! A driver implements [`Driver`]: prepare one claim, unprepare one claim.
-//! [`Plugin::builder`] takes it from there.
+//! [`Plugin::builder`] registers it with kubelet, serves kubelet's calls, and publishes
+//! the node's devices.
 //!
-//! # How data flows
+//! # Who calls whom
 //!
 //! ```text
-//!            kubelet                                       API server
-//!   plugins_registry │ plugins/DRIVER                   ▲             ▲
-//!        │           │            │                     │ GET claim   │ ResourceSlice
-//!        ▼           ▼            ▼                     │             │ GET node
-//!   registration    rpc         health                  │             │
-//!   (who is there)   │ claims   (stream) ◄─ watch       │             │
-//!        │           ▼                                  │             │
-//!        │          work ──► attempt ──► ClaimSource ───┘             │
-//!        │          chain of   one try:      │ Claim                  │
-//!        │          each UID   panics end    ▼                        │
-//!        │          retries    here        Driver                     │
-//!        │                                                            │
-//!        └─ Registration (watch) ──► slices: plan and publisher ──────┘
+//!            kubelet                                           API server
+//!   plugins_registry │ plugins/DRIVER                       ▲             ▲
+//!        │           │            │                         │ GET claim   │ ResourceSlice
+//!        ▼           ▼            ▼                         │             │ GET node
+//!   server::registration  server::dra  server::health       │             │
+//!        │           │ claims     ▲ DeviceHealth (watch)    │             │
+//!        │           ▼                                      │             │
+//!        │       operations ──► attempt ──► ClaimSource ────┘             │
+//!        │       one chain      one call        │ Claim                   │
+//!        │       for each UID,  of the driver   ▼                         │
+//!        │       retries                      Driver                      │
+//!        │                                                                │
+//!        └─ Registration (watch) ──► slices: plan and publisher ──────────┘
 //!                                      ▲
-//!                                      └── Desired (watch)
+//!                                      └── DesiredPool (watch)
 //! ```
 //!
-//! * `rpc` turns a call in either version of the service into one ticket per claim
-//!   and waits for all of them, at most until shortly before kubelet's deadline.
-//! * `work` owns the claims: one chain of operations per UID, each in a task that
-//!   outlives its call. It retries, joins, cancels and fences.
-//! * `attempt` reads the claim through a [`ClaimSource`], checks UID and
-//!   allocation, and calls the [`Driver`]; `answer` checks what that says.
-//! * `sockets` and `instance` open the two sockets and serve them; `supervisor`
-//!   keeps an instance open, opens a new one under new names if its files go, and
-//!   lets `sweep` remove what dead predecessors left.
-//! * Each of them tells the [`Observer`] what it does; metrics are made there.
-//! * `slices` is independent of all that, but for kubelet's Notify: a kubelet that
-//!   starts deletes every slice of its node, and of two instances of a rolling
-//!   update the newest that kubelet has registered publishes.
+//! * `server` opens the two sockets and serves them. `supervisor` keeps them open, opens
+//!   new ones under new names if the files disappear, and removes the sockets of dead
+//!   instances. `dra` turns a call, in either version of the API, into one operation for
+//!   each claim, and waits for all of them until shortly before kubelet's deadline.
+//! * `operations` owns the claims: one chain of operations for each UID, each in a task
+//!   that outlives its call. It lets calls join, cancels, orders and retries. `attempt`
+//!   reads the claim through a [`ClaimSource`], checks its UID and allocation, and calls
+//!   the [`Driver`]; `device_checks` checks the devices that it returns.
+//! * `slices` publishes. It is independent of the other two, except that it follows the
+//!   registration: a kubelet that starts deletes every slice of its node, and of two
+//!   instances in a rolling update the newest that kubelet has registered publishes.
+//! * All of them report to the [`Observer`], from which a driver makes its metrics.
 //!
 //! # What depends on what
 //!
 //! Registration depends on nothing but the sockets: it works without an API server
 //! and before the driver is ready. Prepare needs the API server, and waits for it
-//! inside the call. Unprepare needs the driver only.
+//! inside the call. Unprepare needs only the driver.
 //!
 //! # Cancellation
 //!
-//! Work is *detached*: neither a cancelled call nor a passed deadline drops a
-//! driver's future. An Unprepare of the claim and the end of a shutdown's grace
-//! period fire the token in [`Call`], and then wait for the future to end. A dropped
-//! [`Plugin`] fires it too, and waits for nothing.
+//! Attempts are *detached* from calls: neither a cancelled call nor a passed deadline
+//! drops a driver's future. An Unprepare of the claim, and the end of the grace period of
+//! a shutdown, fire [`Context::cancellation`] and then wait for the future to end.
+//! Dropping the [`Plugin`] fires it too, and waits for nothing.
 #![forbid(unsafe_code)]
 
-mod answer;
-mod attempt;
 mod builder;
-mod call;
 mod claim;
-mod convert;
+mod claim_source;
+mod context;
+mod device_health;
 mod driver;
-mod health;
-mod instance;
-mod limit;
+mod error;
+mod file_id;
 mod names;
 mod observer;
+mod operations;
 mod plugin;
 mod proto;
 mod registration;
-mod rpc;
+mod server;
 mod slices;
-mod sockets;
-mod source;
-mod supervisor;
-mod sweep;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
-mod work;
 
-pub use builder::{Builder, StartError};
-pub use call::Call;
-pub use claim::{Allocated, Claim, ClaimObjectError, ClaimRef, Config, ConfigSource};
-pub use driver::{ClaimError, Class, Device, Driver};
-pub use health::{DeviceHealth, Health};
-pub use observer::{CallEnd, Method, Observer};
+pub use builder::{PluginBuilder, StartError};
+pub use claim::{AllocationResult, Claim, ClaimObjectError, ClaimRef, ConfigSource, OpaqueConfig};
+pub use claim_source::{ClaimSource, GetClaimError, KubeClaims};
+pub use context::Context;
+pub use device_health::{DeviceHealth, Health};
+pub use driver::{Driver, PreparedDevice};
+pub use error::{ClaimError, ErrorClass};
+pub use observer::{CallOutcome, Method, Observer};
 pub use plugin::Plugin;
 pub use registration::Registration;
-pub use slices::{Desired, Dropped, Publication};
-pub use sockets::SocketError;
-pub use source::{ClaimSource, GetClaimError, KubeClaims};
+pub use server::SocketError;
+pub use slices::{DesiredPool, DroppedField, Publication};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,15 +1,17 @@
-//! Names as the API server demands them (RFC 1123).
+//! Syntax of names: as the API server validates them (RFC 1123), and as CDI does.
 
-/// A DNS label, which has at most so many characters.
+/// Longest `metadata.name` of an object; a DNS subdomain.
+pub(crate) const MAX_OBJECT_NAME: usize = 253;
+/// Longest DNS label.
 const MAX_LABEL: usize = 63;
 
-/// A DNS label: what a device is called.
+/// Whether `name` is a DNS label: what a device's name must be.
 pub(crate) fn is_label(name: &str) -> bool {
     name.len() <= MAX_LABEL && is_part(name)
 }
 
-/// A DNS subdomain: `spec.driver` and the names of nodes, each with a limit of its
-/// own. A node's name becomes part of paths and field selectors, too.
+/// Whether `name` is a DNS subdomain of at most `max` bytes, as the names of drivers
+/// and nodes are. A node's name becomes part of paths and field selectors, too.
 pub(crate) fn is_subdomain(name: &str, max: usize) -> bool {
     // The API server limits the whole name only, not each part of it.
     name.len() <= max && name.split('.').all(is_part)
@@ -18,4 +20,63 @@ pub(crate) fn is_subdomain(name: &str, max: usize) -> bool {
 fn is_part(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !name.is_empty() && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+/// Whether `id` is a fully qualified CDI device id: `vendor/class=name`, with the
+/// characters that the CDI specification (1.1.0, "kind" and "name") allows in each part.
+pub(crate) fn is_cdi_id(id: &str) -> bool {
+    let Some((kind, name)) = id.split_once('=') else {
+        return false;
+    };
+    let Some((vendor, class)) = kind.split_once('/') else {
+        return false;
+    };
+    let is_kind = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphabetic()) && is_made_of(part, "_-.")
+    };
+    is_kind(vendor) && is_kind(class) && is_made_of(name, "_-.:")
+}
+
+/// Whether `part` begins and ends with an ASCII letter or digit and has only these and
+/// the characters of `inner`.
+fn is_made_of(part: &str, inner: &str) -> bool {
+    let at_ends = |end: Option<char>| end.is_some_and(|c| c.is_ascii_alphanumeric());
+    at_ends(part.chars().next())
+        && at_ends(part.chars().next_back())
+        && part
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || inner.contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cdi_id_is_vendor_class_and_name_in_their_characters() {
+        let good = ["a/b=c", "vendor.example.com/my_class-1=0", "v/c=a:b.c-d_e"];
+        for id in good {
+            assert!(is_cdi_id(id), "{id}");
+        }
+        let bad = [
+            "",
+            "a",
+            "a/b",
+            "a=b",
+            "/b=c",
+            "a/=c",
+            "a/b=",
+            "1a/b=c",
+            "a/b/c=d",
+            "a/b=c ",
+            "a/b=-c",
+            "a/b=ä",
+            "a./b=c",
+            "a/b=c=d",
+            "not a cdi id",
+        ];
+        for id in bad {
+            assert!(!is_cdi_id(id), "{id}");
+        }
+    }
 }

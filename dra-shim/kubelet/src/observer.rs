@@ -1,55 +1,68 @@
-//! What happens inside the library, told as it happens: for metrics, and for tests
-//! that want to know how often something was done.
+//! Hooks for metrics: what the library does, reported as it happens.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::claim::ClaimRef;
-use crate::driver::ClaimError;
+use crate::error::ClaimError;
 use crate::registration::Registration;
 
-/// Hears of everything that the library does. Each method does nothing unless it
-/// is implemented.
+/// Receives an event for everything that the library does: for metrics, and for tests
+/// that count. Each method does nothing unless it is implemented.
+///
+/// Set with [`PluginBuilder::observer`](crate::PluginBuilder::observer), one for each
+/// plugin.
 ///
 /// # Guarantees of the library
 ///
-/// * What begins also ends, whatever comes of it: a call that kubelet gives up on,
-///   a step that panics. The one exception is a runtime that is dropped.
-/// * An error that is counted has a [`ClaimError::code`], which is a stable word.
+/// * **Pairs.** Each `..._started` is followed by its `..._finished`, also for a call
+///   that kubelet gives up on and for an attempt that panics. The one exception is a
+///   runtime that is dropped.
+/// * **Order.** The events of one claim come in the order in which things happened:
+///   `claim_read`, then `attempt_started` and `attempt_finished` for each attempt, then
+///   `claim_finished`, all before the `call_finished` of a call that waited for it.
+///   Events of different claims, of the publisher and of the health stream interleave.
+/// * **Codes.** An error has a [`ClaimError::code`], which is a stable word and so fit
+///   for a label.
+/// * **Panics.** A panic is caught, the first one of a plugin is logged, and the library
+///   goes on as if the method had returned.
 ///
-/// # What the observer owes
+/// # Obligations of the observer
 ///
-/// It is called in the middle of the work, from any thread and from several at
-/// once: it does not block, and counts in atomics. A panic is the observer's own: it
-/// is caught, the first one of a plugin is logged, and all goes on as if the method
-/// had returned.
+/// Every method is called in the middle of the work, on a thread that runs tokio's
+/// tasks, and concurrently with every other method and with itself: it returns at once,
+/// counts in atomics, and takes no lock that is held across slow code.
 pub trait Observer: Send + Sync + 'static {
-    /// kubelet's call came in.
-    fn call_began(&self, method: Method) {
+    /// One of kubelet's calls came in; before any work for it begins.
+    fn call_started(&self, method: Method) {
         let _ = method;
     }
 
-    /// kubelet's call is over after `took`. The work that it began may go on.
-    fn call_ended(&self, method: Method, end: CallEnd, took: Duration) {
-        let _ = (method, end, took);
+    /// kubelet's call is over after `took`, answered or cancelled. Once for each
+    /// `call_started`. The work that it began may still go on.
+    fn call_finished(&self, method: Method, outcome: CallOutcome, took: Duration) {
+        let _ = (method, outcome, took);
     }
 
-    /// A claim was read from its [`ClaimSource`](crate::ClaimSource) and checked.
+    /// A claim was read from its [`ClaimSource`](crate::ClaimSource) and checked, for a
+    /// Prepare; or could not be, in which case no attempt follows this read.
     fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, took: Duration) {
         let _ = (claim, outcome, took);
     }
 
-    /// The driver's method is about to be called: one attempt.
-    fn step_began(&self, method: Method, claim: &ClaimRef) {
+    /// The driver's method is about to be called: one attempt, of possibly several for
+    /// the claim.
+    fn attempt_started(&self, method: Method, claim: &ClaimRef) {
         let _ = (method, claim);
     }
 
-    /// The driver's method returned after `took`, or panicked. It may come after
-    /// [`Plugin::shutdown`](crate::Plugin::shutdown) has returned: a step that does
-    /// not heed its cancellation runs to its end.
-    fn step_ended(
+    /// The driver's method returned after `took`, or panicked. Once for each
+    /// `attempt_started`; it may come after
+    /// [`Plugin::shutdown`](crate::Plugin::shutdown) has returned, as an attempt that
+    /// ignores its cancellation runs to its end.
+    fn attempt_finished(
         &self,
         method: Method,
         claim: &ClaimRef,
@@ -59,9 +72,10 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (method, claim, outcome, took);
     }
 
-    /// All attempts at a claim are over, `took` after the first call asked for it:
-    /// the outcome that every call that still waits is answered with.
-    fn claim_ended(
+    /// All attempts at a claim are over, `took` after the first call asked for it.
+    /// Once for each claim, however many calls wait: they are all answered with
+    /// `outcome`. A call whose deadline came earlier was answered without this event.
+    fn claim_finished(
         &self,
         method: Method,
         claim: &ClaimRef,
@@ -71,9 +85,10 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (method, claim, outcome, took);
     }
 
-    /// A request of the publisher ended. `request` is `list`, `get-node`,
-    /// `get-version`, `create`, `update` or `delete`; an error is one of the codes
-    /// of [`Publication::Failing`](crate::Publication::Failing).
+    /// A request of the `ResourceSlice` publisher ended, at most 16 at a time.
+    /// `request` is `list`, `get-node`, `get-version`, `create`, `update` or `delete`;
+    /// an error is one of the codes of
+    /// [`Publication::Failing`](crate::Publication::Failing).
     fn slice_request(
         &self,
         request: &'static str,
@@ -83,109 +98,18 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (request, outcome, took);
     }
 
-    /// kubelet said how the registration stands, or the sockets were lost and new
-    /// ones are being opened (`Pending`). The first `Pending` of a plugin and its end
-    /// are not told; kubelet never says when a registration ends, and after its own
-    /// restart it registers anew, so `Registered` may follow `Registered`.
-    fn registration(&self, state: &Registration) {
+    /// kubelet accepted or refused the registration, or the sockets were lost and new
+    /// ones are being opened (`Pending`). `Registered` may follow `Registered`: kubelet
+    /// does not announce the end of a registration, and registers again after its
+    /// restart. Neither the `Pending` at the start nor the plugin's end is reported.
+    fn registration_changed(&self, state: &Registration) {
         let _ = state;
     }
 
-    /// kubelet opened (true) or lost (false) a health stream.
-    fn health_stream(&self, open: bool) {
+    /// kubelet opened (true) or lost (false) a health stream. Once each for every stream;
+    /// several may be open, as while kubelet changes over to reopened sockets.
+    fn health_stream_changed(&self, open: bool) {
         let _ = open;
-    }
-}
-
-/// Hears nothing: the library without an observer.
-pub(crate) struct Deaf;
-
-impl Observer for Deaf {}
-
-/// A driver's observer, whose panics reach nobody's call.
-pub(crate) struct Shielded<O> {
-    observer: O,
-    has_panicked: AtomicBool,
-}
-
-impl<O: Observer> Shielded<O> {
-    pub(crate) const fn new(observer: O) -> Self {
-        Self {
-            observer,
-            has_panicked: AtomicBool::new(false),
-        }
-    }
-
-    fn tell(&self, event: &'static str, tell: impl FnOnce(&O)) {
-        // What a panic leaves of its counters is the observer's own affair.
-        let told = catch_unwind(AssertUnwindSafe(|| tell(&self.observer)));
-        if told.is_err() && !self.has_panicked.swap(true, Ordering::Relaxed) {
-            tracing::error!(
-                event,
-                "the observer panicked; further panics of it are not logged"
-            );
-        }
-    }
-}
-
-impl<O: Observer> Observer for Shielded<O> {
-    fn call_began(&self, method: Method) {
-        self.tell("call_began", |it| it.call_began(method));
-    }
-
-    fn call_ended(&self, method: Method, end: CallEnd, took: Duration) {
-        self.tell("call_ended", |it| it.call_ended(method, end, took));
-    }
-
-    fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, took: Duration) {
-        self.tell("claim_read", |it| it.claim_read(claim, outcome, took));
-    }
-
-    fn step_began(&self, method: Method, claim: &ClaimRef) {
-        self.tell("step_began", |it| it.step_began(method, claim));
-    }
-
-    fn step_ended(
-        &self,
-        method: Method,
-        claim: &ClaimRef,
-        outcome: Result<(), &ClaimError>,
-        took: Duration,
-    ) {
-        self.tell("step_ended", |it| {
-            it.step_ended(method, claim, outcome, took);
-        });
-    }
-
-    fn claim_ended(
-        &self,
-        method: Method,
-        claim: &ClaimRef,
-        outcome: Result<(), &ClaimError>,
-        took: Duration,
-    ) {
-        self.tell("claim_ended", |it| {
-            it.claim_ended(method, claim, outcome, took);
-        });
-    }
-
-    fn slice_request(
-        &self,
-        request: &'static str,
-        outcome: Result<(), &'static str>,
-        took: Duration,
-    ) {
-        self.tell("slice_request", |it| {
-            it.slice_request(request, outcome, took);
-        });
-    }
-
-    fn registration(&self, state: &Registration) {
-        self.tell("registration", |it| it.registration(state));
-    }
-
-    fn health_stream(&self, open: bool) {
-        self.tell("health_stream", |it| it.health_stream(open));
     }
 }
 
@@ -198,8 +122,34 @@ pub enum Method {
     Unprepare,
 }
 
+/// How one of kubelet's calls ended. It never fails as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallOutcome {
+    /// Every claim got an answer.
+    Answered {
+        /// How many claims the call had.
+        claims: usize,
+        /// How many of them were answered with an error.
+        failed: usize,
+    },
+    /// The caller went away first: kubelet's deadline passed, or kubelet ended.
+    Cancelled,
+}
+
+/// The observer of a plugin that has none.
+pub(crate) struct NoopObserver;
+
+/// Calls a driver's observer and catches its panics.
+pub(crate) struct PanicGuard<O> {
+    observer: O,
+    has_panicked: AtomicBool,
+}
+
+// === impl Method ===
+
 impl Method {
-    /// `prepare` or `unprepare`, as a metric's label has it.
+    /// `prepare` or `unprepare`, for the label of a metric.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Prepare => "prepare",
@@ -214,23 +164,10 @@ impl fmt::Display for Method {
     }
 }
 
-/// How a call of kubelet's ended. It never fails as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CallEnd {
-    /// Every claim got an answer.
-    Answered {
-        /// How many claims the call had.
-        claims: usize,
-        /// How many of them were answered with an error.
-        failed: usize,
-    },
-    /// The caller went away first: kubelet's deadline, or its end.
-    Cancelled,
-}
+// === impl CallOutcome ===
 
-impl CallEnd {
-    /// `ok`, `failed` (one claim at least) or `cancelled`, as a metric's label.
+impl CallOutcome {
+    /// `ok`, `failed` (at least one claim) or `cancelled`, for the label of a metric.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Answered { failed: 0, .. } => "ok",
@@ -240,33 +177,51 @@ impl CallEnd {
     }
 }
 
-/// A call in flight. Dropped before it is answered, it counts as cancelled.
-pub(crate) struct CallInFlight<'a> {
-    observer: &'a dyn Observer,
-    method: Method,
-    began: Instant,
-    end: CallEnd,
-}
+// === impl NoopObserver ===
 
-impl<'a> CallInFlight<'a> {
-    pub(crate) fn begin(observer: &'a dyn Observer, method: Method) -> Self {
-        observer.call_began(method);
+impl Observer for NoopObserver {}
+
+// === impl PanicGuard ===
+
+impl<O: Observer> PanicGuard<O> {
+    pub(crate) const fn new(observer: O) -> Self {
         Self {
             observer,
-            method,
-            began: Instant::now(),
-            end: CallEnd::Cancelled,
+            has_panicked: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn answered(mut self, claims: usize, failed: usize) {
-        self.end = CallEnd::Answered { claims, failed };
+    fn notify(&self, event: &'static str, notify: impl FnOnce(&O)) {
+        // A panic may leave the observer's own counters wrong; nothing here depends on them.
+        let notified = catch_unwind(AssertUnwindSafe(|| notify(&self.observer)));
+        if notified.is_err() && !self.has_panicked.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                event,
+                "the observer panicked; further panics of it are not logged"
+            );
+        }
     }
 }
 
-impl Drop for CallInFlight<'_> {
-    fn drop(&mut self) {
-        self.observer
-            .call_ended(self.method, self.end, self.began.elapsed());
-    }
+/// Each method of the trait, forwarded through [`PanicGuard::notify`].
+macro_rules! forward {
+    ($($method:ident($($argument:ident: $type:ty),+);)+) => {
+        impl<O: Observer> Observer for PanicGuard<O> {
+            $(fn $method(&self, $($argument: $type),+) {
+                self.notify(stringify!($method), |observer| observer.$method($($argument),+));
+            })+
+        }
+    };
+}
+
+forward! {
+    call_started(method: Method);
+    call_finished(method: Method, outcome: CallOutcome, took: Duration);
+    claim_read(claim: &ClaimRef, outcome: Result<(), &ClaimError>, took: Duration);
+    attempt_started(method: Method, claim: &ClaimRef);
+    attempt_finished(method: Method, claim: &ClaimRef, outcome: Result<(), &ClaimError>, took: Duration);
+    claim_finished(method: Method, claim: &ClaimRef, outcome: Result<(), &ClaimError>, took: Duration);
+    slice_request(request: &'static str, outcome: Result<(), &'static str>, took: Duration);
+    registration_changed(state: &Registration);
+    health_stream_changed(open: bool);
 }

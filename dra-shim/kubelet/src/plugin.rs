@@ -1,4 +1,4 @@
-//! A running plugin: what it says of itself, and its end.
+//! A running plugin: its status and its end.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::builder::Builder;
+use crate::operations::Drain;
 use crate::registration::Registration;
+use crate::server::SocketError;
 use crate::slices::Publication;
-use crate::sockets::SocketError;
-use crate::work::Drain;
 
-/// What cancelled steps and closing servers get at the end of a shutdown.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long cancelled attempts and closing servers may take at the end of a shutdown.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running plugin.
+/// A running plugin, started by [`PluginBuilder::start`](crate::PluginBuilder::start).
 ///
-/// Dropped, it stops at once: every [`Call::cancelled`](crate::Call::cancelled)
-/// fires, no further attempt begins, the sockets go, and nothing is published any
-/// more. Nobody waits for the steps that are at work: they run to their end, and a
-/// plugin that the same process starts meanwhile does not know of them, as the
-/// order of a claim's steps is kept within one plugin. [`Plugin::shutdown`] waits.
+/// Dropping it stops it at once: every
+/// [`Context::cancellation`](crate::Context::cancellation) fires, no further attempt
+/// begins, the sockets are removed, and nothing is published any more. Attempts in
+/// flight are not waited for and run to their end. A plugin that the same process
+/// starts meanwhile does not know of them, since attempts at a claim are ordered within
+/// one plugin only. [`Plugin::shutdown`] waits.
 pub struct Plugin {
     pub(crate) registration: watch::Receiver<Registration>,
     pub(crate) publication: Option<watch::Receiver<Publication>>,
@@ -30,29 +30,28 @@ pub struct Plugin {
     pub(crate) supervisor: Option<JoinHandle<Result<(), SocketError>>>,
     pub(crate) publisher: Option<AbortOnDropHandle<()>>,
     pub(crate) drain: Drain,
-    pub(crate) grace: Duration,
+    pub(crate) shutdown_grace: Duration,
     pub(crate) stop: DropGuard,
 }
 
-impl Plugin {
-    /// Begins the settings of `driver` (its DNS name) on `node` (`spec.nodeName`).
-    pub fn builder(driver: impl Into<String>, node: impl Into<String>) -> Builder {
-        Builder::new(driver.into(), node.into())
-    }
+// === impl Plugin ===
 
-    /// What kubelet says about the plugin: ready is [`Registration::Registered`].
+impl Plugin {
+    /// Where the registration with kubelet stands; the plugin is ready when it is
+    /// [`Registration::Registered`].
     pub fn registration(&self) -> watch::Receiver<Registration> {
         self.registration.clone()
     }
 
-    /// How the slices stand; `None` without [`Builder::publish`]. After the plugin's
-    /// end the last state stays, and the sender is gone.
+    /// Where publishing stands; `None` without
+    /// [`PluginBuilder::publish`](crate::PluginBuilder::publish). After the plugin's end
+    /// the last value remains, and the sender is dropped.
     pub fn publication(&self) -> Option<watch::Receiver<Publication>> {
         self.publication.clone()
     }
 
-    /// Ends only when a socket was lost and could not be opened again for 30 s:
-    /// the process has no way to be of use any more. Cancel-safe.
+    /// Returns only if the sockets were lost and could not be opened again for 30 s. The
+    /// process cannot be reached any more and should exit. Cancel-safe.
     pub async fn failed(&mut self) -> SocketError {
         if let Some(supervisor) = &mut self.supervisor {
             let ended = supervisor.await;
@@ -70,32 +69,32 @@ impl Plugin {
         std::future::pending().await
     }
 
-    /// Stops in bounded time: calls in flight, and those that still come in, get
-    /// the grace period to end by themselves; then they are cancelled and answered
-    /// as such, in at most three seconds more. The streams end and the sockets are
-    /// removed, which is how kubelet learns of it. Slices stay: kubelet removes
-    /// them after 30 s without a successor.
+    /// Stops in bounded time. Calls in flight, and those that still come in, get the grace
+    /// period to end by themselves; then they are cancelled and answered as such, within
+    /// three more seconds. The health streams end and the sockets are removed, which is
+    /// how kubelet learns of it. Slices stay: kubelet removes them after 30 s unless
+    /// another instance has registered.
     ///
-    /// A future dropped midway, by a time-out for one, is a dropped [`Plugin`]: what
-    /// is left of the grace period is forgone.
+    /// Dropping the future midway, for example by a timeout, is dropping the [`Plugin`]:
+    /// the rest of the grace period is skipped.
     pub async fn shutdown(self) {
         let Self {
             supervisor,
             publisher,
             drain,
-            grace,
+            shutdown_grace,
             stop,
             ..
         } = self;
-        if !drain.run(grace, LAST_WORDS).await {
+        if !drain.run(shutdown_grace, CANCEL_TIMEOUT).await {
             tracing::warn!(
-                ?grace,
-                "work was still in flight at the end of the grace period"
+                grace = ?shutdown_grace,
+                "attempts were still in flight at the end of the grace period"
             );
         }
         drop(stop);
         if let Some(mut supervisor) = supervisor
-            && tokio::time::timeout(2 * LAST_WORDS, &mut supervisor)
+            && tokio::time::timeout(2 * CANCEL_TIMEOUT, &mut supervisor)
                 .await
                 .is_err()
         {

@@ -1,4 +1,4 @@
-//! The generated protocol modules, under the names that kubelet lists them by.
+//! The generated protocol modules, named by version, and kubelet's names for them.
 
 macro_rules! generated {
     ($(#[$doc:meta])* $name:ident, $package:literal) => {
@@ -18,7 +18,7 @@ macro_rules! generated {
 }
 
 generated!(
-    /// How a plugin makes itself known.
+    /// How a plugin registers.
     registration, "pluginregistration"
 );
 generated!(v1, "k8s.io.kubelet.pkg.apis.dra.v1");
@@ -28,13 +28,14 @@ generated!(
 );
 generated!(health, "v1alpha1");
 
-/// The type of plugin that [`supported`] belongs to.
+/// `type` of [`registration::PluginInfo`].
 pub(crate) const PLUGIN_TYPE: &str = "DRAPlugin";
 
-/// `supported_versions`: kubelet takes the first DRA version in this order that it
-/// knows. These are its own short names, not the gRPC packages.
+/// `supported_versions` of [`registration::PluginInfo`]: kubelet uses the first DRA
+/// version in this order that it knows. These are its own short names, not the gRPC
+/// packages.
 pub(crate) fn supported(only_v1beta1: bool) -> Vec<String> {
-    let newer = (!only_v1beta1).then_some("v1.DRAPlugin");
+    let v1 = (!only_v1beta1).then_some("v1.DRAPlugin");
     let always = ["v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"];
-    newer.into_iter().chain(always).map(str::to_owned).collect()
+    v1.into_iter().chain(always).map(str::to_owned).collect()
 }

@@ -1,9 +1,10 @@
-//! Texts for users: short, and within kubelet's limits.
+//! Texts for users: short, printable, and within kubelet's limits.
 
 use std::error::Error;
 
-/// The longest start of `text` that has at most `max` bytes and whole characters.
-pub(crate) fn cut(text: &str, max: usize) -> &str {
+/// The longest prefix of `text` that has at most `max` bytes and ends between
+/// characters.
+pub(crate) fn truncated(text: &str, max: usize) -> &str {
     let end = (0..=max.min(text.len()))
         .rev()
         .find(|at| text.is_char_boundary(*at));
@@ -13,14 +14,14 @@ pub(crate) fn cut(text: &str, max: usize) -> &str {
 /// Without control characters, and without those of Unicode's bidirectional
 /// algorithm (UAX 9, section 2) that change what a reader sees.
 pub(crate) fn visible(text: &str) -> String {
-    let is_bidi = |it: char| matches!(it, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let shown = text.chars().filter(|it| !it.is_control() && !is_bidi(*it));
+    let is_bidi = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown = text.chars().filter(|c| !c.is_control() && !is_bidi(*c));
     shown.collect()
 }
 
-/// What went wrong with a request, in one clause: the API server's own words, or
-/// the innermost error, since `connection refused` says more than the five around it.
-pub(crate) fn reason(error: &kube::Error) -> String {
+/// Why a request failed, in one clause: the API server's message, or the innermost
+/// error, since `connection refused` says more than the five errors around it.
+pub(crate) fn root_cause(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }
@@ -31,11 +32,11 @@ pub(crate) fn reason(error: &kube::Error) -> String {
     error.to_string()
 }
 
-/// An error and all its sources, from the outside in.
-pub(crate) fn chain(error: &dyn Error) -> String {
+/// An error and all its sources, outermost first.
+pub(crate) fn with_sources(error: &dyn Error) -> String {
     let errors = std::iter::successors(Some(error), |&error| error.source());
-    let words: Vec<_> = errors.map(ToString::to_string).collect();
-    words.join(": ")
+    let messages: Vec<_> = errors.map(ToString::to_string).collect();
+    messages.join(": ")
 }
 
 #[cfg(test)]
@@ -43,9 +44,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_between_characters() {
-        assert_eq!(cut("aäb", 2), "a");
-        assert_eq!(cut("aäb", 3), "aä");
-        assert_eq!(cut("aäb", 9), "aäb");
+    fn a_text_is_truncated_between_characters() {
+        assert_eq!(truncated("aäb", 2), "a");
+        assert_eq!(truncated("aäb", 3), "aä");
+        assert_eq!(truncated("aäb", 9), "aäb");
     }
 }

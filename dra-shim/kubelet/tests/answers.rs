@@ -53,7 +53,7 @@ async fn an_answer_that_kubelet_takes_all_the_same_is_objected_to_by_the_fake() 
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::Objection { claim, reason, .. } => Some((claim, reason)),
+            Event::InvalidDevice { claim, reason, .. } => Some((claim, reason)),
             _ => None,
         })
         .collect();

@@ -196,10 +196,14 @@ async fn a_driver_that_hangs_does_not_keep_the_other_claims_from_their_answer() 
 
 #[tokio::test]
 async fn a_panic_in_the_driver_is_that_claims_error_only() {
-    let driver = Script::preparing(|call, claim| async move {
+    let driver = Script::preparing(|context, claim| async move {
         match claim.id.name.as_str() {
             "panics" => panic!("on purpose"),
-            "blocks" => call.run_blocking(|| panic!("on purpose, elsewhere")).await,
+            "blocks" => {
+                context
+                    .run_blocking(|| panic!("on purpose, elsewhere"))
+                    .await
+            }
             _ => Ok(devices(&claim)),
         }
     });

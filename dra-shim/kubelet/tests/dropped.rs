@@ -16,12 +16,12 @@ const LONG: Duration = Duration::from_secs(45);
 #[cfg(test)]
 fn endless() -> (Script, mpsc::UnboundedReceiver<String>) {
     let (log, events) = mpsc::unbounded_channel();
-    let driver = Script::preparing(move |call, claim| {
+    let driver = Script::preparing(move |context, claim| {
         let log = log.clone();
         async move {
             log.send(claim.id.name.clone()).unwrap();
             if claim.id.name == "waits" {
-                call.cancelled().cancelled().await;
+                context.cancellation().cancelled().await;
                 log.send("cancelled".to_owned()).unwrap();
             }
             Err(ClaimError::retry("not yet"))

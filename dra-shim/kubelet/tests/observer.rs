@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use dra_kubelet::{ClaimError, Desired};
+use dra_kubelet::{ClaimError, DesiredPool};
 use support::api::ApiServer;
 use support::notes::Notes;
 use support::proto::health::NodeWatchResourcesRequest;
@@ -152,7 +152,7 @@ async fn registration_and_health_streams_are_heard() {
 async fn requests_for_slices_are_heard_with_their_outcome() {
     let notes = Notes::default();
     let server = ApiServer::default();
-    let (_devices, desired) = watch::channel(Desired::Devices(Vec::new()));
+    let (_devices, desired) = watch::channel(DesiredPool::Devices(Vec::new()));
     let _running = start_with(Script::instant(), Claims::default(), |builder| {
         builder
             .publish(server.client(), desired)

@@ -77,7 +77,7 @@ async fn a_second_call_joins_the_work_instead_of_beginning_its_own() {
         .unwrap()
         .into_inner();
     assert!(
-        second.claims["uid-a"].error.contains("it goes on"),
+        second.claims["uid-a"].error.contains("it continues"),
         "{second:?}"
     );
     gate.add_permits(1);
@@ -95,11 +95,11 @@ async fn a_second_call_joins_the_work_instead_of_beginning_its_own() {
 async fn an_unprepare_cancels_the_prepare_and_waits_for_its_step() {
     let (log, mut events) = mpsc::unbounded_channel();
     let unprepare_log = log.clone();
-    let mut driver = Script::preparing(move |call, _| {
+    let mut driver = Script::preparing(move |context, _| {
         let log = log.clone();
         async move {
             log.send("prepare begun").unwrap();
-            call.cancelled().cancelled().await;
+            context.cancellation().cancelled().await;
             // An unprepare that did not wait would get in between.
             tokio::time::sleep(Duration::from_millis(50)).await;
             log.send("prepare ended").unwrap();

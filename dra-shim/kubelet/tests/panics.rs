@@ -7,8 +7,8 @@ mod support;
 use std::time::Duration;
 
 use dra_kubelet::{
-    Call, CallEnd, Claim, ClaimError, ClaimRef, ClaimSource, Device, Driver, GetClaimError, Method,
-    Observer, Plugin, Registration,
+    CallOutcome, Claim, ClaimError, ClaimRef, ClaimSource, Context, Driver, GetClaimError, Method,
+    Observer, Plugin, PreparedDevice, Registration,
 };
 use support::node::{Node, claim_ref};
 use support::notes::Notes;
@@ -31,9 +31,9 @@ impl Drop for Bomb {
 impl Driver for Rude {
     fn prepare(
         &self,
-        _: &Call,
+        _: &Context,
         claim: &Claim,
-    ) -> impl Future<Output = Result<Vec<Device>, ClaimError>> + Send {
+    ) -> impl Future<Output = Result<Vec<PreparedDevice>, ClaimError>> + Send {
         assert_ne!(claim.id.name, "early", "on purpose");
         let bomb = (claim.id.name == "late").then(|| Bomb);
         let devices = devices(claim);
@@ -45,7 +45,7 @@ impl Driver for Rude {
 
     fn unprepare(
         &self,
-        _: &Call,
+        _: &Context,
         claim: &ClaimRef,
     ) -> impl Future<Output = Result<(), ClaimError>> + Send {
         assert_ne!(claim.name, "early", "on purpose");
@@ -103,11 +103,11 @@ struct Hysteric;
 
 #[cfg(test)]
 impl Observer for Hysteric {
-    fn call_began(&self, _: Method) {
+    fn call_started(&self, _: Method) {
         panic!("on purpose");
     }
 
-    fn call_ended(&self, _: Method, _: CallEnd, _: Duration) {
+    fn call_finished(&self, _: Method, _: CallOutcome, _: Duration) {
         panic!("on purpose");
     }
 
@@ -115,23 +115,23 @@ impl Observer for Hysteric {
         panic!("on purpose");
     }
 
-    fn step_began(&self, _: Method, _: &ClaimRef) {
+    fn attempt_started(&self, _: Method, _: &ClaimRef) {
         panic!("on purpose");
     }
 
-    fn step_ended(&self, _: Method, _: &ClaimRef, _: Result<(), &ClaimError>, _: Duration) {
+    fn attempt_finished(&self, _: Method, _: &ClaimRef, _: Result<(), &ClaimError>, _: Duration) {
         panic!("on purpose");
     }
 
-    fn claim_ended(&self, _: Method, _: &ClaimRef, _: Result<(), &ClaimError>, _: Duration) {
+    fn claim_finished(&self, _: Method, _: &ClaimRef, _: Result<(), &ClaimError>, _: Duration) {
         panic!("on purpose");
     }
 
-    fn registration(&self, _: &Registration) {
+    fn registration_changed(&self, _: &Registration) {
         panic!("on purpose");
     }
 
-    fn health_stream(&self, _: bool) {
+    fn health_stream_changed(&self, _: bool) {
         panic!("on purpose");
     }
 }

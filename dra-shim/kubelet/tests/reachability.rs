@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dra_kubelet::testing::{Event, FakeKubelet, Options, Phase, Service};
-use dra_kubelet::{Desired, DeviceHealth, Health, Method};
+use dra_kubelet::{DesiredPool, DeviceHealth, Health, Method};
 use k8s_openapi::api::resource::v1::Device;
 use support::api::ApiServer;
 use support::node::{Node, claim_ref, claims, pod, reaches};
@@ -93,7 +93,7 @@ async fn a_plugin_without_a_known_version_is_told_why_it_is_refused() {
 #[tokio::test]
 async fn the_plugins_first_known_version_is_used() {
     let node = Node::new();
-    let only_old = |builder: dra_kubelet::Builder| builder.only_v1beta1();
+    let only_old = |builder: dra_kubelet::PluginBuilder| builder.only_v1beta1();
     let new = node.registered(Script::instant(), claims(&["a"])).await;
     soon("the end", new.shutdown()).await;
     let _old = node.start_with(DRIVER, Script::instant(), claims(&["a"]), only_old);
@@ -204,7 +204,7 @@ fn publishing(node: &Node, server: &ApiServer) -> dra_kubelet::Plugin {
         name: "d0".into(),
         ..Device::default()
     };
-    let (_, desired) = watch::channel(Desired::Devices(vec![device]));
+    let (_, desired) = watch::channel(DesiredPool::Devices(vec![device]));
     node.start_with(DRIVER, Script::instant(), claims(&["a"]), |builder| {
         builder.publish(server.client(), desired)
     })

@@ -6,7 +6,7 @@
 mod support;
 
 use dra_kubelet::Method;
-use dra_kubelet::testing::{CallError, Event, Options, Phase, RegistrationStep, Repeated};
+use dra_kubelet::testing::{CallError, Event, Options, Phase, RegistrationStep, RepeatedPrepare};
 use support::node::{
     Arrivals, Next, Node, Plan, claim_ref, claims, pod, pod_of, reaches, short_calls,
 };
@@ -140,9 +140,10 @@ async fn a_pod_deleted_while_kubelet_is_down_and_prepare_blocks_is_only_unprepar
 
 #[tokio::test]
 async fn a_claim_that_pods_share_is_prepared_once_and_again_by_a_kubelet_that_has_restarted() {
-    for (repeated, devices) in [(Repeated::Appended, 2), (Repeated::Replaced, 1)] {
+    for (repeated_prepare, devices) in [(RepeatedPrepare::Append, 2), (RepeatedPrepare::Replace, 1)]
+    {
         let node = Node::with_options(Options {
-            repeated,
+            repeated_prepare,
             ..Options::default()
         });
         let plan = Plan::default();
@@ -161,7 +162,7 @@ async fn a_claim_that_pods_share_is_prepared_once_and_again_by_a_kubelet_that_ha
         assert_eq!(plan.prepare.begun(), 2);
         // Each time the same device: the runtime gets one CDI id, however often.
         let recorded = node.kubelet.devices(&claim_ref("a")).unwrap();
-        assert_eq!(recorded.len(), devices, "{repeated:?}");
+        assert_eq!(recorded.len(), devices, "{repeated_prepare:?}");
         assert!(recorded.iter().all(|it| it.cdi_ids == recorded[0].cdi_ids));
 
         for (uid, pod) in ["one", "two", "three"].into_iter().zip(&mut pods) {

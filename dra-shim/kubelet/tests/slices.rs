@@ -6,7 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use dra_kubelet::{Desired, Publication};
+use dra_kubelet::{DesiredPool, Publication};
 use k8s_openapi::api::resource::v1::{Device, DeviceTaint};
 use serde_json::{Value, json};
 use support::api::ApiServer;
@@ -16,12 +16,12 @@ use tokio::sync::watch;
 const NAME: &str = "00000-test.example.com-n1";
 
 #[cfg(test)]
-fn mk_devices(names: &[&str]) -> Desired {
+fn mk_devices(names: &[&str]) -> DesiredPool {
     let device = |name: &&str| Device {
         name: (*name).to_owned(),
         ..Default::default()
     };
-    Desired::Devices(names.iter().map(device).collect())
+    DesiredPool::Devices(names.iter().map(device).collect())
 }
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ fn mk_slice(name: &str, generation: i64, device: &str) -> Value {
 }
 
 #[cfg(test)]
-fn publish(server: &ApiServer, desired: Desired) -> (Running, watch::Sender<Desired>) {
+fn publish(server: &ApiServer, desired: DesiredPool) -> (Running, watch::Sender<DesiredPool>) {
     let (sender, receiver) = watch::channel(desired);
     let running = start_with(Script::instant(), Claims::default(), |builder| {
         builder.publish(server.client(), receiver)
@@ -87,7 +87,7 @@ async fn devices_are_published_changed_and_withdrawn() {
     until("the change", || devices(&server.slices()[0]) == ["a", "b"]).await;
     assert_eq!(server.slices()[0]["spec"]["pool"]["generation"], 1);
 
-    desired.send_replace(Desired::Withdrawn);
+    desired.send_replace(DesiredPool::Withdrawn);
     publication(&running, |p| *p == Publication::Withdrawn).await;
     assert!(server.slices().is_empty());
 }
@@ -144,7 +144,7 @@ async fn undecided_leaves_what_is_there() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     server.put_slice(mk_slice(NAME, 1, "old"));
-    let (running, desired) = publish(&server, Desired::Undecided);
+    let (running, desired) = publish(&server, DesiredPool::Undecided);
     notify(&running.registration_socket()).await;
     desired.send_replace(mk_devices(&["new"]));
     until("the decision", || devices(&server.slices()[0]) == ["new"]).await;
@@ -242,7 +242,7 @@ async fn many_devices_are_cut_into_slices_and_a_taint_is_one_write() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let mut devices = mk_numbered(200);
-    let (running, desired) = publish(&server, Desired::Devices(devices.clone()));
+    let (running, desired) = publish(&server, DesiredPool::Devices(devices.clone()));
     let names: Vec<_> = (0..4)
         .map(|index| format!("{index:05x}-test.example.com-n1"))
         .collect();
@@ -257,7 +257,7 @@ async fn many_devices_are_cut_into_slices_and_a_taint_is_one_write() {
 
     let before = server.writes().len();
     devices[100] = mk_tainted(&devices[100]);
-    desired.send_replace(Desired::Devices(devices));
+    desired.send_replace(DesiredPool::Devices(devices));
     let taints = || server.slices()[1]["spec"]["devices"][36]["taints"].clone();
     until("the taint", || taints()[0]["key"] == "hot").await;
     assert_eq!(server.writes().len(), before + 1);
@@ -269,7 +269,7 @@ async fn many_devices_are_cut_into_slices_and_a_taint_is_one_write() {
 async fn a_wipe_of_several_slices_is_one_change() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
-    let (running, _desired) = publish(&server, Desired::Devices(mk_numbered(200)));
+    let (running, _desired) = publish(&server, DesiredPool::Devices(mk_numbered(200)));
     publication(&running, |p| matches!(p, Publication::Published { .. })).await;
     let before = server.writes().len();
     let began = Instant::now();
@@ -287,7 +287,7 @@ async fn a_dropped_field_is_told_once_and_not_sent_again() {
     server.put_node("n1", "node-uid");
     server.drop_fields(&["taints"]);
     let devices = vec![mk_tainted(&mk_numbered(1)[0])];
-    let (running, desired) = publish(&server, Desired::Devices(devices.clone()));
+    let (running, desired) = publish(&server, DesiredPool::Devices(devices.clone()));
     let told = |p: &Publication| match p {
         Publication::Published { dropped, .. } => {
             assert_eq!(dropped.len(), 1, "{dropped:?}");
@@ -303,14 +303,14 @@ async fn a_dropped_field_is_told_once_and_not_sent_again() {
     // Another look at the slice: a foreign change elsewhere, then the same devices.
     server.put_slice(mk_slice("misnamed", 0, "x"));
     until("the stranger is gone", || server.slices().len() == 1).await;
-    desired.send_replace(Desired::Devices(devices));
+    desired.send_replace(DesiredPool::Devices(devices));
     server.put_slice(mk_slice("misnamed", 0, "x"));
     until("the stranger is gone", || server.slices().len() == 1).await;
     let deletion = "DELETE /apis/resource.k8s.io/v1/resourceslices/misnamed";
     assert_eq!(server.writes()[before.len()..], [deletion, deletion]);
 
     // What a driver does about it: the device goes.
-    desired.send_replace(Desired::Devices(Vec::new()));
+    desired.send_replace(DesiredPool::Devices(Vec::new()));
     publication(&running, |p| *p == published(&[NAME])).await;
 }
 

@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use dra_kubelet::{Desired, Plugin, Publication};
+use dra_kubelet::{DesiredPool, Plugin, Publication};
 use k8s_openapi::api::resource::v1::Device;
 use support::api::ApiServer;
 use support::{Claims, DRIVER, Script, files, notify, soon, until};
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 struct Instance {
     plugin: Plugin,
     socket: PathBuf,
-    _desired: watch::Sender<Desired>,
+    _desired: watch::Sender<DesiredPool>,
 }
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ fn start(server: &ApiServer, root: &TempDir, device: &str) -> Instance {
         name: device.to_owned(),
         ..Default::default()
     };
-    let (sender, desired) = watch::channel(Desired::Devices(vec![device]));
+    let (sender, desired) = watch::channel(DesiredPool::Devices(vec![device]));
     let before = sockets(root);
     let plugin = Plugin::builder(DRIVER, "n1")
         .kubelet_root(root.path())

@@ -35,13 +35,13 @@ async fn every_line_of_a_claims_work_names_its_uid_also_from_blocking_threads() 
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .init();
-    let driver = Script::preparing(|call, claim| async move {
+    let driver = Script::preparing(|context, claim| async move {
         tracing::info!("in the driver");
         let blocking = || {
             tracing::info!("on a blocking thread");
             Ok(())
         };
-        call.run_blocking(blocking).await?;
+        context.run_blocking(blocking).await?;
         Ok(devices(&claim))
     });
     let running = start(driver, Claims::allocated(&["a"]));

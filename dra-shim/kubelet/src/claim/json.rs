@@ -1,5 +1,5 @@
-//! The part of `resource.k8s.io/v1` that is read. Not k8s-openapi's types: they would
-//! re-encode the opaque parameters and drop what a newer server adds.
+//! The fields of `resource.k8s.io/v1` that the library reads. Not k8s-openapi's types:
+//! they would re-encode the opaque parameters and drop fields of newer servers.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -31,14 +31,14 @@ pub(super) struct Allocation<'a> {
 #[derive(Deserialize, Default)]
 pub(super) struct Devices<'a> {
     #[serde(default)]
-    pub(super) results: Vec<Allocated>,
+    pub(super) results: Vec<AllocationResult>,
     #[serde(default, borrow)]
     pub(super) config: Vec<Config<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Allocated {
+pub(super) struct AllocationResult {
     pub(super) request: String,
     pub(super) driver: String,
     pub(super) pool: String,
@@ -64,16 +64,4 @@ pub(super) struct Opaque<'a> {
     pub(super) driver: String,
     #[serde(default, borrow)]
     pub(super) parameters: Option<&'a RawValue>,
-}
-
-impl From<Allocated> for super::Allocated {
-    fn from(json: Allocated) -> Self {
-        Self {
-            request: json.request,
-            pool: json.pool,
-            device: json.device,
-            admin_access: json.admin_access.unwrap_or(false),
-            share_id: json.share_id,
-        }
-    }
 }

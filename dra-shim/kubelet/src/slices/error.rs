@@ -1,34 +1,37 @@
-//! Why a pool cannot be published at the moment.
+//! Errors of publishing.
 
-use super::layout::MAX_NAME;
+use crate::names::MAX_OBJECT_NAME;
+use crate::text;
 
 /// Why a pool cannot be published at the moment.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SliceError {
+pub(super) enum SliceError {
     #[error("device name `{name}` is not a DNS label of at most 63 lower-case characters")]
     DeviceName { name: String },
-    #[error("device name `{name}` is given twice, and names are unique in a pool")]
+    #[error("device name `{name}` occurs twice, and names must be unique in a pool")]
     DuplicateDevice { name: String },
     #[error("device `{name}` consumes counters, and this library publishes no counter sets")]
     Counters { name: String },
-    #[error("the slice name {name} has {} characters, and the API server allows {MAX_NAME}", name.len())]
+    #[error("the slice name {name} has {} characters, and the API server allows {MAX_OBJECT_NAME}", name.len())]
     NameTooLong { name: String },
     #[error("node {node} does not exist")]
     NoNode { node: String },
     #[error("the API server{} does not serve resource.k8s.io/v1", version.as_deref().map(|version| format!(" ({version})")).unwrap_or_default())]
     NotServed { version: Option<String> },
-    #[error("cannot {verb}")]
+    #[error("cannot {action}")]
     Api {
-        verb: &'static str,
+        action: &'static str,
         #[source]
         source: Box<kube::Error>,
     },
-    #[error("cannot {verb}: no answer from the API server in time")]
-    TimedOut { verb: &'static str },
+    #[error("cannot {action}: no response from the API server in time")]
+    TimedOut { action: &'static str },
 }
 
+// === impl SliceError ===
+
 impl SliceError {
-    /// Whether only a change of what is desired helps.
+    /// Whether only another [`DesiredPool`](super::DesiredPool) helps.
     pub(super) const fn is_permanent(&self) -> bool {
         matches!(
             self,
@@ -39,12 +42,12 @@ impl SliceError {
         )
     }
 
-    /// Whether another writer was faster: what is there has to be read again.
-    pub(super) fn is_contested(&self) -> bool {
+    /// Whether another writer was faster, so that the slices must be listed again.
+    pub(super) fn is_conflict(&self) -> bool {
         self.status() == Some(409) || self.status() == Some(404)
     }
 
-    /// The status of the API server's refusal.
+    /// The HTTP status of the API server's response, if there was one.
     pub(super) fn status(&self) -> Option<u16> {
         match self {
             Self::Api { source, .. } => status(source),
@@ -52,6 +55,7 @@ impl SliceError {
         }
     }
 
+    /// The code of [`Publication::Failing`](super::Publication::Failing).
     pub(super) const fn code(&self) -> &'static str {
         match self {
             Self::DeviceName { .. } | Self::DuplicateDevice { .. } | Self::Counters { .. } => {
@@ -65,7 +69,7 @@ impl SliceError {
         }
     }
 
-    /// What mends it, where the error does not say so itself.
+    /// How to fix it, where the message does not say so.
     const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotServed { .. } => Some(
@@ -76,17 +80,17 @@ impl SliceError {
         }
     }
 
-    /// The error with the API server's words and the fix, for the state and the log.
-    pub(super) fn sentence(&self) -> String {
+    /// The message with the API server's own message and the fix, for status and log.
+    pub(super) fn full_message(&self) -> String {
         match (self, self.hint()) {
-            (Self::Api { source, .. }, _) => format!("{self}: {}", crate::text::reason(source)),
+            (Self::Api { source, .. }, _) => format!("{self}: {}", text::root_cause(source)),
             (_, Some(hint)) => format!("{self}: {hint}"),
             (_, None) => self.to_string(),
         }
     }
 }
 
-/// The HTTP status of a refusal; None if there was no answer.
+/// The HTTP status of the API server's response; none if there was no response.
 pub(super) fn status(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),

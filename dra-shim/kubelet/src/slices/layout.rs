@@ -1,35 +1,37 @@
-//! Which device goes into which slice of the pool.
+//! The layout of a pool: which device goes into which slice.
 //!
 //! A device stays in the slice that holds it, so that a change of one device is a
-//! change of one slice, which needs no new generation. Only when the number of
-//! slices has to change are the devices laid out afresh, in the driver's order:
-//! then every slice is written in any case.
+//! change of one slice, which needs no new generation. Only when the number of slices
+//! has to change are all devices laid out again, in the driver's order: every slice is
+//! written then in any case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::resource::v1::Device;
 
-use super::SliceError;
+use super::error::SliceError;
 use crate::names::is_label;
 
 /// The API server allows 128 devices, but 64 as soon as one device of the slice has
 /// a taint, consumes counters or has list attributes. A slice of 65 could never get
 /// a taint, and any device may need one later.
 pub(super) const MAX_DEVICES: usize = 64;
-/// `metadata.name`
-pub(super) const MAX_NAME: usize = 253;
 
-/// The names in one slice as it is stored; None where the slice is missing or
-/// outdated.
-pub(super) type Held<'a> = Option<BTreeSet<&'a str>>;
+/// The names of the devices in one stored slice; none if the slice is missing or of an
+/// older generation.
+pub(super) type StoredNames<'a> = Option<BTreeSet<&'a str>>;
 
-/// The devices of each slice, by index: at most [`MAX_DEVICES`] each, in the
-/// driver's order, and never an empty slice but for an empty pool's only one.
-pub(super) fn assign<'a>(devices: &'a [Device], held: &[Held<'_>]) -> Vec<Vec<&'a Device>> {
-    stay(devices, held).unwrap_or_else(|| afresh(devices))
+/// The devices of each slice, by index: at most [`MAX_DEVICES`] each, in the driver's
+/// order. No slice is empty, except the only slice of an empty pool.
+pub(super) fn assign<'a>(
+    devices: &'a [Device],
+    stored: &[StoredNames<'_>],
+) -> Vec<Vec<&'a Device>> {
+    keep_in_place(devices, stored).unwrap_or_else(|| lay_out(devices))
 }
 
-fn afresh(devices: &[Device]) -> Vec<Vec<&Device>> {
+/// Slices of [`MAX_DEVICES`], without regard to what is stored.
+fn lay_out(devices: &[Device]) -> Vec<Vec<&Device>> {
     if devices.is_empty() {
         return vec![Vec::new()];
     }
@@ -37,27 +39,31 @@ fn afresh(devices: &[Device]) -> Vec<Vec<&Device>> {
     chunks.map(|chunk| chunk.iter().collect()).collect()
 }
 
-/// None if that would need another number of slices.
-fn stay<'a>(devices: &'a [Device], held: &[Held<'_>]) -> Option<Vec<Vec<&'a Device>>> {
+/// Every device stays in its slice, and new ones go where there is room. None if that
+/// would need another number of slices.
+fn keep_in_place<'a>(
+    devices: &'a [Device],
+    stored: &[StoredNames<'_>],
+) -> Option<Vec<Vec<&'a Device>>> {
     let mut homes = BTreeMap::new();
-    for (slot, names) in held.iter().enumerate() {
+    for (slot, names) in stored.iter().enumerate() {
         for name in names.iter().flatten() {
             homes.entry(*name).or_insert(slot);
         }
     }
-    let mut room = vec![MAX_DEVICES; held.len()];
+    let mut room = vec![MAX_DEVICES; stored.len()];
     for device in devices {
         if let Some(&slot) = homes.get(device.name.as_str()) {
             let room = room.get_mut(slot)?;
             *room = room.checked_sub(1)?;
         }
     }
-    // What a missing slice held is without a home now and goes back there.
-    let missing = (0..held.len()).filter(|&slot| matches!(held.get(slot), Some(None)));
-    let present = (0..held.len()).filter(|&slot| matches!(held.get(slot), Some(Some(_))));
+    // The devices of a missing slice are nowhere now, and go back to it.
+    let missing = (0..stored.len()).filter(|&slot| matches!(stored.get(slot), Some(None)));
+    let present = (0..stored.len()).filter(|&slot| matches!(stored.get(slot), Some(Some(_))));
     let order: Vec<usize> = missing.chain(present).collect();
 
-    let mut slices = vec![Vec::new(); held.len()];
+    let mut slices = vec![Vec::new(); stored.len()];
     for device in devices {
         let slot = if let Some(&slot) = homes.get(device.name.as_str()) {
             slot
@@ -69,13 +75,13 @@ fn stay<'a>(devices: &'a [Device], held: &[Held<'_>]) -> Option<Vec<Vec<&'a Devi
         };
         slices.get_mut(slot)?.push(device);
     }
-    let settled = slices.len() == 1 || slices.iter().all(|slice| !slice.is_empty());
-    (settled && !slices.is_empty()).then_some(slices)
+    let is_valid = slices.len() == 1 || slices.iter().all(|slice| !slice.is_empty());
+    (is_valid && !slices.is_empty()).then_some(slices)
 }
 
-/// What the API server or the scheduler would refuse over and over: the scheduler
-/// allocates nothing at all from a pool with a name that occurs twice.
-pub(super) fn check(devices: &[Device]) -> Result<(), SliceError> {
+/// Rejects what the API server would reject, and names that occur twice: the scheduler
+/// allocates nothing from such a pool.
+pub(super) fn validate(devices: &[Device]) -> Result<(), SliceError> {
     let mut names = BTreeSet::new();
     for device in devices {
         let name = &device.name;
@@ -112,7 +118,7 @@ mod tests {
         mk_devices(numbers.map(|number| format!("d{number}")))
     }
 
-    fn held<'a>(layout: &[Vec<&'a Device>]) -> Vec<Held<'a>> {
+    fn stored<'a>(layout: &[Vec<&'a Device>]) -> Vec<StoredNames<'a>> {
         let names =
             |slice: &Vec<&'a Device>| slice.iter().map(|device| device.name.as_str()).collect();
         layout.iter().map(|slice| Some(names(slice))).collect()
@@ -138,30 +144,30 @@ mod tests {
         let layout = assign(&before, &[]);
         let mut after = before.clone();
         after.remove(3);
-        let shrunk = assign(&after, &held(&layout));
+        let shrunk = assign(&after, &stored(&layout));
         assert_eq!(sizes(&shrunk), [63, 64, 2]);
         assert_eq!(shrunk[1..], layout[1..]);
 
         let mut grown = mk_devices(["new".to_owned()]);
         grown.extend(after.clone());
-        let filled = assign(&grown, &held(&shrunk));
+        let filled = assign(&grown, &stored(&shrunk));
         assert_eq!(sizes(&filled), [64, 64, 2]);
         assert_eq!(filled[0][0].name, "new");
         assert_eq!(filled[1..], layout[1..]);
     }
 
     #[test]
-    fn a_slice_that_would_be_empty_or_overfull_leads_to_a_fresh_layout() {
+    fn a_slice_that_would_be_empty_or_overfull_leads_to_a_new_layout() {
         let devices = mk_numbered(0..65);
         let layout = assign(&devices, &[]);
         let fewer = &devices[..64];
-        assert_eq!(sizes(&assign(fewer, &held(&layout))), [64]);
+        assert_eq!(sizes(&assign(fewer, &stored(&layout))), [64]);
         let full = assign(fewer, &[]);
-        assert_eq!(sizes(&assign(&devices, &held(&full))), [64, 1]);
-        // Another maker's slice of 100.
+        assert_eq!(sizes(&assign(&devices, &stored(&full))), [64, 1]);
+        // A slice of 100, written by another implementation.
         let many = mk_numbered(0..100);
         let one = vec![many.iter().collect()];
-        assert_eq!(sizes(&assign(&many, &held(&one))), [64, 36]);
+        assert_eq!(sizes(&assign(&many, &stored(&one))), [64, 36]);
     }
 
     #[test]
@@ -171,7 +177,7 @@ mod tests {
         layout[2].push(&devices[3]);
         layout[0].remove(3);
         for lost in 0..3 {
-            let mut seen = held(&layout);
+            let mut seen = stored(&layout);
             seen[lost] = None;
             let again = assign(&devices, &seen);
             for (slot, slice) in again.iter().enumerate() {
@@ -186,13 +192,13 @@ mod tests {
     fn a_name_that_is_no_label_or_occurs_twice_is_refused_by_name() {
         for name in ["", "-a", "a-", "A", "a.b", "a_b", &"a".repeat(64)] {
             let devices = mk_devices([name.to_owned()]);
-            let error = check(&devices).unwrap_err();
+            let error = validate(&devices).unwrap_err();
             assert!(matches!(error, SliceError::DeviceName { .. }), "{name}");
         }
-        let error = check(&mk_devices(["a", "b", "a"].map(str::to_owned))).unwrap_err();
+        let error = validate(&mk_devices(["a", "b", "a"].map(str::to_owned))).unwrap_err();
         assert!(matches!(&error, SliceError::DuplicateDevice { name } if name == "a"));
         assert!(error.is_permanent());
-        check(&mk_devices(
+        validate(&mk_devices(
             ["0", "gpu-0", &"a".repeat(63)].map(str::to_owned),
         ))
         .unwrap();

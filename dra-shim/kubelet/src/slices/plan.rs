@@ -1,37 +1,38 @@
-//! The publisher's decisions, without I/O: from what should be and what is to the
-//! requests that lead there.
+//! The publisher's decisions, without I/O: the requests that lead from the slices that
+//! exist to those that are desired.
 //!
-//! Rules of the API and its consumers that shape them: the scheduler uses the
-//! slices of a pool's highest generation only, and only if their number is the
-//! pool's `resourceSliceCount`; slices are tried in order of their names, so names
-//! begin with the slice's index in hexadecimal; driver, pool name and node name of
-//! a slice are immutable.
+//! Rules of the API and its consumers that shape them: the scheduler uses only the
+//! slices of a pool's highest generation, and only if their number is the pool's
+//! `resourceSliceCount`; it tries slices in order of their names, so names begin with
+//! the slice's index in hexadecimal; driver, pool name and node name of a slice are
+//! immutable.
 //!
 //! # What a scheduler sees between the requests
 //!
-//! The pool as it was, the pool as it should be, or nothing; never some slices of
-//! each, and never a device twice. That follows from when a generation is kept:
+//! The pool as it was, the pool as it should be, or nothing; never a mixture, and never
+//! a device twice. This follows from when the generation is kept:
 //!
 //! * one slice of a complete pool differs: its write alone leads from old to new;
-//! * every slice of the newest generation is right and some are missing: the pool
+//! * all slices of the newest generation are up to date and some are missing: the pool
 //!   is invisible until the last of them is written;
-//! * otherwise the generation grows by one and every slice is written: the first
-//!   write hides the pool and the last one shows it.
+//! * otherwise the generation grows by one and every slice is written: the first write
+//!   hides the pool and the last one shows it.
 //!
-//! That holds for the pool that is published. One of another name has no new state;
-//! it is deleted before the published one changes, slice by slice.
+//! This holds for the pool that is published. Slices of other pools are deleted one by
+//! one, before it changes.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::resource::v1::{Device, ResourcePool, ResourceSlice, ResourceSliceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use super::SliceError;
-use super::accepted::Accepted;
-use super::layout::{self, Held, MAX_NAME};
-use super::seen::name;
+use super::cache::name;
+use super::error::SliceError;
+use super::layout::{self, StoredNames};
+use super::stored_form::{StoredForms, with_stored_taint_times};
+use crate::names::MAX_OBJECT_NAME;
 
-/// Whose pool it is.
+/// The identity of a pool. Its name is the node's.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     pub(super) driver: String,
@@ -43,41 +44,41 @@ pub(super) struct Pool {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     Create(ResourceSlice),
-    /// Carries the resourceVersion that it was made from.
+    /// Has the resourceVersion of the slice that it was made from.
     Replace(ResourceSlice),
-    /// Of exactly this object (name, UID, resourceVersion).
+    /// Only of exactly this object (name, UID, resourceVersion).
     Delete(ResourceSlice),
 }
 
-/// Requests that may be made side by side. A stage begins when all of the one
-/// before have succeeded.
+/// Requests that may be sent concurrently. A stage begins when all requests of the
+/// previous one have succeeded.
 pub(super) type Stage = Vec<Step>;
 
-/// One slice as it should be, and the object that becomes it.
+/// One slice as it should be, and the stored one that it is written to.
 struct Slot<'a> {
     index: usize,
     devices: Vec<&'a Device>,
-    kept: Option<&'a ResourceSlice>,
-    /// Whether a scheduler would see the right thing in `kept`.
-    right: bool,
+    existing: Option<&'a ResourceSlice>,
+    /// Whether a scheduler finds the right devices in `existing`.
+    up_to_date: bool,
 }
 
-/// The stages that make the pool hold `devices`; none if it does.
+/// The stages after which the pool contains `devices`; empty if it does already.
 ///
-/// First the slices of other pools go: they may name the same devices. Then the
-/// pool is written, in place where a slice with the index is there, whoever made it
-/// and whatever its suffix. What the new state has outdated goes last.
+/// First the slices of other pools are deleted, since they may name the same devices.
+/// Then the pool is written, in place where a slice with that index exists, whoever
+/// created it and whatever its suffix. Slices that are not needed any more go last.
 pub(super) fn publish(
     pool: &Pool,
     devices: &[Device],
-    accepted: &Accepted,
+    stored_forms: &StoredForms,
     observed: &BTreeMap<String, ResourceSlice>,
 ) -> Result<Vec<Stage>, SliceError> {
-    layout::check(devices)?;
+    layout::validate(devices)?;
     let (own, others): (Vec<_>, Vec<_>) = observed
         .values()
         .partition(|slice| slice.spec.pool.name == pool.node);
-    let slots = pool.slots(devices, accepted, &own);
+    let slots = pool.slots(devices, stored_forms, &own);
     let generation = next_generation(&own, &slots);
 
     let count = slots.len();
@@ -85,8 +86,8 @@ pub(super) fn publish(
         .iter()
         .filter_map(|slot| pool.write(slot, count, generation).transpose());
     let writes = writes.collect::<Result<Stage, _>>()?;
-    let outdated = own.into_iter().filter(|slice| !is_kept(slice, &slots));
-    let stages = [delete(others), writes, delete(outdated)];
+    let unneeded = own.into_iter().filter(|slice| !is_kept(slice, &slots));
+    let stages = [delete(others), writes, delete(unneeded)];
     Ok(stages
         .into_iter()
         .filter(|stage| !stage.is_empty())
@@ -98,7 +99,7 @@ pub(super) fn withdraw(observed: &BTreeMap<String, ResourceSlice>) -> Stage {
     delete(observed.values())
 }
 
-/// What is being deleted already would only be asked again.
+/// Skips slices that are being deleted already.
 fn delete<'a>(slices: impl IntoIterator<Item = &'a ResourceSlice>) -> Stage {
     let slices = slices.into_iter();
     let slices = slices.filter(|slice| slice.metadata.deletion_timestamp.is_none());
@@ -106,11 +107,13 @@ fn delete<'a>(slices: impl IntoIterator<Item = &'a ResourceSlice>) -> Stage {
 }
 
 fn is_kept(slice: &ResourceSlice, slots: &[Slot<'_>]) -> bool {
-    let kept = slots.iter().filter_map(|slot| slot.kept);
-    kept.into_iter().any(|kept| name(kept) == name(slice))
+    let existing = slots.iter().filter_map(|slot| slot.existing);
+    existing
+        .into_iter()
+        .any(|existing| name(existing) == name(slice))
 }
 
-/// See the module's documentation for why that is safe.
+/// The module's documentation says why this is safe.
 fn next_generation(own: &[&ResourceSlice], slots: &[Slot<'_>]) -> i64 {
     let generation = |slice: &ResourceSlice| slice.spec.pool.generation;
     let Some(newest) = own.iter().map(|slice| generation(slice)).max() else {
@@ -118,52 +121,60 @@ fn next_generation(own: &[&ResourceSlice], slots: &[Slot<'_>]) -> i64 {
     };
     let current = || own.iter().filter(|slice| generation(slice) == newest);
     let has_stray = current().any(|slice| !is_kept(slice, slots));
-    let is_whole = current().count() == slots.len();
-    let wrong = slots
+    let is_complete = current().count() == slots.len();
+    let outdated = slots
         .iter()
-        .filter(|slot| !slot.right && slot.kept.is_some_and(|kept| generation(kept) == newest))
+        .filter(|slot| {
+            !slot.up_to_date
+                && slot
+                    .existing
+                    .is_some_and(|existing| generation(existing) == newest)
+        })
         .count();
-    if !has_stray && (wrong == 0 || (wrong == 1 && is_whole)) {
+    if !has_stray && (outdated == 0 || (outdated == 1 && is_complete)) {
         newest
     } else {
         newest.saturating_add(1)
     }
 }
 
+// === impl Pool ===
+
 impl Pool {
     fn slots<'a>(
         &self,
         devices: &'a [Device],
-        accepted: &Accepted,
+        stored_forms: &StoredForms,
         own: &[&'a ResourceSlice],
     ) -> Vec<Slot<'a>> {
         let adopted = self.adopt(own);
-        let layout = layout::assign(devices, &held(&adopted, devices.len()));
+        let layout = layout::assign(devices, &stored_names(&adopted, devices.len()));
         let count = layout.len();
         let slots = layout.into_iter().enumerate();
         let slot = |(index, devices): (usize, Vec<&'a Device>)| {
-            let kept = adopted.get(&index).copied();
-            let right = kept.is_some_and(|kept| is_right(kept, &devices, count, accepted));
+            let existing = adopted.get(&index).copied();
+            let up_to_date = existing
+                .is_some_and(|existing| is_up_to_date(existing, &devices, count, stored_forms));
             Slot {
                 index,
                 devices,
-                kept,
-                right,
+                existing,
+                up_to_date,
             }
         };
         slots.map(slot).collect()
     }
 
-    /// One slice per index. Two publishers must choose the same one.
+    /// One stored slice for each index. Two publishers must choose the same ones.
     fn adopt<'a>(&self, own: &[&'a ResourceSlice]) -> BTreeMap<usize, &'a ResourceSlice> {
         let mut adopted: BTreeMap<usize, &ResourceSlice> = BTreeMap::new();
-        for slice in own.iter().copied().filter(|slice| self.could_hold(slice)) {
+        for slice in own.iter().copied().filter(|slice| self.can_adopt(slice)) {
             let Some(index) = index(name(slice)) else {
                 continue;
             };
             let best = adopted.entry(index).or_insert(slice);
             let generations = (slice.spec.pool.generation, best.spec.pool.generation);
-            // In order of names: the first of a generation stays.
+            // They come in order of names: the first of a generation stays.
             if generations.0 > generations.1 {
                 *best = slice;
             }
@@ -171,14 +182,14 @@ impl Pool {
         adopted
     }
 
-    fn could_hold(&self, slice: &ResourceSlice) -> bool {
+    fn can_adopt(&self, slice: &ResourceSlice) -> bool {
         slice.spec.pool.name == self.node
             && slice.spec.node_name.as_deref() == Some(&self.node)
             && slice.spec.driver == self.driver
             && slice.metadata.deletion_timestamp.is_none()
     }
 
-    /// None if the object is as it should be.
+    /// None if the stored slice is as it should be.
     fn write(
         &self,
         slot: &Slot<'_>,
@@ -186,7 +197,7 @@ impl Pool {
         generation: i64,
     ) -> Result<Option<Step>, SliceError> {
         let owners = Some(vec![self.owner()]);
-        let Some(kept) = slot.kept else {
+        let Some(existing) = slot.existing else {
             let metadata = ObjectMeta {
                 name: Some(self.slice_name(slot.index)?),
                 owner_references: owners,
@@ -195,11 +206,11 @@ impl Pool {
             let spec = self.spec(slot, count, generation);
             return Ok(Some(Step::Create(ResourceSlice { metadata, spec })));
         };
-        let same_generation = kept.spec.pool.generation == generation;
-        if slot.right && same_generation && kept.metadata.owner_references == owners {
+        let same_generation = existing.spec.pool.generation == generation;
+        if slot.up_to_date && same_generation && existing.metadata.owner_references == owners {
             return Ok(None);
         }
-        let mut slice = kept.clone();
+        let mut slice = existing.clone();
         slice.metadata.owner_references = owners;
         slice.spec = self.spec(slot, count, generation);
         Ok(Some(Step::Replace(slice)))
@@ -207,17 +218,17 @@ impl Pool {
 
     fn slice_name(&self, index: usize) -> Result<String, SliceError> {
         let name = format!("{index:05x}-{}-{}", self.driver, self.node);
-        if name.len() > MAX_NAME {
+        if name.len() > MAX_OBJECT_NAME {
             return Err(SliceError::NameTooLong { name });
         }
         Ok(name)
     }
 
     fn spec(&self, slot: &Slot<'_>, count: usize, generation: i64) -> ResourceSliceSpec {
-        let stored = slot.kept.map(stored).unwrap_or_default();
+        let stored = slot.existing.map(stored).unwrap_or_default();
         let before = |name: &str| stored.iter().find(|before| before.name == name);
         let devices = slot.devices.iter();
-        let devices = devices.map(|device| with_times(device, before(&device.name)));
+        let devices = devices.map(|device| with_stored_taint_times(device, before(&device.name)));
         ResourceSliceSpec {
             driver: self.driver.clone(),
             node_name: Some(self.node.clone()),
@@ -231,7 +242,7 @@ impl Pool {
         }
     }
 
-    /// The node's deletion takes the slices along.
+    /// The Node: when it is deleted, its slices are garbage-collected.
     fn owner(&self) -> OwnerReference {
         OwnerReference {
             api_version: "v1".into(),
@@ -244,18 +255,30 @@ impl Pool {
     }
 }
 
-fn is_right(kept: &ResourceSlice, devices: &[&Device], count: usize, accepted: &Accepted) -> bool {
-    let stored = stored(kept);
+fn is_up_to_date(
+    existing: &ResourceSlice,
+    devices: &[&Device],
+    count: usize,
+    stored_forms: &StoredForms,
+) -> bool {
+    let stored = stored(existing);
     let pairs = || devices.iter().zip(stored);
-    kept.spec.pool.resource_slice_count == count_of(count)
-        && kept.spec.shared_counters.as_ref().is_none_or(Vec::is_empty)
+    existing.spec.pool.resource_slice_count == count_of(count)
+        && existing
+            .spec
+            .shared_counters
+            .as_ref()
+            .is_none_or(Vec::is_empty)
         && stored.len() == devices.len()
-        && pairs().all(|(device, stored)| accepted.holds(device, stored))
+        && pairs().all(|(device, stored)| stored_forms.matches(device, stored))
 }
 
-/// What each slice of the newest generation holds, as far as that can go on: not if
-/// the pool has more slices than there are devices.
-fn held<'a>(adopted: &BTreeMap<usize, &'a ResourceSlice>, devices: usize) -> Vec<Held<'a>> {
+/// The device names of each slice of the newest generation. Empty if the pool has more
+/// slices than there are devices, so that it cannot keep its layout.
+fn stored_names<'a>(
+    adopted: &BTreeMap<usize, &'a ResourceSlice>,
+    devices: usize,
+) -> Vec<StoredNames<'a>> {
     let generation = |slice: &ResourceSlice| slice.spec.pool.generation;
     let newest = adopted.values().map(|slice| generation(slice)).max();
     let current = |slice: &&&ResourceSlice| Some(generation(slice)) == newest;
@@ -282,28 +305,15 @@ fn count_of(slices: usize) -> i64 {
     i64::try_from(slices).unwrap_or(i64::MAX)
 }
 
-/// The slice's index in its pool: at least 5 hexadecimal digits before the first dash.
+/// The slice's index in its pool, from its name: at least 5 hexadecimal digits before the
+/// first dash.
 fn index(name: &str) -> Option<usize> {
     let (digits, _) = name.split_once('-')?;
     let valid = digits.len() >= 5 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     valid.then(|| usize::from_str_radix(digits, 16).ok())?
 }
 
-/// The device with the server's `timeAdded` on taints that are there already.
-pub(super) fn with_times(device: &Device, stored: Option<&Device>) -> Device {
-    let mut device = device.clone();
-    let before = stored.and_then(|stored| stored.taints.as_deref());
-    let taints = device.taints.iter_mut().flatten();
-    for taint in taints.filter(|taint| taint.time_added.is_none()) {
-        let same = before.into_iter().flatten().find(|other| {
-            (&other.key, &other.value, &other.effect) == (&taint.key, &taint.value, &taint.effect)
-        });
-        taint.time_added = same.and_then(|same| same.time_added.clone());
-    }
-    device
-}
-
 #[cfg(test)]
-mod properties;
+mod property_tests;
 #[cfg(test)]
 mod tests;

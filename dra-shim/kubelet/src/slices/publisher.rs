@@ -1,4 +1,4 @@
-//! The publisher's task: sees, decides through [`super::plan`], and writes.
+//! The publisher's task: watches the slices, decides through [`super::plan`], and writes.
 
 use std::path::PathBuf;
 use std::pin::pin;
@@ -13,34 +13,37 @@ use kube::runtime::{WatchStreamExt as _, watcher as watch_slices};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::accepted::{Accepted, Dropped};
-use super::due::Due;
-use super::error::status;
+use super::cache::SliceCache;
+use super::election::Election;
+use super::error::{SliceError, status};
 use super::plan::{self, Pool, Stage};
-use super::requests::{Done, Requests};
-use super::seen::Seen;
-use super::turn::Turn;
-use super::{Desired, Publication, SliceError};
+use super::requests::{Applied, Requests};
+use super::schedule::Schedule;
+use super::state::{DesiredPool, DroppedField, Publication};
+use super::stored_form::StoredForms;
 use crate::observer::Observer;
 use crate::registration::Registration;
+use crate::text::root_cause;
 
-/// Keeps the API server at what is desired.
+/// Keeps the slices on the API server as the driver wants them.
 pub(crate) struct Publisher {
     driver: String,
     node: String,
     requests: Requests,
-    desired: watch::Receiver<Desired>,
+    desired: watch::Receiver<DesiredPool>,
     state: watch::Sender<Publication>,
-    /// None while a blocking look has it.
-    turn: Option<Turn>,
-    /// Whether kubelet has registered this instance; that never ends.
+    /// None while a blocking thread checks it.
+    election: Option<Election>,
+    /// Whether kubelet has ever registered this instance.
     registered: bool,
-    seen: Seen,
-    accepted: Accepted,
-    /// What was last said about dropped fields.
-    said: Vec<Dropped>,
-    due: Due,
+    cache: SliceCache,
+    stored_forms: StoredForms,
+    /// The dropped fields that were logged last.
+    logged_drops: Vec<DroppedField>,
+    schedule: Schedule,
 }
+
+// === impl Publisher ===
 
 impl Publisher {
     /// `data` is the data directory that all instances of the driver on the node share.
@@ -49,21 +52,21 @@ impl Publisher {
         driver: String,
         node: String,
         data: PathBuf,
-        desired: watch::Receiver<Desired>,
+        desired: watch::Receiver<DesiredPool>,
         observer: Arc<dyn Observer>,
     ) -> Self {
         Self {
             requests: Requests::new(client, &driver, &node, observer),
-            turn: Some(Turn::new(data, driver.clone())),
+            election: Some(Election::new(data, driver.clone())),
             driver,
             node,
             desired,
             state: watch::Sender::new(Publication::Pending),
             registered: false,
-            seen: Seen::default(),
-            accepted: Accepted::default(),
-            said: Vec::new(),
-            due: Due::never(),
+            cache: SliceCache::default(),
+            stored_forms: StoredForms::default(),
+            logged_drops: Vec::new(),
+            schedule: Schedule::never(),
         }
     }
 
@@ -71,7 +74,7 @@ impl Publisher {
         self.state.subscribe()
     }
 
-    /// Runs until `stop`. Each `Registered` of `registration` is a Notify: a kubelet that
+    /// Runs until `stop`. Lists the slices after each `Registered`, because a kubelet that
     /// has just started deletes all slices of its node.
     pub(crate) async fn run(
         mut self,
@@ -89,46 +92,46 @@ impl Publisher {
             tokio::select! {
                 () = stop.cancelled() => return,
                 event = events.next() => match event {
-                    Some(event) => self.see(event).await,
+                    Some(event) => self.handle_event(event).await,
                     None => return,
                 },
                 changed = desired.changed(), if desired_may_change => {
                     desired_may_change = changed.is_ok();
-                    self.due.now();
+                    self.schedule.now();
                 }
                 changed = registration.changed(), if registration_may_change => {
                     registration_may_change = changed.is_ok();
                     if registration.borrow_and_update().is_registered() {
                         self.registered = true;
-                        self.due.list = true;
-                        self.due.now();
+                        self.schedule.list = true;
+                        self.schedule.now();
                     }
                 }
-                () = self.due.wait() => self.reconcile().await,
+                () = self.schedule.wait() => self.reconcile().await,
             }
         }
     }
 
-    async fn see(&mut self, event: Result<Event<ResourceSlice>, watcher::Error>) {
+    async fn handle_event(&mut self, event: Result<Event<ResourceSlice>, watcher::Error>) {
         let error = match event {
             Ok(event) => {
-                if self.seen.take(event) {
-                    self.due.soon();
+                if self.cache.apply(event) {
+                    self.schedule.soon();
                 }
                 return;
             }
             Err(error) => error,
         };
         match &error {
-            // The watch was too old and begins again by itself: routine.
+            // The watch was too old and restarts by itself: routine.
             watcher::Error::WatchError(status) if status.code == 410 => {}
-            watcher::Error::InitialListFailed(refusal) if status(refusal) == Some(404) => {
+            watcher::Error::InitialListFailed(source) if status(source) == Some(404) => {
                 let error = self.requests.not_served().await;
                 self.report_error(&error);
             }
-            // Nothing is to be done, or an attempt has found more than this says: the
-            // slices may be right all the same.
-            _ if self.is_explained() => {}
+            // On standby the watch does not matter; while failing, the failed request says
+            // more than this. The slices may be right all the same.
+            _ if self.is_standby_or_failing() => {}
             _ => self.report(Publication::Failing {
                 code: "watch-slices",
                 reason: format!("cannot watch ResourceSlices: {}", watch_reason(&error)),
@@ -136,91 +139,93 @@ impl Publisher {
         }
     }
 
-    fn is_explained(&self) -> bool {
+    fn is_standby_or_failing(&self) -> bool {
         let state = self.state.borrow();
         matches!(*state, Publication::Standby | Publication::Failing { .. })
     }
 
     async fn reconcile(&mut self) {
-        match self.attempt().await {
+        match self.publish().await {
             Ok(state) => {
-                self.due.reset();
+                self.schedule.reset();
                 match state {
-                    Some(Publication::Standby) => self.due.in_turn(),
-                    Some(Publication::Published { .. }) => self.say_dropped(),
+                    Some(Publication::Standby) => self.schedule.standby(),
+                    Some(Publication::Published { .. }) => self.log_dropped_fields(),
                     _ => {}
                 }
                 if let Some(state) = state {
                     self.report(state);
                 }
             }
-            // In a rolling update, or while slices are being deleted: routine at first.
-            Err(error) if error.is_contested() && self.due.contested() => {}
+            // Routine in a rolling update, and while slices are being deleted.
+            Err(error) if error.is_conflict() && self.schedule.conflict() => {}
             Err(error) => {
                 if !error.is_permanent() {
-                    self.due.again();
+                    self.schedule.retry();
                 }
                 self.report_error(&error);
             }
         }
     }
 
-    /// None when nothing can be said yet.
-    async fn attempt(&mut self) -> Result<Option<Publication>, SliceError> {
+    /// Compares and writes once. None if the slices are not known yet.
+    async fn publish(&mut self) -> Result<Option<Publication>, SliceError> {
         let desired = self.desired.borrow().clone();
-        if desired != Desired::Undecided && !self.has_turn().await {
+        if desired != DesiredPool::Undecided && !self.is_elected().await {
             return Ok(Some(Publication::Standby));
         }
-        if self.due.list {
-            self.seen.replace(self.requests.list().await?);
-            self.due.list = false;
+        if self.schedule.list {
+            self.cache.replace(self.requests.list().await?);
+            self.schedule.list = false;
         }
-        if !self.seen.complete {
+        if !self.cache.synced {
             return Ok(None);
         }
         match desired {
-            Desired::Undecided => Ok(Some(Publication::Pending)),
-            Desired::Withdrawn => {
-                self.apply(plan::withdraw(&self.seen.slices), &[]).await?;
+            DesiredPool::Undecided => Ok(Some(Publication::Pending)),
+            DesiredPool::Withdrawn => {
+                self.apply(plan::withdraw(&self.cache.slices), &[]).await?;
                 Ok(Some(Publication::Withdrawn))
             }
-            Desired::Devices(devices) => {
+            DesiredPool::Devices(devices) => {
                 let pool = self.pool().await?;
-                let stages = plan::publish(&pool, &devices, &self.accepted, &self.seen.slices)?;
+                let stages =
+                    plan::publish(&pool, &devices, &self.stored_forms, &self.cache.slices)?;
                 for stage in stages {
                     self.apply(stage, &devices).await?;
                 }
                 Ok(Some(Publication::Published {
-                    slices: self.seen.slices.keys().cloned().collect(),
-                    dropped: self.accepted.dropped(),
+                    slices: self.cache.slices.keys().cloned().collect(),
+                    dropped: self.stored_forms.dropped_fields(),
                 }))
             }
         }
     }
 
-    /// If that cannot be found out, it publishes: two that want the same agree anyway.
-    async fn has_turn(&mut self) -> bool {
-        let Some(mut turn) = self.turn.take() else {
+    /// Whether this instance is to publish; true if that cannot be found out, since two
+    /// instances with the same devices agree anyway.
+    async fn is_elected(&mut self) -> bool {
+        let Some(mut election) = self.election.take() else {
             return true;
         };
         let registered = self.registered;
-        let look = move || {
-            let has_turn = turn.look(registered);
-            (turn, has_turn)
+        let check = move || {
+            let elected = election.is_elected(registered);
+            (election, elected)
         };
-        // It fails only if the blocking step panicked or the runtime ends.
-        let Ok((turn, has_turn)) = tokio::task::spawn_blocking(look).await else {
+        // Fails only if the check panicked or the runtime is shutting down.
+        let Ok((election, elected)) = tokio::task::spawn_blocking(check).await else {
             return true;
         };
-        self.turn = Some(turn);
-        has_turn.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot see whether a newer instance publishes");
+        self.election = Some(election);
+        elected.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot determine whether a newer instance publishes");
             true
         })
     }
 
-    /// Asked for each time, and that is rare: a node that was deleted and made
-    /// again has another UID, and slices of the old owner are collected.
+    /// Reads the Node each time, which is rare: a Node that was deleted and created again
+    /// has another UID, and slices owned by the old one are garbage-collected.
     async fn pool(&self) -> Result<Pool, SliceError> {
         Ok(Pool {
             driver: self.driver.clone(),
@@ -229,48 +234,52 @@ impl Publisher {
         })
     }
 
-    /// The first error, once every request has its answer.
+    /// Sends the requests of a stage and records the results. Returns the first error,
+    /// after all of them have ended.
     async fn apply(&mut self, stage: Stage, devices: &[v1::Device]) -> Result<(), SliceError> {
         let mut result = Ok(());
         let mut stored = Vec::new();
-        for done in self.requests.run(stage).await {
-            match done {
-                Ok(Done::Stored(slice)) => stored.push(*slice),
-                Ok(Done::Deleted(name)) => {
-                    self.seen.slices.remove(&name);
+        for applied in self.requests.run(stage).await {
+            match applied {
+                Ok(Applied::Stored(slice)) => stored.push(*slice),
+                Ok(Applied::Deleted(name)) => {
+                    self.cache.slices.remove(&name);
                 }
                 Err(error) => result = result.and(Err(error)),
             }
         }
         if !stored.is_empty() {
-            self.accepted.learn(devices, &stored);
+            self.stored_forms.record(devices, &stored);
         }
         for slice in stored {
-            self.seen.insert(slice);
+            self.cache.insert(slice);
         }
         result
     }
 
-    /// Once for each change: a dropped field is not sent again either.
-    fn say_dropped(&mut self) {
-        let dropped = self.accepted.dropped();
-        if dropped == self.said {
+    /// Logs each dropped field once: it is not sent again either.
+    fn log_dropped_fields(&mut self) {
+        let dropped = self.stored_forms.dropped_fields();
+        if dropped == self.logged_drops {
             return;
         }
-        for field in dropped.iter().filter(|field| !self.said.contains(field)) {
+        for field in dropped
+            .iter()
+            .filter(|field| !self.logged_drops.contains(field))
+        {
             tracing::warn!(devices = ?field.devices, "{field}");
         }
-        self.said = dropped;
+        self.logged_drops = dropped;
     }
 
     fn report_error(&self, error: &SliceError) {
         self.report(Publication::Failing {
             code: error.code(),
-            reason: error.sentence(),
+            reason: error.full_message(),
         });
     }
 
-    /// Says each change once.
+    /// Logs and sends the state, if it has changed.
     fn report(&self, state: Publication) {
         self.state.send_if_modified(|current| {
             if *current == state {
@@ -292,15 +301,15 @@ fn watch_reason(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => crate::text::reason(error),
+        | watcher::Error::WatchFailed(error) => root_cause(error),
         watcher::Error::WatchError(status) => status.message.clone(),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
 }
 
-/// Between attempts to watch. kube's default waits up to a minute, twice in a row
-/// when the server lost its history while it was away; with 8 s and jitter,
-/// thousands of nodes ask a server that comes back some hundred times a second.
+/// Pauses between attempts to watch. kube's default waits up to a minute, twice in a row
+/// if the API server lost its history while it was down; with 8 s and jitter, thousands
+/// of nodes send a server that comes back some hundred requests a second.
 fn watch_backoff() -> watcher::ExponentialBackoff {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(800))

@@ -1,4 +1,4 @@
-//! The publisher's requests to the API server, each with a deadline.
+//! The publisher's requests to the API server, each with a timeout.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,46 +9,46 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 
-use super::SliceError;
-use super::error::status;
+use super::cache::name;
+use super::error::{SliceError, status};
 use super::plan::{Stage, Step};
-use super::seen::name;
 use crate::observer::Observer;
 
-/// One request may take this long.
+/// The timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Requests of one stage in flight: a pool of several slices is invisible to the
-/// scheduler while its generation changes, so that should be short.
-const SIDE_BY_SIDE: usize = 16;
+/// Limit of concurrent requests of one stage. Several at once, because a pool of several
+/// slices is invisible to the scheduler while its generation changes.
+const MAX_IN_FLIGHT: usize = 16;
 
-/// A kind of request: the word that it is counted under, and the clause that says
-/// what could not be done.
+/// A kind of request.
 #[derive(Clone, Copy)]
-struct Verb {
-    word: &'static str,
-    verb: &'static str,
+struct Kind {
+    /// The label under which it is counted.
+    label: &'static str,
+    /// What could not be done, in an error message.
+    action: &'static str,
 }
 
-const LIST: Verb = Verb::new("list", "list ResourceSlices");
-const VERSION: Verb = Verb::new("get-version", "get the version");
-const NODE: Verb = Verb::new("get-node", "get the Node");
-const CREATE: Verb = Verb::new("create", "create the ResourceSlice");
-const UPDATE: Verb = Verb::new("update", "update the ResourceSlice");
-const DELETE: Verb = Verb::new("delete", "delete a ResourceSlice");
+const LIST: Kind = Kind::new("list", "list ResourceSlices");
+const VERSION: Kind = Kind::new("get-version", "get the version");
+const NODE: Kind = Kind::new("get-node", "get the Node");
+const CREATE: Kind = Kind::new("create", "create the ResourceSlice");
+const UPDATE: Kind = Kind::new("update", "update the ResourceSlice");
+const DELETE: Kind = Kind::new("delete", "delete a ResourceSlice");
 
-impl Verb {
-    const fn new(word: &'static str, verb: &'static str) -> Self {
-        Self { word, verb }
+impl Kind {
+    const fn new(label: &'static str, action: &'static str) -> Self {
+        Self { label, action }
     }
 }
 
-/// What came of a step: the slice as it is stored now, or the name that is gone.
-pub(super) enum Done {
+/// The result of a step: the slice as it is stored now, or the name that was deleted.
+pub(super) enum Applied {
     Stored(Box<ResourceSlice>),
     Deleted(String),
 }
 
-/// The slices of one driver and node.
+/// A client for the slices of one driver and node.
 pub(super) struct Requests {
     client: kube::Client,
     slices: Api<ResourceSlice>,
@@ -56,6 +56,8 @@ pub(super) struct Requests {
     selector: String,
     observer: Arc<dyn Observer>,
 }
+
+// === impl Requests ===
 
 impl Requests {
     pub(super) fn new(
@@ -90,8 +92,8 @@ impl Requests {
         }
     }
 
-    /// A list answered with 404 means that the API server has no such group and
-    /// version; its own version makes the error clearer, where it is to be had.
+    /// The error for a list that got 404: the API server does not serve this API version.
+    /// Names the server's version, if that can be read.
     pub(super) async fn not_served(&self) -> SliceError {
         let version = self.request(VERSION, self.client.apiserver_version()).await;
         let version = version.ok().map(|info| info.git_version);
@@ -108,54 +110,54 @@ impl Requests {
         })
     }
 
-    /// Runs all steps, whatever becomes of the others.
-    pub(super) async fn run(&self, stage: Stage) -> Vec<Result<Done, SliceError>> {
+    /// Runs all steps of a stage, also if some fail.
+    pub(super) async fn run(&self, stage: Stage) -> Vec<Result<Applied, SliceError>> {
         stream::iter(stage)
             .map(|step| self.step(step))
-            .buffer_unordered(SIDE_BY_SIDE)
+            .buffer_unordered(MAX_IN_FLIGHT)
             .collect()
             .await
     }
 
-    async fn step(&self, step: Step) -> Result<Done, SliceError> {
+    async fn step(&self, step: Step) -> Result<Applied, SliceError> {
         let params = PostParams::default();
         match step {
             Step::Create(slice) => {
                 let create = self.slices.create(&params, &slice);
                 let stored = self.request(CREATE, create).await?;
                 tracing::info!(slice = name(&stored), "created ResourceSlice");
-                Ok(Done::Stored(Box::new(stored)))
+                Ok(Applied::Stored(Box::new(stored)))
             }
             Step::Replace(slice) => {
                 let replace = self.slices.replace(name(&slice), &params, &slice);
                 let stored = self.request(UPDATE, replace).await?;
                 tracing::info!(slice = name(&stored), "updated ResourceSlice");
-                Ok(Done::Stored(Box::new(stored)))
+                Ok(Applied::Stored(Box::new(stored)))
             }
             Step::Delete(slice) => {
                 self.delete(&slice).await?;
-                Ok(Done::Deleted(name(&slice).to_owned()))
+                Ok(Applied::Deleted(name(&slice).to_owned()))
             }
         }
     }
 
     async fn request<T>(
         &self,
-        verb: Verb,
+        kind: Kind,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, SliceError> {
-        let Verb { word, verb } = verb;
+        let Kind { label, action } = kind;
         let began = Instant::now();
         let outcome = match tokio::time::timeout(TIMEOUT, request).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(source)) => Err(SliceError::Api {
-                verb,
+                action,
                 source: Box::new(source),
             }),
-            Err(_) => Err(SliceError::TimedOut { verb }),
+            Err(_) => Err(SliceError::TimedOut { action }),
         };
-        let seen = outcome.as_ref().map(|_| ()).map_err(SliceError::code);
-        self.observer.slice_request(word, seen, began.elapsed());
+        let result = outcome.as_ref().map(|_| ()).map_err(SliceError::code);
+        self.observer.slice_request(label, result, began.elapsed());
         outcome
     }
 

@@ -1,12 +1,12 @@
-//! The `:authority` that kubelet's grpc-go sends, and so what a server must bear.
+//! The `:authority` that kubelet's grpc-go sends, and that a server must accept.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What grpc-go makes of a bare path: every byte but unreserved characters,
-/// sub-delimiters and `:[]@` as `%XX`. An `@` in it turns what stands before it
-/// into URI userinfo; without one `h2`, among others, refuses the whole.
-pub(super) fn of_path(path: &Path) -> String {
+/// The authority that grpc-go derives from a bare path: every byte but unreserved
+/// characters, sub-delimiters and `:[]@` as `%XX`. An `@` turns what precedes it into URI
+/// userinfo; without one `h2`, among others, rejects it.
+pub(super) fn from_path(path: &Path) -> String {
     let path = path.to_string_lossy();
     let mut authority = String::with_capacity(2 * path.len());
     for byte in path.bytes() {
@@ -20,7 +20,7 @@ pub(super) fn of_path(path: &Path) -> String {
     authority
 }
 
-/// What `unix:PATH` gives.
+/// The authority for `unix:PATH`.
 pub(super) const LOCALHOST: &str = "localhost";
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ mod tests {
     fn a_path_is_percent_encoded_but_for_the_at_sign() {
         let path = Path::new("/var/lib/kubelet/plugins_registry/d.example.com-1@reg.sock");
         assert_eq!(
-            of_path(path),
+            from_path(path),
             "%2Fvar%2Flib%2Fkubelet%2Fplugins_registry%2Fd.example.com-1@reg.sock"
         );
     }

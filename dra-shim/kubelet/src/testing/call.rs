@@ -1,85 +1,36 @@
-//! Prepare and Unprepare as kubelet makes and judges them.
+//! Prepare and Unprepare as kubelet sends them and checks their answers.
 
-use std::collections::BTreeMap;
-
+use super::answers::{Answers, CallError};
 use super::event::{Event, Service};
-use super::objections::objections;
-use super::session::Session;
-use super::wire::Wire;
+use super::http2::Transport;
+use super::invalid_devices::problems;
+use super::process::Process;
 use crate::claim::ClaimRef;
-use crate::driver::Device;
+use crate::driver::PreparedDevice;
 use crate::observer::Method;
 
-/// By claim UID, exactly those of the call: the devices (none after an Unprepare),
-/// or the plugin's words.
-pub type Answers = BTreeMap<String, Result<Vec<Device>, String>>;
-
-/// Why a call as a whole failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CallError {
-    /// No kubelet process runs.
-    #[error("kubelet is stopped")]
-    Stopped,
-    /// kubelet knows no plugin of this name.
-    #[error("DRA driver {driver} is not registered")]
-    NotRegistered {
-        /// The name.
-        driver: String,
-    },
-    /// There is no connection: kubelet does not wait for one.
-    #[error("rpc error: Unavailable: {reason}")]
-    Unavailable {
-        /// Why not.
-        reason: String,
-    },
-    /// No answer within [`Times::call`](super::Times::call); the call was cancelled.
-    #[error("rpc error: DeadlineExceeded")]
-    Deadline,
-    /// The plugin failed the call instead of its claims.
-    #[error("rpc error: {code}: {message}")]
-    Status {
-        /// gRPC's name of the code.
-        code: String,
-        /// The plugin's words.
-        message: String,
-    },
-    /// The answer has a claim that was not asked for.
-    #[error("the answer has the unknown ResourceClaim UID {uid}")]
-    UnknownClaim {
-        /// It.
-        uid: String,
-    },
-    /// The answer lacks claims.
-    #[error("the answer skipped {count} ResourceClaims")]
-    Skipped {
-        /// How many.
-        count: usize,
-    },
-}
-
-/// One call with all of these claims, to the plugin that gets the driver's calls.
+/// Makes one call with all of these claims to the plugin that gets the driver's calls.
 pub(super) async fn call(
-    session: &Session,
+    process: &Process,
     driver: &str,
     method: Method,
     claims: &[ClaimRef],
 ) -> Result<Answers, CallError> {
-    let time = session.world.options.times.call;
+    let time = process.node.options.times.call;
     let calling = async {
-        let (endpoint, service, link) = session.plugin(driver)?;
-        let wire = link.wire().await;
-        drop(link);
-        let wire = wire.map_err(|reason| CallError::Unavailable { reason })?;
-        session.world.log.push(Event::Called {
+        let (endpoint, service, channel) = process.plugin(driver)?;
+        let transport = channel.transport().await;
+        drop(channel);
+        let transport = transport.map_err(|reason| CallError::Unavailable { reason })?;
+        process.node.log.push(Event::Called {
             driver: driver.to_owned(),
             endpoint,
             method,
             claims: claims.iter().map(|claim| claim.uid.clone()).collect(),
         });
         let sent = match service {
-            Service::V1 => v1::send(wire, method, claims, time).await,
-            Service::V1beta1 => v1beta1::send(wire, method, claims, time).await,
+            Service::V1 => v1::send(transport, method, claims, time).await,
+            Service::V1beta1 => v1beta1::send(transport, method, claims, time).await,
         };
         sent.map_err(|status| CallError::Status {
             code: format!("{:?}", status.code()),
@@ -90,8 +41,8 @@ pub(super) async fn call(
     let answers = tokio::time::timeout(time, calling).await;
     let answers = complete(claims, answers.map_err(|_| CallError::Deadline)??)?;
     for (uid, devices) in &answers {
-        for reason in objections(devices.as_deref().unwrap_or_default()) {
-            session.world.log.push(Event::Objection {
+        for reason in problems(devices.as_deref().unwrap_or_default()) {
+            process.node.log.push(Event::InvalidDevice {
                 driver: driver.to_owned(),
                 claim: uid.clone(),
                 reason,
@@ -119,18 +70,18 @@ macro_rules! version {
         mod $version {
             use std::time::Duration;
 
-            use super::{Answers, ClaimRef, Device, Method, Wire};
+            use super::{Answers, ClaimRef, Method, PreparedDevice, Transport};
             use crate::proto::$version as proto;
             use crate::proto::$version::dra_plugin_client::DraPluginClient;
 
             pub(super) async fn send(
-                wire: Wire,
+                transport: Transport,
                 method: Method,
                 claims: &[ClaimRef],
                 time: Duration,
             ) -> Result<Answers, tonic::Status> {
-                let origin = wire.origin.clone();
-                let mut client = DraPluginClient::with_origin(wire, origin);
+                let origin = transport.origin.clone();
+                let mut client = DraPluginClient::with_origin(transport, origin);
                 let claims = claims.iter().map(claim).collect();
                 match method {
                     Method::Prepare => {
@@ -165,12 +116,15 @@ macro_rules! version {
                 }
             }
 
-            fn result(error: String, devices: Vec<proto::Device>) -> Result<Vec<Device>, String> {
+            fn result(
+                error: String,
+                devices: Vec<proto::Device>,
+            ) -> Result<Vec<PreparedDevice>, String> {
                 if !error.is_empty() {
                     return Err(error);
                 }
                 let share_id: fn(&proto::Device) -> Option<String> = $share_id;
-                let device = |it: proto::Device| Device {
+                let device = |it: proto::Device| PreparedDevice {
                     share_id: share_id(&it),
                     requests: it.request_names,
                     pool: it.pool_name,

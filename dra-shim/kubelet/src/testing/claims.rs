@@ -1,33 +1,33 @@
-//! kubelet's record of claims (`dra_manager_state`), and the one thing about them
-//! that it keeps in memory only: that they are prepared.
+//! kubelet's record of claims (`dra_manager_state`), and the one fact about them that it
+//! keeps in memory only: whether they are prepared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::options::Repeated;
-use super::pods::PodClaim;
+use super::options::RepeatedPrepare;
+use super::pod::PodClaim;
 use crate::claim::ClaimRef;
-use crate::driver::Device;
+use crate::driver::PreparedDevice;
 
 /// By namespace and name, as kubelet keys them.
 pub(super) struct Claims {
     records: BTreeMap<(String, String), Record>,
-    repeated: Repeated,
+    repeated_prepare: RepeatedPrepare,
 }
 
 struct Record {
     claim: ClaimRef,
     pods: BTreeSet<String>,
     /// Every driver of the allocation from the first attempt on.
-    devices: BTreeMap<String, Vec<Device>>,
-    /// Not in the checkpoint: a new process prepares again for each new pod.
+    devices: BTreeMap<String, Vec<PreparedDevice>>,
+    /// Not in the checkpoint: a new process prepares the claim again for the next pod.
     prepared: bool,
 }
 
 impl Claims {
-    pub(super) const fn new(repeated: Repeated) -> Self {
+    pub(super) const fn new(repeated_prepare: RepeatedPrepare) -> Self {
         Self {
             records: BTreeMap::new(),
-            repeated,
+            repeated_prepare,
         }
     }
 
@@ -37,7 +37,7 @@ impl Claims {
         }
     }
 
-    /// Writes the pod down at its claims, and says which are to be prepared.
+    /// Records the pod with its claims, and returns those that are to be prepared.
     ///
     /// Fact: another UID under a recorded name is refused until the old one has
     /// been unprepared.
@@ -72,12 +72,17 @@ impl Claims {
         Ok(to_prepare)
     }
 
-    pub(super) fn add_devices(&mut self, claim: &ClaimRef, driver: &str, devices: Vec<Device>) {
+    pub(super) fn add_devices(
+        &mut self,
+        claim: &ClaimRef,
+        driver: &str,
+        devices: Vec<PreparedDevice>,
+    ) {
         let Some(record) = self.records.get_mut(&key(claim)) else {
             return;
         };
         let recorded = record.devices.entry(driver.to_owned()).or_default();
-        if self.repeated == Repeated::Replaced {
+        if self.repeated_prepare == RepeatedPrepare::Replace {
             recorded.clear();
         }
         recorded.extend(devices);
@@ -89,8 +94,8 @@ impl Claims {
         }
     }
 
-    /// The claims to unprepare before `pod` may go, and their drivers: those that no
-    /// other pod has. It is struck from the others.
+    /// The claims to unprepare before `pod` may go, with their drivers: those of no other
+    /// pod. The pod is removed from all other claims.
     pub(super) fn release(&mut self, pod: &str) -> Vec<(ClaimRef, Vec<String>)> {
         let mut last = Vec::new();
         for record in self.records.values_mut() {
@@ -117,7 +122,7 @@ impl Claims {
         pods.cloned().collect()
     }
 
-    pub(super) fn devices(&self, claim: &ClaimRef) -> Option<Vec<Device>> {
+    pub(super) fn devices(&self, claim: &ClaimRef) -> Option<Vec<PreparedDevice>> {
         let record = self.records.get(&key(claim))?;
         (record.claim.uid == claim.uid)
             .then(|| record.devices.values().flatten().cloned().collect())
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_shared_claim_is_prepared_once_and_released_with_its_last_pod() {
-        let mut claims = Claims::new(Repeated::Appended);
+        let mut claims = Claims::new(RepeatedPrepare::Append);
         let wanted = [mk_claim("u")];
         assert_eq!(claims.admit("one", &wanted).unwrap().len(), 1);
         claims.set_prepared(&wanted[0].claim);
@@ -157,7 +162,7 @@ mod tests {
 
     #[test]
     fn another_claim_under_a_recorded_name_is_refused_in_kubelets_words() {
-        let mut claims = Claims::new(Repeated::Appended);
+        let mut claims = Claims::new(RepeatedPrepare::Append);
         claims.admit("one", &[mk_claim("old")]).unwrap();
         let error = claims.admit("two", &[mk_claim("new")]).unwrap_err();
         assert!(error.contains("different UID old still exists"), "{error}");
@@ -165,12 +170,12 @@ mod tests {
 
     #[test]
     fn a_repeated_answer_is_appended_or_replaces_the_first() {
-        for (repeated, count) in [(Repeated::Appended, 2), (Repeated::Replaced, 1)] {
+        for (repeated, count) in [(RepeatedPrepare::Append, 2), (RepeatedPrepare::Replace, 1)] {
             let mut claims = Claims::new(repeated);
             let wanted = [mk_claim("u")];
             claims.admit("one", &wanted).unwrap();
             for _ in 0..2 {
-                claims.add_devices(&wanted[0].claim, "d", vec![Device::default()]);
+                claims.add_devices(&wanted[0].claim, "d", vec![PreparedDevice::default()]);
             }
             assert_eq!(claims.devices(&wanted[0].claim).unwrap().len(), count);
         }

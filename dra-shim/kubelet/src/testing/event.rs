@@ -1,10 +1,10 @@
-//! What happened, in order: the fake's log, and the facts that follow from it.
+//! The log of the fake: what happened, in order, and what can be derived from that.
 
 use std::path::{Path, PathBuf};
 
 use tokio::sync::watch;
 
-use crate::health::DeviceHealth;
+use crate::device_health::DeviceHealth;
 use crate::observer::Method;
 
 /// One thing that happened between the fake and the plugins.
@@ -15,14 +15,14 @@ pub enum Event {
     Started,
     /// It ended: every connection was cut, and what it held in memory is lost.
     Stopped,
-    /// A handshake failed; it will be tried again after a growing pause.
+    /// A registration failed; it will be tried again after a growing pause.
     RegistrationFailed {
         /// The socket in the registry directory.
         socket: PathBuf,
         /// What kubelet would log.
         reason: String,
     },
-    /// The plugin was told that it is registered; kubelet had recorded it before, see
+    /// The plugin was notified of its registration; kubelet had recorded it before, see
     /// [`FakeKubelet::endpoints`](super::FakeKubelet::endpoints).
     Registered {
         /// Its name.
@@ -65,14 +65,14 @@ pub enum Event {
         /// The claims' UIDs.
         claims: Vec<String>,
     },
-    /// An answer that kubelet records, and that something goes wrong with later. A
-    /// plugin of this library refuses some of them itself.
-    Objection {
+    /// A device in an answer that kubelet accepts and that causes a failure later. A plugin
+    /// of this library rejects some of them itself.
+    InvalidDevice {
         /// The plugin's name.
         driver: String,
         /// The claim's UID.
         claim: String,
-        /// What is wrong, with the device.
+        /// The device, and what is wrong with it.
         reason: String,
     },
     /// The health stream carried a list.
@@ -82,7 +82,7 @@ pub enum Event {
         /// The list.
         devices: Vec<DeviceHealth>,
     },
-    /// The health stream ended or could not be opened; what it said is forgotten.
+    /// The health stream ended or could not be opened; what it reported is forgotten.
     HealthLost {
         /// The plugin's name.
         driver: String,
@@ -106,7 +106,7 @@ pub enum Event {
     },
     /// The node's slices were deleted.
     SlicesDeleted {
-        /// The driver whose were; `None` for those of all drivers, at the start.
+        /// The driver whose slices they were; `None` for all drivers, at the start.
         driver: Option<String>,
     },
 }

@@ -1,4 +1,4 @@
-//! How the fake behaves: kubelet's times, its release, and where it finds slices.
+//! The settings of the fake: kubelet's times and its release.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use std::time::Duration;
 pub struct Options {
     /// kubelet's waits and deadlines; [`Times::fast`] unless set.
     pub times: Times,
-    /// Which kubelet; the newest unless set.
+    /// kubelet's release; the newest unless set.
     pub release: Release,
-    /// What a repeated Prepare does to a claim's record; [`Repeated::Appended`]
+    /// What a repeated Prepare does to a claim's record; [`RepeatedPrepare::Append`]
     /// unless set.
-    pub repeated: Repeated,
+    pub repeated_prepare: RepeatedPrepare,
 }
 
-/// What differs between kubelets that drivers meet.
+/// The kubelet releases that differ in ways that drivers notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Release {
@@ -30,18 +30,18 @@ pub enum Release {
 /// What happens to a claim's devices when it is prepared again: after a restart of
 /// kubelet, or because another driver of the claim failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Repeated {
+pub enum RepeatedPrepare {
     /// Each answer is added to those before, so the runtime gets the same CDI id
     /// twice: kubelets without kubernetes/kubernetes pull request 140274, 1.36.2
     /// among them.
     #[default]
-    Appended,
+    Append,
     /// Only the last answer counts.
-    Replaced,
+    Replace,
 }
 
-/// kubelet's times. The fields are what it waits or allows; the values that kubelet
-/// really has are in [`Times::KUBELET`].
+/// kubelet's waits and timeouts. Each field states kubelet's own value, which
+/// [`Times::KUBELET`] has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Times {
     /// Period of the loop that registers and unregisters: 1 s.
@@ -65,7 +65,7 @@ pub struct Times {
     pub max_reconnect: Duration,
     /// Pause before a health stream that ended is opened again: 5 s.
     pub health_reopen: Duration,
-    /// How long a device's health is believed that names no time itself: 30 s.
+    /// How long a device's health is valid if the report does not say: 30 s.
     pub health_freshness: Duration,
     /// Pause after a failed Prepare, up to half as long again: 60 s.
     pub pod_retry: Duration,
@@ -104,8 +104,8 @@ impl Times {
         max_wipe_retry: Duration::from_secs(300),
     };
 
-    /// For tests: what kubelet only waits is 100 times shorter, while deadlines keep
-    /// their length, so that a busy machine fails nothing.
+    /// For tests: waits are 100 times shorter, while timeouts keep their length, so that a
+    /// busy machine fails no test.
     #[must_use]
     pub fn fast() -> Self {
         let real = Self::KUBELET;
@@ -118,8 +118,7 @@ impl Times {
         }
     }
 
-    /// Everything `n` times shorter, deadlines too: a plugin has a second `n`th for
-    /// `GetInfo`.
+    /// Everything `n` times shorter, timeouts too: a plugin has 1/`n` s for `GetInfo`.
     ///
     /// # Panics
     ///
@@ -171,8 +170,8 @@ impl BackOff {
         }
     }
 
-    /// grpc's, less its jitter.
-    pub(super) const fn of_grpc(times: &Times) -> Self {
+    /// That of gRPC's reconnects, without its jitter.
+    pub(super) const fn grpc(times: &Times) -> Self {
         Self {
             next: times.reconnect,
             max: times.max_reconnect,

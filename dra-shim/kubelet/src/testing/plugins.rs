@@ -1,16 +1,16 @@
-//! Which plugins are registered, and which of them gets a driver's calls.
+//! The table of registered plugins, and which of them gets a driver's calls.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_util::sync::DropGuard;
 
+use super::channel::Channel;
 use super::event::Service;
-use super::link::Link;
 use crate::proto::registration::PluginInfo;
 
-/// kubelet's names, not this library's constants: who tests must not agree with the
-/// tested by definition.
+/// kubelet's names, not this library's constants: a test that uses the constants of the
+/// code under test would pass whatever they are.
 const PLUGIN_TYPE: &str = "DRAPlugin";
 const V1: &str = "v1.DRAPlugin";
 const V1BETA1: &str = "v1beta1.DRAPlugin";
@@ -20,18 +20,27 @@ pub(super) struct Plugin {
     pub(super) driver: String,
     pub(super) endpoint: PathBuf,
     pub(super) service: Service,
-    pub(super) link: Arc<Link>,
+    pub(super) channel: Arc<Channel>,
     /// Ends its health stream.
     pub(super) _listening: DropGuard,
 }
 
-/// In the order of their registration.
+/// A plugin's key in the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Registered {
+    pub(super) driver: String,
+    pub(super) endpoint: PathBuf,
+}
+
+/// All plugins, in the order of their registration.
 #[derive(Default)]
 pub(super) struct Plugins(Vec<Plugin>);
 
+// === impl Plugins ===
+
 impl Plugins {
-    /// A pair of driver and endpoint that is there is refused, whoever asks: one
-    /// instance cannot take another's place (kubelet-side fact).
+    /// Fact: a pair of driver and endpoint that exists is refused: no instance can take the
+    /// place of another.
     pub(super) fn add(&mut self, plugin: Plugin) -> Result<(), String> {
         let taken = |other: &Plugin| same(other, &plugin.driver, &plugin.endpoint);
         if self.0.iter().any(taken) {
@@ -50,15 +59,15 @@ impl Plugins {
         Some(self.0.remove(index))
     }
 
-    /// The newest that is connected, else the newest.
+    /// The newest plugin of the driver that is connected; if none is, the newest.
     pub(super) fn choose(&self, driver: &str) -> Option<&Plugin> {
         let of_driver = || self.0.iter().rev().filter(|it| it.driver == driver);
         of_driver()
-            .find(|it| it.link.is_connected())
+            .find(|it| it.channel.is_connected())
             .or_else(|| of_driver().next())
     }
 
-    /// The oldest first.
+    /// The endpoints of the driver's plugins, oldest first.
     pub(super) fn endpoints(&self, driver: &str) -> Vec<PathBuf> {
         let of_driver = self.0.iter().filter(|it| it.driver == driver);
         of_driver.map(|it| it.endpoint.clone()).collect()
@@ -76,7 +85,7 @@ impl Plugins {
     pub(super) fn is_connected(&self, driver: &str) -> bool {
         self.0
             .iter()
-            .any(|it| it.driver == driver && it.link.is_connected())
+            .any(|it| it.driver == driver && it.channel.is_connected())
     }
 }
 
@@ -84,10 +93,9 @@ fn same(plugin: &Plugin, driver: &str, endpoint: &Path) -> bool {
     plugin.driver == driver && plugin.endpoint == endpoint
 }
 
-/// What kubelet makes of a plugin's own words, or why it refuses them.
+/// The version of the service that kubelet will use, or why it refuses the plugin.
 ///
-/// The version is the first of the plugin's list that kubelet knows, in the
-/// plugin's order. Entries that it does not know are passed over.
+/// Fact: it is the first of the plugin's list that kubelet knows, in the plugin's order.
 pub(super) fn validate(info: &PluginInfo) -> Result<Service, String> {
     if info.r#type != PLUGIN_TYPE {
         return Err(format!(

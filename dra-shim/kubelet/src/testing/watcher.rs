@@ -1,5 +1,5 @@
-//! kubelet's eye on the registry directory: inotify, below it too, and nothing but
-//! Create and Remove.
+//! kubelet's watch of the registry directory: inotify, also on directories below it, for
+//! Create and Remove only.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDe
 /// What the registration loop acts on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A socket exists, or exists anew.
+    /// A socket was created.
     Created(PathBuf),
     /// What was at the path is gone.
     Removed(PathBuf),
@@ -26,8 +26,8 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Watches from now on. The sockets that are already there come first, as if
-    /// they had just been made (fact: kubelet walks the tree at its start).
+    /// Begins to watch, and returns the sockets that exist as if they had just been created
+    /// (fact: kubelet walks the tree when it starts).
     pub(super) fn new(registry: &Path) -> io::Result<(Self, Vec<Change>)> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         let mut watcher = Self {
@@ -39,7 +39,7 @@ impl Watcher {
         Ok((watcher, changes))
     }
 
-    /// What has changed since the last time, in order.
+    /// The changes since the last call, in order.
     pub(super) fn changes(&mut self) -> io::Result<Vec<Change>> {
         let mut changes = Vec::new();
         loop {

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dra_kubelet::{
-    Builder, Call, Claim, ClaimError, ClaimRef, ClaimSource, Device, Driver, GetClaimError, Plugin,
+    Claim, ClaimError, ClaimRef, ClaimSource, Context, Driver, GetClaimError, Plugin,
+    PluginBuilder, PreparedDevice,
 };
 use futures_util::future::BoxFuture;
 use tempfile::TempDir;
@@ -49,25 +50,26 @@ pub const DRIVER: &str = "test.example.com";
 /// When a test gives up on something that should long have happened.
 pub const GIVE_UP: Duration = Duration::from_secs(20);
 
-type Prepared = Result<Vec<Device>, ClaimError>;
+type Prepared = Result<Vec<PreparedDevice>, ClaimError>;
 
 /// A step of a driver: what it is called with, and what comes of it.
-type Step<T, R> = Box<dyn Fn(Call, T) -> BoxFuture<'static, Result<R, ClaimError>> + Send + Sync>;
+type Step<T, R> =
+    Box<dyn Fn(Context, T) -> BoxFuture<'static, Result<R, ClaimError>> + Send + Sync>;
 
 /// A driver of two closures.
 pub struct Script {
-    pub prepare: Step<Claim, Vec<Device>>,
+    pub prepare: Step<Claim, Vec<PreparedDevice>>,
     pub unprepare: Step<ClaimRef, ()>,
 }
 
 impl Script {
     /// Prepares as `prepare` says; unprepares anything.
-    pub fn preparing<F>(prepare: impl Fn(Call, Claim) -> F + Send + Sync + 'static) -> Self
+    pub fn preparing<F>(prepare: impl Fn(Context, Claim) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Prepared> + Send + 'static,
     {
         Self {
-            prepare: Box::new(move |call, claim| Box::pin(prepare(call, claim))),
+            prepare: Box::new(move |context, claim| Box::pin(prepare(context, claim))),
             unprepare: Box::new(|_, _| Box::pin(async { Ok(()) })),
         }
     }
@@ -79,19 +81,21 @@ impl Script {
 }
 
 /// One device per result, with a CDI id made of the UID.
-pub fn devices(claim: &Claim) -> Vec<Device> {
+pub fn devices(claim: &Claim) -> Vec<PreparedDevice> {
     let cdi_ids = vec![format!("example.com/test={}", claim.id.uid)];
     let results = claim.results.iter();
-    results.map(|it| Device::of(it, cdi_ids.clone())).collect()
+    results
+        .map(|it| PreparedDevice::from_result(it, cdi_ids.clone()))
+        .collect()
 }
 
 impl Driver for Script {
-    async fn prepare(&self, call: &Call, claim: &Claim) -> Prepared {
-        (self.prepare)(call.clone(), claim.clone()).await
+    async fn prepare(&self, context: &Context, claim: &Claim) -> Prepared {
+        (self.prepare)(context.clone(), claim.clone()).await
     }
 
-    async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
-        (self.unprepare)(call.clone(), claim.clone()).await
+    async fn unprepare(&self, context: &Context, claim: &ClaimRef) -> Result<(), ClaimError> {
+        (self.unprepare)(context.clone(), claim.clone()).await
     }
 }
 
@@ -159,7 +163,7 @@ pub fn start(driver: Script, claims: impl ClaimSource) -> Running {
 pub fn start_with(
     driver: Script,
     claims: impl ClaimSource,
-    settings: impl FnOnce(Builder) -> Builder,
+    settings: impl FnOnce(PluginBuilder) -> PluginBuilder,
 ) -> Running {
     let root = tempfile::tempdir().unwrap();
     let builder = Plugin::builder(DRIVER, "n1").kubelet_root(root.path());

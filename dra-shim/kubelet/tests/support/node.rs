@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dra_kubelet::testing::{Event, FakeKubelet, Options, Phase, Pod, PodClaim, Times};
-use dra_kubelet::{Builder, ClaimError, ClaimRef, ClaimSource, Method, Observer, Plugin};
+use dra_kubelet::{ClaimError, ClaimRef, ClaimSource, Method, Observer, Plugin, PluginBuilder};
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, watch};
 
@@ -46,7 +46,7 @@ impl Node {
         name: &str,
         driver: Script,
         claims: impl ClaimSource,
-        settings: impl FnOnce(Builder) -> Builder,
+        settings: impl FnOnce(PluginBuilder) -> PluginBuilder,
     ) -> Plugin {
         let builder = Plugin::builder(name, "n1").kubelet_root(self.root.path());
         settings(builder).start(driver, claims).unwrap()
@@ -177,13 +177,13 @@ impl Steps {
 impl Plan {
     pub fn driver(&self) -> Script {
         let (prepare, unprepare) = (self.prepare.clone(), self.unprepare.clone());
-        let mut script = Script::preparing(move |call, claim| {
+        let mut script = Script::preparing(move |context, claim| {
             let prepare = prepare.clone();
             async move {
                 // A step that blocks ends when it is fenced.
                 tokio::select! {
                     step = prepare.step() => step?,
-                    () = call.cancelled().cancelled() => return Err(ClaimError::retry("cancelled")),
+                    () = context.cancellation().cancelled() => return Err(ClaimError::retry("cancelled")),
                 }
                 Ok(devices(&claim))
             }
@@ -209,7 +209,7 @@ pub fn short_calls() -> Times {
 pub struct Arrivals(Arc<Mutex<Vec<Method>>>);
 
 impl Observer for Arrivals {
-    fn call_began(&self, method: Method) {
+    fn call_started(&self, method: Method) {
         self.0.lock().unwrap().push(method);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dra_kubelet::{CallEnd, ClaimError, ClaimRef, Method, Observer, Registration};
+use dra_kubelet::{CallOutcome, ClaimError, ClaimRef, Method, Observer, Registration};
 
 /// Writes down everything but the times, in order.
 #[derive(Clone, Default)]
@@ -28,11 +28,11 @@ fn code(outcome: Result<(), &ClaimError>) -> &'static str {
 }
 
 impl Observer for Notes {
-    fn call_began(&self, method: Method) {
+    fn call_started(&self, method: Method) {
         self.note(format!("call {method} began"));
     }
 
-    fn call_ended(&self, method: Method, end: CallEnd, _: Duration) {
+    fn call_finished(&self, method: Method, end: CallOutcome, _: Duration) {
         self.note(format!("call {method} {}: {end:?}", end.code()));
     }
 
@@ -40,11 +40,11 @@ impl Observer for Notes {
         self.note(format!("read {}: {}", claim.name, code(outcome)));
     }
 
-    fn step_began(&self, method: Method, claim: &ClaimRef) {
+    fn attempt_started(&self, method: Method, claim: &ClaimRef) {
         self.note(format!("step {method} {} began", claim.name));
     }
 
-    fn step_ended(
+    fn attempt_finished(
         &self,
         method: Method,
         claim: &ClaimRef,
@@ -54,7 +54,7 @@ impl Observer for Notes {
         self.note(format!("step {method} {}: {}", claim.name, code(outcome)));
     }
 
-    fn claim_ended(
+    fn claim_finished(
         &self,
         method: Method,
         claim: &ClaimRef,
@@ -71,11 +71,11 @@ impl Observer for Notes {
         ));
     }
 
-    fn registration(&self, state: &Registration) {
+    fn registration_changed(&self, state: &Registration) {
         self.note(format!("registration {state:?}"));
     }
 
-    fn health_stream(&self, open: bool) {
+    fn health_stream_changed(&self, open: bool) {
         self.note(format!("health stream {open}"));
     }
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dra_kubelet::{
-    Call, Claim, ClaimError, ClaimRef, ClaimSource, Device, Driver, GetClaimError, Plugin,
+    Claim, ClaimError, ClaimRef, ClaimSource, Context, Driver, GetClaimError, Plugin,
+    PreparedDevice,
 };
 use futures_util::stream;
 use tempfile::TempDir;
@@ -75,15 +76,15 @@ pub(super) fn service_socket(data: &Path) -> Option<PathBuf> {
 struct AtOnce;
 
 impl Driver for AtOnce {
-    async fn prepare(&self, _: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
+    async fn prepare(&self, _: &Context, claim: &Claim) -> Result<Vec<PreparedDevice>, ClaimError> {
         let cdi_id = format!("{DRIVER}/claim={}", claim.id.uid);
         let results = claim.results.iter();
         Ok(results
-            .map(|result| Device::of(result, vec![cdi_id.clone()]))
+            .map(|result| PreparedDevice::from_result(result, vec![cdi_id.clone()]))
             .collect())
     }
 
-    async fn unprepare(&self, _: &Call, _: &ClaimRef) -> Result<(), ClaimError> {
+    async fn unprepare(&self, _: &Context, _: &ClaimRef) -> Result<(), ClaimError> {
         Ok(())
     }
 }

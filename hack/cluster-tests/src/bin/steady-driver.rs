@@ -7,7 +7,8 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
 use dra_kubelet::{
-    Call, Claim, ClaimError, ClaimRef, Desired, Device, Driver, KubeClaims, Plugin, Registration,
+    Claim, ClaimError, ClaimRef, Context, DesiredPool, Driver, KubeClaims, Plugin, PreparedDevice,
+    Registration,
 };
 use k8s_openapi::api::resource::v1 as resource;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,13 +17,15 @@ use tokio::sync::watch;
 struct Steady;
 
 impl Driver for Steady {
-    async fn prepare(&self, _: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
+    async fn prepare(&self, _: &Context, claim: &Claim) -> Result<Vec<PreparedDevice>, ClaimError> {
         say(&format!("prepare {}", claim.id.uid));
         let results = claim.results.iter();
-        Ok(results.map(|it| Device::of(it, Vec::new())).collect())
+        Ok(results
+            .map(|it| PreparedDevice::from_result(it, Vec::new()))
+            .collect())
     }
 
-    async fn unprepare(&self, _: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
+    async fn unprepare(&self, _: &Context, claim: &ClaimRef) -> Result<(), ClaimError> {
         say(&format!("unprepare {}", claim.uid));
         Ok(())
     }
@@ -49,7 +52,7 @@ async fn main() -> Result<()> {
         name: device,
         ..Default::default()
     };
-    let (_devices, desired) = watch::channel(Desired::Devices(vec![device]));
+    let (_devices, desired) = watch::channel(DesiredPool::Devices(vec![device]));
     let mut builder = Plugin::builder(driver, node).publish(client.clone(), desired);
     if let Some(directory) = registry {
         builder = builder.registry_dir(directory);

@@ -22,8 +22,8 @@ fn mk_slice(name: &str, generation: i64, devices: &[Device]) -> ResourceSlice {
     let slot = Slot {
         index: 0,
         devices: devices.iter().collect(),
-        kept: None,
-        right: false,
+        existing: None,
+        up_to_date: false,
     };
     let write = mk_pool().write(&slot, 1, generation).unwrap();
     let Some(Step::Create(mut slice)) = write else {
@@ -65,7 +65,7 @@ fn steps(
     devices: &[Device],
     observed: &BTreeMap<String, ResourceSlice>,
 ) -> Result<Vec<Step>, SliceError> {
-    let stages = publish(pool, devices, &Accepted::default(), observed)?;
+    let stages = publish(pool, devices, &StoredForms::default(), observed)?;
     Ok(stages.into_iter().flatten().collect())
 }
 
@@ -188,12 +188,12 @@ fn a_pool_of_two_slices_shrinks_to_one_of_a_new_generation() {
 fn what_the_server_made_of_our_devices_is_not_sent_again() {
     let sent = [mk_tainted(&mk_device("a"))];
     let stored = mk_slice(GO_NAME, 5, &[mk_device("a")]);
-    let mut accepted = Accepted::default();
+    let mut stored_forms = StoredForms::default();
     let observed = mk_observed([stored.clone()]);
-    let before = publish(&mk_pool(), &sent, &accepted, &observed).unwrap();
+    let before = publish(&mk_pool(), &sent, &stored_forms, &observed).unwrap();
     assert_eq!(before.len(), 1);
-    accepted.learn(&sent, std::slice::from_ref(&stored));
-    let after = publish(&mk_pool(), &sent, &accepted, &observed).unwrap();
+    stored_forms.record(&sent, std::slice::from_ref(&stored));
+    let after = publish(&mk_pool(), &sent, &stored_forms, &observed).unwrap();
     assert_eq!(after, Vec::<Stage>::new());
 }
 
@@ -220,7 +220,13 @@ fn a_taint_keeps_the_time_that_the_server_gave_it() {
 #[test]
 fn two_slices_of_a_new_pool_are_written_side_by_side_in_one_generation() {
     let devices = mk_numbered(0..100);
-    let stages = publish(&mk_pool(), &devices, &Accepted::default(), &BTreeMap::new()).unwrap();
+    let stages = publish(
+        &mk_pool(),
+        &devices,
+        &StoredForms::default(),
+        &BTreeMap::new(),
+    )
+    .unwrap();
     let [stage] = stages.as_slice() else {
         panic!("{stages:?}")
     };
@@ -263,7 +269,7 @@ fn changes_in_two_slices_are_one_new_generation_of_all() {
     ]);
     devices[0] = mk_tainted(&devices[0]);
     devices[70] = mk_tainted(&devices[70]);
-    let stages = publish(&mk_pool(), &devices, &Accepted::default(), &observed).unwrap();
+    let stages = publish(&mk_pool(), &devices, &StoredForms::default(), &observed).unwrap();
     assert_eq!(stages.len(), 1, "side by side: {stages:?}");
     assert_eq!(generations(&stages[0]), [6, 6, 6]);
 }
@@ -301,7 +307,7 @@ fn a_slice_of_a_pool_that_is_no_longer_published_goes_before_its_devices_come() 
     let stages = publish(
         &mk_pool(),
         &[mk_device("a")],
-        &Accepted::default(),
+        &StoredForms::default(),
         &mk_observed([other]),
     )
     .unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use dra_kubelet::{
-    Builder, Call, CallEnd, Claim, ClaimError, ClaimRef, Desired, Device, DeviceHealth, Driver,
-    KubeClaims, Method, Observer, Plugin,
+    CallOutcome, Claim, ClaimError, ClaimRef, Context, DesiredPool, DeviceHealth, Driver,
+    KubeClaims, Method, Observer, Plugin, PluginBuilder, PreparedDevice,
 };
 use k8s_openapi::api::resource::v1 as resource;
 use tokio::sync::watch;
@@ -41,7 +41,7 @@ pub(crate) struct Log {
     /// Begun steps, in order.
     pub(crate) steps: Vec<(Method, String)>,
     /// kubelet's calls that have ended.
-    pub(crate) calls: Vec<(Method, CallEnd)>,
+    pub(crate) calls: Vec<(Method, CallOutcome)>,
     /// How each claim of a call ended, by its name.
     pub(crate) answers: Vec<(Method, String, Result<(), String>)>,
     /// How often kubelet said that the plugin is registered.
@@ -115,7 +115,7 @@ impl Script {
         change(&mut self.0.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn act(&self, method: Method, call: &Call, uid: &str) -> Result<(), ClaimError> {
+    async fn act(&self, method: Method, context: &Context, uid: &str) -> Result<(), ClaimError> {
         self.with_log(|log| log.steps.push((method, uid.to_owned())));
         let mut act = self.sender(method).subscribe();
         loop {
@@ -126,7 +126,7 @@ impl Script {
                 Act::Block => {}
             }
             tokio::select! {
-                () = call.cancelled().cancelled() => return Err(ClaimError::retry("cancelled")),
+                () = context.cancellation().cancelled() => return Err(ClaimError::retry("cancelled")),
                 _ = act.changed() => {}
             }
         }
@@ -134,23 +134,29 @@ impl Script {
 }
 
 impl Driver for Script {
-    async fn prepare(&self, call: &Call, claim: &Claim) -> Result<Vec<Device>, ClaimError> {
-        self.act(Method::Prepare, call, &claim.id.uid).await?;
+    async fn prepare(
+        &self,
+        context: &Context,
+        claim: &Claim,
+    ) -> Result<Vec<PreparedDevice>, ClaimError> {
+        self.act(Method::Prepare, context, &claim.id.uid).await?;
         let results = claim.results.iter();
-        Ok(results.map(|it| Device::of(it, Vec::new())).collect())
+        Ok(results
+            .map(|it| PreparedDevice::from_result(it, Vec::new()))
+            .collect())
     }
 
-    async fn unprepare(&self, call: &Call, claim: &ClaimRef) -> Result<(), ClaimError> {
-        self.act(Method::Unprepare, call, &claim.uid).await
+    async fn unprepare(&self, context: &Context, claim: &ClaimRef) -> Result<(), ClaimError> {
+        self.act(Method::Unprepare, context, &claim.uid).await
     }
 }
 
 impl Observer for Script {
-    fn call_ended(&self, method: Method, end: CallEnd, _: Duration) {
+    fn call_finished(&self, method: Method, end: CallOutcome, _: Duration) {
         self.with_log(|log| log.calls.push((method, end)));
     }
 
-    fn claim_ended(
+    fn claim_finished(
         &self,
         method: Method,
         claim: &ClaimRef,
@@ -161,13 +167,13 @@ impl Observer for Script {
         self.with_log(|log| log.answers.push((method, claim.name.clone(), outcome)));
     }
 
-    fn registration(&self, state: &dra_kubelet::Registration) {
+    fn registration_changed(&self, state: &dra_kubelet::Registration) {
         if state.is_registered() {
             self.with_log(|log| log.registered += 1);
         }
     }
 
-    fn health_stream(&self, open: bool) {
+    fn health_stream_changed(&self, open: bool) {
         self.with_log(|log| {
             let (now, ever) = &mut log.streams;
             if open {
@@ -185,7 +191,7 @@ pub(crate) struct Running {
     pub(crate) plugin: Plugin,
     pub(crate) script: Script,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
-    _devices: watch::Sender<Desired>,
+    _devices: watch::Sender<DesiredPool>,
 }
 
 impl Running {
@@ -217,13 +223,13 @@ impl Node {
         &self,
         driver: &str,
         script: &Script,
-        settings: impl FnOnce(Builder) -> Builder,
+        settings: impl FnOnce(PluginBuilder) -> PluginBuilder,
     ) -> Result<Running> {
         let device = resource::Device {
             name: "d0".to_owned(),
             ..Default::default()
         };
-        let (devices, desired) = watch::channel(Desired::Devices(vec![device]));
+        let (devices, desired) = watch::channel(DesiredPool::Devices(vec![device]));
         let (sender, receiver) = watch::channel(Vec::new());
         let builder = Plugin::builder(driver, NODE)
             .publish(self.client.clone(), desired)

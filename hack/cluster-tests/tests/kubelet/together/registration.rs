@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use dra_kubelet::{Builder, Method, Registration};
+use dra_kubelet::{Method, PluginBuilder, Registration};
 
 use crate::support::{Node, Script, run, seconds, until, within};
 
@@ -46,7 +46,7 @@ fn a_plugin_registers_although_get_info_fails_first() -> Result<()> {
     run("3", async |on| {
         let proxy = on.proxy(&[1, 1])?;
         let script = Script::default();
-        let settings = |builder: Builder| builder.registry_dir(&proxy.registry);
+        let settings = |builder: PluginBuilder| builder.registry_dir(&proxy.registry);
         let running = on.serve_as(&on.driver, &script, settings)?;
         running.until_registered(1).await;
         ensure!(
@@ -65,7 +65,7 @@ fn a_plugin_registers_although_notify_fails_first() -> Result<()> {
     run("4", async |on| {
         let proxy = on.proxy(&[2, 2])?;
         let script = Script::default();
-        let settings = |builder: Builder| builder.registry_dir(&proxy.registry);
+        let settings = |builder: PluginBuilder| builder.registry_dir(&proxy.registry);
         let running = on.serve_as(&on.driver, &script, settings)?;
         until("a connection is cut", async || {
             ensure!(proxy.left() < 2, "not yet");
@@ -238,7 +238,7 @@ fn one_connection_carries_all_calls_and_the_health_stream() -> Result<()> {
 fn a_plugin_that_offers_only_v1beta1_serves_pods() -> Result<()> {
     run("v1beta1", async |on| {
         let script = Script::default();
-        let running = on.serve_as(&on.driver, &script, Builder::only_v1beta1)?;
+        let running = on.serve_as(&on.driver, &script, PluginBuilder::only_v1beta1)?;
         running.until_registered(1).await;
         serves_a_pod(on, "p").await?;
         ensure!(

@@ -1,0 +1,133 @@
+//! The error of one claim: what a driver returns and what kubelet shows.
+
+use std::fmt;
+
+use crate::text;
+
+/// Why a claim could not be prepared or unprepared.
+///
+/// The message reaches the user in an event of the pod, after
+/// `NodePrepareResources failed for ResourceClaim NAME: `. It should be short, in
+/// the user's terms, and without the names of pod and namespace, which the event
+/// has anyway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimError {
+    class: ErrorClass,
+    code: &'static str,
+    message: String,
+}
+
+/// Whether another attempt within the same call may help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// Only a change by the user helps: kubelet gets this error at once.
+    Permanent,
+    /// The cause may go away by itself: the library retries until shortly before
+    /// kubelet's deadline.
+    Retry,
+}
+
+/// Events hold 1024 bytes in all; kubelet's own prefix takes up to 300 of them.
+const MAX_MESSAGE: usize = 700;
+
+// === impl ClaimError ===
+
+impl ClaimError {
+    /// An error that no retry fixes.
+    pub fn permanent(message: impl fmt::Display) -> Self {
+        Self::new(ErrorClass::Permanent, message)
+    }
+
+    /// An error that may be gone at the next attempt.
+    pub fn retry(message: impl fmt::Display) -> Self {
+        Self::new(ErrorClass::Retry, message)
+    }
+
+    /// The message is put on one line and truncated to what an event can hold.
+    /// Invisible characters (control characters and bidirectional overrides) are
+    /// removed: output of other tools ends up in terminals.
+    pub fn new(class: ErrorClass, message: impl fmt::Display) -> Self {
+        let message = message.to_string();
+        let words: Vec<_> = message.split_whitespace().map(text::visible).collect();
+        let mut message = words.join(" ").trim().to_owned();
+        if message.is_empty() {
+            // On the wire an empty message means success.
+            message.push_str("the driver gave no reason");
+        }
+        if message.len() > MAX_MESSAGE {
+            message.truncate(text::truncated(&message, MAX_MESSAGE).len());
+            message.push_str("...");
+        }
+        Self {
+            class,
+            code: "driver",
+            message,
+        }
+    }
+
+    /// Sets the error's code: one stable kebab-case word under which an
+    /// [`Observer`](crate::Observer) counts it.
+    #[must_use]
+    pub const fn with_code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// The answer to every claim that is interrupted by the plugin's shutdown.
+    pub(crate) fn shutting_down() -> Self {
+        Self::retry("the driver is shutting down").with_code("shutting-down")
+    }
+
+    /// The answer where the cancellation came before any work was done.
+    pub(crate) fn cancelled() -> Self {
+        Self::retry("the call was cancelled").with_code("cancelled")
+    }
+
+    /// The stable code; `driver` unless [`ClaimError::with_code`] set another.
+    pub const fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// Whether the library retries.
+    pub const fn class(&self) -> ErrorClass {
+        self.class
+    }
+
+    /// The message for the user: one line, never empty.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for ClaimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ClaimError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_and_never_empty() {
+        assert_eq!(ClaimError::retry("a\n  b").message(), "a b");
+        assert!(!ClaimError::permanent(" \n").message().is_empty());
+    }
+
+    #[test]
+    fn an_error_carries_no_terminal_escapes_or_bidirectional_overrides() {
+        let error = ClaimError::retry("a\u{1b}[31mred\u{7} \u{202e}txt.exe\u{200f}\u{2066}é\0");
+        assert_eq!(error.message(), "a[31mred txt.exeé");
+        assert!(!ClaimError::retry("\u{7}").message().is_empty());
+    }
+
+    #[test]
+    fn a_long_error_is_truncated_between_characters() {
+        let error = ClaimError::retry("ä".repeat(MAX_MESSAGE));
+        assert!(error.message().len() <= MAX_MESSAGE + 3);
+        assert!(error.message().ends_with("ä..."));
+    }
+}

@@ -1,0 +1,162 @@
+//! Checks of the devices that a driver returns, against the claim.
+//!
+//! kubelet accepts all of them. A mismatch that containers survive is logged only. An
+//! id that every runtime rejects becomes the claim's error: a message in the pod's
+//! event instead of a container that never starts.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::claim::{AllocationResult, Claim, base_request};
+use crate::driver::PreparedDevice;
+use crate::error::ClaimError;
+use crate::names::is_cdi_id;
+
+/// How many mismatches one log line lists.
+const MAX_LOGGED: usize = 5;
+
+/// What is wrong with a prepared device, without hindering the runtime.
+#[derive(Debug, PartialEq, Eq)]
+enum Mismatch<'a> {
+    NotAllocated,
+    ShareId,
+    Duplicate,
+    UnknownRequest(&'a str),
+}
+
+impl fmt::Display for Mismatch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAllocated => f.write_str("is not allocated to the claim"),
+            Self::ShareId => f.write_str("has a share id that none of its allocation results has"),
+            Self::Duplicate => f.write_str("is returned twice with the same share id"),
+            Self::UnknownRequest(name) => {
+                write!(
+                    f,
+                    "names the request `{name}`, which no allocation result has"
+                )
+            }
+        }
+    }
+}
+
+/// Returns the devices, or an error for a CDI id that no runtime accepts.
+pub(crate) fn check(
+    claim: &Claim,
+    devices: Vec<PreparedDevice>,
+) -> Result<Vec<PreparedDevice>, ClaimError> {
+    let mut ids = devices.iter().flat_map(|device| &device.cdi_ids);
+    if let Some(id) = ids.find(|id| !is_cdi_id(id)) {
+        let error = format_args!("the driver answered with `{id}`, which is not a CDI device id");
+        return Err(ClaimError::permanent(error).with_code("invalid-cdi-id"));
+    }
+    let mismatches = mismatches(claim, &devices);
+    if !mismatches.is_empty() {
+        let logged = mismatches.iter().take(MAX_LOGGED);
+        let logged =
+            logged.map(|(device, what)| format!("{}/{} {what}", device.pool, device.device));
+        tracing::warn!(
+            uid = %claim.id.uid,
+            count = mismatches.len(),
+            mismatches = logged.collect::<Vec<_>>().join("; "),
+            "the prepared devices do not match the claim; kubelet accepts them all the same"
+        );
+    }
+    Ok(devices)
+}
+
+fn mismatches<'a>(
+    claim: &Claim,
+    devices: &'a [PreparedDevice],
+) -> Vec<(&'a PreparedDevice, Mismatch<'a>)> {
+    let mut mismatches = Vec::new();
+    let mut seen = BTreeSet::new();
+    for device in devices {
+        let results = || {
+            let is_it = |result: &&AllocationResult| {
+                result.pool == device.pool && result.device == device.device
+            };
+            claim.results.iter().filter(is_it)
+        };
+        if results().next().is_none() {
+            mismatches.push((device, Mismatch::NotAllocated));
+        } else if !results().any(|result| result.share_id == device.share_id) {
+            mismatches.push((device, Mismatch::ShareId));
+        }
+        if !seen.insert((&device.pool, &device.device, &device.share_id)) {
+            mismatches.push((device, Mismatch::Duplicate));
+        }
+        for name in &device.requests {
+            let mut known = claim.results.iter().map(AllocationResult::base_request);
+            if !known.any(|known| known == base_request(name)) {
+                mismatches.push((device, Mismatch::UnknownRequest(name)));
+            }
+        }
+    }
+    mismatches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::ClaimRef;
+    use crate::error::ErrorClass;
+
+    fn mk_claim() -> Claim {
+        let id = ClaimRef {
+            namespace: "ns".into(),
+            name: "c".into(),
+            uid: "u".into(),
+        };
+        let json = r#"{"metadata": {"uid": "u"}, "status": {"allocation": {"devices": {"results": [
+            {"request": "a/fast", "driver": "d", "pool": "n", "device": "d0", "shareID": "s-1"},
+            {"request": "a/fast", "driver": "d", "pool": "n", "device": "d0", "shareID": "s-2"},
+            {"request": "b", "driver": "d", "pool": "n", "device": "d1"}]}}}}"#;
+        Claim::parse(json, &id, "d").unwrap()
+    }
+
+    fn mk_device(device: &str, share_id: Option<&str>) -> PreparedDevice {
+        PreparedDevice {
+            requests: vec!["a".into()],
+            pool: "n".into(),
+            device: device.into(),
+            cdi_ids: vec!["example.com/lamp=u".into()],
+            share_id: share_id.map(Into::into),
+        }
+    }
+
+    fn found(devices: &[PreparedDevice]) -> Vec<Mismatch<'_>> {
+        let mismatches = mismatches(&mk_claim(), devices);
+        mismatches.into_iter().map(|(_, what)| what).collect()
+    }
+
+    #[test]
+    fn one_device_per_result_matches() {
+        let mut last = mk_device("d1", None);
+        last.requests = vec!["b".into(), "a/fast".into()];
+        let first = mk_device("d0", Some("s-1"));
+        assert_eq!(found(&[first, mk_device("d0", Some("s-2")), last]), []);
+        assert_eq!(found(&[]), []);
+    }
+
+    #[test]
+    fn each_mismatch_with_the_claim_is_found() {
+        assert_eq!(found(&[mk_device("d9", None)]), [Mismatch::NotAllocated]);
+        assert_eq!(found(&[mk_device("d0", Some("s-3"))]), [Mismatch::ShareId]);
+        assert_eq!(found(&[mk_device("d0", None)]), [Mismatch::ShareId]);
+        let twice = [mk_device("d1", None), mk_device("d1", None)];
+        assert_eq!(found(&twice), [Mismatch::Duplicate]);
+        let mut stray = mk_device("d1", None);
+        stray.requests.push("c".into());
+        assert_eq!(found(&[stray]), [Mismatch::UnknownRequest("c")]);
+    }
+
+    #[test]
+    fn an_id_that_no_runtime_accepts_is_the_claims_error() {
+        let mut device = mk_device("d1", None);
+        device.cdi_ids = vec!["a/b=c".into(), "not a cdi id".into()];
+        let error = check(&mk_claim(), vec![device]).unwrap_err();
+        assert_eq!(error.code(), "invalid-cdi-id");
+        assert_eq!(error.class(), ErrorClass::Permanent);
+    }
+}

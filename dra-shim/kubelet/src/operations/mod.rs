@@ -1,0 +1,187 @@
+//! Prepare and Unprepare of claims, independent of the calls that ask for them.
+//!
+//! Each claim UID has at most one chain of operations. An operation runs in a task of
+//! its own and outlives the call that began it. A call of the same method joins the
+//! last operation of the chain; a call of the other method is queued behind it, and an
+//! Unprepare first cancels the Prepare that it follows.
+//!
+//! ```text
+//! Operations ──► Chains (who joins, who follows) ──► Task (retries) ──► Attempts ──► Driver
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::claim::ClaimRef;
+use crate::claim_source::ClaimSource;
+use crate::driver::{Driver, Outcome};
+use crate::error::ClaimError;
+use crate::observer::{Method, Observer};
+
+mod attempt;
+mod chains;
+mod device_checks;
+mod task;
+
+use attempt::Attempts;
+use chains::{Chains, Place, Progress};
+use task::{Shared, Task};
+
+/// All operations of one plugin. Clones share them.
+pub(crate) struct Operations<D, S> {
+    shared: Arc<Shared<D, S>>,
+    tasks: TaskTracker,
+}
+
+/// What a call waits for: the end of one operation.
+pub(crate) struct OperationHandle {
+    method: Method,
+    progress: watch::Receiver<Progress>,
+}
+
+/// Ends all operations of a plugin. Dropping it does so at once: every operation is
+/// cancelled, and no further attempt begins.
+pub(crate) struct Drain {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+// === impl Operations ===
+
+impl<D, S> Clone for Operations<D, S> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            tasks: self.tasks.clone(),
+        }
+    }
+}
+
+impl<D: Driver, S: ClaimSource> Operations<D, S> {
+    pub(crate) fn new(
+        driver_name: String,
+        driver: D,
+        source: S,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                attempts: Attempts {
+                    driver_name,
+                    driver,
+                    source,
+                    observer,
+                },
+                chains: Chains::default(),
+                stop: CancellationToken::new(),
+            }),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Joins the claim's running operation of this method, or begins one. The
+    /// operation goes on whether or not the handle is kept.
+    pub(crate) fn submit(
+        &self,
+        method: Method,
+        claim: ClaimRef,
+        answer_by: Instant,
+    ) -> OperationHandle {
+        let shared = Arc::clone(&self.shared);
+        let place = shared
+            .chains
+            .place(&claim.uid, method, answer_by, &shared.stop);
+        let progress = match place {
+            Place::Joined(progress) => progress,
+            Place::New {
+                operation,
+                progress: sender,
+                predecessor,
+            } => {
+                let progress = operation.progress.clone();
+                let task = Task {
+                    shared,
+                    operation,
+                    claim,
+                    began: Instant::now(),
+                    progress: sender,
+                };
+                self.tasks.spawn(task.run(predecessor));
+                progress
+            }
+        };
+        OperationHandle { method, progress }
+    }
+
+    pub(crate) fn observer(&self) -> &dyn Observer {
+        &*self.shared.attempts.observer
+    }
+
+    pub(crate) fn drain(&self) -> Drain {
+        Drain {
+            tasks: self.tasks.clone(),
+            stop: self.shared.stop.clone(),
+        }
+    }
+}
+
+// === impl OperationHandle ===
+
+impl OperationHandle {
+    /// The operation's outcome, or at `answer_by` the last error that is known.
+    pub(crate) async fn outcome(mut self, answer_by: Instant) -> Outcome {
+        let done = self
+            .progress
+            .wait_for(|progress| matches!(progress, Progress::Done(_)));
+        let done = tokio::time::timeout_at(answer_by, done)
+            .await
+            .map(|done| done.is_ok());
+        match &*self.progress.borrow() {
+            Progress::Done(outcome) => outcome.clone(),
+            // The task is gone without an outcome, and no panic ends one: the runtime
+            // is shutting down.
+            Progress::Running { .. } if done == Ok(false) => Err(ClaimError::shutting_down()),
+            Progress::Running {
+                last_error: Some(error),
+            } => Err(error.clone()),
+            Progress::Running { last_error: None } => Err(unfinished(self.method)),
+        }
+    }
+}
+
+fn unfinished(method: Method) -> ClaimError {
+    ClaimError::retry(match method {
+        Method::Prepare => "preparing takes longer than kubelet waits; it continues",
+        Method::Unprepare => "unpreparing takes longer than kubelet waits; it continues",
+    })
+    .with_code("unfinished")
+}
+
+// === impl Drain ===
+
+impl Drain {
+    /// Lets running operations end by themselves for `grace`, then cancels them and
+    /// waits `after` for those that react to it. False if some did not.
+    ///
+    /// If the future is dropped midway, the drain is dropped with it.
+    pub(crate) async fn run(self, grace: Duration, after: Duration) -> bool {
+        self.tasks.close();
+        let by_themselves = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();
+        self.stop.cancel();
+        by_themselves || tokio::time::timeout(after, self.tasks.wait()).await.is_ok()
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! The task that runs one operation: waits for its predecessor, attempts, retries, and
+//! reports the outcome.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::attempt::{Attempts, FetchedClaim, delays, driver_panicked};
+use super::chains::{Chains, Operation, Progress};
+use crate::claim::ClaimRef;
+use crate::claim_source::ClaimSource;
+use crate::driver::{Driver, Outcome};
+use crate::error::{ClaimError, ErrorClass};
+use crate::observer::Method;
+
+/// What all operations of a plugin share.
+pub(super) struct Shared<D, S> {
+    pub(super) attempts: Attempts<D, S>,
+    pub(super) chains: Chains,
+    /// Parent of every operation's cancellation: fires at the end of shutdown's grace
+    /// period.
+    pub(super) stop: CancellationToken,
+}
+
+/// One operation and what it needs to run.
+pub(super) struct Task<D, S> {
+    pub(super) shared: Arc<Shared<D, S>>,
+    pub(super) operation: Operation,
+    pub(super) claim: ClaimRef,
+    pub(super) began: Instant,
+    pub(super) progress: watch::Sender<Progress>,
+}
+
+// === impl Task ===
+
+impl<D: Driver, S: ClaimSource> Task<D, S> {
+    /// Its span names the claim in every line that the driver logs.
+    #[tracing::instrument(
+        name = "claim",
+        skip_all,
+        fields(uid = %self.claim.uid, name = %self.claim.name, method = %self.operation.method)
+    )]
+    pub(super) async fn run(self, predecessor: Option<watch::Receiver<Progress>>) {
+        if let Some(mut predecessor) = predecessor {
+            // An error means that its task is gone, which will do.
+            let _ = predecessor
+                .wait_for(|progress| matches!(progress, Progress::Done(_)))
+                .await;
+        }
+        // An attempt catches panics of the driver's methods. What remains is a value of
+        // the driver that panics when it is dropped.
+        let outcome = AssertUnwindSafe(self.attempts())
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| Err(driver_panicked()));
+        match &outcome {
+            Ok(devices) => tracing::info!(devices = devices.len(), "claim done"),
+            Err(error) => tracing::warn!(%error, "claim failed"),
+        }
+        self.leave_chain();
+        self.shared.attempts.observer.claim_finished(
+            self.operation.method,
+            &self.claim,
+            outcome.as_ref().map(|_| ()),
+            self.began.elapsed(),
+        );
+        self.progress.send_replace(Progress::Done(outcome));
+    }
+
+    /// Attempts until one succeeds, fails for good, or no call waits any more.
+    async fn attempts(&self) -> Outcome {
+        let (uid, chains) = (&self.claim.uid, &self.shared.chains);
+        if chains.leave_if_expired(uid, &self.operation) {
+            return Err(
+                ClaimError::retry("an earlier call for the claim is still in progress")
+                    .with_code("busy"),
+            );
+        }
+        let mut delays = delays();
+        let mut fetched = None;
+        loop {
+            if let Some(error) = self.reason_to_stop() {
+                return Err(error);
+            }
+            let error = match self.attempt(&mut fetched).await {
+                // Devices that an Unprepare is about to take away are no success.
+                Ok(_) if self.is_superseded() => return Err(superseded()),
+                Ok(devices) => return Ok(devices),
+                Err(error) => error,
+            };
+            if error.class() == ErrorClass::Permanent {
+                return Err(error);
+            }
+            let delay = delays.next().unwrap_or_default();
+            let Some(pause) = chains.pause_or_leave(uid, &self.operation, delay) else {
+                return Err(error);
+            };
+            tracing::debug!(%error, ?pause, "will try again");
+            self.progress.send_replace(Progress::Running {
+                last_error: Some(error),
+            });
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.operation.cancellation.cancelled() => {}
+            }
+        }
+    }
+
+    async fn attempt(&self, fetched: &mut Option<FetchedClaim>) -> Outcome {
+        let answer_by = self.operation.answer_by();
+        let attempts = &self.shared.attempts;
+        let cancellation = &self.operation.cancellation;
+        match self.operation.method {
+            Method::Prepare => {
+                attempts
+                    .prepare(&self.claim, fetched, answer_by, cancellation)
+                    .await
+            }
+            Method::Unprepare => {
+                attempts
+                    .unprepare(&self.claim, answer_by, cancellation)
+                    .await
+            }
+        }
+    }
+
+    /// Whether an Unprepare follows. The end of a shutdown cancels the operation too,
+    /// but nothing follows then.
+    fn is_superseded(&self) -> bool {
+        self.operation.cancellation.is_cancelled() && !self.shared.stop.is_cancelled()
+    }
+
+    /// Why no further attempt may begin, if so.
+    fn reason_to_stop(&self) -> Option<ClaimError> {
+        if self.shared.stop.is_cancelled() {
+            return Some(ClaimError::shutting_down());
+        }
+        self.is_superseded().then(superseded)
+    }
+}
+
+impl<D, S> Task<D, S> {
+    fn leave_chain(&self) {
+        self.shared.chains.leave(&self.claim.uid, &self.operation);
+    }
+}
+
+impl<D, S> Drop for Task<D, S> {
+    /// A task that is dropped unfinished must not be joined either.
+    fn drop(&mut self) {
+        self.leave_chain();
+    }
+}
+
+fn superseded() -> ClaimError {
+    ClaimError::retry("the claim is being unprepared").with_code("superseded")
+}

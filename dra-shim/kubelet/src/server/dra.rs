@@ -1,0 +1,196 @@
+//! The DRA service in both of its versions: one answer for each claim of a call.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status};
+
+use super::message_size::fit_answers;
+use crate::claim::ClaimRef;
+use crate::claim_source::ClaimSource;
+use crate::driver::{Driver, Outcome};
+use crate::observer::{CallOutcome, Method, Observer};
+use crate::operations::Operations;
+
+/// kubelet's timeout, should the header ever be missing.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45);
+/// Upper limit for the header's value: no caller waits longer.
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// The answer is sent this long before the deadline: if it came too late, the pod would
+/// get no reason, and wait a minute for the next call.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// The service in both versions; the conversions are in [`super::convert`].
+pub(super) struct DraService<D, S>(pub(super) Operations<D, S>);
+
+/// Reports a call to the observer: cancelled, if it is dropped before it is answered.
+struct CallInFlight<'a> {
+    observer: &'a dyn Observer,
+    method: Method,
+    began: Instant,
+    outcome: CallOutcome,
+}
+
+// === impl CallInFlight ===
+
+impl<'a> CallInFlight<'a> {
+    fn start(observer: &'a dyn Observer, method: Method) -> Self {
+        observer.call_started(method);
+        Self {
+            observer,
+            method,
+            began: Instant::now(),
+            outcome: CallOutcome::Cancelled,
+        }
+    }
+
+    fn answered(mut self, claims: usize, failed: usize) {
+        self.outcome = CallOutcome::Answered { claims, failed };
+    }
+}
+
+impl Drop for CallInFlight<'_> {
+    fn drop(&mut self) {
+        self.observer
+            .call_finished(self.method, self.outcome, self.began.elapsed());
+    }
+}
+
+// === impl DraService ===
+
+impl<D: Driver, S: ClaimSource> DraService<D, S> {
+    /// One answer for each UID in the request. All operations have begun before the
+    /// first await, so a call that is cut off loses its answer and nothing else.
+    async fn answer<C, A>(
+        &self,
+        method: Method,
+        metadata: &MetadataMap,
+        claims: Vec<C>,
+    ) -> BTreeMap<String, A>
+    where
+        C: Into<ClaimRef>,
+        A: From<Outcome> + prost::Message,
+    {
+        let call = CallInFlight::start(self.0.observer(), method);
+        let answer_by = answer_by(Instant::now(), metadata);
+        let handles: Vec<_> = claims
+            .into_iter()
+            .map(|claim| {
+                let claim: ClaimRef = claim.into();
+                (claim.uid.clone(), self.0.submit(method, claim, answer_by))
+            })
+            .collect();
+        let outcomes = handles
+            .into_iter()
+            .map(|(uid, handle)| async move { (uid, handle.outcome(answer_by).await) });
+        let outcomes = join_all(outcomes).await;
+        let claims = outcomes.len();
+        let failed = outcomes.iter().filter(|(_, outcome)| outcome.is_err());
+        let failed = failed.count();
+        let answer = |(uid, outcome)| (uid, A::from(outcome));
+        let mut answers = outcomes.into_iter().map(answer).collect();
+        call.answered(claims, failed + fit_answers(&mut answers));
+        answers
+    }
+}
+
+macro_rules! dra_plugin {
+    ($version:ident) => {
+        #[tonic::async_trait]
+        impl<D: Driver, S: ClaimSource> crate::proto::$version::dra_plugin_server::DraPlugin
+            for DraService<D, S>
+        {
+            async fn node_prepare_resources(
+                &self,
+                request: Request<crate::proto::$version::NodePrepareResourcesRequest>,
+            ) -> Result<Response<crate::proto::$version::NodePrepareResourcesResponse>, Status>
+            {
+                let (metadata, _, request) = request.into_parts();
+                let claims = self
+                    .answer(Method::Prepare, &metadata, request.claims)
+                    .await;
+                Ok(Response::new(
+                    crate::proto::$version::NodePrepareResourcesResponse { claims },
+                ))
+            }
+
+            async fn node_unprepare_resources(
+                &self,
+                request: Request<crate::proto::$version::NodeUnprepareResourcesRequest>,
+            ) -> Result<Response<crate::proto::$version::NodeUnprepareResourcesResponse>, Status>
+            {
+                let (metadata, _, request) = request.into_parts();
+                let claims = self
+                    .answer(Method::Unprepare, &metadata, request.claims)
+                    .await;
+                Ok(Response::new(
+                    crate::proto::$version::NodeUnprepareResourcesResponse { claims },
+                ))
+            }
+        }
+    };
+}
+
+dra_plugin!(v1);
+dra_plugin!(v1beta1);
+
+/// When the call must be answered: [`MARGIN`] before the caller's deadline, or a quarter
+/// of the timeout before it, if that is shorter.
+fn answer_by(now: Instant, metadata: &MetadataMap) -> Instant {
+    let header = metadata
+        .get("grpc-timeout")
+        .and_then(|value| value.to_str().ok());
+    let timeout = header
+        .and_then(parse_timeout)
+        .unwrap_or(DEFAULT_TIMEOUT)
+        .min(MAX_TIMEOUT);
+    now + timeout.saturating_sub(MARGIN.min(timeout / 4))
+}
+
+/// Parses the gRPC header `grpc-timeout`: at most 8 digits and a unit.
+fn parse_timeout(header: &str) -> Option<Duration> {
+    let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
+    if digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_header_is_read_in_all_its_units() {
+        assert_eq!(
+            parse_timeout("44999971u"),
+            Some(Duration::from_micros(44_999_971))
+        );
+        assert_eq!(parse_timeout("45S"), Some(Duration::from_secs(45)));
+        assert_eq!(parse_timeout("2M"), Some(Duration::from_secs(120)));
+        for bad in ["", "S", "45", "123456789S", "+4S", "4x", "4ä"] {
+            assert_eq!(parse_timeout(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_answer_is_due_two_seconds_before_the_deadline() {
+        let now = Instant::now();
+        let mut metadata = MetadataMap::new();
+        assert_eq!(answer_by(now, &metadata), now + Duration::from_secs(43));
+        metadata.insert("grpc-timeout", "2S".parse().unwrap());
+        assert_eq!(answer_by(now, &metadata), now + Duration::from_millis(1500));
+    }
+}

@@ -1,0 +1,256 @@
+//! Socket files: their directories, their names, and how they appear and disappear.
+//!
+//! Every file name contains an `@`. kubelet's gRPC client sends the percent-encoded
+//! path as HTTP/2 `:authority`, which `h2` rejects because `%` is not allowed in a host;
+//! with the `@`, everything before it is URI userinfo, where `%` is legal.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tokio::net::UnixListener;
+
+use crate::file_id::file_id;
+
+/// `sun_path` holds 108 bytes including the final NUL.
+const MAX_PATH: usize = 107;
+
+/// The directories of one driver on one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Directories {
+    pub(crate) driver: String,
+    /// Watched by kubelet, which dials every socket that appears in it.
+    pub(crate) registry: PathBuf,
+    /// The driver's own directory.
+    pub(crate) data: PathBuf,
+}
+
+/// Why the sockets could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// The path is longer than a socket address allows.
+    #[error("socket path {} has {} bytes, and a unix socket allows {MAX_PATH}", path.display(), path.as_os_str().len())]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The path is relative, but kubelet has another working directory.
+    #[error("socket directory {} is not an absolute path", path.display())]
+    NotAbsolute {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory is missing and cannot be created.
+    #[error("cannot create socket directory {}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The socket cannot be created.
+    #[error("cannot open socket {}", path.display())]
+    Open {
+        /// The final path.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+/// The paths of a pair of sockets.
+#[derive(Clone, Debug)]
+pub(super) struct SocketPaths {
+    pub(super) registration: PathBuf,
+    pub(super) service: PathBuf,
+}
+
+/// The file of a listening socket. Dropping it removes the file, unless another one has
+/// taken its place.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    id: (u64, u64),
+}
+
+// === impl SocketError ===
+
+impl SocketError {
+    /// A stable kebab-case code for logs and metrics.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooLong { .. } => "socket-path-too-long",
+            Self::NotAbsolute { .. } => "socket-directory-not-absolute",
+            Self::Directory { .. } => "socket-directory",
+            Self::Open { .. } => "socket-open",
+        }
+    }
+
+    /// How to fix it.
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::TooLong { .. } => "use a shorter kubelet root or driver name",
+            Self::NotAbsolute { .. } => "give an absolute path, the one that kubelet uses",
+            Self::Directory { .. } | Self::Open { .. } => {
+                "mount kubelet's directory into the container, writable, at the same path"
+            }
+        }
+    }
+}
+
+// === impl Directories ===
+
+impl Directories {
+    /// New names at every opening: kubelet treats a known name that reappears as removed
+    /// first, and fails calls in between.
+    pub(super) fn new_sockets(&self) -> Result<SocketPaths, SocketError> {
+        let suffix = format!("{:08x}", fastrand::u32(..));
+        let registration = format!("{}-{suffix}@reg.sock", self.driver);
+        Ok(SocketPaths {
+            registration: checked(&self.registry, &registration)?,
+            service: checked(&self.data, &format!("dra-{suffix}@plugin.sock"))?,
+        })
+    }
+}
+
+fn checked(directory: &Path, name: &str) -> Result<PathBuf, SocketError> {
+    if !directory.is_absolute() {
+        return Err(SocketError::NotAbsolute {
+            path: directory.to_owned(),
+        });
+    }
+    let path = directory.join(name);
+    if path.as_os_str().len() > MAX_PATH {
+        return Err(SocketError::TooLong { path });
+    }
+    Ok(path)
+}
+
+// === impl SocketFile ===
+
+impl SocketFile {
+    /// Binds under a dot-name, which kubelet's watcher ignores, and renames: when the
+    /// file appears it is listening and has its final mode.
+    pub(super) fn open(path: &Path) -> Result<(Self, UnixListener), SocketError> {
+        let failed = |source| SocketError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(|source| SocketError::Directory {
+                path: directory.to_owned(),
+                source,
+            })?;
+        }
+        let hidden = dot_name(path);
+        let listener = UnixListener::bind(&hidden).map_err(failed)?;
+        fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&hidden, path))
+            .and_then(|()| file_id(path))
+            .map(|id| {
+                (
+                    Self {
+                        path: path.to_owned(),
+                        id,
+                    },
+                    listener,
+                )
+            })
+            .map_err(|source| {
+                let _ = fs::remove_file(&hidden);
+                failed(source)
+            })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the path still leads to this socket. If not, kubelet has noticed too.
+    pub(super) fn exists(&self) -> bool {
+        file_id(&self.path).is_ok_and(|id| id == self.id)
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.exists() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// `DIR/NAME@kind.sock` -> `DIR/.NAME`: shorter, so it fits where the final name does.
+fn dot_name(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.split_once('@').map_or(&*name, |(stem, _)| stem);
+    path.with_file_name(format!(".{stem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_directories(root: &Path) -> Directories {
+        Directories {
+            driver: "d.example.com".into(),
+            registry: root.join("plugins_registry"),
+            data: root.join("plugins/d.example.com"),
+        }
+    }
+
+    #[test]
+    fn both_names_carry_an_at_sign_and_change_every_time() {
+        let directories = mk_directories(Path::new("/var/lib/kubelet"));
+        let (one, two) = (
+            directories.new_sockets().unwrap(),
+            directories.new_sockets().unwrap(),
+        );
+        for path in [&one.registration, &one.service] {
+            assert!(path.file_name().unwrap().to_str().unwrap().contains('@'));
+        }
+        assert_ne!(one.registration, two.registration);
+        assert_ne!(one.service, two.service);
+    }
+
+    #[test]
+    fn below_the_default_root_a_driver_name_may_have_55_characters() {
+        let root = Path::new("/var/lib/kubelet");
+        let sockets = |length| {
+            let driver = "d".repeat(length);
+            let data = root.join("plugins").join(&driver);
+            Directories {
+                registry: root.join("plugins_registry"),
+                data,
+                driver,
+            }
+            .new_sockets()
+        };
+        let longest = sockets(55).unwrap();
+        assert_eq!(longest.registration.as_os_str().len(), MAX_PATH);
+        assert!(matches!(sockets(56), Err(SocketError::TooLong { .. })));
+    }
+
+    #[test]
+    fn a_path_too_long_for_a_socket_is_refused_with_its_length() {
+        let directories = mk_directories(&Path::new("/").join("x".repeat(80)));
+        let error = directories.new_sockets().unwrap_err();
+        assert!(error.to_string().contains("bytes"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_open_socket_appears_under_its_name_only_and_goes_with_its_owner() {
+        let root = tempfile::tempdir().unwrap();
+        let paths = mk_directories(root.path()).new_sockets().unwrap();
+        let (file, _listener) = SocketFile::open(&paths.service).unwrap();
+        let files = fs::read_dir(paths.service.parent().unwrap())
+            .unwrap()
+            .count();
+        assert_eq!(files, 1);
+        assert!(file.exists());
+        drop(file);
+        assert!(!paths.service.exists());
+    }
+}

@@ -1,0 +1,78 @@
+//! Keeps a plugin reachable: when kubelet cannot find its sockets any more, it opens
+//! new ones.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::endpoints::{Endpoints, Services};
+use super::sockets::SocketError;
+use super::stale_sockets;
+use crate::claim_source::ClaimSource;
+use crate::driver::Driver;
+use crate::registration::Registration;
+
+/// How long reopening lost sockets may fail before the plugin gives up.
+const REOPEN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Keeps endpoints open until `stop`, and removes the sockets of dead instances after
+/// each registration.
+///
+/// Lost endpoints go on serving until kubelet has registered their successor: kubelet
+/// may still hold a connection to them, though the file is gone.
+pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
+    services: Services<D, S>,
+    mut endpoints: Endpoints,
+    stop: CancellationToken,
+) -> Result<(), SocketError> {
+    let mut registration = services.registration.subscribe();
+    let mut predecessor: Option<Endpoints> = None;
+    loop {
+        let reason = tokio::select! {
+            reason = endpoints.lost() => reason,
+            () = stop.cancelled() => {
+                tokio::join!(endpoints.close(), close(predecessor));
+                return Ok(());
+            }
+            // The sender is in `services`, so this cannot fail.
+            _ = registration.changed() => {
+                if registration.borrow_and_update().is_registered() {
+                    close(predecessor.take()).await;
+                    stale_sockets::remove(&services.directories).await;
+                }
+                continue;
+            }
+        };
+        tracing::warn!(%reason, "kubelet cannot reach the plugin; opening new sockets");
+        services.registration.set(Registration::Pending);
+        let opened = tokio::select! {
+            opened = reopen(&services) => opened?,
+            () = stop.cancelled() => {
+                tokio::join!(endpoints.close(), close(predecessor));
+                return Ok(());
+            }
+        };
+        close(predecessor.replace(std::mem::replace(&mut endpoints, opened))).await;
+    }
+}
+
+async fn close(endpoints: Option<Endpoints>) {
+    if let Some(endpoints) = endpoints {
+        endpoints.close().await;
+    }
+}
+
+async fn reopen<D: Driver, S: ClaimSource>(
+    services: &Services<D, S>,
+) -> Result<Endpoints, SocketError> {
+    let give_up = Instant::now() + REOPEN_TIMEOUT;
+    loop {
+        match Endpoints::open(services) {
+            Ok(endpoints) => return Ok(endpoints),
+            Err(error) if Instant::now() >= give_up => return Err(error),
+            Err(error) => tracing::warn!(%error, "cannot open the sockets yet"),
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}

@@ -1,0 +1,4 @@
+//! Properties of whole publishers, against a model of the API server and the scheduler.
+
+pub(super) mod api;
+mod rolling_update;

@@ -1,0 +1,118 @@
+//! One HTTP/2 connection over a unix socket, with any `:authority` that a URI can hold.
+//! A gRPC library's own channel would reconnect unnoticed; here each connection made and
+//! lost is an event.
+
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::body::Body;
+
+/// Sends the calls of one connection; the generated clients are built on it.
+#[derive(Clone)]
+pub(super) struct Transport {
+    sender: SendRequest<Body>,
+    /// Scheme and authority of every request.
+    pub(super) origin: Uri,
+}
+
+/// Keeps the connection open. Dropping it cuts the connection.
+pub(super) struct Connection {
+    ended: CancellationToken,
+    _cut: DropGuard,
+}
+
+impl Connection {
+    /// Returns when the connection has ended, whoever ended it.
+    pub(super) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+}
+
+/// The origin with this authority; `None` if no URI can hold it, in which case servers
+/// that parse it as a URI reject it.
+pub(super) fn origin(authority: &str) -> Option<Uri> {
+    Uri::builder()
+        .scheme("http")
+        .authority(authority)
+        .path_and_query("/")
+        .build()
+        .ok()
+}
+
+pub(super) async fn connect(socket: &Path, origin: Uri) -> io::Result<(Transport, Connection)> {
+    let stream = UnixStream::connect(socket).await?;
+    let cut = CancellationToken::new();
+    let tasks = Tasks(cut.clone());
+    let (sender, connection) = handshake(tasks, TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
+    let ended = CancellationToken::new();
+    let (cutting, ending) = (cut.clone(), ended.clone().drop_guard());
+    tokio::spawn(async move {
+        if let Some(Err(error)) = cutting.run_until_cancelled_owned(connection).await {
+            tracing::debug!(%error, "the connection broke");
+        }
+        drop(ending);
+    });
+    let connection = Connection {
+        ended,
+        _cut: cut.drop_guard(),
+    };
+    Ok((Transport { sender, origin }, connection))
+}
+
+/// A failed call as kubelet would log it.
+pub(super) fn rpc_error(status: &tonic::Status) -> String {
+    format!("rpc error: {:?}: {}", status.code(), status.message())
+}
+
+/// Runs the connection's tasks until it is cut, without a GOAWAY, as when kubelet is
+/// killed.
+#[derive(Clone)]
+struct Tasks(CancellationToken);
+
+impl<F> hyper::rt::Executor<F> for Tasks
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        tokio::spawn(self.0.clone().run_until_cancelled_owned(task));
+    }
+}
+
+impl tonic::codegen::Service<Request<Body>> for Transport {
+    type Response = Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, hyper::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.sender.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.sender.send_request(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::authority;
+
+    #[test]
+    fn only_a_path_with_an_at_sign_in_its_last_part_is_an_authority() {
+        let is_authority = |path: &str| origin(&authority::from_path(Path::new(path))).is_some();
+        assert!(is_authority("/r/d-1@reg.sock"));
+        assert!(!is_authority("/r/d-1-reg.sock"));
+        assert!(!is_authority("/r@/d-1-reg.sock"));
+    }
+}

@@ -1,0 +1,193 @@
+//! One registration of a plugin: dial, `GetInfo`, `NotifyRegistrationStatus`.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::Message;
+use tokio_util::sync::CancellationToken;
+
+use super::channel::Channel;
+use super::event::Event;
+use super::faults::RegistrationStep;
+use super::http2::{self, Connection, Transport, rpc_error};
+use super::options::{Release, Times};
+use super::plugins::{Plugin, Registered, validate};
+use super::process::Process;
+use super::{authority, health, raw_http2};
+use crate::proto::registration::registration_client::RegistrationClient;
+use crate::proto::registration::{
+    InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
+};
+
+/// The whole handshake. The error is what kubelet would log; the next attempt comes after
+/// a pause.
+///
+/// Facts: the plugin is added to the table before it is notified, so it may be called
+/// before; a plugin that is refused gets the reason; one that does not acknowledge the
+/// notification is removed again.
+pub(super) async fn register(process: &Arc<Process>, socket: &Path) -> Result<Registered, String> {
+    let times = &process.node.options.times;
+    let mut socket_client = limit("dial", times.dial, RegistrationSocket::dial(socket)).await?;
+    let info = limit("GetInfo", times.get_info, socket_client.get_info()).await?;
+    process.node.lose(RegistrationStep::GetInfo)?;
+    let registered = match admit(process, &info, socket) {
+        Ok(registered) => registered,
+        Err(reason) => {
+            let refusal = RegistrationStatus {
+                plugin_registered: false,
+                error: reason.clone(),
+            };
+            // It is refused, whatever it answers to that.
+            let _ = limit("Notify", times.notify, socket_client.notify(refusal)).await;
+            return Err(reason);
+        }
+    };
+    let success = RegistrationStatus {
+        plugin_registered: true,
+        error: String::new(),
+    };
+    let noted = limit("Notify", times.notify, socket_client.notify(success)).await;
+    if let Err(reason) = noted.and_then(|()| process.node.lose(RegistrationStep::Notify)) {
+        process.remove(&registered);
+        return Err(reason);
+    }
+    Ok(registered)
+}
+
+async fn limit<T, E: Display>(
+    what: &str,
+    time: Duration,
+    step: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(time, step).await {
+        Ok(result) => result.map_err(|error| format!("{what} failed: {error}")),
+        Err(_) => Err(format!("{what} took longer than {time:?}")),
+    }
+}
+
+/// Adds the plugin to the table, and begins to connect and to watch its health.
+fn admit(process: &Arc<Process>, info: &PluginInfo, socket: &Path) -> Result<Registered, String> {
+    let service = validate(info)?;
+    // Fact: no endpoint means the registration socket itself.
+    let endpoint = match info.endpoint.as_str() {
+        "" => socket.to_owned(),
+        endpoint => PathBuf::from(endpoint),
+    };
+    let options = &process.node.options;
+    let dialled = match options.release {
+        Release::V1_35 => authority::from_path(&endpoint),
+        Release::V1_36 => authority::LOCALHOST.to_owned(),
+    };
+    let origin = http2::origin(&dialled).ok_or_else(|| {
+        format!(
+            "no call reaches {}: without an @ in the name, h2 refuses it",
+            endpoint.display()
+        )
+    })?;
+    let registered = Registered {
+        driver: info.name.clone(),
+        endpoint: endpoint.clone(),
+    };
+    let channel = Arc::new(open(process, &registered, origin, &options.times));
+    let listening = CancellationToken::new();
+    let plugin = Plugin {
+        driver: info.name.clone(),
+        endpoint,
+        service,
+        channel: Arc::clone(&channel),
+        _listening: listening.clone().drop_guard(),
+    };
+    process.add(plugin)?;
+    let stream = health::listen(Arc::downgrade(process), info.name.clone(), channel);
+    process.spawn(async move {
+        listening.run_until_cancelled_owned(stream).await;
+    });
+    Ok(registered)
+}
+
+fn open(process: &Process, registered: &Registered, origin: http::Uri, times: &Times) -> Channel {
+    let Registered { driver, endpoint } = registered.clone();
+    let (log, connections) = (process.node.log.clone(), process.connections.clone());
+    Channel::open(&registered.endpoint, origin, times, move |connected| {
+        let (driver, endpoint) = (driver.clone(), endpoint.clone());
+        log.push(if connected {
+            Event::Connected { driver, endpoint }
+        } else {
+            Event::Disconnected { driver, endpoint }
+        });
+        connections.send_modify(|()| {});
+    })
+}
+
+/// A connection to the plugin's registration service, dialled by its bare path.
+enum RegistrationSocket {
+    /// One connection for the handshake.
+    Parsed {
+        client: RegistrationClient<Transport>,
+        /// Ends with the handshake.
+        _connection: Connection,
+    },
+    /// The authority is not valid in a URI.
+    Raw { socket: PathBuf, authority: String },
+}
+
+impl RegistrationSocket {
+    async fn dial(socket: &Path) -> std::io::Result<Self> {
+        let authority = authority::from_path(socket);
+        let Some(origin) = http2::origin(&authority) else {
+            let socket = socket.to_owned();
+            return Ok(Self::Raw { socket, authority });
+        };
+        let (transport, connection) = http2::connect(socket, origin).await?;
+        let origin = transport.origin.clone();
+        let client = RegistrationClient::with_origin(transport, origin);
+        Ok(Self::Parsed {
+            client,
+            _connection: connection,
+        })
+    }
+
+    async fn get_info(&mut self) -> Result<PluginInfo, String> {
+        match self {
+            Self::Parsed { client, .. } => {
+                let answer = client.get_info(InfoRequest {}).await;
+                answer
+                    .map(tonic::Response::into_inner)
+                    .map_err(|status| rpc_error(&status))
+            }
+            Self::Raw { socket, authority } => {
+                raw_call(socket, authority, "GetInfo", &InfoRequest {}).await
+            }
+        }
+    }
+
+    async fn notify(&mut self, status: RegistrationStatus) -> Result<(), String> {
+        match self {
+            Self::Parsed { client, .. } => {
+                let answer = client.notify_registration_status(status).await;
+                answer.map(drop).map_err(|status| rpc_error(&status))
+            }
+            Self::Raw { socket, authority } => {
+                let method = "NotifyRegistrationStatus";
+                let RegistrationStatusResponse {} =
+                    raw_call(socket, authority, method, &status).await?;
+                Ok(())
+            }
+        }
+    }
+}
+
+async fn raw_call<A: Message + Default>(
+    socket: &Path,
+    authority: &str,
+    method: &str,
+    message: &impl Message,
+) -> Result<A, String> {
+    let method = format!("/pluginregistration.Registration/{method}");
+    let message = message.encode_to_vec();
+    let answer = raw_http2::unary(socket, authority, &method, &message).await?;
+    A::decode(answer.as_slice()).map_err(|error| error.to_string())
+}
