@@ -143,7 +143,7 @@ async fn an_emptied_registry_directory_costs_a_new_registration_under_a_new_name
         node.kubelet.endpoints(DRIVER) != endpoints
     })
     .await;
-    soon("the second", node.kubelet.registered(DRIVER)).await;
+    soon("the second", node.kubelet.wait_registered(DRIVER)).await;
     assert_ne!(node.kubelet.endpoints(DRIVER), endpoints);
     node.prepares("a").await;
 }

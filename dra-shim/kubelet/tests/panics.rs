@@ -73,7 +73,7 @@ async fn each_panic_is_its_claims_error_and_is_heard_like_any_other() {
         .observer(notes.clone())
         .start(Rude, RudeSource(Claims::allocated(&names)))
         .unwrap();
-    soon("the registration", node.kubelet.registered(DRIVER)).await;
+    soon("the registration", node.kubelet.wait_registered(DRIVER)).await;
     let claims = names.map(claim_ref);
     let answers = soon("the answers", node.kubelet.prepare(DRIVER, &claims)).await;
     let answers = answers.unwrap();
@@ -146,7 +146,7 @@ async fn an_observer_that_panics_at_everything_fails_nothing() {
     let mut state = plugin.registration();
     let registered = |state: &Registration| state.is_registered();
     soon("Notify", state.wait_for(registered)).await.unwrap();
-    soon("the registration", node.kubelet.registered(DRIVER)).await;
+    soon("the registration", node.kubelet.wait_registered(DRIVER)).await;
     let claims = [claim_ref("a")];
     let prepared = soon("the answer", node.kubelet.prepare(DRIVER, &claims)).await;
     assert!(prepared.unwrap()["uid-a"].is_ok());

@@ -8,7 +8,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dra_kubelet::testing::{Event, FakeKubelet, Options, Phase, Service};
+use dra_kubelet::testing::{Event, FakeKubelet, Options, Phase, ServiceVersion};
 use dra_kubelet::{DesiredPool, DeviceHealth, Health, Method};
 use k8s_openapi::api::resource::v1::Device;
 use support::api::ApiServer;
@@ -34,7 +34,7 @@ async fn a_service_that_listens_only_after_its_registration_is_reached() {
     let node = Node::new();
     let endpoint = node.root().join("late.sock");
     let _registrar = register(&node, "late@reg.sock", &endpoint, &["v1.DRAPlugin"]);
-    soon("the registration", node.kubelet.registered(DRIVER)).await;
+    soon("the registration", node.kubelet.wait_registered(DRIVER)).await;
     // kubelet does not wait for a connection.
     let called = node.kubelet.prepare(DRIVER, &[claim_ref("a")]).await;
     assert!(called.is_err(), "{called:?}");
@@ -52,7 +52,7 @@ async fn a_service_socket_in_the_registry_directory_is_probed_and_harmless() {
     let _plugin = node.start_with(DRIVER, Script::instant(), claims(&["a"]), |builder| {
         builder.data_dir(&registry)
     });
-    soon("the registration", node.kubelet.registered(DRIVER)).await;
+    soon("the registration", node.kubelet.wait_registered(DRIVER)).await;
     node.until("the probe", |events| {
         events.iter().any(|event| {
             matches!(event, Event::RegistrationFailed { socket, reason }
@@ -102,7 +102,7 @@ async fn the_plugins_first_known_version_is_used() {
             Event::Registered { service, .. } => Some(*service),
             _ => None,
         });
-        versions.eq([Service::V1, Service::V1beta1])
+        versions.eq([ServiceVersion::V1, ServiceVersion::V1beta1])
     })
     .await;
     let claims = [claim_ref("a")];
@@ -294,7 +294,7 @@ async fn slices_stay_untouched_when_the_service_is_back_in_time() {
     server.put_node("n1", "node-uid");
     let node = node_with_api(&server);
     let plugin = publishing(&node, &server);
-    soon("the registration", node.kubelet.registered(DRIVER)).await;
+    soon("the registration", node.kubelet.wait_registered(DRIVER)).await;
     until("the slice", || server.slices().len() == 1).await;
     let before = server.slices();
     // The next instance is there before this one goes.

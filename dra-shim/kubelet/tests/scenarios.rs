@@ -19,7 +19,7 @@ async fn a_plugin_is_registered_again_after_kubelets_restart_and_after_its_own()
     let node = Node::new();
     let plugin = node.registered(Script::instant(), claims(&["a"])).await;
     node.kubelet.restart().await.unwrap();
-    soon("kubelet's restart", node.kubelet.registered(DRIVER)).await;
+    soon("kubelet's restart", node.kubelet.wait_registered(DRIVER)).await;
 
     plugin.shutdown().await;
     node.until("unregistration", |events| {
@@ -156,7 +156,7 @@ async fn a_claim_that_pods_share_is_prepared_once_and_again_by_a_kubelet_that_ha
         assert_eq!(plan.prepare.begun(), 1);
 
         node.kubelet.restart().await.unwrap();
-        soon("the registration", node.kubelet.registered(DRIVER)).await;
+        soon("the registration", node.kubelet.wait_registered(DRIVER)).await;
         pods.push(node.kubelet.run_pod(pod("three", &["a"])));
         reaches(pods.last_mut().unwrap(), Phase::Running).await;
         assert_eq!(plan.prepare.begun(), 2);
@@ -236,8 +236,8 @@ async fn a_step_that_blocks_is_joined_by_the_call_of_the_next_kubelet() {
                 builder.observer(arrivals.clone())
             })
         });
-    soon("one driver", node.kubelet.registered(DRIVER)).await;
-    soon("the other", node.kubelet.registered(OTHER)).await;
+    soon("one driver", node.kubelet.wait_registered(DRIVER)).await;
+    soon("the other", node.kubelet.wait_registered(OTHER)).await;
 
     let mut pod = node.kubelet.run_pod(pod_of("p", &["a"], &[DRIVER, OTHER]));
     for (method, steps, arrivals, phase) in [

@@ -9,7 +9,9 @@
 
 mod api;
 mod caller;
+mod claim;
 mod memory;
+mod proto;
 mod servers;
 
 use std::io::Write;
@@ -140,37 +142,4 @@ fn middle(values: &mut [f64]) -> f64 {
 fn worst(values: &mut [f64]) -> anyhow::Result<f64> {
     values.sort_by(f64::total_cmp);
     values.last().copied().context("there was no round")
-}
-
-/// The generated protocol module.
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    missing_docs,
-    unreachable_pub,
-    unused,
-    reason = "generated; which lints fire depends on the generator's version"
-)]
-mod proto {
-    tonic::include_proto!("k8s.io.kubelet.pkg.apis.dra.v1");
-}
-
-/// One claim with one device, as the API server sends it.
-fn claim_json(driver: &str, name: &str, uid: &str) -> String {
-    serde_json::json!({
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": "1"},
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": driver}}]}},
-        "status": {
-            "allocation": {
-                "devices": {
-                    "results": [{"request": "r", "driver": driver, "pool": "node-1", "device": "d-0"}],
-                    "config": [],
-                },
-            },
-            "reservedFor": [{"resource": "pods", "name": "p", "uid": "pod-uid"}],
-        },
-    })
-    .to_string()
 }

@@ -1,7 +1,7 @@
 //! Prepare and Unprepare as kubelet sends them and checks their answers.
 
 use super::answers::{Answers, CallError};
-use super::event::{Event, Service};
+use super::event::{Event, ServiceVersion};
 use super::http2::Transport;
 use super::invalid_devices::problems;
 use super::process::Process;
@@ -29,8 +29,8 @@ pub(super) async fn call(
             claims: claims.iter().map(|claim| claim.uid.clone()).collect(),
         });
         let sent = match service {
-            Service::V1 => v1::send(transport, method, claims, time).await,
-            Service::V1beta1 => v1beta1::send(transport, method, claims, time).await,
+            ServiceVersion::V1 => v1::send(transport, method, claims, time).await,
+            ServiceVersion::V1beta1 => v1beta1::send(transport, method, claims, time).await,
         };
         sent.map_err(|status| CallError::Status {
             code: format!("{:?}", status.code()),

@@ -30,7 +30,7 @@ pub enum Event {
         /// Its service socket.
         endpoint: PathBuf,
         /// Which version of the service its calls will be made in.
-        service: Service,
+        service: ServiceVersion,
     },
     /// The plugin's registration socket is gone, or it failed to take note of its
     /// registration.
@@ -113,7 +113,7 @@ pub enum Event {
 
 /// A version of the DRA service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum ServiceVersion {
     /// `v1.DRAPlugin`.
     V1,
     /// `v1beta1.DRAPlugin`.

@@ -38,7 +38,7 @@ impl FakeKubelet {
     ///
     /// # Errors
     ///
-    /// `root/plugins_registry` cannot be made or watched.
+    /// `root/plugins_registry` cannot be created or watched.
     ///
     /// # Panics
     ///
@@ -47,9 +47,11 @@ impl FakeKubelet {
         Self::begin(Node::new(root.to_owned(), options, None))
     }
 
-    /// The same, and it deletes the `ResourceSlice`s of `node` when kubelet would:
-    /// all of them at its start, a driver's when that has been disconnected for
-    /// [`Times::wipe`].
+    /// As [`FakeKubelet::start`], and it also deletes the `ResourceSlice`s of `node` when
+    /// kubelet would: all of them at its start, and those of a driver that has been
+    /// disconnected for [`Times::wipe`](super::Times::wipe).
+    ///
+    /// `client` is used from a task of its own, one `DELETE` of a collection at a time.
     ///
     /// # Errors
     ///
@@ -74,8 +76,9 @@ impl FakeKubelet {
         })
     }
 
-    /// Kills the process. Connections and calls are cut at once; plugins, health and
-    /// what is prepared are forgotten, while the record of claims and the pods stay.
+    /// Kills the process, and returns when all of its tasks have ended. Connections and calls
+    /// are cut at once. Plugins, health and which claims are prepared are forgotten; the
+    /// record of claims and the pods remain.
     pub async fn stop(&self) {
         let process = locked(&self.process).take();
         if let Some(process) = process {
@@ -84,7 +87,7 @@ impl FakeKubelet {
         }
     }
 
-    /// [`FakeKubelet::stop`], then a new process: it registers every socket anew.
+    /// [`FakeKubelet::stop`], then a new process, which registers every socket again.
     ///
     /// # Errors
     ///
@@ -101,28 +104,29 @@ impl FakeKubelet {
         self.node.registry()
     }
 
-    /// Ends when a plugin of this name is registered with the process that runs.
-    pub async fn registered(&self, driver: &str) {
-        self.until(|events| !event::registered(events, driver).is_empty())
+    /// Returns once a plugin of this name is registered with the running process. Waits
+    /// forever otherwise: the caller sets a timeout.
+    pub async fn wait_registered(&self, driver: &str) {
+        self.wait_until(|events| !event::registered(events, driver).is_empty())
             .await;
     }
 
-    /// The service sockets of the driver's plugins that kubelet would call, the
-    /// oldest first. As in kubelet, a plugin is among them before it is told of its
-    /// registration.
+    /// The service sockets of the driver's plugins that kubelet would call, oldest first. As
+    /// in kubelet, a plugin is among them before it is notified of its registration.
     pub fn endpoints(&self, driver: &str) -> Vec<PathBuf> {
         self.process()
             .map_or_else(Vec::new, |process| process.endpoints(driver))
     }
 
-    /// Loses the plugins' next `count` answers to this step: kubelet behaves as if
-    /// the call had failed.
+    /// Loses the plugins' next `count` answers to this step: the plugin has answered, and
+    /// kubelet behaves as if the call had failed. Replaces an earlier count for the step;
+    /// effective from the next answer on, of whichever plugin.
     pub fn lose_answers(&self, step: RegistrationStep, count: u32) {
         self.node.set_faults(step, count);
     }
 
-    /// One `NodePrepareResources` with all these claims, without a pod: nothing is
-    /// recorded, and nothing repeated.
+    /// Makes one `NodePrepareResources` call with all these claims, without a pod: nothing
+    /// is recorded, and nothing is repeated. Dropping the future cancels the call.
     ///
     /// # Errors
     ///
@@ -131,7 +135,7 @@ impl FakeKubelet {
         self.call(driver, Method::Prepare, claims).await
     }
 
-    /// One `NodeUnprepareResources`, like [`FakeKubelet::prepare`].
+    /// Makes one `NodeUnprepareResources` call, like [`FakeKubelet::prepare`].
     ///
     /// # Errors
     ///
@@ -150,9 +154,9 @@ impl FakeKubelet {
         call::call(&process, driver, method, claims).await
     }
 
-    /// Brings a pod to the node, also while no process runs: its claims are
-    /// prepared, again and again until that works. A UID that was used before is
-    /// that pod.
+    /// Adds a pod to the node, also while no process runs. Its claims are prepared, again
+    /// and again until that succeeds. If there is a pod of that UID already, it is returned
+    /// instead.
     pub fn run_pod(&self, pod: Pod) -> watch::Receiver<Phase> {
         let uid = pod.uid.clone();
         if self.node.add_pod(pod)
@@ -167,14 +171,15 @@ impl FakeKubelet {
         )
     }
 
-    /// Deletes a pod, also while no process runs: its claims are unprepared until
-    /// that works, unless other pods have them too.
+    /// Deletes a pod, also while no process runs. Its claims are unprepared, again and again
+    /// until that succeeds, unless other pods have them too. Returns at once; an unknown UID
+    /// is ignored.
     pub fn delete_pod(&self, uid: &str) {
         self.delete(uid, Deletion::Graceful);
     }
 
-    /// Deletes a pod with grace period 0: it is forgotten at once, and its claims
-    /// are unprepared by the clean-up of [`Times::cleanup`].
+    /// Deletes a pod with grace period 0: it is forgotten at once, and its claims are
+    /// unprepared by the clean-up of [`Times::cleanup`](super::Times::cleanup).
     pub fn force_delete_pod(&self, uid: &str) {
         self.delete(uid, Deletion::Forced);
     }
@@ -185,14 +190,14 @@ impl FakeKubelet {
         }
     }
 
-    /// What kubelet's record has for the claim, and so what the runtime gets; `None`
+    /// The devices in kubelet's record of the claim, which is what the runtime gets; `None`
     /// before a pod's first Prepare and after its Unprepare.
     pub fn devices(&self, claim: &ClaimRef) -> Option<Vec<PreparedDevice>> {
         self.node.claims().devices(claim)
     }
 
-    /// What kubelet would show of a device: [`Health::Unknown`](crate::Health) for
-    /// one that no stream has reported, or not lately enough.
+    /// The health of a device as kubelet would show it: [`Health::Unknown`](crate::Health) if
+    /// no stream has reported it, or not recently enough.
     pub fn health(&self, driver: &str, pool: &str, device: &str) -> DeviceHealth {
         match self.process() {
             Some(process) => process.health().read(driver, pool, device),
@@ -200,14 +205,18 @@ impl FakeKubelet {
         }
     }
 
-    /// Everything so far, also of processes that have ended.
+    /// All events so far, also those of processes that have ended.
     pub fn events(&self) -> Vec<Event> {
         self.node.log.snapshot()
     }
 
-    /// Ends when `condition` holds for [`FakeKubelet::events`]. The caller sets the
-    /// time to give up.
-    pub async fn until(&self, condition: impl FnMut(&[Event]) -> bool + Send) {
+    /// Returns once `condition` holds for [`FakeKubelet::events`]. Waits forever otherwise:
+    /// the caller sets a timeout.
+    ///
+    /// `condition` is called on the caller's task, first with the events so far and then
+    /// after each new event, though not for every one if several come at once. It runs under
+    /// a lock that every new event needs: it must neither block nor call the fake.
+    pub async fn wait_until(&self, condition: impl FnMut(&[Event]) -> bool + Send) {
         self.node.log.until(condition).await;
     }
 

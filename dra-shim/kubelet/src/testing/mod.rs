@@ -1,13 +1,15 @@
 //! A fake kubelet, to test a driver without a cluster.
 //!
-//! It finds the plugin's sockets, registers it, opens its health stream and calls
-//! it over real unix sockets, as kubelet 1.34 to 1.36 does, with kubelet's
-//! back-offs, deadlines and checks of every answer. [`FakeKubelet::prepare`] makes
-//! one call; [`FakeKubelet::run_pod`] does what kubelet does for a pod: repeats what
-//! failed, shares claims between pods, unprepares with the last of them.
+//! It finds the plugin's sockets, registers it, opens its health stream and calls it over
+//! real unix sockets, as kubelet 1.34 to 1.36 does, with kubelet's back-offs, timeouts and
+//! checks of every answer. [`FakeKubelet::prepare`] makes one call;
+//! [`FakeKubelet::run_pod`] does what kubelet does for a pod: repeats failed calls, shares
+//! claims between pods, and unprepares with the last of them.
 //!
-//! It shares nothing with the plugin's side but the protocol definitions: a plugin
-//! that is written with something else can be tested as well.
+//! It is independent of the plugin's side except for the protocol definitions, so plugins
+//! that do not use this library can be tested as well.
+//!
+//! Comments that begin with *Fact* state behaviour of kubelet that the code reproduces.
 //!
 //! ```
 //! use std::error::Error;
@@ -32,7 +34,7 @@
 //!     }
 //! }
 //!
-//! /// The API server's part.
+//! /// Stands in for the API server.
 //! struct OneClaim;
 //!
 //! impl ClaimSource for OneClaim {
@@ -45,13 +47,13 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn Error>> {
-//!     // Short, for the sake of the sockets' names, and gone afterwards.
+//!     // A short path: socket paths end at 107 bytes.
 //!     let root = tempfile::tempdir()?;
 //!     let kubelet = FakeKubelet::start(root.path(), Options::default())?;
 //!     let plugin = Plugin::builder("lamps.example.com", "node-1")
 //!         .kubelet_root(root.path())
 //!         .start(Lamps, OneClaim)?;
-//!     kubelet.registered("lamps.example.com").await;
+//!     kubelet.wait_registered("lamps.example.com").await;
 //!
 //!     let claim = ClaimRef { namespace: "ns".into(), name: "c".into(), uid: "uid-1".into() };
 //!     let drivers = vec!["lamps.example.com".to_owned()];
@@ -61,9 +63,9 @@
 //!     let devices = kubelet.devices(&claim).unwrap_or_default();
 //!     assert_eq!(devices[0].cdi_ids, ["lamps.example.com/lamp=lamp-0"]);
 //!
-//!     // kubelet forgets what is prepared; the driver must not.
+//!     // kubelet forgets which claims are prepared; the driver must not.
 //!     kubelet.restart().await?;
-//!     kubelet.registered("lamps.example.com").await;
+//!     kubelet.wait_registered("lamps.example.com").await;
 //!     kubelet.delete_pod("pod-1");
 //!     pod.wait_for(|phase| *phase == Phase::Gone).await?;
 //!     plugin.shutdown().await;
@@ -73,12 +75,20 @@
 //!
 //! # Limits
 //!
-//! It reads no claims and pods from an API server: whether a claim is allocated and
-//! reserved for the pod, the test knows. Jitter is kubelet's for pods and absent
-//! elsewhere. A connection counts as made when the service accepts it, not after
-//! its first HTTP/2 frame. It checks no trust: whoever makes a socket is called. Its
-//! [`Event::Objection`]s are about what an answer shows by itself; what a claim has
-//! been allocated it does not know.
+//! It reads neither claims nor pods from an API server: the test decides whether a claim is
+//! allocated and reserved for the pod. Jitter is kubelet's for pods and absent elsewhere. A
+//! connection counts as made when the service accepts it, not after its first HTTP/2 frame.
+//! It does not check who created a socket. An [`Event::InvalidDevice`] is about what the
+//! answer shows by itself, since the fake does not know the allocation.
+//!
+//! # Structure
+//!
+//! ```text
+//! FakeKubelet ──► startup ──► plugin_manager ──► registration ──► health (stream)
+//!                    ├──────► pod_worker ──────► call
+//!                    └──────► slice_cleanup
+//! all of them ──► Process (memory of one kubelet process) ──► Node (what outlives it)
+//! ```
 
 mod answers;
 mod authority;
@@ -106,7 +116,7 @@ mod startup;
 mod watcher;
 
 pub use self::answers::{Answers, CallError};
-pub use self::event::{Event, Service};
+pub use self::event::{Event, ServiceVersion};
 pub use self::fake_kubelet::FakeKubelet;
 pub use self::faults::RegistrationStep;
 pub use self::options::{Options, Release, RepeatedPrepare, Times};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::DropGuard;
 
 use super::channel::Channel;
-use super::event::Service;
+use super::event::ServiceVersion;
 use crate::proto::registration::PluginInfo;
 
 /// kubelet's names, not this library's constants: a test that uses the constants of the
@@ -19,7 +19,7 @@ const V1BETA1: &str = "v1beta1.DRAPlugin";
 pub(super) struct Plugin {
     pub(super) driver: String,
     pub(super) endpoint: PathBuf,
-    pub(super) service: Service,
+    pub(super) service: ServiceVersion,
     pub(super) channel: Arc<Channel>,
     /// Ends its health stream.
     pub(super) _listening: DropGuard,
@@ -77,7 +77,7 @@ impl Plugins {
         self.0.clear();
     }
 
-    pub(super) fn service(&self, driver: &str, endpoint: &Path) -> Option<Service> {
+    pub(super) fn service(&self, driver: &str, endpoint: &Path) -> Option<ServiceVersion> {
         let plugin = self.0.iter().find(|it| same(it, driver, endpoint))?;
         Some(plugin.service)
     }
@@ -96,7 +96,7 @@ fn same(plugin: &Plugin, driver: &str, endpoint: &Path) -> bool {
 /// The version of the service that kubelet will use, or why it refuses the plugin.
 ///
 /// Fact: it is the first of the plugin's list that kubelet knows, in the plugin's order.
-pub(super) fn validate(info: &PluginInfo) -> Result<Service, String> {
+pub(super) fn validate(info: &PluginInfo) -> Result<ServiceVersion, String> {
     if info.r#type != PLUGIN_TYPE {
         return Err(format!(
             "no handler registered for plugin type: {}",
@@ -107,8 +107,8 @@ pub(super) fn validate(info: &PluginInfo) -> Result<Service, String> {
         return Err("empty list for supported gRPC services".to_owned());
     }
     let known = |version: &String| match version.as_str() {
-        V1 => Some(Service::V1),
-        V1BETA1 => Some(Service::V1beta1),
+        V1 => Some(ServiceVersion::V1),
+        V1BETA1 => Some(ServiceVersion::V1beta1),
         _ => None,
     };
     info.supported_versions
@@ -138,11 +138,11 @@ mod tests {
     fn the_plugins_order_decides_the_version() {
         let chosen = |versions: &[&str]| validate(&mk_info(versions)).ok();
         let newest_first = [V1, V1BETA1, "v1alpha1.DRAResourceHealth"];
-        assert_eq!(chosen(&newest_first), Some(Service::V1));
+        assert_eq!(chosen(&newest_first), Some(ServiceVersion::V1));
         let reversed = ["v1beta1.DRAPlugin", "v1.DRAPlugin"];
-        assert_eq!(chosen(&reversed), Some(Service::V1beta1));
+        assert_eq!(chosen(&reversed), Some(ServiceVersion::V1beta1));
         let unknown = ["v7.DRAPlugin", "v1.DRAPlugin"];
-        assert_eq!(chosen(&unknown), Some(Service::V1));
+        assert_eq!(chosen(&unknown), Some(ServiceVersion::V1));
     }
 
     #[test]

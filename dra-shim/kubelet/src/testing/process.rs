@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::answers::CallError;
 use super::channel::Channel;
-use super::event::{Event, Service};
+use super::event::{Event, ServiceVersion};
 use super::health_reports::Reports;
 use super::node::{Node, locked};
 use super::plugins::{Plugin, Plugins, Registered};
@@ -73,7 +73,7 @@ impl Process {
     pub(super) fn plugin(
         &self,
         driver: &str,
-    ) -> Result<(PathBuf, Service, Arc<Channel>), CallError> {
+    ) -> Result<(PathBuf, ServiceVersion, Arc<Channel>), CallError> {
         let plugins = locked(&self.plugins);
         let plugin = plugins
             .choose(driver)

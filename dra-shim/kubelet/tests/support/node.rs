@@ -55,12 +55,12 @@ impl Node {
     /// The plugin, once kubelet has registered it.
     pub async fn registered(&self, driver: Script, claims: impl ClaimSource) -> Plugin {
         let plugin = self.start(driver, claims);
-        soon("the registration", self.kubelet.registered(DRIVER)).await;
+        soon("the registration", self.kubelet.wait_registered(DRIVER)).await;
         plugin
     }
 
     pub async fn until(&self, what: &str, condition: impl FnMut(&[Event]) -> bool + Send) {
-        soon(what, self.kubelet.until(condition)).await;
+        soon(what, self.kubelet.wait_until(condition)).await;
     }
 
     pub async fn until_failed(&self, pod: &str) {

@@ -11,7 +11,7 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::claim_json;
+use super::claim::claim_json;
 
 /// More than any object here.
 const MAX_BODY: usize = 1 << 20;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::Context as _;
 use dra_kubelet::{
     Claim, ClaimError, ClaimRef, ClaimSource, Context, Driver, GetClaimError, Plugin,
     PreparedDevice,
@@ -14,8 +14,9 @@ use tokio::runtime::{Builder, Runtime};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
+use super::claim::claim_json;
+use super::proto;
 use super::proto::dra_plugin_server::{DraPlugin, DraPluginServer};
-use super::{claim_json, proto};
 
 const DRIVER: &str = "bench.example.com";
 
