@@ -58,7 +58,7 @@ impl Driver for Echo {
         let cdi_ids = vec![format!("echo.example.com/claim={uid}")];
         let results = claim.results.iter();
         Ok(results
-            .map(|it| PreparedDevice::from_result(it, cdi_ids.clone()))
+            .map(|result| PreparedDevice::from_result(result, cdi_ids.clone()))
             .collect())
     }
 
@@ -100,7 +100,7 @@ fn text(claim: &Claim) -> Result<String, ClaimError> {
 
 struct Args {
     node: String,
-    /// None in a pod, whose `ServiceAccount` is enough.
+    /// None in a pod, where the `ServiceAccount` is used.
     kubeconfig: Option<PathBuf>,
     kubelet_root: PathBuf,
     cdi_dir: PathBuf,
@@ -108,7 +108,7 @@ struct Args {
 }
 
 impl Args {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut args = Self {
             node: std::env::var("NODE_NAME").unwrap_or_default(),
             kubeconfig: None,
@@ -116,8 +116,12 @@ impl Args {
             cdi_dir: "/var/run/cdi".into(),
             only_v1beta1: false,
         };
-        while let Some(flag) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{flag} needs a value"));
+        while let Some(flag) = arguments.next() {
+            let mut value = || {
+                arguments
+                    .next()
+                    .ok_or_else(|| format!("{flag} needs a value"))
+            };
             match flag.as_str() {
                 "--node-name" => args.node = value()?,
                 "--kubeconfig" => args.kubeconfig = Some(value()?.into()),
@@ -141,9 +145,10 @@ impl Args {
     }
 }
 
-/// A driver does little at a time: two threads, where tokio takes one per core, and
-/// four for `run_blocking`, where it takes 512, each of which keeps its memory. A fifth
-/// claim waits for one of four: enough where a step writes one small file.
+/// A driver has little to do at a time: two worker threads instead of tokio's one per core,
+/// and four for `run_blocking` instead of up to 512, each of which keeps its memory. A
+/// fifth claim waits until one of the four is free, which is fine for writing one small
+/// file.
 fn main() -> Result<(), Box<dyn Error>> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -159,8 +164,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let client = args.client().await?;
     fs::create_dir_all(&args.cdi_dir)?;
 
-    // Before the start: as a container's first process, a program that does not
-    // handle SIGTERM is not ended by it.
+    // Before the start: SIGTERM does not end the first process of a container unless the
+    // process handles it.
     let mut terminate = signal(SignalKind::terminate())?;
     let device = |n| resource::Device {
         name: format!("echo-{n}"),

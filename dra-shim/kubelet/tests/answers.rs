@@ -42,13 +42,13 @@ async fn an_answer_that_no_runtime_or_kubelet_takes_fails_its_claim_and_no_other
 }
 
 #[tokio::test]
-async fn an_answer_that_kubelet_takes_all_the_same_is_objected_to_by_the_fake() {
+async fn a_device_that_kubelet_accepts_all_the_same_is_reported_by_the_fake() {
     let node = Node::new();
     let claims = Claims::allocated(&["twice", "good"]);
     let _plugin = node.registered(odd(), claims).await;
     let mut pod = node.kubelet.run_pod(pod("p", &["twice", "good"]));
     reaches(&mut pod, dra_kubelet::testing::Phase::Running).await;
-    let objections: Vec<_> = node
+    let invalid: Vec<_> = node
         .kubelet
         .events()
         .into_iter()
@@ -57,8 +57,8 @@ async fn an_answer_that_kubelet_takes_all_the_same_is_objected_to_by_the_fake() 
             _ => None,
         })
         .collect();
-    let reason = "n1/d0 comes twice with the same share id";
-    assert_eq!(objections, [("uid-twice".to_owned(), reason.to_owned())]);
+    let reason = "n1/d0 is returned twice with the same share id";
+    assert_eq!(invalid, [("uid-twice".to_owned(), reason.to_owned())]);
 }
 
 #[tokio::test]

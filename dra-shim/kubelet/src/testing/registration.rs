@@ -30,8 +30,8 @@ use crate::proto::registration::{
 /// notification is removed again.
 pub(super) async fn register(process: &Arc<Process>, socket: &Path) -> Result<Registered, String> {
     let times = &process.node.options.times;
-    let mut socket_client = limit("dial", times.dial, RegistrationSocket::dial(socket)).await?;
-    let info = limit("GetInfo", times.get_info, socket_client.get_info()).await?;
+    let mut connection = limit("dial", times.dial, RegistrationConnection::dial(socket)).await?;
+    let info = limit("GetInfo", times.get_info, connection.get_info()).await?;
     process.node.lose(RegistrationStep::GetInfo)?;
     let registered = match admit(process, &info, socket) {
         Ok(registered) => registered,
@@ -41,7 +41,7 @@ pub(super) async fn register(process: &Arc<Process>, socket: &Path) -> Result<Re
                 error: reason.clone(),
             };
             // It is refused, whatever it answers to that.
-            let _ = limit("Notify", times.notify, socket_client.notify(refusal)).await;
+            let _ = limit("Notify", times.notify, connection.notify(refusal)).await;
             return Err(reason);
         }
     };
@@ -49,8 +49,8 @@ pub(super) async fn register(process: &Arc<Process>, socket: &Path) -> Result<Re
         plugin_registered: true,
         error: String::new(),
     };
-    let noted = limit("Notify", times.notify, socket_client.notify(success)).await;
-    if let Err(reason) = noted.and_then(|()| process.node.lose(RegistrationStep::Notify)) {
+    let notified = limit("Notify", times.notify, connection.notify(success)).await;
+    if let Err(reason) = notified.and_then(|()| process.node.lose(RegistrationStep::Notify)) {
         process.remove(&registered);
         return Err(reason);
     }
@@ -83,7 +83,7 @@ fn admit(process: &Arc<Process>, info: &PluginInfo, socket: &Path) -> Result<Reg
     };
     let origin = http2::origin(&dialled).ok_or_else(|| {
         format!(
-            "no call reaches {}: without an @ in the name, h2 refuses it",
+            "no call reaches {}: h2 rejects it, as its name has no @",
             endpoint.display()
         )
     })?;
@@ -123,7 +123,7 @@ fn open(process: &Process, registered: &Registered, origin: http::Uri, times: &T
 }
 
 /// A connection to the plugin's registration service, dialled by its bare path.
-enum RegistrationSocket {
+enum RegistrationConnection {
     /// One connection for the handshake.
     Parsed {
         client: RegistrationClient<Transport>,
@@ -134,7 +134,7 @@ enum RegistrationSocket {
     Raw { socket: PathBuf, authority: String },
 }
 
-impl RegistrationSocket {
+impl RegistrationConnection {
     async fn dial(socket: &Path) -> std::io::Result<Self> {
         let authority = authority::from_path(socket);
         let Some(origin) = http2::origin(&authority) else {
