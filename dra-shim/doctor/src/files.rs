@@ -149,7 +149,7 @@ impl HostNodes for HostFiles {
     }
 }
 
-/// Whether an error says that there is no such file.
+/// Whether an error means that there is no such file.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),

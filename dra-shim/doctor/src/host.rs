@@ -56,7 +56,7 @@ impl Host {
     }
 
     /// What there is at a path instead of a device node; `None` if nothing is,
-    /// or it cannot be looked at.
+    /// or it cannot be examined.
     pub(crate) fn file_kind(&self, path: &str) -> Option<&'static str> {
         let found = fs::symlink_metadata(self.files.at(path)).ok()?;
         let kind = found.file_type();

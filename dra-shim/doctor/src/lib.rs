@@ -1,4 +1,55 @@
-//! What is wrong with a GPU host: facts in, findings out.
+//! Diagnoses a GPU host: why containers do not get the NVIDIA driver's IMEX
+//! channels that Kubernetes claims or CDI names promise them, and what to do
+//! about it.
+//!
+//! ```text
+//! Host (a root directory) ─┐
+//! Options (what, where)   ─┴► Facts::read ──► Facts (plain data, one struct per area)
+//!                                               │
+//! Invocation (for commands in fixes) ───────────┴► diagnose ──► Diagnosis
+//!                                                    (pure)     ├─ areas: name, state, summary
+//!                                                               └─ findings: id, severity,
+//!                                                                  subject, evidence, fix
+//! ```
+//!
+//! Facts and findings are apart: [`Facts::read`] reads files, `/proc`, NVML and
+//! programs, and judges nothing; [`diagnose`] judges, and needs no file, clock
+//! or process. Whatever can be read wrongly is tested on directories, whatever
+//! can be concluded wrongly on facts that a test makes by hand.
+//!
+//! What is done with findings is up to the caller: nothing here prints, knows
+//! exit codes or parses a command line. `cdi-gen doctor` is one caller; the
+//! README has others.
+//!
+//! # Guarantees
+//!
+//! * Nothing on the host is changed, and nothing is sent over a network.
+//! * What cannot be read is a fact or a finding of its own. It is never taken for
+//!   something that does not exist: an unreadable checkpoint is not an empty one.
+//! * Everything that is waited for has a deadline; [`Facts::read`] names them.
+//! * Subjects and evidence have the host's own paths, whatever root the host is
+//!   examined through.
+//!
+//! # Modules
+//!
+//! Each uses only those above it.
+//!
+//! | what | modules |
+//! |---|---|
+//! | files of a host | `bounded_read` (up to a limit), `root` (links stay inside), `file_id`; `files`; `refusal` (what to do about a refused file) |
+//! | processes of a host | `processes`, `command_line`; `packages` (versions of programs) |
+//! | device nodes | `majors`, `spec_node`; `host`; `node_report` (a spec's node beside the host's) |
+//! | files of claims | `checkpoint`, `claim_specs`, `kubelet_state` |
+//! | runtimes | `runtime_release` (which CDI version a release loads) |
+//! | what to read | `options` |
+//! | what was read | `problem`; [`facts`], a module for each area |
+//! | what follows from it | `finding`, `area`, `invocation`; `checks`, a module for each area; `diagnosis` |
+//! | for those who show it | `grouping`, `shell`, `text` |
+//!
+//! Commands other than `doctor` use the parts: [`Host`] and [`NodeReport`]
+//! compare the device nodes of a spec with a host, [`RuntimeRelease`] is what a
+//! spec is validated for, [`KubeletState`] and [`checkpoint_records`] say which
+//! claims live.
 
 #![forbid(unsafe_code)]
 
@@ -55,5 +106,10 @@ pub use refusal::{refusal_hint, system_error};
 pub use root::{Root, RootError};
 pub use runtime_release::{RuntimeRelease, UnknownRuntime};
 pub use shell::shell_quote;
-pub use spec_node::{declared_major, device_nodes, host_path, is_channel_node, is_claim_spec};
+pub use spec_node::{declared_major, device_nodes};
 pub use text::counted;
+
+/// The README's examples, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

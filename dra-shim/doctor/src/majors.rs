@@ -82,7 +82,8 @@ impl Majors {
         drivers.find_map(|(major, name)| (name == driver).then_some(*major))
     }
 
-    /// Why a channel's device node cannot have this major, if the list says so.
+    /// Why a channel's device node cannot have this major, according to the list;
+    /// `None` if it can.
     pub fn contradiction(&self, major: i64) -> Option<StaleMajor> {
         let list = self.list.clone();
         match (self.channels, self.drivers.get(&major)) {

@@ -29,7 +29,7 @@ pub struct NodeReport {
     pub path: String,
     /// On the host.
     pub host_path: String,
-    /// What the spec says, `c 235:0`; `None` if it leaves it to the host.
+    /// Type and numbers in the spec, `c 235:0`; `None` if it takes the host's.
     pub declared: Option<String>,
     /// What the host has, `c 235:0` or `a symbolic link`; `None` if that is
     /// nothing, or is not known.
@@ -46,13 +46,13 @@ pub struct NodeReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
-    /// There, and as the spec says.
+    /// The host has the device that the spec declares.
     Agrees,
     /// Not there, and not needed: the runtime makes it from the numbers.
     Absent,
-    /// Cannot be looked at.
+    /// The host's path cannot be examined.
     Unknown,
-    /// There, but not what the spec says.
+    /// The host has something else there.
     Differs,
     /// An IMEX channel with a major that is not the driver's, now.
     Stale,
@@ -122,8 +122,8 @@ impl NodeReport {
 
     fn from_node(node: &DeviceNode, host: &Host) -> Self {
         let host_path = host_path(node);
-        let looked = host.lstat(host_path);
-        let found = match &looked {
+        let found_node = host.lstat(host_path);
+        let found = match &found_node {
             Ok(HostNode::Device(device)) => Some(device_numbers(
                 device.device_type,
                 device.major,
@@ -137,14 +137,14 @@ impl NodeReport {
             host_path: host_path.to_owned(),
             declared: node.device_type.map(|kind| declared_numbers(node, kind)),
             found,
-            state: state(node, &looked),
+            state: state(node, &found_node),
             message: None,
             fix: None,
         };
-        if let Some(stale) = stale(node, &looked, host) {
+        if let Some(stale) = stale(node, &found_node, host) {
             report.set_stale(&stale, declared_major(node).is_some());
         } else if report.state.is_bad() {
-            report.set_bad(matches!(looked, Ok(HostNode::NotADevice)));
+            report.set_bad(matches!(found_node, Ok(HostNode::NotADevice)));
         }
         report
     }
@@ -213,11 +213,11 @@ impl NodeReport {
 
 /// Why a channel's node is of no use: its major, or that of the host's node
 /// from which it is taken, is not the driver's.
-fn stale(node: &DeviceNode, looked: &io::Result<HostNode>, host: &Host) -> Option<StaleMajor> {
+fn stale(node: &DeviceNode, found_node: &io::Result<HostNode>, host: &Host) -> Option<StaleMajor> {
     if !is_channel_node(node) {
         return None;
     }
-    let taken = match looked {
+    let taken = match found_node {
         Ok(HostNode::Device(device)) if device.device_type == DeviceType::Char => {
             Some(device.major)
         }
@@ -227,14 +227,14 @@ fn stale(node: &DeviceNode, looked: &io::Result<HostNode>, host: &Host) -> Optio
     majors.contradiction(declared_major(node).or(taken)?)
 }
 
-/// Whether the list of drivers says that channels have this major.
+/// Whether this major is the channels', according to the list of drivers.
 fn is_drivers(major: i64, host: &Host) -> bool {
     let majors = host.majors();
     majors.is_some_and(|it| it.has_channels() && it.contradiction(major).is_none())
 }
 
-fn state(node: &DeviceNode, looked: &io::Result<HostNode>) -> NodeState {
-    match looked {
+fn state(node: &DeviceNode, found_node: &io::Result<HostNode>) -> NodeState {
+    match found_node {
         Ok(HostNode::Device(device)) if agrees(node, device) => NodeState::Agrees,
         Ok(_) => NodeState::Differs,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -270,7 +270,7 @@ fn agrees(node: &DeviceNode, device: &HostDevice) -> bool {
 // === impl NodeState ===
 
 impl NodeState {
-    /// Whether a container does not get what the spec says.
+    /// Whether a container does not get the device that the spec declares.
     pub fn is_bad(self) -> bool {
         matches!(self, Self::Differs | Self::Stale | Self::Missing)
     }

@@ -7,7 +7,7 @@ use nvml_clique::command;
 
 use crate::files::HostFiles;
 
-/// Where Debian and its kin list what is installed.
+/// The list of installed packages of Debian and its derivatives.
 const DPKG: &str = "/var/lib/dpkg/status";
 
 /// What a program has to print its version.
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 const MAX_BYTES: usize = 4096;
 
 /// The version of one of the packages `names`, else what the program at `path`
-/// says, which only one of this host can be asked. `1.7.28`, without what a
+/// prints, which only a program of this host can be run for. `1.7.28`, without what a
 /// distribution adds.
 pub(crate) fn version(files: &HostFiles, names: &[&str], path: Option<&str>) -> Option<String> {
     let program = || path.filter(|_| files.is_this_host()).and_then(ask);
@@ -44,10 +44,10 @@ fn of_package(files: &HostFiles, names: &[&str]) -> Option<String> {
 fn ask(path: &str) -> Option<String> {
     let mut command = Command::new(path);
     command.arg("--version");
-    let said = command::run(command, LIMIT, MAX_BYTES).ok()?;
-    let text = String::from_utf8_lossy(&said.stdout);
+    let output = command::run(command, LIMIT, MAX_BYTES).ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
     let version = text.split_whitespace().find_map(release);
-    version.filter(|_| said.status.success())
+    version.filter(|_| output.status.success())
 }
 
 /// `v1.7.28`, `4.9.3+ds1-1` and the like; `None` if it begins otherwise.
@@ -66,8 +66,8 @@ mod tests {
 
     use super::*;
 
-    /// The version that a program says which is this script.
-    fn says(script: &str) -> Option<String> {
+    /// The version that a program with this script prints.
+    fn version_of(script: &str) -> Option<String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("program");
         // Another process writes it: a child that another test starts meanwhile
@@ -84,13 +84,13 @@ mod tests {
     #[test]
     fn a_program_is_asked_and_not_waited_for() {
         let version = "echo containerd github.com/containerd v2.1.3 abc";
-        assert_eq!(says(version).as_deref(), Some("2.1.3"));
-        assert_eq!(says(&format!("{version}; exit 1")), None);
+        assert_eq!(version_of(version).as_deref(), Some("2.1.3"));
+        assert_eq!(version_of(&format!("{version}; exit 1")), None);
         // A child that keeps the output open.
         let began = std::time::Instant::now();
-        let left = says(&format!("sleep 1000 & {version}"));
+        let left = version_of(&format!("sleep 1000 & {version}"));
         assert_eq!(left.as_deref(), Some("2.1.3"));
-        assert_eq!(says("sleep 1000 & wait"), None);
+        assert_eq!(version_of("sleep 1000 & wait"), None);
         assert!(began.elapsed() < Duration::from_secs(60));
         assert_eq!(ask("/nonexistent/containerd"), None);
     }

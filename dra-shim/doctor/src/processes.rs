@@ -28,7 +28,7 @@ pub(crate) enum ProcessRoot {
     Host(Root),
     /// A container's, or those of another host that shares the process ids.
     Other,
-    /// It may not be looked at.
+    /// It may not be examined.
     Denied,
 }
 
@@ -53,8 +53,8 @@ fn process(files: &HostFiles, pid: u32) -> Option<Process> {
 
 /// A process is this host's if it has the root directory and the `/run` that
 /// this host has: with them go the sockets through which it is reached. Its
-/// mount namespace does not tell: that of a debug pod is another than the
-/// host's, and a process with a mount of its own is what is looked for.
+/// mount namespace is no criterion: a debug pod has another one than the host,
+/// and a process with a mount of its own is what has to be found.
 pub(crate) fn process_root(files: &HostFiles, pid: u32) -> ProcessRoot {
     let link = files.at(&format!("/proc/{pid}/root"));
     let top = match link.join(".").metadata() {

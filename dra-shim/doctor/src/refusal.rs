@@ -4,9 +4,8 @@ use std::error::Error;
 use std::os::unix::fs::MetadataExt;
 use std::{fs, io};
 
-/// What the system says of a file with an attribute, such as that it is
-/// immutable, that keeps root away too (`EPERM`). Where only rights are missing
-/// it says `EACCES`.
+/// `EPERM`: the error for a file with an attribute, such as immutable, that
+/// keeps root away too. Where only permissions are missing it is `EACCES`.
 const NOT_PERMITTED: i32 = 1;
 
 /// What to do about a file that the system refused this process; depends on
@@ -15,7 +14,7 @@ pub fn refusal_hint(error: &(dyn Error + 'static)) -> &'static str {
     hint_for(error, is_root())
 }
 
-/// What root is refused too is not mended by being root.
+/// Root is not advised to be root.
 fn hint_for(error: &(dyn Error + 'static), is_root: bool) -> &'static str {
     let Some(error) = system_error(error) else {
         return "see what stands in its place";

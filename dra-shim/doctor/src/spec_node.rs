@@ -1,4 +1,4 @@
-//! What a spec says about a device node, before it is compared with a host.
+//! The device nodes of a spec, before they are compared with a host.
 
 use imex_cdi::{DeviceNode, DeviceType, Kind, Spec};
 
@@ -13,12 +13,12 @@ pub fn device_nodes(spec: &Spec) -> impl Iterator<Item = &DeviceNode> {
 }
 
 /// Whether the kubelet plugin writes this spec, for a claim.
-pub fn is_claim_spec(spec: &Spec) -> bool {
+pub(crate) fn is_claim_spec(spec: &Spec) -> bool {
     *spec.kind() == Kind::compute_domain_claim()
 }
 
 /// Where the host's device node is: `hostPath`, else the container's path.
-pub fn host_path(node: &DeviceNode) -> &str {
+pub(crate) fn host_path(node: &DeviceNode) -> &str {
     let host_path = node.host_path.as_deref().filter(|path| !path.is_empty());
     host_path.unwrap_or(&node.path)
 }
@@ -30,7 +30,7 @@ pub fn declared_major(node: &DeviceNode) -> Option<i64> {
 }
 
 /// Whether a container gets it as an IMEX channel.
-pub fn is_channel_node(node: &DeviceNode) -> bool {
+pub(crate) fn is_channel_node(node: &DeviceNode) -> bool {
     let is_char = !matches!(node.device_type, Some(DeviceType::Block | DeviceType::Fifo));
     is_char && is_channel_path(&node.path)
 }

@@ -1,4 +1,16 @@
 //! Whether the driver offers channels, and the host's device nodes are theirs.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | `driver-too-old` | warning | the loaded module does not have a file that drivers with IMEX channels have |
+//! | `driver-file-*` | warning | such a file cannot be read or understood |
+//! | `imex-channels-disabled` | error | the module's option says that there are no channels |
+//! | `modify-device-files-off` | warning | nvidia-modprobe is not allowed to make device nodes |
+//! | `imex-channel0-open-to-all` | info | the module makes channel 0 for every user of the host |
+//! | `imex-channel-major-*`, `device-list-*` | error | the device list has no usable major of the channels |
+//! | `imex-node-wrong` | error | a host's device node has numbers of another device |
+//! | `nvidia-caps-major-missing` | warning | the device list has no major of capabilities |
+//! | `imex-capability-node-*` | warning | the node that nvidia-imex needs is wrong, cannot be looked at, or is missing while it is down |
 
 use imex_cdi::{
     CHANNEL_DIR, DRIVER_PARAMS, DeviceType, DriverParams, HostNode, IMEX_MGMT_CAPABILITY, Major,

@@ -1,5 +1,20 @@
 //! Whether the plugin's checkpoint, the CDI directories and kubelet agree on the
 //! node's claims.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | `checkpoint-unreadable`, `kubelet-state-unreadable` | warning | this process may not read it |
+//! | `checkpoint-damaged` | error | its checksum or content is wrong |
+//! | `plugin-not-registered` | error | the plugin has been here, and kubelet has no socket of it |
+//! | `checkpoint-set-aside` | warning | the plugin is recovering from a damaged one |
+//! | `checkpoint-of-earlier-boot` | warning | the plugin has not run since the host booted |
+//! | `kubelet-state-damaged` | error | kubelet cannot start with it |
+//! | `kubelet-state-unknown` | warning | it is of a version that is not known |
+//! | `claim-without-spec` | error | prepared, and without a CDI spec |
+//! | `claim-unknown-to-plugin` | error | kubelet has it as prepared, the plugin does not |
+//! | `claim-unknown-to-kubelet` | warning | the plugin has it as prepared, kubelet does not |
+//! | `spec-without-claim` | warning | a spec whose claim neither has: `cdi-gen gc` removes it |
+//! | `plugin-directory-absent`, `checkpoint-absent` | warning | there are specs of claims, and no records: kubelet may have another root directory |
 
 mod compare;
 mod kubelet_root;

@@ -1,4 +1,13 @@
 //! Whether runtimes read the CDI directories, and every file in them.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | `cdi-directory-*` (codes of imex-cdi) | error | runtimes skip the directory: it is a link, not a directory, or unreadable |
+//! | `cdi-directory-absent` | warning | the directory into which drivers write does not exist |
+//! | `cdi-directory-mode`, `cdi-spec-mode` | warning | others may not read it, or may write it |
+//! | `cdi-leftover` | warning | a temporary file of a write that was interrupted |
+//! | `cdi-spec-extension` | warning | nearly `.json` or `.yaml`: runtimes do not read it |
+//! | `cdi-spec-hidden` | warning | a spec that `ls` does not show and runtimes read |
 
 use crate::area::AreaReport;
 use crate::facts::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};

@@ -1,4 +1,10 @@
 //! Whether the driver is complete, and of one version.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | `nvml-*` (of [`NoLibrary`]) | error | no driver root has a usable NVML library |
+//! | `nvidia-module-not-loaded` | error | there is a library, and no kernel module |
+//! | `driver-version-mismatch` | error | library and kernel module are of two drivers: NVML refuses every call |
 
 use std::path::Path;
 
@@ -54,7 +60,7 @@ fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
     })
 }
 
-/// No usable library was found: each candidate that was rejected says why. A
+/// The evidence has a reason for each candidate that exists and was rejected. A
 /// driver container that does not run is not mentioned beside a driver on the
 /// host.
 fn missing_library(rejected: &[DriverFileNotFound]) -> Option<Finding> {

@@ -1,4 +1,12 @@
 //! Whether the node has a clique, so that claims can be prepared.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | codes of [`Fabric`] | error | the clique is not known: registration is under way or failed, GPUs disagree, NVML fails |
+//! | the same | warning | there is a clique, and a GPU's health is degraded |
+//! | the same | info | the node is in no clique, for good: claims are refused, everything else works |
+//! | `fabric-not-read` | info | the host is examined through another root |
+//! | `fabric-probe-failed` | error | NVML was to be asked, and nothing came of it |
 
 use nvml_clique::Fabric;
 
@@ -57,7 +65,7 @@ fn summary(fabric: &Fabric, gpus: Option<usize>) -> String {
     }
 }
 
-/// Without what the finding says.
+/// In a few words; the finding has the reason.
 fn short(fabric: &Fabric) -> String {
     match fabric {
         Fabric::Clique(clique) if clique.degraded.is_empty() => format!("clique {}", clique.id),

@@ -1,4 +1,13 @@
 //! Whether one `nvidia-imex` runs, is configured, and is ready.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | `host-imex-two-daemons` | error | two daemons want the driver's only session |
+//! | `host-imex-no-nodes` | error | its list of nodes is empty or does not exist |
+//! | `host-imex-config-unreadable` | warning | which nodes it has cannot be known |
+//! | `host-imex-not-running` | error | its service is installed, and no process runs |
+//! | `host-imex-absent` | warning | nothing of it is installed, on a node that may be in a fabric |
+//! | codes of `nvml_clique::HostImexError` | error | through the command socket it does not answer `READY` |
 
 use nvml_clique::Fabric;
 

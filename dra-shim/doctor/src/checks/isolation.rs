@@ -1,5 +1,13 @@
 //! Ways in which containers get channels without a claim, or lose those that
 //! they have.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | `imex-channels-env-bypass` | warning | the toolkit honours `NVIDIA_IMEX_CHANNELS` of any container |
+//! | `toolkit-config-unreadable` | warning | whether it does is not known |
+//! | `systemd-drops-devices` | warning | a reload of an old systemd takes devices away |
+//! | `user-namespaces-possible` | info | pods in user namespaces need the host's device nodes |
+//! | `kata-present` | info | Kata Containers do not have the host's channels |
 
 use crate::area::AreaReport;
 use crate::facts::isolation::{IGNORE_REQUESTS, IsolationFacts, SUBORDINATE_IDS, Toolkit};

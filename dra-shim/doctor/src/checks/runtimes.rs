@@ -1,5 +1,15 @@
 //! Whether each container runtime resolves CDI devices, from every spec
 //! directory.
+//!
+//! | id | when |
+//! |---|---|
+//! | `runtime-config-unreadable` | its configuration cannot be read; nothing else is reported then |
+//! | `runtime-without-cdi` | its version is from before CDI; nothing else is reported then |
+//! | `runtime-cdi-off` | CDI is off, by configuration or by default |
+//! | `runtime-cdi-unknown` | whether CDI is on depends on its version, which is not known; always an info |
+//! | `runtime-spec-dirs` | its configuration leaves out a directory in which specs are |
+//!
+//! Errors for a runtime that kubelet uses, infos for another.
 
 use crate::area::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
@@ -73,7 +83,7 @@ fn subject(runtime: &Runtime) -> String {
     }
 }
 
-/// A version from before CDI, whatever its configuration says.
+/// A version from before CDI has none, however it is configured.
 fn check_version(runtime: &Runtime) -> Option<Finding> {
     let first = match runtime.kind {
         RuntimeKind::Containerd => CONTAINERD_WITH_CDI,

@@ -1,5 +1,15 @@
 //! Whether runtimes load the CDI specs, and containers get the device nodes in
 //! them.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | codes of `imex_cdi::LoadError` | error | the file has no valid spec |
+//! | `cdi-spec-too-new` | error, or info | it declares a version that an installed runtime does not load |
+//! | `cdi-spec-stale-major` | error | a channel's major is not the driver's any more |
+//! | `cdi-spec-node-missing` | error | the host does not have a device node that the spec takes from it |
+//! | `cdi-spec-node-differs` | error | the host has another device at the path |
+//! | `cdi-spec-channel-beyond-count` | error | a channel's number is not below the driver's count |
+//! | `cdi-device-conflict` | error | two files of one directory define a device |
 
 use imex_cdi::{DRIVER_PARAMS, Spec};
 
@@ -26,7 +36,7 @@ pub(super) fn check(
         findings.extend(check_file(file, runtimes));
     }
     findings.extend(check_nodes(&facts.files, invocation));
-    // Of a driver that is set to have no channels, the channels area says so.
+    // A driver that is configured to have no channels is a finding of its own.
     if let Some(count) = channel_count.filter(|count| *count > 0) {
         let files = facts.files.iter();
         findings.extend(files.filter_map(|file| check_channels(file, count)));
@@ -106,7 +116,7 @@ fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding>
 }
 
 /// Channels with a number that is not below the driver's count: the kernel makes
-/// the device node, and nobody can open it.
+/// the device node, and the driver refuses to open it.
 fn check_channels(file: &SpecFileFacts, count: u32) -> Option<Finding> {
     let spec = file.spec.as_ref().ok()?;
     let channels = file.nodes.iter();

@@ -1,5 +1,13 @@
 //! Whether a runtime notices a new spec: mounts over the CDI directories, and
 //! the kernel's limits on watching.
+//!
+//! | id | severity | when |
+//! |---|---|---|
+//! | `cdi-directory-other-mount` | error | a runtime's process has another directory at the path than the host |
+//! | `cdi-directory-mounted` | warning | the directory is a mount, and the runtime watches another CDI directory and not this one |
+//! | `cdi-directory-mounted` | info | the directory is a mount, and the runtime is not seen to watch any |
+//! | `inotify-instances-exhausted` | warning | a user has nine tenths of the inotify instances or more |
+//! | `inotify-limit-low` | warning | a limit is below the kernel's default |
 
 use std::collections::BTreeSet;
 

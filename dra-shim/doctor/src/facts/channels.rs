@@ -1,4 +1,7 @@
 //! IMEX channels as the kernel module offers them.
+//!
+//! From `/proc/devices`, `/proc/driver/nvidia/params`, the capability files below
+//! `/proc/driver/nvidia`, and the device nodes in `/dev`.
 
 use std::io::ErrorKind;
 
@@ -67,7 +70,7 @@ pub enum NodeLookup {
     Found(HostNode),
     /// Nothing.
     Absent,
-    /// It cannot be looked at, for this reason.
+    /// It cannot be examined, for this reason.
     Unreadable(String),
 }
 

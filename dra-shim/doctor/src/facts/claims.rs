@@ -1,5 +1,9 @@
-//! What three places on a node say about its claims: the plugin's checkpoint,
-//! the CDI directories, and kubelet's own state.
+//! The claims of a node in three places: the plugin's checkpoint, the CDI
+//! directories, and kubelet's own state.
+//!
+//! The checkpoint is `plugins/compute-domain.nvidia.com/checkpoint.json` below
+//! kubelet's root directory, kubelet's state `dra_manager_state`. Both are
+//! replaced as a whole by their writers: they are read without a lock.
 
 pub(crate) mod kubelet_root;
 
@@ -67,7 +71,7 @@ pub struct Unusable {
 pub struct CheckpointFacts {
     /// Its records by claim UID; of a damaged one, those that survive.
     pub records: BTreeMap<String, RecordFacts>,
-    /// The boot in which it was written, if it says so.
+    /// The id of the boot in which it was written, if it has one.
     pub boot_id: Option<String>,
     /// What is damaged; `None` if it is whole.
     pub damage: Option<Unusable>,

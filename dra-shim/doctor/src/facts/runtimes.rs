@@ -21,7 +21,7 @@ pub struct RuntimeFacts {
 // === impl RuntimeFacts ===
 
 impl RuntimeFacts {
-    /// Runs programs with `--version` where no package says their version.
+    /// Runs programs with `--version` where no package has their version.
     pub(crate) fn read(files: &HostFiles, spec_dirs: Vec<String>) -> Self {
         let mut runtimes = containerd::find(files);
         runtimes.extend(others::cri_o(files));

@@ -1,5 +1,5 @@
-//! Whether kubelet's root directory is the one that was looked into: without it
-//! there are no records, which does not mean that there are no claims.
+//! kubelet's root directory, and others that it may have instead: in the wrong
+//! one there are no records, which does not mean that there are no claims.
 
 use std::io;
 
@@ -38,7 +38,7 @@ pub enum Presence {
     Present,
     /// There is not.
     Absent,
-    /// It may not be looked at.
+    /// It may not be examined.
     Unknown,
 }
 

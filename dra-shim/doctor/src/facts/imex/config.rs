@@ -56,8 +56,8 @@ pub enum NodeList {
     Empty(String),
     /// There is no file of this path.
     Absent(String),
-    /// A file that says which nodes there are cannot be read: the configuration
-    /// or the list.
+    /// A file that names the nodes cannot be read: the configuration or the
+    /// list.
     Unreadable {
         /// The file.
         path: String,
@@ -109,7 +109,7 @@ impl ImexConfig {
     }
 
     /// Reads it in the files that the daemon sees; `None` if they may not be
-    /// looked at.
+    /// examined.
     fn read(source: ConfigSource, files: Option<&HostFiles>) -> Self {
         let nodes = match files {
             Some(files) => NodeList::read(files, &source),

@@ -31,7 +31,7 @@ pub(super) struct RunningDaemon {
     pub(super) facts: ImexDaemon,
     /// `pid:[4026531836]`; `None` if it cannot be read.
     pid_namespace: Option<String>,
-    /// The files as it sees them; `None` if they may not be looked at.
+    /// The files as it sees them; `None` if they may not be examined.
     pub(super) files: Option<HostFiles>,
     /// Whether these are the host's, as far as that is known.
     pub(super) sees_host: bool,

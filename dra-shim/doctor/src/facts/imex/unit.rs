@@ -12,8 +12,8 @@ const FILES: [&str; 3] = [
     "/lib/systemd/system/nvidia-imex.service",
 ];
 
-/// Where systemd looks for what changes it; a file of a later directory stands
-/// for one of the same name in an earlier.
+/// The directories of its drop-ins; a file of a later directory replaces one of
+/// the same name in an earlier.
 const CHANGES: [&str; 4] = [
     "/lib/systemd/system/nvidia-imex.service.d",
     "/usr/lib/systemd/system/nvidia-imex.service.d",
@@ -21,7 +21,7 @@ const CHANGES: [&str; 4] = [
     "/etc/systemd/system/nvidia-imex.service.d",
 ];
 
-/// What stands before the program in `ExecStart`, and says how it is run.
+/// Prefixes of the program in `ExecStart`, which change how it is run.
 const PREFIXES: [char; 5] = ['@', '-', ':', '+', '!'];
 
 /// Its file; `None` if the host has no such service.

@@ -29,7 +29,7 @@ const PLUGINS: [&str; 3] = [
 /// containerd 2 writes, and only it reads, this version of the file.
 const VERSION_OF_2: i64 = 3;
 
-/// What a configuration says about CDI.
+/// What a configuration sets about CDI.
 #[derive(Debug, Default)]
 struct Settings {
     file_version: Option<i64>,

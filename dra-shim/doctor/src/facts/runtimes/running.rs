@@ -13,7 +13,7 @@ use crate::processes::{Process, ProcessRoot, process_root, processes};
 pub(super) struct Running {
     /// Where its program is, if that may be asked for its version.
     pub(super) program: Option<String>,
-    /// The configuration that it was told to use.
+    /// The configuration that its command line names.
     pub(super) config: Option<String>,
 }
 
@@ -30,8 +30,8 @@ pub(super) fn find(files: &HostFiles, name: &str) -> Vec<Running> {
     .collect()
 }
 
-/// Any user may give a process any name: what root runs, root may be told to
-/// run. (The owner of the process's directory may be root all the same.)
+/// Whether root runs it: any user may give a process any name, and its program
+/// is run again, as root, for its version. (The owner of the process's directory may be root all the same.)
 fn is_roots(files: &HostFiles, process: &Process) -> bool {
     let status = files.text_if_any(&format!("/proc/{}/status", process.pid));
     let status = status.unwrap_or_default();
