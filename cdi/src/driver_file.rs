@@ -21,7 +21,7 @@ pub enum DriverTextError {
     /// The value is not a number, or out of range. It is not read as 0, which would
     /// name another device.
     #[error("line {line}: {key} is {found:?}, not a decimal number from {} to {}", range.start(), range.end())]
-    Value {
+    InvalidValue {
         /// Line number, from 1.
         line: usize,
         /// The key, before the colon.
@@ -134,7 +134,7 @@ impl<'a> DriverText<'a> {
             let number = found.parse().ok().filter(|n| digits && range.contains(n));
             let Some(number) = number else {
                 let found = found.chars().take(SHOWN).collect();
-                return Err(DriverTextError::Value {
+                return Err(DriverTextError::InvalidValue {
                     line,
                     key,
                     found,
@@ -172,7 +172,7 @@ impl DriverTextError {
     /// A stable word for events and metrics.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Value { .. } | Self::NoKeys => "driver-file-malformed",
+            Self::InvalidValue { .. } | Self::NoKeys => "driver-file-malformed",
             Self::Ambiguous { .. } => "driver-file-ambiguous",
             Self::Missing { .. } => "driver-file-incomplete",
         }
@@ -181,7 +181,7 @@ impl DriverTextError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Value { .. } | Self::NoKeys | Self::Ambiguous { .. } => {
+            Self::InvalidValue { .. } | Self::NoKeys | Self::Ambiguous { .. } => {
                 "pass a file of the host's /proc/driver/nvidia, or one of the same format"
             }
             Self::Missing { .. } => {

@@ -61,22 +61,3 @@ impl From<Permissions> for String {
             .collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn permissions_read_back_as_written() {
-        for text in ["r", "w", "m", "rw", "rm", "wm", "rwm"] {
-            assert_eq!(String::from(text.parse::<Permissions>().unwrap()), text);
-        }
-    }
-
-    #[test]
-    fn other_letters_are_refused() {
-        for text in ["x", "RW", "rw ", "none"] {
-            assert!(text.parse::<Permissions>().is_err(), "{text:?}");
-        }
-    }
-}
