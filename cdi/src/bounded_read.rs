@@ -118,49 +118,49 @@ mod tests {
 
     use super::*;
 
-    /// What `of` gives for a named pipe without a writer; fails if it waits.
-    fn of_pipe<T: Send + 'static>(of: impl FnOnce(&Path) -> T + Send + 'static) -> T {
+    /// The result of `read` for a named pipe without a writer; fails if it blocks.
+    fn with_pipe<T: Send + 'static>(read: impl FnOnce(&Path) -> T + Send + 'static) -> T {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pipe");
         nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
         let (done, when_done) = mpsc::channel();
-        std::thread::spawn(move || done.send(of(&path)));
+        std::thread::spawn(move || done.send(read(&path)));
         when_done.recv_timeout(Duration::from_secs(10)).unwrap()
     }
 
-    /// As when the pipe takes the file's place after the file was looked at.
+    /// As when a pipe replaces the file after its type was checked.
     #[test]
-    fn opening_a_named_pipe_waits_for_nobody() {
-        of_pipe(|path| open(path).map(drop)).unwrap();
+    fn opening_a_named_pipe_does_not_block() {
+        with_pipe(|path| open(path).map(drop)).unwrap();
     }
 
     #[test]
-    fn what_is_read_from_the_kernel_and_the_driver_is_no_named_pipe() {
-        let read = of_pipe(|path| read(path, 1));
+    fn files_of_the_kernel_and_the_driver_are_not_read_from_a_pipe() {
+        let read = with_pipe(|path| read(path, 1));
         assert!(
             matches!(read, Err(ReadError::NotAFile(FileKind::NamedPipe))),
             "{read:?}"
         );
-        let major = of_pipe(|path| crate::read_channel_major(path)).unwrap_err();
+        let major = with_pipe(|path| crate::read_channel_major(path)).unwrap_err();
         assert_eq!(major.code(), "device-list-malformed");
         assert!(
             major
                 .to_string()
                 .ends_with("/pipe is a named pipe, not a file")
         );
-        let params = of_pipe(|path| crate::DriverParams::read(path)).unwrap_err();
+        let params = with_pipe(|path| crate::DriverParams::read(path)).unwrap_err();
         assert_eq!(params.code(), "driver-file-malformed");
         assert!(
             params
                 .to_string()
                 .ends_with("/pipe is a named pipe, not a file")
         );
-        let capability = of_pipe(|path| crate::Capability::read(path)).unwrap_err();
+        let capability = with_pipe(|path| crate::Capability::read(path)).unwrap_err();
         assert_eq!(capability.code(), "driver-file-malformed");
     }
 
     #[test]
-    fn a_file_as_long_as_the_limit_is_read_and_a_longer_one_is_not() {
+    fn a_file_longer_than_the_limit_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "four").unwrap();

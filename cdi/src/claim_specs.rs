@@ -36,7 +36,7 @@ const SPEC_MODE: u32 = 0o644;
 /// | temporary file | written by | removed |
 /// |---|---|---|
 /// | `.durable-*.tmp` | this crate | by [`durable_file::OsDir`] when the directory is next opened, unless the writer is still running |
-/// | `spec.*.tmp` | any user of Go's CDI library | by `sweep`, if it has this kind and only devices of claims that are not live |
+/// | `spec.*.tmp` | any user of Go's CDI library | by `sweep`, if it has this kind and only devices of claims that are not prepared |
 /// | `spec.*.tmp`, truncated before its first device | any user of Go's CDI library | never: its owner is unknown |
 ///
 /// # Caveats
@@ -175,15 +175,15 @@ impl ClaimSpecs {
         self.remove_file(claim.spec_file_name(&self.kind))
     }
 
-    /// Removes the spec files of claims that are not `live`, and the temporary
+    /// Removes the spec files of claims that are not `prepared`, and the temporary
     /// files that Go's driver left of them. A file that cannot be removed does not
     /// keep the others from being removed.
-    pub fn sweep(&self, live: &BTreeSet<ClaimUid>) -> Result<Swept, ClaimSpecsError> {
+    pub fn sweep(&self, prepared: &BTreeSet<ClaimUid>) -> Result<Swept, ClaimSpecsError> {
         let names = self.dir.list();
         let names = names.map_err(|source| ClaimSpecsError::List { source })?;
         let mut swept = Swept::default();
         for name in names {
-            if !self.is_dead(&name, live) {
+            if !self.is_stale(&name, prepared) {
                 continue;
             }
             match self.remove_file(name.clone()) {
@@ -222,15 +222,15 @@ impl ClaimSpecs {
         removed.map_err(|source| ClaimSpecsError::Remove { file, source })
     }
 
-    /// Whether `name` is known to be a file of claims that are not `live`.
-    fn is_dead(&self, name: &str, live: &BTreeSet<ClaimUid>) -> bool {
-        if temporary::is_name_of_one(name) {
+    /// Whether `name` is known to be a file of claims that are not `prepared`.
+    fn is_stale(&self, name: &str, prepared: &BTreeSet<ClaimUid>) -> bool {
+        if temporary::is_temporary(name) {
             // A file that cannot be read is not known to be ours.
             let text = self.dir.read(name).ok().flatten();
-            return text.is_some_and(|text| temporary::is_of_dead_claims(&text, &self.kind, live));
+            return text.is_some_and(|text| temporary::is_stale(&text, &self.kind, prepared));
         }
         let claim = ClaimUid::from_spec_file_name(&self.kind, name);
-        claim.is_some_and(|claim| !live.contains(&claim))
+        claim.is_some_and(|claim| !prepared.contains(&claim))
     }
 }
 

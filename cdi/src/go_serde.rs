@@ -1,5 +1,5 @@
-//! The model's JSON as Go's library reads and writes it, where serde's derive
-//! would differ.
+//! Reading and writing the model as Go's library does, where serde's derive would
+//! differ.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,19 +9,23 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Whether a field is left out of the JSON, as by Go's `omitempty`: what is
-/// read from nothing is written as nothing.
+/// The longest key, in bytes, that YAML reads without an explicit `?` before it
+/// (1 024 with its quotes), so the longest that Go reads in JSON.
+pub(crate) const KEY_LIMIT: usize = 1022;
+
+/// Whether a field is omitted from the JSON, as by Go's `omitempty`: an absent field
+/// is read as the default, so the default is written as an absent field.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// As [`is_default`], of a text: Go has no absent string.
+/// Like [`is_default`], for strings: Go does not distinguish empty from absent.
 #[expect(clippy::ref_option, reason = "serde calls it so")]
 pub(crate) fn is_unset(text: &Option<String>) -> bool {
     text.as_deref().is_none_or(str::is_empty)
 }
 
-/// Reads a text for which an empty one, null and none at all are the same.
+/// Parses a string; an empty one and null are `None`.
 pub(crate) fn text<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
@@ -33,11 +37,7 @@ where
         .transpose()
 }
 
-/// The longest key, in bytes, that YAML reads without an explicit `?` before it
-/// (1 024 with its quotes), so the longest that Go reads in JSON.
-pub(crate) const KEY_LIMIT: usize = 1022;
-
-/// A map whose repeated keys are an error, as repeated fields are.
+/// Reads a map; repeated keys are an error, as repeated fields are.
 pub(crate) fn unique_keys<'de, D>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error>
 where
     D: Deserializer<'de>,
@@ -48,7 +48,7 @@ where
         type Value = BTreeMap<String, String>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a mapping of texts")
+            f.write_str("a mapping of strings")
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
@@ -70,9 +70,10 @@ where
     deserializer.deserialize_map(UniqueKeys)
 }
 
-/// A struct is read from a mapping alone, as by Go, where serde's derive takes a
-/// sequence of its fields' values too. `$type` derives with `remote = "Self"`,
-/// which makes functions of what would be the traits.
+/// Implements serde's traits for structs so that they are read only from mappings, as
+/// by Go: serde's derive would also accept a sequence of the fields' values. `$type`
+/// derives with `remote = "Self"`, which generates functions in place of the traits'
+/// implementations.
 macro_rules! mapping_only {
     ($($type:ty),+) => {$(
         impl<'de> serde::Deserialize<'de> for $type {

@@ -29,15 +29,15 @@ impl Spec {
         warnings.annotations(Field::in_spec("annotations"), self.annotations());
         warnings.edits(None, self.container_edits());
         let mut channels = BTreeSet::new();
-        for (at, device) in self.devices().iter().enumerate() {
-            let field = Field::in_device(at, "annotations");
+        for (index, device) in self.devices().iter().enumerate() {
+            let field = Field::in_device(index, "annotations");
             warnings.annotations(field, &device.annotations);
-            warnings.edits(Some(at), &device.container_edits);
+            warnings.edits(Some(index), &device.container_edits);
             if let Some((node, channel)) = only_channel(device)
                 && !channels.insert(channel)
             {
-                let field = Field::in_spec("deviceNodes").at(node).leaf("path");
-                warnings.add(field.in_edits_of(Some(at)), Lint::SharedChannel);
+                let field = Field::in_spec("deviceNodes").entry(node).leaf("path");
+                warnings.add(field.in_edits_of(Some(index)), Lint::SharedChannel);
             }
         }
         warnings.found

@@ -50,12 +50,12 @@ pub trait OciConfig {
     /// appended.
     fn set_env(&mut self, assignments: &[&str]);
 
-    /// Adds device nodes for the runtime to make. Each replaces any node at its
-    /// path, also an earlier one of `devices`.
+    /// Adds device nodes for the runtime to make. For each, the first node at its path
+    /// is removed, also if it is an earlier one of `devices`; then it replaces the
+    /// next node at that path, or is appended.
     fn set_devices(&mut self, devices: &[&PlannedDevice]);
 
-    /// Appends a rule to the device cgroup. The rules that are there stay, and so
-    /// may equal ones: a later rule overrides an earlier one.
+    /// Appends a rule to the device cgroup. Existing rules stay, even equal ones.
     fn allow_device(&mut self, rule: &DeviceRule);
 
     /// Moves the host's network device `host_name` into the container as `name`,

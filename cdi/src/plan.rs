@@ -129,8 +129,8 @@ impl Planner<'_> {
             additional_gids,
         } = edits;
         self.add_each(owner, "env", env, Change::SetEnv);
-        for (at, node) in device_nodes.iter().enumerate() {
-            let source = owner.source(&format!("deviceNodes[{at}]"));
+        for (index, node) in device_nodes.iter().enumerate() {
+            let source = owner.source(&format!("deviceNodes[{index}]"));
             let device = device::fill_in(node, &source, self.facts, self.host)?;
             let rule = device::rule(node, &device);
             self.push(source.clone(), Change::SetDevice(device));
@@ -144,10 +144,10 @@ impl Planner<'_> {
         if let Some(rdt) = intel_rdt {
             self.push(owner.source("intelRdt"), Change::SetIntelRdt(rdt.clone()));
         }
-        for (at, gid) in additional_gids.iter().enumerate() {
+        for (index, gid) in additional_gids.iter().enumerate() {
             // Go ignores the root group, so that no spec can grant it.
             if *gid != 0 {
-                let source = owner.source(&format!("additionalGids[{at}]"));
+                let source = owner.source(&format!("additionalGids[{index}]"));
                 self.push(source, Change::AddGid(*gid));
             }
         }
@@ -161,8 +161,8 @@ impl Planner<'_> {
         items: &[T],
         change: impl Fn(T) -> Change,
     ) {
-        for (at, item) in items.iter().enumerate() {
-            let source = owner.source(&format!("{field}[{at}]"));
+        for (index, item) in items.iter().enumerate() {
+            let source = owner.source(&format!("{field}[{index}]"));
             self.push(source, change(item.clone()));
         }
     }

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 
 use crate::{ClaimUid, Kind};
 
-/// Whether the library gives its temporary files names like `name`.
-pub(super) fn is_name_of_one(name: &str) -> bool {
+/// Whether `name` is that of a temporary file of the library.
+pub(super) fn is_temporary(name: &str) -> bool {
     let digits = name
         .strip_prefix("spec.")
         .and_then(|rest| rest.strip_suffix(".tmp"));
@@ -26,15 +26,15 @@ pub(super) fn is_name_of_one(name: &str) -> bool {
 }
 
 /// Whether `text`, a spec that may be truncated, is of `kind` and has only devices
-/// of claims that are not `live`. One without a whole device name has no owner.
-pub(super) fn is_of_dead_claims(text: &[u8], kind: &Kind, live: &BTreeSet<ClaimUid>) -> bool {
+/// of claims that are not `prepared`. One without a whole device name has no owner.
+pub(super) fn is_stale(text: &[u8], kind: &Kind, prepared: &BTreeSet<ClaimUid>) -> bool {
     let mut devices = whole_lines(text)
         .filter_map(|line| line.trim_start().strip_prefix("- name: "))
         .peekable();
     let kind = format!("kind: {kind}");
     whole_lines(text).any(|line| line == kind)
         && devices.peek().is_some()
-        && devices.all(|device| !live.iter().any(|claim| is_of(device, claim)))
+        && devices.all(|device| !prepared.iter().any(|claim| is_of(device, claim)))
 }
 
 /// The lines that are complete: the last one may be truncated.
@@ -56,15 +56,15 @@ mod tests {
         "../../tests/fixtures/k8s.compute-domain.nvidia.com-claim_11111111-aaaa-4bbb-8ccc-000000000001.yaml"
     );
 
-    fn dead(text: &[u8], live: &[&str]) -> bool {
-        let live = live.iter().map(|uid| ClaimUid::new(*uid).unwrap());
-        is_of_dead_claims(text, &Kind::compute_domain_claim(), &live.collect())
+    fn stale(text: &[u8], prepared: &[&str]) -> bool {
+        let prepared = prepared.iter().map(|uid| ClaimUid::new(*uid).unwrap());
+        is_stale(text, &Kind::compute_domain_claim(), &prepared.collect())
     }
 
     #[test]
-    fn the_library_counts_its_temporaries() {
+    fn temporary_files_have_numbers_in_their_names() {
         for name in ["spec.1.tmp", "spec.3141592653.tmp"] {
-            assert!(is_name_of_one(name), "{name}");
+            assert!(is_temporary(name), "{name}");
         }
         for name in [
             "spec..tmp",
@@ -74,45 +74,45 @@ mod tests {
             ".spec.1.tmp",
             "myspec.1.tmp",
         ] {
-            assert!(!is_name_of_one(name), "{name}");
+            assert!(!is_temporary(name), "{name}");
         }
     }
 
     #[test]
-    fn a_spec_of_gos_driver_is_dead_with_its_claim() {
-        assert!(dead(GO, &[]));
-        assert!(dead(GO, &["22222222-aaaa-4bbb-8ccc-000000000002"]));
-        assert!(!dead(GO, &["11111111-aaaa-4bbb-8ccc-000000000001"]));
+    fn a_spec_of_gos_driver_is_stale_without_its_claim() {
+        assert!(stale(GO, &[]));
+        assert!(stale(GO, &["22222222-aaaa-4bbb-8ccc-000000000002"]));
+        assert!(!stale(GO, &["11111111-aaaa-4bbb-8ccc-000000000001"]));
     }
 
     #[test]
-    fn a_spec_is_known_from_the_end_of_the_line_that_names_its_first_device() {
+    fn the_owner_is_known_from_the_end_of_the_first_devices_line() {
         let known_from = GO.windows(9).position(|text| text == b"channel-0").unwrap() + 10;
         for end in 0..=GO.len() {
-            assert_eq!(dead(&GO[..end], &[]), end >= known_from, "{end} bytes");
+            assert_eq!(stale(&GO[..end], &[]), end >= known_from, "{end} bytes");
         }
     }
 
     #[test]
-    fn a_spec_of_another_kind_is_somebody_elses() {
+    fn a_spec_of_another_kind_is_never_stale() {
         let text = String::from_utf8(GO.to_vec()).unwrap();
         for kind in [
             "k8s.gpu.nvidia.com/claim",
             "k8s.compute-domain.nvidia.com/device",
         ] {
             let other = text.replace("k8s.compute-domain.nvidia.com/claim", kind);
-            assert!(!dead(other.as_bytes(), &[]), "{kind}");
+            assert!(!stale(other.as_bytes(), &[]), "{kind}");
         }
-        assert!(!dead(b"\xff\n", &[]));
+        assert!(!stale(b"\xff\n", &[]));
     }
 
     #[test]
-    fn a_spec_for_several_claims_lives_as_long_as_one_of_them() {
+    fn a_spec_of_several_claims_is_stale_without_any_of_them() {
         let (first, second) = ("1111-aa", "1111-bb");
         let kind = Kind::compute_domain_claim();
         let text = format!("kind: {kind}\n- name: {first}-channel-0\n- name: {second}-channel-0\n");
-        assert!(!dead(text.as_bytes(), &[first]));
-        assert!(!dead(text.as_bytes(), &[second]));
-        assert!(dead(text.as_bytes(), &["1111-a"]));
+        assert!(!stale(text.as_bytes(), &[first]));
+        assert!(!stale(text.as_bytes(), &[second]));
+        assert!(stale(text.as_bytes(), &["1111-a"]));
     }
 }

@@ -6,7 +6,7 @@ use crate::{CHANNEL_DIR, ChannelId, Device, DeviceNode};
 /// device of several channels, such as `all`.
 pub(super) fn only_channel(device: &Device) -> Option<(usize, ChannelId)> {
     let nodes = device.container_edits.device_nodes.iter().enumerate();
-    let mut channels = nodes.filter_map(|(at, node)| Some((at, channel_of(node)?)));
+    let mut channels = nodes.filter_map(|(index, node)| Some((index, channel_of(node)?)));
     let channel = channels.next()?;
     channels.next().is_none().then_some(channel)
 }

@@ -23,8 +23,7 @@ impl Warnings {
 
     fn nodes(&mut self, list: Field, nodes: &[DeviceNode]) {
         let mut paths = BTreeSet::new();
-        for (at, node) in nodes.iter().enumerate() {
-            let field = list.at(at);
+        for (field, node) in list.entries(nodes) {
             self.path(field.leaf("path"), &node.path);
             self.path(
                 field.leaf("hostPath"),
@@ -38,8 +37,7 @@ impl Warnings {
     }
 
     fn hooks(&mut self, list: Field, hooks: &[Hook]) {
-        for (at, hook) in hooks.iter().enumerate() {
-            let field = list.at(at);
+        for (field, hook) in list.entries(hooks) {
             self.path(field.leaf("path"), &hook.path);
             self.nuls(field.leaf("args"), &hook.args);
             self.env(field.leaf("env"), &hook.env);
@@ -51,8 +49,7 @@ impl Warnings {
 
     fn mounts(&mut self, list: Field, mounts: &[Mount]) {
         let mut paths = BTreeSet::new();
-        for (at, mount) in mounts.iter().enumerate() {
-            let field = list.at(at);
+        for (field, mount) in list.entries(mounts) {
             self.nul(field.leaf("hostPath"), &mount.host_path);
             self.path(field.leaf("containerPath"), &mount.container_path);
             self.nuls(field.leaf("options"), &mount.options);
@@ -67,8 +64,7 @@ impl Warnings {
     }
 
     fn net_devices(&mut self, list: Field, devices: &[NetDevice]) {
-        for (at, device) in devices.iter().enumerate() {
-            let field = list.at(at);
+        for (field, device) in list.entries(devices) {
             for (leaf, name) in [
                 ("hostInterfaceName", &device.host_interface_name),
                 ("name", &device.name),
@@ -81,11 +77,11 @@ impl Warnings {
     }
 
     fn gids(&mut self, list: Field, gids: &[u32]) {
-        for (at, gid) in gids.iter().enumerate() {
+        for (field, gid) in list.entries(gids) {
             if *gid == 0 {
-                self.add(list.at(at), Lint::RootGroup);
+                self.add(field, Lint::RootGroup);
             }
-            self.id(list.at(at), Some(*gid));
+            self.id(field, Some(*gid));
         }
     }
 
@@ -103,19 +99,19 @@ impl Warnings {
     }
 
     fn nuls(&mut self, field: Field, texts: &[String]) {
-        for (at, text) in texts.iter().enumerate() {
-            self.nul(field.at(at), text);
+        for (field, text) in field.entries(texts) {
+            self.nul(field, text);
         }
     }
 
     fn env(&mut self, field: Field, env: &[String]) {
         let mut names = BTreeSet::new();
-        for (at, variable) in env.iter().enumerate() {
+        for (field, variable) in field.entries(env) {
             let name = variable.split('=').next().unwrap_or_default();
             if !names.insert(name) {
-                self.add(field.at(at), Lint::RepeatedVariable);
+                self.add(field, Lint::RepeatedVariable);
             }
-            self.nul(field.at(at), variable);
+            self.nul(field, variable);
         }
     }
 }

@@ -41,7 +41,7 @@ pub enum Lint {
     #[error("has no type beside it, so the node on the host decides")]
     MissingType,
     /// A fifo with a number.
-    #[error("means nothing for a fifo")]
+    #[error("is meaningless for a fifo")]
     NumberOfFifo,
     /// A NUL byte, which ends a string for the kernel.
     #[error("has a NUL, with which no container starts")]

@@ -18,9 +18,13 @@ pub(super) fn facts(config: &Value) -> Result<ContainerFacts, ConfigError> {
         }
     }
     if let Some(linux) = config.object("linux")? {
-        linux.each("devices", |at, device| Section::keyed(at, device, "path"))?;
+        linux.each("devices", |pointer, device| {
+            Section::keyed(pointer, device, "path")
+        })?;
         if let Some(resources) = linux.object("resources")? {
-            resources.each("devices", |at, rule| Section::new(at, rule).map(drop))?;
+            resources.each("devices", |pointer, rule| {
+                Section::new(pointer, rule).map(drop)
+            })?;
         }
         if let Some(devices) = linux.object("netDevices")? {
             for name in devices.members.keys() {
@@ -29,12 +33,14 @@ pub(super) fn facts(config: &Value) -> Result<ContainerFacts, ConfigError> {
         }
         linux.object("intelRdt")?;
     }
-    config.each("mounts", |at, mount| {
-        Section::keyed(at, mount, "destination")
+    config.each("mounts", |pointer, mount| {
+        Section::keyed(pointer, mount, "destination")
     })?;
     if let Some(hooks) = config.object("hooks")? {
         for moment in Hook::NAMES {
-            hooks.each(moment, |at, hook| Section::new(at, hook).map(drop))?;
+            hooks.each(moment, |pointer, hook| {
+                Section::new(pointer, hook).map(drop)
+            })?;
         }
     }
     Ok(facts)
@@ -82,8 +88,8 @@ impl<'a> Section<'a> {
         let Value::Array(items) = value else {
             return Err(fault(pointer, Expected::Array));
         };
-        for (at, item) in items.iter().enumerate() {
-            check(format!("{pointer}/{at}"), item)?;
+        for (index, item) in items.iter().enumerate() {
+            check(format!("{pointer}/{index}"), item)?;
         }
         Ok(())
     }

@@ -31,14 +31,14 @@ impl<'de> SeqAccess<'de> for Seq<'_, '_> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, ReadError> {
-        let Some((at, id)) = self.entries.next() else {
+        let Some((index, id)) = self.entries.next() else {
             return Ok(None);
         };
         let entry = self.parent.at(*id);
         let value = seed.deserialize(entry);
         value
             .map(Some)
-            .map_err(|error| error.at(entry.position()).within(Step::Entry(at)))
+            .map_err(|error| error.at(entry.position()).within(Step::Entry(index)))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -105,7 +105,7 @@ impl<'de> MapAccess<'de> for Map<'_, '_> {
             _ => None,
         };
         let Some(name) = name else {
-            return Err(ReadError::custom("a key is no text").at(cursor.position()));
+            return Err(ReadError::custom("a key is not a string").at(cursor.position()));
         };
         let mut fields = self.fields.unwrap_or_default().iter().copied();
         let known = fields.find(|field| same_name(&name, field));

@@ -1,4 +1,4 @@
-//! A place in a tree, and what may still be read from there on.
+//! A position in a tree, and the budget for reading on from it.
 
 use std::cell::Cell;
 
@@ -26,8 +26,8 @@ pub(super) struct Cursor<'a, 't> {
     budget: &'a Budget,
 }
 
-/// What reading one document may still cost: with aliases a short text can
-/// stand for an endless one.
+/// What reading one document may still cost: aliases can expand a short text
+/// exponentially.
 pub(super) struct Budget(Cell<usize>);
 
 type Entries = Vec<(NodeId, NodeId)>;
@@ -35,17 +35,17 @@ type Entries = Vec<(NodeId, NodeId)>;
 // === impl Budget ===
 
 impl Budget {
-    /// The budget of a document that is no more than `tree`.
+    /// The budget for reading `tree` once.
     pub(super) fn new(tree: &Tree<'_>) -> Self {
         let cost = tree.cost();
-        let of_aliases = VALUE_LIMIT.min(cost.saturating_mul(ALIAS_RATIO - READS));
-        let most = cost.saturating_mul(READS).saturating_add(of_aliases);
+        let for_aliases = VALUE_LIMIT.min(cost.saturating_mul(ALIAS_RATIO - READS));
+        let most = cost.saturating_mul(READS).saturating_add(for_aliases);
         Self(Cell::new(FREE_COST.max(most)))
     }
 
     fn spend(&self, cost: usize) -> Result<(), ReadError> {
-        let left = self.0.get().checked_sub(cost);
-        self.0.set(left.ok_or_else(ReadError::too_many)?);
+        let remaining = self.0.get().checked_sub(cost);
+        self.0.set(remaining.ok_or_else(ReadError::too_many)?);
         Ok(())
     }
 }

@@ -63,7 +63,7 @@ impl From<ReadError> for SpecError {
             let _ = match step {
                 Step::Field(name) if path.is_empty() => write!(path, "{name}"),
                 Step::Field(name) => write!(path, ".{name}"),
-                Step::Entry(at) => write!(path, "[{at}]"),
+                Step::Entry(index) => write!(path, "[{index}]"),
             };
         }
         Self::new(error.fault).in_path(path).at(error.position)

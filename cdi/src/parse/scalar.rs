@@ -47,7 +47,7 @@ impl<'t> Scalar<'t> {
             #[expect(clippy::cast_precision_loss, reason = "as Go does")]
             ("float", Self::Int(int)) => Ok(Self::Float(int as f64)),
             ("merge", Self::Merge) => Ok(Self::Merge),
-            ("null" | "bool" | "int" | "float", _) => Err(format!("{text:?} is no !!{core}")),
+            ("null" | "bool" | "int" | "float", _) => Err(format!("{text:?} is not a !!{core}")),
             ("binary", _) => Err("!!binary is not supported".to_owned()),
             _ => Ok(Self::Text(text)),
         }

@@ -47,7 +47,7 @@ pub(super) fn newer_escape(source: &str) -> Option<&'static str> {
     while let Some(c) = chars.next() {
         let escaped = if c == '\\' { chars.next() } else { None };
         match escaped {
-            Some('/') => return Some("'\\/' is no escape of YAML 1.1"),
+            Some('/') => return Some("'\\/' is not an escape of YAML 1.1"),
             Some('u') => {
                 let mut digits = chars.as_str().chars().map(|c| c.to_ascii_lowercase());
                 if digits.next() == Some('d') && digits.next().is_some_and(|c| c > '7') {

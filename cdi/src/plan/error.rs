@@ -17,7 +17,7 @@ pub enum PlanError {
     #[error(transparent)]
     Config(ConfigError),
     /// A spec takes numbers from a node of the host, which cannot be inspected.
-    #[error("{field}: cannot look at {} of the host", OneLine(host_path))]
+    #[error("{field}: cannot inspect {} on the host", OneLine(host_path))]
     HostNode {
         /// The node's field.
         // Boxed, because an error is part of every result.
@@ -28,7 +28,7 @@ pub enum PlanError {
         source: io::Error,
     },
     /// A spec takes numbers from a node of the host, which is not a device node.
-    #[error("{field}: {} of the host is not a device node", OneLine(host_path))]
+    #[error("{field}: {} on the host is not a device node", OneLine(host_path))]
     NotADevice {
         /// The node's field.
         field: Box<Source>,
@@ -38,7 +38,7 @@ pub enum PlanError {
     /// A spec takes numbers from a node of the host, which has another type than
     /// the spec declares.
     #[error(
-        "{field}: type is {:?} but {} of the host has {:?}",
+        "{field}: type is {:?} but {} on the host has {:?}",
         declared.as_str(),
         OneLine(host_path),
         found.as_str()

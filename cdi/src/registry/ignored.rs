@@ -66,8 +66,8 @@ struct Search<'a> {
 pub(super) fn find(dirs: &[SpecDir], name: &QualifiedName) -> (Vec<IgnoredFile>, bool) {
     let mut found = Vec::new();
     let mut truncated = false;
-    for (at, dir) in dirs.iter().enumerate() {
-        let given_before = dirs.iter().take(at).any(|other| other.path == dir.path);
+    for (index, dir) in dirs.iter().enumerate() {
+        let given_before = dirs.iter().take(index).any(|other| other.path == dir.path);
         let reason = match dir.state {
             DirState::Listed if dir::is_own_dir(&dir.path) => None,
             DirState::Skipped(DirError::Link { .. }) => Some(IgnoredReason::LinkedDirectory),

@@ -19,19 +19,19 @@ impl Spec {
         faults.extend(self.version_fault());
         self.faults_of_edits(&mut faults, None, self.container_edits());
         let mut seen = BTreeSet::new();
-        for (at, device) in self.devices().iter().enumerate() {
+        for (index, device) in self.devices().iter().enumerate() {
             if faults.len() >= FAULT_LIMIT {
                 break;
             }
             let name = &device.name;
             let fault = |fault| SpecError::new(fault).about(self.kind(), Some(name));
             if device.container_edits.is_empty() {
-                let field = Field::in_device(at, "containerEdits");
+                let field = Field::in_device(index, "containerEdits");
                 faults.push(fault(SpecFault::NoEdits).in_field(&field));
             }
-            self.faults_of_edits(&mut faults, Some((at, name)), &device.container_edits);
+            self.faults_of_edits(&mut faults, Some((index, name)), &device.container_edits);
             if !seen.insert(name) {
-                let field = Field::in_device(at, "name");
+                let field = Field::in_device(index, "name");
                 faults.push(fault(SpecFault::DuplicateDevice).in_field(&field));
             }
         }
@@ -55,8 +55,8 @@ impl Spec {
             return Some(fault.about(self.kind(), None).in_field(&field));
         }
         let mut devices = self.devices().iter().enumerate();
-        let (at, device) = devices.find(|(_, device)| is_long(&device.annotations))?;
-        let field = Field::in_device(at, "annotations");
+        let (index, device) = devices.find(|(_, device)| is_long(&device.annotations))?;
+        let field = Field::in_device(index, "annotations");
         Some(
             fault
                 .about(self.kind(), Some(&device.name))
@@ -96,7 +96,7 @@ impl Spec {
             if faults.len() >= FAULT_LIMIT {
                 return;
             }
-            let field = field.in_edits_of(device.map(|(at, _)| at));
+            let field = field.in_edits_of(device.map(|(index, _)| index));
             let error = SpecError::new(SpecFault::Edit(fault));
             let error = error.about(self.kind(), device.map(|(_, name)| name));
             faults.push(error.in_field(&field));

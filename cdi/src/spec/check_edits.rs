@@ -13,23 +13,20 @@ impl ContainerEdits {
     /// and permissions are left to the types here.
     pub(crate) fn each_fault(&self, found: &mut impl FnMut(Field, EditFault)) {
         check_env(Field::in_spec("env"), &self.env, found);
-        for (at, node) in self.device_nodes.iter().enumerate() {
-            let field = Field::in_spec("deviceNodes").at(at);
+        for (field, node) in Field::in_spec("deviceNodes").entries(&self.device_nodes) {
             check_path(field.leaf("path"), &node.path, found);
             if node.permissions.is_some_and(Permissions::is_none) {
                 found(field.leaf("permissions"), EditFault::NoPermissions);
             }
         }
-        for (at, hook) in self.hooks.iter().enumerate() {
-            let field = Field::in_spec("hooks").at(at);
+        for (field, hook) in Field::in_spec("hooks").entries(&self.hooks) {
             if !Hook::NAMES.contains(&hook.hook_name.as_str()) {
                 found(field.leaf("hookName"), EditFault::UnknownHook);
             }
             check_path(field.leaf("path"), &hook.path, found);
             check_env(field.leaf("env"), &hook.env, found);
         }
-        for (at, mount) in self.mounts.iter().enumerate() {
-            let field = Field::in_spec("mounts").at(at);
+        for (field, mount) in Field::in_spec("mounts").entries(&self.mounts) {
             check_path(field.leaf("hostPath"), &mount.host_path, found);
             check_path(field.leaf("containerPath"), &mount.container_path, found);
         }
@@ -44,9 +41,9 @@ impl ContainerEdits {
 }
 
 fn check_env(field: Field, env: &[String], found: &mut impl FnMut(Field, EditFault)) {
-    for (at, variable) in env.iter().enumerate() {
+    for (field, variable) in field.entries(env) {
         if variable.find('=').is_none_or(|name_len| name_len == 0) {
-            found(field.at(at), EditFault::NotAnAssignment);
+            found(field, EditFault::NotAnAssignment);
         }
     }
 }
@@ -60,8 +57,7 @@ fn check_path(field: Field, path: &str, found: &mut impl FnMut(Field, EditFault)
 fn check_net_devices(devices: &[NetDevice], found: &mut impl FnMut(Field, EditFault)) {
     let mut on_host = BTreeSet::new();
     let mut in_container = BTreeSet::new();
-    for (at, device) in devices.iter().enumerate() {
-        let field = Field::in_spec("netDevices").at(at);
+    for (field, device) in Field::in_spec("netDevices").entries(devices) {
         for (leaf, name, seen) in [
             (
                 "hostInterfaceName",

@@ -9,9 +9,9 @@ pub(crate) struct Field {
     device: Option<usize>,
     in_edits: bool,
     name: &'static str,
-    at: Option<usize>,
+    index: Option<usize>,
     leaf: &'static str,
-    leaf_at: Option<usize>,
+    leaf_index: Option<usize>,
 }
 
 impl Field {
@@ -21,9 +21,9 @@ impl Field {
             device: None,
             in_edits: false,
             name,
-            at: None,
+            index: None,
             leaf: "",
-            leaf_at: None,
+            leaf_index: None,
         }
     }
 
@@ -44,16 +44,22 @@ impl Field {
         }
     }
 
+    /// The entries of this field, which is the list `items`.
+    pub(crate) fn entries<T>(self, items: &[T]) -> impl Iterator<Item = (Self, &T)> {
+        let items = items.iter().enumerate();
+        items.map(move |(index, item)| (self.entry(index), item))
+    }
+
     /// An entry of this field, which is a list.
-    pub(crate) fn at(self, index: usize) -> Self {
+    pub(crate) fn entry(self, index: usize) -> Self {
         if self.leaf.is_empty() {
             Self {
-                at: Some(index),
+                index: Some(index),
                 ..self
             }
         } else {
             Self {
-                leaf_at: Some(index),
+                leaf_index: Some(index),
                 ..self
             }
         }
@@ -76,13 +82,13 @@ impl fmt::Display for Field {
             write!(f, "{dot}containerEdits")?;
             dot = ".";
         }
-        for (name, at) in [(self.name, self.at), (self.leaf, self.leaf_at)] {
+        for (name, index) in [(self.name, self.index), (self.leaf, self.leaf_index)] {
             if !name.is_empty() {
                 write!(f, "{dot}{name}")?;
                 dot = ".";
             }
-            if let Some(at) = at {
-                write!(f, "[{at}]")?;
+            if let Some(index) = index {
+                write!(f, "[{index}]")?;
             }
         }
         Ok(())
@@ -95,13 +101,13 @@ mod tests {
 
     #[test]
     fn a_field_is_written_as_its_path_in_json() {
-        let hook = Field::in_spec("hooks").at(2);
+        let hook = Field::in_spec("hooks").entry(2);
         for (field, path) in [
             (Field::in_spec("kind"), "kind"),
             (Field::in_device(3, ""), "devices[3]"),
             (Field::in_device(3, "name"), "devices[3].name"),
             (
-                hook.leaf("env").at(1).in_edits_of(None),
+                hook.leaf("env").entry(1).in_edits_of(None),
                 "containerEdits.hooks[2].env[1]",
             ),
             (

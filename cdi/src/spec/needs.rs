@@ -26,17 +26,22 @@ impl Spec {
             dot.then_some((SpecVersion::V0_6_0, Field::in_spec("kind"))),
             annotated.then_some((SpecVersion::V0_6_0, Field::in_spec("annotations"))),
         ];
-        let of_devices = self.devices().iter().enumerate().flat_map(|(at, device)| {
-            let digit = device.name.starts_with_digit();
-            let annotated = !device.annotations.is_empty();
-            let own = [
-                digit.then(|| (SpecVersion::V0_5_0, Field::in_device(at, "name"))),
-                annotated.then(|| (SpecVersion::V0_6_0, Field::in_device(at, "annotations"))),
-            ];
-            let edits = needs_of_edits(&device.container_edits);
-            let edits = edits.map(move |(v, field)| (v, field.in_edits_of(Some(at))));
-            own.into_iter().flatten().chain(edits)
-        });
+        let of_devices = self
+            .devices()
+            .iter()
+            .enumerate()
+            .flat_map(|(index, device)| {
+                let digit = device.name.starts_with_digit();
+                let annotated = !device.annotations.is_empty();
+                let own = [
+                    digit.then(|| (SpecVersion::V0_5_0, Field::in_device(index, "name"))),
+                    annotated
+                        .then(|| (SpecVersion::V0_6_0, Field::in_device(index, "annotations"))),
+                ];
+                let edits = needs_of_edits(&device.container_edits);
+                let edits = edits.map(move |(v, field)| (v, field.in_edits_of(Some(index))));
+                own.into_iter().flatten().chain(edits)
+            });
         let edits = needs_of_edits(self.container_edits());
         let edits = edits.map(|(version, field)| (version, field.in_edits_of(None)));
         of_spec.into_iter().flatten().chain(edits).chain(of_devices)
@@ -44,18 +49,14 @@ impl Spec {
 }
 
 fn needs_of_edits(edits: &ContainerEdits) -> impl Iterator<Item = (SpecVersion, Field)> {
-    let nodes = edits.device_nodes.iter().enumerate();
-    let host_paths = nodes.filter(|(_, node)| !is_unset(&node.host_path));
-    let host_paths = host_paths.map(|(at, _)| {
-        let field = Field::in_spec("deviceNodes").at(at).leaf("hostPath");
-        (SpecVersion::V0_5_0, field)
-    });
-    let mounts = edits.mounts.iter().enumerate();
-    let types = mounts.filter(|(_, mount)| !is_unset(&mount.fs_type));
-    let types = types.map(|(at, _)| {
-        let field = Field::in_spec("mounts").at(at).leaf("type");
-        (SpecVersion::V0_4_0, field)
-    });
+    let nodes = Field::in_spec("deviceNodes").entries(&edits.device_nodes);
+    let host_paths = nodes
+        .filter(|(_, node)| !is_unset(&node.host_path))
+        .map(|(field, _)| (SpecVersion::V0_5_0, field.leaf("hostPath")));
+    let mounts = Field::in_spec("mounts").entries(&edits.mounts);
+    let types = mounts
+        .filter(|(_, mount)| !is_unset(&mount.fs_type))
+        .map(|(field, _)| (SpecVersion::V0_4_0, field.leaf("type")));
     let lists = [
         (
             edits.net_devices.is_empty(),

@@ -149,7 +149,7 @@ fn a_node_that_is_missing_is_named_with_file_and_field() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: devices[0].containerEdits.deviceNodes[0]: cannot look at /dev/gone of the host",
+            "{}: devices[0].containerEdits.deviceNodes[0]: cannot inspect /dev/gone on the host",
             host.path("low/one.json").display()
         )
     );

@@ -80,7 +80,7 @@ fn a_spec_that_needs_the_hosts_node_fails_without_it_and_writes_nothing() {
         1,
     );
     assert!(
-        message.contains("cannot look at /dev/nvidia0 of the host"),
+        message.contains("cannot inspect /dev/nvidia0 on the host"),
         "{message}"
     );
 }

@@ -93,7 +93,7 @@ fn a_device_whose_node_the_host_lacks_is_unusable_and_why_says_so() {
     let why = place.out("why nvidia.com/gpu=0 --root host", 1);
     for part in [
         "nvidia.com/gpu=0 resolves to host/etc/cdi/nvidia.com-gpu.yaml, but ",
-        "cannot look at /dev/nvidia0 of the host: No such file",
+        "cannot inspect /dev/nvidia0 on the host: No such file",
         "  node      /dev/nvidia0: missing\n",
         "  fix       load the driver that makes the node",
     ] {

@@ -84,7 +84,8 @@ fn values<'a>(text: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
 
 fn is_honest(text: &str, error: &DriverTextError) {
     is_helpful(error, error.code(), error.hint());
-    let (DriverTextError::InvalidValue { line, .. } | DriverTextError::Ambiguous { line, .. }) = error
+    let (DriverTextError::InvalidValue { line, .. } | DriverTextError::Ambiguous { line, .. }) =
+        error
     else {
         return;
     };
