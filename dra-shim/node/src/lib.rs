@@ -23,10 +23,13 @@
 
 mod absence;
 #[cfg(test)]
+mod conformance_tests;
+#[cfg(test)]
 mod crash_tests;
 mod device_group;
 mod error;
 mod hardware;
+pub mod lifecycle;
 mod node_claims;
 mod prepare;
 mod rebuild;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use dra_checkpoint::{ClaimName, Claims, CommitError, Damage, Store, StoreError};
+use dra_checkpoint::{ClaimName, Claims, CommitError, Damage, Store, StoreError, View};
 use imex_cdi::ClaimSpecs;
 
 use crate::device_group::DeviceGroup;
+use crate::lifecycle::{ClaimState, Step, Transaction};
 
 /// The claims of one node: its checkpoint and its CDI specs.
 ///
@@ -71,4 +72,17 @@ impl NodeClaims {
             CommitError::Store(error) => error.into(),
         })
     }
+}
+
+/// The steps of a transaction that does not depend on the claim's spec.
+pub(crate) fn steps(
+    view: &View<DeviceGroup>,
+    uid: &str,
+    transaction: Transaction,
+) -> &'static [Step] {
+    let state = ClaimState {
+        record: view.phase(uid),
+        has_spec: false,
+    };
+    state.steps(transaction)
 }

@@ -10,9 +10,10 @@ use jiff::Timestamp;
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
 use crate::hardware::Hardware;
-use crate::node_claims::NodeClaims;
+use crate::lifecycle::{ClaimState, Step, Transaction};
+use crate::node_claims::{NodeClaims, steps};
 use crate::request::ChannelRequest;
-use crate::spec::{kubelet_devices, reassert};
+use crate::spec::{kubelet_devices, rewrite};
 use crate::text::error_chain;
 
 /// One attempt to prepare a claim, with every fact that it needs.
@@ -59,12 +60,7 @@ impl NodeClaims {
         claim: &ClaimName,
         major: impl FnOnce() -> Option<Major>,
     ) -> Result<Option<Prepared>, PrepareError> {
-        if !self
-            .store
-            .view()
-            .get(&claim.uid)
-            .is_some_and(ClaimRecord::is_completed)
-        {
+        if !is_prepared(&self.store.view(), &claim.uid) {
             return Ok(None);
         }
         let uid = claim_uid(&claim.uid)?;
@@ -74,10 +70,10 @@ impl NodeClaims {
         // Unprepare of another process could come in between and leave a spec
         // without record.
         let devices = self.commit(move |claims| match claims.get(uid.as_str()) {
-            Some(record) if record.is_completed() => {
-                reassert(&specs, &uid, record, major).map(Some)
+            Some(record) if is_prepared(claims, uid.as_str()) => {
+                rewrite(&specs, &uid, record, major).map(Some)
             }
-            _ => Ok(None),
+            _ => Ok::<_, PrepareError>(None),
         })?;
         Ok(devices.map(|devices| Prepared {
             devices,
@@ -95,7 +91,7 @@ impl NodeClaims {
     /// removes them.
     pub fn prepare(&self, attempt: &Attempt<'_>) -> Result<Prepared, PrepareError> {
         let uid = claim_uid(&attempt.claim.uid)?;
-        free_for(&self.store.view(), &uid, attempt.request)?;
+        check_unused(&self.store.view(), &uid, attempt.request)?;
         if !attempt.domain_exists {
             return Err(PrepareError::DomainNotFound {
                 domain: attempt.request.domain.clone(),
@@ -107,12 +103,13 @@ impl NodeClaims {
 
         self.begin(attempt, &uid)?;
         let device = ClaimDevice::imex_channel(attempt.request.channel, major);
-        let asserted = self
+        let written = self
             .specs
-            .ensure(&uid, &[device])
+            .ensure(&uid, std::slice::from_ref(&device))
             .map_err(|source| PrepareError::Cdi { source })?;
-        let ids = asserted.ids.iter().map(ToString::to_string).collect();
-        let devices = self.complete(attempt, uid, ids)?;
+        let ids = written.ids.iter().map(ToString::to_string).collect();
+        let group = attempt.request.device_group(ids);
+        let devices = self.end(attempt, uid, device, group)?;
 
         let degraded = (!clique.degraded.is_empty()).then(|| clique.to_string());
         Ok(Prepared { devices, degraded })
@@ -120,7 +117,7 @@ impl NodeClaims {
 
     /// Writes the Started record before the first side effect, and answers early
     /// where the device is in use.
-    fn begin(&self, attempt: &Attempt<'_>, uid: &ClaimUid) -> Result<(), PrepareError> {
+    pub(crate) fn begin(&self, attempt: &Attempt<'_>, uid: &ClaimUid) -> Result<(), PrepareError> {
         let (claim, status, request) = (
             attempt.claim.clone(),
             attempt.status.clone(),
@@ -128,47 +125,55 @@ impl NodeClaims {
         );
         let (uid, now) = (uid.clone(), attempt.now);
         self.commit(move |claims| {
-            free_for(claims, &uid, &request)?;
-            match claims.start(&claim, &status, now) {
-                // Another process has completed it meanwhile: `complete` answers.
-                Ok(()) | Err(Refused::Completed { .. }) => Ok(()),
-                Err(refused) => Err(from_refused(refused)),
+            check_unused(claims, &uid, &request)?;
+            let steps = steps(claims, uid.as_str(), Transaction::BeginPrepare);
+            if steps.contains(&Step::RecordStarted) {
+                claims.start(&claim, &status, now).map_err(from_refused)?;
             }
+            Ok(())
         })
     }
 
     /// The deciding check and the record that it guards, in one commit. The
     /// loser removes its spec.
-    fn complete(
+    pub(crate) fn end(
         &self,
         attempt: &Attempt<'_>,
         uid: ClaimUid,
-        cdi_ids: Vec<String>,
+        device: ClaimDevice,
+        group: DeviceGroup,
     ) -> Result<Vec<KubeletDevice>, PrepareError> {
         let (status, request) = (attempt.status.clone(), attempt.request.clone());
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {
-            if let Some(record) = claims
-                .get(uid.as_str())
-                .filter(|record| record.is_completed())
-            {
-                return Ok(kubelet_devices(record));
-            }
-            let group = request.device_group(cdi_ids);
-            let devices = group.kubelet_devices().cloned().collect();
-            let decided = free_for(claims, &uid, &request).and_then(|()| {
-                claims
-                    .complete(uid.as_str(), &status, vec![group])
-                    .map_err(from_refused)
-            });
-            match decided {
-                Ok(()) => Ok(devices),
-                Err(error) => {
-                    specs
-                        .remove(&uid)
-                        .map_err(|source| PrepareError::Cdi { source })?;
-                    Err(error)
+            let cdi = |source| PrepareError::Cdi { source };
+            let lost = check_unused(claims, &uid, &request)
+                .and_then(|()| check_same_status(claims, &uid, &status))
+                .err();
+            let transaction = match lost {
+                None => Transaction::EndPrepare,
+                Some(_) => Transaction::LosePrepare,
+            };
+            let state = ClaimState {
+                record: claims.phase(uid.as_str()),
+                has_spec: specs.exists(&uid).map_err(cdi)?,
+            };
+            for step in state.steps(transaction) {
+                match step {
+                    Step::WriteSpec => {
+                        let device = std::slice::from_ref(&device);
+                        specs.ensure(&uid, device).map_err(cdi)?;
+                    }
+                    Step::RecordCompleted => claims
+                        .complete(uid.as_str(), &status, vec![group.clone()])
+                        .map_err(from_refused)?,
+                    Step::RemoveSpec => specs.remove(&uid).map_err(cdi)?,
+                    _ => {} // no other step ends a Prepare
                 }
+            }
+            match claims.get(uid.as_str()) {
+                Some(record) if record.is_completed() => Ok(kubelet_devices(record)),
+                _ => Err(lost.unwrap_or(PrepareError::Aborted)),
             }
         })
     }
@@ -176,8 +181,13 @@ impl NodeClaims {
 
 // === the checks inside a commit ===
 
-/// Whether no other claim holds the requested channel.
-fn free_for(
+/// Whether the claim holds its device already.
+fn is_prepared(view: &View<DeviceGroup>, uid: &str) -> bool {
+    !steps(view, uid, Transaction::BeginPrepare).contains(&Step::RecordStarted)
+}
+
+/// Fails if another claim uses the requested channel.
+fn check_unused(
     view: &View<DeviceGroup>,
     uid: &ClaimUid,
     request: &ChannelRequest,
@@ -196,6 +206,18 @@ fn free_for(
             device: request.device.clone(),
             holder: format!("{}/{}:{other}", record.namespace, record.name),
         }),
+    }
+}
+
+/// Fails if a Prepare of another claim status has taken the record over.
+fn check_same_status(
+    view: &View<DeviceGroup>,
+    uid: &ClaimUid,
+    status: &ClaimStatus,
+) -> Result<(), PrepareError> {
+    match view.get(uid.as_str()) {
+        Some(record) if record.status != *status => Err(PrepareError::Aborted),
+        _ => Ok(()),
     }
 }
 

@@ -94,10 +94,19 @@ fn a_second_claim_waits_until_the_first_is_unprepared_and_is_told_who_holds_the_
     prepare(&node, &mk_claim("claim-2")).unwrap();
 }
 
+fn device(request: &ChannelRequest) -> ClaimDevice {
+    ClaimDevice::imex_channel(request.channel, mk_hardware().channel_major().unwrap())
+}
+
 /// What a Prepare does between its two commits.
-fn write_file(node: &NodeClaims, uid: &ClaimUid, request: &ChannelRequest) {
-    let device = ClaimDevice::imex_channel(request.channel, mk_hardware().channel_major().unwrap());
-    node.specs.ensure(uid, &[device]).unwrap();
+fn write_spec(claims: &NodeClaims, uid: &ClaimUid, request: &ChannelRequest) {
+    claims.specs.ensure(uid, &[device(request)]).unwrap();
+}
+
+fn end(claims: &NodeClaims, attempt: &Attempt<'_>) -> Result<Vec<KubeletDevice>, PrepareError> {
+    let uid = claim_uid(&attempt.claim.uid)?;
+    let group = attempt.request.device_group(Vec::new());
+    claims.end(attempt, uid, device(attempt.request), group)
 }
 
 #[test]
@@ -111,11 +120,11 @@ fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     let attempt = mk_attempt(&slow, &status, &request, &hardware);
     let uid = ClaimUid::new("slow").unwrap();
     first.begin(&attempt, &uid).unwrap();
-    write_file(&first, &uid, &request);
+    write_spec(&first, &uid, &request);
 
     prepare(&second, &fast).unwrap();
 
-    let error = first.complete(&attempt, uid, Vec::new()).unwrap_err();
+    let error = end(&first, &attempt).unwrap_err();
     assert!(matches!(error, PrepareError::InUse { holder, .. } if holder.ends_with(":fast")));
     assert_eq!(disks.spec_of(&slow), None, "the loser takes its file back");
     assert!(disks.spec_of(&fast).is_some());
@@ -135,11 +144,8 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
 
     new.unprepare("claim-1", at(1)).unwrap();
 
-    write_file(&old, &uid, &request);
-    assert!(matches!(
-        old.complete(&attempt, uid, Vec::new()),
-        Err(PrepareError::Aborted)
-    ));
+    write_spec(&old, &uid, &request);
+    assert!(matches!(end(&old, &attempt), Err(PrepareError::Aborted)));
     assert_eq!(disks.spec_of(&claim), None);
     // A late Prepare of the same version waits; a new pod's comes through, and so does the same one later.
     assert!(matches!(

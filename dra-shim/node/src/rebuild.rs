@@ -7,6 +7,7 @@ use dra_checkpoint::{Boot, ClaimName, ClaimStatus, Claims};
 use imex_cdi::{ClaimSpecs, ClaimUid, Major};
 
 use crate::device_group::DeviceGroup;
+use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::node_claims::NodeClaims;
 use crate::request::ChannelRequest;
 use crate::start::{SpecReport, StartError};
@@ -66,7 +67,14 @@ fn restore(
     ) else {
         return Ok(()); // not one that we prepare
     };
-    if !specs.exists(&uid)? {
+    let state = ClaimState {
+        record: claims.phase(uid.as_str()),
+        has_spec: specs.exists(&uid)?,
+    };
+    if !state
+        .steps(Transaction::Rebuild)
+        .contains(&Step::RestoreRecord)
+    {
         return Ok(());
     }
     let id = specs.id(&uid, &request.channel.device_name()).to_string();

@@ -10,7 +10,7 @@ use crate::request::ChannelRequest;
 /// Writes a Completed record's spec unless it is right already, and returns the
 /// devices. A spec of a driver in another mode is left as it is: this driver
 /// cannot write one.
-pub(crate) fn reassert(
+pub(crate) fn rewrite(
     specs: &ClaimSpecs,
     uid: &ClaimUid,
     record: &ClaimRecord<DeviceGroup>,

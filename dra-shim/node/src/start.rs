@@ -8,8 +8,9 @@ use dra_checkpoint::{Boot, BootId, Damage, Refused, Store, StoreError};
 use durable_file::Dir;
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
 
-use crate::node_claims::NodeClaims;
-use crate::spec::reassert;
+use crate::lifecycle::{Step, Transaction};
+use crate::node_claims::{NodeClaims, steps};
+use crate::spec::rewrite;
 use crate::text::error_chain;
 
 /// What [`NodeClaims::start`] found and did, for log and event.
@@ -108,7 +109,10 @@ impl NodeClaims {
                 }
             }
             for uid in &uids {
-                specs.remove(uid)?;
+                let steps = steps(claims, uid.as_str(), Transaction::StartAfterReboot);
+                if steps.contains(&Step::RemoveSpec) {
+                    specs.remove(uid)?;
+                }
             }
             let removed = claims.records_unchecked().count();
             claims.forget_earlier_boot();
@@ -122,19 +126,23 @@ impl NodeClaims {
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {
             let mut failures = Vec::new();
-            let mut live = BTreeSet::new();
+            let mut keep = BTreeSet::new();
             for (uid, record) in claims.records_unchecked() {
                 let Ok(uid) = ClaimUid::new(uid) else {
                     continue;
                 };
-                if record.is_completed()
-                    && let Err(error) = reassert(&specs, &uid, record, major)
+                let steps = steps(claims, uid.as_str(), Transaction::Start);
+                if steps.contains(&Step::WriteSpec)
+                    && let Err(error) = rewrite(&specs, &uid, record, major)
                 {
                     failures.push(format!("claim {uid}: {}", error_chain(&error)));
                 }
-                live.insert(uid);
+                if !steps.contains(&Step::RemoveSpec) {
+                    keep.insert(uid);
+                }
             }
-            let swept = specs.sweep(&live)?;
+            // A claim without a record is not among those to keep.
+            let swept = specs.sweep(&keep)?;
             failures.extend(swept.failed.iter().map(|error| error_chain(error)));
             Ok(SpecReport {
                 removed: swept.removed,

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use dra_checkpoint::{Claims, State};
+use dra_checkpoint::Claims;
 use imex_cdi::{ClaimSpecs, ClaimUid};
 use jiff::Timestamp;
 
 use crate::device_group::DeviceGroup;
 use crate::error::UnprepareError;
-use crate::node_claims::NodeClaims;
+use crate::lifecycle::{Step, Transaction};
+use crate::node_claims::{NodeClaims, steps};
 
 impl NodeClaims {
     /// Removes a claim's spec and record: when kubelet calls, and for a claim
@@ -45,16 +46,23 @@ fn remove(
     uid: &str,
     now: Timestamp,
 ) -> Result<(), UnprepareError> {
-    // A malformed UID has no spec; there may still be a record.
-    if let Ok(uid) = ClaimUid::new(uid) {
-        specs
-            .remove(&uid)
-            .map_err(|source| UnprepareError::Cdi { source })?;
+    for step in steps(claims, uid, Transaction::Unprepare) {
+        match step {
+            Step::RemoveSpec => remove_spec(specs, uid)?,
+            Step::RecordAborted => claims.abort(uid, now)?,
+            Step::RemoveRecord => drop(claims.remove(uid)?),
+            _ => {} // no other step is one of Unprepare
+        }
     }
-    let removed = match claims.get(uid).map(|record| &record.state) {
-        Some(State::Completed(_)) => claims.remove(uid).map(drop),
-        Some(State::Started) => claims.abort(uid, now),
-        Some(State::Aborted { .. }) | None => Ok(()),
-    };
-    Ok(removed?)
+    Ok(())
+}
+
+/// A malformed UID has no spec; it may still have a record.
+fn remove_spec(specs: &ClaimSpecs, uid: &str) -> Result<(), UnprepareError> {
+    match ClaimUid::new(uid) {
+        Ok(uid) => specs
+            .remove(&uid)
+            .map_err(|source| UnprepareError::Cdi { source }),
+        Err(_) => Ok(()),
+    }
 }

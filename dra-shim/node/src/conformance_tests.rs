@@ -1,0 +1,170 @@
+//! What `NodeClaims` does to the checkpoint and to the CDI directory is what the
+//! tables of `lifecycle` say: every transaction is run from every state.
+
+use std::sync::Arc;
+
+use dra_checkpoint::lifecycle::Phase;
+use dra_checkpoint::{BootId, Checkpoint, ClaimStatus};
+use durable_file::Dir as _;
+use imex_cdi::{ClaimDevice, ClaimUid};
+use jiff::Timestamp;
+
+use crate::lifecycle::{ClaimState, Transaction};
+use crate::test_objects::{Disks, at, mk_attempt, mk_claim, mk_hardware, mk_status, prepare};
+use crate::{AllocatedClaim, Attempt, ChannelRequest, DeviceGroup, NodeClaims, PrepareError};
+
+const CLAIM: &str = "claim-1";
+
+/// When the fence of what was aborted at 0 has expired.
+fn later() -> Timestamp {
+    at(100)
+}
+
+fn uid() -> ClaimUid {
+    ClaimUid::new(CLAIM).unwrap()
+}
+
+fn device(request: &ChannelRequest) -> ClaimDevice {
+    ClaimDevice::imex_channel(request.channel, mk_hardware().major.unwrap())
+}
+
+fn write_spec(claims: &NodeClaims) {
+    let request = ChannelRequest::from_status(&mk_status("pod-1", "channel-0")).unwrap();
+    claims.specs.ensure(&uid(), &[device(&request)]).unwrap();
+}
+
+fn begin(claims: &NodeClaims, now: Timestamp) -> Result<(), PrepareError> {
+    let (claim, status) = (mk_claim(CLAIM), mk_status("pod-1", "channel-0"));
+    let (request, hardware) = (ChannelRequest::from_status(&status)?, mk_hardware());
+    let attempt = mk_attempt(&claim, &status, &request, &hardware);
+    claims.begin(&Attempt { now, ..attempt }, &uid())
+}
+
+fn end(claims: &NodeClaims, status: &ClaimStatus) {
+    let claim = mk_claim(CLAIM);
+    let (request, hardware) = (ChannelRequest::from_status(status).unwrap(), mk_hardware());
+    let attempt = mk_attempt(&claim, status, &request, &hardware);
+    let group = request.device_group(vec!["id".to_owned()]);
+    let ended = claims.end(&attempt, uid(), device(&request), group);
+    assert_eq!(
+        ended.is_ok(),
+        claims.store.view().phase(CLAIM) == Phase::Completed
+    );
+}
+
+/// A node on which the claim is in `state`.
+fn mk_node(state: ClaimState) -> (Disks, NodeClaims) {
+    let disks = Disks::default();
+    let claims = disks.start();
+    match state.record {
+        Phase::Absent => {}
+        Phase::Started => begin(&claims, at(0)).unwrap(),
+        Phase::Completed => drop(prepare(&claims, &mk_claim(CLAIM)).unwrap()),
+        Phase::Aborted => {
+            begin(&claims, at(0)).unwrap();
+            claims.unprepare(CLAIM, at(0)).unwrap();
+        }
+    }
+    if state.has_spec {
+        write_spec(&claims);
+    } else {
+        claims.specs.remove(&uid()).unwrap();
+    }
+    assert_eq!(found(&disks, &claims), state);
+    (disks, claims)
+}
+
+fn found(disks: &Disks, claims: &NodeClaims) -> ClaimState {
+    ClaimState {
+        record: claims.store.view().phase(CLAIM),
+        has_spec: disks.spec_of(&mk_claim(CLAIM)).is_some(),
+    }
+}
+
+/// The claim's phase as the file has it.
+fn recorded(disks: &Disks) -> Phase {
+    let Some(bytes) = disks.checkpoint.read("checkpoint.json").unwrap() else {
+        return Phase::Absent;
+    };
+    let checkpoint = Checkpoint::<DeviceGroup>::decode(&bytes).unwrap();
+    let mut records = checkpoint.claims();
+    let record = records.find(|(uid, _)| *uid == CLAIM);
+    record.map_or(Phase::Absent, |(_, record)| record.state.phase())
+}
+
+/// Damages the part of the checkpoint that holds no record.
+fn damage(disks: &Disks) {
+    let bytes = disks.checkpoint.read("checkpoint.json").unwrap();
+    let text = bytes.map(|bytes| String::from_utf8(bytes).unwrap());
+    let damaged = text.map_or("{".to_owned(), |text| {
+        text.replacen("\"checksum\":", "\"checksum\":1", 1)
+    });
+    let bytes = damaged.as_bytes();
+    disks
+        .checkpoint
+        .replace("checkpoint.json", bytes, 0o600)
+        .unwrap();
+}
+
+fn rebuild(disks: &Disks) -> NodeClaims {
+    damage(disks);
+    let major = mk_hardware().major.ok();
+    let (claims, _) = NodeClaims::start(
+        Arc::new(disks.checkpoint.clone()),
+        Arc::new(disks.cdi.clone()),
+        BootId::new("boot-1").unwrap(),
+        major,
+    )
+    .unwrap();
+    let allocated = AllocatedClaim {
+        claim: mk_claim(CLAIM),
+        status: mk_status("pod-1", "channel-0"),
+    };
+    claims.rebuild(vec![allocated], major).unwrap();
+    claims
+}
+
+fn run(transaction: Transaction, disks: &Disks, claims: NodeClaims) -> NodeClaims {
+    match transaction {
+        Transaction::BeginPrepare => {
+            begin(&claims, later()).unwrap();
+            write_spec(&claims);
+        }
+        Transaction::EndPrepare => end(&claims, &mk_status("pod-1", "channel-0")),
+        Transaction::LosePrepare => end(&claims, &mk_status("pod-2", "channel-0")),
+        Transaction::Unprepare => claims.unprepare(CLAIM, later()).unwrap(),
+        Transaction::Start => return disks.try_start("boot-1").unwrap().0,
+        Transaction::StartAfterReboot => return disks.try_start("boot-2").unwrap().0,
+        Transaction::Rebuild => return rebuild(disks),
+        Transaction::Expire => claims.expire(later()).unwrap(),
+    }
+    claims
+}
+
+fn expected(state: ClaimState, transaction: Transaction) -> ClaimState {
+    let steps = state.steps(transaction).iter();
+    let state = steps.copied().try_fold(state, ClaimState::next).unwrap();
+    match transaction {
+        // Specs are aligned with the rebuilt records.
+        Transaction::Rebuild => expected(state, Transaction::Start),
+        _ => state,
+    }
+}
+
+#[test]
+fn every_transaction_from_every_state_leaves_the_state_that_the_table_gives() {
+    for state in ClaimState::ALL {
+        for transaction in Transaction::ALL {
+            let (disks, claims) = mk_node(state);
+            let claims = run(transaction, &disks, claims);
+            let cause = (state.name(), transaction.name());
+            assert_eq!(
+                found(&disks, &claims),
+                expected(state, transaction),
+                "{cause:?}"
+            );
+            let recorded = recorded(&disks);
+            assert_eq!(recorded, expected(state, transaction).record, "{cause:?}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The life of a claim on a node as two tables: [`ClaimState`] × [`Transaction`]
+//! → [`Step`]s, and [`ClaimState`] × [`Step`] → [`ClaimState`].
+//!
+//! [`ClaimState::steps`] alone decides which steps are taken;
+//! [`NodeClaims`](crate::NodeClaims) asks it under the checkpoint's lock, with
+//! the state that it finds there, and takes the steps in their order. Each step
+//! is durable before the next one begins. A crash therefore leaves the state
+//! after any number of them, and whatever transaction comes next starts from
+//! there: nothing else is needed for recovery.
+//!
+//! A record may refuse a step ([`dra_checkpoint::lifecycle`]). The transaction
+//! then ends before it, with an error.
+//!
+//! ```
+//! use compute_domain_node::lifecycle::{ClaimState, Step, Transaction};
+//! use dra_checkpoint::lifecycle::Phase;
+//!
+//! let prepared = ClaimState { record: Phase::Completed, has_spec: true };
+//! let steps = prepared.steps(Transaction::Unprepare);
+//! assert_eq!(steps, [Step::RemoveSpec, Step::RemoveRecord]);
+//!
+//! // A crash between the two leaves a record without its spec. The next start
+//! // writes the spec again; a repeated Unprepare continues.
+//! let crashed = prepared.next(Step::RemoveSpec)?;
+//! assert_eq!(crashed.steps(Transaction::Start), [Step::WriteSpec]);
+//! assert_eq!(crashed.steps(Transaction::Unprepare), steps);
+//! # Ok::<_, dra_checkpoint::lifecycle::Refusal>(())
+//! ```
+
+use dra_checkpoint::lifecycle::{Event, Phase, Refusal};
+
+/// What the node's two directories hold of one claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClaimState {
+    /// How far the claim's record in the checkpoint got.
+    pub record: Phase,
+    /// Whether the claim has a CDI spec, which runtimes read whenever a
+    /// container starts.
+    pub has_spec: bool,
+}
+
+/// What is decided about one claim at once, from the state that is found under
+/// the checkpoint's lock.
+///
+/// A Prepare takes two transactions. Other processes may act between them, so
+/// the second one decides again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transaction {
+    /// kubelet called Prepare. The spec is written after the lock is released:
+    /// the Started record announces it.
+    BeginPrepare,
+    /// This Prepare has written its spec. No other claim uses the device, and
+    /// the record is not that of another claim status.
+    EndPrepare,
+    /// This Prepare has written its spec, but another claim uses the device, or
+    /// the record is that of another claim status.
+    LosePrepare,
+    /// kubelet called Unprepare; or the claim has been gone for
+    /// [`ABSENT_FOR`](crate::ABSENT_FOR), and kubelet did not call.
+    Unprepare,
+    /// The plugin started, in the boot that the record is of.
+    Start,
+    /// The plugin started for the first time since a reboot: no container is
+    /// left that uses a device of the earlier boot.
+    StartAfterReboot,
+    /// The checkpoint was damaged, and the API server reports that the claim is
+    /// allocated on this node.
+    Rebuild,
+    /// Time passed: the fence of an aborted Prepare is no longer needed.
+    Expire,
+}
+
+/// One durable change of the record or the spec. Taking it again changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// The record becomes Started.
+    RecordStarted,
+    /// The spec is written, unless it is right already.
+    WriteSpec,
+    /// The record becomes Completed: from now on the claim holds its device.
+    RecordCompleted,
+    /// The spec is removed.
+    RemoveSpec,
+    /// The Started record becomes Aborted, which refuses late attempts.
+    RecordAborted,
+    /// The Completed record is removed: the device is free.
+    RemoveRecord,
+    /// The Aborted record is removed.
+    ExpireRecord,
+    /// The record of an earlier boot is removed, whatever its phase.
+    RemoveOldRecord,
+    /// A lost record is restored as Completed; one that survived stays.
+    RestoreRecord,
+}
+
+// === impl ClaimState ===
+
+impl ClaimState {
+    /// Every state, in the order of a claim's life.
+    pub const ALL: [Self; 8] = [
+        Self::new(Phase::Absent, false),
+        Self::new(Phase::Absent, true),
+        Self::new(Phase::Started, false),
+        Self::new(Phase::Started, true),
+        Self::new(Phase::Completed, false),
+        Self::new(Phase::Completed, true),
+        Self::new(Phase::Aborted, false),
+        Self::new(Phase::Aborted, true),
+    ];
+
+    const fn new(record: Phase, has_spec: bool) -> Self {
+        Self { record, has_spec }
+    }
+
+    /// A few words for tables and messages.
+    pub fn name(self) -> &'static str {
+        match (self.record, self.has_spec) {
+            (Phase::Absent, false) => "Absent",
+            (Phase::Absent, true) => "Absent, spec",
+            (Phase::Started, false) => "Started",
+            (Phase::Started, true) => "Started, spec",
+            (Phase::Completed, false) => "Completed",
+            (Phase::Completed, true) => "Completed, spec",
+            (Phase::Aborted, false) => "Aborted",
+            (Phase::Aborted, true) => "Aborted, spec",
+        }
+    }
+
+    /// The steps that `transaction` takes from this state, in their order.
+    pub fn steps(self, transaction: Transaction) -> &'static [Step] {
+        match transaction {
+            Transaction::BeginPrepare => match self.record {
+                // Neither config nor fabric matter to a prepared claim.
+                Phase::Completed => &[Step::WriteSpec],
+                Phase::Absent | Phase::Started | Phase::Aborted => {
+                    &[Step::RecordStarted, Step::WriteSpec]
+                }
+            },
+            Transaction::EndPrepare => match (self.record, self.has_spec) {
+                (Phase::Started, true) => &[Step::RecordCompleted],
+                // A Prepare in another process has lost and removed the spec.
+                (Phase::Started, false) => &[Step::WriteSpec, Step::RecordCompleted],
+                // A Prepare in another process has won, for the same claim.
+                (Phase::Completed, _) => &[],
+                // An Unprepare came in between.
+                (Phase::Absent | Phase::Aborted, _) => &[Step::RemoveSpec],
+            },
+            Transaction::LosePrepare => match self.record {
+                Phase::Completed => &[],
+                Phase::Absent | Phase::Started | Phase::Aborted => &[Step::RemoveSpec],
+            },
+            // The spec goes first: no container may start with the device once
+            // another claim can hold it.
+            Transaction::Unprepare => match self.record {
+                Phase::Started => &[Step::RemoveSpec, Step::RecordAborted],
+                Phase::Completed => &[Step::RemoveSpec, Step::RemoveRecord],
+                Phase::Absent | Phase::Aborted => &[Step::RemoveSpec],
+            },
+            Transaction::Start => match self.record {
+                Phase::Absent => &[Step::RemoveSpec],
+                Phase::Completed => &[Step::WriteSpec],
+                // The next Prepare or Unprepare of the claim takes care of it.
+                Phase::Started | Phase::Aborted => &[],
+            },
+            Transaction::StartAfterReboot => match self.record {
+                Phase::Absent => &[Step::RemoveSpec],
+                Phase::Started | Phase::Completed | Phase::Aborted => {
+                    &[Step::RemoveSpec, Step::RemoveOldRecord]
+                }
+            },
+            // Without a spec the claim was never prepared on this node.
+            Transaction::Rebuild if self.has_spec => &[Step::RestoreRecord],
+            Transaction::Rebuild => &[],
+            Transaction::Expire => match self.record {
+                Phase::Aborted => &[Step::ExpireRecord],
+                Phase::Absent | Phase::Started | Phase::Completed => &[],
+            },
+        }
+    }
+
+    /// The state after `step`.
+    ///
+    /// # Errors
+    /// The record refuses the step; nothing changes.
+    pub fn next(self, step: Step) -> Result<Self, Refusal> {
+        let record = match step.record_event() {
+            Some(event) => self.record.next(event)?,
+            None => self.record,
+        };
+        let has_spec = match step {
+            Step::WriteSpec => true,
+            Step::RemoveSpec => false,
+            _ => self.has_spec,
+        };
+        Ok(Self { record, has_spec })
+    }
+}
+
+// === impl Transaction ===
+
+impl Transaction {
+    /// Every transaction, in the order of a claim's life.
+    pub const ALL: [Self; 8] = [
+        Self::BeginPrepare,
+        Self::EndPrepare,
+        Self::LosePrepare,
+        Self::Unprepare,
+        Self::Start,
+        Self::StartAfterReboot,
+        Self::Rebuild,
+        Self::Expire,
+    ];
+
+    /// A few words for tables and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BeginPrepare => "Prepare begins",
+            Self::EndPrepare => "Prepare ends",
+            Self::LosePrepare => "Prepare ends, device in use",
+            Self::Unprepare => "Unprepare",
+            Self::Start => "start",
+            Self::StartAfterReboot => "start after a reboot",
+            Self::Rebuild => "rebuild",
+            Self::Expire => "fence expired",
+        }
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    /// Every step, in the order of a claim's life.
+    pub const ALL: [Self; 9] = [
+        Self::RecordStarted,
+        Self::WriteSpec,
+        Self::RecordCompleted,
+        Self::RemoveSpec,
+        Self::RecordAborted,
+        Self::RemoveRecord,
+        Self::ExpireRecord,
+        Self::RemoveOldRecord,
+        Self::RestoreRecord,
+    ];
+
+    /// A few words for tables and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RecordStarted => "record Started",
+            Self::WriteSpec => "write spec",
+            Self::RecordCompleted => "record Completed",
+            Self::RemoveSpec => "remove spec",
+            Self::RecordAborted => "record Aborted",
+            Self::RemoveRecord => "remove record",
+            Self::ExpireRecord => "remove expired record",
+            Self::RemoveOldRecord => "remove old record",
+            Self::RestoreRecord => "restore record",
+        }
+    }
+
+    /// What happens to the record, if the step is one of the record. Of the
+    /// events that depend on the claim status, these are the ones for a Prepare
+    /// that nothing came in between of.
+    fn record_event(self) -> Option<Event> {
+        match self {
+            Self::RecordStarted => Some(Event::StartOther),
+            Self::RecordCompleted => Some(Event::CompleteSame),
+            Self::RecordAborted => Some(Event::Abort),
+            Self::RemoveRecord => Some(Event::Remove),
+            Self::ExpireRecord => Some(Event::Expire),
+            Self::RemoveOldRecord => Some(Event::ForgetBoot),
+            Self::RestoreRecord => Some(Event::Restore),
+            Self::WriteSpec | Self::RemoveSpec => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "lifecycle_tests.rs"]
+mod tests;

@@ -1,0 +1,300 @@
+//! Small enough to be checked whole: every state, every transaction, a crash
+//! after every step, and every interleaving of three processes.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// The state before the first step, and after each.
+fn states(from: ClaimState, transaction: Transaction) -> Vec<ClaimState> {
+    let mut states = vec![from];
+    for step in from.steps(transaction) {
+        let state = states.last().unwrap().next(*step);
+        let cause = (from.name(), transaction.name(), step.name());
+        states.push(state.unwrap_or_else(|refusal| panic!("{cause:?}: {refusal}")));
+    }
+    states
+}
+
+fn after(from: ClaimState, transaction: Transaction) -> ClaimState {
+    *states(from, transaction).last().unwrap()
+}
+
+/// A Prepare that nothing comes in between of.
+fn prepared(from: ClaimState) -> ClaimState {
+    after(
+        after(from, Transaction::BeginPrepare),
+        Transaction::EndPrepare,
+    )
+}
+
+/// Every state with every transaction.
+fn pairs() -> impl Iterator<Item = (ClaimState, Transaction)> {
+    ClaimState::ALL
+        .into_iter()
+        .flat_map(|state| Transaction::ALL.map(|transaction| (state, transaction)))
+}
+
+/// Every state that a crash in any transaction from any state leaves.
+fn crashed() -> impl Iterator<Item = (ClaimState, Transaction, ClaimState)> {
+    pairs().flat_map(|(from, transaction)| {
+        let left = states(from, transaction);
+        left.into_iter()
+            .map(move |state| (from, transaction, state))
+    })
+}
+
+fn has_stray_spec(state: ClaimState) -> bool {
+    state.record == Phase::Absent && state.has_spec
+}
+
+#[test]
+fn no_record_refuses_a_step_of_its_state() {
+    for (from, transaction) in pairs() {
+        let steps = from.steps(transaction).len();
+        assert_eq!(states(from, transaction).len(), steps + 1);
+    }
+}
+
+#[test]
+fn a_claim_becomes_prepared_only_with_its_spec_in_place() {
+    for (from, transaction) in pairs() {
+        for change in states(from, transaction).windows(2) {
+            if change[0].record != Phase::Completed && change[1].record == Phase::Completed {
+                assert!(change[1].has_spec, "{} {}", from.name(), transaction.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_spec_goes_before_the_record_that_announces_it() {
+    for (from, transaction) in pairs() {
+        for change in states(from, transaction).windows(2) {
+            let given_up = [Phase::Absent, Phase::Aborted].contains(&change[1].record);
+            if change[0].record != change[1].record
+                && given_up
+                && transaction != Transaction::Expire
+            {
+                assert!(
+                    !change[1].has_spec,
+                    "{} {}",
+                    from.name(),
+                    transaction.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn repeating_a_crashed_transaction_ends_where_it_would_have_ended() {
+    for (from, transaction, crashed) in crashed() {
+        let cause = (from.name(), transaction.name(), crashed.name());
+        match transaction {
+            // The plugin's next Prepare begins again.
+            Transaction::BeginPrepare | Transaction::EndPrepare => {
+                let state = prepared(crashed);
+                assert_eq!(state, ClaimState::new(Phase::Completed, true), "{cause:?}");
+            }
+            _ => assert_eq!(
+                after(crashed, transaction),
+                after(from, transaction),
+                "{cause:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn after_any_crash_a_start_leaves_no_spec_without_record_and_no_prepared_claim_without_spec() {
+    for (from, transaction, crashed) in crashed() {
+        for start in [Transaction::Start, Transaction::StartAfterReboot] {
+            for state in states(crashed, start) {
+                // A crash during the start is followed by another start.
+                let state = after(state, start);
+                let cause = (from.name(), transaction.name(), crashed.name());
+                assert!(!has_stray_spec(state), "{cause:?}");
+                assert!(
+                    state.record != Phase::Completed || state.has_spec,
+                    "{cause:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn after_any_crash_the_claim_can_be_prepared_and_unprepared() {
+    for (from, transaction, crashed) in crashed() {
+        let cause = (from.name(), transaction.name(), crashed.name());
+        let started = after(crashed, Transaction::Start);
+        for state in [crashed, started] {
+            assert_eq!(
+                prepared(state),
+                ClaimState::new(Phase::Completed, true),
+                "{cause:?}"
+            );
+            let unprepared = after(state, Transaction::Unprepare);
+            assert!(!unprepared.has_spec, "{cause:?}");
+            assert!(
+                [Phase::Absent, Phase::Aborted].contains(&unprepared.record),
+                "{cause:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_of_an_earlier_boot_is_left() {
+    for state in ClaimState::ALL {
+        let state = after(state, Transaction::StartAfterReboot);
+        assert_eq!(state, ClaimState::new(Phase::Absent, false));
+    }
+}
+
+#[test]
+fn only_the_end_of_a_prepare_and_a_rebuild_depend_on_the_spec() {
+    for transaction in Transaction::ALL {
+        let depends = Phase::ALL.into_iter().any(|record| {
+            ClaimState::new(record, false).steps(transaction)
+                != ClaimState::new(record, true).steps(transaction)
+        });
+        let expected = [Transaction::EndPrepare, Transaction::Rebuild];
+        assert_eq!(
+            depends,
+            expected.contains(&transaction),
+            "{}",
+            transaction.name()
+        );
+    }
+}
+
+#[test]
+fn every_step_is_taken_and_names_are_unique() {
+    let taken: Vec<Step> = pairs()
+        .flat_map(|(state, transaction)| state.steps(transaction).to_vec())
+        .collect();
+    assert!(Step::ALL.iter().all(|step| taken.contains(step)));
+    let names = [
+        ClaimState::ALL.map(ClaimState::name).to_vec(),
+        Transaction::ALL.map(Transaction::name).to_vec(),
+        Step::ALL.map(Step::name).to_vec(),
+    ];
+    for names in names {
+        let unique: BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len(), "{names:?}");
+    }
+}
+
+/// A process that serves one call for the claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Process {
+    /// A Prepare that has done nothing yet.
+    Prepare,
+    /// A Prepare that has released the lock and not written its spec yet.
+    PrepareWrites,
+    /// A Prepare that has written its spec.
+    PrepareEnds,
+    Unprepare,
+    Start,
+    Expire,
+    /// The call is answered.
+    Idle,
+}
+
+/// What may follow when `process` acts next: the claim's state, and what is left
+/// to do for the process.
+fn act(state: ClaimState, process: Process) -> Vec<(ClaimState, Process)> {
+    let take = |transaction| (after(state, transaction), Process::Idle);
+    match process {
+        Process::Prepare => {
+            let steps = state.steps(Transaction::BeginPrepare);
+            let [under_lock @ .., Step::WriteSpec] = steps else {
+                panic!("{steps:?}")
+            };
+            let begun = under_lock
+                .iter()
+                .try_fold(state, |state, step| state.next(*step))
+                .unwrap();
+            let mut next = vec![(begun, Process::PrepareWrites)];
+            if state.record == Phase::Aborted {
+                next.push((state, Process::Idle)); // the fence refuses it
+            }
+            next
+        }
+        Process::PrepareWrites => {
+            vec![(state.next(Step::WriteSpec).unwrap(), Process::PrepareEnds)]
+        }
+        Process::PrepareEnds => vec![
+            take(Transaction::EndPrepare),
+            take(Transaction::LosePrepare),
+        ],
+        Process::Unprepare => vec![take(Transaction::Unprepare)],
+        Process::Start => vec![take(Transaction::Start)],
+        Process::Expire => vec![take(Transaction::Expire)],
+        Process::Idle => vec![],
+    }
+}
+
+/// Every configuration that is reached from `processes` on an empty node.
+fn interleavings(processes: [Process; 3]) -> Vec<(ClaimState, [Process; 3])> {
+    let mut reached = vec![(ClaimState::new(Phase::Absent, false), processes)];
+    let mut at = 0;
+    while let Some((state, processes)) = reached.get(at).copied() {
+        at += 1;
+        for (index, process) in processes.into_iter().enumerate() {
+            for (state, process) in act(state, process) {
+                let mut processes = processes;
+                processes[index] = process;
+                if !reached.contains(&(state, processes)) {
+                    reached.push((state, processes));
+                }
+            }
+        }
+    }
+    reached
+}
+
+/// Two Prepares of the claim and one more call, in processes of their own.
+fn all_interleavings() -> Vec<(ClaimState, [Process; 3])> {
+    [
+        Process::Prepare,
+        Process::Unprepare,
+        Process::Start,
+        Process::Expire,
+    ]
+    .into_iter()
+    .flat_map(|third| interleavings([Process::Prepare, Process::Prepare, third]))
+    .collect()
+}
+
+#[test]
+fn when_all_calls_are_answered_exactly_a_prepared_claim_has_a_spec() {
+    let ended: Vec<_> = all_interleavings()
+        .into_iter()
+        .filter(|(_, processes)| processes.iter().all(|process| *process == Process::Idle))
+        .collect();
+    for (state, _) in &ended {
+        assert_eq!(
+            state.record == Phase::Completed,
+            state.has_spec,
+            "{}",
+            state.name()
+        );
+    }
+    assert!(
+        ended.iter().any(|(state, _)| state.has_spec)
+            && ended.iter().any(|(state, _)| !state.has_spec)
+    );
+}
+
+#[test]
+fn wherever_the_processes_die_the_next_start_and_call_recover() {
+    for (state, processes) in all_interleavings() {
+        let started = after(state, Transaction::Start);
+        assert!(!has_stray_spec(started), "{} {processes:?}", state.name());
+        assert_eq!(prepared(started), ClaimState::new(Phase::Completed, true));
+        assert!(!after(started, Transaction::Unprepare).has_spec);
+    }
+}
