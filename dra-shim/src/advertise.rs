@@ -51,8 +51,8 @@ impl Advertiser {
     }
 
     fn publish(&self, hardware: &Hardware) {
-        set(&self.fabric_ready, hardware.fabric_ready());
-        set(&self.major_ready, hardware.major_ready());
+        set(&self.fabric_ready, hardware.check_fabric());
+        set(&self.major_ready, hardware.check_major());
         self.desired
             .send_if_modified(|desired| replace(desired, desired_slice(hardware)));
         let health = vec![channel_health(&self.pool, hardware)];
@@ -62,8 +62,7 @@ impl Advertiser {
 
     /// One event about the node per change; the conditions log the rest.
     async fn report(&self, hardware: &Hardware, state: &str) {
-        let healthy = hardware.fabric_ready().is_ok() && hardware.major_ready().is_ok();
-        if healthy {
+        if hardware.policy().ready {
             let fabric = &hardware.fabric;
             tracing::info!(%fabric, code = fabric.code(), "identified fabric clique");
             self.events

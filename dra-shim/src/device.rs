@@ -4,9 +4,10 @@ use compute_domain_api::names::{
     self, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE, DEVICE_TYPE_CHANNEL,
 };
 use compute_domain_node::Hardware;
+use compute_domain_node::policy::{PrepareAnswer, Slice};
 use dra_kubelet::{DesiredPool, DeviceHealth, Health};
 use k8s_openapi::api::resource::v1::{Device, DeviceAttribute};
-use nvml_clique::{Fabric, NodeFabricState};
+use nvml_clique::Fabric;
 
 /// The one channel that is published: without isolation every workload shares
 /// it. Prepare uses the id of the allocated device, whichever it is.
@@ -19,7 +20,7 @@ pub(crate) fn describe(hardware: &Hardware) -> String {
         Fabric::NoAnswer { .. } => "NVML does not answer".to_owned(),
         fabric => fabric.to_string(),
     };
-    match hardware.major_ready() {
+    match hardware.check_major() {
         Ok(()) => fabric,
         Err(reason) => format!("{fabric}; {reason}"),
     }
@@ -27,11 +28,10 @@ pub(crate) fn describe(hardware: &Hardware) -> String {
 
 /// What the node's slice should hold.
 pub(crate) fn desired_slice(hardware: &Hardware) -> DesiredPool {
-    match hardware.state {
-        // The slice of the process before this one stays until NVML is read.
-        NodeFabricState::NotReadYet => DesiredPool::Undecided,
-        _ if hardware.publishes() => DesiredPool::Devices(vec![channel(PUBLISHED_CHANNEL)]),
-        _ => DesiredPool::Withdrawn,
+    match hardware.policy().slice {
+        Slice::Unchanged => DesiredPool::Undecided,
+        Slice::Channel => DesiredPool::Devices(vec![channel(PUBLISHED_CHANNEL)]),
+        Slice::Empty => DesiredPool::Withdrawn,
     }
 }
 
@@ -60,11 +60,12 @@ fn channel(id: u32) -> Device {
 
 /// The health of the published channel.
 pub(crate) fn channel_health(pool: &str, hardware: &Hardware) -> DeviceHealth {
-    let (health, message) = match (hardware.state, hardware.major_ready()) {
-        (_, Err(reason)) => (Health::Unhealthy, reason),
-        (NodeFabricState::Clique, Ok(())) => (Health::Healthy, String::new()),
-        (NodeFabricState::NotReadYet, Ok(())) => (Health::Unknown, String::new()),
-        (_, Ok(())) => (Health::Unhealthy, describe(hardware)),
+    let policy = hardware.policy();
+    let (health, message) = match hardware.check_major() {
+        Err(reason) => (Health::Unhealthy, reason),
+        Ok(()) if policy.prepare == PrepareAnswer::Prepared => (Health::Healthy, String::new()),
+        Ok(()) if policy.slice == Slice::Unchanged => (Health::Unknown, String::new()),
+        Ok(()) => (Health::Unhealthy, describe(hardware)),
     };
     DeviceHealth {
         pool: pool.to_owned(),
@@ -78,7 +79,7 @@ pub(crate) fn channel_health(pool: &str, hardware: &Hardware) -> DeviceHealth {
 mod tests {
     use std::time::Duration;
 
-    use nvml_clique::{NoLibrary, NvmlFailure, Pending};
+    use nvml_clique::{NoLibrary, NodeFabricState, NvmlFailure, Pending};
 
     use super::*;
 
@@ -138,10 +139,8 @@ mod tests {
     fn a_hung_nvml_is_one_state_however_long_it_lasts() {
         let after = |seconds| {
             let waited = Duration::from_secs(seconds);
-            mk_hardware(
-                NodeFabricState::NoAnswer,
-                Fabric::NoAnswer { waited, call: None },
-            )
+            let fabric = Fabric::NoAnswer { waited, call: None };
+            mk_hardware(NodeFabricState::NoAnswer, fabric)
         };
         assert_eq!(describe(&after(10)), describe(&after(20)));
     }

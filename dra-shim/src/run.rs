@@ -74,7 +74,10 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
 
     let parts = Parts {
         events: Arc::new(Events::new(client.clone(), PROGRAM, &node_name)),
-        hardware: HardwareMonitor::start(paths.driver_root.clone(), paths.proc_devices.clone())?,
+        hardware: Arc::new(HardwareMonitor::start(
+            paths.driver_root.clone(),
+            paths.proc_devices.clone(),
+        )?),
         shared_claims: SharedClaims::new(),
         node_name,
         paths,

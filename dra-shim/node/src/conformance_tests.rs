@@ -96,9 +96,10 @@ fn recorded(disks: &Disks) -> Phase {
 fn damage(disks: &Disks) {
     let bytes = disks.checkpoint.read("checkpoint.json").unwrap();
     let text = bytes.map(|bytes| String::from_utf8(bytes).unwrap());
-    let damaged = text.map_or("{".to_owned(), |text| {
-        text.replacen("\"checksum\":", "\"checksum\":1", 1)
-    });
+    let damaged = match text {
+        Some(text) => text.replacen("\"checksum\":", "\"checksum\":1", 1),
+        None => "{".to_owned(),
+    };
     let bytes = damaged.as_bytes();
     disks
         .checkpoint

@@ -1,82 +1,78 @@
-//! What the state of the node's hardware allows: whether the channel is
-//! published, whether the plugin is ready, what Prepare answers.
-//!
-//! | state | publish | ready | Prepare |
-//! |---|---|---|---|
-//! | `Clique`, `CliqueDegraded` | yes | yes | prepared |
-//! | `NoClique` | yes | yes | permanent error |
-//! | `NotReadYet`, `Pending`, `LibraryLost`, `NvmlFailed`, `NoAnswer` | yes | no | retried |
-//! | `NoLibrary`, or any state without a channel major | no | no | retried |
-//!
-//! The states are those of [`NodeFabricState`].
+//! A snapshot of the node's hardware, and what follows from it.
 
 use imex_cdi::{Major, ReadMajorError};
-use nvml_clique::{Clique, Fabric, NodeFabricState};
+use nvml_clique::{Fabric, NodeFabricState};
 
 use crate::error::PrepareError;
+use crate::policy::{Policy, PrepareAnswer};
 use crate::text::{error_chain, with_hint};
 
-/// A snapshot of the node's hardware.
+/// The facts of the node's hardware at one moment.
 #[derive(Debug)]
 pub struct Hardware {
     /// The state of the node's fabric.
     pub state: NodeFabricState,
     /// The details of that state.
     pub fabric: Fabric,
-    /// The major of IMEX channels, read anew: a reloaded driver may change it.
+    /// The major of IMEX channels. Read it for each snapshot: a reloaded driver
+    /// may change it.
     pub major: Result<Major, ReadMajorError>,
 }
 
 impl Hardware {
-    /// Whether the node offers its channel to the scheduler. A driver that is lost
-    /// later leaves the slice as it was: claims may hold the device.
-    pub fn publishes(&self) -> bool {
-        self.state != NodeFabricState::NoLibrary && self.major.is_ok()
+    /// What the plugin does with this hardware.
+    pub fn policy(&self) -> Policy {
+        Policy::new(self.state, self.major.is_ok())
     }
 
-    /// Whether the fabric lets claims be prepared or definitely refused.
+    /// Whether the fabric lets claims be prepared or permanently refused.
     ///
     /// # Errors
-    /// Why not, in one line with the fix.
-    pub fn fabric_ready(&self) -> Result<(), String> {
-        if self.state.is_final() {
-            return Ok(());
+    /// Why not and what to do, in one line.
+    pub fn check_fabric(&self) -> Result<(), String> {
+        match self.policy().prepare {
+            PrepareAnswer::FabricNotReady => {
+                Err(with_hint(&self.fabric.to_string(), self.fabric.hint()))
+            }
+            _ => Ok(()),
         }
-        Err(with_hint(&self.fabric.to_string(), self.fabric.hint()))
     }
 
     /// Whether the channel major is known.
     ///
     /// # Errors
-    /// Why not, in one line with the fix.
-    pub fn major_ready(&self) -> Result<(), String> {
-        self.major
-            .as_ref()
-            .map(drop)
-            .map_err(|error| with_hint(&error_chain(error), error.hint()))
-    }
-
-    /// The clique that a claim is prepared in.
-    pub(crate) fn clique(&self) -> Result<&Clique, PrepareError> {
-        match &self.fabric {
-            Fabric::Clique(clique) => Ok(clique),
-            Fabric::NoClique(none) => Err(PrepareError::NoClique {
-                reason: none.to_string(),
-            }),
-            not_final => Err(PrepareError::FabricNotReady {
-                reason: not_final.to_string(),
-            }),
+    /// Why not and what to do, in one line.
+    pub fn check_major(&self) -> Result<(), String> {
+        match &self.major {
+            Ok(_) => Ok(()),
+            Err(error) => Err(with_hint(&error_chain(error), error.hint())),
         }
     }
 
-    /// The major that a claim's device node gets.
-    pub(crate) fn channel_major(&self) -> Result<Major, PrepareError> {
-        self.major
-            .as_ref()
-            .copied()
-            .map_err(|error| PrepareError::NoMajor {
-                reason: error_chain(error),
-            })
+    /// The major of the device node that a claim gets.
+    ///
+    /// # Errors
+    /// The answer of Prepare where the policy is not to prepare the claim.
+    pub(crate) fn require_major(&self) -> Result<Major, PrepareError> {
+        let reason = || self.fabric.to_string();
+        match self.policy().prepare {
+            PrepareAnswer::NoClique => Err(PrepareError::NoClique { reason: reason() }),
+            PrepareAnswer::FabricNotReady => Err(PrepareError::FabricNotReady { reason: reason() }),
+            PrepareAnswer::Prepared
+            | PrepareAnswer::PreparedWithWarning
+            | PrepareAnswer::NoMajor => {
+                let major = self.major.as_ref().copied();
+                major.map_err(|error| PrepareError::NoMajor {
+                    reason: error_chain(error),
+                })
+            }
+        }
+    }
+
+    /// What a prepared claim's user is warned about.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let warns = self.policy().prepare == PrepareAnswer::PreparedWithWarning;
+        warns.then(|| self.fabric.to_string())
     }
 }
 

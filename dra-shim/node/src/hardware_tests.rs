@@ -1,19 +1,15 @@
-use nvml_clique::{CliqueId, ClusterUuid, GpuFabricState, NvmlCode};
+use nvml_clique::{GpuFabricState, NvmlCode};
 
 use super::*;
 use crate::Class;
+use crate::policy::Slice;
 use crate::test_objects::{mk_completed, mk_gpu};
 
-fn mk_hardware(fabric: Fabric, library_seen: bool, devices: &str) -> Hardware {
+fn mk_hardware(before: NodeFabricState, fabric: Fabric, devices: &str) -> Hardware {
     let major = imex_cdi::channel_major(devices).map_err(|source| ReadMajorError::Content {
         path: imex_cdi::PROC_DEVICES.into(),
         source,
     });
-    let before = if library_seen {
-        NodeFabricState::LibraryLost
-    } else {
-        NodeFabricState::default()
-    };
     Hardware {
         state: before.next(fabric.event()),
         fabric,
@@ -31,11 +27,8 @@ const DEVICES: &str = "Character devices:\n235 nvidia-caps-imex-channels\n";
 
 /// What Prepare does: "ok", or the class of its error.
 fn prepare(hardware: &Hardware) -> Result<(), Class> {
-    hardware.clique().map_err(|error| error.class())?;
-    hardware
-        .channel_major()
-        .map(drop)
-        .map_err(|error| error.class())
+    let major = hardware.require_major();
+    major.map(drop).map_err(|error| error.class())
 }
 
 #[test]
@@ -95,9 +88,16 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
     ];
     for (fabric, library_seen, publishes, ready, outcome) in rows {
         let row = fabric.to_string();
-        let hardware = mk_hardware(fabric, library_seen, DEVICES);
-        assert_eq!(hardware.publishes(), publishes, "publish: {row}");
-        assert_eq!(hardware.fabric_ready().is_ok(), ready, "ready: {row}");
+        let before = if library_seen {
+            NodeFabricState::Clique
+        } else {
+            NodeFabricState::NotReadYet
+        };
+        let hardware = mk_hardware(before, fabric, DEVICES);
+        let policy = hardware.policy();
+        assert_eq!(policy.slice == Slice::Channel, publishes, "publish: {row}");
+        assert_eq!(policy.ready, ready, "ready: {row}");
+        assert_eq!(hardware.check_fabric().is_ok(), ready, "ready: {row}");
         assert_eq!(prepare(&hardware), outcome, "prepare: {row}");
     }
 }
@@ -105,12 +105,16 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
 #[test]
 fn without_channel_major_nothing_is_published_and_claims_are_retried() {
     let fabric = Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]);
-    let hardware = mk_hardware(fabric, true, "Character devices:\n195 nvidia\n");
-    assert!(!hardware.publishes());
+    let hardware = mk_hardware(
+        NodeFabricState::Clique,
+        fabric,
+        "Character devices:\n195 nvidia\n",
+    );
+    assert_ne!(hardware.policy().slice, Slice::Channel);
     assert_eq!(prepare(&hardware), Err(Class::Retry));
     assert!(
         hardware
-            .major_ready()
+            .check_major()
             .unwrap_err()
             .contains("nvidia-caps-imex-channels")
     );
@@ -118,11 +122,8 @@ fn without_channel_major_nothing_is_published_and_claims_are_retried() {
 
 #[test]
 fn clique_id_0_is_a_clique() {
-    let hardware = mk_hardware(
-        Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]),
-        true,
-        DEVICES,
-    );
-    let cluster = ClusterUuid([1; 16]);
-    assert_eq!(hardware.clique().unwrap().id, CliqueId { cluster, id: 0 });
+    let fabric = Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]);
+    assert_eq!(fabric.clique().unwrap().id, 0);
+    let hardware = mk_hardware(NodeFabricState::NotReadYet, fabric, DEVICES);
+    assert_eq!(prepare(&hardware), Ok(()));
 }

@@ -31,6 +31,7 @@ mod error;
 mod hardware;
 pub mod lifecycle;
 mod node_claims;
+pub mod policy;
 mod prepare;
 mod rebuild;
 mod request;

@@ -98,8 +98,7 @@ impl NodeClaims {
                 namespace: attempt.claim.namespace.clone(),
             });
         }
-        let clique = attempt.hardware.clique()?;
-        let major = attempt.hardware.channel_major()?;
+        let major = attempt.hardware.require_major()?;
 
         self.begin(attempt, &uid)?;
         let device = ClaimDevice::imex_channel(attempt.request.channel, major);
@@ -111,8 +110,10 @@ impl NodeClaims {
         let group = attempt.request.device_group(ids);
         let devices = self.end(attempt, uid, device, group)?;
 
-        let degraded = (!clique.degraded.is_empty()).then(|| clique.to_string());
-        Ok(Prepared { devices, degraded })
+        Ok(Prepared {
+            devices,
+            degraded: attempt.hardware.warning(),
+        })
     }
 
     /// Writes the Started record before the first side effect, and answers early

@@ -66,7 +66,7 @@ fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
         .unwrap();
 
     let dark = mk_hardware_with(300, Fabric::from_gpus(&[]));
-    node.already_prepared(&claim, || dark.channel_major().ok())
+    node.already_prepared(&claim, || dark.major.as_ref().ok().copied())
         .unwrap()
         .unwrap();
     assert!(
@@ -95,7 +95,7 @@ fn a_second_claim_waits_until_the_first_is_unprepared_and_is_told_who_holds_the_
 }
 
 fn device(request: &ChannelRequest) -> ClaimDevice {
-    ClaimDevice::imex_channel(request.channel, mk_hardware().channel_major().unwrap())
+    ClaimDevice::imex_channel(request.channel, mk_hardware().major.unwrap())
 }
 
 /// What a Prepare does between its two commits.

@@ -28,7 +28,7 @@ fn start(checkpoint: &SimDir, cdi: &SimDir, boot: &str) -> (NodeClaims, StartRep
         Arc::new(checkpoint.clone()),
         Arc::new(cdi.clone()),
         boot,
-        mk_hardware().channel_major().ok(),
+        mk_hardware().major.ok(),
     )
     .unwrap()
 }
@@ -73,7 +73,7 @@ fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes(
     let rebuilt = node
         .rebuild(
             vec![mk_allocated("holder"), mk_allocated("never-prepared-here")],
-            mk_hardware().channel_major().ok(),
+            mk_hardware().major.ok(),
         )
         .unwrap();
 
@@ -106,11 +106,8 @@ fn damage_found_after_a_reboot_has_no_holders() {
         .unwrap();
 
     let (node, _) = start(&checkpoint, &cdi, "boot-2");
-    node.rebuild(
-        vec![mk_allocated("holder")],
-        mk_hardware().channel_major().ok(),
-    )
-    .unwrap();
+    node.rebuild(vec![mk_allocated("holder")], mk_hardware().major.ok())
+        .unwrap();
     assert_eq!(node.prepared_channels(), 0);
     prepare(&node, &mk_allocated("other")).unwrap();
 }
@@ -131,11 +128,8 @@ fn damage_under_a_running_node_is_found_by_the_next_call_and_rebuilt_without_a_r
         Err(PrepareError::NeedsRecovery)
     ));
 
-    node.rebuild(
-        vec![mk_allocated("holder")],
-        mk_hardware().channel_major().ok(),
-    )
-    .unwrap();
+    node.rebuild(vec![mk_allocated("holder")], mk_hardware().major.ok())
+        .unwrap();
     assert_eq!(node.damage(), Damage::None);
     assert_eq!(node.prepared_channels(), 1);
 }

@@ -34,7 +34,7 @@ impl Disks {
             Arc::new(self.checkpoint.clone()),
             Arc::new(self.cdi.clone()),
             boot,
-            mk_hardware().channel_major().ok(),
+            mk_hardware().major.ok(),
         )
     }
 
@@ -66,7 +66,9 @@ pub(crate) fn prepare_in(
     hardware: &Hardware,
     now: Timestamp,
 ) -> Result<Prepared, PrepareError> {
-    if let Some(prepared) = node.already_prepared(claim, || hardware.channel_major().ok())? {
+    if let Some(prepared) =
+        node.already_prepared(claim, || hardware.major.as_ref().ok().copied())?
+    {
         return Ok(prepared);
     }
     let request = ChannelRequest::from_status(status)?;

@@ -1,0 +1,174 @@
+//! What the kubelet plugin does in each state of its node's hardware, as a
+//! table: [`NodeFabricState`] × whether the channel major is known → [`Policy`].
+//!
+//! [`Policy::new`] alone decides; [`Hardware`](crate::Hardware) asks it. What
+//! Prepare answers for other reasons than the hardware is not in this table.
+
+use nvml_clique::NodeFabricState;
+
+/// What the plugin does in one state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// What the node's `ResourceSlice` holds.
+    pub slice: Slice,
+    /// Whether the plugin is ready. It serves kubelet's calls in any case.
+    pub ready: bool,
+    /// What Prepare answers to a claim that is not prepared yet.
+    pub prepare: PrepareAnswer,
+}
+
+/// What the node's `ResourceSlice` holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slice {
+    /// What the process before this one published: nothing is known yet.
+    Unchanged,
+    /// The channel.
+    Channel,
+    /// Nothing: the scheduler places no claim on this node.
+    Empty,
+}
+
+/// What Prepare answers as far as the hardware decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrepareAnswer {
+    /// The claim is prepared.
+    Prepared,
+    /// The claim is prepared, and an event warns about the fabric.
+    PreparedWithWarning,
+    /// Permanent error: the node belongs to no clique.
+    NoClique,
+    /// Repeated within kubelet's call: the fabric may become ready.
+    FabricNotReady,
+    /// Repeated within kubelet's call: the NVIDIA driver may be loaded.
+    NoMajor,
+}
+
+// === impl Policy ===
+
+impl Policy {
+    /// The policy for the fabric's state and for whether the kernel has a major
+    /// for IMEX channels, without which no device node can be made.
+    pub const fn new(fabric: NodeFabricState, has_major: bool) -> Self {
+        Self {
+            slice: Slice::new(fabric, has_major),
+            ready: fabric.is_final() && has_major,
+            prepare: PrepareAnswer::new(fabric, has_major),
+        }
+    }
+}
+
+// === impl Slice ===
+
+impl Slice {
+    /// A few words for tables and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::Channel => "channel",
+            Self::Empty => "none",
+        }
+    }
+
+    const fn new(fabric: NodeFabricState, has_major: bool) -> Self {
+        match fabric {
+            NodeFabricState::NotReadYet => Self::Unchanged,
+            NodeFabricState::NoLibrary => Self::Empty,
+            // A fabric that is lost keeps the slice: claims may use the device.
+            NodeFabricState::Clique
+            | NodeFabricState::CliqueDegraded
+            | NodeFabricState::NoClique
+            | NodeFabricState::Pending
+            | NodeFabricState::LibraryLost
+            | NodeFabricState::NvmlFailed
+            | NodeFabricState::NoAnswer => {
+                if has_major {
+                    Self::Channel
+                } else {
+                    Self::Empty
+                }
+            }
+        }
+    }
+}
+
+// === impl PrepareAnswer ===
+
+impl PrepareAnswer {
+    /// A few words for tables and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Prepared => "prepared",
+            Self::PreparedWithWarning => "prepared, warning event",
+            Self::NoClique => "permanent error: no clique",
+            Self::FabricNotReady => "retried: fabric not ready",
+            Self::NoMajor => "retried: no channel major",
+        }
+    }
+
+    const fn new(fabric: NodeFabricState, has_major: bool) -> Self {
+        match fabric {
+            NodeFabricState::NoClique => Self::NoClique,
+            NodeFabricState::Clique if has_major => Self::Prepared,
+            NodeFabricState::CliqueDegraded if has_major => Self::PreparedWithWarning,
+            NodeFabricState::Clique | NodeFabricState::CliqueDegraded => Self::NoMajor,
+            NodeFabricState::NotReadYet
+            | NodeFabricState::Pending
+            | NodeFabricState::NoLibrary
+            | NodeFabricState::LibraryLost
+            | NodeFabricState::NvmlFailed
+            | NodeFabricState::NoAnswer => Self::FabricNotReady,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every state with its policy.
+    fn policies() -> impl Iterator<Item = (NodeFabricState, bool, Policy)> {
+        NodeFabricState::ALL.into_iter().flat_map(|fabric| {
+            [true, false].map(|has_major| (fabric, has_major, Policy::new(fabric, has_major)))
+        })
+    }
+
+    #[test]
+    fn without_a_channel_major_nothing_is_published_ready_or_prepared() {
+        for (fabric, has_major, policy) in policies().filter(|(_, has_major, _)| !has_major) {
+            let cause = (fabric.name(), has_major);
+            assert_ne!(policy.slice, Slice::Channel, "{cause:?}");
+            assert!(!policy.ready, "{cause:?}");
+            assert!(!is_prepared(policy), "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_prepared_is_published_and_the_plugin_is_ready() {
+        for (fabric, _, policy) in policies().filter(|(_, _, policy)| is_prepared(*policy)) {
+            assert_eq!(policy.slice, Slice::Channel, "{}", fabric.name());
+            assert!(policy.ready, "{}", fabric.name());
+        }
+    }
+
+    #[test]
+    fn a_plugin_that_is_not_ready_refuses_for_good_only_where_there_is_no_clique() {
+        for (fabric, _, policy) in policies() {
+            let is_permanent = policy.prepare == PrepareAnswer::NoClique;
+            assert_eq!(is_permanent, fabric == NodeFabricState::NoClique);
+        }
+    }
+
+    #[test]
+    fn once_a_driver_was_there_the_loss_of_the_fabric_leaves_the_slice() {
+        for (fabric, has_major, policy) in policies() {
+            let never = [NodeFabricState::NotReadYet, NodeFabricState::NoLibrary];
+            let is_published = policy.slice == Slice::Channel;
+            assert_eq!(is_published, has_major && !never.contains(&fabric));
+        }
+    }
+
+    fn is_prepared(policy: Policy) -> bool {
+        let prepared = [PrepareAnswer::Prepared, PrepareAnswer::PreparedWithWarning];
+        prepared.contains(&policy.prepare)
+    }
+}
