@@ -19,5 +19,6 @@ mod write;
 pub use error::SpecError;
 pub use fault::{EditFault, SpecFault};
 pub(crate) use field::Field;
+#[cfg(feature = "inject")]
 pub(crate) use model::RawSpec;
 pub use model::{Device, Spec};
