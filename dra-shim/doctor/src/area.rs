@@ -69,6 +69,7 @@ impl From<Severity> for AreaState {
 // === impl AreaReport ===
 
 impl AreaReport {
+    /// An area that was examined.
     pub(crate) fn new(summary: impl Into<String>, findings: Vec<Finding>) -> Self {
         Self {
             summary: summary.into(),
@@ -77,6 +78,7 @@ impl AreaReport {
         }
     }
 
+    /// There was nothing to examine, which is neither good nor bad.
     pub(crate) fn skipped(summary: impl Into<String>) -> Self {
         Self {
             skipped: true,

@@ -8,6 +8,8 @@ use crate::area::{Area, AreaReport};
 use crate::finding::{Finding, Severity};
 
 /// Every area of a host, and everything that was found.
+///
+/// As JSON an object of `areas` and `findings`; members may be added to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     /// In the order in which one thing needs another.
@@ -34,6 +36,8 @@ impl Diagnosis {
         }
     }
 
+    /// Of areas in the order in which a finding of one may cause a finding of the
+    /// next.
     pub(crate) fn new(reports: Vec<(&'static str, AreaReport)>) -> Self {
         let areas = reports.iter().map(|(name, report)| Area {
             name,

@@ -14,6 +14,9 @@ use crate::root::Root;
 const MAX_BYTES: usize = 16 << 20;
 
 /// The files below a host's root. Links are followed within the root.
+///
+/// Paths that are given are the host's own names, absolute; paths that are
+/// returned can be opened by this process.
 #[derive(Debug)]
 pub struct HostFiles {
     root: Root,

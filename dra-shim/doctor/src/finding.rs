@@ -60,6 +60,7 @@ impl Finding {
         finding
     }
 
+    /// One whose severity depends on the host.
     pub(crate) fn new(
         severity: Severity,
         id: &'static str,
@@ -77,6 +78,7 @@ impl Finding {
         }
     }
 
+    /// An [`Error`](Severity::Error).
     pub(crate) fn error(
         id: &'static str,
         subject: impl Into<String>,
@@ -86,6 +88,7 @@ impl Finding {
         Self::new(Severity::Error, id, subject, evidence, fix)
     }
 
+    /// A [`Warning`](Severity::Warning).
     pub(crate) fn warning(
         id: &'static str,
         subject: impl Into<String>,
@@ -95,6 +98,7 @@ impl Finding {
         Self::new(Severity::Warning, id, subject, evidence, fix)
     }
 
+    /// An [`Info`](Severity::Info).
     pub(crate) fn info(
         id: &'static str,
         subject: impl Into<String>,

@@ -35,6 +35,7 @@ pub fn group_findings(findings: &[Finding]) -> Vec<FindingGroup<'_>> {
     groups
 }
 
+/// The subject, numbers and UIDs do not count.
 fn key(finding: &Finding) -> Key {
     let without_subject = |text: &str| text.replace(&finding.subject, "\0");
     let evidence = without_numbers(&without_subject(&finding.evidence));

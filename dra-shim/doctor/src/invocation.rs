@@ -13,6 +13,9 @@ pub(crate) const GENERATE: &str = "cdi-gen generate";
 /// How `cdi-gen` is called for the host that is examined: fixes repeat these
 /// options, so that their commands can be copied.
 ///
+/// It does not have to be the program that runs: a node agent that shows fixes to
+/// people names the `cdi-gen` that they would run, and its root, here.
+///
 /// The default is for a host that is examined from itself, with the usual
 /// directories: plain commands.
 #[derive(Debug, Clone)]
@@ -87,6 +90,7 @@ fn push_kubelet_root(kubelet_root: &Path, line: &mut String) {
     }
 }
 
+/// Quoted for a shell, where it needs that.
 fn push_option(flag: &str, path: &Path, line: &mut String) {
     line.extend([" ", flag, " ", &shell_quote(&path.to_string_lossy())]);
 }

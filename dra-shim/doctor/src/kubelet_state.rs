@@ -12,6 +12,7 @@ use serde_json::Value;
 /// Its name, below kubelet's root directory.
 pub const KUBELET_STATE_FILE: &str = "dra_manager_state";
 
+/// That of Kubernetes 1.34. A file without a version is taken for one of it.
 const API_VERSION: &str = "checkpoint.dra.kubelet.k8s.io/v1";
 
 /// The claims that this driver prepared, as kubelet remembers it.
@@ -55,6 +56,7 @@ pub enum KubeletStateError {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
+/// The file.
 struct Outer {
     data: String,
     checksum: u64,
@@ -62,6 +64,7 @@ struct Outer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
+/// The document in the file's `Data`.
 struct Data {
     #[serde(rename = "apiVersion")]
     api_version: Option<String>,

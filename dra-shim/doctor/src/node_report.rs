@@ -18,6 +18,7 @@ use crate::spec_node::{
 pub const REWRITE_SPEC_HINT: &str =
     "let its driver write the spec again, or write it with `cdi-gen generate`";
 
+/// What to do about a device node of the host that is not the driver's.
 const REMAKE_NODE: &str =
     "remove the host's node, and make it again (`nvidia-modprobe -i 0:1` makes channel 0)";
 
@@ -233,6 +234,7 @@ fn is_drivers(major: i64, host: &Host) -> bool {
     majors.is_some_and(|it| it.has_channels() && it.contradiction(major).is_none())
 }
 
+/// Compares the spec's node with what the host has at its path.
 fn state(node: &DeviceNode, found_node: &io::Result<HostNode>) -> NodeState {
     match found_node {
         Ok(HostNode::Device(device)) if agrees(node, device) => NodeState::Agrees,

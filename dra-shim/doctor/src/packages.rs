@@ -24,6 +24,7 @@ pub(crate) fn version(files: &HostFiles, names: &[&str], path: Option<&str>) -> 
     of_package(files, names).or_else(program)
 }
 
+/// Half-removed packages stay in the list; only installed ones count.
 fn of_package(files: &HostFiles, names: &[&str]) -> Option<String> {
     let status = files.text_if_any(DPKG)?;
     status.split("\n\n").find_map(|paragraph| {

@@ -14,6 +14,11 @@ const MOST_LINKS: usize = 40;
 
 /// The root directory of a host: `/`, or where a container has the host's
 /// mounted.
+///
+/// On `/` paths are left to the kernel. Below another root links are followed
+/// here, so that `/var/run`, which is a link to `/run` on many hosts, leads to
+/// the host's directory and not to this container's. It is no sandbox: a host
+/// that changes a link meanwhile can lead a path elsewhere.
 #[derive(Debug, Clone)]
 pub struct Root(PathBuf);
 
@@ -92,6 +97,7 @@ impl Root {
         self.0 == Path::new("/")
     }
 
+    /// Below the root, whatever the names are.
     fn join(&self, names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> PathBuf {
         let mut path = self.0.clone();
         path.extend(names.into_iter().map(|name| PathBuf::from(name.as_ref())));

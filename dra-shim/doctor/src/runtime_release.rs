@@ -8,7 +8,17 @@ use serde::Serialize;
 /// A release of a container runtime, and the newest CDI version that it loads.
 ///
 /// Parsed from `containerd-1.7.27` or, as kubelet reports it of a node,
-/// `containerd://1.7.27`.
+/// `containerd://1.7.27`. The newest version is that of the last release in the
+/// table that is not newer; releases between two rows may load more, never less.
+///
+/// ```
+/// use host_doctor::RuntimeRelease;
+///
+/// let release: RuntimeRelease = "containerd://2.0.5-k3s1".parse()?;
+/// assert_eq!(release.basis(), "containerd-2.0.5");
+/// assert_eq!(release.newest().to_string(), "1.0.0");
+/// # Ok::<(), host_doctor::UnknownRuntime>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeRelease {

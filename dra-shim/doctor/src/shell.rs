@@ -1,6 +1,13 @@
 //! Paths in command lines that a person copies into a shell.
 
 /// Quotes `text` for a POSIX shell, where it needs that.
+///
+/// ```
+/// use host_doctor::shell_quote;
+///
+/// assert_eq!(shell_quote("/etc/cdi/nvidia.yaml"), "/etc/cdi/nvidia.yaml");
+/// assert_eq!(shell_quote("it's here"), r"'it'\''s here'");
+/// ```
 pub fn shell_quote(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:=@%,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -81,6 +81,8 @@ fn unusable(path: &str, problem: &DriverFileProblem) -> Finding {
     }
 }
 
+/// Options that an administrator sets in `/etc/modprobe.d`. An option that the
+/// driver does not have is no finding.
 fn check_params(params: DriverParams) -> Vec<Finding> {
     let mut findings = Vec::new();
     if params.imex_channel_count == Some(0) {
@@ -164,6 +166,8 @@ fn check_capability(facts: &ChannelFacts, imex_is_down: bool) -> Option<Finding>
     check_capability_node(capability, major, imex_is_down)
 }
 
+/// A node with another capability's numbers would be opened, and give nvidia-imex
+/// the wrong rights.
 fn check_capability_node(
     capability: &CapabilityFacts,
     major: i64,

@@ -44,6 +44,7 @@ pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> AreaReport {
     AreaReport::new(summary(facts), findings)
 }
 
+/// How many claims each of the three places has; `-` where that is not known.
 fn summary(facts: &ClaimFacts) -> String {
     let count = |number: Option<usize>| match number {
         Some(number) => number.to_string(),
@@ -62,6 +63,8 @@ fn summary(facts: &ClaimFacts) -> String {
     )
 }
 
+/// While it is damaged the plugin prepares no claim: it first has to recover what
+/// was lost.
 fn check_checkpoint(facts: &ClaimFacts) -> Option<Finding> {
     let file = facts.root.checkpoint();
     match &facts.checkpoint {
@@ -105,6 +108,8 @@ fn set_aside(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {
     })
 }
 
+/// Devices and CDI specs in `/var/run/cdi` do not survive a reboot, so that claims
+/// of an earlier boot are not prepared, whatever their records are.
 fn check_boot(facts: &ClaimFacts) -> Option<Finding> {
     let CheckpointFile::Read(checkpoint) = &facts.checkpoint else {
         return None;
@@ -122,6 +127,7 @@ fn check_boot(facts: &ClaimFacts) -> Option<Finding> {
     })
 }
 
+/// A file of another version is no damage: a newer kubelet may have written it.
 fn check_kubelet_state(facts: &ClaimFacts) -> Option<Finding> {
     let file = facts.root.kubelet_state();
     match &facts.kubelet {

@@ -54,6 +54,8 @@ fn summary(facts: &DirectoryFacts) -> String {
     }
 }
 
+/// A directory that does not exist is as good as an empty one to runtimes, but
+/// not to the drivers that write into it.
 fn check_directory(directory: &CdiDirectory, is_written: bool) -> Option<Finding> {
     let path = &directory.path;
     match &directory.state {

@@ -23,6 +23,7 @@ pub(super) fn check(facts: &DriverFacts) -> AreaReport {
     AreaReport::new(summary(facts), finding.into_iter().collect())
 }
 
+/// The versions that are there, for people who compare hosts.
 fn summary(facts: &DriverFacts) -> String {
     let module = match &facts.module {
         None => "module not loaded".to_owned(),
@@ -46,6 +47,8 @@ fn missing_module(library: &str) -> Finding {
     )
 }
 
+/// After an upgrade of the packages the old module stays loaded until it is
+/// reloaded. A library without a version in its name cannot be compared.
 fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
     let loaded = module.version.as_deref()?;
     let installed = library_version(Path::new(library))?;

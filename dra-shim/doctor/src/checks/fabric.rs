@@ -27,6 +27,7 @@ pub(super) fn check(facts: &FabricFacts) -> AreaReport {
     }
 }
 
+/// An info: everything else of the host is still examined.
 fn not_read() -> Finding {
     Finding::info(
         "fabric-not-read",
@@ -80,6 +81,8 @@ fn short(fabric: &Fabric) -> String {
     }
 }
 
+/// Errors are states in which no claim can be prepared and that can be fixed. A
+/// host that is in no clique is not broken: most GPU hosts are in none.
 fn severity(fabric: &Fabric) -> Option<Severity> {
     match fabric {
         Fabric::Clique(clique) if clique.degraded.is_empty() => None,

@@ -83,6 +83,7 @@ fn label(daemon: &ImexDaemon) -> String {
     format!("process {} (cgroup {cgroup})", daemon.pid)
 }
 
+/// Nodes are only missing from a configuration that was read.
 fn check_config(config: &ImexConfig) -> Option<Finding> {
     match config {
         ImexConfig::Unknown {
@@ -117,6 +118,7 @@ fn check_nodes(source: &ConfigSource, nodes: &NodeList) -> Option<Finding> {
     ))
 }
 
+/// Without the list it is not known whether the daemon has a domain.
 fn unreadable(subject: &str, evidence: &str) -> Finding {
     Finding::warning(
         "host-imex-config-unreadable",
@@ -143,6 +145,7 @@ fn describe(source: &ConfigSource) -> String {
     }
 }
 
+/// A daemon in a container is as good as the service.
 fn check_process(facts: &ImexFacts, needed: bool, fabric_was_read: bool) -> Option<Finding> {
     match &facts.unit {
         _ if !facts.daemons.is_empty() => None,

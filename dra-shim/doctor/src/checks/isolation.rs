@@ -63,6 +63,8 @@ fn check_toolkit(toolkit: &Toolkit) -> Option<Finding> {
     }
 }
 
+/// An old systemd applies its own device rules again on a reload, and removes
+/// those that the runtime added.
 fn check_systemd(version: u32) -> Option<Finding> {
     (version < SYSTEMD_KEEPS_DEVICES).then(|| {
         Finding::warning(
@@ -86,6 +88,7 @@ fn user_namespaces(range: &str) -> Finding {
     )
 }
 
+/// The host may also run other containers, so that this is an info.
 fn kata_containers(path: &str) -> Finding {
     Finding::info(
         "kata-present",

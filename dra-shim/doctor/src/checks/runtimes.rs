@@ -20,6 +20,7 @@ use crate::finding::{Finding, Severity};
 /// where kubelet puts them, the CRI field `CDIDevices`; before, CRI-O took them
 /// from annotations.
 const CONTAINERD_WITH_CDI: (u32, u32) = (1, 7);
+/// See [`CONTAINERD_WITH_CDI`].
 const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 
 const ENABLE_IN_CONTAINERD: &str = "set enable_cdi = true in the plugin \
@@ -54,6 +55,8 @@ pub(super) fn severity(runtime: &Runtime) -> Severity {
     }
 }
 
+/// Nothing follows from a configuration that cannot be read, and for a version
+/// without CDI no configuration helps.
 fn check_runtime(runtime: &Runtime, spec_dirs: &[String]) -> Vec<Finding> {
     if let Some(error) = &runtime.config_error {
         let finding = Finding::new(
@@ -76,6 +79,7 @@ fn check_runtime(runtime: &Runtime, spec_dirs: &[String]) -> Vec<Finding> {
     findings
 }
 
+/// With the file in which the fix is to be made, if it is known.
 fn subject(runtime: &Runtime) -> String {
     match &runtime.config {
         Some(config) => format!("{} ({config})", runtime.label()),
@@ -102,6 +106,7 @@ fn check_version(runtime: &Runtime) -> Option<Finding> {
     })
 }
 
+/// The default of a runtime depends on its version.
 fn check_cdi(runtime: &Runtime) -> Option<Finding> {
     let (severity, id, evidence) = match runtime.cdi {
         CdiSupport::On => return None,
@@ -125,6 +130,7 @@ fn check_cdi(runtime: &Runtime) -> Option<Finding> {
     Some(Finding::new(severity, id, subject(runtime), evidence, fix))
 }
 
+/// A runtime that names directories reads no others.
 fn check_spec_dirs(runtime: &Runtime, spec_dirs: &[String]) -> Option<Finding> {
     let own = runtime.spec_dirs.as_ref()?;
     let is_read = |dir: &String| own.iter().any(|it| is_same_dir(it, dir));

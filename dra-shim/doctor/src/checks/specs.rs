@@ -47,6 +47,7 @@ pub(super) fn check(
     AreaReport::new(format!("{files}, {devices}"), findings)
 }
 
+/// A runtime that refuses a file goes on without its devices.
 fn check_file(file: &SpecFileFacts, runtimes: &[Runtime]) -> Vec<Finding> {
     let path = &file.path;
     match &file.spec {
@@ -86,6 +87,7 @@ fn check_version(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> 
         .collect()
 }
 
+/// `None` of a release that is not in the table of CDI versions.
 fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
     let version = runtime.version.as_deref()?;
     let release = format!("{}-{version}", runtime.kind.as_str());
@@ -140,6 +142,7 @@ fn check_channels(file: &SpecFileFacts, count: u32) -> Option<Finding> {
     ))
 }
 
+/// Runtimes resolve neither of two devices with one name and priority.
 fn conflict(conflict: &DeviceConflict) -> Finding {
     let files = conflict.files.join(" and ");
     Finding::error(

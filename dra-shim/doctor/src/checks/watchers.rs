@@ -22,6 +22,7 @@ use crate::processes::Process;
 /// The kernel's own default; runtimes watch a directory each for CDI, CNI and
 /// the like, and kubelet every log.
 const MIN_INSTANCES: u64 = 128;
+/// The kernel's default where memory is short.
 const MIN_WATCHES: u64 = 8192;
 
 pub(super) fn check(facts: &WatcherFacts) -> AreaReport {
@@ -35,6 +36,7 @@ pub(super) fn check(facts: &WatcherFacts) -> AreaReport {
     AreaReport::new(summary(facts, agree), findings)
 }
 
+/// The limits, then what is known of each runtime.
 fn summary(facts: &WatcherFacts, agree: bool) -> String {
     let shown = |limit: Option<u64>| limit.map_or_else(|| "?".to_owned(), |it| it.to_string());
     let mut parts = vec![format!(
@@ -132,6 +134,8 @@ fn mounted(
     }
 }
 
+/// A runtime that gets no instance falls back to reading every spec for every
+/// container, or keeps the specs that it has.
 fn check_instances(facts: &WatcherFacts) -> Option<Finding> {
     let (limit, used) = (facts.max_instances?, facts.most_instances);
     let (id, evidence) = if used.saturating_mul(10) >= limit.saturating_mul(9) {

@@ -91,6 +91,7 @@ impl ChannelFacts {
     }
 }
 
+/// The driver gets another major each time that it is loaded.
 fn read_major(files: &HostFiles) -> Result<Major, Problem> {
     let list = files.at(PROC_DEVICES);
     read_channel_major(&list).map_err(|error| Problem {
@@ -100,6 +101,7 @@ fn read_major(files: &HostFiles) -> Result<Major, Problem> {
     })
 }
 
+/// Names that are not `channel` and a number are not channels.
 fn channel_nodes(files: &HostFiles) -> Vec<ChannelNode> {
     let names = files.names(CHANNEL_DIR).into_iter();
     let nodes = names.filter_map(|name| {

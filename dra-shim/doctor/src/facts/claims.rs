@@ -23,6 +23,7 @@ use crate::files::HostFiles;
 use crate::kubelet_state::{KubeletState, KubeletStateError};
 use crate::refusal::refusal_hint;
 
+/// Changes with every boot of the host.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The claims of a node.
@@ -267,6 +268,8 @@ impl KubeletStateFile {
         }
     }
 
+    /// A file of a newer kubelet may have its claims in another place: it is never
+    /// taken for one without claims.
     fn from_error(error: &KubeletStateError) -> Self {
         let message = error_chain(error);
         if error.is_damage() {

@@ -95,6 +95,7 @@ impl CdiDirectory {
     }
 }
 
+/// Of what a link leads to: a runtime opens that.
 fn mode(path: &Path) -> Option<u32> {
     let found = path.metadata().ok()?;
     Some(found.permissions().mode() & 0o7777)

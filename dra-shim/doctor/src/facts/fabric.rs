@@ -63,6 +63,8 @@ impl FabricFacts {
     }
 }
 
+/// NVML may hang: the read runs on a thread of its own, which is given up after
+/// [`GIVE_UP_AFTER`].
 fn first_reading(root: DriverRoot) -> Option<Reading> {
     let (send, first) = mpsc::channel();
     let config = WatchConfig::default().hung_after(HUNG_AFTER);

@@ -65,6 +65,8 @@ impl ImexFacts {
     }
 }
 
+/// Each daemon that runs has a configuration of its own; that of the unit counts
+/// only while none runs.
 fn configs(files: &HostFiles, unit: Option<&str>, daemons: &[RunningDaemon]) -> Vec<ImexConfig> {
     match (daemons, unit) {
         ([], Some(unit)) => vec![ImexConfig::read_for_unit(files, unit)],

@@ -4,19 +4,23 @@ use toml::{Table, Value};
 
 use crate::files::HostFiles;
 
+/// On the host, and where the GPU operator installs it.
 const TOOLKIT_CONFIGS: [&str; 2] = [
     "/etc/nvidia-container-runtime/config.toml",
     "/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml",
 ];
+/// A toolkit without a configuration has the defaults.
 const TOOLKITS: [&str; 2] = [
     "/usr/bin/nvidia-container-runtime",
     "/usr/local/nvidia/toolkit/nvidia-container-runtime",
 ];
+/// Makes the toolkit ignore `NVIDIA_IMEX_CHANNELS`; off by default.
 pub(crate) const IGNORE_REQUESTS: &str = "ignore-imex-channel-requests";
 
 /// Directories of `libsystemd-shared-VERSION.so`.
 const SYSTEMD_DIRS: [&str; 3] = ["/usr/lib/systemd", "/lib/systemd", "/usr/lib64/systemd"];
 
+/// Programs and directories of Kata Containers.
 const KATA: [&str; 3] = [
     "/opt/kata",
     "/usr/bin/kata-runtime",
@@ -75,6 +79,7 @@ impl Toolkit {
     }
 }
 
+/// The error is for a sentence that begins with "it".
 fn ignores_requests(files: &HostFiles, config: &str) -> Result<Option<bool>, String> {
     let text = files.text(config);
     let text = text.map_err(|error| format!("cannot be read: {error}"))?;

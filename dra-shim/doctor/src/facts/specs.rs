@@ -115,6 +115,7 @@ impl SpecNode {
     }
 }
 
+/// The minor that the spec gives the node, else that of the host's node.
 fn channel(node: &DeviceNode, host: &Host) -> Option<i64> {
     if !is_channel_node(node) {
         return None;

@@ -169,6 +169,7 @@ fn watched(files: &HostFiles, pid: u32) -> Option<BTreeSet<u64>> {
     (!texts.is_empty()).then(|| inodes.collect())
 }
 
+/// Each inotify instance is a descriptor that links to `anon_inode:inotify`.
 fn most_instances(files: &HostFiles, processes: &[Process]) -> u64 {
     let mut by_user: BTreeMap<u32, u64> = BTreeMap::new();
     for process in processes {

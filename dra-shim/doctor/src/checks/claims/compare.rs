@@ -10,6 +10,8 @@ use crate::kubelet_state::KubeletState;
 
 type Records = BTreeMap<String, RecordFacts>;
 
+/// A claim is compared only between places that are known: what could not be
+/// read, or was lost, may have had it.
 pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> Vec<Finding> {
     let checkpoint = match &facts.checkpoint {
         CheckpointFile::Read(checkpoint) => checkpoint,
@@ -104,6 +106,7 @@ fn orphans(facts: &ClaimFacts, records: &Records, invocation: &Invocation) -> Ve
         .collect()
 }
 
+/// kubelet unprepares only claims that it knows.
 fn unknown_to_kubelet(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     let Some(kubelet) = facts.kubelet_state() else {
         return vec![];

@@ -37,6 +37,7 @@ pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> Option<Findi
     })
 }
 
+/// Where another root directory is found, the fix is this examination with it.
 fn plugin_dir_absent(root: &KubeletRootFacts, seen: &str, invocation: &Invocation) -> Finding {
     let evidence =
         format!("there is no such directory, and {seen}: nothing says which claims live");

@@ -95,6 +95,7 @@ fn kubelet_state(root: &str) -> String {
 // === impl Presence ===
 
 impl Presence {
+    /// That a directory may not be examined does not mean that it is absent.
     fn read(files: &HostFiles, path: &str) -> Self {
         match files.behind(path).metadata() {
             Ok(_) => Self::Present,

@@ -12,6 +12,7 @@ use crate::files::HostFiles;
 const DEFAULT_CONFIG: &str = "/etc/nvidia-imex/config.cfg";
 const DEFAULT_NODES: &str = "/etc/nvidia-imex/nodes_config.cfg";
 
+/// The setting that names the list of nodes.
 const NODES_KEY: &str = "IMEX_NODE_CONFIG_FILE";
 
 /// The configuration of a daemon.
@@ -174,12 +175,14 @@ fn text(files: &HostFiles, path: &str) -> io::Result<Option<String>> {
     files.text(path)
 }
 
+/// The path that the configuration sets, if it sets one.
 fn nodes_file(config: &str) -> Option<&str> {
     let mut pairs = config.lines().filter_map(|line| line.split_once('='));
     let (_, path) = pairs.find(|(key, _)| key.trim() == NODES_KEY)?;
     Some(path.trim()).filter(|path| !path.is_empty())
 }
 
+/// An address or a host name.
 fn is_node(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }

@@ -107,6 +107,7 @@ impl RunningDaemon {
     }
 }
 
+/// Without a GPU it does not open the driver.
 fn uses_driver(arguments: &[String]) -> bool {
     !arguments.iter().any(|it| it == "--nogpu" || it == "-nogpu")
 }
@@ -118,6 +119,7 @@ fn cgroup_path(text: &str) -> Option<String> {
     paths.max_by_key(|path| path.len()).map(str::to_owned)
 }
 
+/// By name: which runtime it is does not matter here.
 fn is_container(cgroup: &str) -> bool {
     CONTAINERS.iter().any(|it| cgroup.contains(it))
 }

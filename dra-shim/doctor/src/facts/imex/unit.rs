@@ -6,6 +6,7 @@ use crate::files::HostFiles;
 
 pub(super) const UNIT: &str = "nvidia-imex.service";
 
+/// systemd takes the first that exists.
 const FILES: [&str; 3] = [
     "/etc/systemd/system/nvidia-imex.service",
     "/usr/lib/systemd/system/nvidia-imex.service",
@@ -45,6 +46,8 @@ pub(super) fn exec_start(files: &HostFiles, unit: &str) -> String {
     commands.next_back().unwrap_or_default()
 }
 
+/// A unit that sets `ExecStart` again replaces the command. Lines that end in a
+/// backslash go on in the next.
 fn last_command(text: &str) -> Option<String> {
     let text = text.replace("\\\n", " ");
     let mut pairs = text.lines().rev().filter_map(|line| line.split_once('='));

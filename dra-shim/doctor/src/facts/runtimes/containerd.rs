@@ -11,9 +11,11 @@ use crate::files::HostFiles;
 use crate::packages;
 
 const PROGRAMS: [&str; 2] = ["/usr/bin/containerd", "/usr/local/bin/containerd"];
+/// Docker's package, and the distribution's.
 const PACKAGES: [&str; 2] = ["containerd.io", "containerd"];
 
 const DEFAULT_CONFIG: &str = "/etc/containerd/config.toml";
+/// k3s and RKE2 bring containerd with them, and write its configuration.
 const BUNDLED_CONFIGS: [&str; 2] = [
     "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
     "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
@@ -42,6 +44,8 @@ struct Settings {
     cri_disabled: bool,
 }
 
+/// One for each configuration: the default one, those of k3s and RKE2, and those
+/// of other processes.
 pub(super) fn find(files: &HostFiles) -> Vec<Runtime> {
     let mut running = running::find(files, "containerd");
     // Docker has a containerd of its own, which does not serve kubelet.
@@ -165,6 +169,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 // === impl Running ===
 
 impl Running {
+    /// The file that it reads: without an option, the default one.
     fn config(&self) -> &str {
         self.config.as_deref().unwrap_or(DEFAULT_CONFIG)
     }
@@ -173,6 +178,7 @@ impl Running {
 // === impl Settings ===
 
 impl Settings {
+    /// What a later file sets replaces what an earlier one set.
     fn merge(&mut self, file: &str, table: &Table) {
         let version = table.get("version").and_then(Value::as_integer);
         self.file_version = version.or(self.file_version);

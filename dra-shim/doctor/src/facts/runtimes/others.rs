@@ -41,6 +41,7 @@ pub(super) fn cri_o(files: &HostFiles) -> Option<Runtime> {
     Some(runtime)
 }
 
+/// CDI is always on in podman. It runs no pods of kubelet.
 pub(super) fn podman(files: &HostFiles) -> Option<Runtime> {
     let program = files.first(&["/usr/bin/podman", "/usr/local/bin/podman"])?;
     let mut runtime = Runtime {
@@ -58,6 +59,8 @@ pub(super) fn podman(files: &HostFiles) -> Option<Runtime> {
     Some(runtime)
 }
 
+/// CDI is a feature that newer versions have on by default. Docker runs no pods of
+/// kubelet.
 pub(super) fn docker(files: &HostFiles) -> Option<Runtime> {
     let program = files.first(&["/usr/bin/dockerd", "/usr/local/bin/dockerd"])?;
     let version = packages::version(files, &["docker-ce", "docker.io"], Some(program));

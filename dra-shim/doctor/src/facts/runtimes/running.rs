@@ -17,6 +17,7 @@ pub(super) struct Running {
     pub(super) config: Option<String>,
 }
 
+/// Only processes of this host that root runs; see [`is_roots`].
 pub(super) fn find(files: &HostFiles, name: &str) -> Vec<Running> {
     let processes = processes(files).into_iter();
     let named = processes.filter(|process| process.name == name);
