@@ -62,7 +62,7 @@ fn layout_does_not_matter() {
 }
 
 #[test]
-fn a_number_that_is_no_major_is_refused_and_shown() {
+fn an_invalid_major_is_refused_and_quoted() {
     for found in ["0", "4096", "-1", "+235", "0x1", "99999999999999999999999"] {
         let list = format!("Character devices:\n  1 mem\n{found} nvidia-caps-imex-channels\n");
         let Err(MajorError::BadMajor { line, found: shown }) = major(&list) else {
@@ -74,19 +74,19 @@ fn a_number_that_is_no_major_is_refused_and_shown() {
 }
 
 #[test]
-fn trouble_on_another_drivers_line_does_not_matter() {
+fn a_malformed_line_of_another_driver_does_not_matter() {
     let list = "Character devices:\nx y z\n-\nfoo\n\u{fffd} bar\n235 nvidia-caps-imex-channels\n";
     assert_eq!(major(list), Ok(235));
 }
 
 #[test]
-fn two_majors_are_not_chosen_between() {
+fn two_majors_are_refused() {
     let list = "Character devices:\n234 nvidia-caps-imex-channels\n235 nvidia-caps-imex-channels\n";
     assert!(matches!(major(list), Err(MajorError::Ambiguous { .. })));
 }
 
 #[test]
-fn a_text_that_is_no_device_list_is_not_mistaken_for_a_missing_driver() {
+fn a_text_that_is_not_a_device_list_is_not_mistaken_for_a_missing_driver() {
     for list in [
         "",
         "\n",
@@ -105,7 +105,7 @@ fn a_missing_driver_says_which_option_brings_it() {
 }
 
 #[test]
-fn a_file_is_read_and_named_when_it_is_wrong() {
+fn an_error_names_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("devices");
 
@@ -128,7 +128,7 @@ fn a_file_is_read_and_named_when_it_is_wrong() {
 }
 
 #[test]
-fn a_device_without_end_is_not_read() {
+fn an_endless_device_is_not_read() {
     let error = read_channel_major("/dev/zero").unwrap_err();
     assert!(matches!(error, ReadMajorError::NotAFile { .. }));
     assert!(error.hint().contains("some other file"), "{}", error.hint());

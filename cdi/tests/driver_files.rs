@@ -50,7 +50,7 @@ fn only_1_turns_an_option_on() {
 }
 
 #[test]
-fn a_value_that_is_no_number_is_refused_with_its_line_and_never_0() {
+fn an_invalid_number_is_refused_with_its_line() {
     for found in [
         "",
         "-1",
@@ -84,7 +84,7 @@ fn a_value_that_is_no_number_is_refused_with_its_line_and_never_0() {
 }
 
 #[test]
-fn a_key_with_two_values_is_not_chosen_between() {
+fn a_key_with_two_values_is_refused() {
     let text = "DeviceFileMode: 438\nDeviceFileMode: 384\n";
     let error = DriverParams::parse(text).unwrap_err();
     assert_eq!(
@@ -139,7 +139,7 @@ fn a_capability_with_anything_missing_or_misspelt_is_refused() {
 }
 
 #[test]
-fn a_file_is_read_and_named_when_it_is_wrong() {
+fn an_error_names_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("params");
     let error = DriverParams::read(&path).unwrap_err();
@@ -163,7 +163,7 @@ fn a_file_is_read_and_named_when_it_is_wrong() {
 }
 
 #[test]
-fn a_device_without_end_is_not_read() {
+fn an_endless_device_is_not_read() {
     let error = DriverParams::read("/dev/zero").unwrap_err();
     assert!(matches!(error, DriverFileError::NotAFile { .. }));
     assert!(error.hint().contains("some other file"), "{}", error.hint());

@@ -321,7 +321,7 @@ fn the_example_helps_whoever_asks() {
 
 /// Needs no runtime.
 #[test]
-fn the_example_keeps_a_link_and_names_a_file_that_is_no_json() {
+fn the_example_keeps_a_link_and_names_a_file_that_is_not_json() {
     let scratch = tempfile::tempdir().unwrap();
     let [cdi, bundle, real] = ["cdi", "bundle", "real.json"].map(|name| scratch.path().join(name));
     std::fs::create_dir(&cdi).unwrap();

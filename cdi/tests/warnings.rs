@@ -57,7 +57,7 @@ fn what_this_crate_writes_has_no_warnings() {
 }
 
 #[test]
-fn a_nul_is_told_wherever_the_kernel_would_stop_at_it() {
+fn a_nul_byte_is_warned_about_in_every_string_for_the_kernel() {
     let edits = json!({
         "env": ["A=b", "A\0=b"],
         "deviceNodes": [{"path": "/d\0", "hostPath": "/\0"}],
@@ -85,7 +85,7 @@ fn a_nul_is_told_wherever_the_kernel_would_stop_at_it() {
 }
 
 #[test]
-fn a_mount_that_is_both_read_only_and_writable_and_a_group_that_is_none_are_told() {
+fn contradictory_mount_options_and_the_root_group_are_warned_about() {
     let mount = |options: &[&str]| json!({"mounts": [{"hostPath": "/a", "containerPath": "/b", "options": options}]});
     assert_eq!(warnings_of_edits(&mount(&["bind", "ro"])), []);
     assert_eq!(
@@ -99,7 +99,7 @@ fn a_mount_that_is_both_read_only_and_writable_and_a_group_that_is_none_are_told
 }
 
 #[test]
-fn numbers_of_a_node_that_mean_something_else_are_told() {
+fn misleading_numbers_of_a_node_are_warned_about() {
     for (fields, expected) in [
         (json!({"type": "c", "major": 1, "minor": 0}), None),
         (json!({"type": "p", "major": 0, "minor": 0}), None),
@@ -177,7 +177,7 @@ fn numbers_of_a_node_that_mean_something_else_are_told() {
 }
 
 #[test]
-fn entries_that_do_not_do_what_they_seem_to_are_told() {
+fn misleading_entries_are_warned_about() {
     let hook = |path: &str, timeout: i64| json!({"hooks": [{"hookName": "prestart", "path": path, "timeout": timeout}]});
     let mount = |path: &str| json!({"hostPath": "tmpfs", "containerPath": path});
     for (edits, field, code) in [
@@ -231,7 +231,7 @@ fn entries_that_do_not_do_what_they_seem_to_are_told() {
 }
 
 #[test]
-fn a_version_higher_than_needed_is_told() {
+fn a_version_higher_than_needed_is_warned_about() {
     let mut spec = with_edits(&json!({"env": ["A=b"]}));
     assert_eq!(warnings(&spec), []);
     spec["cdiVersion"] = "0.5.0".into();
@@ -242,7 +242,7 @@ fn a_version_higher_than_needed_is_told() {
 }
 
 #[test]
-fn annotations_that_kubernetes_would_refuse_are_told() {
+fn annotations_that_kubernetes_would_refuse_are_warned_about() {
     let long = "x".repeat(256 * 1024);
     for (annotations, code) in [
         (json!({"a": ""}), None),
@@ -262,7 +262,7 @@ fn annotations_that_kubernetes_would_refuse_are_told() {
 }
 
 #[test]
-fn channels_with_the_wrong_number_or_in_two_devices_are_told() {
+fn channels_with_the_wrong_number_or_in_two_devices_are_warned_about() {
     let node = |channel: u32, minor: u32| {
         let path = format!("/dev/nvidia-caps-imex-channels/channel{channel}");
         json!({"path": path, "type": "c", "major": 235, "minor": minor})

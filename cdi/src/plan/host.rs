@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_a_device_is_no_device() {
+    fn a_link_to_a_device_is_not_a_device() {
         let root = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/dev/null", root.path().join("null")).unwrap();
         let host = OsHost::new(root.path());

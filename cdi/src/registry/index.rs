@@ -55,7 +55,7 @@ pub(super) struct Entry {
 
 impl Registry {
     /// Reads the spec files of `dirs`, lowest priority first, usually those of
-    /// [`DEFAULT_DIRS`].
+    /// [`DEFAULT_DIRS`](crate::DEFAULT_DIRS).
     ///
     /// Never fails: [`dirs`](Self::dirs) and [`files`](Self::files) have the errors,
     /// and everything else is loaded.

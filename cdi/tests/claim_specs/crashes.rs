@@ -319,7 +319,7 @@ fn a_sweep_that_takes_the_vendors_other_files_is_found() {
 // === faults ===
 
 #[test]
-fn after_any_failed_step_a_repeated_assert_survives_a_power_loss() {
+fn after_any_failed_step_a_repeated_ensure_survives_a_power_loss() {
     let steps = {
         let dir = SimDir::new();
         specs(&dir).ensure(&uid(UID), &[channel(0, 235)]).unwrap();
@@ -340,7 +340,7 @@ fn after_any_failed_step_a_repeated_assert_survives_a_power_loss() {
 }
 
 #[test]
-fn what_a_crash_leaves_of_a_write_is_gone_when_the_directory_is_opened_again() {
+fn temporary_files_of_a_crash_are_removed_when_the_directory_is_opened_again() {
     let dir = SimDir::new();
     dir.crash_after(2);
     assert!(specs(&dir).ensure(&uid(UID), &[channel(0, 235)]).is_err());

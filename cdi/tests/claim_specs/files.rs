@@ -140,7 +140,7 @@ fn a_removed_claim_may_be_removed_again() {
 }
 
 #[test]
-fn a_claim_has_a_file_from_its_first_assert_to_its_removal() {
+fn a_claim_has_a_file_from_its_first_ensure_to_its_removal() {
     let dir = SimDir::new();
     let specs = specs(&dir);
     let (claim, other) = (uid(UID), uid("11111111-aaaa-4bbb-8ccc-00000000000"));
@@ -153,7 +153,7 @@ fn a_claim_has_a_file_from_its_first_assert_to_its_removal() {
 }
 
 #[test]
-fn a_file_counts_as_there_whoever_wrote_it_and_however_little_of_it() {
+fn a_file_exists_whoever_wrote_it_and_however_short_it_is() {
     let dir = SimDir::new();
     let specs = specs(&dir);
     for content in [

@@ -9,7 +9,7 @@ use imex_cdi::{ClaimSpecs, Class};
 use crate::{EIO, FILE, GO, UID, channel, specs, uid};
 
 #[test]
-fn a_sweep_removes_the_files_of_dead_claims_and_no_others() {
+fn a_sweep_removes_the_files_of_unprepared_claims_and_no_others() {
     let dir = SimDir::new();
     let specs = specs(&dir);
     let (live, dead) = (uid(UID), uid("22222222-aaaa-4bbb-8ccc-000000000002"));
@@ -125,7 +125,7 @@ fn our_device_has_the_name_that_gos_file_gives_it() {
 }
 
 #[test]
-fn what_gos_driver_left_of_a_dead_claims_spec_is_swept_and_no_other_temporary() {
+fn temporary_files_of_gos_driver_for_unprepared_claims_are_swept_and_no_others() {
     let dir = SimDir::new();
     let specs = specs(&dir);
     let gpu = str::from_utf8(GO).unwrap().replace("compute-domain", "gpu");

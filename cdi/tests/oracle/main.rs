@@ -43,7 +43,7 @@ fn say(text: &str) {
 }
 
 #[test]
-fn the_crate_answers_as_the_go_library_but_for_the_listed_differences() {
+fn the_crate_agrees_with_the_go_library_except_for_the_listed_differences() {
     let Some(go) = Go::find("nothing was compared with the Go library") else {
         return;
     };

@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sequence_is_no_mapping(spec in spec(), which in any::<prop::sample::Index>()) {
+    fn a_sequence_is_not_read_as_a_mapping(spec in spec(), which in any::<prop::sample::Index>()) {
         let spec: Value = serde_json::from_slice(&spec.to_json()).unwrap();
         let mut odd = spec.clone();
         let mut left = which.index(count_mappings(&spec));

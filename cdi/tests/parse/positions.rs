@@ -21,7 +21,7 @@ fn assert_fault(text: &str, field: Option<&str>, position: (usize, usize), messa
 }
 
 #[test]
-fn a_fault_that_the_cdi_library_finds_stands_where_its_field_does() {
+fn a_fault_has_the_position_of_its_field() {
     assert_fault(
         &yaml(&["env: [A=b]", "deviceNodes:", "- path: /x", "- path: ''"]),
         Some("devices[0].containerEdits.deviceNodes[1].path"),
@@ -50,7 +50,7 @@ fn a_fault_that_the_cdi_library_finds_stands_where_its_field_does() {
 }
 
 #[test]
-fn a_value_of_another_type_stands_where_it_does() {
+fn a_value_of_a_wrong_type_has_its_position() {
     assert_fault(
         &yaml(&["deviceNodes:", "- {path: /x, major: one}"]),
         Some("devices[0].containerEdits.deviceNodes[0].major"),
@@ -67,7 +67,7 @@ fn a_value_of_another_type_stands_where_it_does() {
 }
 
 #[test]
-fn an_unknown_or_repeated_field_stands_where_its_key_does() {
+fn an_unknown_or_repeated_field_has_the_position_of_its_key() {
     assert_fault(
         &yaml(&["env: [A=b]", "evn: []"]),
         Some("devices[0].containerEdits.evn"),
@@ -93,7 +93,7 @@ fn a_repeated_version_is_not_an_unknown_one() {
 }
 
 #[test]
-fn a_text_that_cannot_be_taken_apart_says_where() {
+fn a_syntax_error_has_its_position() {
     let error = Spec::parse(b"cdiVersion: 0.5.0\nkind: [\n").unwrap_err();
     assert_eq!(error.code(), "cdi-spec-malformed");
     assert_eq!(error.field(), None);
@@ -140,7 +140,7 @@ fn a_version_from_the_future_says_which_there_are() {
 }
 
 #[test]
-fn every_fault_is_told_where_all_are_wanted() {
+fn parse_all_returns_every_fault() {
     let text = yaml(&[
         "env: [A, B=c, =d]",
         "hooks:",

@@ -172,7 +172,7 @@ fn a_type_other_than_the_hosts_is_refused() {
 }
 
 #[test]
-fn nodes_belong_to_the_containers_user_unless_the_spec_says_whom() {
+fn nodes_belong_to_the_containers_user_unless_the_spec_names_an_owner() {
     let config = json!({"process": {"user": {"uid": 7, "gid": 8}}});
     let node = json!({"path": "/dev/null"});
     let device = &host(&node).inject(&["a.b/c=d"], &config)["linux"]["devices"][0];

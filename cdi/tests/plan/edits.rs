@@ -56,7 +56,7 @@ fn edits_of_a_file_come_once_and_before_its_first_device() {
 
 /// By the steps, because to set a variable twice leaves no trace.
 #[test]
-fn edits_of_a_file_are_planned_once_however_many_of_its_devices_are_asked_for() {
+fn the_edits_of_a_spec_are_planned_once_for_all_its_devices() {
     let plan = two_files()
         .plan(&["a.b/one=y", "a.b/one=x"], &json!({}))
         .unwrap();
@@ -68,7 +68,7 @@ fn edits_of_a_file_are_planned_once_however_many_of_its_devices_are_asked_for() 
 }
 
 #[test]
-fn each_step_says_which_field_of_which_file_asked_for_it() {
+fn each_step_names_the_file_and_field_that_it_comes_from() {
     let host = two_files();
     let plan = host.plan(&["a.b/one=y"], &json!({})).unwrap();
     let sources: Vec<_> = plan

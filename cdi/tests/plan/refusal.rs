@@ -21,7 +21,7 @@ fn every_name_without_device_is_listed_at_once() {
 }
 
 #[test]
-fn names_are_resolved_before_the_host_is_looked_at() {
+fn names_are_resolved_before_the_host_is_inspected() {
     let host = Host::with_device(&json!({"deviceNodes": [{"path": "/dev/gone"}]}));
     let error = host.plan(&["a.b/c=d", "z/z=z"], &json!({})).unwrap_err();
     assert!(matches!(error, PlanError::Unresolved(_)));

@@ -27,7 +27,7 @@ fn state_of(registry: &Registry) -> &DirState {
 }
 
 #[test]
-fn a_directory_that_does_not_exist_is_as_good_as_an_empty_one() {
+fn a_missing_directory_is_no_error() {
     let host = Host::new();
     let registry = load(&host, host.path("never/made"));
     let state = state_of(&registry);
@@ -42,7 +42,7 @@ fn a_directory_that_does_not_exist_is_as_good_as_an_empty_one() {
 
 /// Go's library, at the first such directory, drops the later ones.
 #[test]
-fn a_directory_that_cannot_be_listed_says_so_and_hides_no_other() {
+fn a_directory_that_cannot_be_listed_is_an_error_and_hides_no_other() {
     let host = Host::new();
     host.write("file", "");
     let registry = load(&host, host.path("file/cdi"));
@@ -78,7 +78,7 @@ fn a_link_further_up_the_path_is_followed() {
 }
 
 #[test]
-fn a_file_in_a_directorys_place_is_no_directory_unless_it_is_a_spec() {
+fn a_file_in_place_of_a_directory_is_an_error_unless_it_is_a_spec() {
     let host = Host::new();
     host.spec("file", &["blue"]);
     let registry = load(&host, host.path("file"));

@@ -87,7 +87,7 @@ fn files_in_conflict_name_each_other_and_what_they_take_along() {
 }
 
 #[test]
-fn a_refused_file_is_a_candidate_if_its_text_or_its_name_says_so_or_nobody_can_tell() {
+fn a_refused_file_is_a_candidate_by_its_text_its_name_or_if_it_cannot_be_read() {
     let host = Host::new();
     let torn = spec(KIND, &["red"]);
     host.write("high/torn.json", &torn[..torn.len() - 1]);
@@ -126,7 +126,7 @@ fn a_refused_file_is_a_candidate_if_its_text_or_its_name_says_so_or_nobody_can_t
 }
 
 #[test]
-fn a_device_that_resolves_has_no_candidate_of_which_nothing_is_known() {
+fn an_unreadable_file_is_no_candidate_for_a_device_that_resolves() {
     let host = Host::new();
     host.spec("low/a.json", &["red"]);
     let torn = spec(KIND, &["red"]);
@@ -233,7 +233,7 @@ fn devices_that_differ_in_kind_only_or_in_case_only_are_suggested() {
 }
 
 #[test]
-fn files_that_no_runtime_looks_at_are_found_if_the_device_is_in_them() {
+fn files_that_no_runtime_reads_are_found_if_the_device_is_in_them() {
     let host = Host::new();
     for file in [
         "a.yml",
@@ -271,7 +271,7 @@ fn files_that_no_runtime_looks_at_are_found_if_the_device_is_in_them() {
 }
 
 #[test]
-fn the_search_for_ignored_files_ends_and_says_that_it_was_cut() {
+fn the_search_for_ignored_files_is_limited_and_says_so() {
     let host = Host::new();
     for file in 0..5000 {
         host.write(&format!("high/{file}.yml"), "red");
@@ -301,7 +301,7 @@ fn the_search_for_ignored_files_ends_after_16_mib_of_text() {
 }
 
 #[test]
-fn directories_that_were_not_read_are_named_and_a_link_is_looked_into() {
+fn directories_that_were_not_read_are_named_and_a_linked_one_is_searched() {
     let host = Host::new();
     host.spec("target/a.json", &["red"]);
     symlink("target", host.path("link")).unwrap();

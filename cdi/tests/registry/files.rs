@@ -117,7 +117,7 @@ fn a_link_to_nothing_or_to_a_directory_or_to_itself_is_an_error_of_that_file() {
 }
 
 #[test]
-fn a_named_pipe_a_socket_and_a_device_are_errors_and_wait_for_nobody() {
+fn a_named_pipe_a_socket_and_a_device_are_errors_and_never_block() {
     let host = Host::new();
     nix::unistd::mkfifo(&host.path("high/a.json"), Mode::S_IRWXU).unwrap();
     assert_eq!(kind_of(&host), FileKind::NamedPipe);
@@ -164,7 +164,7 @@ fn a_file_may_be_as_long_as_the_limit_and_no_longer() {
 }
 
 #[test]
-fn a_file_that_is_no_valid_spec_hides_no_other() {
+fn an_invalid_spec_hides_no_other() {
     let no_edits =
         r#"{"cdiVersion":"0.3.0","kind":"a/b","devices":[{"name":"c","containerEdits":{}}]}"#;
     for (text, code) in [

@@ -207,7 +207,7 @@ fn ask(go: &Go, requests: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn the_go_library_says_the_same_of_the_same_directories() {
+fn the_go_library_resolves_the_same_devices_of_the_same_directories() {
     let Some(go) = Go::find("no directory was shown to the Go library") else {
         return;
     };

@@ -18,7 +18,7 @@ fn a_later_directory_wins_device_by_device() {
 }
 
 #[test]
-fn a_device_in_two_files_of_one_directory_resolves_nowhere_and_the_others_stay() {
+fn a_device_in_two_files_of_one_directory_does_not_resolve_and_the_others_do() {
     let host = Host::new();
     host.spec("high/a.json", &["red", "green"]);
     host.spec("high/b.json", &["green", "blue"]);
