@@ -1,4 +1,4 @@
-//! The command line: what was typed, before anything is looked up.
+//! The command line, before anything is resolved.
 //!
 //! `hack/cli-docs` compiles this module by its path, to write completions and
 //! man pages: it uses nothing else of this crate.

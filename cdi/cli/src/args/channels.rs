@@ -9,7 +9,7 @@ use imex_cdi::ChannelId;
 pub(crate) enum Channels {
     All,
     /// Ascending, each once.
-    These(Vec<ChannelId>),
+    List(Vec<ChannelId>),
 }
 
 /// Why a list of channels is not valid.
@@ -28,12 +28,12 @@ pub(crate) enum ChannelsError {
 impl FromStr for Channels {
     type Err = ChannelsError;
 
-    fn from_str(typed: &str) -> Result<Self, ChannelsError> {
-        if typed == "all" {
+    fn from_str(text: &str) -> Result<Self, ChannelsError> {
+        if text == "all" {
             return Ok(Self::All);
         }
         let mut ids = Vec::new();
-        for part in typed.split(',') {
+        for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let number = |digits: &str| {
                 let all_digits = digits.bytes().all(|b| b.is_ascii_digit());
@@ -50,7 +50,7 @@ impl FromStr for Channels {
         }
         ids.sort();
         ids.dedup();
-        Ok(Self::These(ids))
+        Ok(Self::List(ids))
     }
 }
 
@@ -58,10 +58,10 @@ impl FromStr for Channels {
 mod tests {
     use super::*;
 
-    fn ids(typed: &str) -> Vec<u32> {
-        match typed.parse().unwrap() {
-            Channels::These(ids) => ids.into_iter().map(ChannelId::get).collect(),
-            Channels::All => panic!("{typed} is not all"),
+    fn ids(text: &str) -> Vec<u32> {
+        match text.parse().unwrap() {
+            Channels::List(ids) => ids.into_iter().map(ChannelId::get).collect(),
+            Channels::All => panic!("{text} is not all"),
         }
     }
 
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn an_error_names_what_is_not_a_channel() {
-        for (typed, reason) in [
+        for (text, reason) in [
             ("", "\"\" is neither"),
             ("0,", "\"\" is neither"),
             ("x", "\"x\" is neither"),
@@ -88,8 +88,8 @@ mod tests {
             ("0-4294967295", "channel 4294967295 is not below"),
             ("All", "\"All\" is neither"),
         ] {
-            let error = typed.parse::<Channels>().unwrap_err().to_string();
-            assert!(error.starts_with(reason), "{typed:?}: {error}");
+            let error = text.parse::<Channels>().unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{text:?}: {error}");
         }
     }
 }

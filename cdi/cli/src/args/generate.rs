@@ -103,7 +103,7 @@ pub(crate) enum Devices {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OrAuto<T> {
     Auto,
-    This(T),
+    Value(T),
 }
 
 /// A valid device major.
@@ -114,7 +114,7 @@ pub(crate) struct MajorArg(pub(crate) Major);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OrMin {
     Min,
-    This(SpecVersion),
+    Version(SpecVersion),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -150,10 +150,10 @@ pub(crate) enum Format {
 impl<T: FromStr> FromStr for OrAuto<T> {
     type Err = T::Err;
 
-    fn from_str(typed: &str) -> Result<Self, T::Err> {
-        match typed {
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        match text {
             "auto" => Ok(Self::Auto),
-            _ => typed.parse().map(Self::This),
+            _ => text.parse().map(Self::Value),
         }
     }
 }
@@ -163,8 +163,8 @@ impl<T: FromStr> FromStr for OrAuto<T> {
 impl FromStr for MajorArg {
     type Err = String;
 
-    fn from_str(typed: &str) -> Result<Self, String> {
-        let number: u32 = typed
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number: u32 = text
             .parse()
             .map_err(|_| "it is neither auto nor a number".to_owned())?;
         let major = Major::new(number).map_err(|error| error.to_string())?;
@@ -177,10 +177,10 @@ impl FromStr for MajorArg {
 impl FromStr for OrMin {
     type Err = imex_cdi::UnknownVersion;
 
-    fn from_str(typed: &str) -> Result<Self, Self::Err> {
-        match typed {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
             "min" => Ok(Self::Min),
-            _ => typed.parse().map(Self::This),
+            _ => text.parse().map(Self::Version),
         }
     }
 }
@@ -195,17 +195,16 @@ impl fmt::Display for Mode {
 }
 
 /// Not empty: a runtime would take that for all permissions.
-fn permissions(typed: &str) -> Result<Permissions, String> {
-    if typed.is_empty() {
+fn permissions(text: &str) -> Result<Permissions, String> {
+    if text.is_empty() {
         return Err("it is empty, which runtimes take for rwm".to_owned());
     }
-    typed
-        .parse()
+    text.parse()
         .map_err(|error: imex_cdi::UnknownPermission| error.to_string())
 }
 
-fn file_mode(typed: &str) -> Result<u32, String> {
-    let digits = typed.strip_prefix("0o").unwrap_or(typed);
+fn file_mode(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
     u32::from_str_radix(digits, 8)
         .ok()
         .filter(|mode| *mode <= 0o777 && !digits.starts_with('+'))
@@ -213,12 +212,12 @@ fn file_mode(typed: &str) -> Result<u32, String> {
 }
 
 /// The part of a file's name after the `_` that ends the kind.
-fn id(typed: &str) -> Result<String, String> {
+fn id(text: &str) -> Result<String, String> {
     let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    if typed.is_empty() || !typed.bytes().all(inside) || typed.len() > 128 {
+    if text.is_empty() || !text.bytes().all(inside) || text.len() > 128 {
         return Err("it is not 1 to 128 letters, digits, '-', '_' and '.'".to_owned());
     }
-    Ok(typed.to_owned())
+    Ok(text.to_owned())
 }
 
 #[cfg(test)]
@@ -227,19 +226,19 @@ mod tests {
 
     #[test]
     fn a_file_mode_is_octal() {
-        for typed in ["666", "0666", "0o666"] {
-            assert_eq!(file_mode(typed), Ok(0o666));
+        for text in ["666", "0666", "0o666"] {
+            assert_eq!(file_mode(text), Ok(0o666));
         }
-        for typed in ["", "888", "1777", "+666", "-1", "rw"] {
-            assert!(file_mode(typed).is_err(), "{typed:?}");
+        for text in ["", "888", "1777", "+666", "-1", "rw"] {
+            assert!(file_mode(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn an_id_cannot_leave_the_directory() {
         assert!(id("job-7.a_b").is_ok());
-        for typed in ["", "a/b", "..\0", "a b", "ä"] {
-            assert!(id(typed).is_err(), "{typed:?}");
+        for text in ["", "a/b", "..\0", "a b", "ä"] {
+            assert!(id(text).is_err(), "{text:?}");
         }
     }
 }

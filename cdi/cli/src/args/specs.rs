@@ -109,10 +109,7 @@ pub(crate) struct Diff {
 /// including unknown fields.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag that may be typed or not"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Inject {
     /// The bundle's config.json; - reads standard input.
     #[arg(value_name = "CONFIG", value_parser = file())]
@@ -162,11 +159,11 @@ impl FromStr for Subject {
 
     /// A device if it has the form of a device's name, otherwise a file; `./NAME`
     /// is always a file.
-    fn from_str(typed: &str) -> Result<Self, Self::Err> {
-        Ok(match typed.parse() {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.parse() {
             Ok(name) => Self::Device(name),
-            Err(_) if typed == "-" => Self::File(STDIN.into()),
-            Err(_) => Self::File(typed.into()),
+            Err(_) if text == "-" => Self::File(STDIN.into()),
+            Err(_) => Self::File(text.into()),
         })
     }
 }

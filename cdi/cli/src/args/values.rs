@@ -16,18 +16,17 @@ Exit codes: 0 nothing is wrong, 1 something is (see the output), 2 wrong usage,
 
 /// A file, or `-`.
 pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().map(|typed| {
-        if typed == Path::new("-") {
+    PathBufValueParser::new().map(|text| {
+        if text == Path::new("-") {
             PathBuf::from(STDIN)
         } else {
-            typed
+            text
         }
     })
 }
 
 /// A CDI name, or why it is not valid and what to do about it.
-pub(super) fn cdi_name<T: FromStr<Err = NameError>>(typed: &str) -> Result<T, String> {
-    typed
-        .parse()
+pub(super) fn cdi_name<T: FromStr<Err = NameError>>(text: &str) -> Result<T, String> {
+    text.parse()
         .map_err(|error: NameError| format!("{error}; {}", error.hint()))
 }

@@ -98,7 +98,7 @@ fn mknod(
 /// A spec that runtimes can load.
 fn spec(kind: Kind, devices: Vec<Device>, version: OrMin) -> Result<Spec, GenerateError> {
     let mut spec = Spec::new(kind, devices).map_err(GenerateError::Spec)?;
-    if let OrMin::This(version) = version {
+    if let OrMin::Version(version) = version {
         spec = spec.with_version(version).map_err(GenerateError::Spec)?;
     }
     let len = spec.to_json().len();

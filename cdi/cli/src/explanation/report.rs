@@ -11,10 +11,8 @@ use serde_json::json;
 
 use super::fix::{best_fix, has_only_all, is_incomplete};
 
-const SCHEMA: &str = "cdi-gen/why/v1";
-
-const UNKNOWN_HINT: &str = "run this as root, as runtimes do: what it may not read may define the \
-                            device";
+const UNKNOWN_HINT: &str =
+    "run this as root, as runtimes do: a file that cannot be read may define the device";
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,7 +48,7 @@ pub(crate) enum Answer {
     Unusable,
     /// Nothing: there is no such device.
     Unresolved,
-    /// Not known: a file that this process may not read may define the device.
+    /// Not known: a file that cannot be read may define the device.
     Unknown,
 }
 
@@ -111,7 +109,7 @@ impl WhyReport {
             _ => best_fix(&explanation, has_only_all(registry, name)).unwrap_or_else(|| why.hint()),
         };
         Self {
-            schema: SCHEMA,
+            schema: "cdi-gen/why/v1",
             name: name.to_string(),
             answer,
             resolves: unresolved.is_none(),

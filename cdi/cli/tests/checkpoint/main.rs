@@ -7,6 +7,8 @@
 
 mod damage;
 mod inputs;
+#[path = "../support/output.rs"]
+mod output;
 mod readme;
 #[path = "../support/schema.rs"]
 mod schema;
@@ -19,6 +21,8 @@ use std::process::{Command, Output, Stdio};
 use dra_checkpoint::BootId;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use output::{stderr, stdout};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -34,14 +38,6 @@ fn cdi_gen() -> Command {
 
 fn run(subcommand: &str, files: &[&Path]) -> Output {
     cdi_gen().arg(subcommand).args(files).output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 /// A fixture with one text in it exchanged, in a directory of its own.

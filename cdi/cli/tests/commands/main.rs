@@ -9,6 +9,8 @@
 mod ends;
 mod generate;
 mod inject;
+#[path = "../support/output.rs"]
+mod output;
 mod page;
 mod replace;
 #[path = "../support/schema.rs"]
@@ -27,6 +29,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
+
+use output::{stderr, stdout};
 
 /// A directory with the fixtures: `host`, a root with specs, and `bundle`.
 struct Place(TempDir);
@@ -86,14 +90,6 @@ impl Place {
         assert_eq!(stdout(&output), "", "{words}");
         stderr(&output)
     }
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 fn copy(from: &Path, to: &Path) {

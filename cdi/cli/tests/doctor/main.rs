@@ -1,5 +1,5 @@
-//! The commands that look at a host as a whole, on roots that are made here:
-//! the real program as a person or a script meets it.
+//! End-to-end tests of the commands that examine a host as a whole, on root
+//! directories that the tests make.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,6 +19,8 @@ mod host;
 mod host_imex;
 mod kubelet_root;
 mod mounts;
+#[path = "../support/output.rs"]
+mod output;
 mod runtimes;
 #[path = "../support/schema.rs"]
 mod schema;
@@ -28,12 +30,4 @@ mod specs;
 mod unprivileged;
 mod watch;
 
-use std::process::Output;
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use output::{stderr, stdout};

@@ -20,18 +20,18 @@ impl Driver {
         Self { proc }
     }
 
-    pub(super) fn major(&self, typed: OrAuto<MajorArg>) -> Result<Major, GenerateError> {
-        match typed {
-            OrAuto::This(MajorArg(major)) => Ok(major),
+    pub(super) fn major(&self, option: OrAuto<MajorArg>) -> Result<Major, GenerateError> {
+        match option {
+            OrAuto::Value(MajorArg(major)) => Ok(major),
             OrAuto::Auto => {
                 read_channel_major(self.proc.join("devices")).map_err(GenerateError::Major)
             }
         }
     }
 
-    /// Warns if the major that was typed is not the driver's.
-    pub(super) fn note_contradiction(&self, typed: OrAuto<MajorArg>) {
-        let OrAuto::This(MajorArg(major)) = typed else {
+    /// Warns if the given major is not the driver's.
+    pub(super) fn note_contradiction(&self, option: OrAuto<MajorArg>) {
+        let OrAuto::Value(MajorArg(major)) = option else {
             return;
         };
         let majors = Majors::read(&self.proc.join("devices"));
@@ -60,22 +60,22 @@ impl Driver {
     /// count, only channels that are listed can be requested.
     pub(super) fn channels(
         &self,
-        typed: Channels,
+        requested: Channels,
         count: OrAuto<u32>,
     ) -> Result<Vec<ChannelId>, GenerateError> {
         let params = match count {
-            OrAuto::This(_) => None,
+            OrAuto::Value(_) => None,
             OrAuto::Auto => self.params()?,
         };
         let count = match count {
-            OrAuto::This(count) => Some(count),
+            OrAuto::Value(count) => Some(count),
             OrAuto::Auto => params.and_then(|params| params.imex_channel_count),
         };
-        match (typed, count) {
-            (Channels::These(ids), None) => Ok(ids),
+        match (requested, count) {
+            (Channels::List(ids), None) => Ok(ids),
             (Channels::All, None) => Err(self.no_count(params.is_some())),
             (_, Some(0)) => Err(GenerateError::NoChannels),
-            (Channels::These(ids), Some(count)) => {
+            (Channels::List(ids), Some(count)) => {
                 match ids.iter().find(|channel| channel.get() >= count) {
                     Some(&channel) => Err(GenerateError::NoSuchChannel { channel, count }),
                     None => Ok(ids),
