@@ -1,5 +1,4 @@
-//! How the commands end: no rights, a full disk, texts that a terminal would
-//! obey.
+//! How commands end: missing rights, full disks; no control characters from files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +9,7 @@ use super::host::{Host, KUBELET, PLUGIN, SPEC};
 use super::{stderr, stdout};
 
 #[test]
-fn a_full_disk_behind_stdout_is_told() {
+fn a_full_disk_behind_stdout_is_reported() {
     let host = Host::healthy();
     for words in ["doctor", "doctor --json", "gc", "watch --once"] {
         let mut full = fs::OpenOptions::new();
@@ -40,7 +39,7 @@ fn a_host_cannot_send_commands_to_the_terminal() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_listed_is_not_taken_for_an_empty_one() {
+fn a_directory_that_cannot_be_listed_is_not_mistaken_for_an_empty_one() {
     let host = Host::healthy();
     let dir = "run/cdi";
     let (closed, open) = (0o000, 0o755);
@@ -61,7 +60,7 @@ fn a_directory_that_may_not_be_listed_is_not_taken_for_an_empty_one() {
 }
 
 #[test]
-fn a_checkpoint_that_may_not_be_read_is_not_taken_for_an_empty_one() {
+fn a_checkpoint_that_cannot_be_read_is_not_mistaken_for_an_empty_one() {
     let host = Host::healthy();
     let checkpoint = format!("{PLUGIN}/checkpoint.json");
     let closed = fs::Permissions::from_mode(0o000);
@@ -83,7 +82,7 @@ fn unprivileged_ids(host: &Host) -> Vec<String> {
 }
 
 #[test]
-fn without_rights_what_is_closed_is_a_finding_and_the_rest_is_looked_at() {
+fn without_rights_an_unreadable_file_is_a_finding_and_the_rest_is_examined() {
     let host = Host::healthy();
     let checkpoint = format!("{PLUGIN}/checkpoint.json");
     for closed in [checkpoint.as_str(), KUBELET] {

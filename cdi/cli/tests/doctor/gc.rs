@@ -23,7 +23,7 @@ fn with_orphan() -> (Host, String) {
 }
 
 #[test]
-fn an_orphan_is_listed_and_left() {
+fn an_orphan_is_listed_and_kept() {
     let (host, path) = with_orphan();
     let text = host.out("gc", 1);
     assert!(text.contains(ORPHAN) && text.contains(" orphan "), "{text}");
@@ -50,7 +50,7 @@ fn an_orphan_is_removed_and_a_second_time_there_is_none() {
 }
 
 #[test]
-fn orphans_are_looked_for_in_all_usual_directories_once() {
+fn orphans_are_searched_in_all_default_directories_once() {
     let (host, path) = with_orphan();
     let static_path = path.replace("run/cdi", "etc/cdi");
     fs::rename(host.at(&path), host.at(&static_path)).unwrap();
@@ -73,7 +73,7 @@ fn orphans_are_looked_for_in_all_usual_directories_once() {
 }
 
 #[test]
-fn a_directory_that_was_named_and_is_not_there_is_no_clean_host() {
+fn a_directory_that_was_named_and_does_not_exist_is_an_error() {
     let (host, path) = with_orphan();
     for words in [
         "gc --cdi-dir /var/run/cdy",
@@ -94,7 +94,7 @@ fn a_directory_that_was_named_and_is_not_there_is_no_clean_host() {
 }
 
 #[test]
-fn why_an_orphan_stays_is_told_and_the_others_go() {
+fn an_orphan_that_cannot_be_removed_is_reported_and_the_others_are_removed() {
     let (host, path) = with_orphan();
     let other = "00000000-aaaa-4bbb-8ccc-000000000000";
     fs::create_dir(host.at(&SPEC.replace(CLAIM, other))).unwrap();
@@ -149,7 +149,7 @@ fn without_a_trustworthy_checkpoint_nothing_is_an_orphan() {
 }
 
 #[test]
-fn a_claim_that_kubelet_has_keeps_its_spec_though_the_plugin_lost_it() {
+fn a_claim_of_kubelet_keeps_its_spec_even_if_the_plugin_lost_it() {
     let (host, path) = with_orphan();
     host.write(KUBELET, kubelet(&[CLAIM, ORPHAN]));
     assert_eq!(host.out("gc --remove", 0).lines().count(), 1);
@@ -175,7 +175,7 @@ fn what_survives_in_a_checkpoint_that_was_set_aside_keeps_its_spec() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
+fn a_pipe_instead_of_a_file_does_not_block() {
     let checkpoint = format!("{PLUGIN}/checkpoint.json");
     let aside = format!("{checkpoint}.damaged-empty");
     for path in [checkpoint.as_str(), KUBELET, &aside] {
@@ -197,7 +197,7 @@ fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
 }
 
 #[test]
-fn a_name_that_is_no_uid_is_wrong_usage() {
+fn a_name_that_is_not_a_uid_is_wrong_usage() {
     let (host, path) = with_orphan();
     let output = host.run("gc --remove --live default/worker-0");
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
@@ -205,7 +205,7 @@ fn a_name_that_is_no_uid_is_wrong_usage() {
 }
 
 #[test]
-fn nothing_is_removed_while_a_plugin_has_its_lock() {
+fn nothing_is_removed_while_a_plugin_holds_its_lock() {
     let (host, path) = with_orphan();
     host.write(KUBELET, kubelet(&[]));
     let plugin = OsDir::open(host.at(PLUGIN)).unwrap();

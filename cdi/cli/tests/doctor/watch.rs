@@ -65,7 +65,7 @@ impl Drop for Watching {
 }
 
 #[test]
-fn devices_are_told_as_they_come_change_conflict_and_go() {
+fn there_is_an_event_for_a_new_changed_conflicting_and_removed_device() {
     let host = Host::healthy();
     let device = format!("claim={CLAIM}-channel-0");
     let file = SPEC.rsplit('/').next().unwrap();
@@ -124,7 +124,7 @@ fn a_directory_that_is_replaced_is_noticed_and_read() {
 }
 
 #[test]
-fn a_directory_made_anew_is_noticed_although_it_gets_the_number_of_the_first() {
+fn a_new_directory_is_noticed_even_if_it_gets_the_inode_of_the_old_one() {
     let host = Host::healthy();
     let device = format!("claim={CLAIM}-channel-0");
     let watching = Watching::begin(&host);
@@ -147,7 +147,7 @@ fn a_directory_made_anew_is_noticed_although_it_gets_the_number_of_the_first() {
 }
 
 #[test]
-fn it_ends_when_nobody_reads_any_more() {
+fn it_ends_when_the_reader_leaves() {
     let host = Host::healthy();
     let mut child = start(&host);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
