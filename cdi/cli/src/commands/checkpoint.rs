@@ -20,7 +20,7 @@ use crate::output::print;
 use self::error::CheckpointError;
 use self::report::CheckpointReport;
 
-pub(crate) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     match command {
         CheckpointCommand::Show { file, json } => show(&file, json, stdout),
         CheckpointCommand::Verify { files } => verify(&files, stdout),

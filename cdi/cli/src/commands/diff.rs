@@ -28,7 +28,7 @@ enum Document {
     Config(Value),
 }
 
-pub(crate) fn run(args: Diff, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(args: Diff, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Diff { old, new, json } = args;
     let differences = match (read(&old)?, read(&new)?) {
         (Document::Spec(old), Document::Spec(new)) => between_specs(&old, &new),

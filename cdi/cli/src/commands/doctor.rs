@@ -15,7 +15,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::output::print;
 use crate::stderr::note;
 
-pub(crate) fn run(args: &Doctor, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &Doctor, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let host = HostSpecs::open(&args.specs)?.host();
     let options = Options {
         kubelet_root: args.kubelet.path.clone(),

@@ -43,7 +43,7 @@ struct Dirs {
     specs: Vec<PathBuf>,
 }
 
-pub(crate) fn run(args: &Gc, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &Gc, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let root = Root::new(&args.root).map_err(HostError::from)?;
     let plugin = args.kubelet.path.join("plugins").join(DRIVER_NAME);
     let dirs = Dirs {

@@ -26,7 +26,7 @@ use crate::args::{Devices, Generate, MajorArg, Mode, OrAuto, OrMin};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 
-pub(crate) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     check(&args)?;
     let Generate {
         devices: Devices::Imex,

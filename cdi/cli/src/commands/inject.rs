@@ -20,7 +20,7 @@ use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 use crate::style::Style;
 
-pub(crate) fn run(args: Inject, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(args: Inject, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Inject {
         config: path,
         devices,

@@ -16,7 +16,7 @@ use crate::stderr::note;
 use crate::style::Style;
 use crate::table;
 
-pub(crate) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let List { specs, json } = args;
     let specs = HostSpecs::open(&specs)?;
     let registry = specs.registry();

@@ -20,7 +20,7 @@ use crate::stderr::note;
 use crate::style::Style;
 use crate::table;
 
-pub(crate) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Show {
         subject,
         specs,

@@ -21,7 +21,7 @@ use crate::outcome::{CommandError, Failure, Outcome, UnreadFiles};
 use crate::output::print;
 use crate::stderr::note;
 
-pub(crate) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Validate {
         inputs,
         targets,

@@ -23,7 +23,7 @@ use crate::stdout::Stdout;
 
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(crate) fn run(
+pub(super) fn run(
     args: &Watch,
     stdout: &mut BufWriter<Stdout<impl Write>>,
 ) -> Result<Outcome, Failure> {

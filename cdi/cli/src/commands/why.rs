@@ -8,7 +8,7 @@ use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 use crate::output::print;
 
-pub(crate) fn run(args: Why, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+pub(super) fn run(args: Why, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Why { name, specs, json } = args;
     let specs = HostSpecs::open(&specs)?;
     let registry = specs.registry();

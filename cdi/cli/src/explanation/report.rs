@@ -18,24 +18,24 @@ const UNKNOWN_HINT: &str =
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WhyReport {
     schema: &'static str,
-    pub(crate) name: String,
+    pub(super) name: String,
     pub(crate) answer: Answer,
-    pub(crate) resolves: bool,
+    pub(super) resolves: bool,
     /// The file that wins.
-    pub(crate) file: Option<String>,
+    pub(super) file: Option<String>,
     /// The nodes of the device and of its file, compared with the host's.
-    pub(crate) nodes: Vec<NodeReport>,
+    pub(super) nodes: Vec<NodeReport>,
     /// Why it does not resolve, or cannot be used.
-    pub(crate) code: Option<&'static str>,
-    pub(crate) message: Option<String>,
-    pub(crate) fix: Option<&'static str>,
-    pub(crate) candidates: Vec<CandidateReport>,
-    pub(crate) near_misses: Vec<NearMissReport>,
-    pub(crate) ignored: Vec<IgnoredReport>,
+    pub(super) code: Option<&'static str>,
+    pub(super) message: Option<String>,
+    pub(super) fix: Option<&'static str>,
+    pub(super) candidates: Vec<CandidateReport>,
+    pub(super) near_misses: Vec<NearMissReport>,
+    pub(super) ignored: Vec<IgnoredReport>,
     /// Whether there are more ignored files than were examined.
-    pub(crate) ignored_cut: bool,
-    pub(crate) unread_dirs: Vec<UnreadDir>,
-    pub(crate) others_of_kind: usize,
+    pub(super) ignored_cut: bool,
+    pub(super) unread_dirs: Vec<UnreadDir>,
+    pub(super) others_of_kind: usize,
 }
 
 /// What a container that asks for the device gets.
@@ -54,42 +54,42 @@ pub(crate) enum Answer {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct CandidateReport {
-    pub(crate) file: String,
-    pub(crate) verdict: &'static str,
+pub(super) struct CandidateReport {
+    pub(super) file: String,
+    pub(super) verdict: &'static str,
     code: &'static str,
     /// The files that shadow it, or conflict with it.
-    pub(crate) by: Vec<String>,
-    pub(crate) message: Option<String>,
-    pub(crate) fix: Option<&'static str>,
-    pub(crate) evidence: Option<&'static str>,
+    pub(super) by: Vec<String>,
+    pub(super) message: Option<String>,
+    pub(super) fix: Option<&'static str>,
+    pub(super) evidence: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct NearMissReport {
-    pub(crate) name: String,
-    pub(crate) file: String,
+pub(super) struct NearMissReport {
+    pub(super) name: String,
+    pub(super) file: String,
     code: &'static str,
-    pub(crate) fix: &'static str,
+    pub(super) fix: &'static str,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct IgnoredReport {
-    pub(crate) file: String,
-    pub(crate) code: &'static str,
-    pub(crate) fix: &'static str,
+pub(super) struct IgnoredReport {
+    pub(super) file: String,
+    pub(super) code: &'static str,
+    pub(super) fix: &'static str,
     /// Whether it is a valid spec that defines the device.
-    pub(crate) defines: bool,
+    pub(super) defines: bool,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct UnreadDir {
-    pub(crate) path: String,
-    pub(crate) message: String,
-    pub(crate) fix: Option<&'static str>,
+pub(super) struct UnreadDir {
+    pub(super) path: String,
+    pub(super) message: String,
+    pub(super) fix: Option<&'static str>,
 }
 
 // === impl WhyReport ===
@@ -140,7 +140,7 @@ impl WhyReport {
     }
 
     /// Whether files that may not be read may define the device.
-    pub(crate) fn is_unknown(&self) -> bool {
+    pub(super) fn is_unknown(&self) -> bool {
         self.answer == Answer::Unknown
     }
 

@@ -10,7 +10,7 @@ use crate::input::InputError;
 use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CheckpointError {
+pub(super) enum CheckpointError {
     #[error(transparent)]
     Input(InputError),
     #[error("cannot read {}", path.display())]

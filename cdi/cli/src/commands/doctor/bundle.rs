@@ -44,7 +44,7 @@ pub(super) struct BundleContent<'a> {
 
 /// Why there is no archive.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BundleError {
+pub(super) enum BundleError {
     #[error("cannot create the bundle {}", path.display())]
     Create { path: PathBuf, source: io::Error },
     #[error("cannot write the bundle {}", path.display())]

@@ -11,7 +11,7 @@ use imex_cdi::{ClaimSpecsError, ClaimUidError};
 use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum GcError {
+pub(super) enum GcError {
     #[error("--live is not a claim's UID")]
     Uid(#[source] ClaimUidError),
     #[error("it is unknown which claims live: there is no {}", path.display())]

@@ -12,7 +12,7 @@ use crate::args::Mode;
 use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum GenerateError {
+pub(super) enum GenerateError {
     #[error("{option} has no meaning with --mode {mode}")]
     WithoutMeaning { option: &'static str, mode: Mode },
     #[error(transparent)]

@@ -9,7 +9,7 @@ use imex_cdi::PlanError;
 use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InjectError {
+pub(super) enum InjectError {
     #[error("standard input cannot be changed in place")]
     StdinInPlace,
     #[error(transparent)]
