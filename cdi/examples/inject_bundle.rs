@@ -1,8 +1,8 @@
-//! Gives CDI devices to a container whose runtime knows no CDI.
+//! Adds CDI devices to a container whose runtime does not support CDI.
 //!
 //! A runtime such as runc starts a container from a *bundle*: a directory with
-//! a root file system and a `config.json`. This program puts devices into that
-//! file, between whoever wrote it and the runtime:
+//! a root file system and a `config.json`. This program edits that file before the
+//! runtime reads it:
 //!
 //! ```text
 //! inject-bundle [--cdi-dir DIR]... BUNDLE NAME...
@@ -14,19 +14,18 @@
 //! DIR is a directory of CDI specs, lowest priority first; without one they are
 //! `/etc/cdi` and `/var/run/cdi`. NAME is `vendor/class=device`.
 //!
-//! It prints a line for each change with the file and field that asked for it.
-//! If anything is wrong (a name without device, a node that is missing, a
-//! config that is none) it changes nothing, says what to do, and exits 1. The
-//! file is replaced at once, so that a runtime reads the old one or the new
-//! one; what it holds beside the changes stays, also what no OCI version knows.
+//! It prints each change, with the file and field that it comes from. If anything is
+//! wrong (a name that does not resolve, a missing device node, a malformed config) it
+//! changes nothing, prints what to do, and exits with 1. The file is replaced
+//! atomically; fields that no change concerns are preserved, even unknown ones.
 //!
-//! Run it on a file that has the devices already and rules and hooks are there
-//! twice: a bundle is for one container. Where `config.json` is a link, the file
-//! that it leads to is replaced, and the link stays.
+//! If the file already has the devices, their rules and hooks are added again: run
+//! this once for each bundle. If `config.json` is a link, its target is replaced, and
+//! the link stays.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a program says what it did"
+    reason = "a program prints its result"
 )]
 
 use std::error::Error;
@@ -58,7 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what `args` ask for, and says what was changed.
+/// Runs the program with `args`, and returns its output.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<String, Box<dyn Error>> {
     let Some(Args {
         cdi_dirs,
@@ -73,10 +72,10 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<String, Box<dyn 
     let registry = Registry::load(&cdi_dirs);
     let link = bundle.join(CONFIG);
     let fault = |error: &dyn Error| format!("{}: {error}", link.display());
-    // A replace would put a file in the place of a link.
+    // `replace` would replace the link itself.
     let path = link.canonicalize().map_err(|error| fault(&error))?;
     let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else {
-        return Err(format!("{} is no file", path.display()).into());
+        return Err(format!("{} is not a file", path.display()).into());
     };
     let dir = OsDir::open(dir)?;
     let text = dir.read(name)?.ok_or("the bundle has no config.json")?;
@@ -108,7 +107,7 @@ struct Args {
 }
 
 impl Args {
-    /// `None` if only help is asked for.
+    /// `None` if only help is requested.
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Self>, Box<dyn Error>> {
         let mut cdi_dirs = Vec::new();
         let bundle = loop {
@@ -136,7 +135,7 @@ impl Args {
     }
 }
 
-/// The error and what caused it.
+/// The error and its causes.
 fn sentence(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -41,8 +41,10 @@ const SPEC_MODE: u32 = 0o644;
 ///
 /// # Caveats
 ///
+/// Every method but [`id`](Self::id) and [`spec`](Self::spec) blocks on the disk.
+///
 /// There is no locking. Whoever removes or sweeps must make sure that nobody
-/// ensures the same claims meanwhile, in this process or another.
+/// ensures the same claims meanwhile, on any thread or in another process.
 ///
 /// A file belongs to a claim by its name, whatever its content, so that truncated
 /// files and those of Go's driver are removed too. The name has a `-` where the

@@ -10,10 +10,16 @@
 //! device          letter or digit, then also ":",     last a letter or digit
 //! ```
 
+mod grammar;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use grammar::check;
+
+pub use grammar::{NameError, NamePart, Position};
 
 /// A CDI kind, `vendor/class`: what all devices of a spec are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
@@ -34,58 +40,6 @@ pub struct DeviceName(String);
 pub struct QualifiedName {
     kind: Kind,
     device: DeviceName,
-}
-
-/// The part of a name that an error is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NamePart {
-    /// Before the `/` of a kind.
-    Vendor,
-    /// After the `/` of a kind.
-    Class,
-    /// After the `=` of a qualified name.
-    Device,
-}
-
-/// Why a string is not a CDI name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NameError {
-    /// The part is empty.
-    #[error("CDI {part} name is empty")]
-    Empty {
-        /// Which part.
-        part: NamePart,
-    },
-    /// A character is where the grammar does not allow it.
-    #[error("CDI {part} name {name:?} cannot have {found:?} {position}")]
-    Character {
-        /// Which part.
-        part: NamePart,
-        /// The whole part.
-        name: String,
-        /// The character.
-        found: char,
-        /// Where it is.
-        position: Position,
-    },
-    /// A kind without `/`.
-    #[error("CDI kind {0:?} has no '/' between vendor and class")]
-    NoSlash(String),
-    /// A qualified name without `=`.
-    #[error("CDI name {0:?} has no '=' between kind and device")]
-    NoEquals(String),
-}
-
-/// Where in a name a character is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The first character.
-    First,
-    /// Neither first nor last.
-    Inside,
-    /// The last character.
-    Last,
 }
 
 // === impl Kind ===
@@ -233,77 +187,6 @@ impl FromStr for QualifiedName {
 impl fmt::Display for QualifiedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.kind, self.device)
-    }
-}
-
-// === impl NameError ===
-
-impl NameError {
-    /// A stable word for events and metrics.
-    pub fn code(&self) -> &'static str {
-        "cdi-name-invalid"
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> &'static str {
-        "write vendor/class=device; vendor and class start with a letter, a device name with a \
-         letter or digit, all end with one, and '_', '-', '.' (in a device name also ':') may \
-         stand between"
-    }
-}
-
-impl fmt::Display for NamePart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Vendor => "vendor",
-            Self::Class => "class",
-            Self::Device => "device",
-        })
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::First => "at its start",
-            Self::Inside => "in it",
-            Self::Last => "at its end",
-        })
-    }
-}
-
-fn check(part: NamePart, name: &str) -> Result<(), NameError> {
-    let last = name
-        .char_indices()
-        .next_back()
-        .ok_or(NameError::Empty { part })?
-        .0;
-    for (at, found) in name.char_indices() {
-        let position = match at {
-            0 => Position::First,
-            _ if at == last => Position::Last,
-            _ => Position::Inside,
-        };
-        if !allowed(part, position, found) {
-            return Err(NameError::Character {
-                part,
-                name: name.to_owned(),
-                found,
-                position,
-            });
-        }
-    }
-    Ok(())
-}
-
-fn allowed(part: NamePart, position: Position, c: char) -> bool {
-    match (position, part) {
-        (Position::First, NamePart::Vendor | NamePart::Class) => c.is_ascii_alphabetic(),
-        (Position::First, NamePart::Device) | (Position::Last, _) => c.is_ascii_alphanumeric(),
-        (Position::Inside, NamePart::Device) => {
-            c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':')
-        }
-        (Position::Inside, _) => c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'),
     }
 }
 

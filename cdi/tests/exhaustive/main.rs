@@ -17,6 +17,6 @@ mod device_list;
 mod driver_files;
 #[cfg(feature = "inject")]
 mod escapes;
-mod file_names;
 mod letters;
+mod names;
 mod scope;
