@@ -65,7 +65,7 @@ impl HostSpecs {
 
     /// The directories, below the root, lowest priority first.
     pub(crate) fn dirs(&self) -> Vec<PathBuf> {
-        self.dirs.iter().map(|dir| self.root.path(dir)).collect()
+        self.dirs.iter().map(|dir| self.root.resolve(dir)).collect()
     }
 
     /// An error if a directory that was named does not exist: it is misspelt, or
@@ -73,7 +73,7 @@ impl HostSpecs {
     /// empty one.
     pub(crate) fn check_dirs(&self) -> Result<(), HostError> {
         let named = self.dirs.iter().filter(|dir| !is_default(dir));
-        for path in named.map(|dir| self.root.path(dir)) {
+        for path in named.map(|dir| self.root.resolve(dir)) {
             if let Err(source) = path.symlink_metadata()
                 && source.kind() == io::ErrorKind::NotFound
             {

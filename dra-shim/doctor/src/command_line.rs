@@ -11,7 +11,7 @@ const OPTIONS: [&str; 3] = ["-c", "--config", "--config-file"];
 /// The arguments of a process, its own name first: none of one that has ended,
 /// and is only kept for its parent. `None` if there is no such process.
 pub(crate) fn arguments(files: &HostFiles, pid: u32) -> io::Result<Option<Vec<String>>> {
-    let text = files.text(&format!("/proc/{pid}/cmdline"))?;
+    let text = files.read_text(&format!("/proc/{pid}/cmdline"))?;
     Ok(text.map(|text| match text.as_str() {
         "" => vec![],
         text => {

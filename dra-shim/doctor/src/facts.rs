@@ -87,14 +87,14 @@ impl Facts {
             spec_dirs,
             imex_socket,
         } = options;
-        let paths = spec_dirs.iter().map(|dir| files.root().path(dir));
+        let paths = spec_dirs.iter().map(|dir| files.root().resolve(dir));
         let registry = Registry::load(&paths.collect::<Vec<_>>());
         let spec_dirs = spec_dirs.iter().map(|dir| dir.display().to_string());
         let kubelet_root = kubelet_root.display().to_string();
         let (driver, root) = DriverFacts::read(files);
         Self {
             driver,
-            fabric: FabricFacts::read(files.is_this_host(), root),
+            fabric: FabricFacts::read(host.is_this_host(), root),
             runtimes: RuntimeFacts::read(files, spec_dirs.collect()),
             claims: ClaimFacts::read(files, &registry, &kubelet_root),
             channels: ChannelFacts::read(files),

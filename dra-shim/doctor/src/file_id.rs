@@ -21,7 +21,7 @@ pub struct FileId {
 impl FileId {
     /// The file at `path` below `root`; of a link, the link itself.
     pub(crate) fn at(root: &Root, path: &str) -> Option<Self> {
-        let found = root.path(Path::new(path)).symlink_metadata().ok()?;
+        let found = root.resolve(Path::new(path)).symlink_metadata().ok()?;
         Some(Self::from_metadata(&found))
     }
 

@@ -43,13 +43,13 @@ impl HostFiles {
 
     /// Where `path` of the host is. Links on the way are followed within the
     /// root, the last name is not.
-    pub fn at(&self, path: &str) -> PathBuf {
-        self.root.path(Path::new(path))
+    pub fn resolve(&self, path: &str) -> PathBuf {
+        self.root.resolve(Path::new(path))
     }
 
     /// Where the file behind `path` is, with the last link followed too.
-    pub fn behind(&self, path: &str) -> PathBuf {
-        self.root.behind(Path::new(path))
+    pub fn resolve_target(&self, path: &str) -> PathBuf {
+        self.root.resolve_target(Path::new(path))
     }
 
     /// The host's name for a path below the root.
@@ -79,15 +79,15 @@ impl HostFiles {
     }
 
     /// The text of a regular file; `None` if there is none of that name.
-    pub fn text(&self, path: &str) -> io::Result<Option<String>> {
+    pub fn read_text(&self, path: &str) -> io::Result<Option<String>> {
         Ok(self
-            .bytes(path)?
+            .read(path)?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// The content of a regular file; `None` if there is none of that name.
-    pub fn bytes(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
-        let at = self.behind(path);
+    pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        let at = self.resolve_target(path);
         match at.metadata() {
             Ok(found) if found.is_file() => {}
             Ok(_) => return Err(io::Error::other("it is not a regular file")),
@@ -103,33 +103,33 @@ impl HostFiles {
     }
 
     /// The text of a file, if it can be read.
-    pub fn text_if_any(&self, path: &str) -> Option<String> {
-        self.text(path).ok().flatten()
+    pub fn text_if_readable(&self, path: &str) -> Option<String> {
+        self.read_text(path).ok().flatten()
     }
 
     /// Whether there is such a file or directory.
     pub fn exists(&self, path: &str) -> bool {
-        self.behind(path).exists()
+        self.resolve_target(path).exists()
     }
 
     /// The first of `paths` that exists.
-    pub fn first<'a>(&self, paths: &[&'a str]) -> Option<&'a str> {
+    pub fn first_existing<'a>(&self, paths: &[&'a str]) -> Option<&'a str> {
         paths.iter().copied().find(|path| self.exists(path))
     }
 
     /// The names in a directory, sorted; none if it cannot be listed.
-    pub fn names(&self, dir: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.behind(dir)).into_iter().flatten();
+    pub fn list(&self, dir: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.resolve_target(dir)).into_iter().flatten();
         let names = entries.flatten().map(|entry| entry.file_name());
         let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
         names.sort();
         names
     }
 
-    /// Whether [`names`](Self::names) lists all names of a directory: it can be
+    /// Whether [`list`](Self::list) lists all names of a directory: it can be
     /// listed, or does not exist.
     pub fn can_list(&self, dir: &str) -> bool {
-        let listed = fs::read_dir(self.behind(dir));
+        let listed = fs::read_dir(self.resolve_target(dir));
         listed.map_or_else(|error| is_absent(&error), |_| true)
     }
 
@@ -142,7 +142,7 @@ impl HostFiles {
     pub(crate) fn is_same(&self, path: &str, link: &Path) -> bool {
         let id = |path: &Path| Some(FileId::from_metadata(&path.metadata().ok()?));
         let found = id(link);
-        found.is_some() && found == id(&self.behind(path))
+        found.is_some() && found == id(&self.resolve_target(path))
     }
 }
 
@@ -178,12 +178,16 @@ mod tests {
         symlink("loop", at("etc/loop")).unwrap();
         let files = HostFiles::new(Root::new(dir.path()).unwrap());
         for path in ["/etc/absolute", "/etc/relative", "/usr/lib/real"] {
-            assert_eq!(files.text(path).unwrap().as_deref(), Some("text"), "{path}");
+            assert_eq!(
+                files.read_text(path).unwrap().as_deref(),
+                Some("text"),
+                "{path}"
+            );
         }
-        assert_eq!(files.text("/etc/none").unwrap(), None);
-        assert_eq!(files.text("/usr/lib/real/below").unwrap(), None);
-        assert!(files.text("/etc/loop").is_err());
-        assert!(files.text("/etc").is_err());
+        assert_eq!(files.read_text("/etc/none").unwrap(), None);
+        assert_eq!(files.read_text("/usr/lib/real/below").unwrap(), None);
+        assert!(files.read_text("/etc/loop").is_err());
+        assert!(files.read_text("/etc").is_err());
         assert_eq!(files.host_name(&at("etc/none")), "/etc/none");
     }
 }

@@ -29,7 +29,7 @@ impl Host {
 
     /// As [`Host::open`], for a root that was opened before.
     pub fn new(root: Root) -> Self {
-        let majors = Majors::read(&root.path(Path::new(PROC_DEVICES)));
+        let majors = Majors::read(&root.resolve(Path::new(PROC_DEVICES)));
         let files = HostFiles::new(root);
         Self { files, majors }
     }
@@ -58,7 +58,7 @@ impl Host {
     /// What there is at a path instead of a device node; `None` if nothing is,
     /// or it cannot be examined.
     pub(crate) fn file_kind(&self, path: &str) -> Option<&'static str> {
-        let found = fs::symlink_metadata(self.files.at(path)).ok()?;
+        let found = fs::symlink_metadata(self.files.resolve(path)).ok()?;
         let kind = found.file_type();
         Some(match () {
             () if kind.is_symlink() => "a symbolic link",

@@ -36,6 +36,7 @@
 //!
 //! | what | modules |
 //! |---|---|
+//! | texts | `text` (numbers in sentences), `shell` (quoting) |
 //! | files of a host | `bounded_read` (up to a limit), `root` (links stay inside), `file_id`; `files`; `refusal` (what to do about a refused file) |
 //! | processes of a host | `processes`, `command_line`; `packages` (versions of programs) |
 //! | device nodes | `majors`, `spec_node`; `host`; `node_report` (a spec's node beside the host's) |
@@ -43,8 +44,8 @@
 //! | runtimes | `runtime_release` (which CDI version a release loads) |
 //! | what to read | `options` |
 //! | what was read | `problem`; [`facts`], a module for each area |
-//! | what follows from it | `finding`, `area`, `invocation`; `checks`, a module for each area; `diagnosis` |
-//! | for those who show it | `grouping`, `shell`, `text` |
+//! | what follows from it | `finding`, `area`, `diagnosis`; `invocation`; `checks`, a module for each area |
+//! | how it is shown | `grouping` |
 //!
 //! Commands other than `doctor` use the parts: [`Host`] and [`NodeReport`]
 //! compare the device nodes of a spec with a host, [`RuntimeRelease`] is what a
@@ -96,9 +97,7 @@ pub use host::Host;
 pub use invocation::Invocation;
 pub use kubelet_state::{KUBELET_STATE_FILE, KubeletClaim, KubeletState, KubeletStateError};
 pub use majors::{Majors, StaleMajor, is_channel_path};
-pub use node_report::{
-    BadNodes, NodeReport, NodeState, REWRITE_SPEC_HINT, and_more, group_bad_nodes,
-};
+pub use node_report::{BadNodes, NodeReport, NodeState, REWRITE_SPEC_HINT, group_bad_nodes};
 pub use options::{DEFAULT_KUBELET_ROOT, Options};
 pub use problem::Problem;
 pub use processes::Process;
@@ -107,7 +106,7 @@ pub use root::{Root, RootError};
 pub use runtime_release::{RuntimeRelease, UnknownRuntime};
 pub use shell::shell_quote;
 pub use spec_node::{declared_major, device_nodes};
-pub use text::counted;
+pub use text::{and_more, counted};
 
 /// The README's examples, compiled and run.
 #[cfg(doctest)]

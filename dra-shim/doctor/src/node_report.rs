@@ -12,6 +12,7 @@ use crate::spec_node::{
     declared_major, declared_numbers, device_numbers, host_path, is_channel_node, is_claim_spec,
     is_complete,
 };
+use crate::text::and_more;
 
 /// What to do about a spec with an old major. It names the plain command
 /// `cdi-gen generate`.
@@ -88,14 +89,6 @@ pub fn group_bad_nodes<'a>(
         BadNodes { file, message, fix }
     });
     groups.collect()
-}
-
-/// The end of a message that names one of several: ` (and 2 more like it)`.
-pub fn and_more(others: usize) -> String {
-    match others {
-        0 => String::new(),
-        n => format!(" (and {n} more like it)"),
-    }
 }
 
 // === impl NodeReport ===

@@ -26,7 +26,7 @@ pub(crate) fn version(files: &HostFiles, names: &[&str], path: Option<&str>) -> 
 
 /// Half-removed packages stay in the list; only installed ones count.
 fn of_package(files: &HostFiles, names: &[&str]) -> Option<String> {
-    let status = files.text_if_any(DPKG)?;
+    let status = files.text_if_readable(DPKG)?;
     status.split("\n\n").find_map(|paragraph| {
         let field = |key: &str| {
             let mut lines = paragraph.lines();

@@ -35,15 +35,15 @@ pub(crate) enum ProcessRoot {
 /// The processes that there are now. Callers list them again for each area:
 /// programs that are run in between take seconds, in which a daemon may restart.
 pub(crate) fn processes(files: &HostFiles) -> Vec<Process> {
-    let names = files.names("/proc");
+    let names = files.list("/proc");
     let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
     pids.filter_map(|pid| process(files, pid)).collect()
 }
 
 fn process(files: &HostFiles, pid: u32) -> Option<Process> {
-    let dir = files.at(&format!("/proc/{pid}"));
+    let dir = files.resolve(&format!("/proc/{pid}"));
     let uid = dir.metadata().ok()?.uid();
-    let name = files.text_if_any(&format!("/proc/{pid}/comm"))?;
+    let name = files.text_if_readable(&format!("/proc/{pid}/comm"))?;
     Some(Process {
         pid,
         name: name.trim_end().to_owned(),
@@ -56,7 +56,7 @@ fn process(files: &HostFiles, pid: u32) -> Option<Process> {
 /// mount namespace is no criterion: a debug pod has another one than the host,
 /// and a process with a mount of its own is what has to be found.
 pub(crate) fn process_root(files: &HostFiles, pid: u32) -> ProcessRoot {
-    let link = files.at(&format!("/proc/{pid}/root"));
+    let link = files.resolve(&format!("/proc/{pid}/root"));
     let top = match link.join(".").metadata() {
         Ok(found) => FileId::from_metadata(&found),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

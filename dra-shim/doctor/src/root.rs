@@ -49,7 +49,7 @@ impl Root {
     /// Where `path` of the host is. Links on the way are followed within the
     /// root: `/var/run` of many hosts is a link to `/run`, which the kernel
     /// would take for this container's own. The last name may be a link itself.
-    pub fn path(&self, path: &Path) -> PathBuf {
+    pub fn resolve(&self, path: &Path) -> PathBuf {
         if self.is_own() {
             return path.to_owned();
         }
@@ -79,9 +79,9 @@ impl Root {
     }
 
     /// Where the file behind `path` is: the last name's link is followed too.
-    pub fn behind(&self, path: &Path) -> PathBuf {
+    pub fn resolve_target(&self, path: &Path) -> PathBuf {
         // Of a longer path that name is not the last.
-        let mut at = self.path(&path.join("any"));
+        let mut at = self.resolve(&path.join("any"));
         at.pop();
         at
     }
@@ -115,7 +115,7 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
 
 impl HostNodes for Root {
     fn lstat(&self, path: &str) -> io::Result<HostNode> {
-        let path = self.path(Path::new(path));
+        let path = self.resolve(Path::new(path));
         let parent = path.parent().unwrap_or(&self.0);
         let name = path.file_name().and_then(OsStr::to_str);
         match name {
@@ -153,17 +153,20 @@ mod tests {
             ("/no/such", "no/such"),
             ("/last", "last"),
         ] {
-            assert_eq!(root.path(Path::new(path)), at(found), "{path}");
+            assert_eq!(root.resolve(Path::new(path)), at(found), "{path}");
         }
         // Ends, somewhere.
-        assert!(root.path(Path::new("/var/loop/x")).starts_with(dir.path()));
+        assert!(
+            root.resolve(Path::new("/var/loop/x"))
+                .starts_with(dir.path())
+        );
     }
 
     #[test]
     fn this_host_is_left_to_the_kernel() {
         for path in ["/var/run/cdi", "relative/dir"] {
             let root = Root::new(Path::new("/")).unwrap();
-            assert_eq!(root.path(Path::new(path)), Path::new(path));
+            assert_eq!(root.resolve(Path::new(path)), Path::new(path));
         }
     }
 }

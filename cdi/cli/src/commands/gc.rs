@@ -47,8 +47,8 @@ pub(super) fn run(args: &Gc, stdout: &mut impl Write) -> Result<Outcome, Failure
     let root = Root::new(&args.root).map_err(HostError::from)?;
     let plugin = args.kubelet.path.join("plugins").join(DRIVER_NAME);
     let dirs = Dirs {
-        kubelet: root.path(&args.kubelet.path),
-        plugin: root.path(&plugin),
+        kubelet: root.resolve(&args.kubelet.path),
+        plugin: root.resolve(&plugin),
         specs: spec_dirs(&root, &args.dirs)?,
     };
     let report = if args.remove {
@@ -69,7 +69,7 @@ fn spec_dirs(root: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, GcError> {
     let mut seen = BTreeSet::new();
     let mut dirs = Vec::new();
     for dir in named {
-        let at = root.behind(dir);
+        let at = root.resolve_target(dir);
         let is_new = match at.canonicalize() {
             Ok(real) => seen.insert(real),
             Err(source) if source.kind() == io::ErrorKind::NotFound && !is_default(dir) => {

@@ -50,7 +50,7 @@ pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
         dev_root,
     } = args;
     let host = HostSpecs::open(&specs)?;
-    let proc = proc_root.unwrap_or_else(|| host.root().path(Path::new("/proc")));
+    let proc = proc_root.unwrap_or_else(|| host.root().resolve(Path::new("/proc")));
     let driver = Driver::new(proc);
     driver.note_contradiction(major);
     let channels = driver.channels(channels, count)?;

@@ -19,10 +19,10 @@ use crate::facts::runtimes::model::Runtime;
 use crate::facts::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 use crate::finding::Finding;
 use crate::invocation::{GENERATE, Invocation};
-use crate::node_report::{NodeReport, NodeState, and_more, group_bad_nodes};
+use crate::node_report::{NodeReport, NodeState, group_bad_nodes};
 use crate::runtime_release::RuntimeRelease;
 use crate::spec_node::is_claim_spec;
-use crate::text::counted;
+use crate::text::{and_more, counted};
 
 /// `channel_count` is the driver's, if it is known.
 pub(super) fn check(

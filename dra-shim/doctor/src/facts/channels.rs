@@ -78,8 +78,8 @@ pub enum NodeLookup {
 
 impl ChannelFacts {
     pub(crate) fn read(files: &HostFiles) -> Self {
-        let params = DriverParams::read(files.at(DRIVER_PARAMS));
-        let capability = Capability::read(files.at(IMEX_MGMT_CAPABILITY));
+        let params = DriverParams::read(files.resolve(DRIVER_PARAMS));
+        let capability = Capability::read(files.resolve(IMEX_MGMT_CAPABILITY));
         Self {
             params: params.map_err(|error| DriverFileProblem::new(files, DRIVER_PARAMS, &error)),
             major: read_major(files),
@@ -93,7 +93,7 @@ impl ChannelFacts {
 
 /// The driver gets another major each time that it is loaded.
 fn read_major(files: &HostFiles) -> Result<Major, Problem> {
-    let list = files.at(PROC_DEVICES);
+    let list = files.resolve(PROC_DEVICES);
     read_channel_major(&list).map_err(|error| Problem {
         code: error.code(),
         message: files.with_host_names(&error_chain(&error), &list),
@@ -103,7 +103,7 @@ fn read_major(files: &HostFiles) -> Result<Major, Problem> {
 
 /// Names that are not `channel` and a number are not channels.
 fn channel_nodes(files: &HostFiles) -> Vec<ChannelNode> {
-    let names = files.names(CHANNEL_DIR).into_iter();
+    let names = files.list(CHANNEL_DIR).into_iter();
     let nodes = names.filter_map(|name| {
         let number = name.strip_prefix("channel")?.parse().ok()?;
         let path = format!("{CHANNEL_DIR}/{name}");
@@ -127,7 +127,7 @@ impl DriverFileProblem {
             }
             _ => Self::Unusable(Problem {
                 code: error.code(),
-                message: files.with_host_names(&error_chain(error), &files.at(path)),
+                message: files.with_host_names(&error_chain(error), &files.resolve(path)),
                 hint: error.hint().to_owned(),
             }),
         }
@@ -138,7 +138,7 @@ impl DriverFileProblem {
 
 impl CapabilityFacts {
     fn read(files: &HostFiles, minor: u32) -> Self {
-        let majors = Majors::read(&files.at(PROC_DEVICES));
+        let majors = Majors::read(&files.resolve(PROC_DEVICES));
         let mut facts = Self {
             minor,
             major: majors.and_then(|majors| majors.major_of(CAPABILITY_DRIVER)),

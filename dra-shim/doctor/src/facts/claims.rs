@@ -116,8 +116,8 @@ pub enum KubeletStateFile {
 impl ClaimFacts {
     pub(crate) fn read(files: &HostFiles, registry: &Registry, kubelet_root: &str) -> Self {
         let root = KubeletRootFacts::read(files, kubelet_root);
-        let names = files.names(&root.plugin_dir());
-        let boot_id = files.text_if_any(BOOT_ID);
+        let names = files.list(&root.plugin_dir());
+        let boot_id = files.text_if_readable(BOOT_ID);
         Self {
             checkpoint: CheckpointFile::read(files, &root.checkpoint()),
             set_aside: names
@@ -177,7 +177,7 @@ impl ClaimFacts {
 /// Whether a socket in kubelet's plugin registry is this driver's.
 fn is_registered(files: &HostFiles, plugin_registry: &str) -> Option<bool> {
     let is_ours = |name: &String| name.contains(DRIVER_NAME);
-    let names = files.names(plugin_registry);
+    let names = files.list(plugin_registry);
     files
         .can_list(plugin_registry)
         .then(|| names.iter().any(is_ours))
@@ -187,7 +187,7 @@ fn is_registered(files: &HostFiles, plugin_registry: &str) -> Option<bool> {
 
 impl CheckpointFile {
     fn read(files: &HostFiles, path: &str) -> Self {
-        match files.bytes(path) {
+        match files.read(path) {
             Ok(Some(bytes)) => Self::Read(CheckpointFacts::new(&Checkpoint::decode(&bytes))),
             Ok(None) => Self::Absent,
             Err(error) => Self::Unreadable(Unusable::from_refusal(&error)),
@@ -255,7 +255,7 @@ impl ClaimSpecFiles {
 
 impl KubeletStateFile {
     fn read(files: &HostFiles, path: &str) -> Self {
-        let bytes = match files.bytes(path) {
+        let bytes = match files.read(path) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Self::Absent,
             Err(error) => {

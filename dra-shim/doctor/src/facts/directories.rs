@@ -82,7 +82,7 @@ impl CdiDirectory {
         let state = match &dir.state {
             DirState::Listed => CdiDirectoryState::Listed {
                 mode: mode(&dir.path),
-                names: files.names(&path),
+                names: files.list(&path),
             },
             DirState::Absent => CdiDirectoryState::Absent,
             DirState::Skipped(error) => CdiDirectoryState::Skipped(Problem {

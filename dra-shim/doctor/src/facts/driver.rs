@@ -35,13 +35,13 @@ pub struct KernelModule {
 impl DriverFacts {
     /// Reads them, and returns the driver root that has the library.
     pub(crate) fn read(files: &HostFiles) -> (Self, Option<DriverRoot>) {
-        let module = files.text_if_any(MODULE_VERSION);
+        let module = files.text_if_readable(MODULE_VERSION);
         let module = module.map(|text| KernelModule {
             version: text.lines().next().and_then(module_version),
         });
         let mut rejected = Vec::new();
         for path in DRIVER_ROOTS {
-            let root = DriverRoot::new(files.behind(path));
+            let root = DriverRoot::new(files.resolve_target(path));
             match root.find_library() {
                 Ok(library) => {
                     let facts = Self {

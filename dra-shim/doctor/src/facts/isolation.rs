@@ -61,7 +61,7 @@ impl IsolationFacts {
             toolkit: Toolkit::read(files),
             systemd: systemd_version(files),
             kubelet_user_ids: kubelet_user_ids(files),
-            kata: files.first(&KATA).map(str::to_owned),
+            kata: files.first_existing(&KATA).map(str::to_owned),
         }
     }
 }
@@ -70,8 +70,8 @@ impl IsolationFacts {
 
 impl Toolkit {
     fn read(files: &HostFiles) -> Option<Self> {
-        let config = files.first(&TOOLKIT_CONFIGS);
-        let path = config.or_else(|| files.first(&TOOLKITS))?;
+        let config = files.first_existing(&TOOLKIT_CONFIGS);
+        let path = config.or_else(|| files.first_existing(&TOOLKITS))?;
         Some(Self {
             path: path.to_owned(),
             ignores_requests: config.map_or(Ok(None), |config| ignores_requests(files, config)),
@@ -81,7 +81,7 @@ impl Toolkit {
 
 /// The error is for a sentence that begins with "it".
 fn ignores_requests(files: &HostFiles, config: &str) -> Result<Option<bool>, String> {
-    let text = files.text(config);
+    let text = files.read_text(config);
     let text = text.map_err(|error| format!("cannot be read: {error}"))?;
     let table = text.unwrap_or_default().parse::<Table>();
     // The error's text would quote the file.
@@ -92,7 +92,7 @@ fn ignores_requests(files: &HostFiles, config: &str) -> Result<Option<bool>, Str
 
 /// `libsystemd-shared-252.so`, `libsystemd-shared-239-78.el8.so`.
 fn systemd_version(files: &HostFiles) -> Option<u32> {
-    let names = SYSTEMD_DIRS.iter().flat_map(|dir| files.names(dir));
+    let names = SYSTEMD_DIRS.iter().flat_map(|dir| files.list(dir));
     let versions = names.filter_map(|name| {
         let rest = name.strip_prefix("libsystemd-shared-")?;
         let end = rest.find(|c: char| !c.is_ascii_digit())?;
@@ -102,7 +102,7 @@ fn systemd_version(files: &HostFiles) -> Option<u32> {
 }
 
 fn kubelet_user_ids(files: &HostFiles) -> Option<String> {
-    let text = files.text_if_any(SUBORDINATE_IDS)?;
+    let text = files.text_if_readable(SUBORDINATE_IDS)?;
     let line = text.lines().find(|line| line.starts_with("kubelet:"))?;
     Some(line.to_owned())
 }

@@ -104,7 +104,7 @@ impl SpecNode {
         let mut report = NodeReport::new(spec, node, host);
         let files = host.files();
         // A stale major is reported with the list that contradicts it.
-        let list = files.at(PROC_DEVICES);
+        let list = files.resolve(PROC_DEVICES);
         report.message = report
             .message
             .map(|message| files.with_host_names(&message, &list));

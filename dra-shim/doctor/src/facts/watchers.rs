@@ -87,7 +87,7 @@ impl WatcherFacts {
                 ProcessRoot::Denied => unreadable.push(process.clone()),
             }
         }
-        let number = |path| files.text_if_any(path)?.trim().parse().ok();
+        let number = |path| files.text_if_readable(path)?.trim().parse().ok();
         Self {
             directories,
             runtimes,
@@ -121,7 +121,7 @@ impl RuntimeView {
         root: &Root,
         directories: &[WatchedDirectory],
     ) -> Self {
-        let mounts = files.text_if_any(&format!("/proc/{}/mountinfo", process.pid));
+        let mounts = files.text_if_readable(&format!("/proc/{}/mountinfo", process.pid));
         let mounts = mounts.unwrap_or_default();
         let directories = directories.iter().map(|directory| DirectoryView {
             id: FileId::at(root, &directory.path),
@@ -147,7 +147,7 @@ fn mount_at(mounts: &str, path: &Path) -> Option<String> {
 
 /// `dir` without links, as the kernel lists mounts.
 fn resolved(root: &Root, dir: &str) -> PathBuf {
-    let at = root.path(Path::new(dir));
+    let at = root.resolve(Path::new(dir));
     let inside = at.strip_prefix(root.as_path());
     inside.map_or_else(|_| PathBuf::from(dir), |inside| Path::new("/").join(inside))
 }
@@ -155,10 +155,10 @@ fn resolved(root: &Root, dir: &str) -> PathBuf {
 /// `inotify wd:1 ino:2c0e sdev:800001 mask:...` in the process's `fdinfo`.
 fn watched(files: &HostFiles, pid: u32) -> Option<BTreeSet<u64>> {
     let dir = format!("/proc/{pid}/fdinfo");
-    let descriptors = files.names(&dir);
+    let descriptors = files.list(&dir);
     let texts = descriptors
         .iter()
-        .filter_map(|name| files.text_if_any(&format!("{dir}/{name}")));
+        .filter_map(|name| files.text_if_readable(&format!("{dir}/{name}")));
     let texts: Vec<String> = texts.collect();
     let lines = texts.iter().flat_map(|text| text.lines());
     let watches = lines.filter_map(|line| line.strip_prefix("inotify "));
@@ -173,7 +173,7 @@ fn watched(files: &HostFiles, pid: u32) -> Option<BTreeSet<u64>> {
 fn most_instances(files: &HostFiles, processes: &[Process]) -> u64 {
     let mut by_user: BTreeMap<u32, u64> = BTreeMap::new();
     for process in processes {
-        let dir = files.at(&format!("/proc/{}/fd", process.pid));
+        let dir = files.resolve(&format!("/proc/{}/fd", process.pid));
         let open = fs::read_dir(dir).into_iter().flatten().flatten();
         let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
         let inotify = links.filter(|link| link.as_os_str() == "anon_inode:inotify");

@@ -126,7 +126,7 @@ fn entries(content: &BundleContent<'_>) -> io::Result<Vec<Entry>> {
     entries.extend(KERNEL_FILES.iter().filter_map(|path| {
         Some(Entry {
             name: format!("host{path}"),
-            bytes: content.host.files().bytes(path).ok()??,
+            bytes: content.host.files().read(path).ok()??,
         })
     }));
     let specs = content.facts.specs.files.iter();

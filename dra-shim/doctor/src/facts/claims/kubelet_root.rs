@@ -97,7 +97,7 @@ fn kubelet_state(root: &str) -> String {
 impl Presence {
     /// That a directory may not be examined does not mean that it is absent.
     fn read(files: &HostFiles, path: &str) -> Self {
-        match files.behind(path).metadata() {
+        match files.resolve_target(path).metadata() {
             Ok(_) => Self::Present,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Absent,
             Err(_) => Self::Unknown,

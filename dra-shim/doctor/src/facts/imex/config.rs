@@ -172,7 +172,7 @@ fn text(files: &HostFiles, path: &str) -> io::Result<Option<String>> {
         let reason = "only who starts the daemon knows which file that is";
         return Err(io::Error::other(reason));
     }
-    files.text(path)
+    files.read_text(path)
 }
 
 /// The path that the configuration sets, if it sets one.

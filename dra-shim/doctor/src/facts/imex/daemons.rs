@@ -75,9 +75,9 @@ impl RunningDaemon {
             return None;
         }
         let arguments = arguments.map(Option::unwrap_or_default);
-        let cgroup = files.text_if_any(&format!("/proc/{pid}/cgroup"));
+        let cgroup = files.text_if_readable(&format!("/proc/{pid}/cgroup"));
         let cgroup = cgroup.as_deref().and_then(cgroup_path);
-        let link = files.at(&format!("/proc/{pid}/root"));
+        let link = files.resolve(&format!("/proc/{pid}/root"));
         let root = Root::new(&link).ok();
         let sees_host = match process_root(files, pid) {
             ProcessRoot::Host(_) => true,
@@ -126,7 +126,7 @@ fn is_container(cgroup: &str) -> bool {
 
 /// `pid:[4026531836]`; `None` if it may not be known.
 fn pid_namespace(files: &HostFiles, pid: u32) -> Option<String> {
-    let link = fs::read_link(files.at(&format!("/proc/{pid}/ns/pid"))).ok()?;
+    let link = fs::read_link(files.resolve(&format!("/proc/{pid}/ns/pid"))).ok()?;
     Some(link.to_string_lossy().into_owned())
 }
 

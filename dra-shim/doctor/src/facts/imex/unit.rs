@@ -27,7 +27,7 @@ const PREFIXES: [char; 5] = ['@', '-', ':', '+', '!'];
 
 /// Its file; `None` if the host has no such service.
 pub(super) fn file(files: &HostFiles) -> Option<&'static str> {
-    files.first(&FILES)
+    files.first_existing(&FILES)
 }
 
 /// The command that starts the daemon: that of the unit, or of what changes it
@@ -35,14 +35,14 @@ pub(super) fn file(files: &HostFiles) -> Option<&'static str> {
 pub(super) fn exec_start(files: &HostFiles, unit: &str) -> String {
     let mut changes = BTreeMap::new();
     for dir in CHANGES {
-        let names = files.names(dir).into_iter();
+        let names = files.list(dir).into_iter();
         for name in names.filter(|name| name.strip_suffix(".conf").is_some()) {
             let path = format!("{dir}/{name}");
             changes.insert(name, path);
         }
     }
     let paths = [unit.to_owned()].into_iter().chain(changes.into_values());
-    let mut commands = paths.filter_map(|path| last_command(&files.text_if_any(&path)?));
+    let mut commands = paths.filter_map(|path| last_command(&files.text_if_readable(&path)?));
     commands.next_back().unwrap_or_default()
 }
 

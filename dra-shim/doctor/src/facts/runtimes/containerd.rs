@@ -51,7 +51,7 @@ pub(super) fn find(files: &HostFiles) -> Vec<Runtime> {
     // Docker has a containerd of its own, which does not serve kubelet.
     running.retain(|it| settings(files, it.config()).map_or(true, |it| !it.cri_disabled));
     let mut found: Vec<(&str, Runtime)> = Vec::new();
-    let installed = files.first(&PROGRAMS);
+    let installed = files.first_existing(&PROGRAMS);
     if installed.is_some() || files.exists(DEFAULT_CONFIG) {
         let by_process = running.iter().find(|it| it.config() == DEFAULT_CONFIG);
         let program = by_process
@@ -146,7 +146,7 @@ fn imports(files: &HostFiles, config: &str, main: &Table) -> Vec<String> {
                 .parent()
                 .map_or_else(String::new, |dir| dir.display().to_string());
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let names = files.names(&dir).into_iter();
+            let names = files.list(&dir).into_iter();
             let matching: Vec<String> = names
                 .filter(|it| matches(&name, it))
                 .map(|it| format!("{dir}/{it}"))

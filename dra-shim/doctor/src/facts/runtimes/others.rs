@@ -18,8 +18,8 @@ const PODMAN_CONFIG: &str = "/etc/containers/containers.conf";
 
 /// CDI is always on in CRI-O. Later files override earlier ones.
 pub(super) fn cri_o(files: &HostFiles) -> Option<Runtime> {
-    let program = files.first(&["/usr/bin/crio", "/usr/local/bin/crio"]);
-    let drop_ins = files.names(CRIO_DROP_INS).into_iter();
+    let program = files.first_existing(&["/usr/bin/crio", "/usr/local/bin/crio"]);
+    let drop_ins = files.list(CRIO_DROP_INS).into_iter();
     let mut configs = vec![CRIO_CONFIG.to_owned()];
     configs.extend(drop_ins.map(|name| format!("{CRIO_DROP_INS}/{name}")));
     configs.retain(|config| files.exists(config));
@@ -43,7 +43,7 @@ pub(super) fn cri_o(files: &HostFiles) -> Option<Runtime> {
 
 /// CDI is always on in podman. It runs no pods of kubelet.
 pub(super) fn podman(files: &HostFiles) -> Option<Runtime> {
-    let program = files.first(&["/usr/bin/podman", "/usr/local/bin/podman"])?;
+    let program = files.first_existing(&["/usr/bin/podman", "/usr/local/bin/podman"])?;
     let mut runtime = Runtime {
         kind: RuntimeKind::Podman,
         version: packages::version(files, &["podman"], Some(program)),
@@ -62,9 +62,9 @@ pub(super) fn podman(files: &HostFiles) -> Option<Runtime> {
 /// CDI is a feature that newer versions have on by default. Docker runs no pods of
 /// kubelet.
 pub(super) fn docker(files: &HostFiles) -> Option<Runtime> {
-    let program = files.first(&["/usr/bin/dockerd", "/usr/local/bin/dockerd"])?;
+    let program = files.first_existing(&["/usr/bin/dockerd", "/usr/local/bin/dockerd"])?;
     let version = packages::version(files, &["docker-ce", "docker.io"], Some(program));
-    let text = files.text_if_any(DOCKER_CONFIG);
+    let text = files.text_if_readable(DOCKER_CONFIG);
     let config = text.as_deref().map(serde_json::from_str::<Json>);
     let config_error =
         matches!(config, Some(Err(_))).then(|| format!("{DOCKER_CONFIG} is no JSON"));

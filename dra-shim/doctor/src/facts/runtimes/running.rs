@@ -34,7 +34,7 @@ pub(super) fn find(files: &HostFiles, name: &str) -> Vec<Running> {
 /// Whether root runs it: any user may give a process any name, and its program
 /// is run again, as root, for its version. (The owner of the process's directory may be root all the same.)
 fn is_roots(files: &HostFiles, process: &Process) -> bool {
-    let status = files.text_if_any(&format!("/proc/{}/status", process.pid));
+    let status = files.text_if_readable(&format!("/proc/{}/status", process.pid));
     let status = status.unwrap_or_default();
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     users.is_some_and(|users| users.split_whitespace().all(|user| user == "0"))
@@ -43,7 +43,7 @@ fn is_roots(files: &HostFiles, process: &Process) -> bool {
 /// Not that of a process that is one of many programs in one, which has a
 /// version of its own (k3s).
 fn program(files: &HostFiles, process: &Process) -> Option<String> {
-    let link = files.at(&format!("/proc/{}/exe", process.pid));
+    let link = files.resolve(&format!("/proc/{}/exe", process.pid));
     let path = fs::read_link(&link).ok()?;
     let is_own = path.file_name()? == process.name.as_str();
     let path = path.to_str()?.to_owned();

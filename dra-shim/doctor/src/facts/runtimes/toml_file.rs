@@ -8,7 +8,7 @@ use crate::files::HostFiles;
 /// and does not quote the file.
 pub(super) fn read(files: &HostFiles, path: &str) -> Result<Option<Table>, String> {
     let text = files
-        .text(path)
+        .read_text(path)
         .map_err(|error| format!("cannot read {path}: {error}"))?;
     text.map(|text| text.parse::<Table>())
         .transpose()
