@@ -59,6 +59,9 @@ fast() {
     # READMEs are doc examples too. Some need a driver or a kubelet, and only compile.
     ! git grep -nE '^\s*```.*ignore' -- '*.md' || die "a doc example that does not compile proves nothing"
 
+    step "structure: no module circles, generated documentation up to date"
+    cargo run --quiet --locked -p architecture -- check
+
     step "unit tests and doc examples"
     cargo test --locked --workspace --exclude imex-cdi
 
