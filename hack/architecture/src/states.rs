@@ -4,9 +4,12 @@
 mod machine;
 
 use std::convert::Infallible;
+use std::fmt::Write as _;
 
 use compute_domain_core::lifecycle as domain_life;
-use dra_checkpoint::lifecycle as record_life;
+use compute_domain_node::lifecycle::{ClaimState, Transaction};
+use compute_domain_node::policy::Policy;
+use dra_checkpoint::lifecycle::{self as record_life, Refusal};
 use nvml_clique::{FabricEvent, NodeFabricState};
 
 use self::machine::Machine;
@@ -18,18 +21,26 @@ const FILE: &str = "ARCHITECTURE.md";
 /// One block for each machine.
 pub(crate) fn blocks() -> Vec<Block> {
     vec![
-        block("record", &record()),
-        block("fabric", &fabric()),
-        block("domain", &domain()),
+        block("record", machine(&record())),
+        block(
+            "claim",
+            format!("{}\n{}", machine(&claim()), after_a_crash()),
+        ),
+        block("fabric", format!("{}\n{}", machine(&fabric()), policies())),
+        block("domain", machine(&domain())),
     ]
 }
 
-fn block(name: &'static str, machine: &Machine) -> Block {
+fn block(name: &'static str, text: String) -> Block {
     Block {
         file: FILE,
         name,
-        text: format!("{}\n{}", machine.picture(), machine.table()),
+        text,
     }
+}
+
+fn machine(machine: &Machine) -> String {
+    format!("{}\n{}", machine.picture(), machine.table())
 }
 
 /// The record of a claim in the checkpoint.
@@ -37,8 +48,74 @@ fn record() -> Machine {
     Machine::of(
         &record_life::Phase::ALL.map(|phase| (phase, phase.name())),
         &record_life::Event::ALL.map(|event| (event, event.name())),
-        |phase, event| phase.next(event).map(|next| (next, "")),
+        |phase, event| phase.next(event).map(|next| (next, String::new())),
     )
+}
+
+/// The record and the spec of a claim, under everything that is decided about it.
+fn claim() -> Machine {
+    Machine::of(
+        &ClaimState::ALL.map(|state| (state, state.name())),
+        &Transaction::ALL.map(|transaction| (transaction, transaction.name())),
+        |state, transaction| {
+            let steps = state.steps(transaction);
+            let last = states_after(state, transaction).pop();
+            last.unwrap_or(Ok(state)).map(|last| {
+                let names: Vec<&str> = steps.iter().map(|step| step.name()).collect();
+                (last, names.join(", "))
+            })
+        },
+    )
+}
+
+/// The states after each step of a transaction, as far as the record allows them.
+fn states_after(state: ClaimState, transaction: Transaction) -> Vec<Result<ClaimState, Refusal>> {
+    let mut state = Ok(state);
+    let steps = state.into_iter().flat_map(|it| it.steps(transaction));
+    steps
+        .map(|step| {
+            state = state.and_then(|it| it.next(*step));
+            state
+        })
+        .collect()
+}
+
+/// A table of the states that a crash between two steps leaves, and of what the
+/// next start makes of them.
+fn after_a_crash() -> String {
+    let mut text =
+        String::from("| a crash can leave | in the middle of | the next start |\n|---|---|---|\n");
+    for left in ClaimState::ALL {
+        let crashed: Vec<String> = Transaction::ALL
+            .into_iter()
+            .filter(|transaction| {
+                ClaimState::ALL.into_iter().any(|state| {
+                    let mut after = states_after(state, *transaction);
+                    after.pop();
+                    left != state && after.contains(&Ok(left))
+                })
+            })
+            .map(|transaction| transaction.name().to_owned())
+            .collect();
+        if crashed.is_empty() {
+            continue;
+        }
+        let steps = left.steps(Transaction::Start).iter();
+        let steps: Vec<&str> = steps.map(|step| step.name()).collect();
+        let start = if steps.is_empty() {
+            "leaves it to the next Prepare or Unprepare".to_owned()
+        } else {
+            steps.join(", ")
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | {} | {start} |",
+            left.name(),
+            crashed.join(", ")
+        );
+    }
+    text
 }
 
 /// What a watch knows of its node's NVLink fabric.
@@ -46,8 +123,29 @@ fn fabric() -> Machine {
     Machine::of(
         &NodeFabricState::ALL.map(|state| (state, state.name())),
         &FabricEvent::ALL.map(|event| (event, event.name())),
-        |state, event| Ok::<_, Infallible>((state.next(event), "")),
+        |state, event| Ok::<_, Infallible>((state.next(event), String::new())),
     )
+}
+
+/// A table of what the plugin does in each state of the fabric.
+fn policies() -> String {
+    let mut text = String::from(
+        "| fabric | channel major | slice | plugin ready | Prepare |\n|---|---|---|---|---|\n",
+    );
+    for fabric in NodeFabricState::ALL {
+        for (has_major, major) in [(true, "known"), (false, "missing")] {
+            let policy = Policy::new(fabric, has_major);
+            let ready = if policy.ready { "yes" } else { "no" };
+            let (slice, prepare) = (policy.slice.name(), policy.prepare.name());
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "| {} | {major} | {slice} | {ready} | {prepare} |",
+                fabric.name()
+            );
+        }
+    }
+    text
 }
 
 /// A ComputeDomain, and what the controller does about it.
@@ -60,8 +158,8 @@ fn domain() -> Machine {
         |state, event| {
             let transition = state.on(event);
             let action = match transition.action {
-                Action::Nothing => "",
-                action => action.name(),
+                Action::Nothing => String::new(),
+                action => action.name().to_owned(),
             };
             Ok::<_, Infallible>((transition.next, action))
         },

@@ -17,7 +17,7 @@ enum Answer {
         /// The index of the state that follows.
         to: usize,
         /// What is done on the way; empty where the state is all there is.
-        action: &'static str,
+        action: String,
     },
     /// Why the event is refused; the state stays.
     Refused(String),
@@ -31,7 +31,7 @@ impl Machine {
     pub(crate) fn of<S: Copy + PartialEq, E: Copy, R: Display>(
         states: &[(S, &'static str)],
         events: &[(E, &'static str)],
-        next: impl Fn(S, E) -> Result<(S, &'static str), R>,
+        next: impl Fn(S, E) -> Result<(S, String), R>,
     ) -> Self {
         let index = |state: S| states.iter().position(|(other, _)| *other == state);
         let answer = |state: S, event: E| match next(state, event) {
@@ -68,10 +68,14 @@ impl Machine {
 
     fn cell(&self, from: usize, answer: &Answer) -> String {
         match answer {
-            Answer::Moves { to, action: "" } if *to == from => "=".to_owned(),
-            Answer::Moves { to, action } if *to == from => (*action).to_owned(),
-            Answer::Moves { to, action: "" } => format!("**{}**", self.state(*to)),
-            Answer::Moves { to, action } => format!("{action}: **{}**", self.state(*to)),
+            Answer::Moves { to, action } if *to == from => match action.as_str() {
+                "" => "=".to_owned(),
+                action => action.to_owned(),
+            },
+            Answer::Moves { to, action } => match action.as_str() {
+                "" => format!("**{}**", self.state(*to)),
+                action => format!("{action}: **{}**", self.state(*to)),
+            },
             Answer::Refused(reason) => format!("refused: `{reason}`"),
         }
     }
@@ -153,10 +157,10 @@ mod tests {
             ],
             |door, event| match (door, event) {
                 (Door::Open, Event::Lock) => Err("it-is-open"),
-                (Door::Shut, Event::Lock) => Ok((Door::Shut, "turn the key")),
-                (Door::Shut, Event::Push) => Ok((Door::Open, "creak")),
-                (Door::Open, Event::Push) => Ok((Door::Shut, "")),
-                (_, Event::Storm) => Ok((Door::Open, "")),
+                (Door::Shut, Event::Lock) => Ok((Door::Shut, "turn the key".to_owned())),
+                (Door::Shut, Event::Push) => Ok((Door::Open, "creak".to_owned())),
+                (Door::Open, Event::Push) => Ok((Door::Shut, String::new())),
+                (_, Event::Storm) => Ok((Door::Open, String::new())),
             },
         )
     }
