@@ -23,19 +23,19 @@ must=(
     allocation_mode_all_is_refused
     echo_driver_serves_a_pod
     doctor_finds_a_healthy_node_healthy
-    a_host_without_driver_is_a_state
-    deaths_and_restarts_change_nothing
+    a_missing_driver_is_reported_and_retried
+    killed_and_restarted_components_recover
 )
 all=(
     channel0_reaches_the_pods_of_a_domain
     allocation_mode_all_is_refused
     echo_driver_serves_a_pod
     doctor_finds_a_healthy_node_healthy
-    a_node_without_clique_refuses
-    a_host_without_driver_is_a_state
+    a_node_without_clique_fails_claims_until_it_has_one
+    a_missing_driver_is_reported_and_retried
     a_damaged_checkpoint_is_rebuilt
-    deaths_and_restarts_change_nothing
-    an_api_server_that_is_down_is_waited_for
+    killed_and_restarted_components_recover
+    the_plugin_starts_while_the_api_server_is_down
 )
 
 # Of the kubelet scenarios, with --must: seconds each.

@@ -1,4 +1,4 @@
-//! The cluster as a test sees it: commands through `hack/cluster.sh`.
+//! Access to the local cluster: every command goes through `hack/cluster.sh`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// The components whose logs tell a failure's story.
+/// The components whose logs are printed when a test fails.
 const COMPONENTS: [&str; 7] = [
     "apiserver",
     "scheduler",
@@ -18,13 +18,13 @@ const COMPONENTS: [&str; 7] = [
     "containerd-2",
 ];
 
-/// A handle on the running cluster.
+/// A handle to the running cluster.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     script: PathBuf,
 }
 
-/// A namespace of one test, deleted when the test ends, however it ends.
+/// The namespace of one test, deleted when the test ends, also when it fails.
 #[derive(Debug)]
 pub struct Namespace {
     cluster: Cluster,
@@ -46,15 +46,15 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The script itself, for what runs beside the test.
-    pub fn path(&self) -> &Path {
+    /// The path of the script, for a process that has to run while the test does.
+    pub fn script_path(&self) -> &Path {
         &self.script
     }
 
-    /// Runs `hack/cluster.sh ARGS` with `stdin`, returns its output.
+    /// Runs `hack/cluster.sh ARGS` with `stdin` and returns its standard output.
     ///
     /// # Errors
-    /// If it exits non-zero: with what it printed on standard error.
+    /// If it fails: what it printed.
     pub fn script(&self, args: &[&str], stdin: &str) -> Result<String> {
         let mut child = Command::new(&self.script)
             .args(args)
@@ -106,7 +106,8 @@ impl Cluster {
             .map(drop)
     }
 
-    /// Runs a shell command on a node, in its mount and network namespace.
+    /// Runs a shell command on `node1` or `node2` (`node` is the number), in the node's mount
+    /// and network namespaces.
     ///
     /// # Errors
     /// As [`Cluster::script`].
@@ -117,8 +118,8 @@ impl Cluster {
         )
     }
 
-    /// Runs a shell command in a pod and returns both output streams and
-    /// whether it succeeded: a refusal is what some tests are about.
+    /// Runs a shell command in a pod. Returns whether it succeeded, and both output
+    /// streams: some tests expect it to fail.
     ///
     /// # Errors
     /// Never for the command's own failure; only if `kubectl` cannot be run.
@@ -127,11 +128,11 @@ impl Cluster {
         let output = self.kubectl(&["exec", "-n", namespace, pod, "--", "sh", "-c", &command])?;
         let (text, code) = output
             .rsplit_once("exit=")
-            .context("the pod's shell said no exit code")?;
+            .context("the pod's shell printed no exit code")?;
         Ok((code.trim() == "0", text.to_owned()))
     }
 
-    /// The items of a list, as `kubectl get ARGS` gives them.
+    /// The items of the list that `kubectl get ARGS` prints.
     ///
     /// # Errors
     /// As [`Cluster::json`].
@@ -169,7 +170,7 @@ impl Cluster {
     /// Prints pods, claims, slices, events and the tails of logs.
     #[expect(
         clippy::print_stderr,
-        reason = "a failing test tells its story on standard error"
+        reason = "the report of a failing test goes to standard error"
     )]
     pub fn print_state(&self) {
         for args in [
@@ -213,7 +214,7 @@ impl Cluster {
 }
 
 impl Namespace {
-    /// Creates the namespace `name`, after waiting for an earlier one to go.
+    /// Creates the namespace `name`, after one of an earlier run has been deleted.
     ///
     /// # Errors
     /// As [`Cluster::script`].
@@ -239,6 +240,6 @@ impl Drop for Namespace {
         let ignored = self
             .cluster
             .kubectl(&["delete", "namespace", &self.name, "--wait=false"]);
-        drop(ignored); // the next run's `create` waits for it, and says what is wrong
+        drop(ignored); // ignored: the next run's `create` waits for it, and reports what is wrong
     }
 }

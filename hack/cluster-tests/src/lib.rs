@@ -1,26 +1,27 @@
-//! What the cluster tests share. Each file in `tests/` is one behaviour, seen on
-//! the real cluster of `hack/cluster.sh` with the chart installed, as
-//! `hack/e2e.sh` sets both up.
+//! Helpers for the cluster tests. Each file in `tests/` tests one behaviour on the local cluster of
+//! `hack/cluster.sh` (real Kubernetes components, mock NVIDIA driver) with the chart installed.
+//! `hack/e2e.sh` sets both up and runs the tests.
 //!
 //! ```text
-//! test ──► Namespace (own, deleted at the end)
-//!      ──► kubectl / on_node ──► hack/cluster.sh ──► the real components
-//!      ──► eventually("…", condition) ──► gives up after GIVE_UP with the tail
-//!                                         of the components' logs
+//! test ──► Namespace (of its own, deleted at the end)
+//!      ──► kubectl / on_node ──► hack/cluster.sh ──► the cluster
+//!      ──► wait_until("…", condition) ──► fails after TIMEOUT, and prints the
+//!                                         components' logs
 //! ```
 //!
-//! A test waits on conditions only; [`GIVE_UP`] is for giving up, never for
-//! passing. All tests are `#[ignore]`: without the cluster they mean nothing.
+//! A test never sleeps for a fixed time: it waits for a condition, and [`TIMEOUT`] can only make it
+//! fail. All tests are `#[ignore]`, because they need the cluster.
 //!
-//! `tests/kubelet` is a suite of its own: it runs inside a node, with drivers in its
-//! own process and in that of `steady-driver`, and shares nothing with the others.
+//! `tests/kubelet` is a separate suite: it runs in the namespaces of node 1 and tests `dra-kubelet`
+//! against that node's kubelet. Its drivers run in the test's own process, or in the program
+//! `steady-driver` if the test has to kill them.
 
-mod built;
 mod cluster;
-pub mod imex;
+pub mod fixtures;
 pub mod plugin;
+mod program_path;
 mod wait;
 
-pub use built::built;
 pub use cluster::{Cluster, Namespace};
-pub use wait::{GIVE_UP, eventually};
+pub use program_path::program_path;
+pub use wait::{TIMEOUT, wait_until};

@@ -1,11 +1,11 @@
-//! The plugin's pods, as an operator sees them.
+//! The kubelet plugin's pods: their state, and ways to kill them.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::{Cluster, eventually};
+use crate::{Cluster, wait_until};
 
-/// Where the chart is installed.
+/// The namespace in which the chart is installed.
 pub const NAMESPACE: &str = "imex-dra";
 
 /// One plugin pod.
@@ -45,14 +45,14 @@ impl PluginPod {
         }
     }
 
-    /// Deletes the pod and waits for its successor's container to run.
+    /// Deletes the pod, and waits until the container of its successor runs.
     ///
     /// # Errors
-    /// If none comes.
+    /// If there is no running successor.
     pub fn replace(self, node: u8) -> Result<Self> {
         self.cluster
             .kubectl(&["delete", "pod", "-n", NAMESPACE, &self.name, "--wait"])?;
-        eventually(&self.cluster, "a new plugin pod runs", || {
+        wait_until(&self.cluster, "a new plugin pod is running", || {
             let pod = Self::on(&self.cluster, node)?;
             pod.container_status()?
                 .pointer("/state/running")
@@ -61,7 +61,7 @@ impl PluginPod {
         })
     }
 
-    /// `Ready` of the pod.
+    /// Whether the pod is ready.
     ///
     /// # Errors
     /// If the pod is gone.
@@ -80,7 +80,7 @@ impl PluginPod {
             .context("no restart count")
     }
 
-    /// What its container printed so far.
+    /// What its container has printed so far.
     ///
     /// # Errors
     /// If the pod is gone.
@@ -91,13 +91,13 @@ impl PluginPod {
     /// Kills the plugin's process on its node with SIGKILL.
     ///
     /// # Errors
-    /// If it does not run.
+    /// If it is not running.
     pub fn kill(&self, node: u8) -> Result<()> {
         self.cluster.on_node(node, &self.kill_command()?).map(drop)
     }
 
-    /// The command on its node that kills the plugin's process with SIGKILL; it
-    /// needs no API server.
+    /// The command with which [`Cluster::on_node`] kills the plugin's process with SIGKILL,
+    /// even while the API server is down.
     ///
     /// # Errors
     /// If the pod has no container.

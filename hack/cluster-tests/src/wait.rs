@@ -1,4 +1,4 @@
-//! Waiting on a condition, with one deadline for giving up.
+//! Waiting for a condition, with one timeout for all tests.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +6,21 @@ use anyhow::{Result, anyhow};
 
 use crate::Cluster;
 
-/// When a wait gives up: kubelet retries a failed prepare after up to 90 s and
-/// a restart of everything takes a minute, so this much time means "never".
-pub const GIVE_UP: Duration = Duration::from_secs(240);
+/// When a wait fails. kubelet retries a failed prepare after up to 90 s, and a restart
+/// of everything takes a minute, so what has not happened by then never will.
+pub const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// How often a condition is looked at. Short against what is waited for
-/// (hundreds of milliseconds at least), long against one `kubectl` (60 ms).
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often a condition is checked. Short compared with what is waited for (hundreds
+/// of milliseconds at least), long compared with one `kubectl` (60 ms).
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Looks at `condition` until it returns `Ok`, and returns what it returned.
+/// Checks `condition` until it returns `Ok`, and returns that value. `what` completes the
+/// sentence "timed out waiting until ...".
 ///
 /// # Errors
-/// After [`GIVE_UP`]: the last error of the condition, once the components' logs
-/// and the events of all namespaces are printed.
-pub fn eventually<T>(
+/// The last error of the condition, after [`TIMEOUT`]. Logs and events of the whole
+/// cluster are printed first.
+pub fn wait_until<T>(
     cluster: &Cluster,
     what: &str,
     mut condition: impl FnMut() -> Result<T>,
@@ -30,13 +31,13 @@ pub fn eventually<T>(
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        if started.elapsed() > GIVE_UP {
+        if started.elapsed() > TIMEOUT {
             cluster.print_state();
             return Err(anyhow!(
-                "gave up after {} s waiting until {what}: {error:#}",
-                GIVE_UP.as_secs()
+                "timed out after {} s waiting until {what}: {error:#}",
+                TIMEOUT.as_secs()
             ));
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -2,18 +2,18 @@
 //! there, with a sentence that the pod's owner can act on.
 
 use anyhow::{Result, ensure};
-use cluster_tests::imex::{self, Domain};
-use cluster_tests::{Cluster, Namespace, eventually};
+use cluster_tests::fixtures::{self, TestDomain};
+use cluster_tests::{Cluster, Namespace, wait_until};
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_pod_of_a_domain_with_mode_all_gets_an_event_that_says_what_to_change() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "mode-all")?;
-    let domain = Domain::create(&cluster, &namespace, "everything", "All")?;
-    imex::create_pod(&cluster, &namespace, "greedy", 1, Some(&domain))?;
+    let domain = TestDomain::create(&cluster, &namespace, "everything", "All")?;
+    fixtures::create_pod(&cluster, &namespace, "greedy", 1, Some(&domain))?;
 
-    eventually(&cluster, "the pod has the refusal as an event", || {
+    wait_until(&cluster, "the pod has the refusal as an event", || {
         let events = cluster.events_about(&namespace.name, "greedy")?;
         let refused = events.iter().any(|event| {
             event.starts_with("FailedPrepareDynamicResources")

@@ -2,15 +2,15 @@
 //! and nothing is left when they are gone.
 
 use anyhow::{Result, ensure};
-use cluster_tests::imex::{self, CHANNEL, Domain};
-use cluster_tests::{Cluster, Namespace, eventually};
+use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
+use cluster_tests::{Cluster, Namespace, wait_until};
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_pod_on_each_node_opens_the_mocks_channel_and_a_pod_without_the_claim_cannot() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "channel0")?;
-    let domain = Domain::create(&cluster, &namespace, "train-a", "Single")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train-a", "Single")?;
 
     for node in [1, 2] {
         let pod = worker_on(&cluster, &namespace, node, &domain)?;
@@ -25,14 +25,14 @@ fn a_pod_on_each_node_opens_the_mocks_channel_and_a_pod_without_the_claim_cannot
 fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "cleanup")?;
-    let domain = Domain::create(&cluster, &namespace, "train-b", "Single")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train-b", "Single")?;
     for node in [1, 2] {
         worker_on(&cluster, &namespace, node, &domain)?;
     }
-    let claims = imex::claim_uids(&cluster, &namespace)?;
+    let claims = fixtures::claim_uids(&cluster, &namespace)?;
     ensure!(claims.len() == 2, "two pods, so two claims, not {claims:?}");
-    let before = imex::traces_on_node(&cluster, 1, &claims[0])?
-        + &imex::traces_on_node(&cluster, 1, &claims[1])?;
+    let before = fixtures::traces_on_node(&cluster, 1, &claims[0])?
+        + &fixtures::traces_on_node(&cluster, 1, &claims[1])?;
     ensure!(
         before.lines().count() == 2,
         "node 1 has one CDI file and one checkpoint entry, not {before:?}"
@@ -41,7 +41,7 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
     cluster.kubectl(&["delete", "pods", "--all", "-n", &namespace.name, "--wait"])?;
     domain.delete(&cluster, &namespace)?;
 
-    eventually(&cluster, "claims and template are gone", || {
+    wait_until(&cluster, "claims and template are gone", || {
         let left = cluster.kubectl(&[
             "get",
             "resourceclaims,resourceclaimtemplates",
@@ -57,11 +57,11 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
         .into_iter()
         .flat_map(|node| claims.iter().map(move |claim| (node, claim)))
     {
-        eventually(
+        wait_until(
             &cluster,
             &format!("node {node} has forgotten claim {claim}"),
             || {
-                let traces = imex::traces_on_node(&cluster, node, claim)?;
+                let traces = fixtures::traces_on_node(&cluster, node, claim)?;
                 ensure!(traces.is_empty(), "left: {traces}");
                 Ok(())
             },
@@ -75,10 +75,10 @@ fn worker_on(
     cluster: &Cluster,
     namespace: &Namespace,
     node: u8,
-    domain: &Domain,
+    domain: &TestDomain,
 ) -> Result<String> {
     let pod = format!("worker-{node}");
-    imex::run_pod(cluster, namespace, &pod, node, Some(domain))?;
+    fixtures::run_pod(cluster, namespace, &pod, node, Some(domain))?;
     Ok(pod)
 }
 
@@ -91,11 +91,11 @@ fn the_channel_is_as_the_mock_says(
     let (_, stat) = cluster.in_pod(
         &namespace.name,
         pod,
-        &format!("stat -c '%F %a %t %T' {CHANNEL}"),
+        &format!("stat -c '%F %a %t %T' {CHANNEL_PATH}"),
     )?;
     let expected = format!(
         "character special file 666 {:x} 0",
-        imex::mock_major(cluster, node)?
+        fixtures::mock_major(cluster, node)?
     );
     ensure!(
         stat.trim() == expected,
@@ -104,7 +104,7 @@ fn the_channel_is_as_the_mock_says(
 
     // No driver stands behind the mock's number: past the device cgroup the
     // kernel finds nothing (ENXIO), before it the cgroup refuses (EPERM).
-    let (opened, text) = cluster.in_pod(&namespace.name, pod, &format!("cat {CHANNEL}"))?;
+    let (opened, text) = cluster.in_pod(&namespace.name, pod, &format!("cat {CHANNEL_PATH}"))?;
     ensure!(
         !opened && text.contains("No such device or address"),
         "opening the channel said {text:?}, not ENXIO"
@@ -113,8 +113,8 @@ fn the_channel_is_as_the_mock_says(
 }
 
 fn a_pod_without_the_claim_gets_eperm(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
-    imex::run_pod(cluster, namespace, "outsider", 1, None)?;
-    let major = imex::mock_major(cluster, 1)?;
+    fixtures::run_pod(cluster, namespace, "outsider", 1, None)?;
+    let major = fixtures::mock_major(cluster, 1)?;
     let command = format!("mknod /tmp/channel0 c {major} 0 && cat /tmp/channel0");
     let (opened, text) = cluster.in_pod(&namespace.name, "outsider", &command)?;
     ensure!(

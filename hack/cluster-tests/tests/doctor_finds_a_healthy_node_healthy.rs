@@ -2,8 +2,8 @@
 //! looks; and with one thing broken, that is what it names first.
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::imex::{self, Domain};
-use cluster_tests::{Cluster, Namespace, built, eventually};
+use cluster_tests::fixtures::{self, TestDomain};
+use cluster_tests::{Cluster, Namespace, program_path, wait_until};
 use serde_json::Value;
 
 const NODE: u8 = 1;
@@ -16,12 +16,12 @@ const SCREEN: usize = 24;
 fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_it_is_not() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "doctor")?;
-    let domain = Domain::create(&cluster, &namespace, "train-a", "Single")?;
-    imex::run_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
-    let claim = imex::only_claim(&cluster, &namespace)?;
+    let domain = TestDomain::create(&cluster, &namespace, "train-a", "Single")?;
+    fixtures::run_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
+    let claim = fixtures::only_claim_uid(&cluster, &namespace)?;
 
     // What earlier tests had prepared may still be going.
-    let text = eventually(&cluster, "doctor finds the node healthy", || {
+    let text = wait_until(&cluster, "doctor finds the node healthy", || {
         let text = cluster.on_node(NODE, &format!("{} doctor 2>&1", program()?))?;
         ensure!(text.ends_with("\nhealthy\n"), "it says: {text}");
         Ok(text)
@@ -103,5 +103,5 @@ fn first(report: &Value) -> Result<(String, String)> {
 
 /// Nodes have the machine's files.
 fn program() -> Result<String> {
-    built("cdi-gen")
+    program_path("cdi-gen")
 }

@@ -4,7 +4,7 @@
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::{Cluster, Namespace, built, eventually, imex};
+use cluster_tests::{Cluster, Namespace, fixtures, program_path, wait_until};
 
 const OBJECTS: &str = r#"
 apiVersion: resource.k8s.io/v1
@@ -49,7 +49,7 @@ fn a_pod_gets_its_claims_text_as_an_environment_variable() -> Result<()> {
         &["kubectl", "apply", "-n", &namespace.name, "-f", "-"],
         OBJECTS,
     )?;
-    imex::until_running(&cluster, &namespace, "listener")?;
+    fixtures::wait_until_running(&cluster, &namespace, "listener")?;
     let (_, text) = cluster.in_pod(&namespace.name, "listener", "echo $ECHO")?;
     ensure!(
         text.trim() == "hello <kubelet> & world",
@@ -57,7 +57,7 @@ fn a_pod_gets_its_claims_text_as_an_environment_variable() -> Result<()> {
     );
 
     cluster.kubectl(&["delete", "pod", "listener", "-n", &namespace.name, "--wait"])?;
-    eventually(&cluster, "the claim's CDI file is gone", || {
+    wait_until(&cluster, "the claim's CDI file is gone", || {
         let files = cluster.on_node(1, "ls /var/run/cdi")?;
         ensure!(!files.contains("echo.example.com"), "there are {files}");
         Ok(())
@@ -72,8 +72,8 @@ struct EchoDriver<'a> {
 
 impl<'a> EchoDriver<'a> {
     fn start(cluster: &'a Cluster) -> Result<Self> {
-        let program = built("examples/echo")?;
-        let process = Command::new(cluster.path())
+        let program = program_path("examples/echo")?;
+        let process = Command::new(cluster.script_path())
             .args(["exec", "--node", "1", "sh", "-c"])
             .arg(format!("exec {program} --node-name node1 --kubeconfig \"$KUBECONFIG\""))
             .stdin(Stdio::null())

@@ -2,9 +2,9 @@
 //! says why, and recovers when the host does. It never exits.
 
 use anyhow::{Result, ensure};
-use cluster_tests::imex::BrokenDriver;
+use cluster_tests::fixtures::BrokenDriver;
 use cluster_tests::plugin::PluginPod;
-use cluster_tests::{Cluster, eventually};
+use cluster_tests::{Cluster, wait_until};
 
 const NODE: u8 = 2;
 
@@ -24,10 +24,10 @@ fn without_channel_major_the_plugin_stays_unready_says_so_and_recovers() -> Resu
 /// name what is missing; repairs the node, and sees the same container recover.
 fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
     let cluster = Cluster::connect()?;
-    let driver = BrokenDriver::with(NODE, &[how])?;
+    let driver = BrokenDriver::install(NODE, &[how])?;
     let pod = PluginPod::on(&cluster, NODE)?.replace(NODE)?;
 
-    eventually(
+    wait_until(
         &cluster,
         "the plugin's log says what is missing and it publishes nothing",
         || {
@@ -44,7 +44,7 @@ fn broken_and_repaired(how: &str, named: &str) -> Result<()> {
     );
 
     driver.repair()?;
-    eventually(&cluster, "the plugin is ready and publishes again", || {
+    wait_until(&cluster, "the plugin is ready and publishes again", || {
         ensure!(pod.is_ready()?, "not ready");
         ensure!(slices(&cluster)? == 1, "no slice");
         Ok(())

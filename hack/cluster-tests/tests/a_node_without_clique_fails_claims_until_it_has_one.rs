@@ -2,18 +2,18 @@
 //! and serves them once the fabric has come up, without a restart.
 
 use anyhow::{Result, ensure};
-use cluster_tests::imex::{self, BrokenDriver, Domain};
+use cluster_tests::fixtures::{self, BrokenDriver, TestDomain};
 use cluster_tests::plugin::PluginPod;
-use cluster_tests::{Cluster, Namespace, eventually};
+use cluster_tests::{Cluster, Namespace, wait_until};
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "no-clique")?;
-    let domain = Domain::create(&cluster, &namespace, "lonely", "Single")?;
-    let driver = BrokenDriver::with(2, &["--state", "not-supported"])?;
-    eventually(&cluster, "the plugin has noticed", || {
+    let domain = TestDomain::create(&cluster, &namespace, "lonely", "Single")?;
+    let driver = BrokenDriver::install(2, &["--state", "not-supported"])?;
+    wait_until(&cluster, "the plugin has noticed", || {
         let log = PluginPod::on(&cluster, 2)?.log()?;
         let last = log
             .lines()
@@ -26,8 +26,8 @@ fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there
         Ok(())
     })?;
 
-    imex::create_pod(&cluster, &namespace, "worker", 2, Some(&domain))?;
-    eventually(&cluster, "the pod's event names the missing clique", || {
+    fixtures::create_pod(&cluster, &namespace, "worker", 2, Some(&domain))?;
+    wait_until(&cluster, "the pod's event names the missing clique", || {
         let events = cluster.events_about(&namespace.name, "worker")?;
         let named = events.iter().any(|event| {
             event.starts_with("FailedPrepare") && event.contains("requires an NVLink clique")
@@ -37,5 +37,5 @@ fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there
     })?;
 
     driver.repair()?;
-    imex::until_running(&cluster, &namespace, "worker")
+    fixtures::wait_until_running(&cluster, &namespace, "worker")
 }

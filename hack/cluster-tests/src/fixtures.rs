@@ -1,26 +1,27 @@
-//! The objects that the tests make: domains, and pods that claim their channel.
+//! What tests create and look at: `ComputeDomains`, pods that claim their channel, a broken mock
+//! driver, claims and what they leave behind on a node.
 
 use std::process::Command;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
-use crate::{Cluster, Namespace, eventually};
+use crate::{Cluster, Namespace, wait_until};
 
-/// Where a claim's pod finds its channel.
-pub const CHANNEL: &str = "/dev/nvidia-caps-imex-channels/channel0";
+/// The channel's device node in a container with a claim.
+pub const CHANNEL_PATH: &str = "/dev/nvidia-caps-imex-channels/channel0";
 
-/// Where `hack/install.sh` lays out each node's mock driver.
+/// Where `hack/install.sh` installs the mock driver on each node.
 pub const DRIVER_ROOT: &str = "/run/nvidia/driver";
 
-/// A `ComputeDomain` and the template it asks for (`<name>-channel`).
+/// A ComputeDomain whose template has the name `<name>-channel`.
 #[derive(Debug)]
-pub struct Domain {
+pub struct TestDomain {
     name: String,
     template: String,
 }
 
-impl Domain {
+impl TestDomain {
     /// Creates the domain with `allocation_mode` and waits until it is Ready.
     ///
     /// # Errors
@@ -48,7 +49,7 @@ impl Domain {
             },
         });
         cluster.apply(&manifest.to_string())?;
-        eventually(cluster, &format!("ComputeDomain {name} is Ready"), || {
+        wait_until(cluster, &format!("ComputeDomain {name} is Ready"), || {
             let status = cluster.kubectl(&[
                 "get",
                 "computedomain",
@@ -69,13 +70,16 @@ impl Domain {
     /// # Errors
     /// If it is still there after a minute.
     pub fn delete(&self, cluster: &Cluster, namespace: &Namespace) -> Result<()> {
-        let delete = ["delete", "computedomain", &self.name, "--wait"];
-        let more = ["--timeout=60s", "-n", &namespace.name];
-        cluster.kubectl(&[&delete[..], &more].concat()).map(drop)
+        let namespace = &namespace.name;
+        let command = ["delete", "computedomain", &self.name];
+        let options = ["-n", namespace, "--wait", "--timeout=60s"];
+        cluster
+            .kubectl(&[&command[..], &options].concat())
+            .map(drop)
     }
 }
 
-/// Makes a pod on `node` that sleeps; with `domain`, its container has a claim of
+/// Creates a pod on `node` that sleeps. With `domain`, its container has a claim for
 /// the domain's channel.
 ///
 /// # Errors
@@ -85,33 +89,38 @@ pub fn create_pod(
     namespace: &Namespace,
     name: &str,
     node: u8,
-    domain: Option<&Domain>,
+    domain: Option<&TestDomain>,
 ) -> Result<()> {
     cluster.apply(&pod_manifest(namespace, name, node, domain))
 }
 
-/// As [`create_pod`], and waits until the pod runs.
+/// As [`create_pod`], and waits until the pod is running.
 ///
 /// # Errors
-/// If it never does; with its events.
+/// If it is not running before the timeout; with its events.
 pub fn run_pod(
     cluster: &Cluster,
     namespace: &Namespace,
     name: &str,
     node: u8,
-    domain: Option<&Domain>,
+    domain: Option<&TestDomain>,
 ) -> Result<()> {
     create_pod(cluster, namespace, name, node, domain)?;
-    until_running(cluster, namespace, name)
+    wait_until_running(cluster, namespace, name)
 }
 
-fn pod_manifest(namespace: &Namespace, name: &str, node: u8, domain: Option<&Domain>) -> String {
-    let channel = |domain: &Domain| {
+fn pod_manifest(
+    namespace: &Namespace,
+    name: &str,
+    node: u8,
+    domain: Option<&TestDomain>,
+) -> String {
+    let channel = |domain: &TestDomain| {
         let template = &domain.template;
         json!({"name": "channel", "resourceClaimTemplateName": template})
     };
     let claims: Vec<Value> = domain.into_iter().map(channel).collect();
-    let used: Vec<Value> = domain.iter().map(|_| json!({"name": "channel"})).collect();
+    let container_claims: Vec<Value> = domain.iter().map(|_| json!({"name": "channel"})).collect();
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -126,19 +135,19 @@ fn pod_manifest(namespace: &Namespace, name: &str, node: u8, domain: Option<&Dom
                 "image": "localhost/busybox:1",
                 "imagePullPolicy": "Never",
                 "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
-                "resources": {"claims": used},
+                "resources": {"claims": container_claims},
             }],
         },
     })
     .to_string()
 }
 
-/// Waits until the pod runs.
+/// Waits until the pod is running.
 ///
 /// # Errors
-/// If it never does; with its events.
-pub fn until_running(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
-    eventually(cluster, &format!("pod {pod} runs"), || {
+/// If it is not running before the timeout; with its events.
+pub fn wait_until_running(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
+    wait_until(cluster, &format!("pod {pod} is running"), || {
         let phase = cluster.kubectl(&[
             "get",
             "pod",
@@ -157,39 +166,39 @@ pub fn until_running(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Res
     })
 }
 
-/// The mock driver of one node, broken; dropped, it is whole again.
+/// Breaks the mock driver of one node until this is dropped.
 #[derive(Debug)]
 pub struct BrokenDriver {
     node: u8,
 }
 
 impl BrokenDriver {
-    /// Lays the node's mock driver out anew with `options` of
-    /// `hack/mock-driver.sh`, under whatever runs there.
+    /// Reinstalls the node's mock driver with these options of `hack/mock-driver.sh`, while
+    /// plugin and pods keep running.
     ///
     /// # Errors
     /// If the script fails.
-    pub fn with(node: u8, options: &[&str]) -> Result<Self> {
-        mock_node(node, options)?;
+    pub fn install(node: u8, options: &[&str]) -> Result<Self> {
+        install_mock_driver(node, options)?;
         Ok(Self { node })
     }
 
-    /// Makes it whole.
+    /// Reinstalls the intact mock driver.
     ///
     /// # Errors
     /// If the script fails.
     pub fn repair(&self) -> Result<()> {
-        mock_node(self.node, &[])
+        install_mock_driver(self.node, &[])
     }
 }
 
 impl Drop for BrokenDriver {
     fn drop(&mut self) {
-        drop(self.repair()); // the next test says what is wrong
+        drop(self.repair()); // ignored: if it fails, the next test does, too
     }
 }
 
-fn mock_node(node: u8, options: &[&str]) -> Result<()> {
+fn install_mock_driver(node: u8, options: &[&str]) -> Result<()> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../mock-node.sh");
     let output = Command::new(script)
         .arg(node.to_string())
@@ -203,7 +212,7 @@ fn mock_node(node: u8, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The major number that the node's stand-in for `/proc/devices` gives IMEX channels.
+/// The major number of IMEX channels in the file that replaces `/proc/devices` on the node.
 ///
 /// # Errors
 /// If the file has no such line.
@@ -211,9 +220,9 @@ pub fn mock_major(cluster: &Cluster, node: u8) -> Result<u32> {
     let text = cluster.on_node(node, &format!("cat {DRIVER_ROOT}/proc-devices"))?;
     text.lines()
         .find_map(|line| line.trim().strip_suffix(" nvidia-caps-imex-channels"))
-        .context("the mock's proc-devices names no IMEX channels")?
+        .context("the mock's proc-devices has no line for IMEX channels")?
         .parse()
-        .context("the mock's major is no number")
+        .context("the mock's major is not a number")
 }
 
 /// The UIDs of the namespace's claims.
@@ -233,18 +242,18 @@ pub fn claim_uids(cluster: &Cluster, namespace: &Namespace) -> Result<Vec<String
         .collect())
 }
 
-/// The UID of the namespace's one claim.
+/// The UID of the only claim in the namespace.
 ///
 /// # Errors
 /// If there is none, or more than one.
-pub fn only_claim(cluster: &Cluster, namespace: &Namespace) -> Result<String> {
+pub fn only_claim_uid(cluster: &Cluster, namespace: &Namespace) -> Result<String> {
     let [claim] = <[String; 1]>::try_from(claim_uids(cluster, namespace)?)
-        .map_err(|claims| anyhow!("one pod, so one claim, not {claims:?}"))?;
+        .map_err(|claims| anyhow!("one pod must have one claim, not {claims:?}"))?;
     Ok(claim)
 }
 
-/// What node `node` still keeps of the claim: names of CDI files and whether the
-/// checkpoint speaks of it. Empty when nothing is left.
+/// What is still on the node of a claim: the names of its CDI files, and the checkpoint's
+/// path if the checkpoint mentions it. Empty if nothing is left.
 ///
 /// # Errors
 /// As [`Cluster::on_node`].

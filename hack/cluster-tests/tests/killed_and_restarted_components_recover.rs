@@ -2,9 +2,9 @@
 //! on, pods that come are served, pods that go are cleaned up.
 
 use anyhow::{Result, ensure};
-use cluster_tests::imex::{self, CHANNEL, Domain};
+use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
 use cluster_tests::plugin::PluginPod;
-use cluster_tests::{Cluster, Namespace, eventually};
+use cluster_tests::{Cluster, Namespace, wait_until};
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
@@ -15,7 +15,7 @@ fn a_killed_plugin_serves_the_next_pod_and_cleans_up_the_last() -> Result<()> {
         let pod = PluginPod::on(&cluster, 1)?;
         let before = pod.restarts()?;
         pod.kill(1)?;
-        eventually(&cluster, "kubelet has restarted the plugin", || {
+        wait_until(&cluster, "kubelet has restarted the plugin", || {
             ensure!(pod.restarts()? > before, "not yet");
             Ok(())
         })
@@ -52,18 +52,21 @@ fn survives(
     namespace: &Namespace,
     disaster: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let domain = Domain::create(cluster, namespace, "train", "Single")?;
-    imex::run_pod(cluster, namespace, "before", 1, Some(&domain))?;
-    let claim = imex::only_claim(cluster, namespace)?;
+    let domain = TestDomain::create(cluster, namespace, "train", "Single")?;
+    fixtures::run_pod(cluster, namespace, "before", 1, Some(&domain))?;
+    let claim = fixtures::only_claim_uid(cluster, namespace)?;
 
     disaster()?;
 
-    eventually(
+    wait_until(
         cluster,
         "the pod that was there still has its channel",
         || {
-            let (found, text) =
-                cluster.in_pod(&namespace.name, "before", &format!("test -c {CHANNEL}"))?;
+            let (found, text) = cluster.in_pod(
+                &namespace.name,
+                "before",
+                &format!("test -c {CHANNEL_PATH}"),
+            )?;
             ensure!(found, "{text}");
             Ok(())
         },
@@ -76,10 +79,11 @@ fn survives(
         &namespace.name,
         "--wait=false",
     ])?;
-    imex::run_pod(cluster, namespace, "after", 1, Some(&domain))?;
-    let (found, text) = cluster.in_pod(&namespace.name, "after", &format!("test -c {CHANNEL}"))?;
+    fixtures::run_pod(cluster, namespace, "after", 1, Some(&domain))?;
+    let (found, text) =
+        cluster.in_pod(&namespace.name, "after", &format!("test -c {CHANNEL_PATH}"))?;
     ensure!(found, "{text}");
-    let traces = imex::traces_on_node(cluster, 1, &claim)?;
+    let traces = fixtures::traces_on_node(cluster, 1, &claim)?;
     ensure!(
         traces.is_empty(),
         "the first pod's claim is still there: {traces}"

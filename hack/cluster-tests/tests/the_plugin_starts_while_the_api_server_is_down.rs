@@ -2,16 +2,16 @@
 //! it is back, everything works without a restart.
 
 use anyhow::{Result, ensure};
-use cluster_tests::imex::{self, Domain};
+use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::plugin::PluginPod;
-use cluster_tests::{Cluster, Namespace, eventually};
+use cluster_tests::{Cluster, Namespace, wait_until};
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "no-api")?;
-    let domain = Domain::create(&cluster, &namespace, "train", "Single")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     let plugin = PluginPod::on(&cluster, 1)?;
     let before = plugin.restarts()?;
 
@@ -21,7 +21,7 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
     cluster.on_node(1, &kill)?;
     // kubelet restarts the container without asking anyone, and takes its
     // registration: Unprepare needs no API server.
-    eventually(
+    wait_until(
         &cluster,
         "the new plugin is registered with kubelet",
         || {
@@ -33,7 +33,7 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
     )?;
     drop(back);
 
-    eventually(&cluster, "the plugin is ready", || {
+    wait_until(&cluster, "the plugin is ready", || {
         ensure!(plugin.restarts()? > before, "its death is not noticed yet");
         ensure!(plugin.is_ready()?, "{:?}", plugin.log()?.lines().last());
         Ok(())
@@ -42,7 +42,7 @@ fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()
         plugin.restarts()? == before + 1,
         "it was restarted more often than it was killed"
     );
-    imex::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
+    fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     // And the controller sees what happens again.
     cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
     domain.delete(&cluster, &namespace)
