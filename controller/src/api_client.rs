@@ -5,7 +5,7 @@ use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_core::{
     Admission, Domain, ObservedTemplates, TemplateRef, UnidentifiedError, status_patch,
 };
-use imex_runtime::{Condition, error_chain};
+use imex_runtime::{ReadinessCondition, error_chain};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -62,12 +62,12 @@ impl ApiClient {
     ///
     /// The watches list everything again. Their store cannot be awaited here: its readiness wakes
     /// only one waiter, and the `Controller` is one.
-    pub(crate) async fn wait_until_listed(&self, listed: &Condition) {
+    pub(crate) async fn wait_until_listed(&self, listed: &ReadinessCondition) {
         while let Err(err) = self.list_once().await {
-            listed.not_ready(&error_chain(&err));
+            listed.set_unmet(&error_chain(&err));
             sleep(LIST_RETRY).await;
         }
-        listed.ready();
+        listed.set_met();
     }
 
     async fn list_once(&self) -> Result<(), RequestError> {

@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         .map_err(|err| StartError::new(&err, err.hint()))?;
     let readiness = Readiness::default();
     let client = kube
-        .client(&readiness.condition("api-server", "not reached yet"))
+        .client(&readiness.add_condition("api-server", "not reached yet"))
         .await?;
     let server = http.bind().await?;
     let shutdown = signals::shutdown()?;
@@ -173,7 +173,7 @@ impl Worker {
             readiness,
             shutdown,
         } = self;
-        let listed = readiness.condition("compute-domains", "not listed yet");
+        let listed = readiness.add_condition("compute-domains", "not listed yet");
         let listing = context.api().wait_until_listed(&listed);
         if shutdown.run_until_cancelled(listing).await.is_none() {
             return;

@@ -45,12 +45,12 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
         (
             &[],
             &[],
-            ["not built yet", "featureGates.HostManagedIMEX=true"],
+            ["not implemented", "featureGates.HostManagedIMEX=true"],
         ),
         (
             &[],
             &[("IMEX_MODE", "")],
-            ["not built yet", "featureGates.HostManagedIMEX=true"],
+            ["not implemented", "featureGates.HostManagedIMEX=true"],
         ),
         (
             &["--feature-gates=Bogus=true"],
@@ -70,7 +70,7 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
         (
             &[gate],
             &[("IMEX_ISOLATION", "channel")],
-            ["not built yet", "IMEX_ISOLATION"],
+            ["not implemented", "IMEX_ISOLATION"],
         ),
         (
             &[gate, "--leader-election-enabled"],

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use compute_domain_node::Hardware;
 use dra_kubelet::{DesiredPool, DeviceHealth};
-use imex_runtime::{Condition, Events};
+use imex_runtime::{Events, ReadinessCondition};
 use k8s_openapi::api::core::v1::ObjectReference;
 use nvml_clique::NodeFabricState;
 use tokio::sync::watch;
@@ -20,8 +20,8 @@ pub(crate) struct Advertiser {
     pub(crate) pool: String,
     pub(crate) desired: watch::Sender<DesiredPool>,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
-    pub(crate) fabric_ready: Condition,
-    pub(crate) major_ready: Condition,
+    pub(crate) fabric_ready: ReadinessCondition,
+    pub(crate) major_ready: ReadinessCondition,
     pub(crate) events: Arc<Events>,
     /// The node: what events are about.
     pub(crate) node: ObjectReference,
@@ -76,10 +76,10 @@ impl Advertiser {
     }
 }
 
-fn set(condition: &Condition, state: Result<(), String>) {
+fn set(condition: &ReadinessCondition, state: Result<(), String>) {
     match state {
-        Ok(()) => condition.ready(),
-        Err(reason) => condition.not_ready(&reason),
+        Ok(()) => condition.set_met(),
+        Err(reason) => condition.set_unmet(&reason),
     }
 }
 

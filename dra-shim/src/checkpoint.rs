@@ -9,7 +9,7 @@ use std::time::Duration;
 use compute_domain_node::{NodeClaims, SpecReport, StartReport};
 use dra_checkpoint::{BootId, Damage};
 use durable_file::OsDir;
-use imex_runtime::{Condition, Events, error_chain};
+use imex_runtime::{Events, ReadinessCondition, error_chain};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -41,7 +41,7 @@ pub(crate) struct CheckpointTask {
     pub(crate) shared_claims: SharedClaims,
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) lookup: ClaimLookup,
-    pub(crate) ready: Condition,
+    pub(crate) ready: ReadinessCondition,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Arc<Events>,
     /// The node: what events are about.
@@ -74,7 +74,7 @@ impl CheckpointTask {
                 )
                 .await;
             }
-            self.ready.ready();
+            self.ready.set_met();
             self.metrics.prepared_channels(claims.prepared_channels());
             if reconcile_at <= Instant::now() {
                 reconciler.reconcile().await;
@@ -103,7 +103,7 @@ impl CheckpointTask {
                 Ok(Err(reason)) => reason,
                 Err(panic) => panic.to_string(),
             };
-            self.ready.not_ready(&reason);
+            self.ready.set_unmet(&reason);
             self.shared_claims.set_unavailable(&reason);
             self.events
                 .warning(&self.node, "CheckpointNotUsable", "Open", &reason)
@@ -119,7 +119,7 @@ impl CheckpointTask {
             .warning(&self.node, "CheckpointDamaged", "Rebuild", &reason)
             .await;
         loop {
-            self.ready.not_ready(&reason);
+            self.ready.set_unmet(&reason);
             match self.try_rebuild(claims).await {
                 Ok(specs) => {
                     info!(removed_specs = ?specs.removed, "checkpoint rebuilt");

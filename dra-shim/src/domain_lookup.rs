@@ -1,6 +1,6 @@
 //! Whether a claim's ComputeDomain exists.
 
-use compute_domain_api::DomainId;
+use compute_domain_api::DomainUid;
 use compute_domain_api::crd::ComputeDomain;
 use dra_kubelet::ClaimError;
 use imex_runtime::error_chain;
@@ -25,7 +25,7 @@ impl DomainLookup {
     pub(crate) async fn exists(
         &self,
         namespace: &str,
-        domain: &DomainId,
+        domain: &DomainUid,
     ) -> Result<bool, ClaimError> {
         let domains: Api<PartialObjectMeta<ComputeDomain>> =
             Api::namespaced(self.client.clone(), namespace);

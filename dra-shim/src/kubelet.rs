@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use compute_domain_api::names::DRIVER_NAME;
 use dra_kubelet::{DesiredPool, DeviceHealth, KubeClaims, Plugin, Publication, Registration};
-use imex_runtime::{Condition, StartError};
+use imex_runtime::{ReadinessCondition, StartError};
 use kube::Client;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -36,8 +36,8 @@ pub(crate) struct KubeletServer {
 /// What kubelet and the API server make of this plugin.
 #[derive(Clone)]
 pub(crate) struct KubeletConditions {
-    pub(crate) registered: Condition,
-    pub(crate) published: Condition,
+    pub(crate) registered: ReadinessCondition,
+    pub(crate) published: ReadinessCondition,
 }
 
 // === impl KubeletServer ===
@@ -111,12 +111,12 @@ impl KubeletConditions {
 
     fn set_registered(&self, registration: &Registration) {
         match registration {
-            Registration::Registered => self.registered.ready(),
+            Registration::Registered => self.registered.set_met(),
             Registration::Refused { reason } => {
                 let reason = format!("kubelet refused: {reason}");
-                self.registered.not_ready(&reason);
+                self.registered.set_unmet(&reason);
             }
-            Registration::Pending => self.registered.not_ready("not registered with kubelet yet"),
+            Registration::Pending => self.registered.set_unmet("not registered with kubelet yet"),
         }
     }
 
@@ -124,12 +124,12 @@ impl KubeletConditions {
         match publication {
             // In a rolling update the other instance may be the one that publishes.
             Publication::Published { .. } | Publication::Withdrawn | Publication::Standby => {
-                self.published.ready();
+                self.published.set_met();
             }
-            Publication::Failing { reason, .. } => self.published.not_ready(reason),
+            Publication::Failing { reason, .. } => self.published.set_unmet(reason),
             Publication::Pending => {
                 let reason = "the node's devices are not published yet";
-                self.published.not_ready(reason);
+                self.published.set_unmet(reason);
             }
         }
     }

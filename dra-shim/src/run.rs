@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let shutdown = signals::shutdown()?;
     let readiness = Readiness::default();
     let client = kube
-        .client(&readiness.condition("api-server", "it has not answered yet"))
+        .client(&readiness.add_condition("api-server", "it has not answered yet"))
         .await?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry, &node_name);
@@ -145,7 +145,7 @@ impl Parts {
             lookup: ClaimLookup::new(self.client.clone(), &self.node_name),
             ready: self
                 .readiness
-                .condition("checkpoint", "the checkpoint is being opened"),
+                .add_condition("checkpoint", "the checkpoint is being opened"),
             metrics: Arc::clone(&self.metrics),
             events: Arc::clone(&self.events),
             node: self.node_reference(),
@@ -157,7 +157,7 @@ impl Parts {
         desired: watch::Sender<DesiredPool>,
         health: watch::Sender<Vec<DeviceHealth>>,
     ) -> Advertiser {
-        let condition = |name, reason| self.readiness.condition(name, reason);
+        let condition = |name, reason| self.readiness.add_condition(name, reason);
         Advertiser {
             pool: self.node_name.clone(),
             desired,
@@ -174,7 +174,7 @@ impl Parts {
         desired: watch::Receiver<DesiredPool>,
         health: watch::Receiver<Vec<DeviceHealth>>,
     ) -> KubeletServer {
-        let condition = |name, reason| self.readiness.condition(name, reason);
+        let condition = |name, reason| self.readiness.add_condition(name, reason);
         KubeletServer {
             node_name: self.node_name.clone(),
             paths: self.paths.clone(),

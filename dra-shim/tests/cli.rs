@@ -25,7 +25,7 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
         (
             &[],
             &[node],
-            ["not built yet", "featureGates.HostManagedIMEX=true"],
+            ["not implemented", "featureGates.HostManagedIMEX=true"],
         ),
         (
             &["--feature-gates=Bogus=true"],

@@ -1,7 +1,7 @@
 //! The `ComputeDomain` custom resource.
 //!
-//! Fields, defaults and the immutability rule are those of the Go driver's CRD. What it does not
-//! have is additive: `status.conditions` and printer columns, which Go ignores.
+//! Fields, defaults and the immutability rule are those of the Go driver's CRD. `status.conditions`
+//! and the printer columns are additions, which the Go driver ignores.
 
 #![expect(
     unreachable_pub,
@@ -15,10 +15,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::AllocationMode;
 
-/// The root of a ComputeDomain beside its metadata and status.
+/// The fields of a ComputeDomain other than metadata and status.
 ///
-/// `spec` is optional in the CRD, as in Go's, so it is here: an object without one is read and
-/// judged like any other. [`ComputeDomain::spec`] leads to it.
+/// `spec` is optional, as in the Go driver's CRD: an object without one can be read, and is then
+/// rejected by the controller. Use [`ComputeDomain::spec`] to access it.
 #[derive(
     CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
 )]
@@ -141,7 +141,7 @@ impl ComputeDomainState {
     /// Every state.
     pub const ALL: [Self; 2] = [Self::Ready, Self::NotReady];
 
-    /// The word on the wire.
+    /// The value in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
@@ -159,7 +159,7 @@ impl Serialize for AllocationMode {
 }
 
 impl<'de> Deserialize<'de> for AllocationMode {
-    /// Any word, and null: an object of a newer CRD is not refused for its mode.
+    /// Accepts any string, and null: an object of a newer CRD can be read, too.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Option::<String>::deserialize(deserializer)?
             .unwrap_or_default()
@@ -171,7 +171,7 @@ fn is_unset(mode: &AllocationMode) -> bool {
     *mode == AllocationMode::Unset
 }
 
-// === schemas: Go's exact shapes, which the derive would give formats and no defaults ===
+// === schemas: those of the Go driver's CRD; the derived ones have formats and no defaults ===
 
 fn num_nodes_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "minimum": 0, "default": 0 })

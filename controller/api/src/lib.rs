@@ -1,17 +1,24 @@
-//! The ComputeDomain API: names, feature gates, IMEX settings, opaque configs, CRD types.
+//! What controller and kubelet plugin must agree on: the `ComputeDomain` custom resource, the opaque
+//! configs that claims carry, names of labels and devices, feature gates, and the IMEX settings.
+//! `compute-domain-core` and the controller use it, `compute-domain-node` and the plugin, and
+//! `imex-runtime` for the options of both programs.
 //!
-//! ```text
-//! flags, environment, chart ── ImexOptions ──resolve──> Settings     (both daemons, at start)
-//! opaque.parameters (JSON)  ── OpaqueConfig::decode_strict           (Prepare)
-//! checkpointed parameters   ── StoredConfig::decode                  (Unprepare)
-//! ComputeDomainChannelConfig ─ to_parameters ──> claim template      (controller)
-//! ComputeDomain             ── crd::ComputeDomain                    (feature `crd`)
-//! ```
+//! | item | what it is | used |
+//! |---|---|---|
+//! | [`ImexOptions::resolve`] | flags, environment or chart values to [`Settings`] | at start, by both programs |
+//! | [`ComputeDomainChannelConfig::to_parameters`] | the opaque config in a claim template | by the controller, when it creates the template |
+//! | [`OpaqueConfig::decode_strict`] | the opaque config of a claim, fully checked | by the plugin, in Prepare |
+//! | [`StoredConfig::decode`] | the opaque config that the checkpoint has stored, tolerantly | by the plugin, in Unprepare |
+//! | `crd::ComputeDomain` (feature `crd`) | the custom resource | by the controller and by the plugin's watch |
+//! | [`names`], [`gates`], [`DomainUid`] | labels, device names; feature gates; the UID of a ComputeDomain | everywhere |
 //!
-//! Everything here is a value or a pure function of text. What is written is what the Go driver
-//! writes and reads: same names, same JSON, same gate spellings.
+//! There is no I/O: everything here is data, and pure functions on text. Names and JSON are those of
+//! the Go driver, so that users' manifests work with both, and either can take over from the other.
+//!
+//! Two modes occur everywhere. In the *host-managed* mode the operator runs `nvidia-imex` on the
+//! hosts. In the *driver-managed* mode the driver runs it in pods; only the Go driver implements it.
 
-mod domain_id;
+mod domain_uid;
 pub mod gates;
 pub mod names;
 mod opaque;
@@ -20,7 +27,7 @@ mod settings;
 #[cfg(feature = "crd")]
 pub mod crd;
 
-pub use domain_id::{DomainId, DomainIdError};
+pub use domain_uid::{DomainUid, DomainUidError};
 pub use opaque::{
     AllocationMode, ComputeDomainChannelConfig, ComputeDomainDaemonConfig, ConfigError, ConfigKind,
     OpaqueConfig, StoredConfig,

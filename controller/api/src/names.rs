@@ -1,12 +1,12 @@
-//! Strings shared with the Go driver and with users' manifests. All are wire format.
+//! Names that the Go driver and users' manifests use, too. They must not change.
 
-/// Name of the DRA driver: opaque configs, `ResourceSlice`s and allocation results carry it.
+/// Name of the DRA driver, in opaque configs, `ResourceSlices` and allocation results.
 pub const DRIVER_NAME: &str = "compute-domain.nvidia.com";
 
 /// API group of `ComputeDomain` and of the opaque configs.
 pub const API_GROUP: &str = "resource.nvidia.com";
 
-/// The one API version of [`API_GROUP`].
+/// The only version of [`API_GROUP`].
 pub const API_GROUP_VERSION: &str = "v1beta1";
 
 /// `apiVersion` of `ComputeDomain` and of the opaque configs.
@@ -15,26 +15,28 @@ pub const API_VERSION: &str = "resource.nvidia.com/v1beta1";
 /// Label whose value is the UID of the ComputeDomain that an object belongs to.
 pub const DOMAIN_LABEL: &str = "resource.nvidia.com/computeDomain";
 
-/// Finalizer of `ComputeDomains` and of their claim templates: the label's string, as in Go.
+/// Finalizer of `ComputeDomains` and of their claim templates. As in the Go driver, it is the same
+/// string as the label.
 pub const FINALIZER: &str = DOMAIN_LABEL;
 
-/// Label that says what a claim template is for: [`TARGET_WORKLOAD`] or [`TARGET_DAEMON`].
+/// Label for the purpose of a claim template: [`TARGET_WORKLOAD`] or [`TARGET_DAEMON`].
 pub const TARGET_LABEL: &str = "resource.nvidia.com/computeDomainTarget";
 
-/// [`TARGET_LABEL`] of the template that users' pods name.
+/// Value of [`TARGET_LABEL`] of the template that users' pods name.
 pub const TARGET_WORKLOAD: &str = "Workload";
 
-/// [`TARGET_LABEL`] of the template of an IMEX daemon pod. Only the driver-managed mode makes
-/// those; here they are recognised as its leftovers.
+/// Value of [`TARGET_LABEL`] of the template of IMEX daemon pods, which only the driver-managed
+/// mode of the Go driver creates. Here it serves to recognise that such objects still exist.
 pub const TARGET_DAEMON: &str = "Daemon";
 
-/// `DeviceClass` that selects channel 0 of a node.
+/// The `DeviceClass` that selects channel 0 of a node.
 pub const CHANNEL_DEVICE_CLASS: &str = "compute-domain-default-channel.nvidia.com";
 
 /// Name of the only request in the workload claim template.
 pub const CHANNEL_REQUEST: &str = "channel";
 
-/// Attribute of a published device: [`DEVICE_TYPE_CHANNEL`]. Bare key, as in Go's slices.
+/// Attribute of a published device: its type, [`DEVICE_TYPE_CHANNEL`]. The key has no domain, as in
+/// the Go driver's slices.
 pub const DEVICE_TYPE_ATTRIBUTE: &str = "type";
 
 /// Value of [`DEVICE_TYPE_ATTRIBUTE`] for an IMEX channel.
@@ -43,7 +45,7 @@ pub const DEVICE_TYPE_CHANNEL: &str = "channel";
 /// Attribute of a published device: the channel's number, an integer.
 pub const DEVICE_ID_ATTRIBUTE: &str = "id";
 
-/// Name under which the channel with this id is published.
+/// Name of the device in the slice that is this channel.
 pub fn channel_device_name(id: u32) -> String {
     format!("channel-{id}")
 }

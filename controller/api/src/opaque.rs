@@ -1,8 +1,9 @@
-//! The opaque configs of compute domain claims, as `opaque.parameters` carries them.
+//! The opaque configs of claims: `spec.devices.config[].opaque.parameters` of a `ResourceClaim`, in
+//! which the template's creator tells the driver what the claim is for.
 //!
-//! Two decoders, because they serve opposite needs: a user's typo has to be found before a device
-//! is handed out ([`OpaqueConfig::decode_strict`]), and what was prepared once has to be undone
-//! whichever release wrote it ([`StoredConfig::decode`]).
+//! There are two decoders, because they serve opposite needs: a user's typo has to be found before
+//! a device is prepared ([`OpaqueConfig::decode_strict`]), and a prepared claim has to be
+//! unprepared whichever release has accepted its config ([`StoredConfig::decode`]).
 
 mod error;
 mod fields;
@@ -14,23 +15,24 @@ use serde_json::{Value, json};
 pub use error::ConfigError;
 use fields::Fields;
 
-use crate::domain_id::DomainId;
+use crate::domain_uid::DomainUid;
 use crate::names::API_VERSION;
 
-/// A config of one of our two kinds, every field checked.
+/// The opaque config of a claim. Every field has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpaqueConfig {
-    /// For a workload's channel.
+    /// Of a workload's claim.
     Channel(ComputeDomainChannelConfig),
-    /// For a pod of the driver-managed mode's daemons.
+    /// Of the claim of an IMEX daemon's pod. Only the driver-managed mode of the Go driver, which
+    /// runs `nvidia-imex` in pods, creates such claims.
     Daemon(ComputeDomainDaemonConfig),
 }
 
-/// Which ComputeDomain a channel is for, and how many channels are wanted.
+/// Which ComputeDomain a workload belongs to, and how many channels it asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeDomainChannelConfig {
     /// UID of the ComputeDomain.
-    pub domain_id: DomainId,
+    pub domain_uid: DomainUid,
     /// One channel or all.
     pub allocation_mode: AllocationMode,
 }
@@ -39,34 +41,34 @@ pub struct ComputeDomainChannelConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeDomainDaemonConfig {
     /// UID of the ComputeDomain.
-    pub domain_id: DomainId,
+    pub domain_uid: DomainUid,
 }
 
-/// How many channels a workload wants. Decoding checks nothing here, as in Go: who prepares the
-/// claim decides what it can do.
+/// How many channels a workload asks for. Any text can be decoded, as in the Go driver: Prepare
+/// rejects the modes that it does not support.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AllocationMode {
-    /// Absent, null or empty: Go means `Single`.
+    /// Absent, null or empty. Treated as `Single`, as in the Go driver.
     #[default]
     Unset,
     /// One channel.
     Single,
     /// Every channel of the node.
     All,
-    /// A word that this release does not know.
+    /// Any other value.
     Unknown(String),
 }
 
-/// What undoing a claim needs from its config.
+/// What Unprepare needs from a claim's config. The checkpoint stores the config with the claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredConfig {
-    /// Which kind of claim it was.
+    /// Its kind.
     pub kind: ConfigKind,
-    /// UID of the ComputeDomain, if there is a usable one.
-    pub domain_id: Option<DomainId>,
+    /// UID of the ComputeDomain; `None` if it is missing or not valid.
+    pub domain_uid: Option<DomainUid>,
 }
 
-/// The kinds of configs that a compute domain claim may carry.
+/// The `kind` of an [`OpaqueConfig`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigKind {
     /// `ComputeDomainChannelConfig`.
@@ -75,8 +77,9 @@ pub enum ConfigKind {
     Daemon,
 }
 
-/// Kinds of the same API version that are no config of ours: Go decodes and then refuses them.
-const FOREIGN_KINDS: [&str; 5] = [
+/// Other kinds of the same API version. They are known, but do not configure a claim of this
+/// driver, and get an error of their own, as in the Go driver.
+const OTHER_KINDS: [&str; 5] = [
     "GpuConfig",
     "MigDeviceConfig",
     "VfioDeviceConfig",
@@ -87,25 +90,28 @@ const FOREIGN_KINDS: [&str; 5] = [
 // === impl OpaqueConfig ===
 
 impl OpaqueConfig {
-    /// Decodes what a user wrote. Unknown and duplicate fields are errors; field names are
-    /// case-sensitive; null means absent.
+    /// Decodes the config of a claim that is to be prepared. Unknown and duplicate fields are
+    /// errors, field names are case-sensitive, and null means absent.
+    ///
+    /// # Errors
+    /// Every one is permanent, because the config of a claim cannot be changed.
     pub fn decode_strict(json: &str) -> Result<Self, ConfigError> {
         let fields = Fields::parse(json)?;
         let kind = kind_of(&fields)?;
-        let domain_id = fields.string("domainID")?.unwrap_or_default();
+        let domain_uid = fields.string("domainID")?.unwrap_or_default();
         match kind {
             ConfigKind::Channel => {
                 let mode = fields.string("allocationMode")?.unwrap_or_default();
-                fields.only(&["apiVersion", "kind", "domainID", "allocationMode"])?;
+                fields.deny_unknown(&["apiVersion", "kind", "domainID", "allocationMode"])?;
                 Ok(Self::Channel(ComputeDomainChannelConfig {
-                    domain_id: DomainId::parse(&domain_id)?,
+                    domain_uid: DomainUid::parse(&domain_uid)?,
                     allocation_mode: mode.into(),
                 }))
             }
             ConfigKind::Daemon => {
-                fields.only(&["apiVersion", "kind", "domainID"])?;
-                let domain_id = DomainId::parse(&domain_id)?;
-                Ok(Self::Daemon(ComputeDomainDaemonConfig { domain_id }))
+                fields.deny_unknown(&["apiVersion", "kind", "domainID"])?;
+                let domain_uid = DomainUid::parse(&domain_uid)?;
+                Ok(Self::Daemon(ComputeDomainDaemonConfig { domain_uid }))
             }
         }
     }
@@ -114,26 +120,30 @@ impl OpaqueConfig {
 // === impl StoredConfig ===
 
 impl StoredConfig {
-    /// Decodes what some release once accepted. Unknown fields are ignored, the last of a
-    /// duplicate wins, and a domain ID that cannot be used is none; a wrong kind or a field of the
-    /// wrong type is still an error, as in Go.
+    /// Decodes the config of a claim that has been prepared, possibly by another release. Unknown
+    /// fields are ignored, the last of duplicate fields wins, and an invalid `domainID` is `None`.
+    ///
+    /// # Errors
+    /// If the kind is not one of ours, or a field has the wrong type, as in the Go driver.
     pub fn decode(json: &str) -> Result<Self, ConfigError> {
         let fields = Fields::parse(json)?;
         let kind = kind_of(&fields)?;
-        let domain_id = fields
+        let domain_uid = fields
             .string("domainID")?
-            .and_then(|id| DomainId::parse(&id).ok());
+            .and_then(|id| DomainUid::parse(&id).ok());
         if kind == ConfigKind::Channel {
             fields.string("allocationMode")?;
         }
-        Ok(Self { kind, domain_id })
+        Ok(Self { kind, domain_uid })
     }
 }
 
 fn kind_of(fields: &Fields<'_>) -> Result<ConfigKind, ConfigError> {
-    let kind = fields.word("kind")?.ok_or(ConfigError::MissingKind)?;
+    let kind = fields
+        .non_empty_string("kind")?
+        .ok_or(ConfigError::MissingKind)?;
     let api_version = fields
-        .word("apiVersion")?
+        .non_empty_string("apiVersion")?
         .ok_or(ConfigError::MissingApiVersion)?;
     if api_version != API_VERSION {
         return Err(ConfigError::UnknownKind { kind, api_version });
@@ -141,7 +151,7 @@ fn kind_of(fields: &Fields<'_>) -> Result<ConfigKind, ConfigError> {
     match kind.as_str() {
         ComputeDomainChannelConfig::KIND => Ok(ConfigKind::Channel),
         ComputeDomainDaemonConfig::KIND => Ok(ConfigKind::Daemon),
-        known if FOREIGN_KINDS.contains(&known) => Err(ConfigError::ForeignKind { kind }),
+        known if OTHER_KINDS.contains(&known) => Err(ConfigError::OtherKind { kind }),
         _ => Err(ConfigError::UnknownKind { kind, api_version }),
     }
 }
@@ -149,15 +159,15 @@ fn kind_of(fields: &Fields<'_>) -> Result<ConfigKind, ConfigError> {
 // === impl ComputeDomainChannelConfig, ComputeDomainDaemonConfig ===
 
 impl ComputeDomainChannelConfig {
-    /// The `kind` on the wire.
+    /// Its `kind` in JSON.
     pub const KIND: &str = "ComputeDomainChannelConfig";
 
-    /// The config as `opaque.parameters` holds it. An unset mode is left out.
+    /// The config as JSON, for `opaque.parameters`. An unset mode is left out.
     pub fn to_parameters(&self) -> Value {
         let mut parameters = json!({
             "apiVersion": API_VERSION,
             "kind": Self::KIND,
-            "domainID": self.domain_id,
+            "domainID": self.domain_uid,
         });
         if self.allocation_mode != AllocationMode::Unset
             && let Some(fields) = parameters.as_object_mut()
@@ -172,31 +182,31 @@ impl ComputeDomainChannelConfig {
 }
 
 impl ComputeDomainDaemonConfig {
-    /// The `kind` on the wire.
+    /// Its `kind` in JSON.
     pub const KIND: &str = "ComputeDomainDaemonConfig";
 }
 
 // === impl AllocationMode ===
 
 impl AllocationMode {
-    /// The word on the wire; empty when unset.
+    /// The value in JSON; empty if unset.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Unset => "",
             Self::Single => "Single",
             Self::All => "All",
-            Self::Unknown(word) => word,
+            Self::Unknown(mode) => mode,
         }
     }
 }
 
 impl From<String> for AllocationMode {
-    fn from(word: String) -> Self {
-        match word.as_str() {
+    fn from(mode: String) -> Self {
+        match mode.as_str() {
             "" => Self::Unset,
             "Single" => Self::Single,
             "All" => Self::All,
-            _ => Self::Unknown(word),
+            _ => Self::Unknown(mode),
         }
     }
 }

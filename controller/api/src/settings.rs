@@ -1,4 +1,4 @@
-//! The IMEX settings: resolved once at start, the same way in both daemons.
+//! The IMEX settings, which controller and kubelet plugin resolve at start by the same rules.
 
 mod error;
 
@@ -9,8 +9,8 @@ pub use error::SettingsError;
 
 use crate::gates::{FeatureGates, Gate};
 
-/// The options as they were typed. The empty string is the same as not set, because a chart
-/// renders an unset value as `""`.
+/// The options as the user wrote them. An empty string means not set, because the chart renders an
+/// unset value as `""`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ImexOptions<'a> {
     /// Chart `featureGates`, `--feature-gates`, `FEATURE_GATES`.
@@ -24,20 +24,21 @@ pub struct ImexOptions<'a> {
     pub host_socket_path: &'a str,
 }
 
-/// What the options mean.
+/// What the options mean, resolved and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Who runs the IMEX daemons.
     pub mode: Mode,
-    /// What keeps `ComputeDomains` of one fabric apart.
+    /// What isolates `ComputeDomains` of one fabric from each other.
     pub isolation: Isolation,
-    /// Host path of the `nvidia-imex` control socket; `None`: the host daemon is not looked at.
+    /// Control socket of the host IMEX daemon, as a path on the host; `None`: its state is not
+    /// probed.
     pub host_socket_path: Option<PathBuf>,
-    /// Every gate's value, after forcing.
+    /// The value of every gate, including those that the mode has forced.
     pub gates: FeatureGates,
-    /// Gates whose value the mode changed.
+    /// Gates whose value the mode has changed.
     pub forced: Vec<ForcedGate>,
-    /// Accepted, but worth a log line.
+    /// What is accepted, but should be logged.
     pub warnings: Vec<SettingsWarning>,
 }
 
@@ -49,7 +50,7 @@ pub enum Mode {
     HostManaged,
 }
 
-/// What keeps `ComputeDomains` of one fabric apart.
+/// What isolates `ComputeDomains` of one fabric from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Isolation {
@@ -57,7 +58,7 @@ pub enum Isolation {
     None,
 }
 
-/// A gate whose value the mode decides.
+/// A gate whose value the mode has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForcedGate {
     /// The gate.
@@ -66,22 +67,27 @@ pub struct ForcedGate {
     pub value: bool,
 }
 
-/// Something accepted that its user may understand differently.
+/// An accepted value that does not mean what a user may expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SettingsWarning {
-    /// `isolation=domain`, Go's name for no isolation in host-managed mode.
+    /// `isolation=domain`, the Go driver's name for no isolation in host-managed mode.
     IsolationDomain,
 }
 
-/// Both belong to daemons in pods, of which host-managed mode has none.
+/// Both gates are about IMEX daemons in pods, which the host-managed mode does not have.
 const FORCED_OFF: [Gate; 2] = [Gate::IMEXDaemonsWithDNSNames, Gate::ComputeDomainCliques];
 
 // === impl ImexOptions ===
 
 impl ImexOptions<'_> {
-    /// Resolves the options. The mode is judged first, then the isolation, and the gates last:
-    /// forcing comes before their cross-check, so that the one gate suffices.
+    /// Resolves the options, once at start.
+    ///
+    /// The gates are checked against each other last, after the mode has forced some of them off:
+    /// so `HostManagedIMEX=true` is enough to select the host-managed mode.
+    ///
+    /// # Errors
+    /// Configuration errors: the program cannot start until its options are changed.
     pub fn resolve(&self) -> Result<Settings, SettingsError> {
         let mut gates: FeatureGates = self.feature_gates.parse()?;
         let mode = resolve_mode(self.mode, gates.enabled(Gate::HostManagedIMEX))?;
@@ -108,7 +114,7 @@ fn resolve_mode(mode: &str, host_managed_gate: bool) -> Result<Mode, SettingsErr
     match (mode, host_managed_gate) {
         ("" | "hostManaged", true) => Ok(Mode::HostManaged),
         ("hostManaged", false) => Err(SettingsError::ModeNeedsGate),
-        ("" | "driverManaged", _) => Err(SettingsError::DriverManagedNotBuilt),
+        ("" | "driverManaged", _) => Err(SettingsError::DriverManagedNotImplemented),
         (other, _) => Err(SettingsError::UnknownMode {
             value: other.to_owned(),
         }),
@@ -119,7 +125,7 @@ fn resolve_isolation(isolation: &str) -> Result<(Isolation, Vec<SettingsWarning>
     match isolation {
         "" | "none" => Ok((Isolation::None, Vec::new())),
         "domain" => Ok((Isolation::None, vec![SettingsWarning::IsolationDomain])),
-        "channel" => Err(SettingsError::ChannelIsolationNotBuilt),
+        "channel" => Err(SettingsError::ChannelIsolationNotImplemented),
         other => Err(SettingsError::UnknownIsolation {
             value: other.to_owned(),
         }),
@@ -149,7 +155,7 @@ impl fmt::Display for Mode {
 }
 
 impl Isolation {
-    /// What the value means for workloads, for the log at start.
+    /// What this means for workloads: a clause for the log at start.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::None => {
@@ -168,9 +174,9 @@ impl fmt::Display for Isolation {
 }
 
 impl ForcedGate {
-    /// Why the mode decides this gate.
+    /// Why the mode changes this gate.
     pub fn reason(&self) -> &'static str {
-        "host-managed mode runs no IMEX daemon pods, to which this gate belongs"
+        "it is about IMEX daemons in pods, which the host-managed mode does not have"
     }
 }
 
@@ -178,7 +184,7 @@ impl fmt::Display for SettingsWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IsolationDomain => f.write_str(
-                "imex.isolation=\"domain\" is taken as \"none\": in host-managed mode nothing isolates ComputeDomains",
+                "imex.isolation=\"domain\" means \"none\": in host-managed mode, nothing isolates ComputeDomains",
             ),
         }
     }

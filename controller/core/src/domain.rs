@@ -1,5 +1,5 @@
 use compute_domain_api::crd::{ComputeDomain, ComputeDomainSpec, ComputeDomainStatus};
-use compute_domain_api::{DomainId, DomainIdError};
+use compute_domain_api::{DomainUid, DomainUidError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::rejection::Rejection;
@@ -9,7 +9,7 @@ use crate::template_name;
 /// server has. Its spec may still be missing or unreadable: that is a [`Rejection`].
 #[derive(Clone, Debug)]
 pub struct Domain {
-    uid: DomainId,
+    uid: DomainUid,
     namespace: String,
     name: String,
     object: ComputeDomain,
@@ -23,7 +23,7 @@ pub struct Domain {
 pub enum UnidentifiedError {
     /// No UID, or one that is not a valid label value.
     #[error("a ComputeDomain without a usable UID")]
-    Uid(#[source] DomainIdError),
+    Uid(#[source] DomainUidError),
     /// No namespace.
     #[error("a ComputeDomain without a namespace")]
     Namespace,
@@ -59,7 +59,7 @@ impl Domain {
         decode_error: Option<String>,
     ) -> Result<Self, UnidentifiedError> {
         let metadata = &object.metadata;
-        let uid = DomainId::parse(metadata.uid.as_deref().unwrap_or_default())
+        let uid = DomainUid::parse(metadata.uid.as_deref().unwrap_or_default())
             .map_err(UnidentifiedError::Uid)?;
         let namespace = metadata
             .namespace
@@ -76,7 +76,7 @@ impl Domain {
     }
 
     /// Its UID.
-    pub fn uid(&self) -> &DomainId {
+    pub fn uid(&self) -> &DomainUid {
         &self.uid
     }
 

@@ -41,7 +41,7 @@ pub fn claim_template(domain: &Domain) -> Result<ResourceClaimTemplate, Rejectio
         mode => mode.clone(),
     };
     let config = ComputeDomainChannelConfig {
-        domain_id: domain.uid().clone(),
+        domain_uid: domain.uid().clone(),
         allocation_mode,
     };
     Ok(ResourceClaimTemplate {

@@ -1,7 +1,7 @@
-//! Groups of command-line options. Flags and environment names are Go's where it has one.
+//! Groups of command-line options, which a program embeds in its own `Args` with clap's `flatten`.
 //!
-//! An environment variable set to the empty string is the same as not set: a chart renders an
-//! unset value so.
+//! Flags and environment variables have the Go driver's names where it has them. An empty value means
+//! not set, because the chart renders an unset value as `""`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,18 +11,20 @@ use compute_domain_api::{ImexOptions, Settings};
 use kube::Client;
 use tracing::{info, warn};
 
+use crate::client;
 use crate::http::{HttpError, HttpServer, listen_addresses};
 use crate::logs::{self, LogFormat};
-use crate::{Condition, StartError, client};
+use crate::readiness::ReadinessCondition;
+use crate::start_error::StartError;
 
-/// Where log lines go and how many there are.
+/// How much is logged, and in which format.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Logging")]
 pub struct LogArgs {
-    /// Verbosity, as klog counts it: 0 operator, 4 one claim's story, 6 every request.
+    /// Verbosity, on klog's scale: 0 what an operator needs, 4 details of every claim, 6 every request.
     #[arg(short = 'v', long = "v", env = "V", default_value = "0", value_name = "N", value_parser = parse_verbosity)]
     pub verbosity: u8,
-    /// Format of the lines on stderr: text or json.
+    /// Format of the log on stderr: text or json.
     #[arg(long, env = "LOGGING_FORMAT", default_value = "text", value_parser = parse_format)]
     pub logging_format: LogFormat,
 }
@@ -31,31 +33,31 @@ pub struct LogArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kubernetes client")]
 pub struct KubeArgs {
-    /// Path of a kubeconfig; empty: the service account of the pod.
+    /// Path of a kubeconfig; empty: the pod's service account.
     #[arg(long, env = "KUBECONFIG", default_value = "")]
     pub kubeconfig: String,
-    /// Accepted for Go's command lines; the API server's own fairness limits the requests.
+    /// Accepted because the Go driver has it, but ignored: the API server limits requests itself.
     #[arg(long, env = "KUBE_API_QPS", default_value = "")]
     pub kube_api_qps: String,
-    /// Accepted for Go's command lines; see --kube-api-qps.
+    /// Accepted because the Go driver has it, but ignored: see --kube-api-qps.
     #[arg(long, env = "KUBE_API_BURST", default_value = "")]
     pub kube_api_burst: String,
 }
 
-/// Which IMEX mode runs.
+/// How IMEX is run and shared.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "IMEX")]
 pub struct ImexArgs {
     /// Feature gates: NAME=true,NAME=false.
     #[arg(long, env = "FEATURE_GATES", default_value = "")]
     pub feature_gates: String,
-    /// Who runs the IMEX daemons: hostManaged; empty: what the feature gates say.
+    /// Who runs the IMEX daemons: hostManaged; empty: as the feature gates say.
     #[arg(long, env = "IMEX_MODE", default_value = "")]
     pub imex_mode: String,
-    /// What keeps workloads of one fabric apart: none; empty is the same.
+    /// What isolates workloads of one fabric from each other: none; empty means none.
     #[arg(long, env = "IMEX_ISOLATION", default_value = "")]
     pub imex_isolation: String,
-    /// Host path of the nvidia-imex control socket; empty: the host daemon is not looked at.
+    /// Control socket of the host IMEX daemon, as a path on the host; empty: it is not probed.
     #[arg(long, env = "IMEX_HOST_SOCKET_PATH", default_value = "")]
     pub imex_host_socket_path: String,
 }
@@ -75,7 +77,10 @@ pub struct HttpArgs {
 // === impl LogArgs ===
 
 impl LogArgs {
-    /// Sends log lines, and panics as such, to stderr from now on. Call it once.
+    /// Sends log lines to stderr, and panics as log lines. Call it once in a process.
+    ///
+    /// # Errors
+    /// If logging is installed already.
     pub fn install(&self) -> Result<(), StartError> {
         logs::install(self.verbosity, self.logging_format)
             .map_err(|err| StartError::new(&err, "install logging once per process"))?;
@@ -99,19 +104,25 @@ fn parse_format(text: &str) -> Result<LogFormat, &'static str> {
 // === impl KubeArgs ===
 
 impl KubeArgs {
-    /// A client all of whose requests end in time. `reached` follows what the API server does: an
-    /// answer makes it ready, silence and server errors not.
+    /// Builds a client all of whose requests end in time, without connecting.
     ///
-    /// Does not connect. Errors are of the configuration: no kubeconfig, no service account.
-    pub async fn client(&self, reached: &Condition) -> Result<Client, StartError> {
-        Ok(client::connect(Path::new(&self.kubeconfig), reached).await?)
+    /// Every response meets the condition `api_server`; a timeout, a connection error, a server error
+    /// or rejected credentials make it unmet.
+    ///
+    /// # Errors
+    /// If neither a usable kubeconfig nor a service account is there.
+    pub async fn client(&self, api_server: &ReadinessCondition) -> Result<Client, StartError> {
+        Ok(client::build(Path::new(&self.kubeconfig), api_server).await?)
     }
 }
 
 // === impl ImexArgs ===
 
 impl ImexArgs {
-    /// What the options mean, or the one line that says what to set.
+    /// Resolves and checks the options.
+    ///
+    /// # Errors
+    /// One line that names the problem and what to set.
     pub fn resolve(&self) -> Result<Settings, StartError> {
         let options = ImexOptions {
             feature_gates: &self.feature_gates,
@@ -123,7 +134,8 @@ impl ImexArgs {
     }
 }
 
-/// Logs what was resolved and every gate that was forced: the first lines of a daemon.
+/// Logs the settings, every gate that the mode has forced, and warnings. Call it first after
+/// [`LogArgs::install`].
 pub fn log_settings(settings: &Settings) {
     info!(
         mode = %settings.mode,
@@ -143,17 +155,21 @@ pub fn log_settings(settings: &Settings) {
 // === impl HttpArgs ===
 
 impl HttpArgs {
-    /// Binds the endpoint; `None` if there is none. A port in use is a configuration error.
+    /// Binds the endpoint; `None` if it is empty.
+    ///
+    /// # Errors
+    /// If the endpoint or the metrics' path is not valid, or the port is in use.
     pub async fn bind(&self) -> Result<Option<HttpServer>, StartError> {
         if self.http_endpoint.is_empty() {
             return Ok(None);
         }
-        let refuse = |err: HttpError| StartError::new(&err, err.hint());
-        let addresses: Vec<SocketAddr> = listen_addresses(&self.http_endpoint).map_err(refuse)?;
+        let start_error = |err: HttpError| StartError::new(&err, err.hint());
+        let addresses: Vec<SocketAddr> =
+            listen_addresses(&self.http_endpoint).map_err(start_error)?;
         HttpServer::bind(&addresses, &self.metrics_path)
             .await
             .map(Some)
-            .map_err(refuse)
+            .map_err(start_error)
     }
 }
 
@@ -176,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_of_a_go_command_line_are_understood() {
+    fn the_flags_of_the_go_driver_are_accepted() {
         let args = All::parse_from([
             "x",
             "-v",
@@ -200,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_values_are_the_same_as_none() {
+    fn empty_values_mean_not_set() {
         let args = All::parse_from([
             "x",
             "--v=",
@@ -217,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_option_is_one_line_with_its_fix() {
+    fn a_bad_option_is_one_line_with_a_hint() {
         let args = All::parse_from(["x", "--imex-mode=foo"]);
         let line = args.imex.resolve().unwrap_err().to_string();
         assert!(

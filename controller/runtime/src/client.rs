@@ -1,6 +1,4 @@
-//! The Kubernetes client of a daemon: every call ends, and its outcome is seen.
-
-mod deadline;
+//! The Kubernetes client: every request ends in time, and its result is reported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -10,17 +8,14 @@ use kube::client::ClientBuilder;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use crate::Condition;
-use deadline::DeadlineLayer;
+use crate::deadline::DeadlineLayer;
+use crate::readiness::ReadinessCondition;
 
-/// The longest that a request other than a watch may take, retries included.
-pub const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
+/// A connection without data for this long is closed. kube asks the server to end a watch within
+/// 290 s, so the other side must be dead.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Silence on a connection after which it is given up. A watch is ended by the server within 290 s
-/// (that is what kube asks for), so a longer silence is a dead peer.
-const SILENCE: Duration = Duration::from_secs(300);
-
-/// Why there is no client. All are of the configuration.
+/// Why a client cannot be built. Every one is a configuration error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KubeError {
@@ -33,7 +28,7 @@ pub enum KubeError {
         #[source]
         source: KubeconfigError,
     },
-    /// Not in a pod with a service account.
+    /// There is neither a kubeconfig nor a service account.
     #[error("no kubeconfig given and no service account found")]
     InCluster {
         /// What is missing.
@@ -41,7 +36,7 @@ pub enum KubeError {
         source: InClusterError,
     },
     /// The credentials or certificates cannot be used.
-    #[error("cannot make a client from the configuration")]
+    #[error("cannot build a client from the configuration")]
     Build {
         /// Why.
         #[source]
@@ -50,7 +45,7 @@ pub enum KubeError {
 }
 
 impl KubeError {
-    /// A stable word for logs.
+    /// A stable name of the error, for logs and tests.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Kubeconfig { .. } => "bad-kubeconfig",
@@ -73,34 +68,38 @@ impl KubeError {
     }
 }
 
-/// A client from this kubeconfig, or from the pod's service account if the path is empty.
-pub(crate) async fn connect(kubeconfig: &Path, reached: &Condition) -> Result<Client, KubeError> {
+/// A client for this kubeconfig, or for the pod's service account if the path is empty. Does not
+/// connect. The results of its requests set the condition `api_server`.
+pub(crate) async fn build(
+    kubeconfig: &Path,
+    api_server: &ReadinessCondition,
+) -> Result<Client, KubeError> {
     install_tls_provider();
     let mut config = if kubeconfig.as_os_str().is_empty() {
         Config::incluster().map_err(|source| KubeError::InCluster { source })?
     } else {
-        let refuse = |source| KubeError::Kubeconfig {
+        let bad_kubeconfig = |source| KubeError::Kubeconfig {
             path: kubeconfig.to_owned(),
             source,
         };
-        let file = Kubeconfig::read_from(kubeconfig).map_err(refuse)?;
+        let file = Kubeconfig::read_from(kubeconfig).map_err(bad_kubeconfig)?;
         Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
             .await
-            .map_err(refuse)?
+            .map_err(bad_kubeconfig)?
     };
     config.connect_timeout = Some(Duration::from_secs(5));
-    config.read_timeout = Some(SILENCE);
+    config.read_timeout = Some(READ_TIMEOUT);
     let builder = ClientBuilder::try_from(config).map_err(|source| KubeError::Build { source })?;
     Ok(builder
-        .with_layer(&DeadlineLayer::new(reached.clone()))
+        .with_layer(&DeadlineLayer::new(api_server.clone()))
         .build())
 }
 
-/// rustls panics at its first connection if no provider was chosen for the process.
+/// Chooses the crypto provider of the process. Without one, rustls panics at its first connection.
 pub(crate) fn install_tls_provider() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Fails only if one is installed already, which is what is wanted.
+        // Fails only if one is installed already, which is just as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }

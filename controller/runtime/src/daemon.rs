@@ -1,4 +1,4 @@
-//! The `main` of a daemon.
+//! The `main` function of both programs.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -9,12 +9,15 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::StartError;
 
-/// tokio would take one per visible CPU: more than a hundred on the machines this runs on, for a
-/// handful of requests a minute.
+/// tokio's default is one per CPU: more than a hundred on GPU hosts, for a few requests a minute.
 const WORKER_THREADS: usize = 2;
 
-/// Parses the command line and runs `run` to its end. Exit code 0, or 1 with one line
-/// `Error: ...` on stderr.
+/// Parses the command line and calls `run`, on a tokio runtime that this function creates.
+///
+/// Returns exit code 0 if `run` ends well, and for `--help` and `--version`. Otherwise 1, after one
+/// line `Error: ...` on stderr: for a bad command line and for the [`StartError`] of `run`. Blocking
+/// tasks that still run when `run` returns are abandoned, so whatever they write must survive a
+/// kill at any moment.
 pub fn main<A, F>(run: impl FnOnce(A) -> F) -> ExitCode
 where
     A: Parser,
@@ -28,22 +31,21 @@ where
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
             ) =>
         {
-            // A closed stdout (`--help | head`) is no failure.
+            // A closed stdout (`--help | head`) is not a failure.
             let _ = err.print();
             return ExitCode::SUCCESS;
         }
-        Err(err) => return refuse(&usage_error(&err)),
+        Err(err) => return fail(&usage_error(&err)),
     };
     crate::client::install_tls_provider();
     match runtime() {
         Ok(runtime) => {
             let outcome = runtime.block_on(run(args));
-            // A blocking call that hangs (NVML can) must not hold the process: what it was
-            // writing survives a kill anywhere.
+            // Does not wait for blocking calls: one that hangs (NVML can) must not keep the process.
             runtime.shutdown_background();
-            outcome.map_or_else(|err| refuse(&err), |()| ExitCode::SUCCESS)
+            outcome.map_or_else(|err| fail(&err), |()| ExitCode::SUCCESS)
         }
-        Err(err) => refuse(&err),
+        Err(err) => fail(&err),
     }
 }
 
@@ -55,7 +57,7 @@ fn runtime() -> Result<Runtime, StartError> {
         .map_err(|err| StartError::new(&err, "raise the limits on threads and open files"))
 }
 
-/// clap's first paragraph; what follows is usage, which `--help` shows.
+/// The first paragraph of clap's message. The rest is usage, which `--help` prints.
 fn usage_error(err: &clap::Error) -> StartError {
     let text = err.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -63,8 +65,8 @@ fn usage_error(err: &clap::Error) -> StartError {
     StartError::from_line(&format!("{first}; see --help"))
 }
 
-fn refuse(err: &StartError) -> ExitCode {
-    // Nobody is left to tell if stderr is closed.
+fn fail(err: &StartError) -> ExitCode {
+    // If stderr is closed, there is nobody to report to.
     let _ = writeln!(std::io::stderr(), "Error: {err}");
     ExitCode::FAILURE
 }

@@ -1,7 +1,7 @@
 use std::error::Error;
 
-/// An error with its sources, outermost first: `a: b: c`. A source whose text the one before
-/// already ends with (many libraries print theirs) is not repeated.
+/// An error and its sources as one line, outermost first: `a: b: c`. A source is skipped if the
+/// message before ends with it, since many libraries print the source of an error themselves.
 pub fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

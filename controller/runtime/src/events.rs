@@ -10,24 +10,27 @@ use tracing::{debug, warn};
 
 use crate::error_chain;
 
-/// The same thing about the same object is said again after this time: the API server forgets
-/// events after an hour.
-const SAY_AGAIN: Duration = Duration::from_secs(10 * 60);
+/// An event is not repeated within this time. The API server keeps events for an hour.
+const REPEAT_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// The longest note that events.k8s.io takes, in bytes.
-const NOTE_MAX: usize = 1024;
+/// The longest note that events.k8s.io accepts, in bytes.
+const MAX_NOTE_LEN: usize = 1024;
 
-/// Writes Kubernetes events. Nothing depends on one: a failed write is logged and forgotten.
+/// Writes Kubernetes events.
+///
+/// Events are for people: a write that fails is logged, and the caller does not learn of it. The
+/// same event (object, reason and note) is written again only after ten minutes, so callers may
+/// report a lasting problem as often as they meet it.
 pub struct Events {
     client: Client,
     reporter: Reporter,
-    /// When each thing was said last.
-    said: Mutex<HashMap<Said, Instant>>,
+    /// When each recent event was written.
+    recent: Mutex<HashMap<EventKey, Instant>>,
 }
 
-/// What makes two events the same. The note counts: a new cause under an old reason is news.
+/// What makes two events the same. The note counts: it has the cause, which may change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Said {
+struct EventKey {
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
@@ -35,8 +38,11 @@ struct Said {
     note: String,
 }
 
+// === impl Events ===
+
 impl Events {
-    /// `controller` names the program, `instance` the pod or node that it runs on.
+    /// `controller` is the name of the program, `instance` that of its pod or node: together they
+    /// are the reporter of the events.
     pub fn new(client: Client, controller: &str, instance: &str) -> Self {
         let reporter = Reporter {
             controller: controller.to_owned(),
@@ -45,17 +51,19 @@ impl Events {
         Self {
             client,
             reporter,
-            said: Mutex::default(),
+            recent: Mutex::default(),
         }
     }
 
-    /// Says that something went as wanted. `reason` and `action` are words in upper camel case.
+    /// Writes an event of type `Normal` about `object`. `reason` and `action` are identifiers in
+    /// `UpperCamelCase`, `note` is for people and may be cut to 1024 bytes.
     pub async fn normal(&self, object: &ObjectReference, reason: &str, action: &str, note: &str) {
         self.publish(EventType::Normal, object, reason, action, note)
             .await;
     }
 
-    /// Says that someone has to look.
+    /// Writes an event of type `Warning` about `object`: a person should act. Arguments as of
+    /// [`Events::normal`].
     pub async fn warning(&self, object: &ObjectReference, reason: &str, action: &str, note: &str) {
         self.publish(EventType::Warning, object, reason, action, note)
             .await;
@@ -70,14 +78,14 @@ impl Events {
         note: &str,
     ) {
         let note = shorten(note);
-        let said = Said {
+        let key = EventKey {
             namespace: object.namespace.clone(),
             name: object.name.clone(),
             uid: object.uid.clone(),
             reason: reason.to_owned(),
             note: note.to_owned(),
         };
-        if !self.first_time(&said) {
+        if !self.is_new(&key) {
             return;
         }
         let event = Event {
@@ -87,7 +95,7 @@ impl Events {
             action: action.to_owned(),
             secondary: None,
         };
-        // A recorder of its own: a shared one folds a new note into the old note's event.
+        // A new recorder for each event: a shared one counts a new note as the old event.
         let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
         match recorder.publish(&event, object).await {
             Ok(()) => debug!(reason, note, object = object.name, "event written"),
@@ -96,33 +104,33 @@ impl Events {
                     reason,
                     object = object.name,
                     error = error_chain(&err),
-                    "event not written"
+                    "cannot write the event"
                 );
-                self.lock().remove(&said);
+                self.lock().remove(&key);
             }
         }
     }
 
-    fn first_time(&self, said: &Said) -> bool {
+    fn is_new(&self, key: &EventKey) -> bool {
         let now = Instant::now();
-        let mut all = self.lock();
-        all.retain(|_, at| now.duration_since(*at) < SAY_AGAIN);
-        if all.contains_key(said) {
+        let mut recent = self.lock();
+        recent.retain(|_, at| now.duration_since(*at) < REPEAT_AFTER);
+        if recent.contains_key(key) {
             return false;
         }
-        all.insert(said.clone(), now);
+        recent.insert(key.clone(), now);
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Said, Instant>> {
-        // Every statement leaves the map valid.
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<EventKey, Instant>> {
+        // A panic elsewhere cannot leave the map half-changed.
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The longest prefix of whole characters that fits into a note.
 fn shorten(note: &str) -> &str {
-    let mut end = note.len().min(NOTE_MAX);
+    let mut end = note.len().min(MAX_NOTE_LEN);
     while !note.is_char_boundary(end) {
         end -= 1;
     }

@@ -1,3 +1,5 @@
+//! Health and metrics over HTTP.
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,13 +15,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
-use crate::Readiness;
+use crate::readiness::Readiness;
 
-/// The listener for health and metrics.
+/// The server of health and metrics: bound, but not serving yet.
 #[derive(Debug)]
 pub struct HttpServer {
     listener: TcpListener,
-    /// With a leading slash; `None`: no metrics.
+    /// With a leading slash; `None`: metrics are not served.
     metrics_path: Option<String>,
 }
 
@@ -27,13 +29,13 @@ pub struct HttpServer {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum HttpError {
-    /// Not an address.
+    /// The endpoint is not an address.
     #[error("--http-endpoint {endpoint:?} is not an address")]
     Endpoint {
-        /// As it was typed.
+        /// As the user wrote it.
         endpoint: String,
     },
-    /// Not an address that can be listened on.
+    /// No address of the endpoint can be listened on.
     #[error("cannot listen on {addresses:?}")]
     Bind {
         /// All that were tried.
@@ -42,17 +44,17 @@ pub(crate) enum HttpError {
         #[source]
         source: io::Error,
     },
-    /// A path that is taken or that the router cannot serve.
+    /// The path of the metrics is reserved, or not a plain path.
     #[error("--metrics-path {path:?} cannot be served")]
     MetricsPath {
-        /// As it was typed.
+        /// As the user wrote it.
         path: String,
     },
 }
 
-/// What the handlers read.
+/// What the handlers need.
 #[derive(Clone)]
-struct Served {
+struct HandlerState {
     readiness: Readiness,
     registry: Arc<Registry>,
 }
@@ -82,7 +84,7 @@ impl HttpServer {
         addresses: &[SocketAddr],
         metrics_path: &str,
     ) -> Result<Self, HttpError> {
-        let metrics_path = normalise(metrics_path)?;
+        let metrics_path = normalise_path(metrics_path)?;
         let listener = TcpListener::bind(addresses)
             .await
             .map_err(|source| HttpError::Bind {
@@ -95,14 +97,19 @@ impl HttpServer {
         })
     }
 
-    /// The address that was bound: its port is known even if `:0` was asked for.
+    /// The address that is bound, with the actual port if the endpoint has port 0.
+    ///
+    /// # Errors
+    /// Those of `getsockname`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves `/livez` (200 while the runtime turns), `/readyz` (200, or 503 with one line
-    /// `condition: reason` for each that is not met) and the metrics, those of the conditions
-    /// included, until `shutdown`.
+    /// Serves until `shutdown` is cancelled:
+    ///
+    /// * `/livez`: always 200, so it fails only if the tokio runtime hangs;
+    /// * `/readyz`: 200, or 503 with one line `condition: reason` for each condition that is not met;
+    /// * the metrics of `registry`, and the gauge of each condition.
     pub async fn serve(
         self,
         readiness: Readiness,
@@ -119,40 +126,37 @@ impl HttpServer {
         if let Some(path) = &self.metrics_path {
             router = router.route(path, get(metrics));
         }
-        let router = router.with_state(Served {
+        let router = router.with_state(HandlerState {
             readiness,
             registry: Arc::new(registry),
         });
         let serving = axum::serve(self.listener, router).into_future();
-        // Not graceful: an idle connection would hold the process, and every answer is one packet.
+        // No graceful shutdown: an idle connection would keep the process, and responses are short.
         tokio::select! {
             () = shutdown.cancelled() => {}
             result = serving => if let Err(err) = result {
-                error!(error = %err, "health and metrics are not served any more");
+                error!(error = %err, "health and metrics are no longer served");
             }
         }
     }
 }
 
-async fn readyz(State(served): State<Served>) -> Response {
-    let unmet = served.readiness.unmet();
+async fn readyz(State(state): State<HandlerState>) -> Response {
+    let unmet = state.readiness.unmet();
     if unmet.is_empty() {
         return "ok\n".into_response();
     }
     let mut body = String::new();
     for (name, reason) in unmet {
-        body.extend([
-            name, ": ", &reason, "
-",
-        ]);
+        body.extend([name, ": ", &reason, "\n"]);
     }
     (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
 }
 
-async fn metrics(State(served): State<Served>) -> Response {
+async fn metrics(State(state): State<HandlerState>) -> Response {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let mut body = String::new();
-    match encode(&mut body, &served.registry) {
+    match encode(&mut body, &state.registry) {
         Ok(()) => ([(header::CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
         Err(_) => (
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -162,8 +166,8 @@ async fn metrics(State(served): State<Served>) -> Response {
     }
 }
 
-/// A leading slash is added; what the router would take for a pattern is refused.
-fn normalise(path: &str) -> Result<Option<String>, HttpError> {
+/// Adds a leading slash. Fails for what the router would treat as a pattern.
+fn normalise_path(path: &str) -> Result<Option<String>, HttpError> {
     if path.is_empty() {
         return Ok(None);
     }
@@ -179,16 +183,16 @@ fn normalise(path: &str) -> Result<Option<String>, HttpError> {
     Ok(Some(normal))
 }
 
-/// Go's form of an address. `:8080` is every address: the IPv6 one, which takes IPv4 too, or the
-/// IPv4 one where the kernel has no IPv6.
+/// Parses an address as Go does. `:8080` means all interfaces: the unspecified IPv6 address, which
+/// accepts IPv4, too, or the IPv4 one if the kernel has no IPv6.
 pub(crate) fn listen_addresses(endpoint: &str) -> Result<Vec<SocketAddr>, HttpError> {
     let bad = || HttpError::Endpoint {
         endpoint: endpoint.to_owned(),
     };
     if let Some(port) = endpoint.strip_prefix(':') {
         let port: u16 = port.parse().map_err(|_| bad())?;
-        let every: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
-        return Ok(every.map(|ip| SocketAddr::new(ip, port)).to_vec());
+        let unspecified: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
+        return Ok(unspecified.map(|ip| SocketAddr::new(ip, port)).to_vec());
     }
     let address = endpoint.replace("localhost:", "127.0.0.1:");
     address

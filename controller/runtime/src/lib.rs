@@ -1,25 +1,32 @@
-//! What both daemons share around their logic.
+//! The part that the two programs of imex-dra have in common: command-line options, logs, signals,
+//! health and metrics over HTTP, the Kubernetes client, and events. The crate is next to the
+//! controller, but serves both `compute-domain-controller` and `compute-domain-kubelet-plugin`, and
+//! knows nothing of what they do.
 //!
 //! ```text
-//! main ── daemon::main ── one-line errors, TLS provider, 2 worker threads
+//! main ── daemon::main        parses the options; tokio runtime, TLS provider, exit code
 //!            │
-//!            └─ async run(Args)            Args flatten the groups of `args`
-//!                 ├─ LogArgs::install      stderr, text or JSON; panics too
-//!                 ├─ ImexArgs::resolve ──> Settings, said by log_settings
-//!                 ├─ signals::shutdown ──> CancellationToken
-//!                 ├─ Readiness ─ Condition handles ──> /readyz
-//!                 ├─ KubeArgs::client  ──> Client: every call has a deadline, and each answer
-//!                 │                        or silence moves the condition it was given
-//!                 ├─ HttpArgs::bind    ──> HttpServer: /livez, /readyz, metrics
-//!                 └─ Events            ──> events.k8s.io, each said once
+//!            └─ async run(Args)             `Args` embeds (clap: flatten) the groups of `args`
+//!                 ├─ LogArgs::install       logs to stderr as text or JSON, panics too
+//!                 ├─ ImexArgs::resolve ───> Settings, which log_settings logs
+//!                 ├─ signals::shutdown ───> CancellationToken
+//!                 ├─ Readiness ───────────> a ReadinessCondition for each thing that must work;
+//!                 │                         together they are /readyz
+//!                 ├─ KubeArgs::client ────> Client: every request has a deadline, and its result
+//!                 │                         sets the condition of the API server
+//!                 ├─ HttpArgs::bind ──────> HttpServer: /livez, /readyz, metrics
+//!                 └─ Events ──────────────> events.k8s.io, without repetitions
 //! ```
 //!
-//! A configuration error leaves `run` as a [`StartError`]: one line, exit code 1. The state of the
-//! world never ends the process: it is a [`Condition`], a log line per change, an event.
+//! Only a configuration error ends a program: `run` returns a [`StartError`], which becomes one line
+//! on stderr and exit code 1. Everything that can heal without a person (the API server, the driver,
+//! the fabric) is a [`ReadinessCondition`], a log line for each change, and an event, while the
+//! program retries.
 
 pub mod args;
 mod client;
 pub mod daemon;
+mod deadline;
 mod error_chain;
 mod events;
 mod http;
@@ -29,10 +36,11 @@ pub mod signals;
 mod start_error;
 
 pub use args::{HttpArgs, ImexArgs, KubeArgs, LogArgs, log_settings};
-pub use client::{KubeError, REQUEST_DEADLINE};
+pub use client::KubeError;
+pub use deadline::REQUEST_DEADLINE;
 pub use error_chain::error_chain;
 pub use events::Events;
 pub use http::HttpServer;
 pub use logs::LogFormat;
-pub use readiness::{Condition, Readiness};
+pub use readiness::{Readiness, ReadinessCondition};
 pub use start_error::StartError;

@@ -7,18 +7,18 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::util::TryInitError;
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text, for people.
     #[default]
     Text,
-    /// One object per line.
+    /// One JSON object for each line.
     Json,
 }
 
-/// Libraries whose own lines are for the authors of those libraries.
-const CHATTY: [&str; 9] = [
+/// Libraries whose log lines matter only when they are debugged themselves.
+const NOISY_LIBRARIES: [&str; 9] = [
     "h2",
     "hyper",
     "hyper_util",
@@ -30,7 +30,7 @@ const CHATTY: [&str; 9] = [
     "tower_http",
 ];
 
-/// Sends log lines to stderr from now on. Fails if a subscriber is installed already.
+/// Sends log lines to stderr. Fails if a subscriber is installed already.
 pub(crate) fn install(verbosity: u8, format: LogFormat) -> Result<(), TryInitError> {
     let registry = tracing_subscriber::registry().with(EnvFilter::new(directives(verbosity)));
     let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
@@ -48,8 +48,8 @@ pub(crate) fn install(verbosity: u8, format: LogFormat) -> Result<(), TryInitErr
     }
 }
 
-/// klog's numbers as levels: 0 and up what an operator reads, 4 (the chart's default) and up what
-/// explains one claim, 6 and up every request, 8 and up everything.
+/// The filter for a verbosity of klog: from 0 on what an operator needs, from 4 (the chart's default)
+/// details of every claim, from 6 every request, from 8 everything.
 fn directives(verbosity: u8) -> String {
     let (ours, theirs) = match verbosity {
         0..=3 => ("info", "warn"),
@@ -58,18 +58,18 @@ fn directives(verbosity: u8) -> String {
         _ => ("trace", "trace"),
     };
     let mut directives = ours.to_owned();
-    for library in CHATTY {
+    for library in NOISY_LIBRARIES {
         directives.extend([",", library, "=", theirs]);
     }
     if verbosity < 6 {
-        // They log every failed request and every watch that ends; the condition that watches the
-        // API server says it once.
+        // kube logs every failed request and every watch that ends. The condition of the API server
+        // logs it once.
         directives.push_str(",kube_client::client=off");
     }
     directives
 }
 
-/// A panic is one log line like any other; what it ends is decided where it is caught.
+/// Logs a panic as one line like any other. What becomes of it is up to whoever catches it.
 pub(crate) fn install_panic_hook() {
     panic::set_hook(Box::new(|info| {
         let payload = info.payload();
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verbosity_is_a_filter_that_parses() {
+    fn the_filter_of_every_verbosity_can_be_parsed() {
         for verbosity in 0..=10 {
             let text = directives(verbosity);
             EnvFilter::builder()

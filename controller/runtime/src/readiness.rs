@@ -1,3 +1,5 @@
+//! Whether a program is ready, and why not.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,19 +10,21 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tracing::{info, warn};
 
-/// The metric that has each condition: 1 when it is met.
+/// The gauge of each condition: 1 if it is met, else 0.
 const METRIC: &str = "imex_dra_condition_met";
 
-/// The named conditions of which a daemon's readiness is made. Cheap to clone.
+/// All conditions that must be met for a program to be ready. Cheap to clone; clones share the
+/// conditions.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
-    /// Why a condition is not met; `None` when it is.
-    reasons: Arc<Mutex<BTreeMap<&'static str, Option<String>>>>,
+    /// Why each condition is not met; `None` if it is.
+    unmet_reasons: Arc<Mutex<BTreeMap<&'static str, Option<String>>>>,
 }
 
-/// One of them: whoever watches a part of the world holds its handle.
+/// One condition of a program's readiness, such as "the API server responds". The task that observes
+/// it has this handle, and may set it as often as it observes something: only changes are logged.
 #[derive(Clone, Debug)]
-pub struct Condition {
+pub struct ReadinessCondition {
     name: &'static str,
     readiness: Readiness,
 }
@@ -28,16 +32,17 @@ pub struct Condition {
 // === impl Readiness ===
 
 impl Readiness {
-    /// Adds a condition that is not met yet, for this reason.
-    pub fn condition(&self, name: &'static str, reason: &str) -> Condition {
+    /// Adds a condition that is not met yet, for this reason. Its name is in `/readyz`, in the metric
+    /// and in logs. A condition of that name that exists already is replaced.
+    pub fn add_condition(&self, name: &'static str, reason: &str) -> ReadinessCondition {
         self.lock().insert(name, Some(reason.to_owned()));
-        Condition {
+        ReadinessCondition {
             name,
             readiness: self.clone(),
         }
     }
 
-    /// Name and reason of every condition that is not met; empty when ready.
+    /// Name and reason of every condition that is not met; empty if the program is ready.
     pub fn unmet(&self) -> Vec<(&'static str, String)> {
         self.lock()
             .iter()
@@ -58,14 +63,16 @@ impl Readiness {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Option<String>>> {
-        // The map is valid after every statement: a panic elsewhere does not spoil it.
-        self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
+        // A panic elsewhere cannot leave the map half-changed.
+        self.unmet_reasons
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Collector for Readiness {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Whether a condition of readiness is met; /readyz has the reason";
+        let help = "Whether a readiness condition is met; /readyz has the reason";
         let mut family = encoder.encode_descriptor(METRIC, help, None, MetricType::Gauge)?;
         for (name, reason) in &*self.lock() {
             let met = u64::from(reason.is_none());
@@ -75,16 +82,16 @@ impl Collector for Readiness {
     }
 }
 
-// === impl Condition ===
+// === impl ReadinessCondition ===
 
-impl Condition {
-    /// It is met. A change is logged once.
-    pub fn ready(&self) {
+impl ReadinessCondition {
+    /// Marks the condition as met. Logs it if it was not.
+    pub fn set_met(&self) {
         self.readiness.set(self.name, None);
     }
 
-    /// It is not met, for this reason. A change, also of the reason, is logged once.
-    pub fn not_ready(&self, reason: &str) {
+    /// Marks the condition as not met, for this reason. Logs it if it was met, or had another reason.
+    pub fn set_unmet(&self, reason: &str) {
         self.readiness.set(self.name, Some(reason));
     }
 }
@@ -97,10 +104,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_condition_is_a_series() {
+    fn each_condition_has_a_gauge() {
         let readiness = Readiness::default();
-        readiness.condition("api-server", "not reached yet");
-        readiness.condition("fabric", "not probed yet").ready();
+        readiness.add_condition("api-server", "not reached yet");
+        readiness
+            .add_condition("fabric", "not probed yet")
+            .set_met();
         let mut registry = Registry::default();
         registry.register_collector(Box::new(readiness));
         let mut text = String::new();
@@ -116,21 +125,21 @@ mod tests {
     }
 
     #[test]
-    fn ready_means_that_no_condition_is_unmet() {
+    fn ready_means_that_every_condition_is_met() {
         let readiness = Readiness::default();
         assert_eq!(readiness.unmet(), []);
 
-        let api = readiness.condition("api-server", "not reached yet");
-        let fabric = readiness.condition("fabric", "not probed yet");
-        fabric.ready();
+        let api = readiness.add_condition("api-server", "not reached yet");
+        let fabric = readiness.add_condition("fabric", "not probed yet");
+        fabric.set_met();
         assert_eq!(
             readiness.unmet(),
             [("api-server", "not reached yet".to_owned())]
         );
 
-        api.ready();
+        api.set_met();
         assert_eq!(readiness.unmet(), []);
-        fabric.not_ready("GPUs disagree");
+        fabric.set_unmet("GPUs disagree");
         assert_eq!(readiness.unmet(), [("fabric", "GPUs disagree".to_owned())]);
     }
 }

@@ -1,4 +1,4 @@
-//! Signals that end a daemon.
+//! The signals that end a program.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -6,19 +6,24 @@ use tracing::info;
 
 use crate::StartError;
 
-/// Those that Go's daemons end on.
-const ENDING: [(SignalKind, &str); 4] = [
+/// The signals on which the Go driver's programs end.
+const SHUTDOWN_SIGNALS: [(SignalKind, &str); 4] = [
     (SignalKind::terminate(), "SIGTERM"),
     (SignalKind::interrupt(), "SIGINT"),
     (SignalKind::hangup(), "SIGHUP"),
     (SignalKind::quit(), "SIGQUIT"),
 ];
 
-/// A token that is cancelled by the first ending signal. Later ones change nothing: whoever waits
-/// on the token bounds its own end.
+/// A token that is cancelled by SIGTERM, SIGINT, SIGHUP or SIGQUIT. Further signals have no effect,
+/// so whoever waits for the token must end in bounded time.
+///
+/// Call it inside the tokio runtime, once: it replaces the signals' default actions.
+///
+/// # Errors
+/// If the process is at its limit of threads or open files.
 pub fn shutdown() -> Result<CancellationToken, StartError> {
     let token = CancellationToken::new();
-    for (kind, name) in ENDING {
+    for (kind, name) in SHUTDOWN_SIGNALS {
         let stream = signal(kind)
             .map_err(|err| StartError::new(&err, "raise the limits on threads and open files"))?;
         tokio::spawn(forward(stream, name, token.clone()));

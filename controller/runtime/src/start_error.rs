@@ -4,24 +4,25 @@ use std::fmt;
 use compute_domain_api::SettingsError;
 
 use crate::client::KubeError;
-use crate::error_chain;
+use crate::error_chain::error_chain;
 
-/// Why a daemon refuses to run: printed as one line, exit code 1.
+/// Why a program cannot start. [`daemon::main`](crate::daemon::main) prints it as one line and exits
+/// with code 1.
 ///
-/// Only for what a person has to change: options, flags, a port in use. Whatever heals by itself
-/// is waited for.
+/// Only for what a person has to change: an option, a port in use, missing credentials. For what can
+/// heal without a person, retry and use a [`ReadinessCondition`](crate::ReadinessCondition).
 #[derive(Debug)]
 pub struct StartError {
     line: String,
 }
 
 impl StartError {
-    /// The error, its chain of sources, and the fix.
+    /// The error with its sources, and what to do about it. Line breaks become spaces.
     pub fn new(error: &(dyn Error + 'static), hint: &str) -> Self {
         Self::from_line(&format!("{}; {hint}", error_chain(error)))
     }
 
-    /// `text` with its line breaks folded: a log collector gets one record.
+    /// `text` as one line, so that a log collector gets one record.
     pub(crate) fn from_line(text: &str) -> Self {
         Self {
             line: text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_holds_error_sources_and_fix_and_no_line_break() {
+    fn the_line_has_error_sources_and_hint_and_no_line_break() {
         #[derive(Debug, thiserror::Error)]
         #[error("outer")]
         struct Outer(#[source] std::io::Error);

@@ -393,7 +393,7 @@ async fn the_watches_start_when_both_kinds_can_be_listed_and_readiness_names_wha
         expect(TEMPLATES, list(&[])),
     ]);
     let readiness = imex_runtime::Readiness::default();
-    let listed = readiness.condition("compute-domains", "not listed yet");
+    let listed = readiness.add_condition("compute-domains", "not listed yet");
     let client = ApiClient::new(api.client());
     let waiting = tokio::spawn(async move { client.wait_until_listed(&listed).await });
     tokio::time::sleep(Duration::from_secs(3)).await;

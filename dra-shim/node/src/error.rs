@@ -1,6 +1,6 @@
 //! Why a claim could not be prepared or unprepared, as one sentence each.
 
-use compute_domain_api::{ConfigError, DomainId};
+use compute_domain_api::{ConfigError, DomainUid};
 use dra_checkpoint::{Refused, StoreError};
 use imex_cdi::{ChannelIdError, ClaimSpecsError};
 
@@ -70,7 +70,7 @@ pub enum PrepareError {
     #[error("no ComputeDomain with UID {domain} exists in namespace {namespace}")]
     DomainNotFound {
         /// The domain's UID.
-        domain: DomainId,
+        domain: DomainUid,
         /// The claim's namespace.
         namespace: String,
     },

@@ -2,7 +2,7 @@
 //! steps 1 to 3), before anything is looked up or written.
 
 use compute_domain_api::names::DRIVER_NAME;
-use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainId, OpaqueConfig};
+use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainUid, OpaqueConfig};
 use dra_checkpoint::{ClaimStatus, DeviceConfig, DeviceResult};
 use imex_cdi::ChannelId;
 
@@ -13,7 +13,7 @@ use crate::error::PrepareError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelRequest {
     /// The UID of the domain that the channel is for.
-    pub domain: DomainId,
+    pub domain: DomainUid,
     /// The allocated channel: the scheduler's choice, not a constant.
     pub channel: ChannelId,
     /// The device's name in the slice.
@@ -41,7 +41,7 @@ impl ChannelRequest {
         })?;
         require_single(&config.allocation_mode)?;
         Ok(Self {
-            domain: config.domain_id.clone(),
+            domain: config.domain_uid.clone(),
             channel,
             device: result.device().to_owned(),
             pool: result.pool().to_owned(),

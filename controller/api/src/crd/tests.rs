@@ -26,7 +26,7 @@ fn the_spec_is_optional_never_null_and_immutable() {
 }
 
 #[test]
-fn the_spec_has_the_types_and_defaults_of_go() {
+fn the_spec_has_the_types_and_defaults_of_the_go_driver() {
     let spec = properties()["spec"].clone();
     assert_eq!(spec["required"], json!(["channel"]));
     let num_nodes = &spec["properties"]["numNodes"];
@@ -46,7 +46,7 @@ fn the_spec_has_the_types_and_defaults_of_go() {
 }
 
 #[test]
-fn the_status_has_the_types_and_defaults_of_go() {
+fn the_status_has_the_types_and_defaults_of_the_go_driver() {
     assert!(version()["subresources"]["status"].is_object());
     let status = properties()["status"].clone();
     assert_eq!(status["required"], json!(["status"]));
@@ -73,7 +73,7 @@ fn an_object_without_a_spec_is_read_and_written_without_one() {
 }
 
 #[test]
-fn an_object_as_go_writes_it_is_read() {
+fn an_object_of_the_go_driver_is_read() {
     let domain: ComputeDomain = serde_json::from_value(json!({
         "apiVersion": "resource.nvidia.com/v1beta1",
         "kind": "ComputeDomain",
@@ -107,7 +107,7 @@ fn an_allocation_mode_of_a_newer_crd_is_read_as_it_is() {
     );
 }
 
-/// The API server takes only structural schemas: each property says its type.
+/// The API server accepts only structural schemas: each property has a type.
 #[test]
 fn every_property_has_a_type() {
     fn walk(path: &str, schema: &Value) {

@@ -1,15 +1,15 @@
 use std::sync::LazyLock;
 
-use super::{GATES, Gate};
+use super::gate::Gate;
 
-/// Why a string of feature gates is refused.
+/// Why a string of feature gates is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GateError {
-    /// A name that no release knows.
+    /// The Go driver has no gate of this name.
     #[error("unrecognized feature gate: {name}")]
     Unknown {
-        /// As it was typed.
+        /// As the user wrote it.
         name: String,
     },
     /// An item without `=`.
@@ -18,23 +18,23 @@ pub enum GateError {
         /// The whole item.
         name: String,
     },
-    /// A value that is no bool.
+    /// A value that is not a boolean.
     #[error("invalid value of feature gate {name}={value}")]
     NotABool {
-        /// The gate, as it was typed.
+        /// The gate, as the user wrote it.
         name: String,
-        /// The value, as it was typed.
+        /// The value, as the user wrote it.
         value: String,
     },
-    /// The two spellings of one gate have different values.
-    #[error("feature gates {gate} and {alias} are one gate and have contradicting values")]
+    /// A gate and its alias have different values.
+    #[error("feature gates {gate} and {alias} are the same gate and have contradicting values")]
     Contradiction {
         /// The gate.
         gate: Gate,
-        /// Its other spelling.
+        /// Its alias.
         alias: &'static str,
     },
-    /// A gate is on without one that it builds on.
+    /// A gate is on without one that it requires.
     #[error("feature gate {gate} requires feature gate {needs}")]
     Requires {
         /// The gate that is on.
@@ -42,7 +42,7 @@ pub enum GateError {
         /// The gate that is off.
         needs: Gate,
     },
-    /// Two gates are on that cannot work together.
+    /// Two gates are on that exclude each other.
     #[error("feature gates {gate} and {other} are mutually exclusive")]
     Excludes {
         /// One of them.
@@ -53,7 +53,7 @@ pub enum GateError {
 }
 
 impl GateError {
-    /// A stable word for logs.
+    /// A stable name of the error, for logs and tests.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "unknown-feature-gate",
@@ -63,10 +63,10 @@ impl GateError {
         }
     }
 
-    /// What to change, and where.
+    /// What to change: the chart's key, the flag and the environment variable.
     pub fn hint(&self) -> &'static str {
         static KNOWN: LazyLock<String> = LazyLock::new(|| {
-            let names: Vec<&str> = GATES.into_iter().map(Gate::name).collect();
+            let names: Vec<&str> = Gate::ALL.into_iter().map(Gate::name).collect();
             format!(
                 "remove it from featureGates (--feature-gates, FEATURE_GATES) or use one of {}",
                 names.join(", ")

@@ -4,20 +4,20 @@ fn parse(text: &str) -> FeatureGates {
     text.parse().unwrap()
 }
 
-fn refuse(text: &str) -> GateError {
+fn parse_error(text: &str) -> GateError {
     text.parse::<FeatureGates>().unwrap_err()
 }
 
 #[test]
 fn every_gate_is_found_by_its_name() {
-    for gate in GATES {
+    for gate in Gate::ALL {
         assert_eq!(Gate::from_name(gate.name()), Some(gate));
     }
-    assert!(GATES.is_sorted_by_key(|gate| gate.name()));
+    assert!(Gate::ALL.is_sorted_by_key(|gate| gate.name()));
 }
 
 #[test]
-fn the_string_that_a_go_controller_passes_on_is_understood() {
+fn the_string_that_the_go_controller_passes_on_is_accepted() {
     let go = "AllAlpha=false,AllBeta=false,ComputeDomainCliques=true,ConsumableShares=false,\
         ContextualLogging=true,CrashOnNVLinkFabricErrors=true,DRAListTypeAttributes=false,\
         DeviceMetadata=false,DynamicMIG=false,FabricManagerPartitioning=false,\
@@ -26,23 +26,23 @@ fn the_string_that_a_go_controller_passes_on_is_understood() {
         PassthroughSupport=false,TimeSlicingSettings=false,";
     let gates = parse(go);
     gates.validate().unwrap();
-    for gate in GATES {
+    for gate in Gate::ALL {
         assert_eq!(gates.enabled(gate), gate.stage() == Stage::Beta, "{gate}");
     }
 }
 
 #[test]
-fn nothing_set_means_beta_on_and_alpha_off() {
+fn by_default_beta_gates_are_on_and_alpha_gates_off() {
     for text in ["", ",", " , ,"] {
         let gates = parse(text);
-        for gate in GATES {
+        for gate in Gate::ALL {
             assert_eq!(gates.enabled(gate), gate.stage() == Stage::Beta, "{gate}");
         }
     }
 }
 
 #[test]
-fn bools_are_spelled_as_strconv_spells_them() {
+fn booleans_are_those_of_strconv() {
     for (text, value) in [
         ("1", true),
         ("t", true),
@@ -64,7 +64,7 @@ fn bools_are_spelled_as_strconv_spells_them() {
         );
     }
     for text in ["yes", "no", "on", "tRUE", "2", "", "true=1"] {
-        let err = refuse(&format!("MPSSupport={text}"));
+        let err = parse_error(&format!("MPSSupport={text}"));
         assert_eq!(
             err,
             GateError::NotABool {
@@ -76,24 +76,24 @@ fn bools_are_spelled_as_strconv_spells_them() {
 }
 
 #[test]
-fn the_last_value_of_a_repeated_spelling_wins() {
+fn the_last_value_of_a_repeated_name_wins() {
     assert!(!parse("MPSSupport=true, MPSSupport = false").enabled(Gate::MPSSupport));
 }
 
 #[test]
 fn an_unknown_gate_is_named_and_the_hint_lists_every_known_one() {
-    let err = refuse("Bogus=true");
+    let err = parse_error("Bogus=true");
     assert_eq!(err.to_string(), "unrecognized feature gate: Bogus");
-    for gate in GATES {
+    for gate in Gate::ALL {
         assert!(err.hint().contains(gate.name()), "{gate}");
     }
     assert!(!err.hint().contains('\n'));
 }
 
 #[test]
-fn an_item_without_a_value_is_refused() {
+fn an_item_without_a_value_is_rejected() {
     assert_eq!(
-        refuse("MPSSupport"),
+        parse_error("MPSSupport"),
         GateError::MissingValue {
             name: "MPSSupport".into()
         }
@@ -101,7 +101,7 @@ fn an_item_without_a_value_is_refused() {
 }
 
 #[test]
-fn both_spellings_of_host_managed_are_one_gate() {
+fn host_managed_and_its_alias_are_the_same_gate() {
     for text in [
         "HostManagedIMEX=true",
         "HostManagedIMEXDaemon=true",
@@ -112,20 +112,20 @@ fn both_spellings_of_host_managed_are_one_gate() {
 }
 
 #[test]
-fn contradicting_spellings_are_refused_in_either_order() {
+fn a_gate_and_its_alias_must_not_contradict_each_other() {
     for text in [
         "HostManagedIMEX=true,HostManagedIMEXDaemon=false",
         "HostManagedIMEXDaemon=true,HostManagedIMEX=false",
     ] {
         assert!(
-            matches!(refuse(text), GateError::Contradiction { .. }),
+            matches!(parse_error(text), GateError::Contradiction { .. }),
             "{text}"
         );
     }
 }
 
 #[test]
-fn a_group_switch_moves_only_gates_that_are_not_named() {
+fn a_group_changes_only_gates_that_are_not_set_explicitly() {
     let gates = parse("MPSSupport=false,AllAlpha=true,AllBeta=false,ContextualLogging=true");
     assert!(!gates.enabled(Gate::MPSSupport));
     assert!(gates.enabled(Gate::HostManagedIMEX));
@@ -134,7 +134,7 @@ fn a_group_switch_moves_only_gates_that_are_not_named() {
 }
 
 #[test]
-fn gates_that_cannot_work_together_are_refused() {
+fn gates_that_exclude_each_other_are_rejected() {
     for (text, expected) in [
         (
             "IMEXDaemonsWithDNSNames=false",
@@ -161,7 +161,7 @@ fn gates_that_cannot_work_together_are_refused() {
 fn what_is_printed_parses_to_the_same_values() {
     let gates = parse("HostManagedIMEXDaemon=true,AllBeta=false");
     let again = parse(&gates.to_string());
-    for gate in GATES {
+    for gate in Gate::ALL {
         assert_eq!(gates.enabled(gate), again.enabled(gate), "{gate}");
     }
 }

@@ -1,7 +1,7 @@
-use crate::domain_id::DomainIdError;
+use crate::domain_uid::DomainUidError;
 
-/// Why opaque parameters are not a config of ours. All are permanent: parameters of a claim never
-/// change.
+/// Why an opaque config cannot be used. Every one is permanent, because the config of a claim
+/// cannot be changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -18,7 +18,7 @@ pub enum ConfigError {
     /// No `apiVersion`.
     #[error("object 'apiVersion' is missing")]
     MissingApiVersion,
-    /// A kind or version that no release knows. The text is Go's.
+    /// An unknown kind or version. The message is the Go driver's.
     #[error("no kind {kind:?} is registered for version {api_version:?}")]
     UnknownKind {
         /// The kind.
@@ -26,50 +26,50 @@ pub enum ConfigError {
         /// The API version.
         api_version: String,
     },
-    /// A kind of the same API that configures something else.
-    #[error("kind {kind:?} is not a configuration of a compute domain claim")]
-    ForeignKind {
+    /// A kind of the same API version that does not configure a claim of this driver.
+    #[error("kind {kind:?} is not the configuration of a ComputeDomain claim")]
+    OtherKind {
         /// The kind.
         kind: String,
     },
-    /// A field that is no string.
+    /// A field that is not a string.
     #[error("field {field:?} is not a string")]
     WrongType {
         /// The field.
         field: &'static str,
-        /// What it is.
+        /// What it is instead.
         #[source]
         source: serde_json::Error,
     },
-    /// Fields that the kind does not have, or has twice. The text is Go's.
+    /// Unknown or duplicate fields. The message is the Go driver's.
     #[error("strict decoding error: {}", problems.join(", "))]
     Strict {
-        /// One per field, in their order: `unknown field "x"`, `duplicate field "x"`.
+        /// One for each field, in their order: `unknown field "x"`, `duplicate field "x"`.
         problems: Vec<String>,
     },
-    /// A domain ID that is no UID.
+    /// `domainID` is not a UID.
     #[error(transparent)]
-    DomainId(#[from] DomainIdError),
+    DomainUid(#[from] DomainUidError),
 }
 
 impl ConfigError {
-    /// A stable word for events and metrics.
+    /// A stable name of the error, for metrics and tests.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotAnObject { .. } => "config-not-json",
             Self::MissingKind | Self::MissingApiVersion => "config-without-kind",
-            Self::UnknownKind { .. } | Self::ForeignKind { .. } => "config-of-unknown-kind",
+            Self::UnknownKind { .. } | Self::OtherKind { .. } => "config-of-unknown-kind",
             Self::WrongType { .. } => "config-field-type",
             Self::Strict { .. } => "config-unknown-field",
-            Self::DomainId(_) => "config-domain-id",
+            Self::DomainUid(_) => "config-domain-id",
         }
     }
 
-    /// What the author of the claim changes.
+    /// What the author of the claim has to change.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Strict { .. } => {
-                "a ComputeDomainChannelConfig has the fields apiVersion, kind, domainID and allocationMode, spelled exactly so"
+                "a ComputeDomainChannelConfig has the fields apiVersion, kind, domainID and allocationMode, spelled exactly like this"
             }
             _ => "use the ResourceClaimTemplate that the ComputeDomain's controller creates",
         }

@@ -4,10 +4,10 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::ConfigError;
+use super::error::ConfigError;
 
-/// The members of one JSON object in their order, duplicates included: what a strict decoder has
-/// to see and a map would hide.
+/// The fields of one JSON object in their order, including duplicates: a map would hide what a
+/// strict decoder has to find.
 pub(super) struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
@@ -15,7 +15,7 @@ impl<'a> Fields<'a> {
         serde_json::from_str(json).map_err(|source| ConfigError::NotAnObject { source })
     }
 
-    /// The text of a field: the last one wins, null is absent.
+    /// The value of a field, which has to be a string. The last one wins; null means absent.
     pub(super) fn string(&self, name: &'static str) -> Result<Option<String>, ConfigError> {
         let Some((_, raw)) = self.0.iter().rev().find(|(key, _)| key == name) else {
             return Ok(None);
@@ -26,13 +26,16 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The text of a field, where the empty text is absent too.
-    pub(super) fn word(&self, name: &'static str) -> Result<Option<String>, ConfigError> {
+    /// As [`Fields::string`], but empty means absent, too.
+    pub(super) fn non_empty_string(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<String>, ConfigError> {
         Ok(self.string(name)?.filter(|text| !text.is_empty()))
     }
 
-    /// Refuses fields outside `known` and fields that occur twice, all of them in one error.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
+    /// Fails if there are fields outside `known`, or duplicates. The error names all of them.
+    pub(super) fn deny_unknown(&self, known: &[&str]) -> Result<(), ConfigError> {
         let mut seen = HashSet::new();
         let mut problems = Vec::new();
         for (key, _) in &self.0 {
@@ -52,9 +55,9 @@ impl<'a> Fields<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
+        struct FieldsVisitor;
 
-        impl<'de> Visitor<'de> for Members {
+        impl<'de> Visitor<'de> for FieldsVisitor {
             type Value = Vec<(String, &'de RawValue)>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,14 +65,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
                 }
-                Ok(members)
+                Ok(fields)
             }
         }
 
-        deserializer.deserialize_map(Members).map(Self)
+        deserializer.deserialize_map(FieldsVisitor).map(Self)
     }
 }

@@ -8,7 +8,7 @@ fn channel(rest: &str) -> String {
     )
 }
 
-fn refuse(json: &str) -> String {
+fn strict_error(json: &str) -> String {
     OpaqueConfig::decode_strict(json).unwrap_err().to_string()
 }
 
@@ -29,7 +29,7 @@ fn a_channel_config_decodes_with_its_allocation_mode() {
         else {
             panic!("{rest}: not a channel config");
         };
-        assert_eq!(config.domain_id.as_str(), UID);
+        assert_eq!(config.domain_uid.as_str(), UID);
         assert_eq!(config.allocation_mode, expected, "{rest}");
     }
 }
@@ -43,23 +43,23 @@ fn a_daemon_config_decodes_and_has_no_allocation_mode() {
     ));
     let daemon = channel(r#","allocationMode":"All""#).replace("Channel", "Daemon");
     assert_eq!(
-        refuse(&daemon),
+        strict_error(&daemon),
         r#"strict decoding error: unknown field "allocationMode""#
     );
 }
 
 #[test]
-fn unknown_and_duplicate_fields_are_refused_together_in_their_order() {
+fn unknown_and_duplicate_fields_are_all_in_one_error_in_their_order() {
     assert_eq!(
-        refuse(&channel(r#","x":1"#)),
+        strict_error(&channel(r#","x":1"#)),
         r#"strict decoding error: unknown field "x""#
     );
     assert_eq!(
-        refuse(&channel(r#","domainID":"other""#)),
+        strict_error(&channel(r#","domainID":"other""#)),
         r#"strict decoding error: duplicate field "domainID""#
     );
     assert_eq!(
-        refuse(&channel(
+        strict_error(&channel(
             r#","DomainID":"a","x":{},"kind":"ComputeDomainChannelConfig""#
         )),
         r#"strict decoding error: unknown field "DomainID", unknown field "x", duplicate field "kind""#
@@ -69,7 +69,7 @@ fn unknown_and_duplicate_fields_are_refused_together_in_their_order() {
 #[test]
 fn a_duplicate_hidden_by_an_escape_is_found() {
     assert_eq!(
-        refuse(&channel(r#","domain\u0049D":"other""#)),
+        strict_error(&channel(r#","domain\u0049D":"other""#)),
         r#"strict decoding error: duplicate field "domainID""#
     );
 }
@@ -78,40 +78,47 @@ fn a_duplicate_hidden_by_an_escape_is_found() {
 fn wrong_kinds_and_versions_are_named() {
     let version = channel("").replace("v1beta1", "v1");
     assert_eq!(
-        refuse(&version),
+        strict_error(&version),
         r#"no kind "ComputeDomainChannelConfig" is registered for version "resource.nvidia.com/v1""#
     );
     let kind = channel("").replace("ComputeDomainChannelConfig", "Foo");
     assert_eq!(
-        refuse(&kind),
+        strict_error(&kind),
         r#"no kind "Foo" is registered for version "resource.nvidia.com/v1beta1""#
     );
     let gpu = channel("").replace("ComputeDomainChannelConfig", "GpuConfig");
     assert_eq!(
-        refuse(&gpu),
-        r#"kind "GpuConfig" is not a configuration of a compute domain claim"#
+        strict_error(&gpu),
+        r#"kind "GpuConfig" is not the configuration of a ComputeDomain claim"#
     );
     assert_eq!(
-        refuse(r#"{"apiVersion":"resource.nvidia.com/v1beta1"}"#),
+        strict_error(r#"{"apiVersion":"resource.nvidia.com/v1beta1"}"#),
         "object 'kind' is missing"
     );
     assert_eq!(
-        refuse(r#"{"kind":"Foo","apiVersion":null}"#),
+        strict_error(r#"{"kind":"Foo","apiVersion":null}"#),
         "object 'apiVersion' is missing"
     );
 }
 
 #[test]
-fn what_is_no_json_object_is_refused() {
+fn what_is_not_a_json_object_is_rejected() {
     for json in ["", "null", "[]", "\"x\"", "kind: Foo", "{", "{} {}"] {
-        assert_eq!(refuse(json), "parameters are not a JSON object", "{json:?}");
+        assert_eq!(
+            strict_error(json),
+            "parameters are not a JSON object",
+            "{json:?}"
+        );
     }
 }
 
 #[test]
-fn a_field_of_the_wrong_type_is_refused_by_both_decoders() {
+fn a_field_of_the_wrong_type_is_rejected_by_both_decoders() {
     let json = channel(r#","allocationMode":1"#);
-    assert_eq!(refuse(&json), r#"field "allocationMode" is not a string"#);
+    assert_eq!(
+        strict_error(&json),
+        r#"field "allocationMode" is not a string"#
+    );
     assert!(matches!(
         StoredConfig::decode(&json),
         Err(ConfigError::WrongType { .. })
@@ -119,7 +126,7 @@ fn a_field_of_the_wrong_type_is_refused_by_both_decoders() {
 }
 
 #[test]
-fn a_domain_id_that_is_no_uid_is_refused_when_strict_and_none_when_stored() {
+fn an_invalid_uid_is_an_error_when_strict_and_none_when_stored() {
     for (id, message) in [
         ("\"\"", "domainID cannot be empty"),
         ("null", "domainID cannot be empty"),
@@ -127,27 +134,27 @@ fn a_domain_id_that_is_no_uid_is_refused_when_strict_and_none_when_stored() {
     ] {
         let json = channel("").replace(&format!("\"{UID}\""), id);
         assert!(
-            refuse(&json).starts_with(message),
+            strict_error(&json).starts_with(message),
             "{json}: {}",
-            refuse(&json)
+            strict_error(&json)
         );
-        assert_eq!(StoredConfig::decode(&json).unwrap().domain_id, None);
+        assert_eq!(StoredConfig::decode(&json).unwrap().domain_uid, None);
     }
 }
 
 #[test]
-fn what_a_newer_release_stored_still_decodes_and_the_last_duplicate_wins() {
+fn what_a_newer_release_has_stored_decodes_and_the_last_duplicate_wins() {
     let json = channel(r#","new":[1],"domainID":"last""#);
     let stored = StoredConfig::decode(&json).unwrap();
     assert_eq!(stored.kind, ConfigKind::Channel);
-    assert_eq!(stored.domain_id, Some(DomainId::parse("last").unwrap()));
+    assert_eq!(stored.domain_uid, Some(DomainUid::parse("last").unwrap()));
 }
 
 #[test]
-fn what_we_put_into_a_template_decodes_to_the_same_config() {
+fn the_config_in_a_template_decodes_to_the_same_config() {
     for mode in ["", "Single", "All", "foo"] {
         let config = ComputeDomainChannelConfig {
-            domain_id: DomainId::parse(UID).unwrap(),
+            domain_uid: DomainUid::parse(UID).unwrap(),
             allocation_mode: mode.to_owned().into(),
         };
         let text = config.to_parameters().to_string();

@@ -4,8 +4,8 @@ const GATE: &str = "HostManagedIMEX=true";
 const ALIAS: &str = "HostManagedIMEXDaemon=true";
 const OFF: &str = "HostManagedIMEX=false";
 
-/// The answer's first word: the mode, or the error's code.
-fn answer(feature_gates: &str, mode: &str, isolation: &str) -> String {
+/// Mode and isolation, or the error's code.
+fn resolve(feature_gates: &str, mode: &str, isolation: &str) -> String {
     match (ImexOptions {
         feature_gates,
         mode,
@@ -19,12 +19,11 @@ fn answer(feature_gates: &str, mode: &str, isolation: &str) -> String {
     }
 }
 
-/// The table of modes. Whoever renders or checks these options elsewhere (the chart) gives the
-/// same answers.
+/// The table of modes. The chart checks its values by the same rules.
 #[test]
-fn gate_mode_and_isolation_give_the_answers_of_the_table() {
+fn gate_mode_and_isolation_resolve_as_in_the_table() {
     let table = [
-        // gates, mode, isolation, answer
+        // gates, mode, isolation, result
         (GATE, "", "", "hostManaged none"),
         (GATE, "hostManaged", "", "hostManaged none"),
         (ALIAS, "", "none", "hostManaged none"),
@@ -69,7 +68,7 @@ fn gate_mode_and_isolation_give_the_answers_of_the_table() {
     ];
     for (gates, mode, isolation, expected) in table {
         assert_eq!(
-            answer(gates, mode, isolation),
+            resolve(gates, mode, isolation),
             expected,
             "{gates:?} {mode:?} {isolation:?}"
         );
@@ -77,7 +76,7 @@ fn gate_mode_and_isolation_give_the_answers_of_the_table() {
 }
 
 #[test]
-fn both_daemon_gates_are_forced_off_and_each_change_is_named() {
+fn both_gates_of_daemons_are_forced_off_and_each_change_is_reported() {
     let settings = ImexOptions {
         feature_gates: GATE,
         ..Default::default()
@@ -127,7 +126,7 @@ fn isolation_domain_warns_that_it_isolates_nothing() {
 }
 
 #[test]
-fn the_host_socket_is_looked_at_only_when_named_and_must_be_absolute() {
+fn the_host_socket_is_optional_and_must_be_absolute() {
     let options = ImexOptions {
         feature_gates: GATE,
         ..Default::default()

@@ -10,7 +10,7 @@ use tower::service_fn;
 
 use super::*;
 
-/// An API server that records what it is sent and answers with `status`.
+/// A fake API server that records requests and answers with `status`.
 #[derive(Clone, Default)]
 struct Server {
     sent: Arc<Mutex<Vec<(String, Value)>>>,
@@ -60,7 +60,7 @@ fn claim(uid: &str) -> ObjectReference {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_thing_is_said_once_until_its_time_is_over() {
+async fn the_same_event_is_written_once_in_ten_minutes() {
     let server = server(201);
     let events = server.events();
     for note in ["a", "a", "b", "a"] {
@@ -73,13 +73,13 @@ async fn the_same_thing_is_said_once_until_its_time_is_over() {
     events.warning(&claim("2"), "Refused", "Prepare", "a").await;
     assert_eq!(server.notes(), ["a", "b", "a"]);
 
-    tokio::time::advance(SAY_AGAIN).await;
+    tokio::time::advance(REPEAT_AFTER).await;
     events.warning(&claim("1"), "Refused", "Prepare", "a").await;
     assert_eq!(server.notes(), ["a", "b", "a", "a"]);
 }
 
 #[tokio::test]
-async fn an_event_names_its_object_its_reporter_and_its_kind() {
+async fn an_event_has_its_object_its_reporter_and_its_type() {
     let server = server(201);
     server
         .events()
@@ -97,7 +97,7 @@ async fn an_event_names_its_object_its_reporter_and_its_kind() {
 }
 
 #[tokio::test]
-async fn an_event_that_could_not_be_written_is_tried_again() {
+async fn an_event_that_could_not_be_written_is_written_next_time() {
     let server = server(403);
     let events = server.events();
     events.normal(&claim("1"), "Ready", "Reconcile", "a").await;
@@ -108,7 +108,7 @@ async fn an_event_that_could_not_be_written_is_tried_again() {
 }
 
 #[test]
-fn a_note_is_cut_to_what_the_api_takes_between_characters() {
+fn a_long_note_is_cut_between_characters() {
     let long = "ä".repeat(600);
     assert_eq!(shorten(&long).len(), 1024);
     assert_eq!(shorten(&format!("x{long}")).len(), 1023);

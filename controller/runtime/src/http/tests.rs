@@ -5,7 +5,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::*;
 
-/// The whole answer to one GET.
+/// The whole response to one GET.
 async fn fetch(address: SocketAddr, path: &'static str) -> String {
     tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -29,9 +29,9 @@ async fn server(metrics_path: &str) -> HttpServer {
 }
 
 #[tokio::test]
-async fn readyz_names_what_is_missing_and_then_says_ok() {
+async fn readyz_names_what_is_missing_until_all_is_met() {
     let readiness = Readiness::default();
-    let api = readiness.condition("api-server", "not reached yet");
+    let api = readiness.add_condition("api-server", "not reached yet");
     let server = server("/metrics").await;
     let address = server.local_addr().unwrap();
     tokio::spawn(server.serve(readiness, Registry::default(), CancellationToken::new()));
@@ -44,12 +44,12 @@ async fn readyz_names_what_is_missing_and_then_says_ok() {
     );
     assert!(fetch(address, "/livez").await.starts_with("HTTP/1.1 200"));
 
-    api.ready();
+    api.set_met();
     assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
 }
 
 #[tokio::test]
-async fn metrics_are_served_under_the_path_that_was_asked_for() {
+async fn metrics_are_served_under_the_configured_path() {
     let mut registry = Registry::default();
     let gauge: Gauge = Gauge::default();
     gauge.set(7);
@@ -64,7 +64,7 @@ async fn metrics_are_served_under_the_path_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_does_not_hold_the_shutdown() {
+async fn an_idle_connection_does_not_delay_the_shutdown() {
     let server = server("").await;
     let address = server.local_addr().unwrap();
     let shutdown = CancellationToken::new();
@@ -80,7 +80,7 @@ async fn an_idle_connection_does_not_hold_the_shutdown() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_named_with_the_option_that_changes_it() {
+async fn a_port_in_use_is_reported_with_the_option_to_change() {
     let taken = server("").await;
     let address = taken.local_addr().unwrap();
     let err = HttpServer::bind(&[address], "").await.unwrap_err();
@@ -89,7 +89,7 @@ async fn a_port_in_use_is_named_with_the_option_that_changes_it() {
 }
 
 #[test]
-fn endpoints_are_written_as_go_writes_them() {
+fn endpoints_are_parsed_as_go_parses_them() {
     let addresses = listen_addresses(":8080").unwrap();
     assert_eq!(
         addresses,
@@ -112,10 +112,13 @@ fn endpoints_are_written_as_go_writes_them() {
 }
 
 #[test]
-fn a_metrics_path_that_cannot_be_served_is_refused() {
-    assert_eq!(normalise("").unwrap(), None);
-    assert_eq!(normalise("metrics").unwrap().as_deref(), Some("/metrics"));
+fn a_metrics_path_that_cannot_be_served_is_rejected() {
+    assert_eq!(normalise_path("").unwrap(), None);
+    assert_eq!(
+        normalise_path("metrics").unwrap().as_deref(),
+        Some("/metrics")
+    );
     for bad in ["/livez", "readyz", "/{x}", "/a b", "/*"] {
-        assert!(normalise(bad).is_err(), "{bad}");
+        assert!(normalise_path(bad).is_err(), "{bad}");
     }
 }

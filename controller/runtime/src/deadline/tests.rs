@@ -6,25 +6,28 @@ use http_body_util::channel::Channel;
 use tower::{ServiceExt as _, service_fn};
 
 use super::*;
-use crate::Readiness;
+use crate::readiness::Readiness;
 
-type Answer = Response<Either<Full<Bytes>, Channel<Bytes>>>;
+type BodyResponse = Response<Either<Full<Bytes>, Channel<Bytes>>>;
 
 /// One request through the layer; the readiness shows what it reported.
-async fn call<F, E>(uri: &str, answer: F) -> (Result<Answer, BoxError>, Vec<(&'static str, String)>)
+async fn call<F, E>(
+    uri: &str,
+    answer: F,
+) -> (Result<BodyResponse, BoxError>, Vec<(&'static str, String)>)
 where
     F: Future<Output = Result<Response<Channel<Bytes>>, E>> + Send + 'static,
     E: Into<BoxError>,
 {
     let readiness = Readiness::default();
-    let layer = DeadlineLayer::new(readiness.condition("api-server", "not reached yet"));
+    let layer = DeadlineLayer::new(readiness.add_condition("api-server", "not reached yet"));
     let mut answer = Some(answer);
     let service = layer.layer(service_fn(move |_| answer.take().unwrap()));
     let request = Request::get(uri).body(Body::empty()).unwrap();
     (service.oneshot(request).await, readiness.unmet())
 }
 
-/// The head of an answer whose body goes on as long as the sender lives.
+/// A response whose body does not end before the sender is dropped.
 fn endless() -> (
     http_body_util::channel::Sender<Bytes>,
     Response<Channel<Bytes>>,
@@ -38,27 +41,30 @@ fn unmet(reason: &str) -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_given_up_and_reported() {
+async fn a_server_that_never_responds_is_abandoned_and_reported() {
     let (answer, reported) = call("/api", pending::<Result<_, Infallible>>()).await;
     assert_eq!(
         answer.unwrap_err().to_string(),
-        "no answer from the API server within 10 s"
+        "no response from the API server within 10 s"
     );
-    assert_eq!(reported, unmet("no answer from the API server within 10 s"));
+    assert_eq!(
+        reported,
+        unmet("no response from the API server within 10 s")
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_stalls_is_given_up_too() {
+async fn a_body_that_stalls_is_abandoned_too() {
     let (_sender, response) = endless();
     let (answer, _) = call("/api", async { Ok::<_, Infallible>(response) }).await;
     assert_eq!(
         answer.unwrap_err().to_string(),
-        "no answer from the API server within 10 s"
+        "no response from the API server within 10 s"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_body_of_a_watch_goes_on_for_ever() {
+async fn the_body_of_a_watch_has_no_deadline() {
     let (_sender, response) = endless();
     let watch = "/api?limit=5&watch=true";
     let (answer, reported) = call(watch, async { Ok::<_, Infallible>(response) }).await;
@@ -67,7 +73,7 @@ async fn the_body_of_a_watch_goes_on_for_ever() {
 }
 
 #[tokio::test]
-async fn an_answer_arrives_whole_and_makes_the_condition_ready() {
+async fn a_response_arrives_whole_and_the_condition_is_met() {
     let (mut sender, response) = endless();
     tokio::spawn(async move {
         sender.send_data("ab".into()).await.unwrap();
@@ -86,13 +92,16 @@ async fn an_answer_arrives_whole_and_makes_the_condition_ready() {
 }
 
 #[tokio::test]
-async fn being_denied_is_being_reached_but_a_failing_server_is_not() {
+async fn the_condition_is_met_by_client_errors_but_not_by_server_errors() {
     for (status, expected) in [
         (403, vec![]),
         (404, vec![]),
         (409, vec![]),
-        (401, unmet("the API server answers 401 Unauthorized")),
-        (503, unmet("the API server answers 503 Service Unavailable")),
+        (401, unmet("the API server responds 401 Unauthorized")),
+        (
+            503,
+            unmet("the API server responds 503 Service Unavailable"),
+        ),
     ] {
         let (sender, mut response) = endless();
         drop(sender);

@@ -2,54 +2,57 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// The UID of a ComputeDomain, as opaque configs carry it in `domainID`.
+/// The UID of a ComputeDomain. Opaque configs carry it in the field `domainID`.
 ///
-/// The value is used as a label value, and Go's driver makes a directory of that name. So it is
-/// held to the rule of label values, which also makes it one harmless path component: 1 to 63
-/// ASCII letters, digits, `-`, `_` or `.`, with a letter or digit at both ends.
+/// It is used as a label value, and the Go driver creates a directory of that name. So it has to be
+/// a valid label value, which is always a safe path component, too: 1 to 63 ASCII letters, digits,
+/// `-`, `_` or `.`, with a letter or digit at both ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
-pub struct DomainId(String);
+pub struct DomainUid(String);
 
-/// Why a text is not a [`DomainId`].
+/// Why a text is not a [`DomainUid`]. The messages name the field, `domainID`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DomainIdError {
-    /// `domainID` is absent, null or empty. The text is Go's.
+pub enum DomainUidError {
+    /// `domainID` is absent, null or empty. The message is the Go driver's.
     #[error("domainID cannot be empty")]
     Empty,
     /// Longer than a label value may be.
-    #[error("domainID of {len} bytes is longer than the {max} of a UID's label", max = DomainId::MAX_LEN)]
+    #[error("domainID of {len} bytes is longer than the {max} of a UID's label", max = DomainUid::MAX_LEN)]
     TooLong {
         /// Its length in bytes.
         len: usize,
     },
-    /// Holds a character that no UID has.
+    /// Contains a character that no UID has.
     #[error(
         "domainID {value:?} is not a UID: only letters, digits, '-', '_' and '.' may occur, with a letter or digit at both ends"
     )]
     Malformed {
-        /// The refused text.
+        /// The text.
         value: String,
     },
 }
 
-impl DomainId {
+impl DomainUid {
     /// The longest label value.
     pub const MAX_LEN: usize = 63;
 
-    /// Accepts `value` if it can be the UID of a ComputeDomain.
-    pub fn parse(value: &str) -> Result<Self, DomainIdError> {
+    /// Parses a text that can be the UID of a ComputeDomain.
+    ///
+    /// # Errors
+    /// If it is empty, too long, or not a valid label value.
+    pub fn parse(value: &str) -> Result<Self, DomainUidError> {
         let (Some(first), Some(last)) = (value.bytes().next(), value.bytes().next_back()) else {
-            return Err(DomainIdError::Empty);
+            return Err(DomainUidError::Empty);
         };
         if value.len() > Self::MAX_LEN {
-            return Err(DomainIdError::TooLong { len: value.len() });
+            return Err(DomainUidError::TooLong { len: value.len() });
         }
         let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
         let ends = first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric();
         if !ends || !value.bytes().all(inner) {
-            return Err(DomainIdError::Malformed {
+            return Err(DomainUidError::Malformed {
                 value: value.to_owned(),
             });
         }
@@ -62,7 +65,7 @@ impl DomainId {
     }
 }
 
-impl fmt::Display for DomainId {
+impl fmt::Display for DomainUid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -73,20 +76,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_of_the_api_server_is_a_domain_id() {
+    fn a_uid_of_the_api_server_is_accepted() {
         let uid = "6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1";
-        assert_eq!(DomainId::parse(uid).unwrap().as_str(), uid);
+        assert_eq!(DomainUid::parse(uid).unwrap().as_str(), uid);
     }
 
     #[test]
-    fn nothing_that_could_leave_its_directory_is_a_domain_id() {
+    fn nothing_that_could_leave_its_directory_is_accepted() {
         for bad in [
             ".", "..", "../etc", "a/b", "/a", "a\0b", "a b", "a\n", "-a", "a.",
         ] {
-            let err = DomainId::parse(bad).unwrap_err();
+            let err = DomainUid::parse(bad).unwrap_err();
             assert_eq!(
                 err,
-                DomainIdError::Malformed {
+                DomainUidError::Malformed {
                     value: bad.to_owned()
                 },
                 "{bad:?}"
@@ -95,12 +98,12 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_text_and_an_overlong_one_are_refused() {
-        assert_eq!(DomainId::parse(""), Err(DomainIdError::Empty));
-        assert!(DomainId::parse(&"a".repeat(63)).is_ok());
+    fn the_empty_text_and_an_overlong_one_are_rejected() {
+        assert_eq!(DomainUid::parse(""), Err(DomainUidError::Empty));
+        assert!(DomainUid::parse(&"a".repeat(63)).is_ok());
         assert_eq!(
-            DomainId::parse(&"a".repeat(64)),
-            Err(DomainIdError::TooLong { len: 64 })
+            DomainUid::parse(&"a".repeat(64)),
+            Err(DomainUidError::TooLong { len: 64 })
         );
     }
 }
