@@ -33,7 +33,7 @@ pub(crate) fn root_cause(error: &kube::Error) -> String {
 }
 
 /// An error and all its sources, outermost first.
-pub(crate) fn with_sources(error: &dyn Error) -> String {
+pub(crate) fn error_chain(error: &dyn Error) -> String {
     let errors = std::iter::successors(Some(error), |&error| error.source());
     let messages: Vec<_> = errors.map(ToString::to_string).collect();
     messages.join(": ")

@@ -1,5 +1,5 @@
-//! CDI: one file with every channel, a directory with many claims, one claim's
-//! file, and the program that shows them.
+//! CDI: one file with every channel, a directory with the files of many claims, one
+//! claim's file, and `cdi-gen`.
 
 mod claims;
 mod program;

@@ -1,4 +1,4 @@
-//! Where the files go, and the floor under every durable write.
+//! The directory for the benchmark's files, and the floor of every durable write.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ pub(crate) struct Scratch {
     pub(crate) filesystem: &'static str,
 }
 
-/// Files that are replaced durably with nothing but what that takes.
+/// A file that is replaced durably, with the minimum of system calls.
 pub(crate) struct RawFile {
     dir: File,
     parent: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct RawFile {
 // === impl Scratch ===
 
 impl Scratch {
-    /// Refuses file systems in memory, where a durable write costs nothing.
+    /// Rejects file systems in memory, where a durable write costs nothing.
     pub(crate) fn on_disk(parent: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(parent)
             .with_context(|| format!("cannot create {}", parent.display()))?;
@@ -45,7 +45,7 @@ impl Scratch {
         Ok(Self { dir, filesystem })
     }
 
-    /// Where one is mounted at `/dev/shm`: a directory in memory.
+    /// A directory in memory, if one is mounted at `/dev/shm`.
     pub(crate) fn in_memory() -> anyhow::Result<TempDir> {
         const SHM: &str = "/dev/shm";
         let found = statfs::statfs(SHM).with_context(|| format!("cannot stat {SHM}"))?;
@@ -63,7 +63,7 @@ impl Scratch {
     }
 }
 
-/// `None` if it is in memory.
+/// The name of the file system; `None` if it is in memory.
 fn name(found: FsType) -> Option<&'static str> {
     match found {
         statfs::TMPFS_MAGIC => None,
@@ -87,8 +87,8 @@ impl RawFile {
         })
     }
 
-    /// Temporary, write, fsync, rename, fsync of the directory: leave one out
-    /// and a power loss may take the content.
+    /// Temporary file, write, fsync, rename, fsync of the directory: without any one of them
+    /// a power loss may lose the content.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut temporary = OpenOptions::new()
             .write(true)

@@ -1,5 +1,5 @@
-//! dra-kubelet: what it adds to a bare gRPC call, how 200 calls at once fare, and
-//! how much memory a driver takes.
+//! dra-kubelet: what it adds to a bare gRPC call, how the times of 200 concurrent calls are
+//! spread, and how much memory a driver needs.
 //!
 //! ```text
 //!            ┌─ unix socket ─► dra-kubelet ─► a driver that answers at once
@@ -26,11 +26,11 @@ use caller::{AT_ONCE, Caller};
 use memory::Memory;
 use servers::Servers;
 
-/// What one call may cost more than the floor, in the median.
+/// How much longer than the floor one call may take, in the median.
 const OVER_FLOOR: Duration = Duration::from_micros(300);
-/// How many times the median the slowest of the calls at once may take.
+/// The limit of the ratio between the slowest and the median of the concurrent calls.
 const SLOWEST: f64 = 5.0;
-/// Calls are much shorter than the disk's writes that the number of rounds is for.
+/// The number of rounds is chosen for disk writes; calls are much shorter.
 const CALLS_PER_ROUND: usize = 10;
 
 pub(crate) fn run(out: &mut impl Write, rounds: usize) -> anyhow::Result<()> {
@@ -88,7 +88,7 @@ fn one_call(out: &mut impl Write, rounds: &Rounds) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Slowest call by median call, of each round.
+/// The ratio of the slowest call to the median call, for each round.
 #[derive(Default)]
 struct Spread {
     subject: Vec<f64>,

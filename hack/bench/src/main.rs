@@ -1,6 +1,6 @@
-//! Benchmarks. Times depend on the machine and the hour; so each subject runs
-//! beside a floor, the least that any program must do for the same effect, and
-//! what is judged is the ratio of the two, round by round.
+//! Benchmarks. Absolute times depend on the machine and its load, so each subject runs
+//! beside a floor, the least that any program must do for the same effect. The ratio of the
+//! two in each round is judged; times are recorded only.
 //!
 //! ```text
 //! round 1: floor, subject    round 2: subject, floor    round 3: …
@@ -30,7 +30,7 @@ use disk::Scratch;
 struct Args {
     #[command(subcommand)]
     benchmark: Benchmark,
-    /// Measured rounds of each row.
+    /// Number of measured rounds for each row.
     #[arg(long, global = true, default_value_t = 100, value_parser = clap::value_parser!(u16).range(30..))]
     rounds: u16,
     /// A directory on a disk, for the files that are written.
@@ -44,10 +44,10 @@ enum Benchmark {
     Checkpoint,
     /// Reads, writes and injects CDI specs, and runs cdi-gen.
     Cdi,
-    /// Calls dra-kubelet and a bare gRPC server, and weighs the example driver.
+    /// Calls dra-kubelet and a bare gRPC server, and measures the example driver's memory.
     Kubelet,
-    /// Parses the spec FILE and prints how many bytes of memory that took: run
-    /// by `cdi`, because a process has one peak.
+    /// Parses the spec FILE and prints how many bytes of memory that took. `cdi` runs it as a
+    /// process of its own, because peak memory is measured per process.
     #[command(hide = true)]
     Peak { file: PathBuf },
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells of a process.
+//! Figures of a process from `/proc`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Subject and floor, round by round.
+//! Measures subject and floor, round by round.
 
 use std::time::{Duration, Instant};
 
@@ -8,34 +8,33 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::proc;
 
-/// Rounds that nobody looks at, before the measured ones: caches, allocator,
-/// the disk's own wake-up.
+/// Rounds before the measured ones, to warm up caches, allocator and disk.
 const WARM_UP: usize = 5;
 
 /// One call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) wall: Duration,
-    /// Of all threads of the process, and of the programs that it waited for.
+    /// CPU time of all threads of the process, and of the programs that it waited for.
     pub(crate) cpu: Duration,
     /// Bytes handed to the kernel.
     pub(crate) written: u64,
 }
 
-/// What the rounds were, in their order.
+/// The measured rounds, in order.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     subject: Vec<Sample>,
     floor: Vec<Sample>,
 }
 
-/// How often [`interleave`] calls each.
+/// How many times [`interleave`] calls each of the two.
 pub(crate) fn calls(rounds: usize) -> usize {
     WARM_UP + rounds
 }
 
-/// Runs both in every round, each first in every other one: whatever disturbs
-/// a round disturbs both.
+/// Runs both in every round, alternating which comes first, so that a disturbance affects
+/// both.
 pub(crate) fn interleave(
     rounds: usize,
     mut subject: impl FnMut() -> anyhow::Result<()>,
@@ -135,7 +134,7 @@ fn percentile(times: impl Iterator<Item = Duration>, percent: usize) -> Duration
     pick(&times, percent).unwrap_or_default()
 }
 
-/// The nearest rank; `None` only of nothing.
+/// The percentile by nearest rank; `None` if there are no values.
 fn pick<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()

@@ -1,4 +1,4 @@
-//! The report: ratios to be judged, milliseconds to be recorded.
+//! The report: ratios with a verdict, and times for the record.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::rounds::Rounds;
 
 /// One subject at one size.
 pub(crate) struct Row {
-    /// How much there is of what.
+    /// The amount and kind of the data.
     pub(crate) of: String,
     /// The file that is read or written, or the program that is run.
     pub(crate) file_bytes: usize,
@@ -17,15 +17,15 @@ pub(crate) struct Row {
     pub(crate) aim: Option<Aim>,
 }
 
-/// What is no time: measured once.
+/// A figure other than a time, measured once.
 pub(crate) struct Fact {
     pub(crate) what: &'static str,
     pub(crate) bytes: u64,
-    /// Most bytes that it should be.
+    /// The limit, in bytes.
     pub(crate) aim: u64,
 }
 
-/// What a row is judged by.
+/// The criterion of a row's verdict.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Aim {
     /// The median ratio to the floor.

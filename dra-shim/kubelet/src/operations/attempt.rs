@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::driver::{Driver, Outcome};
 use crate::error::ClaimError;
 use crate::observer::{Method, Observer};
-use crate::text::{root_cause, with_sources};
+use crate::text::{error_chain, root_cause};
 
 /// Limit of one read of a claim: well over the answer of a slow API server, and several
 /// fit into a call.
@@ -135,7 +135,7 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
             json = tokio::time::timeout_at(until, get) => json.map_err(|_| timed_out())??,
         };
         Claim::parse(&json, id, &self.driver_name)
-            .map_err(|error| ClaimError::permanent(with_sources(&error)).with_code(error.code()))
+            .map_err(|error| ClaimError::permanent(error_chain(&error)).with_code(error.code()))
     }
 }
 
@@ -149,7 +149,7 @@ fn get_error(error: &GetClaimError) -> ClaimError {
         GetClaimError::Api(source) => {
             ClaimError::retry(format_args!("{error}: {}", root_cause(source)))
         }
-        GetClaimError::Source(_) => ClaimError::retry(with_sources(error)),
+        GetClaimError::Source(_) => ClaimError::retry(error_chain(error)),
     };
     claim_error.with_code(error.code())
 }

@@ -1,4 +1,4 @@
-//! The files of claims: many listed, one written.
+//! The spec files of claims: listing many, writing one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,9 +89,9 @@ struct Claims {
 
 #[derive(Clone, Copy)]
 enum Write {
-    /// A file that was not there, as a Prepare does.
+    /// Creates a file, as a Prepare does.
     New,
-    /// One that has another major, as after a reload of the driver.
+    /// Replaces a file that has another major, as after a reload of the kernel driver.
     Anew,
 }
 
@@ -128,7 +128,7 @@ impl Claims {
         Ok(())
     }
 
-    /// What is in the file of claim `number`.
+    /// The content of the file of claim `number`.
     fn content(&self, number: usize) -> anyhow::Result<Vec<u8>> {
         let kind = Kind::compute_domain_claim();
         let uid = Self::uid(number)?;
@@ -137,7 +137,7 @@ impl Claims {
     }
 }
 
-/// The floor is what nobody who lists can leave out: the names, and each file.
+/// The floor of a list: reading the names, and each file.
 fn listed(dir: &Path, rounds: usize) -> anyhow::Result<Rounds> {
     let claims = Claims::of(dir)?;
     for number in 0..CLAIMS {

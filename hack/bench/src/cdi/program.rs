@@ -1,4 +1,4 @@
-//! `cdi-gen` as people run it: how big it is and how fast it starts.
+//! `cdi-gen` as a program: its size and how fast it starts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub(super) fn rows(scratch: &Scratch, rounds: usize) -> anyhow::Result<Vec<Row>>
     ])
 }
 
-/// The one that was built with this program.
+/// The `cdi-gen` that was built with this program.
 fn cdi_gen() -> anyhow::Result<PathBuf> {
     let this = std::env::current_exe()?;
     let folder = this.parent().context("this program is in no folder")?;

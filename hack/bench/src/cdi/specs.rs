@@ -1,4 +1,4 @@
-//! Every channel in one spec: parsed, and one of them injected.
+//! A spec with every channel: parsing it, and injecting one of them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::proc;
 use crate::rounds::{Rounds, interleave};
 use crate::table::{Aim, Fact, Row};
 
-/// As many as the driver can be told to have.
+/// The largest number of channels that the kernel driver can be configured for.
 const CHANNELS: u32 = 2048;
 
 /// A container's config, as containerd writes it for a small pod: runtime-spec 1.2.
@@ -85,7 +85,7 @@ fn injected(scratch: &Scratch, spec: &[u8], rounds: usize) -> anyhow::Result<Rou
     interleave(rounds, inject, floor)
 }
 
-/// What parsing takes beyond the text itself, each in a process of its own.
+/// The memory that parsing takes in addition to the text, each in a process of its own.
 pub(super) fn facts(scratch: &Scratch) -> anyhow::Result<Vec<Fact>> {
     let dir = scratch.subdirectory("peaks")?;
     let measure = |what, name, text: &[u8]| -> anyhow::Result<Fact> {
@@ -121,8 +121,8 @@ fn peak_in_child(file: &Path) -> anyhow::Result<u64> {
         .context("the child did not print a number")
 }
 
-/// How many bytes of memory this process takes more, at its peak, to parse the
-/// spec at `file`, once the text is read.
+/// By how many bytes the peak memory of this process grows when it parses the spec at
+/// `file`, after the text has been read.
 pub(crate) fn peak_of_parsing(file: &Path) -> anyhow::Result<u64> {
     let text = fs::read(file)?;
     // Resets the peak to what is resident now (proc_pid_clear_refs(5)).

@@ -1,5 +1,5 @@
-//! As much of an API server as the example driver needs: its node, its slices, and
-//! any claim that it asks for.
+//! The part of an API server that the example driver needs: its node, its slices, and any
+//! claim that it asks for.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use super::claim::claim_json;
 
-/// More than any object here.
+/// Larger than any object here.
 const MAX_BODY: usize = 1 << 20;
 
 /// Serves on a port of its own until the runtime ends.
@@ -66,7 +66,7 @@ fn no_slices() -> Value {
         "metadata": {"resourceVersion": "1"}, "items": []})
 }
 
-/// What was sent, as a server gives it back.
+/// The object that was sent, as the server returns it.
 async fn stored(body: Body) -> Response<Body> {
     let Ok(body) = to_bytes(body, MAX_BODY).await else {
         return not_found();

@@ -10,9 +10,9 @@ use tonic::transport::{Channel, Endpoint};
 use super::proto;
 use super::proto::dra_plugin_client::DraPluginClient;
 
-/// What kubelet gives a call.
+/// kubelet's timeout of a call.
 const DEADLINE: Duration = Duration::from_secs(45);
-/// Different claims at once: a node's worth of pods.
+/// The number of concurrent calls, each for a claim of its own: a node full of pods.
 pub(super) const AT_ONCE: usize = 200;
 
 pub(super) struct Caller(DraPluginClient<Channel>);
@@ -25,7 +25,7 @@ impl Caller {
         Ok(Self(DraPluginClient::new(channel)))
     }
 
-    /// Prepares the claim of this number, and sees to it that it is prepared.
+    /// Prepares the claim of this number, and checks that it was prepared.
     pub(super) async fn prepare(&self, number: usize) -> anyhow::Result<()> {
         let uid = format!("11111111-2222-3333-4444-{number:012}");
         let claim = proto::Claim {
@@ -44,7 +44,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Prepares [`AT_ONCE`] claims from `first` on, all together; the time of each.
+    /// Prepares [`AT_ONCE`] claims from `first` on concurrently, and returns the time of each.
     pub(super) async fn at_once(&self, first: usize) -> anyhow::Result<Vec<Duration>> {
         let calls = (first..first + AT_ONCE).map(|number| async move {
             let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The example driver as a process of its own, and what memory it takes.
+//! The memory of the example driver, in a process of its own.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +15,7 @@ use super::servers::service_socket;
 use crate::proc;
 use crate::table::verdict;
 
-/// Most anonymous memory that the example may hold.
+/// The limit of the example's anonymous memory.
 const AIM_KIB: u64 = 6 * 1024;
 /// The example opens its sockets within milliseconds.
 const GIVE_UP: Duration = Duration::from_secs(20);
@@ -80,7 +80,7 @@ fn kubeconfig(server: &str) -> String {
     .to_string()
 }
 
-/// Killed when dropped.
+/// The running example. Dropping it kills the process.
 struct Running(Child);
 
 impl Running {

@@ -23,7 +23,7 @@ const DRIVER: &str = "bench.example.com";
 pub(super) struct Servers {
     root: TempDir,
     _plugin: Plugin,
-    /// Last: the plugin ends before its threads.
+    /// The last field, so that the plugin is dropped before its threads.
     _runtime: Runtime,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn service_socket(data: &Path) -> Option<PathBuf> {
     entries.flatten().map(|entry| entry.path()).find(is_service)
 }
 
-/// The driver that does nothing.
+/// A driver that does nothing.
 struct AtOnce;
 
 impl Driver for AtOnce {
@@ -99,7 +99,7 @@ impl ClaimSource for InMemory {
     }
 }
 
-/// The floor: the same answer, and nothing else.
+/// The floor: a server that returns the same answer and does nothing else.
 struct Echo;
 
 #[tonic::async_trait]
