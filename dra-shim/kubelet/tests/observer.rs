@@ -33,10 +33,10 @@ async fn a_prepare_is_heard_from_its_call_to_its_answer() {
     assert_eq!(
         notes.taken(),
         [
-            "call prepare began",
+            "call prepare started",
             "read a: ok",
-            "step prepare a began",
-            "step prepare a: ok",
+            "attempt prepare a started",
+            "attempt prepare a: ok",
             "prepare a: ok",
             "call prepare ok: Answered { claims: 1, failed: 0 }",
         ]
@@ -48,9 +48,9 @@ async fn a_prepare_is_heard_from_its_call_to_its_answer() {
     assert_eq!(
         notes.taken(),
         [
-            "call unprepare began",
-            "step unprepare a began",
-            "step unprepare a: ok",
+            "call unprepare started",
+            "attempt unprepare a started",
+            "attempt unprepare a: ok",
             "unprepare a: ok",
             "call unprepare ok: Answered { claims: 1, failed: 0 }",
         ]
@@ -103,7 +103,7 @@ async fn attempts_are_heard_one_by_one_and_a_call_that_is_cut_off_as_cancelled()
     let notes = Notes::default();
     let seen = notes.clone();
     let driver = Script::preparing(move |_, claim| {
-        let again = seen.has("step prepare a: not-yet");
+        let again = seen.has("attempt prepare a: not-yet");
         async move {
             if again {
                 return Ok(devices(&claim));
@@ -120,7 +120,10 @@ async fn attempts_are_heard_one_by_one_and_a_call_that_is_cut_off_as_cancelled()
             .node_prepare_resources(prepare_request(&["a"], LONG))
             .await
     });
-    until("the first attempt", || notes.has("step prepare a: not-yet")).await;
+    until("the first attempt", || {
+        notes.has("attempt prepare a: not-yet")
+    })
+    .await;
     call.abort();
     until("the work's end", || notes.has("prepare a: ok")).await;
     let cancelled = "call prepare cancelled: Cancelled";

@@ -86,7 +86,7 @@ async fn each_panic_is_its_claims_error_and_is_heard_like_any_other() {
     let error = unprepared.unwrap()["uid-early"].clone().unwrap_err();
     assert!(error.contains("failed internally"), "{error}");
     for line in [
-        "step prepare early: driver-panicked",
+        "attempt prepare early: driver-panicked",
         "prepare early: driver-panicked",
         "prepare late: driver-panicked",
         "read unreadable: claim-source-panicked",

@@ -29,19 +29,6 @@ struct Kind {
     action: &'static str,
 }
 
-const LIST: Kind = Kind::new("list", "list ResourceSlices");
-const VERSION: Kind = Kind::new("get-version", "get the version");
-const NODE: Kind = Kind::new("get-node", "get the Node");
-const CREATE: Kind = Kind::new("create", "create the ResourceSlice");
-const UPDATE: Kind = Kind::new("update", "update the ResourceSlice");
-const DELETE: Kind = Kind::new("delete", "delete a ResourceSlice");
-
-impl Kind {
-    const fn new(label: &'static str, action: &'static str) -> Self {
-        Self { label, action }
-    }
-}
-
 /// The result of a step: the slice as it is stored now, or the name that was deleted.
 pub(super) enum Applied {
     Stored(Box<ResourceSlice>),
@@ -55,6 +42,21 @@ pub(super) struct Requests {
     nodes: Api<Node>,
     selector: String,
     observer: Arc<dyn Observer>,
+}
+
+const LIST: Kind = Kind::new("list", "list ResourceSlices");
+const VERSION: Kind = Kind::new("get-version", "get the version");
+const NODE: Kind = Kind::new("get-node", "get the Node");
+const CREATE: Kind = Kind::new("create", "create the ResourceSlice");
+const UPDATE: Kind = Kind::new("update", "update the ResourceSlice");
+const DELETE: Kind = Kind::new("delete", "delete a ResourceSlice");
+
+// === impl Kind ===
+
+impl Kind {
+    const fn new(label: &'static str, action: &'static str) -> Self {
+        Self { label, action }
+    }
 }
 
 // === impl Requests ===

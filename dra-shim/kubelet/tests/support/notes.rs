@@ -29,7 +29,7 @@ fn code(outcome: Result<(), &ClaimError>) -> &'static str {
 
 impl Observer for Notes {
     fn call_started(&self, method: Method) {
-        self.note(format!("call {method} began"));
+        self.note(format!("call {method} started"));
     }
 
     fn call_finished(&self, method: Method, end: CallOutcome, _: Duration) {
@@ -41,7 +41,7 @@ impl Observer for Notes {
     }
 
     fn attempt_started(&self, method: Method, claim: &ClaimRef) {
-        self.note(format!("step {method} {} began", claim.name));
+        self.note(format!("attempt {method} {} started", claim.name));
     }
 
     fn attempt_finished(
@@ -51,7 +51,11 @@ impl Observer for Notes {
         outcome: Result<(), &ClaimError>,
         _: Duration,
     ) {
-        self.note(format!("step {method} {}: {}", claim.name, code(outcome)));
+        self.note(format!(
+            "attempt {method} {}: {}",
+            claim.name,
+            code(outcome)
+        ));
     }
 
     fn claim_finished(
