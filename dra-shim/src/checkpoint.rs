@@ -1,6 +1,6 @@
 //! Keeps the node's claims usable for as long as the process lives: opens the
-//! checkpoint, rebuilds it after damage, has it reconciled. A disk or an API
-//! server that does not work is waited for.
+//! checkpoint, rebuilds it after damage, has it reconciled. Retries for as long
+//! as the disk or the API server fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,12 +23,11 @@ use crate::monitor::HardwareMonitor;
 use crate::reconciler::Reconciler;
 use crate::shared_claims::SharedClaims;
 
-/// Pause after an attempt that failed, and between looks for damage: about when
-/// a user looks again.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Pause after a failed attempt, and between two checks for damage.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// Between two checks of the records' claims against the API server: five of
-/// them fit into the time that a claim must be gone.
+/// Pause between two checks of the recorded claims against the API server: five
+/// of them fit into [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
 const RECONCILE_EVERY: Duration = Duration::from_secs(30);
 
 /// Modes of the directories, as the Go driver creates them.
@@ -80,7 +79,7 @@ impl CheckpointTask {
                 reconciler.reconcile().await;
                 reconcile_at = Instant::now() + RECONCILE_EVERY;
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 
@@ -101,14 +100,14 @@ impl CheckpointTask {
                     return Arc::new(claims);
                 }
                 Ok(Err(reason)) => reason,
-                Err(panic) => panic.to_string(),
+                Err(join_error) => join_error.to_string(),
             };
             self.ready.set_unmet(&reason);
             self.shared_claims.set_unavailable(&reason);
             self.events
                 .warning(&self.node, "CheckpointNotUsable", "Open", &reason)
                 .await;
-            sleep(AGAIN).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 
@@ -128,9 +127,9 @@ impl CheckpointTask {
                 }
                 Err(error) => warn!(error, "the checkpoint cannot be rebuilt yet"),
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_PAUSE).await;
         }
-        let note = "it is known again which devices are in use";
+        let note = "the checkpoint is rebuilt: it is known again which devices are in use";
         self.events
             .normal(&self.node, "CheckpointRebuilt", "Rebuild", note)
             .await;
@@ -143,7 +142,7 @@ impl CheckpointTask {
         let work = move || claims.rebuild(allocated, hardware.snapshot().major.ok());
         match spawn_blocking(work).await {
             Ok(rebuilt) => rebuilt.map_err(|error| error_chain(&error)),
-            Err(panic) => Err(panic.to_string()),
+            Err(join_error) => Err(join_error.to_string()),
         }
     }
 }

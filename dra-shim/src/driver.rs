@@ -1,10 +1,11 @@
-//! kubelet's calls: looks the facts up, then changes the node's claims.
+//! Implements `dra_kubelet::Driver`: gathers the facts of a call, then changes the
+//! node's claims.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_node::{
-    Attempt, ChannelRequest, KubeletDevice, NodeClaims, PrepareError, Prepared, with_hint,
+    ChannelRequest, KubeletDevice, NodeClaims, PrepareError, PrepareInput, Prepared, with_hint,
 };
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
@@ -28,7 +29,7 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) shared_claims: SharedClaims,
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) domains: DomainLookup,
-    /// Set if the operator gave the socket of the host IMEX daemon.
+    /// Set with `imex.hostSocketPath`: Prepare waits for the host IMEX daemon.
     pub(crate) host_imex: Option<HostImex>,
     pub(crate) events: Arc<Events>,
     pub(crate) metrics: Arc<Metrics>,
@@ -49,8 +50,8 @@ impl Driver for ComputeDomainDriver {
 
     async fn unprepare(&self, context: &Context, claim: &ClaimRef) -> Result<(), ClaimError> {
         let claims = self.shared_claims.get()?;
-        let (changed, uid) = (Arc::clone(&claims), claim.uid.clone());
-        let unprepare = move || changed.unprepare(&uid, Timestamp::now());
+        let (node_claims, uid) = (Arc::clone(&claims), claim.uid.clone());
+        let unprepare = move || node_claims.unprepare(&uid, Timestamp::now());
         blocking(context, unprepare, unprepare_failed).await?;
         self.metrics.prepared_channels(claims.prepared_channels());
         Ok(())
@@ -78,9 +79,9 @@ impl ComputeDomainDriver {
         self.require_host_imex(context).await?;
 
         let monitor = Arc::clone(&self.hardware);
-        let changed = Arc::clone(&claims);
+        let node_claims = Arc::clone(&claims);
         let prepare = move || {
-            changed.prepare(&Attempt {
+            node_claims.prepare(&PrepareInput {
                 claim: &name,
                 status: &status,
                 request: &request,
@@ -112,14 +113,14 @@ impl ComputeDomainDriver {
             return Ok(());
         };
         let limit = HOST_IMEX_LIMIT.min(context.remaining());
-        let asked = tokio::task::spawn_blocking(move || host_imex.check_ready(limit)).await;
-        match asked {
+        let result = tokio::task::spawn_blocking(move || host_imex.check_ready(limit)).await;
+        match result {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
                 let message = with_hint(&error_chain(&error), error.hint());
                 Err(ClaimError::retry(message).with_code(error.code()))
             }
-            Err(panic) => Err(ClaimError::retry(panic).with_code("panic")),
+            Err(join_error) => Err(ClaimError::retry(join_error).with_code("panic")),
         }
     }
 
@@ -138,10 +139,10 @@ impl ComputeDomainDriver {
     }
 }
 
-/// Runs `step` where it may block, and converts its error.
+/// Runs `operation` on a thread that may block, and converts its error.
 async fn blocking<T, E>(
     context: &Context,
-    step: impl FnOnce() -> Result<T, E> + Send + 'static,
+    operation: impl FnOnce() -> Result<T, E> + Send + 'static,
     to_claim_error: fn(&E) -> ClaimError,
 ) -> Result<T, ClaimError>
 where
@@ -149,7 +150,7 @@ where
     E: 'static,
 {
     context
-        .run_blocking(move || step().map_err(|error| to_claim_error(&error)))
+        .run_blocking(move || operation().map_err(|error| to_claim_error(&error)))
         .await
 }
 

@@ -11,9 +11,9 @@
 //!                 └─────────────┘
 //! ```
 //!
-//! This program decides nothing about a claim: `driver` looks the facts up and
-//! hands them to `compute_domain_node::NodeClaims`. No state of the node or of the
-//! cluster ends the process; `monitor` and `checkpoint` wait and recover.
+//! This program decides nothing about a claim: `driver` gathers the facts and
+//! hands them to `compute_domain_node::NodeClaims`. No failure of the node or of
+//! the cluster ends the process; `monitor` and `checkpoint` wait and recover.
 
 #![forbid(unsafe_code)]
 

@@ -87,40 +87,45 @@ impl Metrics {
             drop(metrics.durations.get_or_create(&call));
             drop(metrics.inflight.get_or_create(&call));
         }
+        metrics.register_as_go(registry, prepared_devices);
+        metrics.register_own(registry);
+        Arc::new(metrics)
+    }
+
+    /// Registers what the Go driver counts, too.
+    fn register_as_go(&self, registry: &mut Registry, prepared: Family<Devices, Gauge>) {
         let dra = registry.sub_registry_with_prefix("nvidia_dra");
         // The library appends `_total` to counters.
         dra.register(
             "requests",
             "Claims prepared or unprepared",
-            metrics.requests.clone(),
+            self.requests.clone(),
         );
         dra.register(
             "request_duration_seconds",
             "Time of one successful attempt",
-            metrics.durations.clone(),
+            self.durations.clone(),
         );
         dra.register(
             "requests_inflight",
             "Attempts under way",
-            metrics.inflight.clone(),
+            self.inflight.clone(),
         );
         dra.register(
             "prepared_devices",
             "Devices held by prepared claims",
-            prepared_devices,
+            prepared,
         );
         dra.register(
             "node_prepare_errors",
             "Failed attempts to prepare, by cause",
-            metrics.prepare_errors.clone(),
+            self.prepare_errors.clone(),
         );
         dra.register(
             "node_unprepare_errors",
             "Failed attempts to unprepare, by cause",
-            metrics.unprepare_errors.clone(),
+            self.unprepare_errors.clone(),
         );
-        metrics.register_own(registry);
-        Arc::new(metrics)
     }
 
     /// Registers what the Go driver does not count.
@@ -128,7 +133,7 @@ impl Metrics {
         let own = registry.sub_registry_with_prefix("imex_dra");
         own.register(
             "kubelet_calls",
-            "Calls of kubelet's: ok, failed (a claim of them at least), cancelled",
+            "Calls of kubelet by outcome: ok, failed (at least one claim), cancelled",
             self.calls.clone(),
         );
         own.register(
@@ -138,7 +143,7 @@ impl Metrics {
         );
         own.register(
             "kubelet_registrations",
-            "Registrations that kubelet accepted, one more after each of its restarts",
+            "Registrations that kubelet accepted; it asks again after each of its restarts",
             self.registrations.clone(),
         );
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use compute_domain_node::{Absences, NodeClaims};
+use compute_domain_node::{AbsenceTracker, NodeClaims};
 use imex_runtime::error_chain;
 use jiff::Timestamp;
 use tokio::task::spawn_blocking;
@@ -15,7 +15,7 @@ use crate::claim_lookup::ClaimLookup;
 pub(crate) struct Reconciler {
     claims: Arc<NodeClaims>,
     lookup: ClaimLookup,
-    absences: Absences,
+    absences: AbsenceTracker,
 }
 
 impl Reconciler {
@@ -23,7 +23,7 @@ impl Reconciler {
         Self {
             claims,
             lookup,
-            absences: Absences::default(),
+            absences: AbsenceTracker::default(),
         }
     }
 
@@ -31,7 +31,7 @@ impl Reconciler {
     /// for [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
     pub(crate) async fn reconcile(&mut self) {
         self.expire().await;
-        let presence = self.lookup.presence(&self.claims.claims()).await;
+        let presence = self.lookup.presence(&self.claims.recorded_claims()).await;
         for uid in self.absences.observe(&presence, Timestamp::now()) {
             self.unprepare(uid).await;
         }
@@ -58,7 +58,7 @@ impl Reconciler {
                 return;
             }
             Ok(Err(error)) => error_chain(&error),
-            Err(panic) => panic.to_string(),
+            Err(join_error) => join_error.to_string(),
         };
         warn!(
             claim.uid = uid,

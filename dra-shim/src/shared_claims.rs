@@ -1,13 +1,12 @@
-//! The node's claims, shared between the calls of kubelet and the task that
-//! opens the checkpoint.
+//! A shared handle to the node's claims, empty until the checkpoint is open.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use compute_domain_node::NodeClaims;
 use dra_kubelet::ClaimError;
 
-/// The node's claims as soon as the checkpoint is open. Calls that come before
-/// that get a reason and are repeated within kubelet's deadline. Cheap to clone.
+/// The node's claims as soon as the checkpoint is open. Until then calls get an
+/// error that `dra-kubelet` retries within kubelet's deadline. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedClaims(Arc<RwLock<Availability>>);
 

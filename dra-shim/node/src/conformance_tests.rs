@@ -10,8 +10,8 @@ use imex_cdi::{ClaimDevice, ClaimUid};
 use jiff::Timestamp;
 
 use crate::lifecycle::{ClaimState, Transaction};
-use crate::test_objects::{Disks, at, mk_attempt, mk_claim, mk_hardware, mk_status, prepare};
-use crate::{AllocatedClaim, Attempt, ChannelRequest, DeviceGroup, NodeClaims, PrepareError};
+use crate::test_objects::{Disks, at, mk_claim, mk_hardware, mk_input, mk_status, prepare};
+use crate::{AllocatedClaim, ChannelRequest, DeviceGroup, NodeClaims, PrepareError, PrepareInput};
 
 const CLAIM: &str = "claim-1";
 
@@ -36,16 +36,16 @@ fn write_spec(claims: &NodeClaims) {
 fn begin(claims: &NodeClaims, now: Timestamp) -> Result<(), PrepareError> {
     let (claim, status) = (mk_claim(CLAIM), mk_status("pod-1", "channel-0"));
     let (request, hardware) = (ChannelRequest::from_status(&status)?, mk_hardware());
-    let attempt = mk_attempt(&claim, &status, &request, &hardware);
-    claims.begin(&Attempt { now, ..attempt }, &uid())
+    let input = mk_input(&claim, &status, &request, &hardware);
+    claims.begin(&PrepareInput { now, ..input }, &uid())
 }
 
 fn end(claims: &NodeClaims, status: &ClaimStatus) {
     let claim = mk_claim(CLAIM);
     let (request, hardware) = (ChannelRequest::from_status(status).unwrap(), mk_hardware());
-    let attempt = mk_attempt(&claim, status, &request, &hardware);
+    let input = mk_input(&claim, status, &request, &hardware);
     let group = request.device_group(vec!["id".to_owned()]);
-    let ended = claims.end(&attempt, uid(), device(&request), group);
+    let ended = claims.end(&input, uid(), device(&request), group);
     assert_eq!(
         ended.is_ok(),
         claims.store.view().phase(CLAIM) == Phase::Completed

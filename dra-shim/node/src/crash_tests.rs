@@ -143,7 +143,7 @@ fn dead_after_every_step(
 
 fn file_without_record(disks: &Disks, node: &NodeClaims) -> bool {
     let claim = mk_claim("claim-1");
-    disks.spec_of(&claim).is_some() && !node.claims().contains(&claim)
+    disks.spec_of(&claim).is_some() && !node.recorded_claims().contains(&claim)
 }
 
 /// What holds whatever the crash cut off: start, Prepare and Unprepare work,

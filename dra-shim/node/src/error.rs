@@ -74,7 +74,7 @@ pub enum PrepareError {
         /// The claim's namespace.
         namespace: String,
     },
-    /// The node is definitely in no clique (seed 7.2, 14).
+    /// The node definitely belongs to no clique.
     #[error("host-managed IMEX requires an NVLink clique on this node: {reason}")]
     NoClique {
         /// What NVML says.
@@ -239,6 +239,20 @@ impl From<StoreError> for PrepareError {
     fn from(error: StoreError) -> Self {
         Self::Checkpoint {
             reason: error_chain(&error),
+        }
+    }
+}
+
+impl From<Refused> for PrepareError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::RecoveryNeeded(_) => Self::NeedsRecovery,
+            Refused::Aborted { .. } | Refused::NotStarted { .. } | Refused::OtherVersion { .. } => {
+                Self::Aborted
+            }
+            other => Self::Checkpoint {
+                reason: error_chain(&other),
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Prepare and Unprepare of a claim on a node, in durable steps that survive a
-//! crash anywhere. Synchronous: callers look facts up and run this on a thread
-//! that may block.
+//! Crash-safe Prepare and Unprepare of IMEX channel claims on one node.
+//! Synchronous: the caller gathers the facts and calls on a thread that may
+//! block.
 //!
 //! ```text
 //! ClaimStatus ──► ChannelRequest::from_status      what the claim asks for (pure)
@@ -11,17 +11,21 @@
 //! NodeClaims::prepare    record Started ──► CDI spec ──► record Completed ──► devices for kubelet
 //! NodeClaims::unprepare  CDI spec removed ──► record removed, or Aborted
 //! NodeClaims::rebuild    after damage: restores the records that are lost
-//! Absences               which records' claims are gone long enough to be unprepared
+//! AbsenceTracker         which recorded claims are gone long enough to be unprepared
 //! ```
+//!
+//! Two tables decide, and the code asks them: [`lifecycle`] has the durable steps
+//! of every call from every state of a claim, [`policy`] what the state of the
+//! hardware allows. Both are drawn in `ARCHITECTURE.md`, under "States".
 //!
 //! Only a Completed record holds a device. Which claim may hold which device is
 //! decided in the commit that writes the record ([`dra_checkpoint::Store`]),
 //! under the lock that a plugin of the Go driver on the same node takes too. A
-//! CDI spec is removed only there, after seeing that no Completed record needs it.
+//! CDI spec is removed only inside such a commit.
 
 #![forbid(unsafe_code)]
 
-mod absence;
+mod absence_tracker;
 #[cfg(test)]
 mod conformance_tests;
 #[cfg(test)]
@@ -42,14 +46,14 @@ mod test_objects;
 mod text;
 mod unprepare;
 
-pub use absence::{ABSENT_FOR, Absences, Presence};
+pub use absence_tracker::{ABSENT_FOR, AbsenceTracker, Presence};
 pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
 pub use error::{Class, PrepareError, UnprepareError};
 pub use hardware::Hardware;
 pub use node_claims::NodeClaims;
-pub use prepare::{Attempt, Prepared};
+pub use prepare::{PrepareInput, Prepared};
 pub use rebuild::AllocatedClaim;
 pub use request::ChannelRequest;
 pub use start::{SpecReport, StartError, StartReport};

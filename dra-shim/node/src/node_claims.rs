@@ -28,16 +28,17 @@ pub struct NodeClaims {
 // === impl NodeClaims ===
 
 impl NodeClaims {
-    /// Whether the checkpoint is damaged: then it is not known which devices are
-    /// in use, and nothing is prepared until [`rebuild`](Self::rebuild). Any call
-    /// may find damage, so ask again from time to time.
+    /// The damage of the checkpoint. While there is any, it is not known which
+    /// devices are in use, and nothing is prepared until
+    /// [`rebuild`](Self::rebuild). Every call may find damage, so ask again from
+    /// time to time.
     pub fn damage(&self) -> Damage {
         self.store.view().damage().clone()
     }
 
     /// The claims with a record, for checks against the API server. The names are
     /// empty in records of releases of the Go driver that did not write them.
-    pub fn claims(&self) -> Vec<ClaimName> {
+    pub fn recorded_claims(&self) -> Vec<ClaimName> {
         let view = self.store.view();
         view.records_unchecked()
             .map(|(uid, record)| ClaimName {

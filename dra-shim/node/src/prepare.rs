@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use dra_checkpoint::{ClaimName, ClaimRecord, ClaimStatus, Refused, View};
-use imex_cdi::{ClaimDevice, ClaimUid, Major};
+use dra_checkpoint::{ClaimName, ClaimRecord, ClaimStatus, Claims, View};
+use imex_cdi::{ClaimDevice, ClaimSpecs, ClaimUid, Major};
 use jiff::Timestamp;
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
@@ -16,9 +16,9 @@ use crate::request::ChannelRequest;
 use crate::spec::{kubelet_devices, rewrite};
 use crate::text::error_chain;
 
-/// One attempt to prepare a claim, with every fact that it needs.
+/// The claim to prepare, and every fact that decides about it.
 #[derive(Debug)]
-pub struct Attempt<'a> {
+pub struct PrepareInput<'a> {
     /// The claim.
     pub claim: &'a ClaimName,
     /// Its status as the API server sent it: it identifies the allocation that is
@@ -26,11 +26,11 @@ pub struct Attempt<'a> {
     pub status: &'a ClaimStatus,
     /// What [`ChannelRequest::from_status`] read from the status.
     pub request: &'a ChannelRequest,
-    /// Whether the API server knows the request's domain in the claim's namespace.
+    /// Whether the request's domain exists in the claim's namespace.
     pub domain_exists: bool,
     /// The node's hardware.
     pub hardware: &'a Hardware,
-    /// The current time, for the fence of an aborted attempt.
+    /// The current time, for the fence of an aborted input.
     pub now: Timestamp,
 }
 
@@ -41,6 +41,15 @@ pub struct Prepared {
     pub devices: Vec<KubeletDevice>,
     /// What is wrong with the fabric, where it works but not well.
     pub degraded: Option<String>,
+}
+
+/// The last transaction of a Prepare, with everything that it may write.
+struct Ending {
+    uid: ClaimUid,
+    status: ClaimStatus,
+    request: ChannelRequest,
+    device: ClaimDevice,
+    group: DeviceGroup,
 }
 
 // === impl NodeClaims ===
@@ -85,102 +94,131 @@ impl NodeClaims {
     /// has no answer. May be repeated, and resumes what a crash interrupted.
     ///
     /// # Errors
-    /// [`PrepareError`], the first of them in the order of the seed's 7.2. The
-    /// claim holds no device after an error. A Started record and its spec may
-    /// remain: the next call resumes them, [`unprepare`](Self::unprepare)
-    /// removes them.
-    pub fn prepare(&self, attempt: &Attempt<'_>) -> Result<Prepared, PrepareError> {
-        let uid = claim_uid(&attempt.claim.uid)?;
-        check_unused(&self.store.view(), &uid, attempt.request)?;
-        if !attempt.domain_exists {
+    /// [`PrepareError`]: the device is in use, the domain does not exist, the
+    /// hardware does not allow it, a file cannot be written; in this order. The
+    /// claim then holds no device. A Started record and its spec may remain: the
+    /// next call resumes them, [`unprepare`](Self::unprepare) removes them.
+    pub fn prepare(&self, input: &PrepareInput<'_>) -> Result<Prepared, PrepareError> {
+        let uid = claim_uid(&input.claim.uid)?;
+        check_unused(&self.store.view(), &uid, input.request)?;
+        if !input.domain_exists {
             return Err(PrepareError::DomainNotFound {
-                domain: attempt.request.domain.clone(),
-                namespace: attempt.claim.namespace.clone(),
+                domain: input.request.domain.clone(),
+                namespace: input.claim.namespace.clone(),
             });
         }
-        let major = attempt.hardware.require_major()?;
+        let major = input.hardware.require_major()?;
 
-        self.begin(attempt, &uid)?;
-        let device = ClaimDevice::imex_channel(attempt.request.channel, major);
+        self.begin(input, &uid)?;
+        let device = ClaimDevice::imex_channel(input.request.channel, major);
         let written = self
             .specs
             .ensure(&uid, std::slice::from_ref(&device))
             .map_err(|source| PrepareError::Cdi { source })?;
         let ids = written.ids.iter().map(ToString::to_string).collect();
-        let group = attempt.request.device_group(ids);
-        let devices = self.end(attempt, uid, device, group)?;
+        let group = input.request.device_group(ids);
+        let devices = self.end(input, uid, device, group)?;
 
         Ok(Prepared {
             devices,
-            degraded: attempt.hardware.warning(),
+            degraded: input.hardware.warning(),
         })
     }
 
     /// Writes the Started record before the first side effect, and answers early
     /// where the device is in use.
-    pub(crate) fn begin(&self, attempt: &Attempt<'_>, uid: &ClaimUid) -> Result<(), PrepareError> {
+    pub(crate) fn begin(
+        &self,
+        input: &PrepareInput<'_>,
+        uid: &ClaimUid,
+    ) -> Result<(), PrepareError> {
         let (claim, status, request) = (
-            attempt.claim.clone(),
-            attempt.status.clone(),
-            attempt.request.clone(),
+            input.claim.clone(),
+            input.status.clone(),
+            input.request.clone(),
         );
-        let (uid, now) = (uid.clone(), attempt.now);
+        let (uid, now) = (uid.clone(), input.now);
         self.commit(move |claims| {
             check_unused(claims, &uid, &request)?;
             let steps = steps(claims, uid.as_str(), Transaction::BeginPrepare);
             if steps.contains(&Step::RecordStarted) {
-                claims.start(&claim, &status, now).map_err(from_refused)?;
+                claims.start(&claim, &status, now)?;
             }
             Ok(())
         })
     }
 
-    /// The deciding check and the record that it guards, in one commit. The
-    /// loser removes its spec.
+    /// The deciding check and the record that it guards, in one commit. Of two
+    /// claims that want the device, the second one loses and removes its spec.
     pub(crate) fn end(
         &self,
-        attempt: &Attempt<'_>,
+        input: &PrepareInput<'_>,
         uid: ClaimUid,
         device: ClaimDevice,
         group: DeviceGroup,
     ) -> Result<Vec<KubeletDevice>, PrepareError> {
-        let (status, request) = (attempt.status.clone(), attempt.request.clone());
+        let ending = Ending {
+            uid,
+            status: input.status.clone(),
+            request: input.request.clone(),
+            device,
+            group,
+        };
         let specs = Arc::clone(&self.specs);
-        self.commit(move |claims| {
-            let cdi = |source| PrepareError::Cdi { source };
-            let lost = check_unused(claims, &uid, &request)
-                .and_then(|()| check_same_status(claims, &uid, &status))
-                .err();
-            let transaction = match lost {
-                None => Transaction::EndPrepare,
-                Some(_) => Transaction::LosePrepare,
-            };
-            let state = ClaimState {
-                record: claims.phase(uid.as_str()),
-                has_spec: specs.exists(&uid).map_err(cdi)?,
-            };
-            for step in state.steps(transaction) {
-                match step {
-                    Step::WriteSpec => {
-                        let device = std::slice::from_ref(&device);
-                        specs.ensure(&uid, device).map_err(cdi)?;
-                    }
-                    Step::RecordCompleted => claims
-                        .complete(uid.as_str(), &status, vec![group.clone()])
-                        .map_err(from_refused)?,
-                    Step::RemoveSpec => specs.remove(&uid).map_err(cdi)?,
-                    _ => {} // no other step ends a Prepare
-                }
-            }
-            match claims.get(uid.as_str()) {
-                Some(record) if record.is_completed() => Ok(kubelet_devices(record)),
-                _ => Err(lost.unwrap_or(PrepareError::Aborted)),
-            }
-        })
+        self.commit(move |claims| ending.run(claims, &specs))
     }
 }
 
-// === the checks inside a commit ===
+// === impl Ending ===
+
+impl Ending {
+    fn run(
+        self,
+        claims: &mut Claims<DeviceGroup>,
+        specs: &ClaimSpecs,
+    ) -> Result<Vec<KubeletDevice>, PrepareError> {
+        let cdi = |source| PrepareError::Cdi { source };
+        let lost = self.check_won(claims).err();
+        let transaction = match lost {
+            None => Transaction::EndPrepare,
+            Some(_) => Transaction::LosePrepare,
+        };
+        let uid = &self.uid;
+        let state = ClaimState {
+            record: claims.phase(uid.as_str()),
+            has_spec: specs.exists(uid).map_err(cdi)?,
+        };
+        for step in state.steps(transaction) {
+            match step {
+                Step::WriteSpec => {
+                    let device = std::slice::from_ref(&self.device);
+                    specs.ensure(uid, device).map_err(cdi)?;
+                }
+                Step::RecordCompleted => {
+                    claims.complete(uid.as_str(), &self.status, vec![self.group.clone()])?;
+                }
+                Step::RemoveSpec => specs.remove(uid).map_err(cdi)?,
+                _ => {} // no other step ends a Prepare
+            }
+        }
+        match claims.get(uid.as_str()) {
+            Some(record) if record.is_completed() => Ok(kubelet_devices(record)),
+            _ => Err(lost.unwrap_or(PrepareError::Aborted)),
+        }
+    }
+
+    /// Fails if another claim uses the device, or if a Prepare of another claim
+    /// status has taken the record over.
+    fn check_won(&self, view: &View<DeviceGroup>) -> Result<(), PrepareError> {
+        check_unused(view, &self.uid, &self.request)?;
+        match view.get(self.uid.as_str()) {
+            Some(record) if record.status != self.status => Err(PrepareError::Aborted),
+            _ => Ok(()),
+        }
+    }
+}
+
+// === the checks ===
 
 /// Whether the claim holds its device already.
 fn is_prepared(view: &View<DeviceGroup>, uid: &str) -> bool {
@@ -210,34 +248,10 @@ fn check_unused(
     }
 }
 
-/// Fails if a Prepare of another claim status has taken the record over.
-fn check_same_status(
-    view: &View<DeviceGroup>,
-    uid: &ClaimUid,
-    status: &ClaimStatus,
-) -> Result<(), PrepareError> {
-    match view.get(uid.as_str()) {
-        Some(record) if record.status != *status => Err(PrepareError::Aborted),
-        _ => Ok(()),
-    }
-}
-
 fn claim_uid(uid: &str) -> Result<ClaimUid, PrepareError> {
     ClaimUid::new(uid).map_err(|error| PrepareError::BadClaim {
         reason: error_chain(&error),
     })
-}
-
-fn from_refused(refused: Refused) -> PrepareError {
-    match refused {
-        Refused::RecoveryNeeded(_) => PrepareError::NeedsRecovery,
-        Refused::Aborted { .. } | Refused::NotStarted { .. } | Refused::OtherVersion { .. } => {
-            PrepareError::Aborted
-        }
-        other => PrepareError::Checkpoint {
-            reason: error_chain(&other),
-        },
-    }
 }
 
 #[cfg(test)]

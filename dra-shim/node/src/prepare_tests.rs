@@ -6,7 +6,7 @@ use nvml_clique::Fabric;
 use super::*;
 use crate::Class;
 use crate::test_objects::{
-    DOMAIN, Disks, at, mk_attempt, mk_claim, mk_hardware, mk_hardware_with, mk_status, prepare,
+    DOMAIN, Disks, at, mk_claim, mk_hardware, mk_hardware_with, mk_input, mk_status, prepare,
     prepare_in,
 };
 
@@ -76,7 +76,7 @@ fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
 }
 
 #[test]
-fn a_second_claim_waits_until_the_first_is_unprepared_and_is_told_who_holds_the_device() {
+fn a_second_claim_waits_until_the_first_is_unprepared_and_learns_which_claim_uses_the_device() {
     let disks = Disks::default();
     let node = disks.start();
     prepare(&node, &mk_claim("claim-1")).unwrap();
@@ -103,10 +103,10 @@ fn write_spec(claims: &NodeClaims, uid: &ClaimUid, request: &ChannelRequest) {
     claims.specs.ensure(uid, &[device(request)]).unwrap();
 }
 
-fn end(claims: &NodeClaims, attempt: &Attempt<'_>) -> Result<Vec<KubeletDevice>, PrepareError> {
-    let uid = claim_uid(&attempt.claim.uid)?;
-    let group = attempt.request.device_group(Vec::new());
-    claims.end(attempt, uid, device(attempt.request), group)
+fn end(claims: &NodeClaims, input: &PrepareInput<'_>) -> Result<Vec<KubeletDevice>, PrepareError> {
+    let uid = claim_uid(&input.claim.uid)?;
+    let group = input.request.device_group(Vec::new());
+    claims.end(input, uid, device(input.request), group)
 }
 
 #[test]
@@ -117,14 +117,14 @@ fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     let status = mk_status("pod-1", "channel-0");
     let request = ChannelRequest::from_status(&status).unwrap();
     let hardware = mk_hardware();
-    let attempt = mk_attempt(&slow, &status, &request, &hardware);
+    let input = mk_input(&slow, &status, &request, &hardware);
     let uid = ClaimUid::new("slow").unwrap();
-    first.begin(&attempt, &uid).unwrap();
+    first.begin(&input, &uid).unwrap();
     write_spec(&first, &uid, &request);
 
     prepare(&second, &fast).unwrap();
 
-    let error = end(&first, &attempt).unwrap_err();
+    let error = end(&first, &input).unwrap_err();
     assert!(matches!(error, PrepareError::InUse { holder, .. } if holder.ends_with(":fast")));
     assert_eq!(disks.spec_of(&slow), None, "the loser takes its file back");
     assert!(disks.spec_of(&fast).is_some());
@@ -138,14 +138,14 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
     let status = mk_status("pod-1", "channel-0");
     let request = ChannelRequest::from_status(&status).unwrap();
     let hardware = mk_hardware();
-    let attempt = mk_attempt(&claim, &status, &request, &hardware);
+    let input = mk_input(&claim, &status, &request, &hardware);
     let uid = ClaimUid::new("claim-1").unwrap();
-    old.begin(&attempt, &uid).unwrap();
+    old.begin(&input, &uid).unwrap();
 
     new.unprepare("claim-1", at(1)).unwrap();
 
     write_spec(&old, &uid, &request);
-    assert!(matches!(end(&old, &attempt), Err(PrepareError::Aborted)));
+    assert!(matches!(end(&old, &input), Err(PrepareError::Aborted)));
     assert_eq!(disks.spec_of(&claim), None);
     // A late Prepare of the same version waits; a new pod's comes through, and so does the same one later.
     assert!(matches!(
@@ -179,7 +179,7 @@ fn unprepare_of_a_claim_that_nobody_knows_is_success() {
 }
 
 #[test]
-fn an_aborted_attempt_is_forgotten_when_its_fence_has_ended() {
+fn an_aborted_record_is_removed_when_its_fence_has_expired() {
     let disks = Disks::default();
     let node = disks.start();
     let (claim, status, hardware) = (
@@ -188,15 +188,15 @@ fn an_aborted_attempt_is_forgotten_when_its_fence_has_ended() {
         mk_hardware(),
     );
     let request = ChannelRequest::from_status(&status).unwrap();
-    let attempt = mk_attempt(&claim, &status, &request, &hardware);
-    node.begin(&attempt, &ClaimUid::new("claim-1").unwrap())
+    let input = mk_input(&claim, &status, &request, &hardware);
+    node.begin(&input, &ClaimUid::new("claim-1").unwrap())
         .unwrap();
     node.unprepare("claim-1", at(0)).unwrap();
 
     node.expire(at(89)).unwrap();
-    assert_eq!(node.claims(), std::slice::from_ref(&claim));
+    assert_eq!(node.recorded_claims(), std::slice::from_ref(&claim));
     node.expire(at(90)).unwrap();
-    assert!(node.claims().is_empty());
+    assert!(node.recorded_claims().is_empty());
 }
 
 #[test]
@@ -206,21 +206,21 @@ fn without_domain_or_clique_nothing_is_written() {
     let claim = mk_claim("claim-1");
     let status = mk_status("pod-1", "channel-0");
     let request = ChannelRequest::from_status(&status).unwrap();
-    let attempt = |domain_exists, hardware: &Hardware| {
-        let attempt = Attempt {
+    let prepare = |domain_exists, hardware: &Hardware| {
+        let input = PrepareInput {
             domain_exists,
-            ..mk_attempt(&claim, &status, &request, hardware)
+            ..mk_input(&claim, &status, &request, hardware)
         };
-        node.prepare(&attempt).unwrap_err()
+        node.prepare(&input).unwrap_err()
     };
-    let error = attempt(false, &mk_hardware());
+    let error = prepare(false, &mk_hardware());
     assert_eq!(error.class(), Class::Permanent);
     assert!(
         error.to_string().contains(DOMAIN) && error.to_string().contains("default"),
         "{error}"
     );
     assert_eq!(
-        attempt(true, &mk_hardware_with(235, Fabric::from_gpus(&[]))).class(),
+        prepare(true, &mk_hardware_with(235, Fabric::from_gpus(&[]))).class(),
         Class::Retry
     );
     assert_eq!(disks.checkpoint.read("checkpoint.json").unwrap(), None);

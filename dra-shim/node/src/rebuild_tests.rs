@@ -5,7 +5,7 @@ use dra_checkpoint::{BootId, Damage};
 use durable_file::{Dir as _, SimDir};
 
 use super::*;
-use crate::test_objects::{at, mk_attempt, mk_claim, mk_hardware, mk_status};
+use crate::test_objects::{at, mk_claim, mk_hardware, mk_input, mk_status};
 use crate::{PrepareError, StartReport};
 
 fn mk_allocated(uid: &str) -> AllocatedClaim {
@@ -18,8 +18,8 @@ fn mk_allocated(uid: &str) -> AllocatedClaim {
 fn prepare(node: &NodeClaims, allocated: &AllocatedClaim) -> Result<(), PrepareError> {
     let request = ChannelRequest::from_status(&allocated.status)?;
     let hardware = mk_hardware();
-    let attempt = mk_attempt(&allocated.claim, &allocated.status, &request, &hardware);
-    node.prepare(&attempt).map(drop)
+    let input = mk_input(&allocated.claim, &allocated.status, &request, &hardware);
+    node.prepare(&input).map(drop)
 }
 
 fn start(checkpoint: &SimDir, cdi: &SimDir, boot: &str) -> (NodeClaims, StartReport) {

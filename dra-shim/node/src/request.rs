@@ -1,5 +1,5 @@
-//! What a claim asks of this node: the pure first part of Prepare (seed 7.2,
-//! steps 1 to 3), before anything is looked up or written.
+//! What a claim asks of this node: the pure first part of Prepare, before
+//! anything is looked up or written.
 
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainUid, OpaqueConfig};

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 
 use crate::{
-    Attempt, ChannelRequest, Hardware, NodeClaims, PrepareError, Prepared, StartError, StartReport,
+    ChannelRequest, Hardware, NodeClaims, PrepareError, PrepareInput, Prepared, StartError,
+    StartReport,
 };
 
 /// The UID of the claims' domain.
@@ -58,7 +59,7 @@ impl Disks {
     }
 }
 
-/// As the plugin does it: held, else prepare.
+/// As the plugin does it: answers if the claim is prepared, else prepares it.
 pub(crate) fn prepare_in(
     node: &NodeClaims,
     claim: &ClaimName,
@@ -72,9 +73,9 @@ pub(crate) fn prepare_in(
         return Ok(prepared);
     }
     let request = ChannelRequest::from_status(status)?;
-    node.prepare(&Attempt {
+    node.prepare(&PrepareInput {
         now,
-        ..mk_attempt(claim, status, &request, hardware)
+        ..mk_input(claim, status, &request, hardware)
     })
 }
 
@@ -88,14 +89,14 @@ pub(crate) fn prepare(node: &NodeClaims, claim: &ClaimName) -> Result<Prepared, 
     )
 }
 
-/// An attempt whose domain exists.
-pub(crate) fn mk_attempt<'a>(
+/// The input of a Prepare whose domain exists.
+pub(crate) fn mk_input<'a>(
     claim: &'a ClaimName,
     status: &'a ClaimStatus,
     request: &'a ChannelRequest,
     hardware: &'a Hardware,
-) -> Attempt<'a> {
-    Attempt {
+) -> PrepareInput<'a> {
+    PrepareInput {
         claim,
         status,
         request,

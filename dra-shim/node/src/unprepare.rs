@@ -13,7 +13,7 @@ use crate::node_claims::{NodeClaims, steps};
 
 impl NodeClaims {
     /// Removes a claim's spec and record: when kubelet calls, and for a claim
-    /// that [`Absences`](crate::Absences) reports as gone. Needs local state
+    /// that [`AbsenceTracker`](crate::AbsenceTracker) reports as gone. Needs local state
     /// only; the claim object may be gone. No record is success.
     ///
     /// The caller ensures that no attempt to prepare the claim runs in this

@@ -24,11 +24,11 @@ pub enum Presence {
 /// Since when each recorded claim is missing from the API server. Keep one for
 /// as long as the process lives: a new one starts every wait again.
 #[derive(Debug, Default)]
-pub struct Absences {
+pub struct AbsenceTracker {
     since: BTreeMap<String, Timestamp>,
 }
 
-impl Absences {
+impl AbsenceTracker {
     /// Adds one check of all records, made at `now`, and returns the UIDs that
     /// every check has missed for [`ABSENT_FOR`]. A check without an answer proves
     /// nothing: the wait for that claim starts again. Claims that are not in
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_claim_that_every_check_misses_for_the_whole_time_is_gone() {
-        let mut absences = Absences::default();
+        let mut absences = AbsenceTracker::default();
         assert!(absences.observe(&check(Presence::Absent), at(0)).is_empty());
         assert!(
             absences
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn an_api_error_or_one_sighting_starts_the_wait_anew() {
         for interruption in [Presence::Unknown, Presence::Present] {
-            let mut absences = Absences::default();
+            let mut absences = AbsenceTracker::default();
             absences.observe(&check(Presence::Absent), at(0));
             absences.observe(&check(interruption), at(100));
             assert!(
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_record_that_went_meanwhile_is_not_named() {
-        let mut absences = Absences::default();
+        let mut absences = AbsenceTracker::default();
         absences.observe(&check(Presence::Absent), at(0));
         assert!(absences.observe(&BTreeMap::new(), at(200)).is_empty());
     }
