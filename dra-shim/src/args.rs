@@ -56,7 +56,7 @@ pub(crate) struct PathArgs {
     alt_proc_devices_path: String,
 }
 
-/// The paths in use: what was given, and the defaults that follow from it.
+/// The paths in use: the flags, and the defaults that follow from them.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     pub(crate) registry_dir: PathBuf,

@@ -28,7 +28,7 @@ const CHANNEL_TYPE: &str = "channel";
 pub struct DeviceGroup {
     /// In the order of the allocation's results.
     pub devices: Vec<PreparedDevice>,
-    /// What the config said.
+    /// The config.
     #[serde(rename = "configState")]
     pub config_state: ConfigState,
 }

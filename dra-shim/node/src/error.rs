@@ -77,19 +77,19 @@ pub enum PrepareError {
     /// The node definitely belongs to no clique.
     #[error("host-managed IMEX requires an NVLink clique on this node: {reason}")]
     NoClique {
-        /// What NVML says.
+        /// What NVML reports.
         reason: String,
     },
     /// The fabric is not known, or still coming up.
     #[error("the NVLink fabric of this node is not ready: {reason}")]
     FabricNotReady {
-        /// What NVML says.
+        /// What NVML reports.
         reason: String,
     },
     /// The kernel has no major for IMEX channels.
     #[error("this node has no IMEX channels: {reason}")]
     NoMajor {
-        /// What `/proc/devices` says.
+        /// What is wrong with `/proc/devices`.
         reason: String,
     },
     /// An Unprepare came in between. A new Prepare of the same claim status is
