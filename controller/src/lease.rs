@@ -166,7 +166,7 @@ impl Elector {
         info!(
             lease = self.config.name,
             identity = self.config.identity,
-            "leading"
+            "elected leader"
         );
     }
 

@@ -196,12 +196,12 @@ impl Context {
             }
             Outcome::Gone => {
                 info!("ComputeDomain deleted");
-                if let Some(object_of_mode) = templates.driver_managed(domain) {
+                if let Some(driver_managed) = templates.driver_managed(domain) {
                     let note = format!(
-                        "{object_of_mode} remains: only the driver-managed mode deletes it"
+                        "{driver_managed} remains: only the driver-managed mode deletes it"
                     );
                     let rejection = Rejection::DriverManaged {
-                        object: object_of_mode,
+                        object: driver_managed,
                     };
                     let reason = rejection.reason();
                     self.events.warning(&object, reason, "Delete", &note).await;

@@ -86,7 +86,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         None => worker.run().await,
         Some(config) => run_while_leader(&mut Elector::new(client, config), &worker).await,
     }
-    info!("shutdown");
+    info!("shutdown complete");
     Ok(())
 }
 

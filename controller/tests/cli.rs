@@ -87,7 +87,7 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
             &[],
             ["not in order", "--leader-election-lease-duration"],
         ),
-        (&[gate], &[], ["no service account", "KUBECONFIG"]),
+        (&[gate], &[], ["there is no service account", "KUBECONFIG"]),
         (
             &[gate, "--kubeconfig=/nonexistent"],
             &[],

@@ -120,7 +120,7 @@ impl State {
             (Finalized | Admitted, Event::Deleted) => (Action::Nothing, Deleting),
             (New | Rejected, Event::Rejected) => (Action::ReportRejection, Rejected),
             (Finalized | Admitted, Event::Rejected) => (Action::ReportRejection, Finalized),
-            // A ComputeDomain that is being deleted is not judged any more.
+            // Whether a ComputeDomain may be admitted no longer matters once it is being deleted.
             (Deleting | Gone, Event::Deleted | Event::Rejected) => (Action::Nothing, self),
 
             // Whatever the template is: first the finalizer, so that a deletion from now on waits.
@@ -154,12 +154,12 @@ impl Event {
     /// The event's name in tables.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Deleted => "it is deleted",
-            Self::Rejected => "it has to be rejected",
+            Self::Deleted => "deleted",
+            Self::Rejected => "reason to reject",
             Self::TemplateAbsent => "no template",
             Self::TemplatePresent => "template exists",
-            Self::TemplateTerminating => "template terminating, with our finalizer",
-            Self::TemplateBlocked => "template terminating, with others' finalizers only",
+            Self::TemplateTerminating => "template terminating",
+            Self::TemplateBlocked => "template blocked by others",
         }
     }
 }

@@ -29,7 +29,7 @@ pub enum KubeError {
         source: KubeconfigError,
     },
     /// There is neither a kubeconfig nor a service account.
-    #[error("no kubeconfig given and no service account found")]
+    #[error("no kubeconfig is set, and there is no service account")]
     InCluster {
         /// What is missing.
         #[source]

@@ -18,6 +18,27 @@ const WORKER_THREADS: usize = 2;
 /// line `Error: ...` on stderr: for a bad command line and for the [`StartError`] of `run`. Blocking
 /// tasks that still run when `run` returns are abandoned, so whatever they write must survive a
 /// kill at any moment.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use clap::Parser;
+/// use imex_runtime::{LogArgs, StartError, daemon};
+///
+/// #[derive(Debug, Parser)]
+/// struct Args {
+///     #[command(flatten)]
+///     log: LogArgs,
+/// }
+///
+/// async fn run(args: Args) -> Result<(), StartError> {
+///     args.log.install()
+/// }
+///
+/// fn main() -> ExitCode {
+///     daemon::main(run)
+/// }
+/// ```
 pub fn main<A, F>(run: impl FnOnce(A) -> F) -> ExitCode
 where
     A: Parser,

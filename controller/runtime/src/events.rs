@@ -18,9 +18,13 @@ const MAX_NOTE_LEN: usize = 1024;
 
 /// Writes Kubernetes events.
 ///
-/// Events are for people: a write that fails is logged, and the caller does not learn of it. The
-/// same event (object, reason and note) is written again only after ten minutes, so callers may
-/// report a lasting problem as often as they meet it.
+/// Events are for people: a write that fails is logged, and the caller does not learn of it. Each
+/// call waits for its request, at most [`REQUEST_DEADLINE`](crate::REQUEST_DEADLINE): spawn it where
+/// that is too long.
+///
+/// The same event (object, reason and note) is written again only after ten minutes, so callers may
+/// report a lasting problem as often as they meet it. An event that could not be written is written
+/// the next time.
 pub struct Events {
     client: Client,
     reporter: Reporter,

@@ -17,7 +17,8 @@ use tracing::{error, info};
 
 use crate::readiness::Readiness;
 
-/// The server of health and metrics: bound, but not serving yet.
+/// The server of health and metrics. [`HttpArgs::bind`](crate::HttpArgs::bind) has bound it already,
+/// so that a port in use is a configuration error; it does not serve yet.
 #[derive(Debug)]
 pub struct HttpServer {
     listener: TcpListener,
@@ -105,7 +106,8 @@ impl HttpServer {
         self.listener.local_addr()
     }
 
-    /// Serves until `shutdown` is cancelled:
+    /// Serves until `shutdown` is cancelled, so spawn it. Start it before anything that may be slow:
+    /// kubelet restarts a container whose `/livez` does not respond.
     ///
     /// * `/livez`: always 200, so it fails only if the tokio runtime hangs;
     /// * `/readyz`: 200, or 503 with one line `condition: reason` for each condition that is not met;
