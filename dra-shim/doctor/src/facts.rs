@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::options::Options;
 
 pub use self::channels::{
-    CapabilityFacts, ChannelFacts, ChannelNode, DriverFileProblem, NodeLookup,
+    CapabilityFacts, ChannelFacts, ChannelNode, DriverFileFailure, NodeLookup,
 };
 pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot, Presence};
 pub use self::claims::{
@@ -48,7 +48,7 @@ pub struct Facts {
     pub fabric: FabricFacts,
     /// IMEX channels, as the driver offers them.
     pub channels: ChannelFacts,
-    /// The host's `nvidia-imex`.
+    /// The host IMEX daemon, `nvidia-imex`.
     pub imex: ImexFacts,
     /// The directories of CDI specs.
     pub directories: DirectoryFacts,

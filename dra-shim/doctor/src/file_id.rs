@@ -1,4 +1,4 @@
-//! Which file stands at a path.
+//! The identity of a file.
 
 use std::fmt;
 use std::fs::Metadata;

@@ -43,14 +43,14 @@
 //! | files of claims | `checkpoint`, `claim_specs`, `kubelet_state` |
 //! | runtimes | `runtime_release` (which CDI version a release loads) |
 //! | what to read | `options` |
-//! | what was read | `problem`; [`facts`], a module for each area |
+//! | what was read | `error_facts`; [`facts`], a module for each area |
 //! | what follows from it | `finding`, `area`, `diagnosis`; `invocation`; `checks`, a module for each area |
 //! | how it is shown | `grouping` |
 //!
 //! Commands other than `doctor` use the parts: [`Host`] and [`NodeReport`]
 //! compare the device nodes of a spec with a host, [`RuntimeRelease`] is what a
-//! spec is validated for, [`KubeletState`] and [`checkpoint_records`] say which
-//! claims live.
+//! spec is validated for, [`KubeletState`] and [`checkpoint_records`] have the
+//! claims whose specs are in use.
 
 #![forbid(unsafe_code)]
 
@@ -61,6 +61,7 @@ mod checks;
 mod claim_specs;
 mod command_line;
 mod diagnosis;
+mod error_facts;
 pub mod facts;
 mod file_id;
 mod files;
@@ -73,7 +74,6 @@ mod majors;
 mod node_report;
 mod options;
 mod packages;
-mod problem;
 mod processes;
 mod refusal;
 mod root;
@@ -88,6 +88,7 @@ pub use checkpoint::{DecodedCheckpoint, checkpoint_records, is_unsettled};
 pub use checks::diagnose;
 pub use claim_specs::{ClaimSpecFile, claim_specs_in};
 pub use diagnosis::Diagnosis;
+pub use error_facts::ErrorFacts;
 pub use facts::Facts;
 pub use file_id::FileId;
 pub use files::HostFiles;
@@ -99,7 +100,6 @@ pub use kubelet_state::{KUBELET_STATE_FILE, KubeletClaim, KubeletState, KubeletS
 pub use majors::{Majors, StaleMajor, is_channel_path};
 pub use node_report::{BadNodes, NodeReport, NodeState, REWRITE_SPEC_HINT, group_bad_nodes};
 pub use options::{DEFAULT_KUBELET_ROOT, Options};
-pub use problem::Problem;
 pub use processes::Process;
 pub use refusal::{refusal_hint, system_error};
 pub use root::{Root, RootError};

@@ -16,7 +16,7 @@ pub struct Options {
     /// The directories of CDI specs, lowest priority first;
     /// [`imex_cdi::DEFAULT_DIRS`] by default.
     pub spec_dirs: Vec<PathBuf>,
-    /// The command socket of the host's `nvidia-imex`. With it
+    /// The command socket of the host IMEX daemon. With it
     /// `nvidia-imex-ctl` is run; without it, which is the default, the daemon is
     /// not asked.
     pub imex_socket: Option<PathBuf>,

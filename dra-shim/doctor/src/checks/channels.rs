@@ -10,7 +10,7 @@
 //! | `imex-channel-major-*`, `device-list-*` | error | the device list has no usable major of the channels |
 //! | `imex-node-wrong` | error | a host's device node has numbers of another device |
 //! | `nvidia-caps-major-missing` | warning | the device list has no major of capabilities |
-//! | `imex-capability-node-*` | warning | the node that nvidia-imex needs is wrong, cannot be looked at, or is missing while it is down |
+//! | `imex-capability-node-*` | warning | the node that nvidia-imex needs is wrong, cannot be examined, or is missing while it is down |
 
 use imex_cdi::{
     CHANNEL_DIR, DRIVER_PARAMS, DeviceType, DriverParams, HostNode, IMEX_MGMT_CAPABILITY, Major,
@@ -19,12 +19,12 @@ use imex_cdi::{
 
 use crate::area::AreaReport;
 use crate::facts::channels::{
-    CAPABILITY_DRIVER, CapabilityFacts, ChannelFacts, ChannelNode, DriverFileProblem, NodeLookup,
+    CAPABILITY_DRIVER, CapabilityFacts, ChannelFacts, ChannelNode, DriverFileFailure, NodeLookup,
 };
 use crate::finding::Finding;
 use crate::spec_node::device_numbers;
 
-/// `imex_is_down`: the host has nvidia-imex, and none runs.
+/// `imex_is_down`: the host IMEX daemon is installed and does not run.
 pub(super) fn check(
     facts: &ChannelFacts,
     module_is_loaded: bool,
@@ -36,8 +36,8 @@ pub(super) fn check(
     let mut findings = Vec::new();
     let params = match &facts.params {
         Ok(params) => *params,
-        Err(problem) => {
-            findings.push(unusable(DRIVER_PARAMS, problem));
+        Err(error) => {
+            findings.push(unusable(DRIVER_PARAMS, error));
             DriverParams::default()
         }
     };
@@ -51,13 +51,13 @@ pub(super) fn check(
             findings.extend(check_capability(facts, imex_is_down));
             format!("{count} channels, major {}", major.get())
         }
-        Err(problem) => {
+        Err(error) => {
             if !disabled {
                 findings.push(Finding::error(
-                    problem.code,
+                    error.code,
                     PROC_DEVICES,
-                    &problem.message,
-                    &problem.hint,
+                    &error.message,
+                    &error.hint,
                 ));
             }
             "none".to_owned()
@@ -67,16 +67,16 @@ pub(super) fn check(
 }
 
 /// A loaded module does not have a file that does not exist.
-fn unusable(path: &str, problem: &DriverFileProblem) -> Finding {
-    match problem {
-        DriverFileProblem::Absent => Finding::warning(
+fn unusable(path: &str, failure: &DriverFileFailure) -> Finding {
+    match failure {
+        DriverFileFailure::Absent => Finding::warning(
             "driver-too-old",
             path,
             "the loaded nvidia module has no such file",
             "update the NVIDIA driver to one that has IMEX channels",
         ),
-        DriverFileProblem::Unusable(problem) => {
-            Finding::warning(problem.code, path, &problem.message, &problem.hint)
+        DriverFileFailure::Unusable(error) => {
+            Finding::warning(error.code, path, &error.message, &error.hint)
         }
     }
 }
@@ -150,7 +150,7 @@ fn mismatch(node: HostNode, expected: &str, (major, minor): (i64, i64)) -> Optio
 fn check_capability(facts: &ChannelFacts, imex_is_down: bool) -> Option<Finding> {
     let capability = match &facts.capability {
         Ok(capability) => capability,
-        Err(problem) => return Some(unusable(IMEX_MGMT_CAPABILITY, problem)),
+        Err(error) => return Some(unusable(IMEX_MGMT_CAPABILITY, error)),
     };
     let node = capability.node_path();
     let Some(major) = capability.major else {
@@ -254,7 +254,7 @@ mod tests {
     fn the_capability_is_missed_only_while_the_daemon_is_down() {
         assert_eq!(ids(&facts(), true), ["imex-capability-node-missing"]);
         let mut facts = facts();
-        facts.capability = Err(DriverFileProblem::Absent);
+        facts.capability = Err(DriverFileFailure::Absent);
         assert_eq!(ids(&facts, false), ["driver-too-old"]);
     }
 

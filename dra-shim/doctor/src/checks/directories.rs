@@ -5,7 +5,7 @@
 //! | `cdi-directory-*` (codes of imex-cdi) | error | runtimes skip the directory: it is a link, not a directory, or unreadable |
 //! | `cdi-directory-absent` | warning | the directory into which drivers write does not exist |
 //! | `cdi-directory-mode`, `cdi-spec-mode` | warning | others may not read it, or may write it |
-//! | `cdi-leftover` | warning | a temporary file of a write that was interrupted |
+//! | `cdi-leftover` | warning | a stale temp file |
 //! | `cdi-spec-extension` | warning | nearly `.json` or `.yaml`: runtimes do not read it |
 //! | `cdi-spec-hidden` | warning | a spec that `ls` does not show and runtimes read |
 
@@ -73,11 +73,11 @@ fn check_directory(directory: &CdiDirectory, is_written: bool) -> Option<Finding
                 ),
             )
         }),
-        CdiDirectoryState::Skipped(problem) => Some(Finding::error(
-            problem.code,
+        CdiDirectoryState::Skipped(error) => Some(Finding::error(
+            error.code,
             path,
-            &problem.message,
-            &problem.hint,
+            &error.message,
+            &error.hint,
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! Whether one `nvidia-imex` runs, is configured, and is ready.
+//! Whether one IMEX daemon, `nvidia-imex`, runs, is configured, and is ready.
 //!
 //! | id | severity | when |
 //! |---|---|---|
@@ -34,11 +34,11 @@ pub(super) fn check(
     if let Some(socket) = &facts.socket {
         match &socket.ready {
             Ok(()) => summary.push_str(", READY"),
-            Err(problem) => findings.push(Finding::error(
-                problem.code,
+            Err(error) => findings.push(Finding::error(
+                error.code,
                 &socket.path,
-                &problem.message,
-                &problem.hint,
+                &error.message,
+                &error.hint,
             )),
         }
     }

@@ -52,8 +52,8 @@ fn check_file(file: &SpecFileFacts, runtimes: &[Runtime]) -> Vec<Finding> {
     let path = &file.path;
     match &file.spec {
         Ok(spec) => check_version(path, spec, runtimes),
-        Err(problem) => {
-            let invalid = Finding::error(problem.code, path, &problem.message, &problem.hint);
+        Err(error) => {
+            let invalid = Finding::error(error.code, path, &error.message, &error.hint);
             vec![invalid.quoting()]
         }
     }
@@ -146,10 +146,10 @@ fn check_channels(file: &SpecFileFacts, count: u32) -> Option<Finding> {
 fn conflict(conflict: &DeviceConflict) -> Finding {
     let files = conflict.files.join(" and ");
     Finding::error(
-        conflict.problem.code,
+        conflict.error.code,
         &conflict.name,
         format!("{files} define it, so that it resolves nowhere"),
-        &conflict.problem.hint,
+        &conflict.error.hint,
     )
 }
 
@@ -159,9 +159,9 @@ mod tests {
 
     use serde_json::json;
 
+    use crate::error_facts::ErrorFacts;
     use crate::facts::runtimes::model::{CdiSupport, RuntimeKind};
     use crate::facts::specs::SpecNode;
-    use crate::problem::Problem;
 
     use super::*;
 
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_alike_are_one_finding_with_the_command_of_this_run() {
+    fn nodes_with_one_fix_are_one_finding_with_the_command_of_this_run() {
         let nodes = [NodeState::Stale, NodeState::Agrees, NodeState::Stale];
         let nodes = nodes.map(|state| node(state, None)).to_vec();
         let facts = facts(file("0.5.0", nodes));
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn an_invalid_file_may_be_quoted_only_to_people_on_the_host() {
         let mut invalid = file("0.5.0", vec![]);
-        invalid.spec = Err(Problem {
+        invalid.spec = Err(ErrorFacts {
             code: "cdi-syntax",
             message: "secret".to_owned(),
             hint: "correct it".to_owned(),

@@ -11,9 +11,9 @@ use imex_cdi::{
     IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES, read_channel_major,
 };
 
+use crate::error_facts::ErrorFacts;
 use crate::files::{HostFiles, is_absent};
 use crate::majors::Majors;
-use crate::problem::Problem;
 
 /// The driver of capabilities' device nodes in the device list.
 pub(crate) const CAPABILITY_DRIVER: &str = "nvidia-caps";
@@ -22,23 +22,23 @@ pub(crate) const CAPABILITY_DRIVER: &str = "nvidia-caps";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelFacts {
     /// The kernel module's options.
-    pub params: Result<DriverParams, DriverFileProblem>,
+    pub params: Result<DriverParams, DriverFileFailure>,
     /// The major of the channels' device nodes.
-    pub major: Result<Major, Problem>,
+    pub major: Result<Major, ErrorFacts>,
     /// The channels' device nodes that exist on the host, by name. They are only
     /// needed where the runtime does not make them.
     pub nodes: Vec<ChannelNode>,
     /// The capability that nvidia-imex needs to start.
-    pub capability: Result<CapabilityFacts, DriverFileProblem>,
+    pub capability: Result<CapabilityFacts, DriverFileFailure>,
 }
 
 /// Why a file of the kernel module could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DriverFileProblem {
+pub enum DriverFileFailure {
     /// It does not exist: the module is not loaded, or does not have it.
     Absent,
     /// It could not be read, or has unknown content.
-    Unusable(Problem),
+    Unusable(ErrorFacts),
 }
 
 /// A device node below [`CHANNEL_DIR`].
@@ -81,20 +81,20 @@ impl ChannelFacts {
         let params = DriverParams::read(files.resolve(DRIVER_PARAMS));
         let capability = Capability::read(files.resolve(IMEX_MGMT_CAPABILITY));
         Self {
-            params: params.map_err(|error| DriverFileProblem::new(files, DRIVER_PARAMS, &error)),
+            params: params.map_err(|error| DriverFileFailure::new(files, DRIVER_PARAMS, &error)),
             major: read_major(files),
             nodes: channel_nodes(files),
             capability: capability
                 .map(|capability| CapabilityFacts::read(files, capability.minor))
-                .map_err(|error| DriverFileProblem::new(files, IMEX_MGMT_CAPABILITY, &error)),
+                .map_err(|error| DriverFileFailure::new(files, IMEX_MGMT_CAPABILITY, &error)),
         }
     }
 }
 
 /// The driver gets another major each time that it is loaded.
-fn read_major(files: &HostFiles) -> Result<Major, Problem> {
+fn read_major(files: &HostFiles) -> Result<Major, ErrorFacts> {
     let list = files.resolve(PROC_DEVICES);
-    read_channel_major(&list).map_err(|error| Problem {
+    read_channel_major(&list).map_err(|error| ErrorFacts {
         code: error.code(),
         message: files.with_host_names(&error_chain(&error), &list),
         hint: error.hint().to_owned(),
@@ -117,15 +117,15 @@ fn channel_nodes(files: &HostFiles) -> Vec<ChannelNode> {
     nodes.collect()
 }
 
-// === impl DriverFileProblem ===
+// === impl DriverFileFailure ===
 
-impl DriverFileProblem {
+impl DriverFileFailure {
     fn new(files: &HostFiles, path: &str, error: &DriverFileError) -> Self {
         match error {
             DriverFileError::Unreadable { source, .. } if source.kind() == ErrorKind::NotFound => {
                 Self::Absent
             }
-            _ => Self::Unusable(Problem {
+            _ => Self::Unusable(ErrorFacts {
                 code: error.code(),
                 message: files.with_host_names(&error_chain(error), &files.resolve(path)),
                 hint: error.hint().to_owned(),

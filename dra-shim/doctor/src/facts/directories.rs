@@ -6,8 +6,8 @@ use std::path::Path;
 use compute_domain_node::error_chain;
 use imex_cdi::{DirState, Registry, SpecDir};
 
+use crate::error_facts::ErrorFacts;
 use crate::files::HostFiles;
-use crate::problem::Problem;
 
 /// What is in the CDI directories, valid or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum CdiDirectoryState {
     /// Nothing.
     Absent,
     /// Something that runtimes do not read.
-    Skipped(Problem),
+    Skipped(ErrorFacts),
 }
 
 /// A file's permissions.
@@ -85,7 +85,7 @@ impl CdiDirectory {
                 names: files.list(&path),
             },
             DirState::Absent => CdiDirectoryState::Absent,
-            DirState::Skipped(error) => CdiDirectoryState::Skipped(Problem {
+            DirState::Skipped(error) => CdiDirectoryState::Skipped(ErrorFacts {
                 code: error.code(),
                 message: files.with_host_names(&error_chain(error), &dir.path),
                 hint: error.hint().to_owned(),

@@ -1,4 +1,4 @@
-//! The `nvidia-imex` of a host: its service, its processes, its answer.
+//! The host IMEX daemon, `nvidia-imex`: its service, its processes, its answer.
 
 pub(crate) mod config;
 pub(crate) mod daemons;
@@ -13,13 +13,13 @@ use nvml_clique::{DriverRoot, HostImex, HostImexError};
 use self::config::ImexConfig;
 use self::daemons::{ImexDaemon, RunningDaemon};
 use super::driver::with_host_names;
+use crate::error_facts::ErrorFacts;
 use crate::files::HostFiles;
-use crate::problem::Problem;
 
 /// How long `nvidia-imex-ctl` may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a host has of `nvidia-imex`, on the host itself and in containers.
+/// The IMEX daemons of a host, on the host itself and in containers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImexFacts {
     /// The file of the systemd unit that starts it; `None` if it is not
@@ -41,7 +41,7 @@ pub struct ImexSocket {
     /// Its path.
     pub path: String,
     /// Whether the daemon is ready.
-    pub ready: Result<(), Problem>,
+    pub ready: Result<(), ErrorFacts>,
 }
 
 // === impl ImexFacts ===
@@ -82,7 +82,7 @@ fn configs(files: &HostFiles, unit: Option<&str>, daemons: &[RunningDaemon]) -> 
 impl ImexSocket {
     fn read(files: &HostFiles, socket: &Path) -> Self {
         let host = HostImex::new(DriverRoot::new(files.root().as_path()), socket);
-        let ready = host.check_ready(TIMEOUT).map_err(|error| Problem {
+        let ready = host.check_ready(TIMEOUT).map_err(|error| ErrorFacts {
             code: error.code(),
             message: message(files, &error),
             hint: error.hint().to_owned(),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use compute_domain_node::error_chain;
 use imex_cdi::{Conflict, DeviceNode, HostNode, HostNodes, PROC_DEVICES, Registry, Spec, SpecFile};
 
+use crate::error_facts::ErrorFacts;
 use crate::files::HostFiles;
 use crate::host::Host;
 use crate::node_report::NodeReport;
-use crate::problem::Problem;
 use crate::spec_node::{declared_major, device_nodes, host_path, is_channel_node};
 
 /// Every spec file that runtimes read.
@@ -28,8 +28,8 @@ pub struct SpecFacts {
 pub struct SpecFileFacts {
     /// Its path.
     pub path: String,
-    /// The spec in it, or why it has none. The problem may quote the file.
-    pub spec: Result<Arc<Spec>, Problem>,
+    /// The spec in it, or why it has none. The error may quote the file.
+    pub spec: Result<Arc<Spec>, ErrorFacts>,
     /// Its device nodes; none of a file without a spec.
     pub nodes: Vec<SpecNode>,
 }
@@ -52,7 +52,7 @@ pub struct DeviceConflict {
     /// The files that define it.
     pub files: Vec<String>,
     /// The code of the conflict, and what to do about it.
-    pub problem: Problem,
+    pub error: ErrorFacts,
 }
 
 // === impl SpecFacts ===
@@ -78,7 +78,7 @@ impl SpecFileFacts {
         let files = host.files();
         let spec = match &file.spec {
             Ok(spec) => Ok(Arc::clone(spec)),
-            Err(error) => Err(Problem {
+            Err(error) => Err(ErrorFacts {
                 code: error.code(),
                 message: files.with_host_names(&error_chain(error), &file.path),
                 hint: error.hint().to_owned(),
@@ -137,7 +137,7 @@ impl DeviceConflict {
         Self {
             name: conflict.name.to_string(),
             files: paths.map(|path| files.host_name(path)).collect(),
-            problem: Problem {
+            error: ErrorFacts {
                 code: conflict.code(),
                 message: conflict.to_string(),
                 hint: conflict.hint().to_owned(),
