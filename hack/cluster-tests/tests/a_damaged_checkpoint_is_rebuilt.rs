@@ -1,6 +1,6 @@
-//! A checkpoint that is overwritten with garbage, under the running plugin: it
-//! is kept for whoever wants to look, who holds what is learnt from CDI files and
-//! API server, and nobody's pod notices.
+//! The checkpoint is overwritten with garbage while the plugin is running: the plugin sets the
+//! file aside, and rebuilds the records from CDI specs and API server. Running pods are not
+//! affected.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -22,7 +22,10 @@ fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {
     wait_until(&cluster, "the plugin has rebuilt the checkpoint", || {
         let text = cluster.on_node(1, &format!("cat {CHECKPOINT}; ls {CHECKPOINT}.*"))?;
         ensure!(text.contains(&claim), "the holder is not in it: {text}");
-        ensure!(text.contains("settled"), "the bad one was not kept: {text}");
+        ensure!(
+            text.contains("settled"),
+            "the damaged one was not set aside: {text}"
+        );
         Ok(())
     })?;
     ensure!(PluginPod::on(&cluster, 1)?.is_ready()?, "not ready again");

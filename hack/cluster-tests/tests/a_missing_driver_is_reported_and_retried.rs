@@ -1,5 +1,5 @@
-//! A missing driver, a missing channel major: the plugin stays, is not ready,
-//! says why, and recovers when the host does. It never exits.
+//! The NVIDIA driver or the channel major is missing: the plugin keeps running, is not ready,
+//! logs the reason, and recovers without a restart once the host is repaired.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::BrokenDriver;

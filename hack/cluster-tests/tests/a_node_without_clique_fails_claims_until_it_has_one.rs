@@ -1,5 +1,5 @@
-//! A node whose NVML definitely reports no clique refuses claims by that name,
-//! and serves them once the fabric has come up, without a restart.
+//! NVML reports that a node is in no clique: Prepare fails with that reason, and succeeds once
+//! there is a clique, without a restart.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, BrokenDriver, TestDomain};
@@ -21,7 +21,7 @@ fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there
             .unwrap_or_default();
         ensure!(
             last.contains("no clique"),
-            "the last it said of the fabric: {last}"
+            "its last line about the fabric: {last}"
         );
         Ok(())
     })?;

@@ -1,5 +1,5 @@
-//! `allocationMode: All` is admitted by the API, reaches Prepare and is refused
-//! there, with a sentence that the pod's owner can act on.
+//! The API accepts `allocationMode: All`. Prepare refuses it, and the pod's event says what to
+//! change.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};

@@ -1,5 +1,5 @@
-//! The main job: a domain's pods get channel 0 on their nodes, nobody else does,
-//! and nothing is left when they are gone.
+//! What the driver is for: the pods of a ComputeDomain get channel 0 on their nodes, other pods
+//! do not, and nothing is left when they are deleted.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
@@ -59,7 +59,7 @@ fn when_pods_and_domain_are_deleted_nothing_is_left_anywhere() -> Result<()> {
     {
         wait_until(
             &cluster,
-            &format!("node {node} has forgotten claim {claim}"),
+            &format!("node {node} has removed claim {claim}"),
             || {
                 let traces = fixtures::traces_on_node(&cluster, node, claim)?;
                 ensure!(traces.is_empty(), "left: {traces}");

@@ -1,5 +1,5 @@
-//! `cdi-gen doctor` on a node with a prepared claim: healthy, from wherever it
-//! looks; and with one thing broken, that is what it names first.
+//! `cdi-gen doctor` on a node with a prepared claim finds it healthy, on the node and from another
+//! mount namespace. If one thing is broken, that is the first finding.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -28,7 +28,7 @@ fn a_node_with_a_claim_is_healthy_and_without_the_claims_spec_it_is_not() -> Res
     })?;
     ensure!(text.lines().count() <= SCREEN, "it is too long: {text}");
     for seen in ["containerd 2.", "sees the same directories", " running"] {
-        ensure!(text.contains(seen), "it has not seen {seen:?}: {text}");
+        ensure!(text.contains(seen), "it does not mention {seen:?}: {text}");
     }
 
     let report = broken(
@@ -81,11 +81,11 @@ fn the_same_node_is_as_healthy_from_another_mount_namespace() -> Result<()> {
     Ok(())
 }
 
-/// The report of `$doctor` in a script that breaks the node, and mends it.
+/// The report of `$doctor` in a script that breaks the node and repairs it.
 fn broken(cluster: &Cluster, script: &str) -> Result<Value> {
     let doctor = format!("export doctor='{} doctor --json'", program()?);
-    let said = cluster.on_node(NODE, &format!("{doctor}; ({script}); echo exit=$?"))?;
-    let (report, code) = said.rsplit_once("exit=").context("no exit code")?;
+    let output = cluster.on_node(NODE, &format!("{doctor}; ({script}); echo exit=$?"))?;
+    let (report, code) = output.rsplit_once("exit=").context("no exit code")?;
     ensure!(code.trim() == "1", "it ended with {code}: {report}");
     Ok(serde_json::from_str(report)?)
 }
@@ -101,7 +101,7 @@ fn first(report: &Value) -> Result<(String, String)> {
         .with_context(|| format!("no finding in {report:#}"))
 }
 
-/// Nodes have the machine's files.
+/// The nodes share the machine's file system.
 fn program() -> Result<String> {
     program_path("cdi-gen")
 }

@@ -1,5 +1,5 @@
-//! A driver of about a hundred lines on `dra-kubelet` registers with the real
-//! kubelet, and a pod gets an environment variable through it.
+//! The example driver of `dra-kubelet` registers with a real kubelet, and gives a pod an
+//! environment variable.
 
 use std::process::{Child, Command, Stdio};
 
@@ -53,7 +53,7 @@ fn a_pod_gets_its_claims_text_as_an_environment_variable() -> Result<()> {
     let (_, text) = cluster.in_pod(&namespace.name, "listener", "echo $ECHO")?;
     ensure!(
         text.trim() == "hello <kubelet> & world",
-        "the pod heard {text:?}"
+        "the pod printed {text:?}"
     );
 
     cluster.kubectl(&["delete", "pod", "listener", "-n", &namespace.name, "--wait"])?;

@@ -1,5 +1,5 @@
-//! kill -9 of the plugin, a restart of kubelet, both at once: pods that run go
-//! on, pods that come are served, pods that go are cleaned up.
+//! The plugin is killed, kubelet is restarted, or both at once: running pods are not affected, new
+//! pods are served, and deleted pods are cleaned up.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
@@ -45,8 +45,8 @@ fn both_dead_at_once_come_back() -> Result<()> {
     })
 }
 
-/// A pod runs with its channel; `disaster` strikes; the pod still has it, goes
-/// without trace, and the next one gets it.
+/// Runs a pod with its channel, then `disaster`. The pod must still have the channel, leave
+/// nothing behind when it is deleted, and the next pod must get the channel.
 fn survives(
     cluster: &Cluster,
     namespace: &Namespace,

@@ -1,5 +1,5 @@
-//! The API server dies, and the plugin starts without it: nobody exits, and when
-//! it is back, everything works without a restart.
+//! The API server is down, and the plugin is restarted meanwhile: it keeps running, and works
+//! without another restart once the API server is back.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
@@ -53,7 +53,7 @@ struct ApiServer<'a>(&'a Cluster);
 
 impl Drop for ApiServer<'_> {
     fn drop(&mut self) {
-        // Whoever asks it next says what is wrong.
+        // Ignored: the next request to it fails, and says why.
         drop(self.0.script(&["start", "apiserver"], ""));
     }
 }

@@ -5,9 +5,10 @@
 //! Run by `hack/e2e.sh kubelet`, which runs this program inside node 1: it sees
 //! `/var/lib/kubelet` as kubelet does. Each scenario has a namespace and a driver
 //! name of its own, so that those in [`together`] run side by side. The test itself
-//! plays the scheduler.
+//! acts as the scheduler.
 //!
-//! The numbers are upstream's, in the order of its file; words are our own.
+//! A scenario with a number is upstream's, numbered in the order of its file; one with a word is
+//! our own.
 #![cfg(test)]
 
 mod alone;

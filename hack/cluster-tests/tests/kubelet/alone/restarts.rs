@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use dra_kubelet::Method::{Prepare, Unprepare};
 
-use crate::support::{Act, Script, run, seconds, throughout, until, wanted};
+use crate::support::{Behavior, ScriptedDriver, allocated, run, seconds, throughout, until};
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_plugin_is_registered_again_after_kubelets_restart() -> Result<()> {
     run("1", async |on| {
-        let running = on.serve(&Script::default()).await?;
+        let running = on.serve(&ScriptedDriver::default()).await?;
         let started = Instant::now();
         on.kubelet.restart().await?;
         running.until_registered(2).await;
@@ -28,7 +28,7 @@ fn a_plugin_is_registered_again_after_kubelets_restart() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_pod_made_while_kubelet_is_down_runs_after_its_restart() -> Result<()> {
     run("5", async |on| {
-        let _running = on.serve(&Script::default()).await?;
+        let _running = on.serve(&ScriptedDriver::default()).await?;
         on.kubelet.stop().await?;
         on.start_pod("p").await?;
         on.kubelet.start().await?;
@@ -44,17 +44,17 @@ fn a_pod_made_while_kubelet_is_down_runs_after_its_restart() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_prepare_that_fails_across_kubelets_restart_succeeds_later() -> Result<()> {
     run("9", async |on| {
-        let script = Script::preparing(Act::Fail);
+        let script = ScriptedDriver::preparing(Behavior::Fail);
         let _running = on.serve(&script).await?;
         on.start_pod("p").await?;
         on.until_warned("p", "told to fail").await;
-        let before = script.begun(Prepare);
+        let before = script.started(Prepare);
         on.kubelet.restart().await?;
-        script.until_begun(Prepare, before + 1).await;
-        script.set(Prepare, Act::Succeed);
+        script.until_started(Prepare, before + 1).await;
+        script.set(Prepare, Behavior::Succeed);
         on.until_running("p").await;
         on.delete_and_wait("p").await?;
-        Ok(format!("{} attempts", script.begun(Prepare)))
+        Ok(format!("{} attempts", script.started(Prepare)))
     })
 }
 
@@ -62,18 +62,18 @@ fn a_prepare_that_fails_across_kubelets_restart_succeeds_later() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn an_unprepare_that_fails_across_kubelets_restart_succeeds_later() -> Result<()> {
     run("10", async |on| {
-        let script = Script::unpreparing(Act::Fail);
+        let script = ScriptedDriver::unpreparing(Behavior::Fail);
         let _running = on.serve(&script).await?;
-        on.start_pod_running("p", "true", &[("p", vec![wanted(&on.driver, "d0")])])
+        on.start_pod_running("p", "true", &[("p", vec![allocated(&on.driver, "d0")])])
             .await?;
-        script.until_begun(Unprepare, 1).await;
+        script.until_started(Unprepare, 1).await;
         on.kubelet.restart().await?;
-        let before = script.begun(Unprepare);
-        script.until_begun(Unprepare, before + 1).await;
-        script.set(Unprepare, Act::Succeed);
+        let before = script.started(Unprepare);
+        script.until_started(Unprepare, before + 1).await;
+        script.set(Unprepare, Behavior::Succeed);
         on.until_phase("p", "Succeeded").await;
         on.delete_and_wait("p").await?;
-        Ok(format!("{} attempts", script.begun(Unprepare)))
+        Ok(format!("{} attempts", script.started(Unprepare)))
     })
 }
 
@@ -81,17 +81,17 @@ fn an_unprepare_that_fails_across_kubelets_restart_succeeds_later() -> Result<()
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_pod_deleted_by_force_is_unprepared_also_across_kubelets_restart() -> Result<()> {
     run("12", async |on| {
-        let script = Script::unpreparing(Act::Fail);
+        let script = ScriptedDriver::unpreparing(Behavior::Fail);
         let _running = on.serve(&script).await?;
         on.start_pod("p").await?;
         on.until_running("p").await;
         on.delete_by_force("p").await?;
-        script.until_begun(Unprepare, 1).await;
+        script.until_started(Unprepare, 1).await;
         on.kubelet.restart().await?;
-        script.set(Unprepare, Act::Succeed);
+        script.set(Unprepare, Behavior::Succeed);
         let started = Instant::now();
         until_answered(&script, Unprepare).await;
-        ensure!(script.begun(Prepare) == 1, "{:?}", script.log().steps);
+        ensure!(script.started(Prepare) == 1, "{:?}", script.log().steps);
         Ok(format!(
             "unprepared {} after the restart",
             seconds(started.elapsed())
@@ -100,7 +100,7 @@ fn a_pod_deleted_by_force_is_unprepared_also_across_kubelets_restart() -> Result
 }
 
 /// Waits until a claim's work of the method has ended well.
-async fn until_answered(script: &Script, method: dra_kubelet::Method) {
+async fn until_answered(script: &ScriptedDriver, method: dra_kubelet::Method) {
     until(&format!("a successful {method}"), async || {
         let answers = script.log().answers;
         let done = answers
@@ -116,17 +116,17 @@ async fn until_answered(script: &Script, method: dra_kubelet::Method) {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_pod_deleted_while_kubelet_is_down_and_prepare_blocks_is_not_prepared_again() -> Result<()> {
     run("13", async |on| {
-        let script = Script::preparing(Act::Block);
+        let script = ScriptedDriver::preparing(Behavior::Block);
         let _running = on.serve(&script).await?;
         on.start_pod("p").await?;
-        script.until_begun(Prepare, 1).await;
+        script.until_started(Prepare, 1).await;
         on.kubelet.stop().await?;
         on.delete_by_force("p").await?;
         on.kubelet.start().await?;
         // It blocks still: the Unprepare of kubelet's reconcile loop fences it.
         until_answered(&script, Unprepare).await;
         throughout(Duration::from_secs(20), async || {
-            ensure!(script.begun(Prepare) == 1, "{:?}", script.log().steps);
+            ensure!(script.started(Prepare) == 1, "{:?}", script.log().steps);
             Ok(())
         })
         .await?;

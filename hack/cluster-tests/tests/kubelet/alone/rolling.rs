@@ -57,7 +57,7 @@ fn a_rolling_update_has_no_gap() -> Result<()> {
         let update = async {
             new = Some(on.spawn_registered("d0").await?);
             tokio::time::sleep(DISTANCE).await;
-            old.end().await
+            old.terminate().await
         };
         let pods = pods_start_during(on, update).await?;
         ensure!(on.until_published().await == before, "the slice changed");

@@ -7,14 +7,14 @@ use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
-use crate::support::{Script, run, seconds};
+use crate::support::{ScriptedDriver, run, seconds};
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn kubelets_start_wipes_the_slices_of_its_own_node_which_are_back_within_two_seconds() -> Result<()>
 {
     run("19", async |on| {
-        let _running = on.serve(&Script::default()).await?;
+        let _running = on.serve(&ScriptedDriver::default()).await?;
         on.until_published().await;
         let foreign = serde_json::from_value::<ResourceSlice>(json!({
             "metadata": {"name": format!("{}-node2", on.namespace)},
@@ -50,7 +50,7 @@ fn kubelets_start_wipes_the_slices_of_its_own_node_which_are_back_within_two_sec
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_slice_deleted_by_hand_is_back_within_a_second() -> Result<()> {
     run("slice", async |on| {
-        let _running = on.serve(&Script::default()).await?;
+        let _running = on.serve(&ScriptedDriver::default()).await?;
         let mut took = Vec::new();
         for _ in 0..5 {
             let slice = on.until_published().await;

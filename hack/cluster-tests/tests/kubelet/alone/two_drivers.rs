@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use dra_kubelet::Method::{Prepare, Unprepare};
 
-use crate::support::{Act, Node, Script, run, seconds, until, wanted};
+use crate::support::{Behavior, Node, ScriptedDriver, allocated, run, seconds, until};
 
 /// Claims in use of all drivers, the first and the second: kubelet's own figures.
 async fn until_in_use(on: &Node, other: &str, count: u32) {
@@ -24,11 +24,11 @@ async fn until_in_use(on: &Node, other: &str, count: u32) {
 fn kubelets_metrics_count_a_claim_of_two_drivers_once_for_each() -> Result<()> {
     run("18", async |on| {
         let other = format!("other-{}", on.driver);
-        let _mine = on.serve(&Script::default()).await?;
-        let theirs = on.serve_as(&other, &Script::default(), |builder| builder)?;
+        let _mine = on.serve(&ScriptedDriver::default()).await?;
+        let theirs = on.serve_as(&other, &ScriptedDriver::default(), |builder| builder)?;
         theirs.until_registered(1).await;
         until_in_use(on, &other, 0).await;
-        let results = vec![wanted(&on.driver, "d0"), wanted(&other, "d0")];
+        let results = vec![allocated(&on.driver, "d0"), allocated(&other, "d0")];
         on.start_pod_with("p", &[("p", results)]).await?;
         on.until_running("p").await;
         until_in_use(on, &other, 1).await;
@@ -43,16 +43,19 @@ fn kubelets_metrics_count_a_claim_of_two_drivers_once_for_each() -> Result<()> {
 fn kubelets_restart_while_one_of_two_drivers_blocks_in_prepare_does_not_harm() -> Result<()> {
     run("18", async |on| {
         let other = format!("other-{}", on.driver);
-        let (mine, blocked) = (Script::default(), Script::preparing(Act::Block));
+        let (mine, blocked) = (
+            ScriptedDriver::default(),
+            ScriptedDriver::preparing(Behavior::Block),
+        );
         let _mine = on.serve(&mine).await?;
         let theirs = on.serve_as(&other, &blocked, |builder| builder)?;
         theirs.until_registered(1).await;
-        let results = vec![wanted(&on.driver, "d0"), wanted(&other, "d0")];
+        let results = vec![allocated(&on.driver, "d0"), allocated(&other, "d0")];
         on.start_pod_with("p", &[("p", results)]).await?;
-        blocked.until_begun(Prepare, 1).await;
+        blocked.until_started(Prepare, 1).await;
         on.kubelet.restart().await?;
         theirs.until_registered(2).await;
-        blocked.set(Prepare, Act::Succeed);
+        blocked.set(Prepare, Behavior::Succeed);
         let released = Instant::now();
         on.until_running("p").await;
         let took = released.elapsed();
@@ -66,21 +69,24 @@ fn kubelets_restart_while_one_of_two_drivers_blocks_in_prepare_does_not_harm() -
 fn kubelets_restart_while_one_of_two_drivers_blocks_in_unprepare_does_not_harm() -> Result<()> {
     run("18", async |on| {
         let other = format!("other-{}", on.driver);
-        let (mine, blocked) = (Script::default(), Script::unpreparing(Act::Block));
+        let (mine, blocked) = (
+            ScriptedDriver::default(),
+            ScriptedDriver::unpreparing(Behavior::Block),
+        );
         let _mine = on.serve(&mine).await?;
         let theirs = on.serve_as(&other, &blocked, |builder| builder)?;
         theirs.until_registered(1).await;
-        let results = vec![wanted(&on.driver, "d0"), wanted(&other, "d0")];
+        let results = vec![allocated(&on.driver, "d0"), allocated(&other, "d0")];
         on.start_pod_with("p", &[("p", results)]).await?;
         on.until_running("p").await;
         on.delete("p").await?;
-        blocked.until_begun(Unprepare, 1).await;
+        blocked.until_started(Unprepare, 1).await;
         on.kubelet.restart().await?;
         theirs.until_registered(2).await;
-        blocked.set(Unprepare, Act::Succeed);
+        blocked.set(Unprepare, Behavior::Succeed);
         let released = Instant::now();
         on.until_gone("p").await;
-        ensure!(mine.begun(Unprepare) >= 1, "the first was not asked");
+        ensure!(mine.started(Unprepare) >= 1, "the first was not asked");
         Ok(format!(
             "gone {} after it was released",
             seconds(released.elapsed())

@@ -1,4 +1,4 @@
-//! A driver in the test's own process that does as it is told, and counts.
+//! A driver in the test's own process, whose behaviour the test sets, and which records its calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,96 +15,96 @@ use super::{NODE, Node, until};
 
 /// What a method of the driver does when it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum Behavior {
     Succeed,
     /// An error that ends the call at once, so that kubelet sees it.
     Fail,
-    /// An error that the library tries again inside the call.
-    Waver,
-    /// Nothing, until it is told otherwise or cancelled.
+    /// An error after which the library retries inside the call.
+    FailRetryable,
+    /// Nothing, until its behaviour is changed or the call is cancelled.
     Block,
 }
 
-/// The driver, and the one who tells it what to do. Clones are the same driver.
+/// The driver, and the handle to set its behaviour. Clones are the same driver.
 #[derive(Clone)]
-pub(crate) struct Script(Arc<State>);
+pub(crate) struct ScriptedDriver(Arc<State>);
 
 struct State {
-    prepare: watch::Sender<Act>,
-    unprepare: watch::Sender<Act>,
+    prepare: watch::Sender<Behavior>,
+    unprepare: watch::Sender<Behavior>,
     log: Mutex<Log>,
 }
 
-/// What was seen so far.
+/// What has happened so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
-    /// Begun steps, in order.
+    /// Steps that were started, in order.
     pub(crate) steps: Vec<(Method, String)>,
     /// kubelet's calls that have ended.
     pub(crate) calls: Vec<(Method, CallOutcome)>,
     /// How each claim of a call ended, by its name.
     pub(crate) answers: Vec<(Method, String, Result<(), String>)>,
-    /// How often kubelet said that the plugin is registered.
+    /// How often kubelet has registered the plugin.
     pub(crate) registered: usize,
-    /// Health streams that are open, and that ever were.
+    /// How many health streams are open, and how many have ever been.
     pub(crate) streams: (usize, usize),
 }
 
 impl Log {
-    /// How many steps of the method were begun.
-    pub(crate) fn begun(&self, method: Method) -> usize {
+    /// How many steps of the method were started.
+    pub(crate) fn started(&self, method: Method) -> usize {
         self.steps.iter().filter(|(it, _)| *it == method).count()
     }
 }
 
-impl Default for Script {
+impl Default for ScriptedDriver {
     fn default() -> Self {
         Self(Arc::new(State {
-            prepare: watch::Sender::new(Act::Succeed),
-            unprepare: watch::Sender::new(Act::Succeed),
+            prepare: watch::Sender::new(Behavior::Succeed),
+            unprepare: watch::Sender::new(Behavior::Succeed),
             log: Mutex::default(),
         }))
     }
 }
 
-impl Script {
-    /// A driver whose next prepares do `act`.
-    pub(crate) fn preparing(act: Act) -> Self {
+impl ScriptedDriver {
+    /// A driver whose prepares behave like this.
+    pub(crate) fn preparing(behavior: Behavior) -> Self {
         let script = Self::default();
-        script.set(Method::Prepare, act);
+        script.set(Method::Prepare, behavior);
         script
     }
 
-    /// A driver whose next unprepares do `act`.
-    pub(crate) fn unpreparing(act: Act) -> Self {
+    /// A driver whose unprepares behave like this.
+    pub(crate) fn unpreparing(behavior: Behavior) -> Self {
         let script = Self::default();
-        script.set(Method::Unprepare, act);
+        script.set(Method::Unprepare, behavior);
         script
     }
 
-    pub(crate) fn set(&self, method: Method, act: Act) {
-        self.sender(method).send_replace(act);
+    pub(crate) fn set(&self, method: Method, behavior: Behavior) {
+        self.sender(method).send_replace(behavior);
     }
 
     pub(crate) fn log(&self) -> Log {
         self.with_log(|log| log.clone())
     }
 
-    pub(crate) fn begun(&self, method: Method) -> usize {
-        self.with_log(|log| log.begun(method))
+    pub(crate) fn started(&self, method: Method) -> usize {
+        self.with_log(|log| log.started(method))
     }
 
-    /// Waits until that many steps of the method were begun.
-    pub(crate) async fn until_begun(&self, method: Method, count: usize) {
-        until(&format!("{count} {method}s have begun"), async || {
-            let begun = self.begun(method);
-            ensure!(begun >= count, "there are {begun}");
+    /// Waits until that many steps of the method were started.
+    pub(crate) async fn until_started(&self, method: Method, count: usize) {
+        until(&format!("{count} {method}s have started"), async || {
+            let started = self.started(method);
+            ensure!(started >= count, "there are {started}");
             Ok(())
         })
         .await;
     }
 
-    fn sender(&self, method: Method) -> &watch::Sender<Act> {
+    fn sender(&self, method: Method) -> &watch::Sender<Behavior> {
         match method {
             Method::Prepare => &self.0.prepare,
             Method::Unprepare => &self.0.unprepare,
@@ -120,10 +120,12 @@ impl Script {
         let mut act = self.sender(method).subscribe();
         loop {
             match *act.borrow_and_update() {
-                Act::Succeed => return Ok(()),
-                Act::Fail => return Err(ClaimError::permanent("told to fail")),
-                Act::Waver => return Err(ClaimError::retry("told to waver")),
-                Act::Block => {}
+                Behavior::Succeed => return Ok(()),
+                Behavior::Fail => return Err(ClaimError::permanent("the test makes it fail")),
+                Behavior::FailRetryable => {
+                    return Err(ClaimError::retry("the test makes it fail, retryable"));
+                }
+                Behavior::Block => {}
             }
             tokio::select! {
                 () = context.cancellation().cancelled() => return Err(ClaimError::retry("cancelled")),
@@ -133,7 +135,7 @@ impl Script {
     }
 }
 
-impl Driver for Script {
+impl Driver for ScriptedDriver {
     async fn prepare(
         &self,
         context: &Context,
@@ -151,7 +153,7 @@ impl Driver for Script {
     }
 }
 
-impl Observer for Script {
+impl Observer for ScriptedDriver {
     fn call_finished(&self, method: Method, end: CallOutcome, _: Duration) {
         self.with_log(|log| log.calls.push((method, end)));
     }
@@ -186,10 +188,10 @@ impl Observer for Script {
     }
 }
 
-/// A plugin of a [`Script`]. Dropped, it stops at once.
+/// A plugin of a [`ScriptedDriver`]. Dropped, it stops at once.
 pub(crate) struct Running {
     pub(crate) plugin: Plugin,
-    pub(crate) script: Script,
+    pub(crate) script: ScriptedDriver,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
     _devices: watch::Sender<DesiredPool>,
 }
@@ -212,7 +214,7 @@ impl Running {
 
 impl Node {
     /// The scenario's driver, registered, with device `d0` published.
-    pub(crate) async fn serve(&self, script: &Script) -> Result<Running> {
+    pub(crate) async fn serve(&self, script: &ScriptedDriver) -> Result<Running> {
         let running = self.serve_as(&self.driver, script, |builder| builder)?;
         running.until_registered(1).await;
         Ok(running)
@@ -222,7 +224,7 @@ impl Node {
     pub(crate) fn serve_as(
         &self,
         driver: &str,
-        script: &Script,
+        script: &ScriptedDriver,
         settings: impl FnOnce(PluginBuilder) -> PluginBuilder,
     ) -> Result<Running> {
         let device = resource::Device {

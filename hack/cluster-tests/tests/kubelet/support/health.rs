@@ -6,9 +6,9 @@ use anyhow::{Context as _, Result, ensure};
 use dra_kubelet::{DeviceHealth, Health};
 
 use super::driver::Running;
-use super::{NODE, Node, Script, until};
+use super::{NODE, Node, ScriptedDriver, until};
 
-/// The remark of a scenario that has nothing to see.
+/// The remark of a scenario that this kubelet cannot run.
 pub(crate) const NO_HEALTH: &str = "not applicable: kubelet's gate ResourceHealthStatus is off";
 
 /// One device's health.
@@ -32,7 +32,7 @@ impl Running {
 impl Node {
     /// The scenario's driver with a healthy device `d0`, and a pod that runs with it.
     pub(crate) async fn serve_healthy_pod(&self, pod: &str) -> Result<Running> {
-        let running = self.serve(&Script::default()).await?;
+        let running = self.serve(&ScriptedDriver::default()).await?;
         running.report_health(Health::Healthy, "");
         self.start_pod(pod).await?;
         self.until_running(pod).await;
@@ -45,7 +45,7 @@ impl Node {
         gate.context("kubelet's metrics do not name its gate ResourceHealthStatus")
     }
 
-    /// What the pod's status says of the health of its one device.
+    /// The health of the pod's only device in its status.
     pub(crate) async fn health_of(&self, pod: &str) -> Result<String> {
         let pod = self.pods().get(pod).await?;
         let containers = pod.status.and_then(|it| it.container_statuses);

@@ -1,5 +1,5 @@
-//! The node's kubelet as a process: its end and its start through the supervisor of
-//! `hack/cluster.sh`, its log, its configuration, its metrics.
+//! The node's kubelet: stop and start through the supervisor of `hack/cluster.sh`, its log, its
+//! configuration, its metrics.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -25,23 +25,23 @@ impl Kubelet {
         let state = config
             .ancestors()
             .nth(2)
-            .context("KUBECONFIG is no path of a cluster")?;
+            .context("KUBECONFIG is not a path of a test cluster")?;
         Ok(Self {
             state: state.to_owned(),
         })
     }
 
-    /// SIGTERM; returns once it has ended.
+    /// Sends SIGTERM, and returns once it has ended.
     pub(crate) async fn stop(&self) -> Result<()> {
         self.request(&format!("kill {COMPONENT} TERM"))?;
-        self.comes_to("exited").await;
+        self.until_state("exited").await;
         Ok(())
     }
 
     /// Returns once its process runs; it needs a second to find its plugins.
     pub(crate) async fn start(&self) -> Result<()> {
         self.request(&format!("start {COMPONENT}"))?;
-        self.comes_to("running").await;
+        self.until_state("running").await;
         Ok(())
     }
 
@@ -50,8 +50,8 @@ impl Kubelet {
         self.start().await
     }
 
-    /// Restarts it with these feature gates (`A: true, B: false`) and no others, or
-    /// as it was with `None`.
+    /// Restarts it with these feature gates only (`A: true, B: false`), or with its
+    /// original ones (`None`).
     pub(crate) async fn restart_with_gates(&self, gates: Option<&str>) -> Result<()> {
         let path = self.state.join("node1/kubelet.yaml");
         let saved = self.state.join("node1/kubelet.yaml.saved");
@@ -79,7 +79,7 @@ impl Kubelet {
         Ok(writeln!(control, "{line}")?)
     }
 
-    async fn comes_to(&self, state: &str) {
+    async fn until_state(&self, state: &str) {
         until(&format!("{COMPONENT} is {state}"), async || {
             let now = fs::read_to_string(self.state.join("components").join(COMPONENT))?;
             if !now.starts_with(state) {

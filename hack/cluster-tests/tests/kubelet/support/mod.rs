@@ -1,5 +1,5 @@
 //! What the scenarios share: the node as it is seen from inside, its kubelet, pods
-//! and claims that bypass the scheduler, and drivers that do as they are told.
+//! and claims that bypass the scheduler, and drivers whose behaviour the test sets.
 
 mod driver;
 mod health;
@@ -18,16 +18,16 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 
-pub(crate) use driver::{Act, Script};
+pub(crate) use driver::{Behavior, ScriptedDriver};
 pub(crate) use health::{NO_HEALTH, health};
 pub(crate) use kubelet::Kubelet;
-pub(crate) use pods::{Wanted, wanted};
+pub(crate) use pods::{AllocationResult, allocated};
 pub(crate) use scenario::run;
 
 /// The node that the tests run on.
 pub(crate) const NODE: &str = "node1";
 
-/// A scenario's view: a namespace and a driver name of its own on [`NODE`].
+/// What a scenario works with: a namespace and a driver name of its own on [`NODE`].
 pub(crate) struct Node {
     pub(crate) client: kube::Client,
     pub(crate) kubelet: Kubelet,
@@ -59,8 +59,8 @@ impl Node {
         })
     }
 
-    /// Deletes the namespace; nobody waits for its end.
-    async fn leave(&self) {
+    /// Deletes the namespace, without waiting until it is gone.
+    async fn delete_namespace(&self) {
         let namespaces = Api::<Namespace>::all(self.client.clone());
         drop(
             namespaces
@@ -69,9 +69,9 @@ impl Node {
         );
     }
 
-    /// What the scenario's objects look like, and kubelet's lines about its driver.
+    /// Prints the scenario's pods, and kubelet's log lines about its driver.
     async fn print_state(&self) {
-        for line in self.story().await {
+        for line in self.describe_pods().await {
             eprintln!("{line}");
         }
         for line in self.kubelet.lines_about(&self.namespace, 60) {
@@ -80,16 +80,16 @@ impl Node {
     }
 }
 
-/// Looks at `condition` until it holds. The scenario's time limit ends the wait;
-/// what was wrong last is printed every 20 s for the log of a failure.
+/// Checks `condition` until it is `Ok`, or until the scenario's timeout. The last error
+/// is printed every 20 s.
 pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Result<T>) -> T {
-    let mut told = Instant::now();
+    let mut printed = Instant::now();
     loop {
         match condition().await {
             Ok(value) => return value,
-            Err(error) if told.elapsed() > Duration::from_secs(20) => {
+            Err(error) if printed.elapsed() > Duration::from_secs(20) => {
                 eprintln!("still waiting until {what}: {error:#}");
-                told = Instant::now();
+                printed = Instant::now();
             }
             Err(_) => {}
         }
@@ -127,7 +127,7 @@ pub(crate) async fn within(
     Ok(started.elapsed())
 }
 
-/// A time for a remark.
+/// A duration as text, for a remark.
 pub(crate) fn seconds(time: Duration) -> String {
     if time < Duration::from_secs(1) {
         format!("{} ms", time.as_millis())

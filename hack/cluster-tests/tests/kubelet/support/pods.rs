@@ -1,6 +1,6 @@
 //! Pods and claims. The test itself is their scheduler: it writes the claims'
-//! allocation and reservation and then binds the pod, so that kubelet's first look
-//! already finds everything in place.
+//! allocation and reservation and then binds the pod, so that kubelet finds
+//! everything in place.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 
 use super::{NODE, Node, until};
 
-/// One allocation result to write.
+/// One result of an allocation, which the test writes as the scheduler.
 #[derive(Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct AllocationResult {
     pub(crate) driver: String,
     pub(crate) device: String,
     pub(crate) share: Option<String>,
 }
 
-/// A device without share id.
-pub(crate) fn wanted(driver: &str, device: &str) -> Wanted {
-    Wanted {
+/// The allocation of a device without share id.
+pub(crate) fn allocated(driver: &str, device: &str) -> AllocationResult {
+    AllocationResult {
         driver: driver.to_owned(),
         device: device.to_owned(),
         share: None,
     }
 }
 
-impl Wanted {
-    fn result(&self) -> Value {
+impl AllocationResult {
+    fn to_json(&self) -> Value {
         let mut result =
             json!({"request": "r", "driver": self.driver, "pool": NODE, "device": self.device});
         if let (Some(share), Some(result)) = (&self.share, result.as_object_mut()) {
@@ -49,15 +49,15 @@ impl Node {
 
     /// A pod that sleeps, with one claim of its own name for device `d0`.
     pub(crate) async fn start_pod(&self, name: &str) -> Result<()> {
-        self.start_pod_with(name, &[(name, vec![wanted(&self.driver, "d0")])])
+        self.start_pod_with(name, &[(name, vec![allocated(&self.driver, "d0")])])
             .await
     }
 
-    /// A pod that sleeps, with claims and what is allocated to them.
+    /// A pod that sleeps, with these claims and their allocations.
     pub(crate) async fn start_pod_with(
         &self,
         name: &str,
-        claims: &[(&str, Vec<Wanted>)],
+        claims: &[(&str, Vec<AllocationResult>)],
     ) -> Result<()> {
         self.start_pod_running(name, "trap 'exit 0' TERM; sleep 100000 & wait", claims)
             .await
@@ -67,15 +67,15 @@ impl Node {
         &self,
         name: &str,
         command: &str,
-        claims: &[(&str, Vec<Wanted>)],
+        claims: &[(&str, Vec<AllocationResult>)],
     ) -> Result<()> {
         for (claim, _) in claims {
             self.create_claim(claim).await?;
         }
         let names: Vec<_> = claims.iter().map(|(claim, _)| *claim).collect();
         let uid = self.create_pod(name, command, &names).await?;
-        for (claim, wanted) in claims {
-            let results: Vec<_> = wanted.iter().map(Wanted::result).collect();
+        for (claim, allocated) in claims {
+            let results: Vec<_> = allocated.iter().map(AllocationResult::to_json).collect();
             let status = json!({"status": {
                 "allocation": {"devices": {"results": results}},
                 "reservedFor": [{"resource": "pods", "name": name, "uid": uid}],
@@ -103,7 +103,7 @@ impl Node {
         Ok(())
     }
 
-    /// Not bound to a node; no scheduler cares for it.
+    /// Not bound to a node: no scheduler has its scheduler name.
     async fn create_pod(&self, name: &str, command: &str, claims: &[&str]) -> Result<String> {
         let refer = |claim: &&str| json!({"name": claim, "resourceClaimName": claim});
         let container_claims: Vec<_> = claims.iter().map(|claim| json!({"name": claim})).collect();
@@ -173,13 +173,13 @@ impl Node {
         claim.metadata.uid.context("a claim without uid")
     }
 
-    /// Asks for the pod's end; kubelet removes the object once it is unprepared.
+    /// Deletes the pod; kubelet removes the object once its claims are unprepared.
     pub(crate) async fn delete(&self, pod: &str) -> Result<()> {
         self.pods().delete(pod, &DeleteParams::default()).await?;
         Ok(())
     }
 
-    /// The object goes at once, kubelet cleans up later.
+    /// Deletes the object at once; kubelet cleans up later.
     pub(crate) async fn delete_by_force(&self, pod: &str) -> Result<()> {
         let now = DeleteParams::default().grace_period(0);
         self.pods().delete(pod, &now).await?;
@@ -214,21 +214,24 @@ impl Node {
             .collect())
     }
 
-    /// The first warning of the pod that has `words` in it.
-    pub(crate) async fn until_warned(&self, pod: &str, words: &str) -> String {
+    /// Waits for a warning of the pod that contains `expected`, and returns it.
+    pub(crate) async fn until_warned(&self, pod: &str, expected: &str) -> String {
         until(
-            &format!("pod {pod} has a warning with {words:?}"),
+            &format!("pod {pod} has a warning with {expected:?}"),
             async || {
                 let warnings = self.warnings(pod).await?;
-                let found = warnings.iter().find(|text| text.contains(words)).cloned();
+                let found = warnings
+                    .iter()
+                    .find(|text| text.contains(expected))
+                    .cloned();
                 found.with_context(|| format!("there are {warnings:?}"))
             },
         )
         .await
     }
 
-    /// The scenario's pods and what was said about them.
-    pub(super) async fn story(&self) -> Vec<String> {
+    /// The phase and the warnings of each pod of the scenario.
+    pub(super) async fn describe_pods(&self) -> Vec<String> {
         let Ok(pods) = self.pods().list(&ListParams::default()).await else {
             return vec!["the API server does not answer".to_owned()];
         };

@@ -1,4 +1,4 @@
-//! `steady-driver` as a process, for what only a process can do: die.
+//! `steady-driver` as a process, for tests that kill their driver.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -42,7 +42,7 @@ impl Node {
     /// As [`Node::spawn`], once kubelet has registered it.
     pub(crate) async fn spawn_registered(&self, device: &str) -> Result<Process> {
         let process = self.spawn(device, None)?;
-        process.until_said("registered").await;
+        process.until_printed("registered").await;
         Ok(process)
     }
 }
@@ -55,24 +55,24 @@ impl Process {
             .clone()
     }
 
-    pub(crate) async fn until_said(&self, line: &str) {
-        until(&format!("the driver says {line:?}"), async || {
+    pub(crate) async fn until_printed(&self, line: &str) {
+        until(&format!("the driver prints {line:?}"), async || {
             let lines = self.lines();
-            ensure!(lines.iter().any(|it| it == line), "it said {lines:?}");
+            ensure!(lines.iter().any(|it| it == line), "it printed {lines:?}");
             Ok(())
         })
         .await;
     }
 
-    /// SIGKILL: its sockets' files stay.
+    /// Kills it with SIGKILL, so that its sockets' files stay.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// SIGTERM, and waits for its end.
-    pub(crate) async fn end(&mut self) -> Result<()> {
+    /// Sends SIGTERM, and waits until it has ended.
+    pub(crate) async fn terminate(&mut self) -> Result<()> {
         let id = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &id]).status()?;
         until("the driver has ended", async || {

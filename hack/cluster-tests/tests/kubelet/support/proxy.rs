@@ -55,7 +55,7 @@ impl Node {
 
 impl Proxy {
     /// How many connections are still to be cut.
-    pub(crate) fn left(&self) -> usize {
+    pub(crate) fn remaining_cuts(&self) -> usize {
         self.cuts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, anyhow};
 
 use super::Node;
 
-/// When a scenario gives up. Its longest ones wait for kubelet's deadline of 45 s
+/// When a scenario fails. The longest ones wait for kubelet's deadline of 45 s
 /// and the retry after it, or twice for the wipe 30 s after a lost connection.
-const GIVE_UP: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Runs the scenario of `numbers` (of upstream's list; a word for our own) on a node
 /// of its own driver and namespace. What it returns is the row's remark.
@@ -27,19 +27,19 @@ where
         .build()?;
     let outcome = runtime.block_on(async {
         let node = Node::connect(numbers).await?;
-        let outcome = tokio::time::timeout(GIVE_UP, body(&node))
+        let outcome = tokio::time::timeout(TIMEOUT, body(&node))
             .await
-            .unwrap_or_else(|_| Err(anyhow!("gave up after {} s", GIVE_UP.as_secs())));
+            .unwrap_or_else(|_| Err(anyhow!("timed out after {} s", TIMEOUT.as_secs())));
         if outcome.is_err() {
             node.print_state().await;
         }
-        node.leave().await;
+        node.delete_namespace().await;
         outcome
     });
     // Blocking work of a plugin that hangs is not waited for.
     runtime.shutdown_background();
     let (result, remark) = match &outcome {
-        // Said so in the table, although libtest has no word for it.
+        // Shown in the table; libtest has no such result.
         Ok(remark) if remark.starts_with("not applicable") => ("-", remark.clone()),
         Ok(remark) => ("ok", remark.clone()),
         Err(error) => ("FAILED", format!("{error:#}")),

@@ -64,9 +64,9 @@ impl Node {
             let mut stream = std::pin::pin!(stream);
             while let Some(event) = stream.next().await {
                 let seen = match event {
-                    Ok(WatchEvent::Added(slice)) => Seen::Added(name(&slice)),
-                    Ok(WatchEvent::Modified(slice)) => Seen::Modified(name(&slice)),
-                    Ok(WatchEvent::Deleted(slice)) => Seen::Deleted(name(&slice)),
+                    Ok(WatchEvent::Added(slice)) => SliceEvent::Added(name(&slice)),
+                    Ok(WatchEvent::Modified(slice)) => SliceEvent::Modified(name(&slice)),
+                    Ok(WatchEvent::Deleted(slice)) => SliceEvent::Deleted(name(&slice)),
                     _ => continue,
                 };
                 log.lock()
@@ -84,7 +84,7 @@ fn name(slice: &ResourceSlice) -> String {
 
 /// What happened to a slice of the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SliceEvent {
     Added(String),
     Modified(String),
     Deleted(String),
@@ -92,12 +92,12 @@ pub(crate) enum Seen {
 
 /// A watch that runs until it is dropped.
 pub(crate) struct History {
-    events: Arc<Mutex<Vec<(Instant, Seen)>>>,
+    events: Arc<Mutex<Vec<(Instant, SliceEvent)>>>,
     task: JoinHandle<()>,
 }
 
 impl History {
-    pub(crate) fn events(&self) -> Vec<(Instant, Seen)> {
+    pub(crate) fn events(&self) -> Vec<(Instant, SliceEvent)> {
         self.events
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -110,10 +110,12 @@ impl History {
             let events = self.events();
             let position = events
                 .iter()
-                .position(|(_, it)| matches!(it, Seen::Deleted(_)));
+                .position(|(_, it)| matches!(it, SliceEvent::Deleted(_)));
             let gone = position.context("it was not deleted")?;
             let later = events.iter().skip(gone);
-            let back = later.clone().find(|(_, it)| matches!(it, Seen::Added(_)));
+            let back = later
+                .clone()
+                .find(|(_, it)| matches!(it, SliceEvent::Added(_)));
             let (deleted, _) = later.clone().next().context("no such event")?;
             let (added, _) = back.context("it is not back")?;
             Ok(added.duration_since(*deleted))

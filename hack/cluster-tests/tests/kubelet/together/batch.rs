@@ -10,7 +10,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::support::{NODE, Node, Script, run, until, wanted};
+use crate::support::{NODE, Node, ScriptedDriver, allocated, run, until};
 
 /// The API server's claims, handed out once the gate is open: kubelet has looked at
 /// them by then, so what changes in between only the driver sees.
@@ -46,7 +46,7 @@ async fn change_two_claims(on: &Node) -> Result<()> {
 fn a_replaced_and_an_unallocated_claim_do_not_keep_the_good_one_from_being_prepared() -> Result<()>
 {
     run("batch", async |on| {
-        let script = Script::default();
+        let script = ScriptedDriver::default();
         let (gate, open) = watch::channel(false);
         let asked = Arc::new(watch::Sender::new(0));
         let claims = Gated {
@@ -63,7 +63,7 @@ fn a_replaced_and_an_unallocated_claim_do_not_keep_the_good_one_from_being_prepa
             .await?;
 
         let names = ["good", "replaced", "unallocated"];
-        let claims = names.map(|name| (name, vec![wanted(&on.driver, "d0")]));
+        let claims = names.map(|name| (name, vec![allocated(&on.driver, "d0")]));
         on.start_pod_with("p", &claims).await?;
         asked.subscribe().wait_for(|asked| *asked >= 3).await?;
         let good = on.claim_uid("good").await?;
@@ -97,7 +97,7 @@ fn a_replaced_and_an_unallocated_claim_do_not_keep_the_good_one_from_being_prepa
         on.until_warned("p", "NodePrepareResources failed for ResourceClaim")
             .await;
         on.delete_and_wait("p").await?;
-        ensure!(script.begun(Unprepare) == 3, "{:?}", script.log().steps);
+        ensure!(script.started(Unprepare) == 3, "{:?}", script.log().steps);
         Ok(format!("{answers:?}"))
     })
 }

@@ -5,17 +5,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use dra_kubelet::Method::{Prepare, Unprepare};
 
-use crate::support::{Act, Script, Wanted, run, seconds, throughout, wanted};
+use crate::support::{
+    AllocationResult, Behavior, ScriptedDriver, allocated, run, seconds, throughout,
+};
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_pod_whose_prepare_blocks_past_the_deadline_stays_pending_and_runs_once_it_ends() -> Result<()>
 {
     run("6", async |on| {
-        let script = Script::preparing(Act::Block);
+        let script = ScriptedDriver::preparing(Behavior::Block);
         let _running = on.serve(&script).await?;
         on.start_pod("p").await?;
-        script.until_begun(Prepare, 1).await;
+        script.until_started(Prepare, 1).await;
         throughout(Duration::from_secs(60), async || {
             let phase = on.phase("p").await?;
             ensure!(phase == "Pending", "it is {phase}");
@@ -25,8 +27,8 @@ fn a_pod_whose_prepare_blocks_past_the_deadline_stays_pending_and_runs_once_it_e
         let warning = on.until_warned("p", "ResourceClaim p: ").await;
         ensure!(warning.contains("longer than kubelet waits"), "{warning}");
         // kubelet's second call has joined the step that blocks.
-        ensure!(script.begun(Prepare) == 1, "{:?}", script.log().steps);
-        script.set(Prepare, Act::Succeed);
+        ensure!(script.started(Prepare) == 1, "{:?}", script.log().steps);
+        script.set(Prepare, Behavior::Succeed);
         let released = Instant::now();
         on.until_running("p").await;
         let took = released.elapsed();
@@ -42,14 +44,14 @@ fn a_pod_whose_prepare_blocks_past_the_deadline_stays_pending_and_runs_once_it_e
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_prepare_that_fails_and_then_succeeds_lets_the_pod_run() -> Result<()> {
     run("7", async |on| {
-        let script = Script::preparing(Act::Fail);
+        let script = ScriptedDriver::preparing(Behavior::Fail);
         let _running = on.serve(&script).await?;
         on.start_pod("p").await?;
         let warning = on.until_warned("p", "told to fail").await;
         let told = "NodePrepareResources failed for ResourceClaim p: told to fail";
         ensure!(warning.contains(told), "{warning}");
         ensure!(on.phase("p").await? == "Pending");
-        script.set(Prepare, Act::Succeed);
+        script.set(Prepare, Behavior::Succeed);
         let mended = Instant::now();
         on.until_running("p").await;
         let took = mended.elapsed();
@@ -62,11 +64,11 @@ fn a_prepare_that_fails_and_then_succeeds_lets_the_pod_run() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_passing_fault_costs_the_pod_no_resync() -> Result<()> {
     run("7", async |on| {
-        let script = Script::preparing(Act::Waver);
+        let script = ScriptedDriver::preparing(Behavior::FailRetryable);
         let _running = on.serve(&script).await?;
         on.start_pod("p").await?;
-        script.until_begun(Prepare, 3).await;
-        script.set(Prepare, Act::Succeed);
+        script.until_started(Prepare, 3).await;
+        script.set(Prepare, Behavior::Succeed);
         let mended = Instant::now();
         on.until_running("p").await;
         let took = mended.elapsed();
@@ -81,14 +83,14 @@ fn a_passing_fault_costs_the_pod_no_resync() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn an_unprepare_that_fails_and_then_succeeds_lets_the_pod_complete() -> Result<()> {
     run("8", async |on| {
-        let script = Script::unpreparing(Act::Fail);
+        let script = ScriptedDriver::unpreparing(Behavior::Fail);
         let _running = on.serve(&script).await?;
-        let claims = [("p", vec![wanted(&on.driver, "d0")])];
+        let claims = [("p", vec![allocated(&on.driver, "d0")])];
         on.start_pod_running("p", "true", &claims).await?;
-        script.until_begun(Unprepare, 2).await;
+        script.until_started(Unprepare, 2).await;
         let phase = on.phase("p").await?;
         ensure!(phase != "Succeeded", "it completed and is not unprepared");
-        script.set(Unprepare, Act::Succeed);
+        script.set(Unprepare, Behavior::Succeed);
         let mended = Instant::now();
         on.until_phase("p", "Succeeded").await;
         let took = mended.elapsed();
@@ -101,20 +103,20 @@ fn an_unprepare_that_fails_and_then_succeeds_lets_the_pod_complete() -> Result<(
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_deleted_pod_is_unprepared_until_that_works() -> Result<()> {
     run("11", async |on| {
-        let script = Script::unpreparing(Act::Fail);
+        let script = ScriptedDriver::unpreparing(Behavior::Fail);
         let _running = on.serve(&script).await?;
         on.start_pod("p").await?;
         on.until_running("p").await;
         on.delete("p").await?;
-        script.until_begun(Unprepare, 2).await;
+        script.until_started(Unprepare, 2).await;
         ensure!(
             on.pods().get_opt("p").await?.is_some(),
             "the pod went before it was unprepared"
         );
-        script.set(Unprepare, Act::Succeed);
+        script.set(Unprepare, Behavior::Succeed);
         on.until_gone("p").await;
-        ensure!(script.begun(Prepare) == 1, "{:?}", script.log().steps);
-        Ok(format!("{} attempts", script.begun(Unprepare)))
+        ensure!(script.started(Prepare) == 1, "{:?}", script.log().steps);
+        Ok(format!("{} attempts", script.started(Unprepare)))
     })
 }
 
@@ -122,30 +124,33 @@ fn a_deleted_pod_is_unprepared_until_that_works() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() -> Result<()> {
     run("18", async |on| {
-        let (mine, theirs) = (Script::default(), Script::preparing(Act::Fail));
+        let (mine, theirs) = (
+            ScriptedDriver::default(),
+            ScriptedDriver::preparing(Behavior::Fail),
+        );
         let other = format!("other-{}", on.driver);
         let _mine = on.serve(&mine).await?;
         let running = on.serve_as(&other, &theirs, |builder| builder)?;
         running.until_registered(1).await;
-        let results = vec![wanted(&on.driver, "d0"), wanted(&other, "d0")];
+        let results = vec![allocated(&on.driver, "d0"), allocated(&other, "d0")];
         on.start_pod_with("p", &[("p", results)]).await?;
         on.until_warned("p", "told to fail").await;
-        theirs.set(Prepare, Act::Succeed);
+        theirs.set(Prepare, Behavior::Succeed);
         on.until_running("p").await;
 
-        mine.set(Unprepare, Act::Fail);
+        mine.set(Unprepare, Behavior::Fail);
         on.delete("p").await?;
-        mine.until_begun(Unprepare, 1).await;
-        mine.set(Unprepare, Act::Succeed);
+        mine.until_started(Unprepare, 1).await;
+        mine.set(Unprepare, Behavior::Succeed);
         on.until_gone("p").await;
         ensure!(
-            theirs.begun(Unprepare) >= 1,
+            theirs.started(Unprepare) >= 1,
             "the other driver was not asked"
         );
         Ok(format!(
             "prepares {} + {}",
-            mine.begun(Prepare),
-            theirs.begun(Prepare)
+            mine.started(Prepare),
+            theirs.started(Prepare)
         ))
     })
 }
@@ -154,7 +159,7 @@ fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() -> Resu
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn share_ids_prepare_fine_none_and_one_and_two_of_the_same_device() -> Result<()> {
     run("21", async |on| {
-        let script = Script::default();
+        let script = ScriptedDriver::default();
         let _running = on.serve(&script).await?;
         let one = "0d2d3ec0-6e0c-4f5a-9c5f-2f0e5a4d1a01";
         let two = "0d2d3ec0-6e0c-4f5a-9c5f-2f0e5a4d1a02";
@@ -164,9 +169,9 @@ fn share_ids_prepare_fine_none_and_one_and_two_of_the_same_device() -> Result<()
             ("two", &[Some(one), Some(two)]),
         ];
         for (pod, shares) in cases {
-            let share = |share: Option<&str>| Wanted {
+            let share = |share: Option<&str>| AllocationResult {
                 share: share.map(str::to_owned),
-                ..wanted(&on.driver, "d0")
+                ..allocated(&on.driver, "d0")
             };
             on.start_pod_with(pod, &[(pod, shares.iter().copied().map(share).collect())])
                 .await?;
@@ -181,7 +186,7 @@ fn share_ids_prepare_fine_none_and_one_and_two_of_the_same_device() -> Result<()
         for (pod, _) in cases {
             on.delete_and_wait(pod).await?;
         }
-        ensure!((script.begun(Prepare), script.begun(Unprepare)) == (3, 3));
+        ensure!((script.started(Prepare), script.started(Unprepare)) == (3, 3));
         Ok(format!("kept in kubelet's checkpoint: {kept}"))
     })
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use dra_kubelet::Health;
 
-use crate::support::{NO_HEALTH, Script, Wanted, health, run, seconds, wanted};
+use crate::support::{
+    AllocationResult, NO_HEALTH, ScriptedDriver, allocated, health, run, seconds,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -45,7 +47,7 @@ fn health_becomes_unknown_when_the_driver_stops_and_known_again_with_all_calls()
         running.shutdown().await;
         let unknown = on.until_shown("p", "Unknown").await;
         ensure!(unknown < 2 * LIMIT, "{unknown:?}");
-        let running = on.serve(&Script::default()).await?;
+        let running = on.serve(&ScriptedDriver::default()).await?;
         running.report_health(Health::Unhealthy, "");
         let known = on.until_shown("p", "Unhealthy").await;
         on.start_pod("q").await?;
@@ -67,11 +69,11 @@ fn several_pods_show_the_health_of_their_own_devices() -> Result<()> {
         if !on.shows_health().await? {
             return Ok(NO_HEALTH.to_owned());
         }
-        let running = on.serve(&Script::default()).await?;
+        let running = on.serve(&ScriptedDriver::default()).await?;
         let pods = ["a", "b", "c"];
         for pod in pods {
             let device = format!("device-{pod}");
-            let claims = [(pod, vec![wanted(&on.driver, &device)])];
+            let claims = [(pod, vec![allocated(&on.driver, &device)])];
             on.start_pod_with(pod, &claims).await?;
         }
         for pod in pods {
@@ -101,10 +103,10 @@ fn a_device_of_two_shares_shows_its_health() -> Result<()> {
         if !on.shows_health().await? {
             return Ok(NO_HEALTH.to_owned());
         }
-        let running = on.serve(&Script::default()).await?;
-        let share = |n: u8| Wanted {
+        let running = on.serve(&ScriptedDriver::default()).await?;
+        let share = |n: u8| AllocationResult {
             share: Some(format!("0d2d3ec0-6e0c-4f5a-9c5f-2f0e5a4d1b0{n}")),
-            ..wanted(&on.driver, "d0")
+            ..allocated(&on.driver, "d0")
         };
         on.start_pod_with("p", &[("p", vec![share(1), share(2)])])
             .await?;

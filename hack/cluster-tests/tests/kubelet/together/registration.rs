@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use dra_kubelet::{Method, PluginBuilder, Registration};
 
-use crate::support::{Node, Script, run, seconds, until, within};
+use crate::support::{Node, ScriptedDriver, run, seconds, until, within};
 
 /// A pod starts and goes, each with one step of the driver.
 async fn serves_a_pod(on: &Node, pod: &str) -> Result<()> {
@@ -22,7 +22,7 @@ fn a_plugin_registers_after_its_own_restart_be_it_an_end_or_a_kill() -> Result<(
     run("2", async |on| {
         let mut first = on.spawn_registered("d0").await?;
         serves_a_pod(on, "first").await?;
-        first.end().await?;
+        first.terminate().await?;
         let started = std::time::Instant::now();
         let mut second = on.spawn_registered("d0").await?;
         let again = started.elapsed();
@@ -45,14 +45,14 @@ fn a_plugin_registers_after_its_own_restart_be_it_an_end_or_a_kill() -> Result<(
 fn a_plugin_registers_although_get_info_fails_first() -> Result<()> {
     run("3", async |on| {
         let proxy = on.proxy(&[1, 1])?;
-        let script = Script::default();
+        let script = ScriptedDriver::default();
         let settings = |builder: PluginBuilder| builder.registry_dir(&proxy.registry);
         let running = on.serve_as(&on.driver, &script, settings)?;
         running.until_registered(1).await;
         ensure!(
-            proxy.left() == 0,
+            proxy.remaining_cuts() == 0,
             "kubelet made {} calls too few",
-            proxy.left()
+            proxy.remaining_cuts()
         );
         serves_a_pod(on, "p").await?;
         Ok("two connections cut at the call, by a proxy".to_owned())
@@ -64,23 +64,23 @@ fn a_plugin_registers_although_get_info_fails_first() -> Result<()> {
 fn a_plugin_registers_although_notify_fails_first() -> Result<()> {
     run("4", async |on| {
         let proxy = on.proxy(&[2, 2])?;
-        let script = Script::default();
+        let script = ScriptedDriver::default();
         let settings = |builder: PluginBuilder| builder.registry_dir(&proxy.registry);
         let running = on.serve_as(&on.driver, &script, settings)?;
         until("a connection is cut", async || {
-            ensure!(proxy.left() < 2, "not yet");
+            ensure!(proxy.remaining_cuts() < 2, "not yet");
             Ok(())
         })
         .await;
         serves_a_pod(on, "p").await?;
-        if proxy.left() == 1 && script.log().registered == 0 {
+        if proxy.remaining_cuts() == 1 && script.log().registered == 0 {
             return Ok("this kubelet keeps what it could not notify; pods are served".to_owned());
         }
         running.until_registered(1).await;
         ensure!(
-            proxy.left() == 0,
+            proxy.remaining_cuts() == 0,
             "kubelet made {} calls too few",
-            proxy.left()
+            proxy.remaining_cuts()
         );
         serves_a_pod(on, "q").await?;
         Ok("two connections cut at the call, by a proxy".to_owned())
@@ -104,7 +104,7 @@ fn service_socket(on: &Node) -> Result<PathBuf> {
 fn a_service_that_cannot_be_reached_at_registration_serves_once_it_can() -> Result<()> {
     run("14", async |on| {
         // The library listens before it registers, so the socket is taken away from it.
-        let script = Script::default();
+        let script = ScriptedDriver::default();
         let running = on.serve_as(&on.driver, &script, |builder| builder)?;
         // Before kubelet, which looks once a second, calls for the first time.
         let lost = service_socket(on)?;
@@ -140,7 +140,7 @@ fn spoil(directory: &Path) -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn the_loss_of_the_service_socket_for_good_is_reported() -> Result<()> {
     run("16", async |on| {
-        let mut running = on.serve(&Script::default()).await?;
+        let mut running = on.serve(&ScriptedDriver::default()).await?;
         let directory = Path::new("/var/lib/kubelet/plugins").join(&on.driver);
         spoil(&directory)?;
         let took = std::time::Instant::now();
@@ -161,7 +161,7 @@ fn the_loss_of_the_registration_socket_for_good_is_reported() -> Result<()> {
     run("16", async |on| {
         // kubelet watches directories below its own, too.
         let registry = Path::new("/var/lib/kubelet/plugins_registry").join(&on.namespace);
-        let script = Script::default();
+        let script = ScriptedDriver::default();
         let mut running = on.serve_as(&on.driver, &script, |builder| {
             builder.registry_dir(&registry)
         })?;
@@ -203,7 +203,7 @@ fn connections(on: &Node) -> Result<Vec<String>> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn one_connection_carries_all_calls_and_the_health_stream() -> Result<()> {
     run("17", async |on| {
-        let running = on.serve(&Script::default()).await?;
+        let running = on.serve(&ScriptedDriver::default()).await?;
         // Without the feature kubelet opens none, and the calls alone have one connection.
         let streams = usize::from(on.shows_health().await?);
         until("the connection is made", async || {
@@ -237,14 +237,14 @@ fn one_connection_carries_all_calls_and_the_health_stream() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_plugin_that_offers_only_v1beta1_serves_pods() -> Result<()> {
     run("v1beta1", async |on| {
-        let script = Script::default();
+        let script = ScriptedDriver::default();
         let running = on.serve_as(&on.driver, &script, PluginBuilder::only_v1beta1)?;
         running.until_registered(1).await;
         serves_a_pod(on, "p").await?;
         ensure!(
             (
-                script.begun(Method::Prepare),
-                script.begun(Method::Unprepare)
+                script.started(Method::Prepare),
+                script.started(Method::Unprepare)
             ) == (1, 1),
             "{:?}",
             script.log().steps
@@ -257,7 +257,7 @@ fn a_plugin_that_offers_only_v1beta1_serves_pods() -> Result<()> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn an_emptied_registry_directory_is_filled_again() -> Result<()> {
     run("sockets", async |on| {
-        let running = on.serve(&Script::default()).await?;
+        let running = on.serve(&ScriptedDriver::default()).await?;
         let registry = Path::new("/var/lib/kubelet/plugins_registry");
         for entry in fs::read_dir(registry)? {
             let path = entry?.path();

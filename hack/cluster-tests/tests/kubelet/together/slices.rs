@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use dra_kubelet::Method::Unprepare;
 
-use crate::support::{Node, Script, run, seconds, throughout};
+use crate::support::{Node, ScriptedDriver, run, seconds, throughout};
 
 /// When kubelet deletes the slices of a driver without connection, less what may pass
 /// between the end of the connection and the test's own clock.
@@ -24,7 +24,7 @@ async fn wiped_after(on: &Node, lost: Instant) -> Result<String> {
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn slices_are_removed_after_the_driver_has_unregistered() -> Result<()> {
     run("19", async |on| {
-        let running = on.serve(&Script::default()).await?;
+        let running = on.serve(&ScriptedDriver::default()).await?;
         on.until_published().await;
         running.shutdown().await;
         wiped_after(on, Instant::now()).await
@@ -53,7 +53,7 @@ fn slices_are_removed_when_the_service_never_comes_up() -> Result<()> {
         let directory = Path::new("/var/lib/kubelet/plugins").join(&on.driver);
         std::fs::rename(&directory, directory.with_extension("away"))?;
         let _proxy = on.proxy(&[])?;
-        process.until_said("registered").await;
+        process.until_printed("registered").await;
         process.kill()?;
         wiped_after(on, Instant::now()).await
     })
@@ -71,7 +71,7 @@ fn slices_are_untouched_when_the_driver_is_back_within_five_seconds() -> Result<
         let mut process = on.spawn_registered("d0").await?;
         let before = published(on).await?;
         let history = on.watch_slices().await?;
-        process.end().await?;
+        process.terminate().await?;
         let mut process = on.spawn_registered("d0").await?;
         process.kill()?;
         tokio::time::sleep(Duration::from_secs(4)).await;
@@ -101,7 +101,7 @@ fn a_pod_goes_after_its_driver_was_away_and_is_back() -> Result<()> {
         on.until_published().await;
         ensure!(on.phase("p").await? == "Running");
         on.delete_and_wait("p").await?;
-        process.until_said(&format!("{Unprepare} {claim}")).await;
+        process.until_printed(&format!("{Unprepare} {claim}")).await;
         Ok(format!("{wiped}, back, unprepared"))
     })
 }
