@@ -15,6 +15,20 @@ pub(super) struct Seq<'a, 't> {
     entries: std::iter::Enumerate<std::slice::Iter<'a, NodeId>>,
 }
 
+/// Entries of a mapping, one by one.
+pub(super) struct Map<'a, 't> {
+    parent: Cursor<'a, 't>,
+    /// The names that a struct's fields have.
+    fields: Option<&'static [&'static str]>,
+    entries: std::vec::IntoIter<(NodeId, NodeId)>,
+    /// A struct's fields that were there.
+    seen: Vec<&'static str>,
+    /// The value that is next, and its field.
+    current: Option<(NodeId, Cow<'a, str>)>,
+}
+
+// === impl Seq ===
+
 impl<'a, 't> Seq<'a, 't> {
     pub(super) fn new(parent: Cursor<'a, 't>, entries: &'a [NodeId]) -> Self {
         Self {
@@ -46,17 +60,7 @@ impl<'de> SeqAccess<'de> for Seq<'_, '_> {
     }
 }
 
-/// Entries of a mapping, one by one.
-pub(super) struct Map<'a, 't> {
-    parent: Cursor<'a, 't>,
-    /// The names that a struct's fields have.
-    fields: Option<&'static [&'static str]>,
-    entries: std::vec::IntoIter<(NodeId, NodeId)>,
-    /// A struct's fields that were there.
-    seen: Vec<&'static str>,
-    /// The value that is next, and its field.
-    current: Option<(NodeId, Cow<'a, str>)>,
-}
+// === impl Map ===
 
 impl<'a, 't> Map<'a, 't> {
     /// Of a struct with `fields`, or of a map with any keys.
