@@ -8,7 +8,6 @@
 //! | [`ImexOptions::resolve`] | flags, environment or chart values to [`Settings`] | at start, by both programs |
 //! | [`ComputeDomainChannelConfig::to_parameters`] | the opaque config in a claim template | by the controller, when it creates the template |
 //! | [`OpaqueConfig::decode_strict`] | the opaque config of a claim, fully checked | by the plugin, in Prepare |
-//! | [`StoredConfig::decode`] | the opaque config that the checkpoint has stored, tolerantly | by the plugin, in Unprepare |
 //! | `crd::ComputeDomain` (feature `crd`) | the custom resource | by the controller and by the plugin's watch |
 //! | [`names`], [`gates`], [`DomainUid`] | labels, device names; feature gates; the UID of a ComputeDomain | everywhere |
 //!
@@ -29,8 +28,8 @@ pub mod crd;
 
 pub use domain_uid::{DomainUid, DomainUidError};
 pub use opaque::{
-    AllocationMode, ComputeDomainChannelConfig, ComputeDomainDaemonConfig, ConfigError, ConfigKind,
-    OpaqueConfig, StoredConfig,
+    AllocationMode, ComputeDomainChannelConfig, ComputeDomainDaemonConfig, ConfigError,
+    OpaqueConfig,
 };
 pub use settings::{
     ForcedGate, ImexOptions, Isolation, Mode, Settings, SettingsError, SettingsWarning,

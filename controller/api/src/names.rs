@@ -3,12 +3,6 @@
 /// Name of the DRA driver, in opaque configs, `ResourceSlices` and allocation results.
 pub const DRIVER_NAME: &str = "compute-domain.nvidia.com";
 
-/// API group of `ComputeDomain` and of the opaque configs.
-pub const API_GROUP: &str = "resource.nvidia.com";
-
-/// The only version of [`API_GROUP`].
-pub const API_GROUP_VERSION: &str = "v1beta1";
-
 /// `apiVersion` of `ComputeDomain` and of the opaque configs.
 pub const API_VERSION: &str = "resource.nvidia.com/v1beta1";
 

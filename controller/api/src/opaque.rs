@@ -1,9 +1,5 @@
 //! The opaque configs of claims: `spec.devices.config[].opaque.parameters` of a `ResourceClaim`, in
 //! which the template's creator tells the driver what the claim is for.
-//!
-//! There are two decoders, because they serve opposite needs: a user's typo has to be found before
-//! a device is prepared ([`OpaqueConfig::decode_strict`]), and a prepared claim has to be
-//! unprepared whichever release has accepted its config ([`StoredConfig::decode`]).
 
 mod error;
 mod fields;
@@ -59,21 +55,10 @@ pub enum AllocationMode {
     Unknown(String),
 }
 
-/// What Unprepare needs from a claim's config. The checkpoint stores the config with the claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredConfig {
-    /// Its kind.
-    pub kind: ConfigKind,
-    /// UID of the ComputeDomain; `None` if it is missing or not valid.
-    pub domain_uid: Option<DomainUid>,
-}
-
 /// The `kind` of an [`OpaqueConfig`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigKind {
-    /// `ComputeDomainChannelConfig`.
+enum ConfigKind {
     Channel,
-    /// `ComputeDomainDaemonConfig`.
     Daemon,
 }
 
@@ -91,7 +76,8 @@ const OTHER_KINDS: [&str; 5] = [
 
 impl OpaqueConfig {
     /// Decodes the config of a claim that is to be prepared. Unknown and duplicate fields are
-    /// errors, field names are case-sensitive, and null means absent.
+    /// errors, so that a user's typo is found before a device is prepared; field names are
+    /// case-sensitive, and null means absent. To unprepare a claim, its config is not needed.
     ///
     /// # Errors
     /// Every one is permanent, because the config of a claim cannot be changed.
@@ -114,27 +100,6 @@ impl OpaqueConfig {
                 Ok(Self::Daemon(ComputeDomainDaemonConfig { domain_uid }))
             }
         }
-    }
-}
-
-// === impl StoredConfig ===
-
-impl StoredConfig {
-    /// Decodes the config of a claim that has been prepared, possibly by another release. Unknown
-    /// fields are ignored, the last of duplicate fields wins, and an invalid `domainID` is `None`.
-    ///
-    /// # Errors
-    /// If the kind is not one of ours, or a field has the wrong type, as in the Go driver.
-    pub fn decode(json: &str) -> Result<Self, ConfigError> {
-        let fields = Fields::parse(json)?;
-        let kind = kind_of(&fields)?;
-        let domain_uid = fields
-            .string("domainID")?
-            .and_then(|id| DomainUid::parse(&id).ok());
-        if kind == ConfigKind::Channel {
-            fields.string("allocationMode")?;
-        }
-        Ok(Self { kind, domain_uid })
     }
 }
 

@@ -37,6 +37,5 @@ pub use domain::{Domain, UnidentifiedError};
 pub use observed::ObservedTemplates;
 pub use rejection::Rejection;
 pub use status::{Admission, status_patch};
-pub use template::claim_template;
 pub use template_name::TemplateNameError;
 pub use template_ref::TemplateRef;

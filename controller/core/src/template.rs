@@ -34,7 +34,7 @@ pub(crate) enum Role {
 ///
 /// # Errors
 /// If the domain has no spec, or one without a usable template name.
-pub fn claim_template(domain: &Domain) -> Result<ResourceClaimTemplate, Rejection> {
+pub(crate) fn claim_template(domain: &Domain) -> Result<ResourceClaimTemplate, Rejection> {
     let name = domain.template_name()?;
     let allocation_mode = match &domain.spec()?.channel.allocation_mode {
         AllocationMode::Unset => AllocationMode::Single,

@@ -102,7 +102,7 @@ impl HttpServer {
     ///
     /// # Errors
     /// Those of `getsockname`.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
