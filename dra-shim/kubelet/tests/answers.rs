@@ -28,7 +28,7 @@ fn odd() -> Script {
 }
 
 #[tokio::test]
-async fn an_answer_that_no_runtime_or_kubelet_takes_fails_its_claim_and_no_other() {
+async fn an_answer_that_runtimes_or_kubelet_reject_fails_its_claim_and_no_other() {
     let node = Node::new();
     let names = ["bad-id", "large", "good"];
     let _plugin = node.registered(odd(), Claims::allocated(&names)).await;
@@ -83,7 +83,7 @@ async fn health_of_thousands_of_devices_with_long_messages_arrives() {
 }
 
 #[tokio::test]
-async fn who_is_told_of_its_registration_is_already_called() {
+async fn a_plugin_that_is_notified_of_its_registration_can_already_be_called() {
     let node = Node::new();
     let plugin = node.start(Script::instant(), Claims::allocated(&["a"]));
     let mut state = plugin.registration();

@@ -40,7 +40,7 @@ async fn kubelets_path_as_authority_is_answered_and_refused_for_a_name_without_a
 }
 
 #[tokio::test]
-async fn the_encoded_path_is_what_goes_over_the_wire() {
+async fn the_authority_on_the_wire_is_the_encoded_path() {
     let node = Node::new();
     let mut heard = register(
         &node,

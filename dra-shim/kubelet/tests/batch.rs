@@ -27,7 +27,7 @@ impl ClaimSource for Together {
 }
 
 #[tokio::test]
-async fn the_claims_of_a_batch_are_read_side_by_side() {
+async fn the_claims_of_a_call_are_read_concurrently() {
     let names = ["a", "b", "c"];
     let claims = Together(Barrier::new(names.len()), Claims::allocated(&names));
     let running = start(Script::instant(), claims);
@@ -45,7 +45,7 @@ async fn the_claims_of_a_batch_are_read_side_by_side() {
 }
 
 #[tokio::test]
-async fn claims_of_different_calls_are_prepared_side_by_side() {
+async fn claims_of_different_calls_are_prepared_concurrently() {
     let both = Arc::new(Barrier::new(2));
     let driver = Script::preparing(move |_, claim| {
         let both = Arc::clone(&both);
@@ -72,7 +72,7 @@ async fn claims_of_different_calls_are_prepared_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_claim_that_comes_twice_in_a_batch_is_prepared_once_and_answered_once() {
+async fn a_claim_that_occurs_twice_in_a_call_is_prepared_and_answered_once() {
     let running = start(Script::instant(), Claims::allocated(&["a"]));
     let answer = running
         .dra()

@@ -80,7 +80,7 @@ async fn an_unprepare_needs_no_claim_object() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_tried_again_inside_the_call() {
+async fn a_transient_error_is_retried_inside_the_call() {
     let attempts = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&attempts);
     let driver = Script::preparing(move |_, claim| {
@@ -126,7 +126,7 @@ async fn a_claim_that_cannot_be_read_at_first_is_prepared_inside_the_call() {
 }
 
 #[tokio::test]
-async fn an_own_sources_error_reaches_the_user_with_all_its_reasons() {
+async fn the_error_of_a_custom_source_reaches_the_user_with_all_its_sources() {
     #[derive(Debug, thiserror::Error)]
     #[error("the cache is cold")]
     struct Cold(#[source] std::io::Error);
@@ -146,7 +146,7 @@ async fn an_own_sources_error_reaches_the_user_with_all_its_reasons() {
 }
 
 #[tokio::test]
-async fn what_does_not_pass_is_answered_with_the_last_error_before_the_deadline() {
+async fn an_error_that_persists_is_answered_before_the_deadline() {
     let attempts = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&attempts);
     let driver = Script::preparing(move |_, _| {
@@ -167,7 +167,7 @@ async fn what_does_not_pass_is_answered_with_the_last_error_before_the_deadline(
 }
 
 #[tokio::test]
-async fn what_cannot_pass_is_answered_at_once() {
+async fn a_permanent_error_is_answered_at_once() {
     let driver = Script::preparing(|_, _| async { Err(ClaimError::permanent("never")) });
     let began = Instant::now();
     let answers = prepare(driver, Claims::allocated(&["a"]), &["a"]).await;

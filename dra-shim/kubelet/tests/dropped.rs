@@ -60,7 +60,7 @@ async fn ends_all_work<F: Future<Output = ()>>(end: impl FnOnce(dra_kubelet::Plu
 }
 
 #[tokio::test]
-async fn a_dropped_plugin_cancels_its_steps_and_ends_its_retries() {
+async fn a_dropped_plugin_cancels_its_attempts_and_ends_its_retries() {
     ends_all_work(|plugin| async { drop(plugin) }).await;
 }
 

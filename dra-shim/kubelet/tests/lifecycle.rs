@@ -40,7 +40,7 @@ async fn the_plugin_introduces_itself_newest_version_first() {
 }
 
 #[tokio::test]
-async fn kubelets_verdict_is_seen_each_time() {
+async fn each_registration_and_refusal_is_reported() {
     let running = start(Script::instant(), Claims::default());
     let mut state = running.plugin.registration();
     assert_eq!(*state.borrow_and_update(), Registration::Pending);

@@ -1,4 +1,4 @@
-//! What an observer hears: each beginning has its end, and each error its word.
+//! What an observer receives: each start has its end, and each error its code.
 #![allow(missing_docs, reason = "a test")]
 
 #[cfg(test)]
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 const LONG: Duration = Duration::from_secs(45);
 
 #[tokio::test]
-async fn a_prepare_is_heard_from_its_call_to_its_answer() {
+async fn a_prepare_is_observed_from_its_call_to_its_answer() {
     let notes = Notes::default();
     let running = start_with(Script::instant(), Claims::allocated(&["a"]), |builder| {
         builder.observer(notes.clone())
@@ -58,7 +58,7 @@ async fn a_prepare_is_heard_from_its_call_to_its_answer() {
 }
 
 #[tokio::test]
-async fn every_error_has_its_word() {
+async fn every_error_has_its_code() {
     let notes = Notes::default();
     let claims = Claims::allocated(&["panics", "unnamed", "named"]);
     claims.put("replaced", "another-uid", Some(DRIVER));
@@ -99,7 +99,7 @@ async fn every_error_has_its_word() {
 }
 
 #[tokio::test]
-async fn attempts_are_heard_one_by_one_and_a_call_that_is_cut_off_as_cancelled() {
+async fn attempts_are_observed_one_by_one_and_a_call_that_is_cut_off_as_cancelled() {
     let notes = Notes::default();
     let seen = notes.clone();
     let driver = Script::preparing(move |_, claim| {
@@ -131,7 +131,7 @@ async fn attempts_are_heard_one_by_one_and_a_call_that_is_cut_off_as_cancelled()
 }
 
 #[tokio::test]
-async fn registration_and_health_streams_are_heard() {
+async fn registration_and_health_streams_are_observed() {
     let notes = Notes::default();
     let running = start_with(Script::instant(), Claims::default(), |builder| {
         builder.observer(notes.clone())
@@ -152,7 +152,7 @@ async fn registration_and_health_streams_are_heard() {
 }
 
 #[tokio::test]
-async fn requests_for_slices_are_heard_with_their_outcome() {
+async fn requests_for_slices_are_observed_with_their_outcome() {
     let notes = Notes::default();
     let server = ApiServer::default();
     let (_devices, desired) = watch::channel(DesiredPool::Devices(Vec::new()));

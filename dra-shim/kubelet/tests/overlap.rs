@@ -37,7 +37,7 @@ fn stepwise() -> (
 }
 
 #[tokio::test]
-async fn work_goes_on_when_its_call_is_dropped() {
+async fn an_attempt_continues_when_its_call_is_dropped() {
     let (driver, mut events, gate) = stepwise();
     let running = start(driver, Claims::allocated(&["a"]));
     let mut client = running.dra().await;
@@ -57,7 +57,7 @@ async fn work_goes_on_when_its_call_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_second_call_joins_the_work_instead_of_beginning_its_own() {
+async fn a_second_call_joins_the_operation_instead_of_beginning_its_own() {
     let (driver, mut events, gate) = stepwise();
     let running = start(driver, Claims::allocated(&["a"]));
     let mut client = running.dra().await;
@@ -92,7 +92,7 @@ async fn a_second_call_joins_the_work_instead_of_beginning_its_own() {
 }
 
 #[tokio::test]
-async fn an_unprepare_cancels_the_prepare_and_waits_for_its_step() {
+async fn an_unprepare_cancels_the_prepare_and_waits_for_its_attempt() {
     let (log, mut events) = mpsc::unbounded_channel();
     let unprepare_log = log.clone();
     let mut driver = Script::preparing(move |context, _| {

@@ -64,7 +64,7 @@ impl ClaimSource for RudeSource {
 }
 
 #[tokio::test]
-async fn each_panic_is_its_claims_error_and_is_heard_like_any_other() {
+async fn each_panic_is_its_claims_error_and_is_observed_like_any_other() {
     let node = Node::new();
     let notes = Notes::default();
     let names = ["early", "late", "unreadable", "good"];
@@ -98,7 +98,7 @@ async fn each_panic_is_its_claims_error_and_is_heard_like_any_other() {
     }
 }
 
-/// Panics whatever it hears.
+/// Panics at every event.
 struct Hysteric;
 
 #[cfg(test)]

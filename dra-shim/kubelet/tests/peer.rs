@@ -56,7 +56,7 @@ async fn seen_by(uid: u32, socket: &Path) -> String {
 }
 
 #[tokio::test]
-async fn another_users_connection_is_cut_even_where_the_files_would_let_it_in() {
+async fn the_connection_of_another_user_is_closed_even_if_the_files_mode_allows_it() {
     if !geteuid().is_root() {
         println!("not run: only root can start a process of another user");
         return;

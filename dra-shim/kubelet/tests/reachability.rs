@@ -78,7 +78,7 @@ async fn an_endpoint_that_is_registered_cannot_be_taken_by_another_socket() {
 }
 
 #[tokio::test]
-async fn a_plugin_without_a_known_version_is_told_why_it_is_refused() {
+async fn a_plugin_without_a_known_version_gets_the_reason_of_its_refusal() {
     let node = Node::new();
     let versions = ["k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"];
     let mut registrar = register(&node, "odd@reg.sock", Path::new("/nowhere"), &versions);
@@ -155,14 +155,14 @@ fn mk_health(health: Health) -> Vec<DeviceHealth> {
         pool: "n1".into(),
         device: "d0".into(),
         health,
-        message: "as told".into(),
+        message: "as reported".into(),
     }]
 }
 
 #[tokio::test]
 async fn health_is_seen_changing_unknown_without_the_plugin_and_again_after_its_return() {
     let node = Node::new();
-    let (told, health) = watch::channel(mk_health(Health::Healthy));
+    let (sender, health) = watch::channel(mk_health(Health::Healthy));
     let start = || {
         let health = health.clone();
         node.start_with(DRIVER, Script::instant(), claims(&["a"]), |builder| {
@@ -172,7 +172,7 @@ async fn health_is_seen_changing_unknown_without_the_plugin_and_again_after_its_
     let seen = || node.kubelet.health(DRIVER, "n1", "d0").health;
     let plugin = start();
     for health in [Health::Healthy, Health::Unhealthy, Health::Healthy] {
-        told.send_replace(mk_health(health));
+        sender.send_replace(mk_health(health));
         until("the change", || seen() == health).await;
     }
     soon("the end", plugin.shutdown()).await;

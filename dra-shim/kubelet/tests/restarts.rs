@@ -74,7 +74,7 @@ async fn an_emptied_registry_is_filled_again() {
 }
 
 #[tokio::test]
-async fn directories_deleted_and_made_again_are_used_again() {
+async fn directories_that_are_deleted_and_recreated_are_used_again() {
     let (running, old) = registered().await;
     for directory in [running.registry(), running.data()] {
         fs::remove_dir_all(&directory).unwrap();

@@ -223,7 +223,7 @@ async fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() {
 }
 
 #[tokio::test]
-async fn a_step_that_blocks_is_joined_by_the_call_of_the_next_kubelet() {
+async fn an_attempt_that_blocks_is_joined_by_the_call_of_the_next_kubelet() {
     let node = Node::new();
     let (mine, theirs) = (Plan::default(), Plan::default());
     theirs.prepare.next_are(&[Next::Block]);

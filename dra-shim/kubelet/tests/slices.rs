@@ -121,7 +121,7 @@ async fn a_dropped_sender_leaves_its_last_devices_published() {
 }
 
 #[tokio::test]
-async fn another_makers_slice_is_adopted_without_a_write() {
+async fn a_slice_of_another_implementation_is_adopted_without_a_write() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let name = "00000-test.example.com-n1-x7k2p";
@@ -140,7 +140,7 @@ async fn another_makers_slice_is_adopted_without_a_write() {
 }
 
 #[tokio::test]
-async fn undecided_leaves_what_is_there() {
+async fn undecided_changes_nothing() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     server.put_slice(mk_slice(NAME, 1, "old"));
@@ -190,7 +190,7 @@ async fn a_missing_node_is_named_and_waited_for() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_made_again_becomes_the_owner_of_new_slices() {
+async fn a_recreated_node_becomes_the_owner_of_new_slices() {
     let server = ApiServer::default();
     server.put_node("n1", "first");
     let (running, _desired) = publish(&server, mk_devices(&["a"]));
@@ -282,13 +282,13 @@ async fn a_wipe_of_several_slices_is_one_change() {
 }
 
 #[tokio::test]
-async fn a_dropped_field_is_told_once_and_not_sent_again() {
+async fn a_dropped_field_is_reported_once_and_not_sent_again() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     server.drop_fields(&["taints"]);
     let devices = vec![mk_tainted(&mk_numbered(1)[0])];
     let (running, desired) = publish(&server, DesiredPool::Devices(devices.clone()));
-    let told = |p: &Publication| match p {
+    let lists_dropped = |p: &Publication| match p {
         Publication::Published { dropped, .. } => {
             assert_eq!(dropped.len(), 1, "{dropped:?}");
             assert_eq!(dropped[0].field, "taints");
@@ -298,7 +298,7 @@ async fn a_dropped_field_is_told_once_and_not_sent_again() {
         }
         _ => false,
     };
-    publication(&running, told).await;
+    publication(&running, lists_dropped).await;
     let before = server.writes();
     // Another look at the slice: a foreign change elsewhere, then the same devices.
     server.put_slice(mk_slice("misnamed", 0, "x"));
@@ -327,7 +327,7 @@ async fn devices_that_cannot_be_published_are_refused_once_and_nothing_is_sent()
 }
 
 #[tokio::test]
-async fn an_older_kubernetes_is_named_and_looked_at_again() {
+async fn an_older_kubernetes_is_named_and_checked_again() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     server.set_old(true);

@@ -136,7 +136,7 @@ async fn a_failed_update_gives_the_old_devices_back() {
 }
 
 #[tokio::test]
-async fn what_someone_else_deletes_is_healed_by_one_of_two_instances() {
+async fn slices_that_someone_deletes_are_restored_by_one_of_two_instances() {
     let server = mk_server();
     let root = tempfile::tempdir().unwrap();
     let old = serving(&server, &root, "same").await;

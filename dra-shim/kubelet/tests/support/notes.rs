@@ -1,11 +1,11 @@
-//! What an observer hears, line by line.
+//! The events of an observer, one line each.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dra_kubelet::{CallOutcome, ClaimError, ClaimRef, Method, Observer, Registration};
 
-/// Writes down everything but the times, in order.
+/// Records everything but the times, in order.
 #[derive(Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 

@@ -14,14 +14,14 @@ use super::proto::registration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
 };
 
-/// What kubelet has said.
-pub struct Heard {
+/// The requests of kubelet that were received.
+pub struct Received {
     pub verdicts: watch::Receiver<Vec<RegistrationStatus>>,
     /// `:authority` of every request.
     pub authorities: watch::Receiver<Vec<String>>,
 }
 
-/// It says what it is told to say.
+/// It answers as the test configures.
 struct Registrar {
     info: PluginInfo,
     verdicts: watch::Sender<Vec<RegistrationStatus>>,
@@ -44,9 +44,9 @@ impl Registration for Registrar {
 }
 
 /// Serves it in the registry directory as `file`.
-pub fn register(node: &Node, file: &str, endpoint: &Path, versions: &[&str]) -> Heard {
-    let (verdicts, verdicts_heard) = watch::channel(Vec::new());
-    let (authorities, authorities_heard) = watch::channel(Vec::new());
+pub fn register(node: &Node, file: &str, endpoint: &Path, versions: &[&str]) -> Received {
+    let (verdicts, verdicts_seen) = watch::channel(Vec::new());
+    let (authorities, authorities_seen) = watch::channel(Vec::new());
     let info = PluginInfo {
         r#type: "DRAPlugin".into(),
         name: DRIVER.into(),
@@ -61,15 +61,15 @@ pub fn register(node: &Node, file: &str, endpoint: &Path, versions: &[&str]) -> 
     let service = RegistrationServer::new(Registrar { info, verdicts });
     let listening = MapRequestLayer::new(move |request: http::Request<tonic::body::Body>| {
         let authority = request.uri().authority().map(ToString::to_string);
-        authorities.send_modify(|heard| heard.extend(authority));
+        authorities.send_modify(|seen| seen.extend(authority));
         request
     });
     let server = tonic::transport::Server::builder()
         .layer(listening)
         .add_service(service);
     tokio::spawn(server.serve_with_incoming(incoming));
-    Heard {
-        verdicts: verdicts_heard,
-        authorities: authorities_heard,
+    Received {
+        verdicts: verdicts_seen,
+        authorities: authorities_seen,
     }
 }
