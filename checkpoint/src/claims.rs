@@ -80,17 +80,17 @@ impl<P: Payload> Claims<P> {
         self.view.encode_changed()
     }
 
-    /// Records that a Prepare of this version of the claim begins. Every Prepare
+    /// Records that a Prepare for this claim status begins. Every Prepare
     /// commits it before its first effect. Idempotent.
     ///
-    /// A started or aborted record of another version is replaced.
+    /// A started or aborted record of another claim status is replaced.
     ///
     /// # Errors
     ///
-    /// * [`Refused::Completed`], whatever the version: the recorded devices are
+    /// * [`Refused::Completed`], whatever the status: the recorded devices are
     ///   the answer, as in Go.
-    /// * [`Refused::Aborted`] while the record is an aborted one of the same
-    ///   version and younger than [`ABORTED_FENCE`](crate::ABORTED_FENCE) at `now`.
+    /// * [`Refused::Aborted`] while the record is an aborted one for the same
+    ///   status and younger than [`ABORTED_FENCE`](crate::ABORTED_FENCE) at `now`.
     /// * [`Refused::RecoveryNeeded`].
     pub fn start(
         &mut self,
@@ -124,7 +124,7 @@ impl<P: Payload> Claims<P> {
     ///
     /// # Errors
     ///
-    /// The record is no longer the started one of the same version: an
+    /// The record is no longer the started one for the same claim status: an
     /// Unprepare, or another Prepare, of this or another process came between.
     /// The caller undoes its effects, unless it is [`Refused::Completed`].
     pub fn complete(
@@ -146,7 +146,7 @@ impl<P: Payload> Claims<P> {
     }
 
     /// Records that the effects of a started Prepare are undone: from `now` on
-    /// late attempts of the same version are refused. For an Unprepare that
+    /// late attempts for the same claim status are refused. For an Unprepare that
     /// finds a started record, after the undoing. Idempotent.
     ///
     /// # Errors

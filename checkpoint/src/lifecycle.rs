@@ -24,35 +24,36 @@
 pub enum Phase {
     /// There is no record: nothing of the claim is on this node.
     Absent,
-    /// A Prepare has begun: effects may exist. Holds no device.
+    /// A Prepare has begun: side effects may exist. Holds no device.
     Started,
     /// Prepared: every effect exists. The only phase that holds devices.
     Completed,
-    /// An unfinished Prepare was undone: no effects. Its fence refuses a late
-    /// attempt for the same version for
+    /// An unfinished Prepare was undone: no side effects. Its fence refuses a late
+    /// attempt for the same claim status for
     /// [`ABORTED_FENCE`](crate::ABORTED_FENCE); the record may outlive it.
     Aborted,
 }
 
 /// What happens to a record, with the facts that decide what becomes of it.
 ///
-/// *Same* version means that the claim's status equals the recorded one; a claim
-/// without a record has no version, so that every other one is another.
+/// The claim's status identifies the allocation that is prepared: *same* means that
+/// it equals the recorded one. A claim without a record has none, so that every
+/// status is another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A Prepare begins for the recorded version, and no fence holds.
+    /// A Prepare begins for the recorded status, and no fence holds.
     StartSame,
-    /// A Prepare begins for the recorded version, while its fence holds.
+    /// A Prepare begins for the recorded status, while its fence holds.
     StartFenced,
-    /// A Prepare begins for another version.
+    /// A Prepare begins for another status.
     StartOther,
-    /// A Prepare of the recorded version has all its effects in place.
+    /// A Prepare for the recorded status has all its side effects in place.
     CompleteSame,
-    /// A Prepare of another version has all its effects in place.
+    /// A Prepare for another status has all its side effects in place.
     CompleteOther,
-    /// The effects of an unfinished Prepare are undone.
+    /// The side effects of an unfinished Prepare are undone.
     Abort,
-    /// The effects of a prepared claim are undone.
+    /// The side effects of a prepared claim are undone.
     Remove,
     /// A clean-up finds the record, and no fence of it holds.
     Expire,
@@ -61,7 +62,7 @@ pub enum Event {
     Restore,
     /// The record is of an earlier boot, and what survived of the effects is
     /// undone.
-    ForgetBoot,
+    AfterReboot,
 }
 
 /// Why an event is refused. [`Refused`](crate::Refused) adds the claim and what
@@ -73,11 +74,11 @@ pub enum Refusal {
     Completed,
     /// The claim is prepared: it is removed, not aborted.
     Prepared,
-    /// A Prepare of this version was aborted, and its fence holds.
+    /// A Prepare for this status was aborted, and its fence holds.
     Aborted,
     /// No Prepare is in progress.
     NotStarted,
-    /// The Prepare in progress is that of another version.
+    /// The Prepare in progress is for another status.
     OtherVersion,
     /// A Prepare is in progress: it is aborted, not removed.
     InProgress,
@@ -100,10 +101,10 @@ impl Phase {
     }
 
     /// The phase after `event`. One that stays the same means that the record
-    /// does, but for [`Event::StartOther`], which replaces its version.
+    /// does, but for [`Event::StartOther`], which replaces its status.
     pub fn next(self, event: Event) -> Result<Self, Refusal> {
         use Event::{
-            Abort, CompleteOther, CompleteSame, Expire, ForgetBoot, Remove, Restore, StartFenced,
+            Abort, AfterReboot, CompleteOther, CompleteSame, Expire, Remove, Restore, StartFenced,
             StartOther, StartSame,
         };
         match self {
@@ -111,7 +112,7 @@ impl Phase {
                 StartSame | StartFenced | StartOther => Ok(Self::Started),
                 CompleteSame | CompleteOther | Abort => Err(Refusal::NotStarted),
                 Restore => Ok(Self::Completed),
-                Remove | Expire | ForgetBoot => Ok(Self::Absent),
+                Remove | Expire | AfterReboot => Ok(Self::Absent),
             },
             Self::Started => match event {
                 StartSame | StartFenced | StartOther | Expire | Restore => Ok(Self::Started),
@@ -119,24 +120,24 @@ impl Phase {
                 CompleteOther => Err(Refusal::OtherVersion),
                 Abort => Ok(Self::Aborted),
                 Remove => Err(Refusal::InProgress),
-                ForgetBoot => Ok(Self::Absent),
+                AfterReboot => Ok(Self::Absent),
             },
             Self::Completed => match event {
-                // Whatever the version: what was prepared is the answer until
+                // Whatever the status: what was prepared is the answer until
                 // it is unprepared, as in Go.
                 StartSame | StartFenced | StartOther | CompleteSame | CompleteOther => {
                     Err(Refusal::Completed)
                 }
                 Abort => Err(Refusal::Prepared),
                 Expire | Restore => Ok(Self::Completed),
-                Remove | ForgetBoot => Ok(Self::Absent),
+                Remove | AfterReboot => Ok(Self::Absent),
             },
             Self::Aborted => match event {
                 StartFenced => Err(Refusal::Aborted),
                 StartSame | StartOther => Ok(Self::Started),
                 CompleteSame | CompleteOther => Err(Refusal::NotStarted),
                 Abort | Remove | Restore => Ok(Self::Aborted),
-                Expire | ForgetBoot => Ok(Self::Absent),
+                Expire | AfterReboot => Ok(Self::Absent),
             },
         }
     }
@@ -156,22 +157,22 @@ impl Event {
         Self::Remove,
         Self::Expire,
         Self::Restore,
-        Self::ForgetBoot,
+        Self::AfterReboot,
     ];
 
     /// A few words for tables and messages.
     pub fn name(self) -> &'static str {
         match self {
-            Self::StartSame => "start, same version",
-            Self::StartFenced => "start, same version, fenced",
-            Self::StartOther => "start, another version",
-            Self::CompleteSame => "complete, same version",
-            Self::CompleteOther => "complete, another version",
+            Self::StartSame => "start, same status",
+            Self::StartFenced => "start, same status, fenced",
+            Self::StartOther => "start, another status",
+            Self::CompleteSame => "complete, same status",
+            Self::CompleteOther => "complete, another status",
             Self::Abort => "abort",
             Self::Remove => "remove",
             Self::Expire => "expire, fence over",
             Self::Restore => "restore",
-            Self::ForgetBoot => "forget an earlier boot",
+            Self::AfterReboot => "found after a reboot",
         }
     }
 }

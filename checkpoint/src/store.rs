@@ -59,7 +59,7 @@ impl<P: Payload> Store<P> {
     ///
     /// `boot` is the running boot. Records of another one are kept, and nothing
     /// new can be started, until the caller has undone their effects; see
-    /// [`View::boot`] and [`Claims::forget_earlier_boot`]. Before its first claim
+    /// [`View::boot`] and [`Claims::remove_earlier_boot`]. Before its first claim
     /// the caller deals with both: the boot and the damage.
     pub fn open(dir: Arc<dyn Dir>, boot: BootId) -> Result<(Self, Damage), StoreError> {
         let (writer, published) = Writer::open(dir, boot)?;

@@ -29,7 +29,7 @@ pub enum RecoveryNeeded {
     #[error("the checkpoint was damaged and is not rebuilt yet: claims may be missing from it")]
     Damaged,
     /// The records are of an earlier boot. Ends with
-    /// [`forget_earlier_boot`](crate::Claims::forget_earlier_boot).
+    /// [`remove_earlier_boot`](crate::Claims::remove_earlier_boot).
     #[error("the checkpoint is of an earlier boot and its claims are not undone yet")]
     BootChanged,
     /// The records have no boot id. Ends with

@@ -36,9 +36,9 @@ impl<P: Payload> Claims<P> {
     ///
     /// Not needed if every one of them was removed singly: an empty store is of
     /// the running boot.
-    pub fn forget_earlier_boot(&mut self) {
+    pub fn remove_earlier_boot(&mut self) {
         if self.view.boot != Boot::Same {
-            let stays = |phase: Phase| phase.next(Event::ForgetBoot) != Ok(Phase::Absent);
+            let stays = |phase: Phase| phase.next(Event::AfterReboot) != Ok(Phase::Absent);
             let records = self.view.record_map_mut();
             records.retain(|_, record| stays(record.state.phase()));
             self.set_boot();

@@ -25,7 +25,7 @@ fn only_a_prepare_in_progress_or_a_restore_makes_a_claim_hold_devices() {
 #[test]
 fn a_claim_that_holds_devices_loses_them_only_after_its_effects_are_undone() {
     for (phase, event, next) in moves() {
-        let undone = matches!(event, Event::Remove | Event::ForgetBoot);
+        let undone = matches!(event, Event::Remove | Event::AfterReboot);
         if phase == Phase::Completed && !undone {
             assert!(next.unwrap_or(phase) == phase, "{event:?}: {next:?}");
         }
@@ -37,7 +37,7 @@ fn effects_that_may_exist_are_never_forgotten_without_being_undone() {
     for (phase, event, next) in moves() {
         if phase == Phase::Started && matches!(next, Ok(Phase::Absent | Phase::Aborted)) {
             assert!(
-                matches!(event, Event::Abort | Event::ForgetBoot),
+                matches!(event, Event::Abort | Event::AfterReboot),
                 "{event:?}"
             );
         }

@@ -70,7 +70,7 @@ fn records_of_another_boot_are_handed_over_before_they_are_forgotten() {
 
     store
         .commit(|claims| {
-            claims.forget_earlier_boot();
+            claims.remove_earlier_boot();
             Ok::<_, Refused>(())
         })
         .unwrap();

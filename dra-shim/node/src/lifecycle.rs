@@ -267,7 +267,7 @@ impl Step {
             Self::RecordAborted => Some(Event::Abort),
             Self::RemoveRecord => Some(Event::Remove),
             Self::ExpireRecord => Some(Event::Expire),
-            Self::RemoveOldRecord => Some(Event::ForgetBoot),
+            Self::RemoveOldRecord => Some(Event::AfterReboot),
             Self::RestoreRecord => Some(Event::Restore),
             Self::WriteSpec | Self::RemoveSpec => None,
         }

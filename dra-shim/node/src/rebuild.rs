@@ -42,7 +42,7 @@ impl NodeClaims {
             if matches!(claims.boot(), Boot::Changed { .. }) {
                 // Nothing is prepared since the reboot: every spec is stale.
                 specs.sweep(&BTreeSet::new())?;
-                claims.forget_earlier_boot();
+                claims.remove_earlier_boot();
             }
             for claim in allocated {
                 restore(claims, &specs, claim)?;

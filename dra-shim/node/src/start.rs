@@ -115,7 +115,7 @@ impl NodeClaims {
                 }
             }
             let removed = claims.records_unchecked().count();
-            claims.forget_earlier_boot();
+            claims.remove_earlier_boot();
             Ok(removed)
         })
     }
