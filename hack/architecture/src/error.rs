@@ -19,8 +19,13 @@ pub(crate) enum Error {
     Parse { path: PathBuf, source: syn::Error },
     #[error("{} has no file for its module {module}", path.display())]
     NoModule { path: PathBuf, module: String },
-    #[error("{} has no block {block}: it starts with {} and ends with {}", path.display(), crate::document::begin(block), crate::document::END)]
-    NoBlock { path: PathBuf, block: &'static str },
+    #[error("{} lacks the block {name}: add a line {begin:?} and one {end:?}", path.display())]
+    NoBlock {
+        path: PathBuf,
+        name: &'static str,
+        begin: String,
+        end: &'static str,
+    },
     #[error("standard output: {0}")]
     Output(#[source] io::Error),
     #[error(

@@ -126,6 +126,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
 
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
         if let Meta::List(list) = &attribute.meta {
+            self.add_tokens(list.tokens.clone());
             self.add_quoted(list.tokens.clone());
         }
         visit::visit_attribute(self, attribute);

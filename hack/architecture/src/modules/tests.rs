@@ -76,7 +76,7 @@ fn a_child_that_names_its_parents_item_is_in_a_circle_with_it() {
 }
 
 #[test]
-fn names_are_found_in_macros_and_in_the_strings_of_attributes() {
+fn names_are_found_in_macros_and_attributes() {
     let graph = mk_graph(&[
         ("lib.rs", "mod a; mod de;"),
         (
@@ -84,18 +84,20 @@ fn names_are_found_in_macros_and_in_the_strings_of_attributes() {
             r#"
             use crate::de;
             #[derive(Deserialize)]
+            #[error("{}", crate::de::shown())]
             pub struct A { #[serde(deserialize_with = "de::text")] text: String }
             fn f(x: u8) -> bool { matches!(x, de::FIRST | crate::de::LAST) }
             "#,
         ),
         (
             "de.rs",
-            "pub fn text() {} pub const FIRST: u8 = 0; pub const LAST: u8 = 1;",
+            "pub fn text() {} pub fn shown() {} pub const FIRST: u8 = 0; pub const LAST: u8 = 1;",
         ),
     ]);
     let expected = [
         "a.rs -> de.rs: FIRST",
         "a.rs -> de.rs: LAST",
+        "a.rs -> de.rs: shown",
         "a.rs -> de.rs: text",
     ];
     assert_eq!(arrows(&graph), expected);
