@@ -2,17 +2,18 @@
 //! kubelet's DRA protocol.
 //!
 //! ```text
-//! kubelet ◄──► kubelet ──► driver ──► compute-domain-node ──► checkpoint, CDI files
-//!                 ▲        ▲    ▲              ▲
-//!    slice, health│  domain_    │ monitor      │ checkpoint: opens, rebuilds
-//!                 │  lookup     │ (NVML,       │ reconciler: unprepares claims that are gone
-//!             advertise         │  channel     │
-//!                 ▲             │  major)  claim_lookup
-//!                 └─────────────┘
+//! kubelet ◄──► dra-kubelet ──► driver ──► compute-domain-node ──► checkpoint, CDI files
+//!                  ▲           ▲    ▲              ▲
+//!     slice, health│    domain_│    │ monitor      │ checkpoint: opens, rebuilds
+//!                  │    lookup │    │ (NVML,       │ reconciler: unprepares claims that are gone
+//!              advertise       │    │  channel     │
+//!                  ▲                │  major)   claim_lookup
+//!                  └────────────────┘
 //! ```
 //!
 //! This program decides nothing about a claim: `driver` gathers the facts and
-//! hands them to `compute_domain_node::NodeClaims`. No failure of the node or of
+//! hands them to `compute_domain_node::NodeClaims`; `kubelet` starts dra-kubelet
+//! with it. No failure of the node or of
 //! the cluster ends the process; `monitor` and `checkpoint` wait and recover.
 
 #![forbid(unsafe_code)]
