@@ -20,8 +20,8 @@ pub use self::wire::{DeviceConfig, DeviceResult, OpaqueConfig};
 /// Two statuses are equal if Go's semantic comparison says so: null equals
 /// empty, quantities are compared by value, times by their whole second, raw
 /// JSON after dropping insignificant whitespace. A checkpoint record and a
-/// claim with equal statuses are the same *version* of the claim; another
-/// `reservedFor`, for instance, is another version.
+/// claim with equal statuses are of the same allocation; another `reservedFor`,
+/// for instance, makes another status.
 ///
 /// Fields that `resource.k8s.io/v1` of Kubernetes 1.36 does not have are
 /// dropped: Go would refuse a checkpoint that holds them. In a checkpoint that

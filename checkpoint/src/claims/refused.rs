@@ -16,7 +16,7 @@ pub enum Refused {
     RecoveryNeeded(#[from] RecoveryNeeded),
     /// [`start`](crate::Claims::start) or [`complete`](crate::Claims::complete)
     /// of a claim that is prepared: its recorded devices are the answer. So they
-    /// are for another version of it, as in Go, until the claim is removed.
+    /// are for another claim status, as in Go, until the claim is removed.
     #[error("claim {uid} is prepared already")]
     Completed {
         /// The claim.
@@ -46,7 +46,7 @@ pub enum Refused {
         /// The claim.
         uid: String,
     },
-    /// The started Prepare is that of another version of the claim.
+    /// The started Prepare is for another claim status.
     #[error("claim {uid} has changed since its prepare started")]
     OtherVersion {
         /// The claim.

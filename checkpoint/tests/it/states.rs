@@ -120,7 +120,7 @@ fn a_completed_claim_is_neither_started_nor_completed_nor_aborted_again() {
             );
             let prepared = Refused::Prepared { uid: "a".into() };
             assert_eq!(claims.abort("a", at(0)), Err(prepared));
-            // Of another version too: it holds what it was prepared with.
+            // For another status too: it holds what it was prepared with.
             assert_eq!(
                 claims.start(&claim("a"), &status("q"), at(0)),
                 Err(completed)

@@ -30,7 +30,7 @@ pub struct PrepareInput<'a> {
     pub domain_exists: bool,
     /// The node's hardware.
     pub hardware: &'a Hardware,
-    /// The current time, for the fence of an aborted input.
+    /// The current time, for the fence of an aborted Prepare.
     pub now: Timestamp,
 }
 

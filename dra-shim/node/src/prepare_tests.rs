@@ -147,7 +147,7 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
     write_spec(&old, &uid, &request);
     assert!(matches!(end(&old, &input), Err(PrepareError::Aborted)));
     assert_eq!(disks.spec_of(&claim), None);
-    // A late Prepare of the same version waits; a new pod's comes through, and so does the same one later.
+    // A late Prepare for the same status waits; a new pod's comes through, and so does the same one later.
     assert!(matches!(
         prepare_in(&old, &claim, &status, &hardware, at(60)),
         Err(PrepareError::Aborted)
