@@ -36,7 +36,7 @@ pub struct KubeletClaim {
 #[derive(Debug, thiserror::Error)]
 pub enum KubeletStateError {
     /// The file is not kubelet's checkpoint format.
-    #[error("it is no checkpoint of kubelet")]
+    #[error("it is not a checkpoint of kubelet")]
     Outer(#[source] serde_json::Error),
     /// Its data does not match its checksum.
     #[error("its checksum is {stored}, and its data's is {computed}")]
@@ -50,7 +50,7 @@ pub enum KubeletStateError {
     #[error("its data is of version {0:?}")]
     Version(String),
     /// Its data is not a list of claims.
-    #[error("its data is no list of claims")]
+    #[error("its data is not a list of claims")]
     Data(#[source] serde_json::Error),
 }
 

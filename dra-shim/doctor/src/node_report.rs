@@ -197,7 +197,7 @@ impl NodeReport {
         } else {
             let declared = self.declared.as_deref().unwrap_or("other numbers");
             (
-                format!("{host_path} of the host is {found}, and the spec says {declared}"),
+                format!("{host_path} of the host is {found}, and the spec declares {declared}"),
                 "correct the spec, or have the driver make the host's node again",
             )
         };

@@ -43,8 +43,8 @@ struct Row {
 /// Why a text is no runtime release with a known CDI version.
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownRuntime {
-    /// It is no runtime and version.
-    #[error("{0:?} is no runtime and version")]
+    /// It is not a runtime and version.
+    #[error("{0:?} is not a runtime and version")]
     Form(String),
     /// The runtime is not in the table.
     #[error("nothing is known of the runtime {0:?}")]
@@ -232,7 +232,7 @@ mod tests {
     fn what_is_not_known_is_said() {
         for (target, reason) in [
             ("docker-28.2", "nothing is known of the runtime \"docker\""),
-            ("containerd", "\"containerd\" is no runtime and version"),
+            ("containerd", "\"containerd\" is not a runtime and version"),
             ("containerd-x", "\"containerd-x\" is no"),
             ("containerd-1.2.3.4", "\"containerd-1.2.3.4\" is no"),
             ("podman-3.4", "podman-3.4 is older than podman-4.1.1"),

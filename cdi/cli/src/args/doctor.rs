@@ -35,7 +35,7 @@ pub(crate) struct Doctor {
     /// Also writes the report and the files that it is based on to a tar archive
     /// for a bug report. Its manifest.txt lists them: no runtime configuration, no
     /// kubeconfig, no claim parameters, and specs without the values of environment
-    /// variables. Overwrites no file.
+    /// variables. Refuses to overwrite a file.
     #[arg(long, value_name = "FILE.tar")]
     pub(crate) bundle: Option<PathBuf>,
 }

@@ -13,9 +13,9 @@ use super::values::{EXIT_CODES, STDIN, cdi_name, file};
 /// Lists this host's CDI devices, and whether containers can use them.
 ///
 /// For each device: the file that defines it, whether a container that asks for it
-/// gets it, and whether the host's device nodes match. Specs that cannot be loaded,
-/// and devices that resolve but cannot be used, are reported on stderr (exit code
-/// 1).
+/// gets it, and whether the host's device nodes match. Directories and specs that
+/// cannot be loaded, and devices that resolve but cannot be used, are reported on
+/// stderr (exit code 1).
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct List {

@@ -52,7 +52,7 @@ fn a_library_of_another_architecture_is_named() {
 
 #[test]
 fn a_driver_containers_library_is_found_and_its_module_missed() {
-    let evidence = "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1 is there";
+    let evidence = "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1 exists";
     first_says("nvidia-module-not-loaded", evidence, |host| {
         host.remove("usr/lib64");
         host.write("run/nvidia/driver/usr/lib64/libnvidia-ml.so.1", library());
@@ -91,7 +91,7 @@ fn a_missing_major_is_named() {
 
 #[test]
 fn a_node_that_is_no_channel_is_named() {
-    first_says("imex-node-wrong", "it is no device node", |host| {
+    first_says("imex-node-wrong", "it is not a device node", |host| {
         host.write("dev/nvidia-caps-imex-channels/channel0", "");
     });
 }
@@ -253,7 +253,7 @@ fn a_configuration_that_cannot_be_read_is_named_and_not_shown() {
 
 #[test]
 fn a_spec_that_is_too_new_for_the_runtime_is_named() {
-    let evidence = "it says cdiVersion 1.0.0, and containerd 1.7.28 loads up to 0.8.0";
+    let evidence = "it declares cdiVersion 1.0.0, and containerd 1.7.28 loads up to 0.8.0";
     first_says("cdi-spec-too-new", evidence, |host| {
         host.containerd(
             "1.7.28",

@@ -139,7 +139,7 @@ fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
 /// numbers.
 fn mismatch(node: HostNode, expected: &str, (major, minor): (i64, i64)) -> Option<String> {
     let HostNode::Device(device) = node else {
-        return Some("it is no device node".to_owned());
+        return Some("it is not a device node".to_owned());
     };
     let found = device_numbers(device.device_type, device.major, device.minor);
     let numbers = device_numbers(DeviceType::Char, major, minor);
@@ -158,7 +158,7 @@ fn check_capability(facts: &ChannelFacts, imex_is_down: bool) -> Option<Finding>
             "nvidia-caps-major-missing",
             PROC_DEVICES,
             format!(
-                "no {CAPABILITY_DRIVER} among the character devices: what {node} should be cannot be told"
+                "no {CAPABILITY_DRIVER} among the character devices: what {node} should be is not known"
             ),
             "reload the nvidia kernel module",
         ));
@@ -197,7 +197,7 @@ fn check_capability_node(
         NodeLookup::Unreadable(reason) => Some(Finding::warning(
             "imex-capability-node-unreadable",
             node,
-            format!("it cannot be looked at: {reason}"),
+            format!("it cannot be examined: {reason}"),
             "run cdi-gen doctor as root",
         )),
     }
@@ -299,7 +299,7 @@ mod tests {
                 device(DeviceType::Fifo, 0, 0),
                 "it is p, and the channel is c 235:3",
             ),
-            (HostNode::NotADevice, "it is no device node"),
+            (HostNode::NotADevice, "it is not a device node"),
         ] {
             assert_eq!(mismatch(other).as_deref(), Some(why), "{other:?}");
         }

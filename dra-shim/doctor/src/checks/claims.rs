@@ -102,7 +102,7 @@ fn set_aside(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {
         Finding::warning(
             "checkpoint-set-aside",
             format!("{plugin}/{name}"),
-            "the plugin found it damaged and has not yet made up for what was lost",
+            "the plugin found it damaged and has not yet recovered what was lost",
             "keep it, and see in the plugin's log what it waits for (usually the API server)",
         )
     })

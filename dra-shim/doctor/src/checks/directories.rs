@@ -110,7 +110,7 @@ fn check_name(path: &str, name: &str) -> Option<Finding> {
         return Some(Finding::warning(
             "cdi-leftover",
             path,
-            "it is what a write that was cut off left behind; no runtime reads it",
+            "it was left behind by an interrupted write; no runtime reads it",
             format!("if no driver is writing it now: rm {}", shell_quote(path)),
         ));
     }

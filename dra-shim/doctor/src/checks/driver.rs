@@ -42,7 +42,7 @@ fn missing_module(library: &str) -> Finding {
     Finding::error(
         "nvidia-module-not-loaded",
         "nvidia kernel module",
-        format!("{library} is there and {MODULE_VERSION} is not"),
+        format!("{library} exists and {MODULE_VERSION} does not"),
         "modprobe nvidia; if that fails, dmesg says why (secure boot, headers of another kernel)",
     )
 }

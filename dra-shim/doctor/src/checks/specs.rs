@@ -78,7 +78,7 @@ fn check_version(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> 
                 "cdi-spec-too-new",
                 file,
                 format!(
-                    "it says cdiVersion {declared}, and {} loads up to {newest}: it refuses the file",
+                    "it declares cdiVersion {declared}, and {} loads up to {newest}: it refuses the file",
                     runtime.label()
                 ),
                 fix,

@@ -45,7 +45,7 @@ fn summary(facts: &WatcherFacts, agree: bool) -> String {
         shown(facts.max_watches)
     )];
     for process in &facts.unreadable {
-        parts.push(format!("{} may not be looked into", process.label()));
+        parts.push(format!("{} cannot be examined", process.label()));
     }
     if agree {
         let names = facts.runtimes.iter().map(|it| it.process.name.as_str());

@@ -31,7 +31,7 @@ pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> Option<Findi
         Finding::warning(
             "checkpoint-absent",
             facts.root.checkpoint(),
-            format!("it does not exist, and {seen}: nothing says which claims live"),
+            format!("it does not exist, and {seen}: it is unknown which claims live"),
             "start the kubelet plugin on this node: it puts its records and the specs in line",
         )
     })
@@ -40,7 +40,7 @@ pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> Option<Findi
 /// Where another root directory is found, the fix is this examination with it.
 fn plugin_dir_absent(root: &KubeletRootFacts, seen: &str, invocation: &Invocation) -> Finding {
     let evidence =
-        format!("there is no such directory, and {seen}: nothing says which claims live");
+        format!("there is no such directory, and {seen}: it is unknown which claims live");
     let (evidence, fix) = match &root.other {
         Some(other) => (
             format!("{evidence}; there is {}", other.evidence),

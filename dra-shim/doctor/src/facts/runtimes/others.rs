@@ -67,7 +67,7 @@ pub(super) fn docker(files: &HostFiles) -> Option<Runtime> {
     let text = files.text_if_readable(DOCKER_CONFIG);
     let config = text.as_deref().map(serde_json::from_str::<Json>);
     let config_error =
-        matches!(config, Some(Err(_))).then(|| format!("{DOCKER_CONFIG} is no JSON"));
+        matches!(config, Some(Err(_))).then(|| format!("{DOCKER_CONFIG} is not JSON"));
     let json = config.and_then(Result::ok).unwrap_or_default();
     let switch = json.pointer("/features/cdi").and_then(Json::as_bool);
     let dirs = json.get("cdi-spec-dirs").and_then(Json::as_array);

@@ -13,7 +13,7 @@ pub(super) fn read(files: &HostFiles, path: &str) -> Result<Option<Table>, Strin
     text.map(|text| text.parse::<Table>())
         .transpose()
         // Its text would show the line, which may be a password's.
-        .map_err(|error| format!("{path} is no TOML: {}", error.message()))
+        .map_err(|error| format!("{path} is not TOML: {}", error.message()))
 }
 
 /// An array of strings.
