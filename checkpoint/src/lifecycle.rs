@@ -79,7 +79,7 @@ pub enum Refusal {
     /// No Prepare is in progress.
     NotStarted,
     /// The Prepare in progress is for another status.
-    OtherVersion,
+    OtherStatus,
     /// A Prepare is in progress: it is aborted, not removed.
     InProgress,
 }
@@ -117,7 +117,7 @@ impl Phase {
             Self::Started => match event {
                 StartSame | StartFenced | StartOther | Expire | Restore => Ok(Self::Started),
                 CompleteSame => Ok(Self::Completed),
-                CompleteOther => Err(Refusal::OtherVersion),
+                CompleteOther => Err(Refusal::OtherStatus),
                 Abort => Ok(Self::Aborted),
                 Remove => Err(Refusal::InProgress),
                 AfterReboot => Ok(Self::Absent),
@@ -187,7 +187,7 @@ impl Refusal {
             Self::Prepared => "claim-prepared",
             Self::Aborted => "claim-aborted",
             Self::NotStarted => "claim-not-started",
-            Self::OtherVersion => "claim-changed",
+            Self::OtherStatus => "claim-changed",
             Self::InProgress => "claim-in-progress",
         }
     }

@@ -129,7 +129,7 @@ impl CheckpointTask {
             }
             sleep(RETRY_PAUSE).await;
         }
-        let note = "the checkpoint is rebuilt: it is known again which devices are in use";
+        let note = "the checkpoint is rebuilt: claims can be prepared again";
         self.events
             .normal(&self.node, "CheckpointRebuilt", "Rebuild", note)
             .await;

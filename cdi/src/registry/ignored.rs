@@ -107,7 +107,7 @@ const LEFTOVERS: [&[u8]; 12] = [
     b".dpkg-old",
 ];
 
-fn is_leftover(name: &[u8]) -> bool {
+fn is_temp_file(name: &[u8]) -> bool {
     name.starts_with(b".#") || LEFTOVERS.iter().any(|end| name.ends_with(end))
 }
 
@@ -141,7 +141,7 @@ impl Search<'_> {
                 }
             } else if name.as_bytes().ends_with(b".tmp") {
                 self.file(&path, IgnoredReason::Temporary);
-            } else if is_leftover(name.as_bytes()) {
+            } else if is_temp_file(name.as_bytes()) {
                 self.file(&path, IgnoredReason::Leftover);
             } else {
                 self.file(&path, IgnoredReason::Extension);

@@ -25,7 +25,7 @@ pub mod sim;
 
 pub use dir::{Dir, Lock, Version};
 pub use error::{Class, Error, Op};
-pub use name::is_leftover;
+pub use name::is_temp_file;
 pub use os::OsDir;
 #[cfg(feature = "sim")]
 pub use sim::{SimDir, Step};

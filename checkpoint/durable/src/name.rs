@@ -12,7 +12,7 @@ const MAX_LENGTH: usize = 255;
 
 /// Whether `name` is that of a temp file of this crate, as a process that dies
 /// during a replace leaves it behind. No other program's names match.
-pub fn is_leftover(name: &str) -> bool {
+pub fn is_temp_file(name: &str) -> bool {
     name.starts_with(TEMP_PREFIX) && name.ends_with(TEMP_SUFFIX)
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn check(name: &str) -> Result<(), Error> {
         _ if name.contains('/') => Some("it contains a '/'"),
         _ if name.contains('\0') => Some("it contains a NUL"),
         _ if name.len() > MAX_LENGTH => Some("it is longer than 255 bytes"),
-        _ if is_leftover(name) => Some("it is reserved for temp files"),
+        _ if is_temp_file(name) => Some("it is reserved for temp files"),
         _ => None,
     };
     match broken {

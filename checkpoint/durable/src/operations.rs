@@ -18,7 +18,7 @@ pub(crate) trait Backend {
     type File;
 
     /// Creates `name`, which must not exist, and marks it as in use until the
-    /// file is closed or dropped, so that [`Self::remove_leftover`] of another
+    /// file is closed or dropped, so that [`Self::remove_stale_temp`] of another
     /// process does not remove it.
     fn create(&self, name: &str, mode: u32) -> io::Result<Self::File>;
     fn write(&self, file: &mut Self::File, bytes: &[u8]) -> io::Result<()>;
@@ -28,7 +28,7 @@ pub(crate) trait Backend {
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Removes a temp file unless it is in use.
-    fn remove_leftover(&self, name: &str) -> io::Result<()>;
+    fn remove_stale_temp(&self, name: &str) -> io::Result<()>;
     fn sync_dir(&self) -> io::Result<()>;
     fn read(&self, name: &str) -> io::Result<Content>;
     /// Compares the file with a content and a mode, reading no more than it has
@@ -211,7 +211,7 @@ pub(crate) fn list<B: Backend>(backend: &B) -> Result<Vec<String>, Error> {
     let mut names = backend
         .list()
         .map_err(|e| io_error(backend, Op::List, "", e))?;
-    names.retain(|name| !name::is_leftover(name));
+    names.retain(|name| !name::is_temp_file(name));
     names.sort_unstable();
     Ok(names)
 }
@@ -222,8 +222,8 @@ pub(crate) fn sweep<B: Backend>(backend: &B) -> Result<(), Error> {
     let names = backend
         .list()
         .map_err(|e| io_error(backend, Op::List, "", e))?;
-    for name in names.iter().filter(|name| name::is_leftover(name)) {
-        let _ = backend.remove_leftover(name);
+    for name in names.iter().filter(|name| name::is_temp_file(name)) {
+        let _ = backend.remove_stale_temp(name);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use durable_file::{Class, Dir, Error, OsDir, is_leftover};
+use durable_file::{Class, Dir, Error, OsDir, is_temp_file};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -206,7 +206,7 @@ fn leftovers_of_the_dead_are_swept_and_those_of_the_living_are_not() {
     assert!(!dead.exists());
     assert!(alive.exists() && foreign.exists());
     assert_eq!(dir.list().unwrap(), [".123456789"]);
-    assert!(is_leftover(".durable-4194304-1.tmp") && !is_leftover(".123456789"));
+    assert!(is_temp_file(".durable-4194304-1.tmp") && !is_temp_file(".123456789"));
 }
 
 #[test]

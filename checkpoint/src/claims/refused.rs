@@ -29,10 +29,10 @@ pub enum Refused {
         /// The claim.
         uid: String,
     },
-    /// A Prepare of this version of the claim was aborted less than 90 s ago.
+    /// A Prepare for this claim status was aborted less than 90 s ago.
     /// Later it can be prepared again; hardly within the same call of kubelet's,
     /// which ends after 45 s.
-    #[error("the prepare of this version of claim {uid} was aborted")]
+    #[error("a prepare of claim {uid} for the same claim status was aborted")]
     Aborted {
         /// The claim.
         uid: String,
@@ -48,7 +48,7 @@ pub enum Refused {
     },
     /// The started Prepare is for another claim status.
     #[error("claim {uid} has changed since its prepare started")]
-    OtherVersion {
+    OtherStatus {
         /// The claim.
         uid: String,
     },
@@ -91,7 +91,7 @@ impl Refused {
                 until: fenced_until.unwrap_or(Timestamp::MIN),
             },
             Refusal::NotStarted => Self::NotStarted { uid },
-            Refusal::OtherVersion => Self::OtherVersion { uid },
+            Refusal::OtherStatus => Self::OtherStatus { uid },
             Refusal::InProgress => Self::InProgress { uid },
         }
     }
@@ -104,7 +104,7 @@ impl Refused {
             Self::Prepared { .. } => Refusal::Prepared.name(),
             Self::Aborted { .. } => Refusal::Aborted.name(),
             Self::NotStarted { .. } => Refusal::NotStarted.name(),
-            Self::OtherVersion { .. } => Refusal::OtherVersion.name(),
+            Self::OtherStatus { .. } => Refusal::OtherStatus.name(),
             Self::InProgress { .. } => Refusal::InProgress.name(),
             Self::OtherBoot { .. } => "other-boot",
             Self::NotDamaged { .. } => "not-damaged",
@@ -116,18 +116,18 @@ impl Refused {
         match self {
             Self::RecoveryNeeded(reason) => reason.hint(),
             Self::Completed { .. } => "use the recorded devices",
-            Self::Prepared { .. } => "undo its effects and remove it",
+            Self::Prepared { .. } => "remove its side effects, then remove it",
             Self::Aborted { .. } => {
                 "kubelet asks again; 90 s after the abort the claim can be prepared"
             }
             Self::NotStarted { .. } => {
                 "undo what the attempt did, if there was one; a prepare begins with start"
             }
-            Self::OtherVersion { .. } => {
+            Self::OtherStatus { .. } => {
                 "undo the attempt; kubelet asks again if a pod still needs the claim"
             }
             Self::InProgress { .. } => "abort the prepare first",
-            Self::OtherBoot { .. } => "undo the records' effects and forget them",
+            Self::OtherBoot { .. } => "remove the side effects of the records, then the records",
             Self::NotDamaged { .. } => "prepare the claim as usual",
         }
     }
@@ -142,7 +142,7 @@ impl Refused {
             Self::Completed { .. }
             | Self::Prepared { .. }
             | Self::NotStarted { .. }
-            | Self::OtherVersion { .. }
+            | Self::OtherStatus { .. }
             | Self::OtherBoot { .. }
             | Self::NotDamaged { .. } => Class::Permanent,
         }

@@ -15,7 +15,7 @@ pub use error::GateError;
 pub use gate::Gate;
 use gate::{HOST_MANAGED_ALIAS, Stage};
 
-/// The value of every gate: as it was set explicitly, or its default.
+/// The gates that were set explicitly; [`enabled`](Self::enabled) knows the defaults of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates {
     explicit: BTreeMap<Gate, bool>,

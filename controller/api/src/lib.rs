@@ -8,7 +8,7 @@
 //! | [`ImexOptions::resolve`] | flags, environment or chart values to [`Settings`] | at start, by both programs |
 //! | [`ComputeDomainChannelConfig::to_parameters`] | the opaque config in a claim template | by the controller, when it creates the template |
 //! | [`OpaqueConfig::decode_strict`] | the opaque config of a claim, fully checked | by the plugin, in Prepare |
-//! | `crd::ComputeDomain` (feature `crd`) | the custom resource | by the controller and by the plugin's watch |
+//! | `crd::ComputeDomain` (feature `crd`) | the custom resource | by the controller and by the plugin, to look up whether a ComputeDomain exists |
 //! | [`names`], [`gates`], [`DomainUid`] | labels, device names; feature gates; the UID of a ComputeDomain | everywhere |
 //!
 //! There is no I/O: everything here is data, and pure functions on text. Names and JSON are those of

@@ -14,7 +14,8 @@ use fields::Fields;
 use crate::domain_uid::DomainUid;
 use crate::names::API_VERSION;
 
-/// The opaque config of a claim. Every field has been checked.
+/// The opaque config of a claim. Every field has been checked, except that an unknown allocation
+/// mode is kept, for Prepare to reject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpaqueConfig {
     /// Of a workload's claim.

@@ -16,10 +16,9 @@ const METRIC: &str = "imex_dra_condition_met";
 /// All conditions that must be met for a program to be ready. Cheap to clone; clones share the
 /// conditions. A program without conditions is ready.
 ///
-/// [`HttpServer::serve`](crate::HttpServer::serve) shows them as `/readyz` and as metrics. One may be
-/// added while it serves: from then on the program is not ready until the condition is met. At start,
-/// at least one unmet condition must be there before the server, so that the program is not ready
-/// too early.
+/// [`HttpServer::serve`](crate::HttpServer::serve) shows them as `/readyz` and as metrics. Conditions
+/// may be added while it serves: the program is then not ready until they are met. Add at least one
+/// before the server starts, so that the program is not ready too early.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     /// Why each condition is not met; `None` if it is.

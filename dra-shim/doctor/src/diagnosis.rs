@@ -29,10 +29,10 @@ impl Diagnosis {
 
     /// The same, without evidence that may quote a file: for a bug report.
     #[must_use]
-    pub fn without_quotes(&self) -> Self {
+    pub fn redacted(&self) -> Self {
         Self {
             areas: self.areas.clone(),
-            findings: self.findings.iter().map(Finding::without_quotes).collect(),
+            findings: self.findings.iter().map(Finding::redacted).collect(),
         }
     }
 

@@ -52,7 +52,7 @@ impl Severity {
 impl Finding {
     /// The same, without evidence that may quote a file.
     #[must_use]
-    pub fn without_quotes(&self) -> Self {
+    pub fn redacted(&self) -> Self {
         let mut finding = self.clone();
         if finding.quotes {
             "(left out: it may quote the file)".clone_into(&mut finding.evidence);

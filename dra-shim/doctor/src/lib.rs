@@ -1,6 +1,5 @@
-//! Diagnoses a GPU host: why containers do not get the NVIDIA driver's IMEX
-//! channels that Kubernetes claims or CDI names promise them, and what to do
-//! about it.
+//! Diagnoses a GPU host: why containers do not get the NVIDIA IMEX channels that
+//! they request by a `ResourceClaim` or a CDI device name, and what to do about it.
 //!
 //! ```text
 //! Host (a root directory) ─┐
@@ -84,7 +83,7 @@ mod text;
 
 pub use area::{Area, AreaState};
 pub use bounded_read::{ReadError, read_bounded, read_open_bounded};
-pub use checkpoint::{DecodedCheckpoint, checkpoint_records, is_unsettled};
+pub use checkpoint::{DecodedCheckpoint, checkpoint_records, is_set_aside};
 pub use checks::diagnose;
 pub use claim_specs::{ClaimSpecFile, claim_specs_in};
 pub use diagnosis::Diagnosis;

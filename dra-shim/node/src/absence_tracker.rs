@@ -1,14 +1,13 @@
 //! When a claim that is gone may be unprepared without kubelet's call.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// For how long every check must miss a claim before it is unprepared. kubelet
 /// comes first: its loop over deleted pods takes up to 60 s to notice and 45 s for
 /// the call, and a restart may repeat the call (45 s more).
-pub const ABSENT_FOR: Duration = Duration::from_secs(60 + 45 + 45);
+pub const ABSENT_FOR: SignedDuration = SignedDuration::from_secs(60 + 45 + 45);
 
 /// What the API server answered about a claim's UID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,14 +37,14 @@ impl AbsenceTracker {
             .retain(|uid, _| check.get(uid) == Some(&Presence::Absent));
         for (uid, presence) in check {
             if *presence == Presence::Absent {
-                self.since.entry(uid.clone()).or_insert(now);
+                let since = self.since.entry(uid.clone()).or_insert(now);
+                // A clock that was set back must not let a claim wait for longer.
+                *since = now.min(*since);
             }
         }
-        let long_enough =
-            |since: &Timestamp| now.duration_since(*since).unsigned_abs() >= ABSENT_FOR;
         self.since
             .iter()
-            .filter(|(_, since)| long_enough(since))
+            .filter(|(_, since)| now.duration_since(**since) >= ABSENT_FOR)
             .map(|(uid, _)| uid.clone())
             .collect()
     }
@@ -95,6 +94,18 @@ mod tests {
                 ["claim"]
             );
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_starts_the_wait_anew() {
+        let mut absences = AbsenceTracker::default();
+        absences.observe(&check(Presence::Absent), at(0));
+        for now in [-1000, -851] {
+            let gone = absences.observe(&check(Presence::Absent), at(now));
+            assert!(gone.is_empty(), "{now}");
+        }
+        let gone = absences.observe(&check(Presence::Absent), at(-850));
+        assert_eq!(gone, ["claim"]);
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn run(transaction: Transaction, disks: &Disks, claims: NodeClaims) -> NodeClaim
             write_spec(&claims);
         }
         Transaction::EndPrepare => end(&claims, &mk_status("pod-1", "channel-0")),
-        Transaction::LosePrepare => end(&claims, &mk_status("pod-2", "channel-0")),
+        Transaction::EndPrepareRefused => end(&claims, &mk_status("pod-2", "channel-0")),
         Transaction::Unprepare => claims.unprepare(CLAIM, later()).unwrap(),
         Transaction::Start => return disks.try_start("boot-1").unwrap().0,
         Transaction::StartAfterReboot => return disks.try_start("boot-2").unwrap().0,

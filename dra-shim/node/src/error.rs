@@ -247,7 +247,7 @@ impl From<Refused> for PrepareError {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::RecoveryNeeded(_) => Self::NeedsRecovery,
-            Refused::Aborted { .. } | Refused::NotStarted { .. } | Refused::OtherVersion { .. } => {
+            Refused::Aborted { .. } | Refused::NotStarted { .. } | Refused::OtherStatus { .. } => {
                 Self::Aborted
             }
             other => Self::Checkpoint {

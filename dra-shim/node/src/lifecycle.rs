@@ -54,7 +54,7 @@ pub enum Transaction {
     EndPrepare,
     /// This Prepare has written its spec, but another claim uses the device, or
     /// the record is that of another claim status.
-    LosePrepare,
+    EndPrepareRefused,
     /// kubelet called Unprepare; or the claim has been gone for
     /// [`ABSENT_FOR`](crate::ABSENT_FOR), and kubelet did not call.
     Unprepare,
@@ -145,7 +145,7 @@ impl ClaimState {
                 // An Unprepare came in between.
                 (Phase::Absent | Phase::Aborted, _) => &[Step::RemoveSpec],
             },
-            Transaction::LosePrepare => match self.record {
+            Transaction::EndPrepareRefused => match self.record {
                 Phase::Completed => &[],
                 Phase::Absent | Phase::Started | Phase::Aborted => &[Step::RemoveSpec],
             },
@@ -203,7 +203,7 @@ impl Transaction {
     pub const ALL: [Self; 8] = [
         Self::BeginPrepare,
         Self::EndPrepare,
-        Self::LosePrepare,
+        Self::EndPrepareRefused,
         Self::Unprepare,
         Self::Start,
         Self::StartAfterReboot,
@@ -216,7 +216,7 @@ impl Transaction {
         match self {
             Self::BeginPrepare => "Prepare begins",
             Self::EndPrepare => "Prepare ends",
-            Self::LosePrepare => "Prepare ends, device in use",
+            Self::EndPrepareRefused => "Prepare ends, refused",
             Self::Unprepare => "Unprepare",
             Self::Start => "start",
             Self::StartAfterReboot => "start after a reboot",

@@ -228,7 +228,7 @@ fn act(state: ClaimState, process: Process) -> Vec<(ClaimState, Process)> {
         }
         Process::PrepareEnds => vec![
             take(Transaction::EndPrepare),
-            take(Transaction::LosePrepare),
+            take(Transaction::EndPrepareRefused),
         ],
         Process::Unprepare => vec![take(Transaction::Unprepare)],
         Process::Start => vec![take(Transaction::Start)],

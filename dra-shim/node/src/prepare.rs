@@ -178,10 +178,10 @@ impl Ending {
         specs: &ClaimSpecs,
     ) -> Result<Vec<KubeletDevice>, PrepareError> {
         let cdi = |source| PrepareError::Cdi { source };
-        let lost = self.check_won(claims).err();
+        let lost = self.check_may_complete(claims).err();
         let transaction = match lost {
             None => Transaction::EndPrepare,
-            Some(_) => Transaction::LosePrepare,
+            Some(_) => Transaction::EndPrepareRefused,
         };
         let uid = &self.uid;
         let state = ClaimState {
@@ -209,7 +209,7 @@ impl Ending {
 
     /// Fails if another claim uses the device, or if a Prepare of another claim
     /// status has taken the record over.
-    fn check_won(&self, view: &View<DeviceGroup>) -> Result<(), PrepareError> {
+    fn check_may_complete(&self, view: &View<DeviceGroup>) -> Result<(), PrepareError> {
         check_unused(view, &self.uid, &self.request)?;
         match view.get(self.uid.as_str()) {
             Some(record) if record.status != self.status => Err(PrepareError::Aborted),

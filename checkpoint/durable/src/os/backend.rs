@@ -139,7 +139,7 @@ impl Backend for OsBackend {
         self.unlink(name)
     }
 
-    fn remove_leftover(&self, name: &str) -> io::Result<()> {
+    fn remove_stale_temp(&self, name: &str) -> io::Result<()> {
         let file = self.open_at(name, OFlag::O_RDONLY | OFlag::O_NONBLOCK, 0)?;
         match file.try_lock() {
             Ok(()) => self.unlink(name),

@@ -88,7 +88,7 @@ impl Backend for SimDir {
         Ok(())
     }
 
-    fn remove_leftover(&self, name: &str) -> io::Result<()> {
+    fn remove_stale_temp(&self, name: &str) -> io::Result<()> {
         Backend::remove(self, name)
     }
 

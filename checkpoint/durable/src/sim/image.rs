@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::name::is_leftover;
+use crate::name::is_temp_file;
 
 pub(super) type Inode = u64;
 pub(super) type Names = BTreeMap<String, Inode>;
@@ -188,8 +188,8 @@ impl NameChange {
     /// Whether a reader can see it: nobody reads temp files.
     pub(super) fn is_visible(&self) -> bool {
         match self {
-            Self::Put { name, .. } | Self::Remove { name } => !is_leftover(name),
-            Self::Move { from, to, .. } => !is_leftover(from) || !is_leftover(to),
+            Self::Put { name, .. } | Self::Remove { name } => !is_temp_file(name),
+            Self::Move { from, to, .. } => !is_temp_file(from) || !is_temp_file(to),
         }
     }
 }

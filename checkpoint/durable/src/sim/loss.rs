@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::image::{File, Image, Inode, Names};
-use crate::name::is_leftover;
+use crate::name::is_temp_file;
 
 /// How many unsynced changes of names are enumerated: more than any sequence
 /// here makes. Each doubles the states.
@@ -91,7 +91,7 @@ fn possible_names(image: &Image) -> Vec<(Names, Vec<String>)> {
 /// Every combination of what may be left of the files that readers find.
 fn possible_contents(image: &Image, names: &Names) -> Vec<Contents> {
     let mut all = vec![Contents::new()];
-    for (_, inode) in names.iter().filter(|(name, _)| !is_leftover(name)) {
+    for (_, inode) in names.iter().filter(|(name, _)| !is_temp_file(name)) {
         let Some(file) = image.files.get(inode).filter(|f| f.synced < f.bytes.len()) else {
             continue;
         };
@@ -142,7 +142,7 @@ fn remains_of(file: &File) -> Vec<Remains> {
 }
 
 fn visible(image: &Image) -> Seen {
-    let names = image.live.iter().filter(|(name, _)| !is_leftover(name));
+    let names = image.live.iter().filter(|(name, _)| !is_temp_file(name));
     names
         .filter_map(|(name, inode)| {
             let file = image.files.get(inode)?;

@@ -17,7 +17,7 @@ use super::crash::{Cause, Counts, Crash, enumerate};
 use super::dir::SimDir;
 use crate::dir::Dir;
 use crate::error::Error;
-use crate::name::is_leftover;
+use crate::name::is_temp_file;
 use crate::operations;
 
 const EIO: i32 = 5;
@@ -129,7 +129,7 @@ fn violation(crash: &Crash, allowed: &Allowed) -> Option<String> {
     if !allowed[crash.acknowledged].contains(&files) {
         return Some(format!("{crash}: {files:?}"));
     }
-    if raw_names(&crash.dir).iter().any(|name| is_leftover(name)) {
+    if raw_names(&crash.dir).iter().any(|name| is_temp_file(name)) {
         return Some(format!("{crash}: a leftover"));
     }
     crash.dir.sync().unwrap();
@@ -284,7 +284,7 @@ fn the_temp_file_of_every_interrupted_replace_is_swept() {
         dir.crash_after(step);
         dir.replace("a", b"new", 0o600).unwrap_err();
         let left = dir.disk().now.live.clone();
-        assert!(left.keys().any(|name| is_leftover(name)), "step {step}");
+        assert!(left.keys().any(|name| is_temp_file(name)), "step {step}");
         for crash in dir.crashes() {
             assert_eq!(raw_names(&crash.dir), [""; 0], "{crash}");
         }

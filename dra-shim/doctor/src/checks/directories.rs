@@ -106,7 +106,7 @@ fn check_mode(
 /// Names that suggest that something else was meant.
 fn check_name(path: &str, name: &str) -> Option<Finding> {
     let is_spec = ends_with(name, ".json") || ends_with(name, ".yaml");
-    if ends_with(name, ".tmp") || durable_file::is_leftover(name) {
+    if ends_with(name, ".tmp") || durable_file::is_temp_file(name) {
         return Some(Finding::warning(
             "cdi-leftover",
             path,

@@ -1,10 +1,10 @@
-//! Ways in which containers get channels without a claim, or lose those that
-//! they have.
+//! What undermines claims: ways to get a channel without one, and hosts on which
+//! a claimed channel does not work.
 //!
 //! | id | severity | when |
 //! |---|---|---|
 //! | `imex-channels-env-bypass` | warning | the toolkit honours `NVIDIA_IMEX_CHANNELS` of any container |
-//! | `toolkit-config-unreadable` | warning | whether it does is not known |
+//! | `toolkit-config-unreadable` | warning | the toolkit's configuration cannot be read |
 //! | `systemd-drops-devices` | warning | a reload of an old systemd takes devices away |
 //! | `user-namespaces-possible` | info | pods in user namespaces need the host's device nodes |
 //! | `kata-present` | info | Kata Containers do not have the host's channels |
@@ -57,7 +57,7 @@ fn check_toolkit(toolkit: &Toolkit) -> Option<Finding> {
                 "it {reason}: whether a container with NVIDIA_IMEX_CHANNELS in its environment gets channels without a claim is not known"
             ),
             format!(
-                "correct the file, or run this as root; it is to have {IGNORE_REQUESTS} = true below [features]"
+                "correct the file, or run this as root; it must contain {IGNORE_REQUESTS} = true below [features]"
             ),
         )),
     }

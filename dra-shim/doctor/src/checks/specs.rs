@@ -269,6 +269,6 @@ mod tests {
         });
         let found = findings(&facts(invalid), &[]);
         assert_eq!(found[0].id, "cdi-syntax");
-        assert!(!found[0].without_quotes().evidence.contains("secret"));
+        assert!(!found[0].redacted().evidence.contains("secret"));
     }
 }

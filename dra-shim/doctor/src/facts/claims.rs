@@ -17,7 +17,7 @@ use dra_checkpoint::Checkpoint;
 use imex_cdi::{DirState, Registry};
 
 use self::kubelet_root::KubeletRootFacts;
-use crate::checkpoint::{DecodedCheckpoint, checkpoint_records, is_unsettled};
+use crate::checkpoint::{DecodedCheckpoint, checkpoint_records, is_set_aside};
 use crate::claim_specs::claim_specs_in;
 use crate::files::HostFiles;
 use crate::kubelet_state::{KubeletState, KubeletStateError};
@@ -122,7 +122,7 @@ impl ClaimFacts {
             checkpoint: CheckpointFile::read(files, &root.checkpoint()),
             set_aside: names
                 .into_iter()
-                .filter(|name| is_unsettled(name))
+                .filter(|name| is_set_aside(name))
                 .collect(),
             boot_id: boot_id.map(|id| id.trim().to_owned()),
             is_registered: is_registered(files, &root.plugin_registry()),

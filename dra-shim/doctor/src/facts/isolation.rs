@@ -85,7 +85,7 @@ fn ignores_requests(files: &HostFiles, config: &str) -> Result<Option<bool>, Str
     let text = text.map_err(|error| format!("cannot be read: {error}"))?;
     let table = text.unwrap_or_default().parse::<Table>();
     // The error's text would quote the file.
-    let table = table.map_err(|_| "is not TOML".to_owned())?;
+    let table = table.map_err(|_| "is not valid TOML".to_owned())?;
     let features = table.get("features").and_then(Value::as_table);
     Ok(features.and_then(|it| it.get(IGNORE_REQUESTS).and_then(Value::as_bool)))
 }

@@ -156,8 +156,12 @@ impl OperationHandle {
 
 fn unfinished(method: Method) -> ClaimError {
     ClaimError::retry(match method {
-        Method::Prepare => "preparing takes longer than kubelet waits; it continues",
-        Method::Unprepare => "unpreparing takes longer than kubelet waits; it continues",
+        Method::Prepare => {
+            "preparing takes longer than kubelet waits; it continues, and kubelet asks again"
+        }
+        Method::Unprepare => {
+            "unpreparing takes longer than kubelet waits; it continues, and kubelet asks again"
+        }
     })
     .with_code("unfinished")
 }

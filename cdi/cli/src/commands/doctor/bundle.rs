@@ -106,7 +106,7 @@ fn archive(content: &BundleContent<'_>, file: File) -> io::Result<Vec<String>> {
 
 fn entries(content: &BundleContent<'_>) -> io::Result<Vec<Entry>> {
     let (mut text, mut json) = (Vec::new(), Vec::new());
-    let report = content.report.without_quotes();
+    let report = content.report.redacted();
     report.write_text(Style::plain(), &mut text)?;
     write_json(&report, &mut json)?;
     let mut entries = vec![

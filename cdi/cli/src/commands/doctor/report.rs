@@ -47,9 +47,9 @@ impl DoctorReport {
     }
 
     /// For a bundle: no evidence that may quote a file.
-    pub(super) fn without_quotes(&self) -> Self {
+    pub(super) fn redacted(&self) -> Self {
         Self {
-            diagnosis: self.diagnosis.without_quotes(),
+            diagnosis: self.diagnosis.redacted(),
             ..self.clone()
         }
     }

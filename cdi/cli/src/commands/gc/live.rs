@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
 use host_doctor::{
     DecodedCheckpoint, KUBELET_STATE_FILE, KubeletState, ReadError, checkpoint_records,
-    is_unsettled, read_bounded,
+    is_set_aside, read_bounded,
 };
 use imex_cdi::ClaimUid;
 
@@ -114,7 +114,7 @@ fn unsettled(plugin: &Path) -> Result<Vec<PathBuf>, GcError> {
     let mut found = Vec::new();
     for entry in entries {
         let name = entry.map_err(cannot_list)?.file_name();
-        if is_unsettled(&name.to_string_lossy()) {
+        if is_set_aside(&name.to_string_lossy()) {
             found.push(plugin.join(name));
         }
     }

@@ -121,8 +121,8 @@ impl Backend for Flawed {
         self.dir.close(file)
     }
 
-    fn remove_leftover(&self, name: &str) -> io::Result<()> {
-        self.dir.remove_leftover(name)
+    fn remove_stale_temp(&self, name: &str) -> io::Result<()> {
+        self.dir.remove_stale_temp(name)
     }
 
     fn read(&self, name: &str) -> io::Result<Content> {

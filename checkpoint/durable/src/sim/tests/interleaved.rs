@@ -80,8 +80,8 @@ impl Backend for Preempted {
         Backend::remove(self.dir(), name)
     }
 
-    fn remove_leftover(&self, name: &str) -> io::Result<()> {
-        self.dir().remove_leftover(name)
+    fn remove_stale_temp(&self, name: &str) -> io::Result<()> {
+        self.dir().remove_stale_temp(name)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
