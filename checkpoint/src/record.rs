@@ -54,7 +54,7 @@ pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
 pub struct ClaimRecord<P> {
     /// How far the claim got.
     pub state: State<P>,
-    /// The claim's status at that time: its version.
+    /// The claim's status at that time. It identifies the allocation.
     pub status: ClaimStatus,
     /// The claim's name; empty if 25.3.x wrote the record.
     pub name: String,
@@ -117,7 +117,7 @@ impl<P> ClaimRecord<P> {
     }
 
     /// Returns when the record's fence ends, if it holds at `now`: until then,
-    /// exclusive, a new attempt of the same claim version is refused.
+    /// exclusive, a new attempt for the same claim status is refused.
     ///
     /// A time that lies further ahead than the fence is long means that the
     /// clock was set back; it does not count, or it could block a pod for ever.

@@ -49,8 +49,9 @@ pub trait Dir: sealed::Sealed + fmt::Debug + Send + Sync {
     /// Writes `bytes` to `name`, whether or not the file exists, and returns
     /// the token of what was written.
     ///
-    /// The file gets exactly the permission bits in `mode` (0o600), whatever
-    /// the umask. Readers with the old file open keep the old content.
+    /// The file gets exactly the permission bits in `mode` (0o600), set-id and
+    /// sticky bits included, whatever the umask; other bits of an `st_mode` are
+    /// ignored. Readers with the old file open keep the old content.
     fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> Result<Version, Error>;
 
     /// Makes sure that `name` holds `bytes` with `mode`, and that this is

@@ -59,6 +59,9 @@ pub(crate) enum Comparison {
 /// more collisions than this are a fault of their own.
 const CREATE_ATTEMPTS: usize = 64;
 
+/// The bits of an `st_mode` that are a file's mode; the others are its type.
+const MODE_BITS: u32 = 0o7777;
+
 /// Mode of a new lock file, before the umask.
 pub(crate) const LOCK_MODE: u32 = 0o644;
 /// First wait of a contended lock; doubled up to [`LOCK_POLL_MAX`]. A commit
@@ -72,7 +75,7 @@ pub(crate) fn replace<B: Backend>(
     bytes: &[u8],
     mode: u32,
 ) -> Result<Version, Error> {
-    let file = write_and_rename(backend, name, bytes, mode)?;
+    let file = write_and_rename(backend, name, bytes, mode & MODE_BITS)?;
     let version = backend
         .close(file)
         .map_err(|e| io_error(backend, Op::Read, name, e))?;
@@ -89,6 +92,7 @@ pub(crate) fn ensure<B: Backend>(
     mode: u32,
 ) -> Result<bool, Error> {
     name::check(name)?;
+    let mode = mode & MODE_BITS;
     let is_same = match backend.compare(name, bytes, mode) {
         Ok(Comparison::Same) => true,
         Ok(Comparison::Different) => false,

@@ -54,6 +54,18 @@ fn a_file_of_the_right_bytes_and_another_mode_is_replaced_once() {
 }
 
 #[test]
+fn the_type_bits_of_a_mode_are_ignored() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = OsDir::open(tmp.path()).unwrap();
+    let regular_file = 0o100_644;
+    assert!(dir.ensure("state", b"same", regular_file).unwrap());
+    assert!(!dir.ensure("state", b"same", regular_file).unwrap());
+    assert!(!dir.ensure("state", b"same", 0o644).unwrap());
+    dir.replace("state", b"same", regular_file).unwrap();
+    assert!(!dir.ensure("state", b"same", 0o644).unwrap());
+}
+
+#[test]
 fn removing_what_is_not_there_is_success() {
     let (_scratch, dir) = scratch();
     dir.replace("state", b"", 0o600).unwrap();

@@ -27,11 +27,12 @@ pub enum NodeFabricState {
     /// registration is not completed, has failed or cannot be read, or two GPUs
     /// name different cliques.
     Pending,
-    /// There is no usable `libnvidia-ml.so.1`, and has been none since the watch
-    /// began: the driver is not installed, or not yet.
+    /// There is no usable `libnvidia-ml.so.1`, and no read since the watch began
+    /// found one or was overdue: the driver is not installed, or not yet.
     NoLibrary,
-    /// There is no usable `libnvidia-ml.so.1`, but earlier reads got further: the
-    /// driver is being replaced or was removed, perhaps under running work.
+    /// There is no usable `libnvidia-ml.so.1`, but an earlier read found one, or was
+    /// overdue, which a driver that hangs can cause: the driver is being replaced or
+    /// was removed, perhaps under running work.
     LibraryLost,
     /// The library is there, and NVML fails as a whole.
     NvmlFailed,
@@ -79,7 +80,7 @@ impl NodeFabricState {
     ///
     /// Any event is possible in any state: each read begins anew. The state
     /// before it matters only to a missing library, which is one thing on a node
-    /// that never had a driver and another on a node that had.
+    /// that never had a driver and another on a node that had, or may have had, one.
     #[must_use]
     pub const fn next(self, event: FabricEvent) -> Self {
         match event {

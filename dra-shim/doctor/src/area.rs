@@ -20,9 +20,11 @@ pub struct Area {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AreaState {
-    /// Examined, without findings.
+    /// No findings. Also where there is nothing, if that is not wrong by itself,
+    /// such as no container runtime: the summary says so.
     Ok,
-    /// The host has nothing to examine there.
+    /// Not examined, since something that it needs is missing: the kernel module,
+    /// NVML or kubelet.
     Skipped,
     /// Its worst finding is an [`Info`](Severity::Info).
     Info,

@@ -45,7 +45,10 @@ impl Diagnosis {
             summary: report.summary.clone(),
         });
         let areas = areas.collect();
-        let findings = reports.into_iter().flat_map(|(_, report)| report.findings);
+        let findings = reports.into_iter().flat_map(|(area, report)| {
+            let findings = report.findings.into_iter();
+            findings.map(move |finding| Finding { area, ..finding })
+        });
         let mut findings: Vec<Finding> = findings.collect();
         // Stable: among equally bad ones, those of earlier areas stay first.
         findings.sort_by_key(|finding| Reverse(finding.severity));

@@ -75,7 +75,8 @@ impl Facts {
     /// `--version`; with [`Options::imex_socket`] it runs `nvidia-imex-ctl`, on
     /// any host. Each of them has a deadline: 15 s for NVML, 2 s for a runtime,
     /// 5 s for `nvidia-imex-ctl`. A library that exits or crashes takes this
-    /// process with it.
+    /// process with it. At the deadline of NVML its thread is left behind: with a
+    /// driver that hangs, each call costs one.
     ///
     /// Takes milliseconds where NVML answers at once; it blocks, so that an
     /// asynchronous program calls it on a thread of its own. The host goes on

@@ -20,6 +20,10 @@ pub struct Finding {
     /// A stable kebab-case word: the same cause has the same id in every
     /// version.
     pub id: &'static str,
+    /// The [name](crate::Area::name) of the area that it was found in. Not in the
+    /// JSON, whose schema is `cdi-gen`'s.
+    #[serde(skip)]
+    pub area: &'static str,
     /// How bad it is on this host.
     pub severity: Severity,
     /// The file, process or device that it is about, by the host's name.
@@ -70,6 +74,8 @@ impl Finding {
     ) -> Self {
         Self {
             id,
+            // Known to who joins the areas.
+            area: "",
             severity,
             subject: subject.into(),
             evidence: evidence.into(),

@@ -10,7 +10,8 @@ use crate::text::{error_chain, with_hint};
 /// The facts of the node's hardware at one moment.
 #[derive(Debug)]
 pub struct Hardware {
-    /// The state of the node's fabric.
+    /// The state of the node's fabric, of the same reading as `fabric`: the policy
+    /// follows `state`, and messages quote `fabric`.
     pub state: NodeFabricState,
     /// The details of that state.
     pub fabric: Fabric,

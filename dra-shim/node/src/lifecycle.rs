@@ -178,7 +178,9 @@ impl ClaimState {
         }
     }
 
-    /// The state after `step`.
+    /// The state after `step`. A [`ClaimState`] has neither fence nor claim status:
+    /// `RecordStarted` is taken to be a Prepare that no fence refuses, and
+    /// `RecordCompleted` one for the recorded status.
     ///
     /// # Errors
     /// The record refuses the step; nothing changes.

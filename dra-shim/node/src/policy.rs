@@ -22,7 +22,9 @@ pub struct Policy {
 pub enum Slice {
     /// What the process before this one published: nothing is known yet.
     Unchanged,
-    /// The channel.
+    /// The channel. Also on a node without a clique, so that a pod there gets an
+    /// error that names the reason, and while a fabric is lost, since claims may
+    /// use the device.
     Channel,
     /// Nothing: the scheduler places no claim on this node.
     Empty,

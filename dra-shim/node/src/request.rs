@@ -25,7 +25,10 @@ pub struct ChannelRequest {
 }
 
 impl ChannelRequest {
-    /// Reads the allocation of a claim.
+    /// Reads the allocation of a claim: the one result of the driver
+    /// `compute-domain.nvidia.com`, and the opaque config of that driver that applies
+    /// to it, a `ComputeDomainChannelConfig` (`resource.nvidia.com/v1beta1`, with
+    /// `domainID` and `allocationMode`).
     ///
     /// # Errors
     /// All permanent: a claim's allocation does not change.

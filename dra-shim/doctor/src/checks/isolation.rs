@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(ids(Ok(Some(true))), [""; 0]);
         assert_eq!(ids(Ok(Some(false))), ["imex-channels-env-bypass"]);
         assert_eq!(ids(Ok(None)), ["imex-channels-env-bypass"]);
-        let unknown = ids(Err("is not TOML".to_owned()));
+        let unknown = ids(Err("is not valid TOML".to_owned()));
         assert_eq!(unknown, ["toolkit-config-unreadable"]);
     }
 

@@ -105,6 +105,7 @@ fn write_group(group: &FindingGroup<'_>, style: Style, output: &mut impl Write) 
         subject,
         evidence,
         fix,
+        area: _,
         quotes: _,
     } = group.first;
     let severity = match severity {
