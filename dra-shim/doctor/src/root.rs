@@ -12,6 +12,9 @@ use imex_cdi::{HostNode, HostNodes, OsHost};
 /// As many links as the kernel follows on the way to a file.
 const MOST_LINKS: usize = 40;
 
+/// From this length on, in bytes, the kernel refuses a path.
+const LONGEST_PATH: usize = 4096;
+
 /// The root directory of a host: `/`, or where a container has the host's
 /// mounted.
 ///
@@ -53,29 +56,35 @@ impl Root {
         if self.is_own() {
             return path.to_owned();
         }
-        let mut done: Vec<OsString> = Vec::new();
+        let mut at = self.0.clone();
+        let mut depth = 0_usize;
         let mut todo: VecDeque<OsString> = names(path).collect();
         let mut links = 0;
         while let Some(name) = todo.pop_front() {
             if name == ".." {
-                done.pop();
-                continue;
-            }
-            let here = self.join(done.iter().chain([&name]));
-            match fs::read_link(&here) {
-                Ok(target) if !todo.is_empty() && links < MOST_LINKS => {
+                at.pop();
+                depth = depth.saturating_sub(1);
+            } else {
+                at.push(&name);
+                depth += 1;
+                if let Some(target) = link_target(&at)
+                    && !todo.is_empty()
+                    && links < MOST_LINKS
+                {
                     links += 1;
-                    if target.is_absolute() {
-                        done.clear();
-                    }
+                    at.pop();
+                    depth = if target.is_absolute() { 0 } else { depth - 1 };
                     for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
                         todo.push_front(name);
                     }
                 }
-                _ => done.push(name),
+            }
+            // Also for `..` of the root, which is the root.
+            if depth == 0 {
+                at.clone_from(&self.0);
             }
         }
-        self.join(&done)
+        at
     }
 
     /// Where the file behind `path` is: the last name's link is followed too.
@@ -96,13 +105,15 @@ impl Root {
     pub fn is_own(&self) -> bool {
         self.0 == Path::new("/")
     }
+}
 
-    /// Below the root, whatever the names are.
-    fn join(&self, names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> PathBuf {
-        let mut path = self.0.clone();
-        path.extend(names.into_iter().map(|name| PathBuf::from(name.as_ref())));
-        path
+/// Where a link leads. No link has a path that the kernel refuses, so that none is
+/// looked for at one that is longer, however many names it has.
+fn link_target(path: &Path) -> Option<PathBuf> {
+    if path.as_os_str().len() >= LONGEST_PATH {
+        return None;
     }
+    fs::read_link(path).ok()
 }
 
 /// The names in `path`, without what leads nowhere.
@@ -129,6 +140,7 @@ impl HostNodes for Root {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -160,6 +172,19 @@ mod tests {
             root.resolve(Path::new("/var/loop/x"))
                 .starts_with(dir.path())
         );
+    }
+
+    #[test]
+    fn a_path_of_any_length_is_found_in_time() {
+        // A process's command line or a configuration may name such a path.
+        let long = "/name".repeat(100_000);
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path()).unwrap();
+        let began = Instant::now();
+        let found = root.resolve(Path::new(&long));
+        assert_eq!(found, dir.path().join(long.trim_start_matches('/')));
+        // For giving up only: looking for links in all of it takes minutes.
+        assert!(began.elapsed() < Duration::from_secs(30));
     }
 
     #[test]
