@@ -19,7 +19,7 @@ const WORKER_THREADS: usize = 2;
 /// tasks that still run when `run` returns are abandoned, so whatever they write must survive a
 /// kill at any moment.
 ///
-/// ```no_run
+/// ```standalone_crate
 /// use std::process::ExitCode;
 ///
 /// use clap::Parser;

@@ -93,7 +93,10 @@ fn one_unfinished_gpu_unsettles_the_node_whatever_the_others_say() {
         assert!(!fabric.hint().is_empty(), "{code}");
         let reason = fabric.to_string();
         assert!(reason.starts_with("gpu 1 (GPU-1): "), "{reason}");
-        assert!(reason.ends_with("(1 of 3 GPUs pending)"), "{reason}");
+        assert!(
+            reason.ends_with("(1 of 3 GPUs without a final state)"),
+            "{reason}"
+        );
     }
 }
 
@@ -111,7 +114,7 @@ fn the_worst_gpus_are_named_first_and_equal_ones_together() {
         fabric.to_string(),
         "gpu 2 (GPU-2): fabric registration failed with NVML_ERROR_UNKNOWN (999); \
          gpu 1 (GPU-1): fabric registration not started; \
-         gpus 0, 3: fabric registration in progress (4 of 4 GPUs pending)"
+         gpus 0, 3: fabric registration in progress (4 of 4 GPUs without a final state)"
     );
 }
 
@@ -158,7 +161,10 @@ fn display_adapters_are_ignored_and_mentioned_where_there_is_nothing_else() {
     let none = beside(GpuFabricState::NotSupported).to_string();
     assert!(none.contains("none of its 1 GPUs"), "{none}");
     let coming = beside(GpuFabricState::InProgress).to_string();
-    assert!(coming.ends_with("(1 of 1 GPUs pending)"), "{coming}");
+    assert!(
+        coming.ends_with("(1 of 1 GPUs without a final state)"),
+        "{coming}"
+    );
 }
 
 #[test]
@@ -178,7 +184,7 @@ fn the_message_is_bounded_however_many_gpus_there_are_and_however_they_differ() 
         assert_eq!(
             text,
             format!(
-                "gpus 0-{}: fabric registration in progress ({gpus} of {gpus} GPUs pending)",
+                "gpus 0-{}: fabric registration in progress ({gpus} of {gpus} GPUs without a final state)",
                 gpus - 1
             )
         );

@@ -145,7 +145,11 @@ impl fmt::Display for Pending {
                 write_groups(f, &groups, |f, group| {
                     write!(f, "{}: {}", group.gpus(), group.value)
                 })?;
-                write!(f, " ({} of {gpus} GPUs pending)", others.len() + 1)
+                write!(
+                    f,
+                    " ({} of {gpus} GPUs without a final state)",
+                    others.len() + 1
+                )
             }
             Self::Disagree { members } => {
                 f.write_str("GPUs disagree: ")?;

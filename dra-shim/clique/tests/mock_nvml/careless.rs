@@ -50,7 +50,7 @@ fn a_library_with_its_own_habits_names_its_clique() {
 
 #[test]
 fn each_fault_is_reported_with_the_call_and_nvmls_name_for_it() {
-    let of_both = |what: &str| format!("gpus 0-1: {what} (2 of 2 GPUs pending)");
+    let of_both = |what: &str| format!("gpus 0-1: {what} (2 of 2 GPUs without a final state)");
     let rows: [(&[&str], &str, String); 14] = [
         (
             &["-DCOUNT=0"],
@@ -85,7 +85,7 @@ fn each_fault_is_reported_with_the_call_and_nvmls_name_for_it() {
         (
             &["-DNULL_HANDLE"],
             "gpu-unreadable",
-            "gpu 0: unreadable: nvmlDeviceGetHandleByIndex_v2 returned success and no result (1 of 2 GPUs pending)".to_owned(),
+            "gpu 0: unreadable: nvmlDeviceGetHandleByIndex_v2 returned success and no result (1 of 2 GPUs without a final state)".to_owned(),
         ),
         (
             &["-DCOUNT_V1"],

@@ -21,7 +21,7 @@ fn one_lost_gpu_is_named_and_the_others_are_still_read() {
     assert_eq!(
         driver.fabric().to_string(),
         "gpu 1: unreadable: nvmlDeviceGetUUID returned NVML_ERROR_GPU_IS_LOST (15) \
-         (1 of 3 GPUs pending)"
+         (1 of 3 GPUs without a final state)"
     );
     assert!(driver.gpus()[2].clique().is_some());
 }

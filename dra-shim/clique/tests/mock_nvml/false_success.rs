@@ -34,7 +34,11 @@ fn gpus_that_are_counted_and_not_there_are_unreadable_and_the_rest_are_read() {
     let fabric = driver.fabric();
     assert_eq!(fabric.code(), "gpu-unreadable");
     assert_eq!(fabric.clique(), None);
-    assert!(fabric.to_string().ends_with("(1023 of 1024 GPUs pending)"));
+    assert!(
+        fabric
+            .to_string()
+            .ends_with("(1023 of 1024 GPUs without a final state)")
+    );
 }
 
 #[test]

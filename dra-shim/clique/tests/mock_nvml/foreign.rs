@@ -69,7 +69,7 @@ fn a_foreign_library_that_knows_no_version_is_reported_with_its_own_code() {
     assert_eq!(
         driver.fabric().to_string(),
         "gpu 0 (GPU-foreign): unreadable: nvmlDeviceGetGpuFabricInfoV returned \
-         NVML_ERROR_ARGUMENT_VERSION_MISMATCH (25) (1 of 1 GPUs pending)"
+         NVML_ERROR_ARGUMENT_VERSION_MISMATCH (25) (1 of 1 GPUs without a final state)"
     );
     let driver = foreign(&["-DNO_V", "-DNO_V1"]);
     assert!(
