@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use dra_kubelet::Method::{Prepare, Unprepare};
 
-use crate::support::{Behavior, ScriptedDriver, allocated, run, seconds, throughout, until};
+use crate::support::{
+    Behavior, FAILURE, ScriptedDriver, allocated, run, seconds, throughout, until,
+};
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
@@ -47,7 +49,7 @@ fn a_prepare_that_fails_across_kubelets_restart_succeeds_later() -> Result<()> {
         let script = ScriptedDriver::preparing(Behavior::Fail);
         let _running = on.serve(&script).await?;
         on.start_pod("p").await?;
-        on.until_warned("p", "told to fail").await;
+        on.until_warned("p", FAILURE).await;
         let before = script.started(Prepare);
         on.kubelet.restart().await?;
         script.until_started(Prepare, before + 1).await;

@@ -13,6 +13,9 @@ use tokio::sync::watch;
 
 use super::{NODE, Node, until};
 
+/// The error of [`Behavior::Fail`], as events show it.
+pub(crate) const FAILURE: &str = "the test makes it fail";
+
 /// What a method of the driver does when it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behavior {
@@ -121,7 +124,7 @@ impl ScriptedDriver {
         loop {
             match *act.borrow_and_update() {
                 Behavior::Succeed => return Ok(()),
-                Behavior::Fail => return Err(ClaimError::permanent("the test makes it fail")),
+                Behavior::Fail => return Err(ClaimError::permanent(FAILURE)),
                 Behavior::FailRetryable => {
                     return Err(ClaimError::retry("the test makes it fail, retryable"));
                 }

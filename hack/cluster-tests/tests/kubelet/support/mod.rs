@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 
-pub(crate) use driver::{Behavior, ScriptedDriver};
+pub(crate) use driver::{Behavior, FAILURE, ScriptedDriver};
 pub(crate) use health::{NO_HEALTH, health};
 pub(crate) use kubelet::Kubelet;
 pub(crate) use pods::{AllocationResult, allocated};

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use dra_kubelet::Method::{Prepare, Unprepare};
 
 use crate::support::{
-    AllocationResult, Behavior, ScriptedDriver, allocated, run, seconds, throughout,
+    AllocationResult, Behavior, FAILURE, ScriptedDriver, allocated, run, seconds, throughout,
 };
 
 #[test]
@@ -47,9 +47,9 @@ fn a_prepare_that_fails_and_then_succeeds_lets_the_pod_run() -> Result<()> {
         let script = ScriptedDriver::preparing(Behavior::Fail);
         let _running = on.serve(&script).await?;
         on.start_pod("p").await?;
-        let warning = on.until_warned("p", "told to fail").await;
-        let told = "NodePrepareResources failed for ResourceClaim p: told to fail";
-        ensure!(warning.contains(told), "{warning}");
+        let warning = on.until_warned("p", FAILURE).await;
+        let message = format!("NodePrepareResources failed for ResourceClaim p: {FAILURE}");
+        ensure!(warning.contains(&message), "{warning}");
         ensure!(on.phase("p").await? == "Pending");
         script.set(Prepare, Behavior::Succeed);
         let mended = Instant::now();
@@ -134,7 +134,7 @@ fn a_claim_of_two_drivers_is_prepared_by_both_although_one_fails_first() -> Resu
         running.until_registered(1).await;
         let results = vec![allocated(&on.driver, "d0"), allocated(&other, "d0")];
         on.start_pod_with("p", &[("p", results)]).await?;
-        on.until_warned("p", "told to fail").await;
+        on.until_warned("p", FAILURE).await;
         theirs.set(Prepare, Behavior::Succeed);
         on.until_running("p").await;
 
