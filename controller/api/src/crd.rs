@@ -1,19 +1,27 @@
 //! The `ComputeDomain` custom resource.
 //!
-//! Fields, defaults and the immutability rule are those of the Go driver's CRD. `status.conditions`
-//! and the printer columns are additions, which the Go driver ignores.
+//! Fields, defaults and the immutability rule are those of the Go driver's CRD, of which
+//! `fixtures/computedomains-go.yaml` has the schema. `status.conditions`, `status.observedGeneration`
+//! and the printer columns are additions, all optional, which the Go driver ignores.
 
 #![expect(
     unreachable_pub,
     reason = "KubeSchema copies public types into a private scope"
 )]
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::AllocationMode;
+
+/// What the CRD says of the resource.
+const DESCRIPTION: &str =
+    "A set of workloads that may share memory over NVLink through IMEX channels";
 
 /// The fields of a ComputeDomain other than metadata and status.
 ///
@@ -26,10 +34,11 @@ use crate::AllocationMode;
     group = "resource.nvidia.com",
     version = "v1beta1",
     kind = "ComputeDomain",
-    doc = "A set of workloads that may share memory over NVLink through IMEX channels",
+    doc = "A set of workloads that may share memory over NVLink: metadata, spec and status",
     namespaced,
     no_spec,
     status = "ComputeDomainStatus",
+    schema = "manual",
     derive = "PartialEq",
     derive = "Default",
     printcolumn = r#"{"name":"Status", "type":"string", "jsonPath":".status.status",
@@ -81,6 +90,7 @@ pub struct ComputeDomainTemplateRef {
 
 /// What was observed.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ComputeDomainStatus {
     /// Ready means admitted, and the claim template exists. It says nothing about IMEX on any node.
     #[schemars(schema_with = "state_schema")]
@@ -93,6 +103,10 @@ pub struct ComputeDomainStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
+    /// The `metadata.generation` that this status is about. The Go driver does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "generation_schema")]
+    pub observed_generation: Option<i64>,
 }
 
 /// A node of a driver-managed ComputeDomain.
@@ -132,6 +146,24 @@ impl ComputeDomain {
     /// The spec, if the object has one.
     pub fn spec(&self) -> Option<&ComputeDomainSpec> {
         self.spec.spec.as_ref()
+    }
+}
+
+impl JsonSchema for ComputeDomain {
+    fn schema_name() -> Cow<'static, str> {
+        "ComputeDomain".into()
+    }
+
+    /// By hand, because a derived schema of an optional status accepts null, which the API server
+    /// would then store. With the Go driver's, it drops a null status.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = ComputeDomainRoot::json_schema(generator);
+        schema.insert("description".to_owned(), DESCRIPTION.into());
+        let status = generator.subschema_for::<ComputeDomainStatus>();
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            properties.insert("status".to_owned(), status.into());
+        }
+        schema
     }
 }
 
@@ -175,6 +207,11 @@ fn is_unset(mode: &AllocationMode) -> bool {
 
 fn num_nodes_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "minimum": 0, "default": 0 })
+}
+
+/// As the API server writes that of a condition.
+fn generation_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int64" })
 }
 
 fn integer_schema(_: &mut SchemaGenerator) -> Schema {

@@ -8,6 +8,7 @@
 //! | [`ImexOptions::resolve`] | flags, environment or chart values to [`Settings`] | at start, by both programs |
 //! | [`ComputeDomainChannelConfig::to_parameters`] | the opaque config in a claim template | by the controller, when it creates the template |
 //! | [`OpaqueConfig::decode_strict`] | the opaque config of a claim, fully checked | by the plugin, in Prepare |
+//! | [`OpaqueConfig::decode_lenient`] | the same, of whoever wrote it | by the controller, to compare a template with what it should be |
 //! | `crd::ComputeDomain` (feature `crd`) | the custom resource | by the controller and by the plugin, to look up whether a ComputeDomain exists |
 //! | [`names`], [`gates`], [`DomainUid`] | labels, device names; feature gates; the UID of a ComputeDomain | everywhere |
 //!

@@ -85,22 +85,48 @@ impl OpaqueConfig {
     pub fn decode_strict(json: &str) -> Result<Self, ConfigError> {
         let fields = Fields::parse(json)?;
         let kind = kind_of(&fields)?;
-        let domain_uid = fields.string("domainID")?.unwrap_or_default();
-        match kind {
-            ConfigKind::Channel => {
-                let mode = fields.string("allocationMode")?.unwrap_or_default();
-                fields.deny_unknown(&["apiVersion", "kind", "domainID", "allocationMode"])?;
-                Ok(Self::Channel(ComputeDomainChannelConfig {
-                    domain_uid: DomainUid::parse(&domain_uid)?,
-                    allocation_mode: mode.into(),
-                }))
-            }
-            ConfigKind::Daemon => {
-                fields.deny_unknown(&["apiVersion", "kind", "domainID"])?;
-                let domain_uid = DomainUid::parse(&domain_uid)?;
-                Ok(Self::Daemon(ComputeDomainDaemonConfig { domain_uid }))
-            }
-        }
+        fields.deny_unknown(kind.fields())?;
+        Self::from_fields(kind, &fields)
+    }
+
+    /// Decodes a config that somebody else wrote, perhaps a newer version, to compare it: unknown
+    /// fields are ignored, the last of several fields of one name wins, and null and empty mean
+    /// absent. So [`ComputeDomainChannelConfig::to_parameters`] of two equal results is the same,
+    /// however they were written.
+    ///
+    /// ```
+    /// use compute_domain_api::{AllocationMode, OpaqueConfig};
+    ///
+    /// let newer = r#"{
+    ///     "apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainChannelConfig",
+    ///     "domainID": "6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1", "allocationMode": null, "priority": 1
+    /// }"#;
+    /// assert!(OpaqueConfig::decode_strict(newer).is_err());
+    /// let OpaqueConfig::Channel(config) = OpaqueConfig::decode_lenient(newer)? else {
+    ///     panic!("not a channel's config");
+    /// };
+    /// assert_eq!(config.allocation_mode, AllocationMode::Unset);
+    /// # Ok::<_, compute_domain_api::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OpaqueConfig::decode_strict`], but never [`ConfigError::Strict`].
+    pub fn decode_lenient(json: &str) -> Result<Self, ConfigError> {
+        let fields = Fields::parse(json)?;
+        Self::from_fields(kind_of(&fields)?, &fields)
+    }
+
+    fn from_fields(kind: ConfigKind, fields: &Fields<'_>) -> Result<Self, ConfigError> {
+        let text = |name| Ok::<_, ConfigError>(fields.string(name)?.unwrap_or_default());
+        Ok(match kind {
+            ConfigKind::Channel => Self::Channel(ComputeDomainChannelConfig {
+                allocation_mode: text("allocationMode")?.into(),
+                domain_uid: DomainUid::parse(&text("domainID")?)?,
+            }),
+            ConfigKind::Daemon => Self::Daemon(ComputeDomainDaemonConfig {
+                domain_uid: DomainUid::parse(&text("domainID")?)?,
+            }),
+        })
     }
 }
 
@@ -119,6 +145,18 @@ fn kind_of(fields: &Fields<'_>) -> Result<ConfigKind, ConfigError> {
         ComputeDomainDaemonConfig::KIND => Ok(ConfigKind::Daemon),
         known if OTHER_KINDS.contains(&known) => Err(ConfigError::OtherKind { kind }),
         _ => Err(ConfigError::UnknownKind { kind, api_version }),
+    }
+}
+
+// === impl ConfigKind ===
+
+impl ConfigKind {
+    /// Every field of a config of this kind.
+    fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Channel => &["apiVersion", "kind", "domainID", "allocationMode"],
+            Self::Daemon => &["apiVersion", "kind", "domainID"],
+        }
     }
 }
 

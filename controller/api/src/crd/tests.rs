@@ -1,67 +1,106 @@
+use std::collections::BTreeMap;
+
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
 use super::*;
 
-fn version() -> Value {
-    let crd = serde_json::to_value(ComputeDomain::crd()).unwrap();
-    crd["spec"]["versions"][0].clone()
+/// The Go driver's CRD.
+fn go_crd() -> Value {
+    serde_saphyr::from_str(include_str!("../../fixtures/computedomains-go.yaml")).unwrap()
 }
 
-fn properties() -> Value {
-    version()["schema"]["openAPIV3Schema"]["properties"].clone()
+fn our_crd() -> Value {
+    serde_json::to_value(ComputeDomain::crd()).unwrap()
+}
+
+fn schema(crd: &Value) -> &Value {
+    &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+}
+
+/// What a schema says, without what only a reader sees. Numbers are floating-point in a schema's
+/// limits, so 0 and 0.0 are the same there.
+fn said(schema: &Value) -> BTreeMap<&str, Value> {
+    let quiet = ["title", "description", "properties", "items"];
+    schema
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(key, _)| !quiet.contains(&key.as_str()))
+        .map(|(key, value)| match (key.as_str(), value.as_f64()) {
+            ("minimum", Some(limit)) => ("minimum", json!(limit)),
+            (key, _) => (key, value.clone()),
+        })
+        .collect()
+}
+
+/// Fails unless `ours` says of each field of `theirs` what `theirs` does, no more and no less.
+/// Returns the paths of the fields that only `ours` has.
+fn additions(path: &str, ours: &Value, theirs: &Value) -> Vec<String> {
+    assert_eq!(said(ours), said(theirs), "{path:?}");
+    let mut added = Vec::new();
+    let fields = |schema: &Value| {
+        schema["properties"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default()
+    };
+    for (name, field) in fields(ours) {
+        let path = format!("{path}.{name}");
+        match fields(theirs).get(&name) {
+            Some(theirs) => added.extend(additions(&path, &field, theirs)),
+            None => added.push(path),
+        }
+    }
+    for name in fields(theirs).keys() {
+        assert!(fields(ours).contains_key(name), "{path}.{name} is missing");
+    }
+    match (ours.get("items"), theirs.get("items")) {
+        (Some(ours), Some(theirs)) => {
+            added.extend(additions(&format!("{path}[]"), ours, theirs));
+        }
+        (ours, theirs) => assert_eq!(ours, theirs, "{path}[]"),
+    }
+    added
 }
 
 #[test]
-fn the_spec_is_optional_never_null_and_immutable() {
-    let schema = version()["schema"]["openAPIV3Schema"].clone();
-    assert_eq!(schema.get("required"), None);
-    let spec = &schema["properties"]["spec"];
-    assert_eq!(spec.get("nullable"), None);
-    assert_eq!(spec.get("default"), None);
+fn our_schema_is_that_of_the_go_driver_and_two_optional_fields_of_the_status() {
+    let (ours, mut theirs) = (our_crd(), go_crd());
+    // The API server has rules of its own for these, whatever the schema says.
+    let implied = &mut theirs["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+    for name in ["apiVersion", "kind", "metadata"] {
+        assert!(implied.as_object_mut().unwrap().remove(name).is_some());
+    }
     assert_eq!(
-        spec["x-kubernetes-validations"],
-        json!([{ "rule": "self == oldSelf", "message": "A computeDomain.spec is immutable" }])
+        additions("", schema(&ours), schema(&theirs)),
+        [".status.conditions", ".status.observedGeneration"]
     );
 }
 
 #[test]
-fn the_spec_has_the_types_and_defaults_of_the_go_driver() {
-    let spec = properties()["spec"].clone();
-    assert_eq!(spec["required"], json!(["channel"]));
-    let num_nodes = &spec["properties"]["numNodes"];
-    assert_eq!(num_nodes["type"], "integer");
-    assert_eq!(num_nodes["minimum"].as_f64(), Some(0.0));
-    assert_eq!(num_nodes["default"], json!(0));
-    assert_eq!(num_nodes.get("format"), None);
-    let channel = &spec["properties"]["channel"];
-    assert_eq!(channel["required"], json!(["resourceClaimTemplate"]));
-    assert_eq!(channel["properties"]["allocationMode"]["default"], "Single");
-    assert_eq!(
-        channel["properties"]["allocationMode"]["enum"],
-        json!(["All", "Single"])
-    );
-    let template = &channel["properties"]["resourceClaimTemplate"];
-    assert_eq!(template["required"], json!(["name"]));
+fn our_crd_has_the_names_scope_and_version_of_the_go_driver() {
+    let (ours, theirs) = (our_crd(), go_crd());
+    for path in ["/metadata/name", "/spec/group", "/spec/scope"] {
+        assert!(ours.pointer(path).is_some(), "{path}");
+        assert_eq!(ours.pointer(path), theirs.pointer(path), "{path}");
+    }
+    for name in ["kind", "plural", "singular"] {
+        assert_eq!(ours["spec"]["names"][name], theirs["spec"]["names"][name]);
+    }
+    assert_eq!(ours["spec"]["versions"].as_array().unwrap().len(), 1);
+    for name in ["name", "served", "storage", "subresources"] {
+        let of = |crd: &Value| crd["spec"]["versions"][0][name].clone();
+        assert_eq!(of(&ours), of(&theirs), "{name}");
+    }
 }
 
 #[test]
-fn the_status_has_the_types_and_defaults_of_the_go_driver() {
-    assert!(version()["subresources"]["status"].is_object());
-    let status = properties()["status"].clone();
-    assert_eq!(status["required"], json!(["status"]));
-    assert_eq!(status["properties"]["status"]["default"], "NotReady");
-    let nodes = &status["properties"]["nodes"];
-    assert_eq!(nodes["x-kubernetes-list-type"], "map");
-    assert_eq!(nodes["x-kubernetes-list-map-keys"], json!(["name"]));
-    assert_eq!(
-        nodes["items"]["required"],
-        json!(["cliqueID", "ipAddress", "name"])
-    );
-    assert_eq!(
-        status["properties"]["conditions"]["x-kubernetes-list-map-keys"],
-        json!(["type"])
-    );
+fn conditions_are_a_map_by_type_so_that_writers_can_share_them() {
+    let ours = our_crd();
+    let conditions = &schema(&ours)["properties"]["status"]["properties"]["conditions"];
+    assert_eq!(conditions["x-kubernetes-list-type"], "map");
+    assert_eq!(conditions["x-kubernetes-list-map-keys"], json!(["type"]));
 }
 
 #[test]
@@ -70,6 +109,21 @@ fn an_object_without_a_spec_is_read_and_written_without_one() {
     let domain: ComputeDomain = serde_json::from_str(text).unwrap();
     assert_eq!(domain.spec(), None);
     assert_eq!(serde_json::to_string(&domain).unwrap(), text);
+}
+
+#[test]
+fn a_status_says_which_generation_it_is_about_under_the_name_of_the_convention() {
+    let status: ComputeDomainStatus = serde_json::from_value(json!({
+        "status": "Ready", "observedGeneration": 7,
+    }))
+    .unwrap();
+    assert_eq!(status.observed_generation, Some(7));
+    assert_eq!(
+        serde_json::to_value(&status).unwrap(),
+        json!({ "status": "Ready", "observedGeneration": 7 })
+    );
+    let silent = serde_json::to_value(ComputeDomainStatus::default()).unwrap();
+    assert_eq!(silent, json!({ "status": "NotReady" }));
 }
 
 #[test]
@@ -119,5 +173,5 @@ fn every_property_has_a_type() {
             walk(&format!("{path}[]"), items);
         }
     }
-    walk("", &version()["schema"]["openAPIV3Schema"]);
+    walk("", schema(&our_crd()));
 }

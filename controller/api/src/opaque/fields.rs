@@ -15,9 +15,11 @@ impl<'a> Fields<'a> {
         serde_json::from_str(json).map_err(|source| ConfigError::NotAnObject { source })
     }
 
-    /// The value of a field, which has to be a string. The last one wins; null means absent.
+    /// The value of a field, which has to be a string. The last one wins; null means absent, so it
+    /// hides no earlier one, as in Go.
     pub(super) fn string(&self, name: &'static str) -> Result<Option<String>, ConfigError> {
-        let Some((_, raw)) = self.0.iter().rev().find(|(key, _)| key == name) else {
+        let is_set = |key: &str, raw: &RawValue| key == name && raw.get() != "null";
+        let Some((_, raw)) = self.0.iter().rev().find(|(key, raw)| is_set(key, raw)) else {
             return Ok(None);
         };
         serde_json::from_str(raw.get()).map_err(|source| ConfigError::WrongType {

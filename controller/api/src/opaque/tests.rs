@@ -137,6 +137,78 @@ fn an_invalid_uid_is_rejected() {
     }
 }
 
+fn lenient_mode(rest: &str) -> AllocationMode {
+    match OpaqueConfig::decode_lenient(&channel(rest)).unwrap() {
+        OpaqueConfig::Channel(config) => config.allocation_mode,
+        OpaqueConfig::Daemon(_) => panic!("{rest}: not a channel config"),
+    }
+}
+
+#[test]
+fn leniently_unknown_fields_are_ignored_whatever_they_contain() {
+    for rest in [
+        r#","x":1"#,
+        r#","AllocationMode":"All""#,
+        r#","x":{"allocationMode":"All"},"y":[null]"#,
+    ] {
+        assert_eq!(lenient_mode(rest), AllocationMode::Unset, "{rest}");
+        assert!(OpaqueConfig::decode_strict(&channel(rest)).is_err());
+    }
+    let daemon = channel(r#","allocationMode":"All""#).replace("Channel", "Daemon");
+    assert!(matches!(
+        OpaqueConfig::decode_lenient(&daemon),
+        Ok(OpaqueConfig::Daemon(_))
+    ));
+}
+
+#[test]
+fn leniently_the_last_of_several_fields_wins_and_null_is_none() {
+    for (rest, expected) in [
+        (
+            r#","allocationMode":"Single","allocationMode":"All""#,
+            AllocationMode::All,
+        ),
+        (
+            r#","allocationMode":"Single","allocation\u004dode":"All""#,
+            AllocationMode::All,
+        ),
+        (
+            r#","allocationMode":"All","allocationMode":"""#,
+            AllocationMode::Unset,
+        ),
+        (
+            r#","allocationMode":"All","allocationMode":null"#,
+            AllocationMode::All,
+        ),
+        (r#","allocationMode":null"#, AllocationMode::Unset),
+        (r#","allocationMode":"""#, AllocationMode::Unset),
+    ] {
+        assert_eq!(lenient_mode(rest), expected, "{rest}");
+    }
+}
+
+#[test]
+fn leniently_what_says_nothing_about_a_domain_is_still_an_error() {
+    for (json, code) in [
+        ("null".to_owned(), "config-not-json"),
+        ("[]".to_owned(), "config-not-json"),
+        (
+            channel("").replace("\"kind\"", "\"Kind\""),
+            "config-without-kind",
+        ),
+        (
+            channel("").replace("v1beta1", "v1"),
+            "config-of-unknown-kind",
+        ),
+        (channel(r#","domainID":1"#), "config-field-type"),
+        (channel(r#","domainID":"""#), "config-domain-id"),
+        (channel(r#","domainID":"../etc""#), "config-domain-id"),
+    ] {
+        let err = OpaqueConfig::decode_lenient(&json).unwrap_err();
+        assert_eq!(err.code(), code, "{json}");
+    }
+}
+
 #[test]
 fn the_config_in_a_template_decodes_to_the_same_config() {
     for mode in ["", "Single", "All", "foo"] {
@@ -147,6 +219,11 @@ fn the_config_in_a_template_decodes_to_the_same_config() {
         let text = config.to_parameters().to_string();
         assert_eq!(
             OpaqueConfig::decode_strict(&text).unwrap(),
+            OpaqueConfig::Channel(config.clone()),
+            "{text}"
+        );
+        assert_eq!(
+            OpaqueConfig::decode_lenient(&text).unwrap(),
             OpaqueConfig::Channel(config),
             "{text}"
         );
