@@ -77,7 +77,12 @@ fast() {
     step "chart"
     local programs
     programs=$(hack/cluster/build.sh)
-    HELM=$programs/bin/helm deployments/helm/test.sh
+    export HELM=$programs/bin/helm
+    deployments/helm/test.sh
+
+    # The unit tests have built both programs.
+    step "modes: both programs and the chart"
+    cargo test --quiet --locked --workspace --exclude imex-cdi --test modes -- --ignored
 
     step "packages"
     packaged_crates_build

@@ -78,32 +78,11 @@ renders_as_default() {
 renders_as_default --set-string featureGates.HostManagedIMEX=true
 renders_as_default --set-string featureGates.HostManagedIMEX=1
 renders_as_default "${gate[@]}" --set-string resources.gpus.enabled=false
-render --set featureGates.HostManagedIMEXDaemon=true >/dev/null || fail "the gate's other name does not render"
-render --set featureGates.HostManagedIMEX=true,featureGates.HostManagedIMEXDaemon=true >/dev/null || fail "both names of the gate do not render"
-for isolation in none domain; do
-    render "${gate[@]}" --set resources.computeDomains.imex.isolation=$isolation >/dev/null || fail "isolation $isolation does not render"
-done
 
 imex=resources.computeDomains.imex
-needs_gate="only host-managed IMEX is implemented: on hosts that run nvidia-imex, add --set featureGates.HostManagedIMEX=true"
-refuses "$needs_gate"
-refuses "$needs_gate" --set featureGates.HostManagedIMEX=false
-refuses "$needs_gate" --set-string featureGates.HostManagedIMEX=false
-refuses "$needs_gate" --set-string featureGates.HostManagedIMEXDaemon=f
-refuses "$needs_gate" --set featureGates.AllAlpha=true,featureGates.HostManagedIMEX=false
-refuses "$needs_gate" --set $imex.isolation=channel
-refuses "featureGates.HostManagedIMEX=yes is not a boolean: set it to true or false" --set featureGates.HostManagedIMEX=yes
+# Gates, imex.mode and imex.isolation: controller/api/tests/modes. Here, what only a chart has.
+refuses "only host-managed IMEX is implemented: on hosts that run nvidia-imex, add --set featureGates.HostManagedIMEX=true" --set-string featureGates.HostManagedIMEX=false
 refuses "unrecognized feature gate featureGates.HostManagedImex: remove it, or set one of AllAlpha, AllBeta, ComputeDomainCliques, ConsumableShares, ContextualLogging, CrashOnNVLinkFabricErrors, DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, HostManagedIMEX, HostManagedIMEXDaemon, IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport, NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings" --set featureGates.HostManagedImex=true
-for value in "true,featureGates.HostManagedIMEXDaemon=false" "false,featureGates.HostManagedIMEXDaemon=true"; do
-    refuses "featureGates.HostManagedIMEX and featureGates.HostManagedIMEXDaemon contradict each other: they are two names of one gate; set only HostManagedIMEX" --set "featureGates.HostManagedIMEX=$value"
-done
-refuses "resources.computeDomains.imex.mode=hostManaged needs the feature gate HostManagedIMEX: add --set featureGates.HostManagedIMEX=true" --set $imex.mode=hostManaged
-not_implemented="resources.computeDomains.imex.mode=driverManaged is not implemented: leave it empty and set featureGates.HostManagedIMEX=true, on hosts that run nvidia-imex"
-refuses "$not_implemented" --set $imex.mode=driverManaged
-refuses "$not_implemented" "${gate[@]}" --set $imex.mode=driverManaged
-refuses 'unknown resources.computeDomains.imex.mode "foo": leave it empty or set hostManaged' "${gate[@]}" --set $imex.mode=foo
-refuses "resources.computeDomains.imex.isolation=channel is not implemented: leave it empty; all pods of one NVLink fabric then share channel 0" "${gate[@]}" --set $imex.isolation=channel
-refuses 'unknown resources.computeDomains.imex.isolation "pod": leave it empty or set none' "${gate[@]}" --set $imex.isolation=pod
 refuses "resources.computeDomains.enabled=false leaves nothing to install: this chart contains ComputeDomains only; uninstall it instead" "${gate[@]}" --set resources.computeDomains.enabled=false
 refuses "resources.gpus.enabled=true is not for this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
 refuses "webhook.enabled=true is not for this chart, which has no webhook: remove the value" "${gate[@]}" --set webhook.enabled=true

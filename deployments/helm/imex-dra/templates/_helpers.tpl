@@ -107,6 +107,14 @@ IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport,
 NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings]
 {{- end }}
 
+{{/* (list GATES NAME): "true" or "", for a gate that is off by default: as it is
+set, or as AllAlpha is. */}}
+{{- define "imex-dra.alphaGate" -}}
+{{- $gates := index . 0 -}}
+{{- $name := ternary (index . 1) "AllAlpha" (hasKey $gates (index . 1)) -}}
+{{- include "imex-dra.bool" (list (printf "featureGates.%s" $name) (hasKey $gates $name | ternary (get $gates $name) false)) -}}
+{{- end }}
+
 {{- define "imex-dra.featureGates" -}}
 {{- $gates := list -}}
 {{- range $name, $value := .Values.featureGates -}}

@@ -1,0 +1,152 @@
+//! The chart, rendered with a row's values.
+
+use std::path::Path;
+use std::process::Command;
+
+use compute_domain_api::ImexOptions;
+use serde_json::Value;
+
+use crate::Answer;
+use crate::table::Row;
+
+/// How the chart begins its line about each error.
+const REFUSALS: [(&str, &str); 15] = [
+    (
+        "unknown-feature-gate",
+        "unrecognized feature gate featureGates.",
+    ),
+    (
+        "bad-feature-gate-value",
+        "featureGates.HostManagedIMEX=yes is not a boolean: set it to true or false",
+    ),
+    (
+        "bad-feature-gate-value",
+        "featureGates.MPSSupport=on is not a boolean: set it to true or false",
+    ),
+    (
+        "contradicting-feature-gates",
+        "featureGates.HostManagedIMEX and featureGates.HostManagedIMEXDaemon contradict each other: they are two names of one gate; set only HostManagedIMEX",
+    ),
+    (
+        "incompatible-feature-gates",
+        "featureGates.DynamicMIG and featureGates.",
+    ),
+    (
+        "incompatible-feature-gates",
+        "featureGates.PassthroughSupport and featureGates.NVMLDeviceHealthCheck exclude each other: set one of them to false",
+    ),
+    (
+        "incompatible-feature-gates",
+        "featureGates.DeviceMetadata needs featureGates.PassthroughSupport: set both to the same value",
+    ),
+    (
+        "driver-managed-not-built",
+        "resources.computeDomains.imex.mode=driverManaged is not implemented: leave it empty and set featureGates.HostManagedIMEX=true, on hosts that run nvidia-imex",
+    ),
+    (
+        "driver-managed-not-built",
+        "only host-managed IMEX is implemented: on hosts that run nvidia-imex, add --set featureGates.HostManagedIMEX=true",
+    ),
+    (
+        "imex-mode-needs-gate",
+        "resources.computeDomains.imex.mode=hostManaged needs the feature gate HostManagedIMEX: add --set featureGates.HostManagedIMEX=true",
+    ),
+    (
+        "unknown-imex-mode",
+        "unknown resources.computeDomains.imex.mode \"foo\": leave it empty or set hostManaged",
+    ),
+    (
+        "unknown-imex-mode",
+        "unknown resources.computeDomains.imex.mode \"HostManaged\": leave it empty or set hostManaged",
+    ),
+    (
+        "channel-isolation-not-built",
+        "resources.computeDomains.imex.isolation=channel is not implemented: leave it empty; all pods of one NVLink fabric then share channel 0",
+    ),
+    (
+        "unknown-imex-isolation",
+        "unknown resources.computeDomains.imex.isolation \"foo\": leave it empty or set none",
+    ),
+    (
+        "unknown-imex-isolation",
+        "unknown resources.computeDomains.imex.isolation \"Domain\": leave it empty or set none",
+    ),
+];
+
+pub(crate) struct Chart {
+    helm: String,
+}
+
+impl Chart {
+    pub(crate) fn new() -> Self {
+        let helm = std::env::var("HELM").expect("HELM is not set: see the top of main.rs");
+        Self { helm }
+    }
+
+    /// The answer of the chart if it refuses the row; else what each program makes of the environment
+    /// that the chart gives to it, which must not be for the program to refuse.
+    pub(crate) fn answers(&self, row: &Row) -> Vec<(String, Answer)> {
+        let documents = match self.render(row) {
+            Ok(documents) => documents,
+            Err(line) => return vec![("chart".to_owned(), Answer::refused(&code_of(&line)))],
+        };
+        ["Deployment", "DaemonSet"]
+            .map(|kind| {
+                let workload = documents.iter().find(|document| document["kind"] == kind);
+                let answer = answer_in_pods(workload.unwrap());
+                (format!("{kind} of the chart"), answer)
+            })
+            .into()
+    }
+
+    fn render(&self, row: &Row) -> Result<Vec<Value>, String> {
+        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deployments/helm/imex-dra");
+        let mut helm = Command::new(&self.helm);
+        helm.args(["template", "test"]).arg(chart);
+        helm.args(["--namespace=imex-dra", "--kube-version=1.34.0"]);
+        let imex = "resources.computeDomains.imex";
+        helm.arg(format!("--set={imex}.mode={}", row.mode));
+        helm.arg(format!("--set={imex}.isolation={}", row.isolation));
+        for gate in row.gates.split_terminator(',') {
+            helm.arg(format!("--set=featureGates.{gate}"));
+        }
+        let output = helm.output().unwrap();
+        if output.status.success() {
+            let yaml = String::from_utf8(output.stdout).unwrap();
+            return Ok(serde_saphyr::from_multiple(&yaml).unwrap());
+        }
+        Err(String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+/// The code of the error that a message of helm is about; if it is none of them, the message. Before
+/// the chart's line, helm says where in the templates it is.
+fn code_of(message: &str) -> String {
+    let line = message.split_once("/validation.yaml:").map(|(_, at)| at);
+    let line = line
+        .and_then(|at| at.split_once("): "))
+        .map(|(_, line)| line);
+    REFUSALS
+        .iter()
+        .find(|(_, words)| line.is_some_and(|line| line.starts_with(words)))
+        .map_or(message, |(code, _)| code)
+        .to_owned()
+}
+
+fn answer_in_pods(workload: &Value) -> Answer {
+    let env = &workload["spec"]["template"]["spec"]["containers"][0]["env"];
+    let value_of = |name: &str| {
+        let variable = env.as_array().unwrap().iter().find(|v| v["name"] == name);
+        variable.map_or("", |variable| variable["value"].as_str().unwrap())
+    };
+    let options = ImexOptions {
+        feature_gates: value_of("FEATURE_GATES"),
+        mode: value_of("IMEX_MODE"),
+        isolation: value_of("IMEX_ISOLATION"),
+        host_socket_path: value_of("IMEX_HOST_SOCKET_PATH"),
+    };
+    match options.resolve() {
+        Ok(settings) => Answer::accepted(&settings),
+        Err(err) => Answer::refused(&format!("renders {}", err.code())),
+    }
+}

@@ -1,0 +1,129 @@
+//! Gates, `imex.mode` and `imex.isolation`: the options, both programs and the chart give the same
+//! answer, in every row of one table.
+//!
+//! The second test runs the real programs and helm, all built before. `hack/test.sh` does that; by
+//! hand:
+//!
+//! ```sh
+//! cargo build -p compute-domain-controller -p dra-shim
+//! HELM=$(hack/cluster/build.sh)/bin/helm cargo test -p compute-domain-api --test modes -- --ignored
+//! ```
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test ends where its expectation fails"
+)]
+
+mod chart;
+mod program;
+mod table;
+
+use compute_domain_api::{ImexOptions, Settings};
+
+use crate::chart::Chart;
+use crate::program::Program;
+use crate::table::{Row, TABLE};
+
+/// What one of them makes of a row, in the words of the table.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    /// Mode and isolation, or the error's code.
+    result: String,
+    /// Forced gates and warnings.
+    said: Vec<String>,
+}
+
+impl Row {
+    fn options(&self) -> ImexOptions<'static> {
+        ImexOptions {
+            feature_gates: self.gates,
+            mode: self.mode,
+            isolation: self.isolation,
+            host_socket_path: "",
+        }
+    }
+
+    fn answer(&self) -> Answer {
+        Answer {
+            result: self.result.to_owned(),
+            said: self.said.iter().copied().map(str::to_owned).collect(),
+        }
+    }
+}
+
+impl Answer {
+    fn accepted(settings: &Settings) -> Self {
+        let forced = settings.forced.iter();
+        let warnings = settings.warnings.iter();
+        Self {
+            result: format!("{} {}", settings.mode, settings.isolation),
+            said: forced
+                .map(|forced| format!("{}={}", forced.gate, forced.value))
+                .chain(warnings.map(ToString::to_string))
+                .collect(),
+        }
+    }
+
+    fn refused(code: &str) -> Self {
+        Self {
+            result: code.to_owned(),
+            said: Vec::new(),
+        }
+    }
+}
+
+/// Fails with every difference: what is wrong is seen best in several rows.
+fn assert_same(differences: &[String]) {
+    assert!(differences.is_empty(), "\n{}", differences.join("\n"));
+}
+
+/// Where `who` differs from the row, if it does.
+fn difference(row: &Row, who: &str, answer: &Answer) -> Option<String> {
+    (*answer != row.answer()).then(|| {
+        let Row {
+            gates,
+            mode,
+            isolation,
+            ..
+        } = row;
+        let wanted = row.answer();
+        format!("{gates:?} {mode:?} {isolation:?}: {who}: {answer:?}, not {wanted:?}")
+    })
+}
+
+#[test]
+fn the_options_resolve_as_in_the_table() {
+    let mut differences = Vec::new();
+    for row in TABLE {
+        let answer = match row.options().resolve() {
+            Ok(settings) => Answer::accepted(&settings),
+            Err(err) => Answer::refused(err.code()),
+        };
+        differences.extend(difference(row, "options", &answer));
+    }
+    assert_same(&differences);
+}
+
+#[test]
+#[ignore = "needs both programs and helm: see above"]
+fn both_programs_and_the_chart_give_the_answers_of_the_table() {
+    let programs = [
+        Program::new("compute-domain-controller"),
+        Program::new("compute-domain-kubelet-plugin"),
+    ];
+    let chart = Chart::new();
+    let mut differences = Vec::new();
+    for row in TABLE {
+        for program in &programs {
+            let answer = program.answer(row);
+            differences.extend(difference(row, program.name(), &answer));
+        }
+        for (who, answer) in chart.answers(row) {
+            differences.extend(difference(row, &who, &answer));
+        }
+    }
+    assert_same(&differences);
+}

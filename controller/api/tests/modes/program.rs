@@ -1,0 +1,151 @@
+//! A real program, started with a row's flags.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::Answer;
+use crate::table::Row;
+
+/// When a program counts as hung: it says all of this within milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Who logs the settings, in both programs.
+const SETTINGS_TARGET: &str = "imex_runtime::args";
+
+/// An API server that nobody runs, so that a program whose settings are good stays without one.
+const KUBECONFIG: &str = r#"{
+    "apiVersion": "v1", "kind": "Config", "current-context": "none",
+    "clusters": [{ "name": "none", "cluster": { "server": "http://127.0.0.1:1" } }],
+    "users": [{ "name": "none", "user": {} }],
+    "contexts": [{ "name": "none", "context": { "cluster": "none", "user": "none" } }]
+}"#;
+
+pub(crate) struct Program {
+    name: &'static str,
+    path: PathBuf,
+    /// What it finds on its host, and its kubeconfig.
+    dir: PathBuf,
+}
+
+impl Program {
+    /// A program of the workspace. Cargo puts it next to this test: `DIR/PROGRAM`, `DIR/deps/TEST`.
+    pub(crate) fn new(name: &'static str) -> Self {
+        let test = std::env::current_exe().unwrap();
+        let path = test.ancestors().nth(2).unwrap().join(name);
+        assert!(
+            path.exists(),
+            "{} is not built: see the top of main.rs",
+            path.display()
+        );
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join("modes")
+            .join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("kubeconfig"), KUBECONFIG).unwrap();
+        Self { name, path, dir }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it says when it refuses, or before it does anything else.
+    pub(crate) fn answer(&self, row: &Row) -> Answer {
+        let mut child = self.start(row);
+        match read_answer(&lines(&mut child), row) {
+            Ok(answer) => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                answer
+            }
+            Err(line) => {
+                assert_eq!(child.wait().unwrap().code(), Some(1), "{line}");
+                Answer::refused(&code_of(&line, row))
+            }
+        }
+    }
+
+    fn start(&self, row: &Row) -> Child {
+        let dir = |name: &str| self.dir.join(name);
+        let mut command = Command::new(&self.path);
+        command
+            .arg(format!("--feature-gates={}", row.gates))
+            .arg(format!("--imex-mode={}", row.mode))
+            .arg(format!("--imex-isolation={}", row.isolation))
+            .env_clear()
+            .env("LOGGING_FORMAT", "json")
+            .env("KUBECONFIG", dir("kubeconfig"))
+            .stderr(Stdio::piped());
+        // The controller knows none of these.
+        command
+            .env("NODE_NAME", "node")
+            .env("KUBELET_ROOT", dir("kubelet"))
+            .env("CDI_ROOT", dir("cdi"))
+            .env("DRIVER_ROOT_CTR_PATH", dir("no-driver"));
+        command.spawn().unwrap()
+    }
+}
+
+/// Its lines on stderr, from a thread that ends with it.
+fn lines(child: &mut Child) -> Receiver<String> {
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// The settings, which are complete when somebody else logs; or the line with which it refused and
+/// ended.
+fn read_answer(lines: &Receiver<String>, row: &Row) -> Result<Answer, String> {
+    let mut answer = None;
+    loop {
+        let line = lines
+            .recv_timeout(TIMEOUT)
+            .unwrap_or_else(|err| panic!("{:?}: {err}, after {answer:?}", row.gates));
+        if line.starts_with("Error: ") {
+            assert_eq!(
+                lines.recv_timeout(TIMEOUT),
+                Err(RecvTimeoutError::Disconnected)
+            );
+            return Err(line);
+        }
+        let log: Value = serde_json::from_str(&line).unwrap();
+        let text = |name: &str| log[name].as_str().unwrap_or_default().to_owned();
+        match (&mut answer, text("target") == SETTINGS_TARGET) {
+            (None, false) => {}
+            (None, true) => {
+                answer = Some(Answer {
+                    result: format!("{} {}", text("mode"), text("isolation")),
+                    said: Vec::new(),
+                });
+            }
+            (Some(answer), true) if text("level") == "WARN" => answer.said.push(text("message")),
+            (Some(answer), true) => {
+                answer
+                    .said
+                    .push(format!("{}={}", text("gate"), log["value"]));
+            }
+            (Some(_), false) => return Ok(answer.unwrap()),
+        }
+    }
+}
+
+/// The code of the error that the options give for the row, if the line is what becomes of that
+/// error; else the line.
+fn code_of(line: &str, row: &Row) -> String {
+    match row.options().resolve() {
+        Err(err) if line == format!("Error: {err}; {}", err.hint()) => err.code().to_owned(),
+        _ => line.to_owned(),
+    }
+}

@@ -1,0 +1,130 @@
+//! The table of modes, and nothing else.
+
+/// What a user sets, and what comes of it.
+pub(crate) struct Row {
+    /// `NAME=VALUE,...`, as `--feature-gates` has it.
+    pub(crate) gates: &'static str,
+    pub(crate) mode: &'static str,
+    pub(crate) isolation: &'static str,
+    /// Mode and isolation, or the error's code.
+    pub(crate) result: &'static str,
+    /// What is logged at start beside mode and isolation: forced gates, then warnings.
+    pub(crate) said: &'static [&'static str],
+}
+
+const GATE: &str = "HostManagedIMEX=true";
+const ALIAS: &str = "HostManagedIMEXDaemon=true";
+const OFF: &str = "HostManagedIMEX=false";
+/// Every name of a gate that the Go driver knows, with its default but for the one that has to be on.
+const EVERY_GATE_OF_GO: &str = "AllAlpha=false,AllBeta=false,ComputeDomainCliques=true,\
+    ConsumableShares=false,ContextualLogging=true,CrashOnNVLinkFabricErrors=true,\
+    DRAListTypeAttributes=false,DeviceMetadata=false,DynamicMIG=false,\
+    FabricManagerPartitioning=false,HostManagedIMEXDaemon=true,IMEXDaemonsWithDNSNames=true,\
+    LoggingAlphaOptions=false,LoggingBetaOptions=true,MPSSupport=false,\
+    NVMLDeviceHealthCheck=false,PassthroughSupport=false,TimeSlicingSettings=false";
+
+const DNS: &str = "IMEXDaemonsWithDNSNames=false";
+const CLIQUES: &str = "ComputeDomainCliques=false";
+const WARNING: &str = "imex.isolation=\"domain\" means \"none\": in host-managed mode, nothing isolates ComputeDomains";
+
+const HOST: &str = "hostManaged none";
+const NOT_BUILT: &str = "driver-managed-not-built";
+const NEEDS_GATE: &str = "imex-mode-needs-gate";
+const CONTRADICTION: &str = "contradicting-feature-gates";
+const INCOMPATIBLE: &str = "incompatible-feature-gates";
+
+const fn row(
+    gates: &'static str,
+    mode: &'static str,
+    isolation: &'static str,
+    result: &'static str,
+    said: &'static [&'static str],
+) -> Row {
+    Row {
+        gates,
+        mode,
+        isolation,
+        result,
+        said,
+    }
+}
+
+#[rustfmt::skip]
+pub(crate) const TABLE: &[Row] = &[
+    //  gates, mode, isolation, result, said
+    row(GATE, "", "", HOST, &[DNS, CLIQUES]),
+    row(GATE, "hostManaged", "", HOST, &[DNS, CLIQUES]),
+    row(GATE, "", "none", HOST, &[DNS, CLIQUES]),
+    row(GATE, "", "domain", HOST, &[DNS, CLIQUES, WARNING]),
+    row(GATE, "hostManaged", "domain", HOST, &[DNS, CLIQUES, WARNING]),
+    row(GATE, "", "channel", "channel-isolation-not-built", &[]),
+    row(GATE, "hostManaged", "channel", "channel-isolation-not-built", &[]),
+    row(GATE, "", "foo", "unknown-imex-isolation", &[]),
+    row(GATE, "", "Domain", "unknown-imex-isolation", &[]),
+    row(GATE, "driverManaged", "", NOT_BUILT, &[]),
+    row(GATE, "driverManaged", "domain", NOT_BUILT, &[]),
+    row(GATE, "foo", "channel", "unknown-imex-mode", &[]),
+    row(GATE, "HostManaged", "", "unknown-imex-mode", &[]),
+
+    // Without the gate. Its default is off, and the mode is checked before the isolation.
+    row("", "", "", NOT_BUILT, &[]),
+    row(OFF, "", "", NOT_BUILT, &[]),
+    row("", "", "domain", NOT_BUILT, &[]),
+    row(OFF, "", "channel", NOT_BUILT, &[]),
+    row("", "driverManaged", "", NOT_BUILT, &[]),
+    row("", "driverManaged", "domain", NOT_BUILT, &[]),
+    row("", "hostManaged", "", NEEDS_GATE, &[]),
+    row(OFF, "hostManaged", "channel", NEEDS_GATE, &[]),
+    row("", "foo", "", "unknown-imex-mode", &[]),
+
+    // The gate has two names.
+    row(ALIAS, "", "", HOST, &[DNS, CLIQUES]),
+    row(ALIAS, "hostManaged", "none", HOST, &[DNS, CLIQUES]),
+    row("HostManagedIMEXDaemon=false", "", "", NOT_BUILT, &[]),
+    row("HostManagedIMEXDaemon=false", "hostManaged", "", NEEDS_GATE, &[]),
+    row("HostManagedIMEX=true,HostManagedIMEXDaemon=true", "", "", HOST, &[DNS, CLIQUES]),
+    row("HostManagedIMEX=false,HostManagedIMEXDaemon=0", "", "", NOT_BUILT, &[]),
+    row("HostManagedIMEX=true,HostManagedIMEXDaemon=false", "", "", CONTRADICTION, &[]),
+    row("HostManagedIMEXDaemon=true,HostManagedIMEX=false", "foo", "foo", CONTRADICTION, &[]),
+
+    // Its value is one of Go's booleans, and the last of several wins.
+    row("HostManagedIMEX=1", "", "", HOST, &[DNS, CLIQUES]),
+    row("HostManagedIMEXDaemon=T", "", "", HOST, &[DNS, CLIQUES]),
+    row("HostManagedIMEX=F", "", "", NOT_BUILT, &[]),
+    row("HostManagedIMEX=yes", "", "", "bad-feature-gate-value", &[]),
+    row("HostManagedIMEX=true,MPSSupport=on", "", "", "bad-feature-gate-value", &[]),
+    row("HostManagedIMEX=false,HostManagedIMEX=true", "", "", HOST, &[DNS, CLIQUES]),
+    row("HostManagedIMEX=true,HostManagedIMEX=false", "", "", NOT_BUILT, &[]),
+
+    // Every gate of the Go driver is known, and no other.
+    row(EVERY_GATE_OF_GO, "", "", HOST, &[DNS, CLIQUES]),
+    row("Bogus=true", "foo", "foo", "unknown-feature-gate", &[]),
+    row("HostManagedIMEX=true,hostManagedIMEX=true", "", "", "unknown-feature-gate", &[]),
+
+    // Gates of the driver-managed mode are forced off before the gates are checked against each
+    // other; one that is off already is not mentioned.
+    row("HostManagedIMEX=true,ComputeDomainCliques=true", "", "", HOST, &[DNS, CLIQUES]),
+    row("HostManagedIMEX=true,IMEXDaemonsWithDNSNames=false", "", "", HOST, &[CLIQUES]),
+    row("HostManagedIMEX=true,ComputeDomainCliques=false", "", "", HOST, &[DNS]),
+    row("HostManagedIMEX=true,IMEXDaemonsWithDNSNames=false,ComputeDomainCliques=0", "", "", HOST, &[]),
+    row("HostManagedIMEX=true,AllBeta=false", "", "", HOST, &[]),
+
+    // Gates that cannot be on together, whoever turned them on. The mode is checked first.
+    row("HostManagedIMEX=true,MPSSupport=true", "", "", HOST, &[DNS, CLIQUES]),
+    row("HostManagedIMEX=true,DynamicMIG=true,MPSSupport=true", "", "", INCOMPATIBLE, &[]),
+    row("HostManagedIMEX=true,DynamicMIG=true,PassthroughSupport=true", "", "", INCOMPATIBLE, &[]),
+    row("HostManagedIMEX=true,DynamicMIG=true,NVMLDeviceHealthCheck=1", "", "", INCOMPATIBLE, &[]),
+    row("HostManagedIMEX=true,PassthroughSupport=true,NVMLDeviceHealthCheck=true", "", "", INCOMPATIBLE, &[]),
+    row("HostManagedIMEX=true,DeviceMetadata=true", "", "", INCOMPATIBLE, &[]),
+    row("HostManagedIMEX=true,DeviceMetadata=true,PassthroughSupport=true", "", "", HOST, &[DNS, CLIQUES]),
+    row("DynamicMIG=true,MPSSupport=true", "", "", NOT_BUILT, &[]),
+    row("HostManagedIMEX=true,DynamicMIG=true,MPSSupport=true", "", "channel", "channel-isolation-not-built", &[]),
+
+    // AllAlpha turns on whatever is not set, the gate of this mode as well.
+    row("AllAlpha=true", "", "", INCOMPATIBLE, &[]),
+    row("AllAlpha=true,HostManagedIMEX=false", "", "", NOT_BUILT, &[]),
+    row("AllAlpha=true,HostManagedIMEXDaemon=false", "hostManaged", "", NEEDS_GATE, &[]),
+    row("AllAlpha=true,DynamicMIG=false", "", "", INCOMPATIBLE, &[]),
+    row("AllAlpha=true,DynamicMIG=false,NVMLDeviceHealthCheck=false", "", "", HOST, &[DNS, CLIQUES]),
+    row("AllAlpha=true,DynamicMIG=false,NVMLDeviceHealthCheck=false,PassthroughSupport=false", "", "", INCOMPATIBLE, &[]),
+];
