@@ -4,8 +4,9 @@
 #   hack/test.sh --fast   no root, no cluster: format, lints, each crate alone,
 #                         dependencies, unit tests, chart render, packages; the
 #                         first run builds the cluster's programs even so, for helm
-#   hack/test.sh          all of that, then the behaviours that must never break
-#                         on a real cluster (see hack/e2e.sh)
+#   hack/test.sh          all of that, then what needs root: an API server that
+#                         vanishes, and the behaviours that must never break on a
+#                         real cluster (see hack/e2e.sh)
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -128,6 +129,9 @@ case ${1-} in
     --fast) fast ;;
     "")
         fast
+        step "connections: an API server that vanishes"
+        need_tools ip nft unshare
+        cargo test --quiet --locked -p imex-runtime --test dead_peer -- --ignored
         step "behaviours that must never break, on a real cluster"
         hack/e2e.sh --must
         ;;

@@ -2,18 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Once;
-use std::time::Duration;
 
-use kube::client::ClientBuilder;
+use http::Uri;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use crate::deadline::DeadlineLayer;
+use crate::connection;
 use crate::readiness::ReadinessCondition;
-
-/// A connection without data for this long is closed. kube asks the server to end a watch within
-/// 290 s, so the other side must be dead.
-const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Why a client cannot be built. Every one is a configuration error.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +30,12 @@ pub enum KubeError {
         #[source]
         source: InClusterError,
     },
+    /// The API server is to be reached through a proxy.
+    #[error("the API server cannot be reached through a proxy ({proxy})")]
+    Proxy {
+        /// The proxy.
+        proxy: Uri,
+    },
     /// The credentials or certificates cannot be used.
     #[error("cannot build a client from the configuration")]
     Build {
@@ -50,6 +51,7 @@ impl KubeError {
         match self {
             Self::Kubeconfig { .. } => "bad-kubeconfig",
             Self::InCluster { .. } => "no-service-account",
+            Self::Proxy { .. } => "proxy",
             Self::Build { .. } => "bad-credentials",
         }
     }
@@ -60,6 +62,9 @@ impl KubeError {
             Self::Kubeconfig { .. } => "set --kubeconfig (KUBECONFIG) to a readable kubeconfig",
             Self::InCluster { .. } => {
                 "run in a pod with a service account token, or set --kubeconfig (KUBECONFIG)"
+            }
+            Self::Proxy { .. } => {
+                "remove proxy-url from the kubeconfig, or unset HTTPS_PROXY: proxies are not supported"
             }
             Self::Build { .. } => {
                 "check the certificates and tokens of the kubeconfig or service account"
@@ -75,7 +80,7 @@ pub(crate) async fn build(
     api_server: &ReadinessCondition,
 ) -> Result<Client, KubeError> {
     install_tls_provider();
-    let mut config = if kubeconfig.as_os_str().is_empty() {
+    let config = if kubeconfig.as_os_str().is_empty() {
         Config::incluster().map_err(|source| KubeError::InCluster { source })?
     } else {
         let bad_kubeconfig = |source| KubeError::Kubeconfig {
@@ -87,12 +92,10 @@ pub(crate) async fn build(
             .await
             .map_err(bad_kubeconfig)?
     };
-    config.connect_timeout = Some(Duration::from_secs(5));
-    config.read_timeout = Some(READ_TIMEOUT);
-    let builder = ClientBuilder::try_from(config).map_err(|source| KubeError::Build { source })?;
-    Ok(builder
-        .with_layer(&DeadlineLayer::new(api_server.clone()))
-        .build())
+    if let Some(proxy) = config.proxy_url {
+        return Err(KubeError::Proxy { proxy });
+    }
+    connection::client(config, api_server).map_err(|source| KubeError::Build { source })
 }
 
 /// Chooses the crypto provider of the process. Without one, rustls panics at its first connection.
@@ -102,4 +105,29 @@ pub(crate) fn install_tls_provider() {
         // Fails only if one is installed already, which is just as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readiness::Readiness;
+
+    #[tokio::test]
+    async fn a_proxy_is_refused_instead_of_being_passed_by() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubeconfig");
+        let text = r#"{
+            "clusters": [{ "name": "c", "cluster": {
+                "server": "http://127.0.0.1:1", "proxy-url": "http://127.0.0.1:2"
+            } }],
+            "contexts": [{ "name": "x", "context": { "cluster": "c", "user": "u" } }],
+            "users": [{ "name": "u", "user": {} }],
+            "current-context": "x"
+        }"#;
+        std::fs::write(&path, text).unwrap();
+        let condition = Readiness::default().add_condition("api-server", "not reached yet");
+        let err = build(&path, &condition).await.err().unwrap();
+        assert_eq!(err.code(), "proxy");
+        assert!(err.to_string().contains("127.0.0.1:2"), "{err}");
+    }
 }

@@ -1,6 +1,5 @@
 //! A deadline for every request to the API server, as a layer around kube's client.
 
-use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,8 +9,9 @@ use axum::body::HttpBody;
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Either, Full};
 use kube::client::Body;
-use tokio::time::timeout;
-use tower::{Layer, Service};
+use tokio::time::{Instant, timeout};
+use tower::{BoxError, Layer, Service};
+use tracing::trace;
 
 use crate::error_chain::error_chain;
 use crate::readiness::ReadinessCondition;
@@ -23,12 +23,10 @@ pub const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 /// The time within which a watch must start: the server may queue it before the first byte.
 const WATCH_START_DEADLINE: Duration = Duration::from_secs(60);
 
-type BoxError = Box<dyn Error + Send + Sync>;
-
 /// Gives every request a deadline for its whole response, and reports each result.
 ///
-/// It has to be the outermost layer, so that kube's own retries count, too. The body of a watch has
-/// no deadline.
+/// It has to be the outermost layer, so that retries count, too. The body of a watch that has started
+/// has no deadline.
 #[derive(Clone, Debug)]
 pub(crate) struct DeadlineLayer {
     api_server: ReadinessCondition,
@@ -88,19 +86,26 @@ where
         } else {
             REQUEST_DEADLINE
         };
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let response = self.inner.call(request);
         let api_server = self.api_server.clone();
         Box::pin(async move {
+            let started = Instant::now();
             let response = timeout(deadline, read(response, watch))
                 .await
                 .unwrap_or_else(|_| Err(DeadlineExceeded { after: deadline }.into()));
             report(&api_server, &response);
+            let status = response
+                .as_ref()
+                .ok()
+                .map(|response| response.status().as_u16());
+            trace!(%method, %uri, status, took = ?started.elapsed(), "request");
             response
         })
     }
 }
 
-/// The response, with its whole body unless it is a watch, whose body never ends.
+/// The response, with its whole body unless it is a watch that has started, whose body never ends.
 async fn read<B, E>(
     response: impl Future<Output = Result<Response<B>, E>>,
     watch: bool,
@@ -111,7 +116,7 @@ where
     E: Into<BoxError>,
 {
     let (parts, body) = response.await.map_err(Into::into)?.into_parts();
-    if watch {
+    if watch && parts.status.is_success() {
         return Ok(Response::from_parts(parts, Either::Right(body)));
     }
     let bytes = body.collect().await.map_err(Into::into)?.to_bytes();
@@ -134,7 +139,7 @@ fn is_unavailable(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::UNAUTHORIZED
 }
 
-fn is_watch(uri: &Uri) -> bool {
+pub(crate) fn is_watch(uri: &Uri) -> bool {
     uri.query().is_some_and(|query| {
         query
             .split('&')

@@ -12,11 +12,25 @@
 //!                 ├─ signals::shutdown ───> CancellationToken
 //!                 ├─ Readiness ───────────> a ReadinessCondition for each thing that must work;
 //!                 │                         together they are /readyz
-//!                 ├─ KubeArgs::client ────> Client: every request has a deadline, and its result
-//!                 │                         sets the condition of the API server
+//!                 ├─ KubeArgs::client ────> Client, see below
 //!                 ├─ HttpArgs::bind ──────> HttpServer: /livez, /readyz, metrics
 //!                 └─ Events ──────────────> events.k8s.io, without repetitions
 //! ```
+//!
+//! A request passes from the client to the API server through
+//!
+//! ```text
+//! deadline      10 s for the whole response; a watch has 60 s to start. The result sets the
+//!     │         condition of the API server
+//! retry_after   429 with `Retry-After`: waits as told, with jitter, at most twice; all other
+//!     │         answers are the caller's
+//! credentials   read again when they are renewed
+//!     │
+//! connection    HTTP/1.1 over TLS; the kernel ends a connection 30 to 40 s after its peer vanished
+//! ```
+//!
+//! What hangs behind a kernel that lives is noticed by the deadline of the next request, and on a
+//! watch after at most 300 s. Proxies are not supported.
 //!
 //! Only a configuration error ends a program: `run` returns a [`StartError`], which becomes one line
 //! on stderr and exit code 1. Everything that can heal without a person (the API server, the driver,
@@ -25,6 +39,7 @@
 
 pub mod args;
 mod client;
+mod connection;
 pub mod daemon;
 mod deadline;
 mod error_chain;
@@ -32,6 +47,7 @@ mod events;
 mod http;
 mod logs;
 mod readiness;
+mod retry_after;
 pub mod signals;
 mod start_error;
 

@@ -62,8 +62,7 @@ fn directives(verbosity: u8) -> String {
         directives.extend([",", library, "=", theirs]);
     }
     if verbosity < 6 {
-        // kube logs every failed request and every watch that ends. The condition of the API server
-        // logs it once.
+        // kube logs every watch that breaks off. The condition of the API server logs it once.
         directives.push_str(",kube_client::client=off");
     }
     directives

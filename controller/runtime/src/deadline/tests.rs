@@ -72,6 +72,17 @@ async fn the_body_of_a_watch_has_no_deadline() {
     assert_eq!(reported, []);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_is_read_to_its_end_within_the_deadline() {
+    let (_sender, mut response) = endless();
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    let (answer, _) = call("/api?watch=true", async { Ok::<_, Infallible>(response) }).await;
+    assert_eq!(
+        answer.unwrap_err().to_string(),
+        "no response from the API server within 60 s"
+    );
+}
+
 #[tokio::test]
 async fn a_response_arrives_whole_and_the_condition_is_met() {
     let (mut sender, response) = endless();

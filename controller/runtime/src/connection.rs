@@ -1,0 +1,102 @@
+//! The connections to the API server, and the services between them and a request.
+//!
+//! kube's own stack opens connections without TCP keepalive: if the API server's machine or a load
+//! balancer vanishes, a watch stays silent until kube ends it, and a pooled connection swallows a
+//! request. Here the kernel notices.
+
+use std::time::Duration;
+
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt as _};
+use kube::{Client, Config};
+use tower::{BoxError, ServiceBuilder};
+
+use crate::deadline::DeadlineLayer;
+use crate::readiness::ReadinessCondition;
+use crate::retry_after::RetryAfter;
+
+/// The time for a connection's TCP and TLS handshakes.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A connection on which nothing was received for this long is probed.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
+
+/// Between two probes that were not answered.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A connection ends when nothing was received for this long, neither an answer to a probe nor the
+/// acknowledgement of what was sent. It takes the place of a number of probes. The kernel compares
+/// when a probe is due: after 30 s, or 40 s if its clock was a little early.
+const SILENCE_LIMIT: Duration = Duration::from_secs(30);
+
+/// A connection without data for this long is closed, even if the kernel of the other side answers.
+/// kube asks the server to end a watch within 290 s, so the server must hang.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long an unused connection is kept. The API server closes its own after 90 s: a request on
+/// one that it is just closing would fail.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A client with this configuration, which does not connect yet. From the outside: the deadline of a
+/// request, its URL, the pauses that the server asks for, credentials, the connection.
+///
+/// # Errors
+/// If the credentials or certificates cannot be used.
+pub(crate) fn client(
+    config: Config,
+    api_server: &ReadinessCondition,
+) -> Result<Client, kube::Error> {
+    let https = config.rustls_https_connector_with_connector(tcp_connector())?;
+    let mut connector = TimeoutConnector::new(https);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_read_timeout(Some(READ_TIMEOUT));
+    let http: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .pool_timer(TokioTimer::new())
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(api_server.clone()))
+        .layer(config.base_uri_layer())
+        .layer_fn(RetryAfter::new)
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(Client::new(service, config.default_namespace))
+}
+
+fn tcp_connector() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    // TLS is the layer above.
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE_IDLE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    tcp.set_tcp_user_timeout(Some(SILENCE_LIMIT));
+    tcp
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::SockRef;
+    use tokio::net::TcpListener;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_kernel_watches_over_every_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let stream = tcp_connector().oneshot(url.parse().unwrap()).await.unwrap();
+        let socket = SockRef::from(stream.inner());
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), KEEPALIVE_INTERVAL);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(SILENCE_LIMIT));
+        assert!(socket.tcp_nodelay().unwrap());
+    }
+}

@@ -1,0 +1,191 @@
+//! Waits when the API server asks for it.
+
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{Request, Response, StatusCode};
+use kube::client::Body;
+use tokio::time::sleep;
+use tower::{BoxError, Service, ServiceExt as _};
+
+/// How often a request is sent again.
+const RETRIES: u32 = 2;
+
+/// A longer pause is left to the caller, which may have better things to do. The API server asks
+/// for one second. With [`RETRIES`], the pauses take at most 6 s of a request's deadline.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Sends a request again that the API server did not accept because it is busy: status 429 with a
+/// `Retry-After`. Nothing was done then, so that this is safe for every request.
+///
+/// After the last attempt, the caller gets the response with its 429. It also gets every failure of
+/// the server (5xx) at once: it may have done what was asked, and readiness tells what it says.
+#[derive(Clone, Debug)]
+pub(crate) struct RetryAfter<S> {
+    inner: S,
+}
+
+impl<S> RetryAfter<S> {
+    pub(crate) fn new(inner: S) -> Self {
+        Self { inner }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for RetryAfter<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<B>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        // The service that was polled ready is the one to call; its clone need not be ready.
+        let clone = self.inner.clone();
+        let inner = mem::replace(&mut self.inner, clone);
+        Box::pin(send(inner, request))
+    }
+}
+
+async fn send<S, B>(mut inner: S, mut request: Request<Body>) -> Result<Response<B>, BoxError>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
+{
+    for _ in 0..RETRIES {
+        let Some(copy) = try_clone(&request) else {
+            break;
+        };
+        let response = inner.call(request).await?;
+        let Some(pause) = requested_pause(&response) else {
+            return Ok(response);
+        };
+        drop(response);
+        sleep(jittered(pause)).await;
+        inner.ready().await?;
+        request = copy;
+    }
+    inner.call(request).await
+}
+
+/// `None` if the body is a stream, which can be read only once. kube sends none.
+fn try_clone(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
+}
+
+fn requested_pause<B>(response: &Response<B>) -> Option<Duration> {
+    if response.status() != StatusCode::TOO_MANY_REQUESTS {
+        return None;
+    }
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    let pause = Duration::from_secs(seconds.parse().ok()?);
+    (pause <= LONGEST_PAUSE).then_some(pause)
+}
+
+/// Up to half as long again, so that clients that were refused together do not come back together.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::{Arc, Mutex};
+
+    use tokio::time::Instant;
+    use tower::service_fn;
+
+    use super::*;
+
+    /// Answers with these pairs of status and `Retry-After`. Returns the status that the caller
+    /// gets, the bodies that the server got, and the time it took.
+    async fn call(answers: &[(u16, Option<&'static str>)]) -> (u16, Vec<String>, Duration) {
+        let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_owned())));
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let (server, seen) = (answers.clone(), bodies.clone());
+        let service = RetryAfter::new(service_fn(move |request: Request<Body>| {
+            let (server, seen) = (server.clone(), seen.clone());
+            async move {
+                let body = request.into_body().collect_bytes().await?.to_vec();
+                seen.lock().unwrap().push(String::from_utf8(body)?);
+                let (status, pause) = server.lock().unwrap().pop_front().unwrap();
+                let mut response = Response::builder().status(status);
+                if let Some(pause) = pause {
+                    response = response.header(RETRY_AFTER, pause);
+                }
+                Ok::<_, BoxError>(response.body(())?)
+            }
+        }));
+        let started = Instant::now();
+        let request = Request::post("/api")
+            .body(Body::from(b"x".to_vec()))
+            .unwrap();
+        let response = service.oneshot(request).await.unwrap();
+        assert!(
+            answers.lock().unwrap().is_empty(),
+            "answers that were not asked for"
+        );
+        let bodies = bodies.lock().unwrap().clone();
+        (response.status().as_u16(), bodies, started.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_server_gets_the_same_request_again_after_the_pause_it_asks_for() {
+        let (status, bodies, took) = call(&[(429, Some("1")), (201, None)]).await;
+        assert_eq!(
+            (status, bodies),
+            (201, vec!["x".to_owned(), "x".to_owned()])
+        );
+        let (least, most) = (Duration::from_secs(1), Duration::from_millis(1_501));
+        assert!((least..=most).contains(&took), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_stays_busy_is_not_hidden_from_the_caller() {
+        let busy = (429, Some("1"));
+        let (status, bodies, took) = call(&[busy, busy, busy]).await;
+        assert_eq!((status, bodies.len()), (429, 3));
+        assert!(took < Duration::from_secs(4), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn any_other_answer_is_the_callers_at_once() {
+        for answer in [
+            (200, None),
+            (409, Some("1")),
+            (429, None),
+            (429, Some("soon")),
+            (429, Some("3")),
+            (500, Some("1")),
+            (503, Some("1")),
+            (504, None),
+        ] {
+            let (status, _, took) = call(&[answer]).await;
+            assert_eq!((status, took), (answer.0, Duration::ZERO), "{answer:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_were_refused_together_come_back_at_different_times() {
+        let mut times = Vec::new();
+        for _ in 0..5 {
+            times.push(call(&[(429, Some("2")), (200, None)]).await.2);
+        }
+        times.dedup();
+        assert!(times.len() > 1, "{times:?}");
+    }
+}
