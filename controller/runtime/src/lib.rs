@@ -13,6 +13,7 @@
 //!                 ├─ Readiness ───────────> a ReadinessCondition for each thing that must work;
 //!                 │                         together they are /readyz
 //!                 ├─ KubeArgs::client ────> Client, see below
+//!                 │    └─ observe_watch ──> a Client for one watch, which sets its condition
 //!                 ├─ HttpArgs::bind ──────> HttpServer: /livez, /readyz, metrics
 //!                 └─ Events ──────────────> events.k8s.io, without repetitions
 //! ```
@@ -50,6 +51,7 @@ mod readiness;
 mod retry_after;
 pub mod signals;
 mod start_error;
+mod watch;
 
 pub use args::{HttpArgs, ImexArgs, KubeArgs, LogArgs, log_settings};
 pub use client::KubeError;
@@ -60,3 +62,4 @@ pub use http::HttpServer;
 pub use logs::LogFormat;
 pub use readiness::{Readiness, ReadinessCondition};
 pub use start_error::StartError;
+pub use watch::observe_watch;

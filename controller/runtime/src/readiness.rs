@@ -21,15 +21,33 @@ const METRIC: &str = "imex_dra_condition_met";
 /// before the server starts, so that the program is not ready too early.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
-    /// Why each condition is not met; `None` if it is.
-    unmet_reasons: Arc<Mutex<BTreeMap<&'static str, Option<String>>>>,
+    conditions: Arc<Mutex<Conditions>>,
+}
+
+#[derive(Debug, Default)]
+struct Conditions {
+    by_name: BTreeMap<&'static str, Entry>,
+    /// How many were ever added.
+    added: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Tells a condition from an earlier one of its name.
+    id: u64,
+    /// Why it is not met; `None` if it is.
+    unmet_reason: Option<String>,
 }
 
 /// One condition of a program's readiness, such as "the API server responds". The task that observes
 /// it has this handle, and may set it as often as it observes something: only changes are logged.
+///
+/// The handle of a condition that was removed or replaced has no effect, so a task that ends late
+/// does not bring it back.
 #[derive(Clone, Debug)]
 pub struct ReadinessCondition {
     name: &'static str,
+    id: u64,
     readiness: Readiness,
 }
 
@@ -39,38 +57,66 @@ impl Readiness {
     /// Adds a condition that is not met yet, for this reason. Its name is in `/readyz`, in the metric
     /// and in logs. A condition of that name that exists already is replaced.
     pub fn add_condition(&self, name: &'static str, reason: &str) -> ReadinessCondition {
-        self.lock().insert(name, Some(reason.to_owned()));
+        let mut conditions = self.lock();
+        conditions.added += 1;
+        let id = conditions.added;
+        let entry = Entry {
+            id,
+            unmet_reason: Some(reason.to_owned()),
+        };
+        conditions.by_name.insert(name, entry);
         ReadinessCondition {
             name,
+            id,
             readiness: self.clone(),
         }
+    }
+
+    /// Removes a condition, if there is one of that name: readiness no longer depends on it, and it
+    /// has no metric. For what a program has stopped to do, such as the watches of a replica that
+    /// has lost its lease.
+    pub fn remove_condition(&self, name: &str) {
+        self.lock().by_name.remove(name);
     }
 
     /// Name and reason of every condition that is not met; empty if the program is ready.
     pub fn unmet(&self) -> Vec<(&'static str, String)> {
         self.lock()
+            .by_name
             .iter()
-            .filter_map(|(name, reason)| Some((*name, reason.clone()?)))
+            .filter_map(|(name, entry)| Some((*name, entry.unmet_reason.clone()?)))
             .collect()
     }
 
-    fn set(&self, name: &'static str, reason: Option<&str>) {
-        let before = self
-            .lock()
-            .insert(name, reason.map(str::to_owned))
-            .flatten();
+    fn set(&self, condition: &ReadinessCondition, reason: Option<&str>) {
+        let name = condition.name;
+        if !self.lock().set(condition, reason) {
+            return;
+        }
         match reason {
-            _ if before.as_deref() == reason => {}
             None => info!(condition = name, "ready"),
             Some(reason) => warn!(condition = name, reason, "not ready"),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Option<String>>> {
+    fn lock(&self) -> MutexGuard<'_, Conditions> {
         // A panic elsewhere cannot leave the map half-changed.
-        self.unmet_reasons
+        self.conditions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Conditions {
+    /// Returns whether that changed the condition.
+    fn set(&mut self, condition: &ReadinessCondition, reason: Option<&str>) -> bool {
+        match self.by_name.get_mut(condition.name) {
+            Some(entry) if entry.id == condition.id && entry.unmet_reason.as_deref() != reason => {
+                entry.unmet_reason = reason.map(str::to_owned);
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -78,8 +124,8 @@ impl Collector for Readiness {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Whether a readiness condition is met; /readyz has the reason";
         let mut family = encoder.encode_descriptor(METRIC, help, None, MetricType::Gauge)?;
-        for (name, reason) in &*self.lock() {
-            let met = u64::from(reason.is_none());
+        for (name, entry) in &self.lock().by_name {
+            let met = u64::from(entry.unmet_reason.is_none());
             ConstGauge::new(met).encode(family.encode_family(&[("condition", *name)])?)?;
         }
         Ok(())
@@ -91,12 +137,12 @@ impl Collector for Readiness {
 impl ReadinessCondition {
     /// Marks the condition as met. Logs it if it was not.
     pub fn set_met(&self) {
-        self.readiness.set(self.name, None);
+        self.readiness.set(self, None);
     }
 
     /// Marks the condition as not met, for this reason. Logs it if it was met, or had another reason.
     pub fn set_unmet(&self, reason: &str) {
-        self.readiness.set(self.name, Some(reason));
+        self.readiness.set(self, Some(reason));
     }
 }
 
@@ -145,5 +191,24 @@ mod tests {
         assert_eq!(readiness.unmet(), []);
         fabric.set_unmet("GPUs disagree");
         assert_eq!(readiness.unmet(), [("fabric", "GPUs disagree".to_owned())]);
+    }
+
+    #[test]
+    fn a_condition_that_was_removed_stays_away_until_it_is_added_again() {
+        let readiness = Readiness::default();
+        let first = readiness.add_condition("templates", "not watched yet");
+        readiness.remove_condition("templates");
+        readiness.remove_condition("templates");
+        first.set_unmet("the watch failed");
+        assert_eq!(readiness.unmet(), []);
+
+        let second = readiness.add_condition("templates", "not watched again yet");
+        first.set_met();
+        assert_eq!(
+            readiness.unmet(),
+            [("templates", "not watched again yet".to_owned())]
+        );
+        second.set_met();
+        assert_eq!(readiness.unmet(), []);
     }
 }

@@ -1,0 +1,76 @@
+//! Whether a watch works, as a readiness condition.
+
+use http::{Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use kube::core::Status;
+use tower::service_fn;
+
+use crate::deadline::is_watch;
+use crate::error_chain;
+use crate::readiness::ReadinessCondition;
+
+/// A client for one watch, such as that of a `kube::runtime::watcher`: it sends what it is given
+/// through `client`, and the condition tells whether the watch works.
+///
+/// The condition is met when the server has started the watch. It is not met, with the path and the
+/// server's words, when a list or a watch is refused, fails, or is not answered in time: the kind or
+/// a permission is missing, or the server is away. A list that succeeds does not meet it, since the
+/// watch may still be refused. A server that has lost its history (410) changes nothing: the watcher
+/// lists again.
+///
+/// # Caveats
+/// The API server does not end a watch when its permission is taken away. That is noticed when the
+/// watch has to be started again, after at most five minutes. It does end one when the
+/// `CustomResourceDefinition` is deleted.
+///
+/// With a list that is streamed (`InitialListStrategy::StreamingList`), the watch has started before
+/// its objects have arrived.
+///
+/// # Panics
+/// Outside a tokio runtime, as every `Client::new`.
+pub fn observe_watch(client: &Client, condition: &ReadinessCondition) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let (client, condition) = (client.clone(), condition.clone());
+    let service =
+        service_fn(move |request| send_and_observe(client.clone(), condition.clone(), request));
+    Client::new(service, namespace)
+}
+
+async fn send_and_observe(
+    client: Client,
+    condition: ReadinessCondition,
+    request: Request<Body>,
+) -> Result<Response<Body>, kube::Error> {
+    let watch = is_watch(request.uri());
+    let path = request.uri().path().to_owned();
+    let unmet = |reason: &str| condition.set_unmet(&format!("cannot watch {path}: {reason}"));
+    let response = client.send(request).await;
+    let response = response.inspect_err(|err| unmet(&error_chain(err)))?;
+    let status = response.status();
+    if status.is_success() {
+        if watch {
+            condition.set_met();
+        }
+        return Ok(response);
+    }
+    if status == StatusCode::GONE {
+        return Ok(response);
+    }
+    let (parts, body) = response.into_parts();
+    let body = body.collect_bytes().await;
+    let body = body.inspect_err(|err| unmet(&error_chain(err)))?;
+    unmet(&refusal(status, &body));
+    Ok(Response::from_parts(parts, Body::from(body)))
+}
+
+/// The status, with the server's message if the body is a Kubernetes `Status`.
+fn refusal(status: StatusCode, body: &[u8]) -> String {
+    match serde_json::from_slice::<Status>(body) {
+        Ok(answer) if !answer.message.is_empty() => format!("{status}: {}", answer.message),
+        _ => status.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
