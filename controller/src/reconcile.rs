@@ -105,7 +105,7 @@ impl Context {
         for _ in 0..MAX_REQUESTS {
             match decide(&domain, &templates) {
                 Decision::Done(outcome) => {
-                    return Ok(self.finish(&domain, &templates, outcome).await);
+                    return Ok(self.finish(&domain, &templates, outcome));
                 }
                 Decision::Send(request) => {
                     self.send(request, &mut domain, &mut templates).await?;
@@ -146,35 +146,28 @@ impl Context {
             }
             Request::WriteStatus(admission) => {
                 *domain = api.write_status(domain, &admission).await?;
-                self.publish(domain, &admission).await;
+                self.publish(domain, &admission);
             }
         }
         Ok(())
     }
 
     /// Logs the admission, and writes it as an event.
-    async fn publish(&self, domain: &Domain, admission: &Admission) {
+    fn publish(&self, domain: &Domain, admission: &Admission) {
         let (reason, message) = (admission.reason(), admission.message());
         let object = domain.object().object_ref(&());
         info!(status = admission.state().as_str(), reason, "{message}");
         match admission {
             Admission::Admitted => {
-                self.events.normal(&object, reason, "Admit", &message).await;
+                self.events.normal(&object, reason, "Admit", &message);
             }
             Admission::Rejected(_) => {
-                self.events
-                    .warning(&object, reason, "Admit", &message)
-                    .await;
+                self.events.warning(&object, reason, "Admit", &message);
             }
         }
     }
 
-    async fn finish(
-        &self,
-        domain: &Domain,
-        templates: &ObservedTemplates,
-        outcome: Outcome,
-    ) -> Action {
+    fn finish(&self, domain: &Domain, templates: &ObservedTemplates, outcome: Outcome) -> Action {
         let object = domain.object().object_ref(&());
         match outcome {
             Outcome::Rejected(rejection) if rejection.is_unwatched() => {
@@ -182,7 +175,7 @@ impl Context {
             }
             // Its status is not written, so that only an event reports it.
             Outcome::Rejected(rejection @ Rejection::Unreadable { .. }) => {
-                self.publish(domain, &Admission::Rejected(rejection)).await;
+                self.publish(domain, &Admission::Rejected(rejection));
                 Action::await_change()
             }
             Outcome::Admitted | Outcome::Rejected(_) => Action::await_change(),
@@ -190,8 +183,7 @@ impl Context {
                 let note =
                     format!("{template} is being deleted, but finalizers of others remain on it");
                 self.events
-                    .warning(&object, "TemplateHeld", "Delete", &note)
-                    .await;
+                    .warning(&object, "TemplateHeld", "Delete", &note);
                 Action::await_change()
             }
             Outcome::Gone => {
@@ -204,7 +196,7 @@ impl Context {
                         object: driver_managed,
                     };
                     let reason = rejection.reason();
-                    self.events.warning(&object, reason, "Delete", &note).await;
+                    self.events.warning(&object, reason, "Delete", &note);
                 }
                 Action::await_change()
             }

@@ -22,7 +22,7 @@ pub(crate) struct Advertiser {
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
     pub(crate) fabric_ready: ReadinessCondition,
     pub(crate) major_ready: ReadinessCondition,
-    pub(crate) events: Arc<Events>,
+    pub(crate) events: Events,
     /// The node: what events are about.
     pub(crate) node: ObjectReference,
 }
@@ -40,7 +40,7 @@ impl Advertiser {
             let state = describe(&hardware);
             let is_read = hardware.state != NodeFabricState::NotReadYet;
             if is_read && reported.as_ref() != Some(&state) {
-                self.report(&hardware, &state).await;
+                self.report(&hardware, &state);
                 reported = Some(state);
             }
             tokio::select! {
@@ -61,17 +61,15 @@ impl Advertiser {
     }
 
     /// One event about the node per change; the conditions log the rest.
-    async fn report(&self, hardware: &Hardware, state: &str) {
+    fn report(&self, hardware: &Hardware, state: &str) {
         if hardware.policy().ready {
             let fabric = &hardware.fabric;
             tracing::info!(%fabric, code = fabric.code(), "identified fabric clique");
             self.events
-                .normal(&self.node, "IMEXChannelReady", "Probe", state)
-                .await;
+                .normal(&self.node, "IMEXChannelReady", "Probe", state);
         } else {
             self.events
-                .warning(&self.node, "IMEXChannelNotReady", "Probe", state)
-                .await;
+                .warning(&self.node, "IMEXChannelNotReady", "Probe", state);
         }
     }
 }

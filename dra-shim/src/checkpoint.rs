@@ -42,7 +42,7 @@ pub(crate) struct CheckpointTask {
     pub(crate) lookup: ClaimLookup,
     pub(crate) ready: ReadinessCondition,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) events: Arc<Events>,
+    pub(crate) events: Events,
     /// The node: what events are about.
     pub(crate) node: ObjectReference,
 }
@@ -105,8 +105,7 @@ impl CheckpointTask {
             self.ready.set_unmet(&reason);
             self.shared_claims.set_unavailable(&reason);
             self.events
-                .warning(&self.node, "CheckpointNotUsable", "Open", &reason)
-                .await;
+                .warning(&self.node, "CheckpointNotUsable", "Open", &reason);
             sleep(RETRY_PAUSE).await;
         }
     }
@@ -115,8 +114,7 @@ impl CheckpointTask {
     async fn rebuild(&self, claims: &Arc<NodeClaims>, damage: &str) {
         let reason = format!("the checkpoint is damaged and being rebuilt: {damage}");
         self.events
-            .warning(&self.node, "CheckpointDamaged", "Rebuild", &reason)
-            .await;
+            .warning(&self.node, "CheckpointDamaged", "Rebuild", &reason);
         loop {
             self.ready.set_unmet(&reason);
             match self.try_rebuild(claims).await {
@@ -131,8 +129,7 @@ impl CheckpointTask {
         }
         let note = "the checkpoint is rebuilt: claims can be prepared again";
         self.events
-            .normal(&self.node, "CheckpointRebuilt", "Rebuild", note)
-            .await;
+            .normal(&self.node, "CheckpointRebuilt", "Rebuild", note);
     }
 
     async fn try_rebuild(&self, claims: &Arc<NodeClaims>) -> Result<SpecReport, String> {

@@ -31,7 +31,7 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) domains: DomainLookup,
     /// Set with `imex.hostSocketPath`: Prepare waits for the host IMEX daemon.
     pub(crate) host_imex: Option<HostImex>,
-    pub(crate) events: Arc<Events>,
+    pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -43,7 +43,7 @@ impl Driver for ComputeDomainDriver {
     ) -> Result<Vec<PreparedDevice>, ClaimError> {
         let prepared = self.prepare_once(context, claim).await?;
         if let Some(reason) = &prepared.degraded {
-            self.warn_of_degraded_fabric(&claim.id, reason).await;
+            self.warn_of_degraded_fabric(&claim.id, reason);
         }
         Ok(prepared.devices.into_iter().map(to_device).collect())
     }
@@ -124,7 +124,7 @@ impl ComputeDomainDriver {
         }
     }
 
-    async fn warn_of_degraded_fabric(&self, claim: &ClaimRef, reason: &str) {
+    fn warn_of_degraded_fabric(&self, claim: &ClaimRef, reason: &str) {
         let object = ObjectReference {
             api_version: Some("resource.k8s.io/v1".to_owned()),
             kind: Some("ResourceClaim".to_owned()),
@@ -134,8 +134,7 @@ impl ComputeDomainDriver {
             ..ObjectReference::default()
         };
         self.events
-            .warning(&object, "FabricDegraded", "Prepare", reason)
-            .await;
+            .warning(&object, "FabricDegraded", "Prepare", reason);
     }
 }
 

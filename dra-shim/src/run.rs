@@ -33,7 +33,7 @@ struct Parts {
     settings: Settings,
     client: Client,
     readiness: Readiness,
-    events: Arc<Events>,
+    events: Events,
     metrics: Arc<Metrics>,
     hardware: Arc<HardwareMonitor>,
     shared_claims: SharedClaims,
@@ -70,10 +70,12 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         .await?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry, &node_name);
+    let events = Events::new(client.clone(), PROGRAM, &node_name);
+    events.register_metrics(&mut registry);
     serve_http(&http, healthcheck_port, &readiness, registry, &shutdown).await?;
 
     let parts = Parts {
-        events: Arc::new(Events::new(client.clone(), PROGRAM, &node_name)),
+        events,
         hardware: Arc::new(HardwareMonitor::start(
             paths.driver_root.clone(),
             paths.proc_devices.clone(),
@@ -147,7 +149,7 @@ impl Parts {
                 .readiness
                 .add_condition("checkpoint", "the checkpoint is being opened"),
             metrics: Arc::clone(&self.metrics),
-            events: Arc::clone(&self.events),
+            events: self.events.clone(),
             node: self.node_reference(),
         }
     }
@@ -164,7 +166,7 @@ impl Parts {
             health,
             fabric_ready: condition("fabric", "the fabric has not been read yet"),
             major_ready: condition("channel-major", "the channel major has not been read yet"),
-            events: Arc::clone(&self.events),
+            events: self.events.clone(),
             node: self.node_reference(),
         }
     }
@@ -199,7 +201,7 @@ impl Parts {
             hardware: Arc::clone(&self.hardware),
             domains: DomainLookup::new(self.client.clone()),
             host_imex: socket.map(host_imex),
-            events: Arc::clone(&self.events),
+            events: self.events.clone(),
             metrics: Arc::clone(&self.metrics),
         }
     }

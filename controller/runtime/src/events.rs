@@ -1,79 +1,91 @@
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+//! Kubernetes events: reported at once, written one after the other in the background.
+
+mod recent;
+mod report;
+mod shared;
+mod writer;
+
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use prometheus_client::registry::Registry;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::Instant;
-use tracing::{debug, warn};
+use tracing::warn;
 
-use crate::error_chain;
+use self::report::{EventType, Report, Reporter, shorten_note};
+use self::shared::Shared;
+use self::writer::Writer;
 
-/// An event is not repeated within this time. The API server keeps events for an hour.
-const REPEAT_AFTER: Duration = Duration::from_secs(10 * 60);
+/// How many events of each type may wait. At about a kilobyte each, a megabyte in all, and some ten
+/// seconds of an API server's time.
+const QUEUE_LEN: usize = 500;
 
-/// The longest note that events.k8s.io accepts, in bytes.
-const MAX_NOTE_LEN: usize = 1024;
-
-/// Writes Kubernetes events.
+/// Writes Kubernetes events. Cheap to clone; clones share queue and memory.
 ///
-/// Events are for people: a write that fails is logged, and the caller does not learn of it. Each
-/// call waits for its request, at most [`REQUEST_DEADLINE`](crate::REQUEST_DEADLINE): spawn it where
-/// that is too long.
+/// Events are for people: a report returns at once, and does not tell whether the event is ever
+/// written. One task writes them, one request at a time, `Warning`s first. While the API server is
+/// not available, it tries the same event again, until that is two minutes old. The task ends with
+/// the last clone, or with the runtime; what waits then is lost.
 ///
 /// The same event (object, reason and note) is written again only after ten minutes, so callers may
-/// report a lasting problem as often as they meet it. An event that could not be written is written
-/// the next time.
+/// report a lasting problem as often as they meet it. An event that could not be written, or that
+/// found the queue of its type full, is written the next time it is reported.
+#[derive(Clone, Debug)]
 pub struct Events {
-    client: Client,
-    reporter: Reporter,
-    /// When each recent event was written.
-    recent: Mutex<HashMap<EventKey, Instant>>,
+    shared: Arc<Shared>,
+    warnings: Sender<Report>,
+    normals: Sender<Report>,
 }
-
-/// What makes two events the same. The note counts: it has the cause, which may change.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct EventKey {
-    namespace: Option<String>,
-    name: Option<String>,
-    uid: Option<String>,
-    reason: String,
-    note: String,
-}
-
-// === impl Events ===
 
 impl Events {
-    /// `controller` is the name of the program, `instance` that of its pod or node: together they
-    /// are the reporter of the events.
+    /// Starts the task that writes. `controller` is the name of the program, `instance` that of its
+    /// pod or node: together they are the reporter of the events.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub fn new(client: Client, controller: &str, instance: &str) -> Self {
-        let reporter = Reporter {
-            controller: controller.to_owned(),
-            instance: Some(instance.to_owned()),
-        };
+        let shared = Arc::new(Shared::default());
+        let (warnings, queued_warnings) = channel(QUEUE_LEN);
+        let (normals, queued_normals) = channel(QUEUE_LEN);
+        let reporter = Reporter::new(controller, instance);
+        let writer = Writer::new(client, reporter, Arc::clone(&shared));
+        tokio::spawn(writer.run(queued_warnings, queued_normals));
         Self {
-            client,
-            reporter,
-            recent: Mutex::default(),
+            shared,
+            warnings,
+            normals,
         }
     }
 
-    /// Writes an event of type `Normal` about `object`. `reason` and `action` are identifiers in
+    /// Registers `imex_dra_events_dropped_total{type}`: how many events were reported but not
+    /// written, because their queue was full or the API server did not take them. An event about an
+    /// object whose namespace is going away is not counted.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        // The library appends `_total`.
+        registry.register(
+            "imex_dra_events_dropped",
+            "Events that were not written: the queue was full, or the API server did not take them",
+            self.shared.dropped(),
+        );
+    }
+
+    /// Reports an event of type `Normal` about `object`. `reason` and `action` are identifiers in
     /// `UpperCamelCase`, `note` is for people and may be cut to 1024 bytes.
-    pub async fn normal(&self, object: &ObjectReference, reason: &str, action: &str, note: &str) {
-        self.publish(EventType::Normal, object, reason, action, note)
-            .await;
+    pub fn normal(&self, object: &ObjectReference, reason: &str, action: &str, note: &str) {
+        self.report(EventType::Normal, object, reason, action, note);
     }
 
-    /// Writes an event of type `Warning` about `object`: a person should act. Arguments as of
+    /// Reports an event of type `Warning` about `object`: a person should act. Arguments as of
     /// [`Events::normal`].
-    pub async fn warning(&self, object: &ObjectReference, reason: &str, action: &str, note: &str) {
-        self.publish(EventType::Warning, object, reason, action, note)
-            .await;
+    pub fn warning(&self, object: &ObjectReference, reason: &str, action: &str, note: &str) {
+        self.report(EventType::Warning, object, reason, action, note);
     }
 
-    async fn publish(
+    fn report(
         &self,
         type_: EventType,
         object: &ObjectReference,
@@ -81,64 +93,45 @@ impl Events {
         action: &str,
         note: &str,
     ) {
-        let note = shorten(note);
-        let key = EventKey {
-            namespace: object.namespace.clone(),
-            name: object.name.clone(),
-            uid: object.uid.clone(),
-            reason: reason.to_owned(),
-            note: note.to_owned(),
-        };
-        if !self.is_new(&key) {
+        let (note, now) = (shorten_note(note), Instant::now());
+        let mut recent = self.shared.recent();
+        let key = recent.key(object, reason, note);
+        if recent.contains(key, now) {
             return;
         }
-        let event = Event {
-            type_,
-            reason: reason.to_owned(),
-            note: Some(note.to_owned()),
-            action: action.to_owned(),
-            secondary: None,
+        let queue = match type_ {
+            EventType::Normal => &self.normals,
+            EventType::Warning => &self.warnings,
         };
-        // A new recorder for each event: a shared one counts a new note as the old event.
-        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
-        match recorder.publish(&event, object).await {
-            Ok(()) => debug!(reason, note, object = object.name, "event written"),
-            Err(err) => {
-                warn!(
-                    reason,
-                    object = object.name,
-                    error = error_chain(&err),
-                    "cannot write the event"
-                );
-                self.lock().remove(&key);
+        match queue.try_reserve() {
+            Ok(place) => {
+                recent.remember(key, now);
+                drop(recent);
+                place.send(Report {
+                    type_,
+                    object: object.clone(),
+                    reason: reason.to_owned(),
+                    action: action.to_owned(),
+                    note: note.to_owned(),
+                    key,
+                    at: Timestamp::now(),
+                    since: now,
+                });
             }
+            Err(TrySendError::Full(())) => {
+                self.shared.count_dropped(type_);
+                if self.shared.flood_begins() {
+                    let r#type = type_.as_str();
+                    warn!(
+                        r#type,
+                        "events are dropped: the API server takes them too slowly"
+                    );
+                }
+            }
+            // The runtime is going down.
+            Err(TrySendError::Closed(())) => self.shared.count_dropped(type_),
         }
     }
-
-    fn is_new(&self, key: &EventKey) -> bool {
-        let now = Instant::now();
-        let mut recent = self.lock();
-        recent.retain(|_, at| now.duration_since(*at) < REPEAT_AFTER);
-        if recent.contains_key(key) {
-            return false;
-        }
-        recent.insert(key.clone(), now);
-        true
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<EventKey, Instant>> {
-        // A panic elsewhere cannot leave the map half-changed.
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The longest prefix of whole characters that fits into a note.
-fn shorten(note: &str) -> &str {
-    let mut end = note.len().min(MAX_NOTE_LEN);
-    while !note.is_char_boundary(end) {
-        end -= 1;
-    }
-    note.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@
 //!                 │                         together they are /readyz
 //!                 ├─ KubeArgs::client ────> Client, see below
 //!                 │    └─ observe_watch ──> a Client for one watch, which sets its condition
-//!                 ├─ HttpArgs::bind ──────> HttpServer: /livez, /readyz, metrics
-//!                 └─ Events ──────────────> events.k8s.io, without repetitions
+//!                 ├─ Events ──────────────> a queue, and a task that writes to events.k8s.io,
+//!                 │                         without repetitions
+//!                 └─ HttpArgs::bind ──────> HttpServer: /livez, /readyz, metrics
 //! ```
 //!
 //! A request passes from the client to the API server through
@@ -32,6 +33,10 @@
 //!
 //! What hangs behind a kernel that lives is noticed by the deadline of the next request, and on a
 //! watch after at most 300 s. Proxies are not supported.
+//!
+//! An event is reported without waiting. It is lost, and counted, if its queue of 500 is full, if the
+//! API server refuses it, or if the API server is away for two minutes: reported again, it is tried
+//! again.
 //!
 //! Only a configuration error ends a program: `run` returns a [`StartError`], which becomes one line
 //! on stderr and exit code 1. Everything that can heal without a person (the API server, the driver,

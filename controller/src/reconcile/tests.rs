@@ -169,6 +169,7 @@ async fn reconcile_with(
 ) -> Result<Action, ReconcileError> {
     let api = FakeApi::new(script);
     let outcome = reconcile(mk_object(), mk_context(&api)).await;
+    api.events_written().await;
     api.assert_done();
     outcome
 }
@@ -281,6 +282,7 @@ async fn a_template_name_taken_by_somebody_else_is_rejected_without_a_takeover()
         event(),
     ]);
     let action = reconcile(mk_object(), mk_context(&api)).await.unwrap();
+    api.events_written().await;
     api.assert_done();
     assert_eq!(action, Action::requeue(REQUEUE_UNWATCHED));
 }

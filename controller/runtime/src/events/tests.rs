@@ -1,52 +1,85 @@
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
 
 use http::{Request, Response};
-use http_body_util::BodyExt as _;
 use kube::client::Body;
-use serde_json::Value;
+use prometheus_client::encoding::text::encode;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 use tower::service_fn;
 
+use super::recent::REPEAT_AFTER;
 use super::*;
 
-/// A fake API server that records requests and answers with `status`.
-#[derive(Clone, Default)]
+/// A fake API server that records events, and answers each as the test says.
+#[derive(Clone)]
 struct Server {
-    sent: Arc<Mutex<Vec<(String, Value)>>>,
-    status: Arc<AtomicU16>,
+    written: watch::Sender<Vec<Value>>,
+    /// Status and body of the next answers.
+    answer: Arc<Mutex<(u16, Value)>>,
+    /// An answer takes one.
+    permits: Arc<Semaphore>,
 }
 
 impl Server {
+    fn new() -> Self {
+        let server = Self {
+            written: watch::Sender::new(Vec::new()),
+            answer: Arc::default(),
+            permits: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+        };
+        server.answers(201, &json!({}));
+        server
+    }
+
+    /// One that answers nothing before it gets permits.
+    fn silent() -> Self {
+        let server = Self::new();
+        server.permits.forget_permits(Semaphore::MAX_PERMITS);
+        server
+    }
+
     fn events(&self) -> Events {
         let server = self.clone();
         let service = service_fn(move |request: Request<Body>| server.clone().answer(request));
         Events::new(Client::new(service, "default"), "tester", "pod-1")
     }
 
+    fn answers(&self, status: u16, details: &Value) {
+        let body = match status {
+            201 => json!({ "metadata": {}, "eventTime": null }),
+            _ => json!({
+                "kind": "Status", "metadata": {}, "status": "Failure", "code": status,
+                "message": "no", "details": details,
+                "reason": match status { 404 => "NotFound", 409 => "AlreadyExists", _ => "Other" },
+            }),
+        };
+        *self.answer.lock().unwrap() = (status, body);
+    }
+
     async fn answer(self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
-        let line = format!("{} {}", request.method(), request.uri().path());
-        let body = request.into_body().collect().await.unwrap().to_bytes();
-        let body: Value = serde_json::from_slice(&body).unwrap();
-        self.sent.lock().unwrap().push((line, body.clone()));
-        let response = Response::builder().status(self.status.load(Ordering::SeqCst));
-        Ok(response
-            .body(Body::from(body.to_string().into_bytes()))
-            .unwrap())
+        let path = request.uri().path().to_owned();
+        let body = request.into_body().collect_bytes().await.unwrap();
+        let mut event: Value = serde_json::from_slice(&body).unwrap();
+        event["path"] = path.into();
+        self.written.send_modify(|written| written.push(event));
+        self.permits.acquire().await.unwrap().forget();
+        let (status, body) = self.answer.lock().unwrap().clone();
+        let body = Body::from(body.to_string().into_bytes());
+        Ok(Response::builder().status(status).body(body).unwrap())
     }
 
-    fn notes(&self) -> Vec<String> {
-        let sent = self.sent.lock().unwrap();
-        sent.iter()
-            .map(|(_, event)| event["note"].as_str().unwrap().to_owned())
-            .collect()
+    /// The notes of the requests so far, once there are this many.
+    async fn notes(&self, count: usize) -> Vec<String> {
+        let mut written = self.written.subscribe();
+        let enough = written.wait_for(|events| events.len() >= count);
+        let events = timeout(Duration::from_secs(3600), enough).await;
+        let events = events.expect("fewer requests than expected").unwrap();
+        let note = |event: &Value| event["note"].as_str().unwrap().to_owned();
+        events.iter().map(note).collect()
     }
-}
-
-fn server(status: u16) -> Server {
-    let server = Server::default();
-    server.status.store(status, Ordering::SeqCst);
-    server
 }
 
 fn claim(uid: &str) -> ObjectReference {
@@ -59,35 +92,42 @@ fn claim(uid: &str) -> ObjectReference {
     }
 }
 
+fn warn_of(events: &Events, note: &str) {
+    events.warning(&claim("1"), "Refused", "Prepare", note);
+}
+
+fn dropped(events: &Events) -> (u64, u64) {
+    let dropped = events.shared.dropped();
+    let count = |type_| dropped.get_or_create(&shared::labels(type_)).get();
+    (count(EventType::Normal), count(EventType::Warning))
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_same_event_is_written_once_in_ten_minutes() {
-    let server = server(201);
+    let server = Server::new();
     let events = server.events();
     for note in ["a", "a", "b", "a"] {
-        events
-            .warning(&claim("1"), "Refused", "Prepare", note)
-            .await;
+        warn_of(&events, note);
     }
-    assert_eq!(server.notes(), ["a", "b"]);
-
-    events.warning(&claim("2"), "Refused", "Prepare", "a").await;
-    assert_eq!(server.notes(), ["a", "b", "a"]);
+    events.warning(&claim("2"), "Refused", "Prepare", "a");
+    assert_eq!(server.notes(3).await, ["a", "b", "a"]);
 
     tokio::time::advance(REPEAT_AFTER).await;
-    events.warning(&claim("1"), "Refused", "Prepare", "a").await;
-    assert_eq!(server.notes(), ["a", "b", "a", "a"]);
+    warn_of(&events, "a");
+    assert_eq!(server.notes(4).await, ["a", "b", "a", "a"]);
 }
 
 #[tokio::test]
 async fn an_event_has_its_object_its_reporter_and_its_type() {
-    let server = server(201);
-    server
-        .events()
-        .normal(&claim("1"), "Ready", "Reconcile", "all is well")
-        .await;
-    let sent = server.sent.lock().unwrap();
-    let (line, event) = &sent[0];
-    assert_eq!(line, "POST /apis/events.k8s.io/v1/namespaces/team/events");
+    let server = Server::new();
+    let events = server.events();
+    events.normal(&claim("1"), "Ready", "Reconcile", "all is well");
+    server.notes(1).await;
+    let event = server.written.borrow()[0].clone();
+    assert_eq!(
+        event["path"],
+        "/apis/events.k8s.io/v1/namespaces/team/events"
+    );
     assert_eq!(event["type"], "Normal");
     assert_eq!(event["reason"], "Ready");
     assert_eq!(event["action"], "Reconcile");
@@ -96,21 +136,144 @@ async fn an_event_has_its_object_its_reporter_and_its_type() {
     assert_eq!(event["reportingInstance"], "pod-1");
 }
 
-#[tokio::test]
-async fn an_event_that_could_not_be_written_is_written_next_time() {
-    let server = server(403);
-    let events = server.events();
-    events.normal(&claim("1"), "Ready", "Reconcile", "a").await;
-    server.status.store(201, Ordering::SeqCst);
-    events.normal(&claim("1"), "Ready", "Reconcile", "a").await;
-    events.normal(&claim("1"), "Ready", "Reconcile", "a").await;
-    assert_eq!(server.notes().len(), 2);
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_refused_is_written_when_it_is_reported_again() {
+    for refusal in [403, 422, 500] {
+        let server = Server::new();
+        let events = server.events();
+        server.answers(refusal, &json!({}));
+        warn_of(&events, "a");
+        warn_of(&events, "b");
+        // The second request is sent when the first one has failed for good.
+        server.notes(2).await;
+        server.answers(201, &json!({}));
+        warn_of(&events, "a");
+        warn_of(&events, "a");
+        warn_of(&events, "last");
+        assert_eq!(server.notes(4).await, ["a", "b", "a", "last"]);
+    }
 }
 
-#[test]
-fn a_long_note_is_cut_between_characters() {
-    let long = "ä".repeat(600);
-    assert_eq!(shorten(&long).len(), 1024);
-    assert_eq!(shorten(&format!("x{long}")).len(), 1023);
-    assert_eq!(shorten("short"), "short");
+#[tokio::test(start_paused = true)]
+async fn an_event_survives_an_outage_of_the_api_server_and_is_not_written_twice() {
+    let server = Server::new();
+    let events = server.events();
+    for unavailable in [503, 504, 429, 401] {
+        server.answers(unavailable, &json!({}));
+        let before = server.written.borrow().len();
+        warn_of(&events, &unavailable.to_string());
+        server.notes(before + 2).await;
+        // An earlier attempt was written after all, and only its answer was lost.
+        server.answers(409, &json!({}));
+        warn_of(&events, &format!("after {unavailable}"));
+        let notes = server.notes(before + 4).await;
+        assert_eq!(notes[before], notes[before + 2], "{notes:?}");
+    }
+    assert_eq!(dropped(&events), (0, 0));
+    let names: Vec<_> = server.written.borrow()[..3]
+        .iter()
+        .map(|event| event["metadata"]["name"].clone())
+        .collect();
+    assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_given_up_after_two_minutes_of_outage_and_counted() {
+    let server = Server::new();
+    let events = server.events();
+    server.answers(503, &json!({}));
+    let started = Instant::now();
+    warn_of(&events, "a");
+    // By its turn, this one is too old as well: it gets one attempt.
+    warn_of(&events, "b");
+    let is_last = |note: &str| {
+        let written = server.written.borrow();
+        written.last().is_some_and(|event| event["note"] == note)
+    };
+    while !is_last("b") {
+        let requests = server.written.borrow().len();
+        server.notes(requests + 1).await;
+    }
+    let waited = started.elapsed();
+    let (least, most) = (Duration::from_secs(120), Duration::from_secs(145));
+    assert!((least..most).contains(&waited), "{waited:?}");
+    let requests = server.written.borrow().len();
+    assert!((8..25).contains(&requests), "{requests} requests");
+
+    server.answers(201, &json!({}));
+    warn_of(&events, "c");
+    server.notes(requests + 1).await;
+    assert!(is_last("c"));
+    assert_eq!(dropped(&events), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_in_a_namespace_that_goes_away_is_neither_repeated_nor_counted() {
+    let terminating = json!({ "causes": [{ "reason": "NamespaceTerminating" }] });
+    for (status, details) in [(403, terminating), (404, json!({ "kind": "namespaces" }))] {
+        let server = Server::new();
+        let events = server.events();
+        server.answers(status, &details);
+        warn_of(&events, "a");
+        server.notes(1).await;
+        warn_of(&events, "a");
+        warn_of(&events, "last");
+        assert_eq!(server.notes(2).await, ["a", "last"]);
+        assert_eq!(dropped(&events), (0, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_normal_events_neither_loses_nor_delays_a_warning() {
+    let server = Server::silent();
+    let events = server.events();
+    let normal = |number: usize| {
+        events.normal(&claim("1"), "Ready", "Reconcile", &number.to_string());
+    };
+    normal(0);
+    server.notes(1).await;
+    (1..=QUEUE_LEN + 700).for_each(normal);
+    assert_eq!(dropped(&events), (700, 0));
+    warn_of(&events, "warning");
+    server.permits.add_permits(Semaphore::MAX_PERMITS / 2);
+    let notes = server.notes(QUEUE_LEN + 2).await;
+    assert_eq!(notes[..3], ["0", "warning", "1"]);
+    assert_eq!(dropped(&events), (700, 0));
+
+    // What was dropped is written when it is reported again.
+    normal(QUEUE_LEN + 1);
+    normal(1);
+    normal(QUEUE_LEN + 2);
+    let notes = server.notes(QUEUE_LEN + 4).await;
+    let last = [QUEUE_LEN + 1, QUEUE_LEN + 2].map(|number| number.to_string());
+    assert_eq!(notes[QUEUE_LEN + 2..], last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_metric_has_both_types_from_the_start() {
+    let events = Server::new().events();
+    let mut registry = Registry::default();
+    events.register_metrics(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    for series in [
+        "imex_dra_events_dropped_total{type=\"Normal\"} 0\n",
+        "imex_dra_events_dropped_total{type=\"Warning\"} 0\n",
+    ] {
+        assert!(text.contains(series), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_task_ends_with_the_last_handle() {
+    let events = Server::new().events();
+    let shared = Arc::downgrade(&events.shared);
+    drop(events.clone());
+    drop(events);
+    let ended = async {
+        while shared.strong_count() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), ended).await.unwrap();
 }

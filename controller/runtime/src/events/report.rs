@@ -1,0 +1,174 @@
+//! One event, from its report to the object that the API server gets.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::recent::Key;
+
+/// The longest note that events.k8s.io accepts, in bytes.
+const MAX_NOTE_LEN: usize = 1024;
+
+/// The longest name of a reporter's instance that events.k8s.io accepts, in bytes.
+const MAX_INSTANCE_LEN: usize = 128;
+
+/// The longest name of an object, in bytes.
+const MAX_NAME_LEN: usize = 253;
+
+/// Events about an object without a namespace are in this one.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Whether a person should act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventType {
+    Normal,
+    Warning,
+}
+
+/// Who reports.
+#[derive(Clone, Debug)]
+pub(super) struct Reporter {
+    controller: String,
+    instance: String,
+}
+
+/// A reported event that is to be written.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) type_: EventType,
+    pub(super) object: ObjectReference,
+    pub(super) reason: String,
+    pub(super) action: String,
+    pub(super) note: String,
+    pub(super) key: Key,
+    /// The time that people see.
+    pub(super) at: Timestamp,
+    /// The same time by the clock that measures ages.
+    pub(super) since: Instant,
+}
+
+impl EventType {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+impl Reporter {
+    pub(super) fn new(controller: &str, instance: &str) -> Self {
+        Self {
+            controller: controller.to_owned(),
+            instance: shorten(instance, MAX_INSTANCE_LEN).to_owned(),
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn namespace(&self) -> &str {
+        self.object
+            .namespace
+            .as_deref()
+            .unwrap_or(DEFAULT_NAMESPACE)
+    }
+
+    /// The object to create. It is the same at each attempt, so that one of which only the answer
+    /// was lost is not written twice.
+    pub(super) fn to_event(&self, reporter: &Reporter) -> Event {
+        Event {
+            metadata: ObjectMeta {
+                namespace: Some(self.namespace().to_owned()),
+                name: Some(self.event_name()),
+                ..ObjectMeta::default()
+            },
+            type_: Some(self.type_.as_str().to_owned()),
+            regarding: Some(self.object.clone()),
+            reason: Some(self.reason.clone()),
+            action: Some(self.action.clone()),
+            note: Some(self.note.clone()),
+            event_time: Some(MicroTime(self.at)),
+            reporting_controller: Some(reporter.controller.clone()),
+            reporting_instance: Some(reporter.instance.clone()),
+            ..Event::default()
+        }
+    }
+
+    /// The object's name and the time in nanoseconds, as other programs name their events.
+    fn event_name(&self) -> String {
+        let time = format!(".{:x}", self.at.as_nanosecond());
+        let object = self.object.name.as_deref().unwrap_or("unnamed");
+        let object = shorten(object, MAX_NAME_LEN.saturating_sub(time.len()));
+        // A cut may leave a name that ends in what only joins two words.
+        object.trim_end_matches(['.', '-']).to_owned() + &time
+    }
+}
+
+/// The note as far as events.k8s.io accepts it.
+pub(super) fn shorten_note(note: &str) -> &str {
+    shorten(note, MAX_NOTE_LEN)
+}
+
+/// The longest prefix of whole characters in `len` bytes.
+fn shorten(text: &str, len: usize) -> &str {
+    let mut end = text.len().min(len);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::recent::Recent;
+
+    fn report(name: &str) -> Report {
+        let object = ObjectReference {
+            name: Some(name.to_owned()),
+            ..ObjectReference::default()
+        };
+        Report {
+            type_: EventType::Normal,
+            key: Recent::default().key(&object, "", ""),
+            object,
+            reason: "Ready".to_owned(),
+            action: "Reconcile".to_owned(),
+            note: "all is well".to_owned(),
+            at: "2026-11-22T01:02:03Z".parse().unwrap(),
+            since: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn a_long_note_is_cut_between_characters() {
+        let long = "ä".repeat(600);
+        assert_eq!(shorten_note(&long).len(), 1024);
+        assert_eq!(shorten_note(&format!("x{long}")).len(), 1023);
+        assert_eq!(shorten_note("short"), "short");
+    }
+
+    #[test]
+    fn an_event_about_an_object_with_the_longest_name_has_a_valid_name() {
+        let long = format!("{}-{}", "a".repeat(235), "b".repeat(17));
+        let reporter = Reporter::new("tester", &"n".repeat(253));
+        let event = report(&long).to_event(&reporter);
+        let name = event.metadata.name.unwrap();
+        assert!(name.len() <= 253, "{name}");
+        assert!(name.starts_with("aaa") && name.contains("a.18ea"), "{name}");
+        assert_eq!(event.reporting_instance.unwrap().len(), 128);
+    }
+
+    #[test]
+    fn an_event_has_the_time_of_its_report_and_the_namespace_of_its_object() {
+        let event = report("node-1").to_event(&Reporter::new("tester", "node-1"));
+        assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
+        assert_eq!(
+            event.event_time.unwrap().0.to_string(),
+            "2026-11-22T01:02:03Z"
+        );
+        assert!(event.metadata.name.unwrap().starts_with("node-1.18ea"));
+    }
+}

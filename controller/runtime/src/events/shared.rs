@@ -1,0 +1,60 @@
+//! What those who report events and the task that writes them share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+use super::recent::{Key, Recent};
+use super::report::EventType;
+
+/// How many events were not written, by type.
+pub(super) type Dropped = Family<[(&'static str, &'static str); 1], Counter>;
+
+/// Without the queues' senders: the task ends when they are gone.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    recent: Mutex<Recent>,
+    dropped: Dropped,
+    /// Whether an event found its queue full since both were last empty.
+    flooded: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn recent(&self) -> MutexGuard<'_, Recent> {
+        // A panic elsewhere cannot leave it half-changed.
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the next report of an event through that could not be written.
+    pub(super) fn forget(&self, key: Key) {
+        self.recent().forget(key);
+    }
+
+    pub(super) fn count_dropped(&self, type_: EventType) {
+        self.dropped.get_or_create(&labels(type_)).inc();
+    }
+
+    /// The counters, of both types even if they are zero.
+    pub(super) fn dropped(&self) -> Dropped {
+        for type_ in [EventType::Normal, EventType::Warning] {
+            drop(self.dropped.get_or_create(&labels(type_)));
+        }
+        self.dropped.clone()
+    }
+
+    /// A queue is full. Returns whether this is the first time since both were empty.
+    pub(super) fn flood_begins(&self) -> bool {
+        !self.flooded.swap(true, Ordering::Relaxed)
+    }
+
+    /// Both queues are empty.
+    pub(super) fn flood_is_over(&self) {
+        self.flooded.store(false, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn labels(type_: EventType) -> [(&'static str, &'static str); 1] {
+    [("type", type_.as_str())]
+}
