@@ -1,34 +1,37 @@
-use std::time::Duration;
-
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_core::{
-    Admission, Domain, ObservedTemplates, TemplateRef, UnidentifiedError, status_patch,
+    Admission, Domain, StatusSchema, TemplateRef, UnidentifiedError, status_patch,
 };
-use imex_runtime::{ReadinessCondition, error_chain};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::DeserializeGuard;
+use kube::core::{DeserializeGuard, Status};
 use kube::{Api, Client};
 use serde_json::Value;
-use tokio::time::sleep;
+
+use crate::fence::Fence;
 
 /// A ComputeDomain as the API server returns it. One that does not match the CRD has its metadata
 /// and the error, so that it does not stop the watch for all others.
 pub(crate) type RawDomain = DeserializeGuard<ComputeDomain>;
 
-/// The controller's name: field manager of what it writes, and reporter of its events.
+/// The controller's name: field manager of the status, which the Go driver's controller has, too,
+/// and reporter of events.
 pub(crate) const CONTROLLER_NAME: &str = "compute-domain-controller";
 
-/// Pause between attempts to list while the CRD or a permission is missing: people add those.
-const LIST_RETRY: Duration = Duration::from_secs(2);
+/// Field manager of everything else that we write. By another name than the Go driver's controller,
+/// so that its writes can be told from ours.
+const WRITER_NAME: &str = "imex-dra";
+
+/// How many `ComputeDomains` of a namespace are read at once.
+const PAGE: u32 = 500;
 
 /// The requests that the controller makes for one ComputeDomain. `compute-domain-core` decides
-/// which.
+/// which. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ApiClient {
     client: Client,
+    fence: Fence,
 }
 
 /// A request that failed. Every one is worth another attempt.
@@ -48,109 +51,102 @@ enum Cause {
     Patch(serde_json::Error),
     #[error(transparent)]
     Unidentified(UnidentifiedError),
+    #[error("the lease may have been taken by another replica")]
+    Fenced,
+}
+
+// === impl RequestError ===
+
+impl RequestError {
+    /// What the API server answered; `None` if there was no answer.
+    pub(crate) fn status(&self) -> Option<&Status> {
+        match &self.source {
+            Cause::Kube(err) => match &**err {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A stable name of what went wrong, for metrics.
+    pub(crate) fn code(&self) -> String {
+        match (self.status(), &self.source) {
+            (Some(status), _) => status.code.to_string(),
+            (None, Cause::Kube(_)) => "no-answer".to_owned(),
+            (None, Cause::Patch(_)) => "bad-patch".to_owned(),
+            (None, Cause::Unidentified(_)) => "unidentified".to_owned(),
+            (None, Cause::Fenced) => "fenced".to_owned(),
+        }
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.status().is_some_and(Status::is_not_found)
+    }
+
+    /// Whether the object is not as the request has tested: it has changed, or another one has its
+    /// name.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.status()
+            .is_some_and(|status| status.is_conflict() || status.is_invalid())
+    }
+
+    pub(crate) fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(Status::is_already_exists)
+    }
 }
 
 // === impl ApiClient ===
 
 impl ApiClient {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+    /// A client that writes only while `fence` allows it.
+    pub(crate) fn new(client: Client, fence: Fence) -> Self {
+        Self { client, fence }
     }
 
-    /// Returns when both kinds can be listed. Until then, the condition has the reason: the CRD is
-    /// not installed, or a permission is missing.
-    ///
-    /// The watches list everything again. Their store cannot be awaited here: its readiness wakes
-    /// only one waiter, and the `Controller` is one.
-    pub(crate) async fn wait_until_listed(&self, listed: &ReadinessCondition) {
-        while let Err(err) = self.list_once().await {
-            listed.set_unmet(&error_chain(&err));
-            sleep(LIST_RETRY).await;
-        }
-        listed.set_met();
-    }
-
-    async fn list_once(&self) -> Result<(), RequestError> {
-        let one = ListParams::default().limit(1);
-        let domains: Api<RawDomain> = Api::all(self.client.clone());
-        domains
-            .list(&one)
-            .await
-            .map_err(failed_to("list ComputeDomains"))?;
-        let templates: Api<ResourceClaimTemplate> = Api::all(self.client.clone());
-        templates
-            .list(&one)
-            .await
-            .map_err(failed_to("list ResourceClaimTemplates"))?;
-        Ok(())
-    }
-
-    /// The domain as it is now, or `None` if it does not exist. Never from the watch's cache: see
-    /// [`compute_domain_core::decide`].
+    /// The domain of this name as it is now, or `None` if it does not exist.
     pub(crate) async fn get_domain(
         &self,
         namespace: &str,
         name: &str,
     ) -> Result<Option<Domain>, RequestError> {
-        let failed = failed_to("read the ComputeDomain");
-        match self
-            .domains(namespace)
-            .get_opt(name)
-            .await
-            .map_err(&failed)?
-        {
-            Some(object) => identify(object).map(Some),
-            None => Ok(None),
-        }
+        let object = self.domains(namespace).get_opt(name).await;
+        let object = object.map_err(failed_to("read the ComputeDomain"))?;
+        object.map(identify).transpose()
     }
 
-    /// The templates that concern the domain: one list by label, and if its own is not among them,
-    /// one read by name.
-    pub(crate) async fn observe_templates(
+    /// The domain of this UID in this namespace as it is now, or `None` if it does not exist. For
+    /// templates of the Go driver's controller, which do not tell the name.
+    pub(crate) async fn find_domain(
         &self,
-        domain: &Domain,
-    ) -> Result<ObservedTemplates, RequestError> {
-        let by_label = ListParams::default().labels(&format!("{DOMAIN_LABEL}={}", domain.uid()));
-        let all_namespaces: Api<ResourceClaimTemplate> = Api::all(self.client.clone());
-        let with_domain_label = all_namespaces
-            .list(&by_label)
-            .await
-            .map_err(failed_to(
-                "list the ResourceClaimTemplates of the ComputeDomain",
-            ))?
-            .items;
-        let with_expected_name = match domain.template_name() {
-            Ok(name) if !domain.is_being_deleted() => {
-                self.template_by_name(domain, name, &with_domain_label)
-                    .await?
+        namespace: &str,
+        uid: &str,
+    ) -> Result<Option<Domain>, RequestError> {
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let list = self.domains(namespace).list(&params).await;
+            let list = list.map_err(failed_to("list the ComputeDomains of a namespace"))?;
+            for object in list.items {
+                let domain = identify(object)?;
+                if domain.uid().as_str() == uid {
+                    return Ok(Some(domain));
+                }
             }
-            _ => None,
-        };
-        Ok(ObservedTemplates {
-            with_domain_label,
-            with_expected_name,
-        })
+            match list.metadata.continue_ {
+                Some(token) if !token.is_empty() => params = params.continue_token(&token),
+                _ => return Ok(None),
+            }
+        }
     }
 
-    async fn template_by_name(
+    /// The template of this name as it is now, or `None` if it does not exist.
+    pub(crate) async fn get_template(
         &self,
-        domain: &Domain,
+        namespace: &str,
         name: &str,
-        with_domain_label: &[ResourceClaimTemplate],
     ) -> Result<Option<ResourceClaimTemplate>, RequestError> {
-        let has_name = |template: &&ResourceClaimTemplate| {
-            let metadata = &template.metadata;
-            metadata.namespace.as_deref() == Some(domain.namespace())
-                && metadata.name.as_deref() == Some(name)
-        };
-        if let Some(own) = with_domain_label.iter().find(has_name) {
-            return Ok(Some(own.clone()));
-        }
-        let templates = self.templates(domain.namespace());
-        templates
-            .get_opt(name)
-            .await
-            .map_err(failed_to("read the ResourceClaimTemplate"))
+        let template = self.templates(namespace).get_opt(name).await;
+        template.map_err(failed_to("read the ResourceClaimTemplate"))
     }
 
     /// Changes the domain's finalizers with a JSON patch.
@@ -160,13 +156,11 @@ impl ApiClient {
         patch: Value,
     ) -> Result<Domain, RequestError> {
         let action = "change the finalizers of the ComputeDomain";
+        self.check_fence(action)?;
         let patch = json_patch(action, patch)?;
-        let object = self
-            .domains(domain.namespace())
-            .patch(domain.name(), &PatchParams::default(), &patch)
-            .await
-            .map_err(failed_to(action))?;
-        identify(object)
+        let domains = self.domains(domain.namespace());
+        let patched = domains.patch(domain.name(), &writer(), &patch).await;
+        identify(patched.map_err(failed_to(action))?)
     }
 
     /// Writes the status: only the fields that are ours.
@@ -174,18 +168,39 @@ impl ApiClient {
         &self,
         domain: &Domain,
         admission: &Admission,
+        schema: StatusSchema,
     ) -> Result<Domain, RequestError> {
-        let patch = Patch::Apply(status_patch(domain, admission, Timestamp::now()));
-        let object = self
-            .domains(domain.namespace())
-            .patch_status(
-                domain.name(),
-                &PatchParams::apply(CONTROLLER_NAME).force(),
-                &patch,
-            )
-            .await
-            .map_err(failed_to("write the status of the ComputeDomain"))?;
-        identify(object)
+        self.apply_status(domain, admission, schema, false).await
+    }
+
+    /// Finds out whether a status of this schema could be written. Writes nothing.
+    pub(crate) async fn try_status(
+        &self,
+        domain: &Domain,
+        schema: StatusSchema,
+    ) -> Result<(), RequestError> {
+        let any = Admission::Admitted;
+        let tried = self.apply_status(domain, &any, schema, true).await;
+        tried.map(drop)
+    }
+
+    async fn apply_status(
+        &self,
+        domain: &Domain,
+        admission: &Admission,
+        schema: StatusSchema,
+        dry_run: bool,
+    ) -> Result<Domain, RequestError> {
+        let action = "write the status of the ComputeDomain";
+        self.check_fence(action)?;
+        let patch = Patch::Apply(status_patch(domain, admission, schema, Timestamp::now()));
+        let params = PatchParams {
+            dry_run,
+            ..PatchParams::apply(CONTROLLER_NAME).force()
+        };
+        let domains = self.domains(domain.namespace());
+        let written = domains.patch_status(domain.name(), &params, &patch).await;
+        identify(written.map_err(failed_to(action))?)
     }
 
     /// Creates a template. Not an apply, which would take over one that somebody else has created
@@ -194,47 +209,69 @@ impl ApiClient {
         &self,
         template: &ResourceClaimTemplate,
     ) -> Result<ResourceClaimTemplate, RequestError> {
-        let namespace = template.metadata.namespace.as_deref().unwrap_or_default();
-        let params = PostParams {
-            field_manager: Some(CONTROLLER_NAME.to_owned()),
-            ..PostParams::default()
-        };
-        self.templates(namespace)
-            .create(&params, template)
-            .await
-            .map_err(failed_to("create the ResourceClaimTemplate"))
+        self.post_template(template, false).await
     }
 
-    /// Deletes a template: this object, not another one of the same name. Succeeds if it does not
-    /// exist.
-    pub(crate) async fn delete_template(&self, template: &TemplateRef) -> Result<(), RequestError> {
+    /// What the API server would store for a template of this content. Creates nothing.
+    pub(crate) async fn dry_run_template(
+        &self,
+        template: &ResourceClaimTemplate,
+    ) -> Result<ResourceClaimTemplate, RequestError> {
+        let mut template = template.clone();
+        // Under a name of its own: the one that it is about exists.
+        template.metadata.name = None;
+        template.metadata.generate_name = Some("compute-domain-dry-run-".to_owned());
+        self.post_template(&template, true).await
+    }
+
+    async fn post_template(
+        &self,
+        template: &ResourceClaimTemplate,
+        dry_run: bool,
+    ) -> Result<ResourceClaimTemplate, RequestError> {
+        let action = "create the ResourceClaimTemplate";
+        self.check_fence(action)?;
+        let namespace = template.metadata.namespace.as_deref().unwrap_or_default();
+        let params = PostParams {
+            dry_run,
+            field_manager: Some(WRITER_NAME.to_owned()),
+        };
+        let created = self.templates(namespace).create(&params, template).await;
+        created.map_err(failed_to(action))
+    }
+
+    /// Deletes a template: this object, not another one of the same name. Returns it if finalizers
+    /// keep it.
+    pub(crate) async fn delete_template(
+        &self,
+        template: &TemplateRef,
+    ) -> Result<Option<ResourceClaimTemplate>, RequestError> {
+        let action = "delete the ResourceClaimTemplate";
+        self.check_fence(action)?;
         let params = DeleteParams {
             preconditions: Some(Preconditions {
-                uid: Some(template.uid.clone()),
+                uid: Some(template.uid.to_string()),
                 resource_version: None,
             }),
             ..DeleteParams::default()
         };
-        let deleted = self
-            .templates(&template.namespace)
-            .delete(&template.name, &params)
-            .await;
-        ignore_not_found(deleted.map(drop)).map_err(failed_to("delete the ResourceClaimTemplate"))
+        let templates = self.templates(&template.namespace);
+        let deleted = templates.delete(&template.name, &params).await;
+        Ok(deleted.map_err(failed_to(action))?.left())
     }
 
-    /// Changes a template's finalizers with a JSON patch. Succeeds if the template does not exist.
+    /// Changes a template's finalizers with a JSON patch.
     pub(crate) async fn patch_template_finalizers(
         &self,
         template: &TemplateRef,
         patch: Value,
-    ) -> Result<(), RequestError> {
+    ) -> Result<ResourceClaimTemplate, RequestError> {
         let action = "remove the finalizer from the ResourceClaimTemplate";
+        self.check_fence(action)?;
         let patch = json_patch(action, patch)?;
         let templates = self.templates(&template.namespace);
-        let patched = templates
-            .patch(&template.name, &PatchParams::default(), &patch)
-            .await;
-        ignore_not_found(patched.map(drop)).map_err(failed_to(action))
+        let patched = templates.patch(&template.name, &writer(), &patch).await;
+        patched.map_err(failed_to(action))
     }
 
     fn domains(&self, namespace: &str) -> Api<RawDomain> {
@@ -244,9 +281,20 @@ impl ApiClient {
     fn templates(&self, namespace: &str) -> Api<ResourceClaimTemplate> {
         Api::namespaced(self.client.clone(), namespace)
     }
+
+    fn check_fence(&self, action: &'static str) -> Result<(), RequestError> {
+        if self.fence.is_open() {
+            return Ok(());
+        }
+        Err(RequestError {
+            action,
+            source: Cause::Fenced,
+        })
+    }
 }
 
-fn identify(object: RawDomain) -> Result<Domain, RequestError> {
+/// The domain in an object of the API server.
+pub(crate) fn identify(object: RawDomain) -> Result<Domain, RequestError> {
     let domain = match object.0 {
         Ok(object) => Domain::new(object),
         Err(invalid) => Domain::unreadable(invalid.metadata, &invalid.error),
@@ -255,6 +303,13 @@ fn identify(object: RawDomain) -> Result<Domain, RequestError> {
         action: "identify the ComputeDomain",
         source: Cause::Unidentified(source),
     })
+}
+
+fn writer() -> PatchParams {
+    PatchParams {
+        field_manager: Some(WRITER_NAME.to_owned()),
+        ..PatchParams::default()
+    }
 }
 
 fn json_patch(action: &'static str, patch: Value) -> Result<Patch<()>, RequestError> {
@@ -270,12 +325,5 @@ fn failed_to(action: &'static str) -> impl Fn(kube::Error) -> RequestError {
     move |source| RequestError {
         action,
         source: Cause::Kube(Box::new(source)),
-    }
-}
-
-fn ignore_not_found(outcome: Result<(), kube::Error>) -> Result<(), kube::Error> {
-    match outcome {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        outcome => outcome,
     }
 }

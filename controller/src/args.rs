@@ -13,6 +13,8 @@ pub(crate) struct Args {
     #[arg(long, env = "POD_NAME", default_value = "")]
     pub(crate) pod_name: String,
     #[command(flatten)]
+    pub(crate) namespaces: NamespaceArgs,
+    #[command(flatten)]
     pub(crate) leader_election: LeaderElectionArgs,
     #[command(flatten)]
     pub(crate) imex: ImexArgs,
@@ -24,6 +26,23 @@ pub(crate) struct Args {
     pub(crate) log: LogArgs,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+/// Where the driver-managed mode of the Go driver keeps its objects, which are named if there are any
+/// left.
+#[derive(ClapArgs, Clone, Debug)]
+pub(crate) struct NamespaceArgs {
+    /// Namespace of this pod.
+    #[arg(long = "namespace", env = "NAMESPACE", default_value = "default")]
+    own: String,
+    /// Further namespaces in which the Go driver's controller has kept its objects: another one that
+    /// its chart was installed in, and its own additional namespaces.
+    #[arg(
+        long = "additional-namespaces",
+        env = "ADDITIONAL_NAMESPACES",
+        value_delimiter = ','
+    )]
+    additional: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -84,6 +103,20 @@ pub(crate) struct LeaderElectionArgs {
         default_value = "2s"
     )]
     pub(crate) retry_period: Duration,
+}
+
+// === impl NamespaceArgs ===
+
+impl NamespaceArgs {
+    /// Each of them once.
+    pub(crate) fn of_driver(self) -> Vec<String> {
+        let mut namespaces = self.additional;
+        namespaces.push(self.own);
+        namespaces.retain(|namespace| !namespace.is_empty());
+        namespaces.sort();
+        namespaces.dedup();
+        namespaces
+    }
 }
 
 /// An unset value of the chart arrives as the empty string.

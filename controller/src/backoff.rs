@@ -1,43 +1,74 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Exponential backoff, separate for each object, so that one that keeps failing does not slow
-/// others down.
+use compute_domain_core::Key;
+use tokio::time::Instant;
+
+/// When each key that fails is tried again: after a delay of its own that grows, so that one that
+/// keeps failing does not slow others down.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    /// Failures in a row, by namespace and name.
-    failures: Mutex<HashMap<(String, String), u32>>,
+    failures: HashMap<Key, Failures>,
+}
+
+/// The failures of one key in a row.
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    count: u32,
+    not_before: Instant,
+    /// Whether its domain was being deleted.
+    deleting: bool,
 }
 
 /// The delay after the first failure; each further one doubles it.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 
-/// The longest delay: reached with the tenth failure, after about two minutes.
-const MAX_DELAY: Duration = Duration::from_secs(120);
+/// The longest delay: reached with the ninth failure, after about a minute.
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
 impl Backoff {
     /// Counts a failure. Returns how many there were in a row, and the delay before the next
     /// attempt.
-    pub(crate) fn record_failure(&self, namespace: &str, name: &str) -> (u32, Duration) {
-        let mut failures = self.lock();
-        let count = failures
-            .entry((namespace.to_owned(), name.to_owned()))
-            .or_default();
-        *count = count.saturating_add(1);
-        let factor = 2_u32.saturating_pow(*count - 1);
-        (*count, FIRST_DELAY.saturating_mul(factor).min(MAX_DELAY))
+    pub(crate) fn record_failure(&mut self, key: &Key, deleting: bool) -> (u32, Duration) {
+        let count = self.failures(key).saturating_add(1);
+        let delay = jittered(delay_after(count));
+        let failures = Failures {
+            count,
+            not_before: Instant::now() + delay,
+            deleting,
+        };
+        self.failures.insert(key.clone(), failures);
+        (count, delay)
     }
 
-    /// Forgets the failures of an object, because it succeeded or no longer exists.
-    pub(crate) fn reset(&self, namespace: &str, name: &str) {
-        self.lock().remove(&(namespace.to_owned(), name.to_owned()));
+    /// Until when a key has to wait; `None` if it need not. A change of the object does not shorten
+    /// the delay, except for its deletion: the user waits for that.
+    pub(crate) fn not_before(&self, key: &Key, deleting: bool) -> Option<Instant> {
+        let failures = self.failures.get(key)?;
+        let waits = failures.not_before > Instant::now() && failures.deleting == deleting;
+        waits.then_some(failures.not_before)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), u32>> {
-        // A panic elsewhere cannot leave the map half-changed.
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How often the key has failed in a row.
+    pub(crate) fn failures(&self, key: &Key) -> u32 {
+        self.failures.get(key).map_or(0, |failures| failures.count)
     }
+
+    /// Forgets the failures of a key, because it succeeded or no longer exists.
+    pub(crate) fn reset(&mut self, key: &Key) {
+        self.failures.remove(key);
+    }
+}
+
+/// A random delay around this one, so that those who failed together do not try again together.
+pub(crate) fn jittered(delay: Duration) -> Duration {
+    delay.mul_f64(0.75 + 0.5 * fastrand::f64())
+}
+
+/// The delay after that many failures in a row, or refusals.
+pub(crate) fn delay_after(count: u32) -> Duration {
+    let factor = 2_u32.saturating_pow(count.saturating_sub(1));
+    FIRST_DELAY.saturating_mul(factor).min(MAX_DELAY)
 }
 
 #[cfg(test)]
@@ -45,20 +76,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_the_longest_and_start_again_after_a_success() {
-        let backoff = Backoff::default();
-        let millis: Vec<_> = (0..12)
-            .map(|_| backoff.record_failure("ns", "a").1.as_millis())
+    fn delays_double_up_to_the_longest() {
+        let millis: Vec<_> = (1..12)
+            .map(|count| delay_after(count).as_millis())
             .collect();
         assert_eq!(
             millis,
             [
-                250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 120_000, 120_000,
-                120_000
+                250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000
             ]
         );
-        assert_eq!(backoff.record_failure("ns", "b"), (1, FIRST_DELAY));
-        backoff.reset("ns", "a");
-        assert_eq!(backoff.record_failure("ns", "a"), (1, FIRST_DELAY));
+        assert_eq!(delay_after(u32::MAX), MAX_DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_waits_for_its_own_failures_only_and_not_once_it_is_deleted() {
+        let mut backoff = Backoff::default();
+        let (a, b): (Key, Key) = ("a".into(), "b".into());
+        let (count, delay) = backoff.record_failure(&a, false);
+        assert_eq!(count, 1);
+        assert_eq!(backoff.not_before(&a, false), Some(Instant::now() + delay));
+        assert_eq!(backoff.not_before(&a, true), None);
+        assert_eq!(backoff.not_before(&b, false), None);
+        assert_eq!(backoff.record_failure(&a, false).0, 2);
+        backoff.reset(&a);
+        assert_eq!(backoff.not_before(&a, false), None);
+        assert_eq!(backoff.record_failure(&a, false).0, 1);
     }
 }

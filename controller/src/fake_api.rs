@@ -74,16 +74,6 @@ impl FakeApi {
         )
     }
 
-    /// Waits for the events of the script, which are written in the background.
-    pub(crate) async fn events_written(&self) {
-        let is_event = |exchange: &Exchange| is_event(exchange.request);
-        while self.remaining.lock().unwrap().iter().all(is_event)
-            && !self.remaining.lock().unwrap().is_empty()
-        {
-            tokio::task::yield_now().await;
-        }
-    }
-
     /// Fails if a request of the script was not made.
     pub(crate) fn assert_done(&self) {
         let remaining: Vec<_> = self
@@ -96,18 +86,10 @@ impl FakeApi {
         assert_eq!(remaining, Vec::<&str>::new(), "requests that were not made");
     }
 
-    /// The script's next exchange; for an event, which may come late, the next one for an event.
-    fn next(&self, line: &str) -> Option<Exchange> {
-        let mut remaining = self.remaining.lock().unwrap();
-        let same_kind = |exchange: &Exchange| is_event(exchange.request) == is_event(line);
-        let position = remaining.iter().position(same_kind)?;
-        remaining.remove(position)
-    }
-
     async fn respond(self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
         let line = format!("{} {}", request.method(), request.uri());
         let body = request.into_body().collect_bytes().await.unwrap();
-        let Some(exchange) = self.next(&line) else {
+        let Some(exchange) = self.remaining.lock().unwrap().pop_front() else {
             panic!("unexpected {line} {}", String::from_utf8_lossy(&body));
         };
         assert_eq!(line, exchange.request);
@@ -124,8 +106,4 @@ impl FakeApi {
             .body(body)
             .unwrap())
     }
-}
-
-fn is_event(line: &str) -> bool {
-    line.starts_with("POST /apis/events.k8s.io/")
 }

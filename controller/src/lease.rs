@@ -17,12 +17,15 @@ use tracing::{debug, info, warn};
 pub(crate) use config::LeaseConfig;
 
 use crate::api_client::CONTROLLER_NAME;
+use crate::backoff::jittered;
+use crate::fence::Fence;
 
 /// One replica in the election.
 pub(crate) struct Elector {
     leases: Api<Lease>,
     config: LeaseConfig,
     observed: Option<ObservedLease>,
+    fence: Fence,
 }
 
 /// The lease as last read, and since when it has not changed, by our own clock: clocks of other
@@ -134,11 +137,14 @@ fn metadata(before: Option<&Lease>, config: &LeaseConfig) -> ObjectMeta {
 // === impl Elector ===
 
 impl Elector {
-    pub(crate) fn new(client: Client, config: LeaseConfig) -> Self {
+    /// `fence` is open while we hold the lease.
+    pub(crate) fn new(client: Client, config: LeaseConfig, fence: Fence) -> Self {
+        fence.close();
         Self {
             leases: Api::namespaced(client, &config.namespace),
             config,
             observed: None,
+            fence,
         }
     }
 
@@ -150,18 +156,20 @@ impl Elector {
             "waiting for the lease"
         );
         loop {
-            match timeout(
-                self.config.renew_deadline,
-                self.try_acquire_or_renew(Role::Candidate),
-            )
-            .await
-            {
-                Ok(Ok(true)) => break,
+            let started = Instant::now();
+            let deadline = self.config.renew_deadline;
+            match timeout(deadline, self.try_acquire_or_renew(Role::Candidate)).await {
+                Ok(Ok(true)) => {
+                    self.open_fence(started);
+                    break;
+                }
                 Ok(Ok(false)) => {}
                 Ok(Err(err)) => debug!(error = error_chain(&err), "lease not acquired"),
                 Err(_) => debug!("lease not acquired in time"),
             }
-            sleep(self.config.retry_period).await;
+            // Not in step with other candidates: one would lose each time.
+            let period = self.config.retry_period;
+            sleep(jittered(period).min(period)).await;
         }
         info!(
             lease = self.config.name,
@@ -183,12 +191,28 @@ impl Elector {
                 .renew_deadline
                 .saturating_sub(started.duration_since(renewed));
             match timeout(remaining, self.try_acquire_or_renew(Role::Leader)).await {
-                Ok(Ok(true)) => renewed = started,
-                Ok(Ok(false)) => return warn!("the lease was taken by another replica"),
+                Ok(Ok(true)) => {
+                    self.open_fence(started);
+                    renewed = started;
+                }
+                Ok(Ok(false)) => {
+                    warn!("the lease was taken by another replica");
+                    break;
+                }
                 Ok(Err(err)) => warn!(error = error_chain(&err), "lease not renewed"),
-                Err(_) => return warn!("the lease could not be renewed in time"),
+                Err(_) => {
+                    warn!("the lease could not be renewed in time");
+                    break;
+                }
             }
         }
+        self.fence.close();
+    }
+
+    /// Others wait for the whole duration since they have seen our renewal, which was after it
+    /// `started`.
+    fn open_fence(&self, started: Instant) {
+        self.fence.open_until(started + self.config.lease_duration);
     }
 
     /// Releases the lease, so that another replica need not wait for it to expire. If this fails,

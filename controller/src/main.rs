@@ -2,23 +2,45 @@
 //! and deletes the template with it.
 //!
 //! ```text
-//! args ─> run ─┬─ lease      leader election: of several replicas, only the leader reconciles
-//!              ├─ reconcile  compute-domain-core decides on the next request, api_client makes it;
-//!              │             one reconcile per object at a time, several objects in parallel
-//!              └─ metrics    computed from the watch's cache whenever they are scraped
+//! args ─> run ─┬─ lease      leader election: of several replicas, only the leader reconciles;
+//!              │             fence: none writes after its lease
+//!              └─ worker     the leader's loop
+//!                   │
+//!   watches ─> index (compute-domain-core) ─> queue ─> reconcile ─> requests ─> API server
+//!                ^                                        │             │
+//!                └──────────── what responses say ────────┴─────────────┘
 //! ```
 //!
-//! Logs, health, metrics and the Kubernetes client come from `imex-runtime`.
+//! A reconcile is for one UID: `compute-domain-core` decides on the next request, `api_client` makes
+//! it, the index learns what it changed. What has no event of its own to wait for is tried again:
+//! failures by `backoff`, templates that the API server refuses by `refusals`, fields that an older CRD
+//! lacks by `schema`. `reports` tells users, as events; `metrics` tells operators.
+//!
+//! What it costs the API server: a `ComputeDomain` three writes to create and three to delete, and an
+//! event each; none of it a list. Idle, three watches and the renewal of the lease. One that waits for
+//! somebody else's template name shares a fourth watch with all others that do, and reads the name
+//! once a minute; one whose template is refused tries once a minute.
+//!
+//! Logs, health, the Kubernetes client and events come from `imex-runtime`.
 
 mod api_client;
 mod args;
 mod backoff;
 #[cfg(test)]
 mod fake_api;
+mod fence;
 mod lease;
+mod leftovers;
 mod metrics;
+mod queue;
 mod reconcile;
+mod refusals;
+mod reports;
 mod run;
+mod schema;
+mod stored_content;
+mod watches;
+mod worker;
 
 use std::process::ExitCode;
 

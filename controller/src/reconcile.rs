@@ -1,32 +1,45 @@
-//! One ComputeDomain at a time: decide, make the request, decide again.
+//! One UID at a time: decide, make the request, learn what it changed, decide again.
 
-use std::sync::Arc;
+mod requests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use compute_domain_core::{
-    Admission, Decision, Domain, ObservedTemplates, Outcome, Rejection, Request, decide,
+    Admission, Decision, Domain, Findings, Index, Key, Observed, Outcome, Rejection, decide,
 };
-use imex_runtime::{Events, error_chain};
-use kube::runtime::controller::Action;
-use kube::{Resource as _, ResourceExt as _};
-use tracing::{info, instrument, warn};
+use tokio::time::Instant;
+use tracing::{Instrument as _, debug, info_span};
 
-use crate::api_client::{ApiClient, RawDomain, RequestError};
-use crate::backoff::Backoff;
+use crate::api_client::{ApiClient, RequestError};
+use crate::refusals::Refusals;
+use crate::reports::{Reports, name};
+use crate::schema::Schema;
+use crate::stored_content::StoredContents;
 
-/// Upper bound of the requests in one reconcile. No ComputeDomain needs more than five; beyond
+/// Upper bound of the requests in one reconcile. No ComputeDomain needs more than eight; beyond
 /// this, another client reverts our changes, and the backoff keeps us from fighting at full speed.
 const MAX_REQUESTS: usize = 16;
 
-/// When to reconcile again while no watch event would tell that the cause of a rejection is gone.
-const REQUEUE_UNWATCHED: Duration = Duration::from_secs(60);
+/// How long a domain that the API server has, but not the watch, is left alone.
+const WATCH_LAG: Duration = Duration::from_secs(5);
 
 /// What all reconciles share.
 pub(crate) struct Context {
-    api: ApiClient,
-    events: Events,
-    backoff: Backoff,
+    pub(crate) api: ApiClient,
+    pub(crate) reports: Reports,
+    pub(crate) index: SharedIndex,
+    pub(crate) refusals: Refusals,
+    pub(crate) schema: Schema,
+    pub(crate) stored: StoredContents,
+    /// In which the driver-managed mode keeps its objects.
+    pub(crate) driver_namespaces: Vec<String>,
 }
+
+/// The index, which the watches write and reconciles read. Never locked across a request. Cheap to
+/// clone; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedIndex(Arc<Mutex<Index>>);
 
 /// Why a reconcile did not get to its end. It is retried.
 #[derive(Debug, thiserror::Error)]
@@ -39,168 +52,111 @@ pub(crate) enum ReconcileError {
     TooManyRequests,
 }
 
-/// Reconciles one ComputeDomain. kube's `Controller` calls it, never twice at the same time for
-/// one object.
-#[instrument(skip_all, fields(domain = %name_of(&object)))]
-pub(crate) async fn reconcile(
-    object: Arc<RawDomain>,
-    context: Arc<Context>,
-) -> Result<Action, ReconcileError> {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let action = context.reconcile(&namespace, &name).await?;
-    context.backoff.reset(&namespace, &name);
-    Ok(action)
+/// What a request leads to.
+#[derive(Clone, Copy, Debug)]
+enum Flow {
+    /// Decide again.
+    Continue,
+    /// Nothing more can be done before this time, or a change.
+    Stop(Option<Instant>),
 }
 
-/// The error policy: logs why a reconcile failed, and when it is retried.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the signature that kube's Controller calls"
-)]
-pub(crate) fn retry(
-    object: Arc<RawDomain>,
-    error: &ReconcileError,
-    context: Arc<Context>,
-) -> Action {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let (attempt, delay) = context.backoff.record_failure(&namespace, &name);
-    warn!(
-        domain = name_of(&object),
-        attempt,
-        retry_in = ?delay,
-        error = error_chain(error),
-        "reconcile failed"
-    );
-    Action::requeue(delay)
+// === impl SharedIndex ===
+
+impl SharedIndex {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Index> {
+        // Its methods do not panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-fn name_of(object: &RawDomain) -> String {
-    format!(
-        "{}/{}",
-        object.namespace().unwrap_or_default(),
-        object.name_any()
-    )
+// === impl ReconcileError ===
+
+impl ReconcileError {
+    /// A stable name of what went wrong, for metrics.
+    pub(crate) fn code(&self) -> String {
+        match self {
+            Self::Request(err) => err.code(),
+            Self::TooManyRequests => "too-many-requests".to_owned(),
+        }
+    }
 }
 
 // === impl Context ===
 
 impl Context {
-    pub(crate) fn new(api: ApiClient, events: Events) -> Self {
-        Self {
-            api,
-            events,
-            backoff: Backoff::default(),
-        }
+    /// Reconciles one UID. Never twice at the same time for one. `failures` is how often it has
+    /// failed in a row. Returns when to do it again although nothing changes.
+    pub(crate) async fn reconcile(
+        &self,
+        key: &Key,
+        failures: u32,
+    ) -> Result<Option<Instant>, ReconcileError> {
+        let observed = self.index.lock().observe(key);
+        let domain = observed.domain.as_deref().map(name);
+        let span = info_span!("reconcile", domain, uid = %key);
+        self.run(key, failures).instrument(span).await
     }
 
-    pub(crate) fn api(&self) -> &ApiClient {
-        &self.api
-    }
-
-    async fn reconcile(&self, namespace: &str, name: &str) -> Result<Action, ReconcileError> {
-        let Some(mut domain) = self.api.get_domain(namespace, name).await? else {
-            return Ok(Action::await_change());
-        };
-        let mut templates = self.api.observe_templates(&domain).await?;
+    async fn run(&self, key: &Key, failures: u32) -> Result<Option<Instant>, ReconcileError> {
+        let mut findings = Findings::new(self.schema.current());
+        findings.refusal = self.refusals.current(key);
+        let mut pass = requests::Pass::new(key, failures);
         for _ in 0..MAX_REQUESTS {
-            match decide(&domain, &templates) {
-                Decision::Done(outcome) => {
-                    return Ok(self.finish(&domain, &templates, outcome));
+            let observed = self.index.lock().observe(key);
+            findings.schema = self.schema.current();
+            if let Some(domain) = observed.domain.as_deref() {
+                findings.stored = self.stored.get(domain);
+                if pass.is_first_sight_of_deletion(domain) {
+                    self.report_claims_in_use(domain);
                 }
-                Decision::Send(request) => {
-                    self.send(request, &mut domain, &mut templates).await?;
-                }
+            }
+            let request = match decide(&observed, &findings, &self.driver_namespaces) {
+                Decision::Done(outcome) => return Ok(self.finish(key, &observed, outcome)),
+                Decision::Send(request) => request,
+            };
+            let sent = self.send(&mut pass, request, &observed, &mut findings);
+            if let Flow::Stop(again) = sent.await? {
+                return Ok(again);
             }
         }
         Err(ReconcileError::TooManyRequests)
     }
 
-    /// Makes the request, and updates the objects that it changed.
-    async fn send(
-        &self,
-        request: Request,
-        domain: &mut Domain,
-        templates: &mut ObservedTemplates,
-    ) -> Result<(), RequestError> {
-        let api = &self.api;
-        match request {
-            Request::AddFinalizer(patch) | Request::RemoveFinalizer(patch) => {
-                *domain = api.patch_domain_finalizers(domain, patch).await?;
-            }
-            Request::CreateTemplate(template) => {
-                templates.with_expected_name = Some(api.create_template(&template).await?);
-                info!(
-                    template = template.name_any(),
-                    "ResourceClaimTemplate created"
-                );
-            }
-            Request::DeleteTemplate(template) => {
-                api.delete_template(&template).await?;
-                *templates = api.observe_templates(domain).await?;
-            }
-            Request::RemoveTemplateFinalizer(template, patch) => {
-                api.patch_template_finalizers(&template, patch).await?;
-                info!(%template, "finalizer removed");
-                // Read again: others may still keep the template, and then the domain has to wait.
-                *templates = api.observe_templates(domain).await?;
-            }
-            Request::WriteStatus(admission) => {
-                *domain = api.write_status(domain, &admission).await?;
-                self.publish(domain, &admission);
-            }
-        }
-        Ok(())
+    /// Before the template goes: who deletes a domain that is in use learns of it.
+    fn report_claims_in_use(&self, domain: &Domain) {
+        let index = self.index.lock();
+        self.reports.claims_in_use(domain, index.claims(domain));
     }
 
-    /// Logs the admission, and writes it as an event.
-    fn publish(&self, domain: &Domain, admission: &Admission) {
-        let (reason, message) = (admission.reason(), admission.message());
-        let object = domain.object().object_ref(&());
-        info!(status = admission.state().as_str(), reason, "{message}");
-        match admission {
-            Admission::Admitted => {
-                self.events.normal(&object, reason, "Admit", &message);
-            }
-            Admission::Rejected(_) => {
-                self.events.warning(&object, reason, "Admit", &message);
-            }
-        }
-    }
-
-    fn finish(&self, domain: &Domain, templates: &ObservedTemplates, outcome: Outcome) -> Action {
-        let object = domain.object().object_ref(&());
+    fn finish(&self, key: &Key, observed: &Observed, outcome: Outcome) -> Option<Instant> {
         match outcome {
-            Outcome::Rejected(rejection) if rejection.is_unwatched() => {
-                Action::requeue(REQUEUE_UNWATCHED)
+            Outcome::Rejected(Rejection::NameTaken { .. } | Rejection::TemplateRefused { .. }) => {
+                self.refusals.retry_at(key)
             }
             // Its status is not written, so that only an event reports it.
             Outcome::Rejected(rejection @ Rejection::Unreadable { .. }) => {
-                self.publish(domain, &Admission::Rejected(rejection));
-                Action::await_change()
-            }
-            Outcome::Admitted | Outcome::Rejected(_) => Action::await_change(),
-            Outcome::Blocked(template) => {
-                let note =
-                    format!("{template} is being deleted, but finalizers of others remain on it");
-                self.events
-                    .warning(&object, "TemplateHeld", "Delete", &note);
-                Action::await_change()
-            }
-            Outcome::Gone => {
-                info!("ComputeDomain deleted");
-                if let Some(driver_managed) = templates.driver_managed(domain) {
-                    let note = format!(
-                        "{driver_managed} remains: only the driver-managed mode deletes it"
-                    );
-                    let rejection = Rejection::DriverManaged {
-                        object: driver_managed,
-                    };
-                    let reason = rejection.reason();
-                    self.events.warning(&object, reason, "Delete", &note);
+                if let Some(domain) = &observed.domain {
+                    let admission = Admission::Rejected(rejection);
+                    self.reports.admission(domain, &admission);
                 }
-                Action::await_change()
+                None
+            }
+            Outcome::Admitted | Outcome::Rejected(_) | Outcome::Gone => {
+                self.refusals.forget(key);
+                None
+            }
+            Outcome::Blocked(template) => {
+                debug!(%template, "finalizers of others keep it");
+                None
             }
         }
+    }
+
+    /// When nothing of this UID is left, there is nothing to remember.
+    pub(crate) fn is_forgotten(&self, key: &Key) -> bool {
+        let observed = self.index.lock().observe(key);
+        observed.domain.is_none() && observed.templates.is_empty()
     }
 }
 

@@ -9,6 +9,10 @@ pub const API_VERSION: &str = "resource.nvidia.com/v1beta1";
 /// Label whose value is the UID of the ComputeDomain that an object belongs to.
 pub const DOMAIN_LABEL: &str = "resource.nvidia.com/computeDomain";
 
+/// Annotation of claims whose value is the name of their ComputeDomain, so that it can be read without
+/// a search for its UID. The Go driver does not have it.
+pub const DOMAIN_NAME_ANNOTATION: &str = "resource.nvidia.com/computeDomainName";
+
 /// Finalizer of `ComputeDomains` and of their claim templates. As in the Go driver, it is the same
 /// string as the label.
 pub const FINALIZER: &str = DOMAIN_LABEL;

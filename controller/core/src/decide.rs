@@ -1,16 +1,21 @@
-//! From what was read to the next request: reads state and event off the objects, asks
+//! From what is known to the next request: reads state and event off the objects, asks
 //! [`crate::lifecycle`] for the action, and builds its request.
+
+mod find;
+mod orphans;
 
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
 
+use crate::content::Content;
 use crate::domain::Domain;
 use crate::finalizer;
+use crate::index::Observed;
 use crate::lifecycle::{Action, Event, State, Transition};
-use crate::observed::ObservedTemplates;
+use crate::observed_template::ObservedTemplate;
 use crate::rejection::Rejection;
-use crate::status::{Admission, reported_admission};
-use crate::template::{Role, claim_template, describe_owner, role};
+use crate::status::{Admission, Reported, StatusSchema};
+use crate::template::claim_template;
 use crate::template_ref::TemplateRef;
 
 /// What a reconcile does next.
@@ -31,6 +36,8 @@ pub enum Request {
     /// Create this template. It has to fail if one of that name exists by now: that may be
     /// somebody else's.
     CreateTemplate(Box<ResourceClaimTemplate>),
+    /// Find out what the API server would store for this template, without creating it.
+    DryRunTemplate(Box<ResourceClaimTemplate>),
     /// Delete a template of ours.
     DeleteTemplate(TemplateRef),
     /// Remove our finalizer from a template that is being deleted, with this JSON patch.
@@ -39,6 +46,19 @@ pub enum Request {
     RemoveFinalizer(Value),
     /// Write this into the status.
     WriteStatus(Admission),
+    /// Read whether this namespace has the ComputeDomain: the one of that name, or if there is no
+    /// name, any with the UID.
+    LookUpDomain {
+        /// The namespace.
+        namespace: Box<str>,
+        /// Its name.
+        name: Option<Box<str>>,
+    },
+    /// Read the template of this name, in the domain's namespace.
+    LookUpTemplate {
+        /// Its name.
+        name: Box<str>,
+    },
 }
 
 /// How a reconcile ends.
@@ -49,57 +69,113 @@ pub enum Outcome {
     /// Its status reports the reason, except for [`Rejection::Unreadable`]: of such an object the
     /// status could not be compared, and would be written again by every reconcile.
     Rejected(Rejection),
-    /// This template is being deleted, and only finalizers of others keep it.
+    /// The ComputeDomain is being deleted, and only finalizers of others keep this template.
     Blocked(TemplateRef),
-    /// It is being deleted, and nothing of ours is left.
+    /// It does not exist or is about to go, and nothing of ours is left.
     Gone,
 }
 
-/// What a reconcile found out besides the state: an [`Event`] with the data for its requests.
+/// What one reconcile has found out by its requests, and the watches do not tell.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// Why the API server does not let us create the template.
+    pub refusal: Option<Rejection>,
+    /// The namespaces in which the API server has no ComputeDomain of this UID.
+    pub absent_in: Vec<Box<str>>,
+    /// A template of ours whose label somebody has removed.
+    pub unlabelled: Option<ObservedTemplate>,
+    /// Whether the API server has no template of the wanted name, or that of somebody else.
+    pub has_no_template: bool,
+    /// What the API server stores for the template that we would create; `None`: not known.
+    pub stored: Option<Content>,
+    /// The fields that the CRD has.
+    pub schema: StatusSchema,
+}
+
+/// The state of a template with the data for its requests: an [`Event`].
 #[derive(Debug)]
 enum Finding {
     Rejected(Rejection),
     TemplateAbsent,
+    TemplateUnseen,
     TemplatePresent(TemplateRef),
+    TemplateAltered(TemplateRef),
     /// With the patch that removes our finalizer.
     TemplateTerminating(TemplateRef, Value),
     TemplateBlocked(TemplateRef),
 }
 
-/// Decides what to do for a ComputeDomain.
+/// Decides what to do about one UID of a ComputeDomain. `driver_namespaces` are those in which the
+/// driver-managed mode keeps its objects.
 ///
-/// Pure: the same objects always lead to the same decision. The controller makes the request,
-/// reads what it changed, and calls this again until the decision is [`Decision::Done`]. Both
-/// arguments must come from the API server, not from a watch's cache: for a stale copy of a
-/// deleted ComputeDomain, the template would be created again.
-pub fn decide(domain: &Domain, observed: &ObservedTemplates) -> Decision {
-    let finding = find(domain, observed);
+/// Pure: the same arguments always lead to the same decision. The controller makes the request,
+/// learns what it changed, and calls this again until the decision is [`Decision::Done`].
+///
+/// What is observed may be old: every request tests what it relies on. The one decision that an old
+/// copy could make wrong, that a ComputeDomain does not exist, is made after a look-up.
+pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[String]) -> Decision {
+    let Some(domain) = observed.domain.as_deref() else {
+        return orphans::decide(&observed.templates, findings);
+    };
+    if let Some(request) = find::stray(domain, observed) {
+        return Decision::Send(request);
+    }
+    let finding = find::find(domain, observed, findings, driver_namespaces);
+    // A template can only be altered if what the API server stores is known: an older one leaves
+    // out fields, and would be asked to repair the template for ever.
+    if matches!(finding, Finding::TemplateAltered(_))
+        && findings.unlabelled.is_none()
+        && findings.stored.is_none()
+        && !domain.is_being_deleted()
+    {
+        return match claim_template(domain) {
+            Ok(template) => Decision::Send(Request::DryRunTemplate(Box::new(template))),
+            Err(rejection) => report(domain, Admission::Rejected(rejection), findings),
+        };
+    }
     let Transition { action, .. } = state(domain).on(finding.event());
+    act(domain, action, finding, findings)
+}
+
+fn act(domain: &Domain, action: Action, finding: Finding, findings: &Findings) -> Decision {
+    let uid = domain.uid().as_str();
     match (action, finding) {
         (Action::AddFinalizer, _) => {
-            Decision::Send(Request::AddFinalizer(finalizer::add(domain.metadata())))
+            let patch = finalizer::add(uid, &domain.finalizers);
+            Decision::Send(Request::AddFinalizer(patch))
         }
         (Action::CreateTemplate, _) => match claim_template(domain) {
             Ok(template) => Decision::Send(Request::CreateTemplate(Box::new(template))),
-            Err(rejection) => report(domain, Admission::Rejected(rejection)),
+            Err(rejection) => report(domain, Admission::Rejected(rejection), findings),
         },
-        (Action::ReportAdmission, _) => report(domain, Admission::Admitted),
+        (Action::ReportAdmission, _) => report(domain, Admission::Admitted, findings),
         (Action::ReportRejection, Finding::Rejected(rejection)) => {
-            report(domain, Admission::Rejected(rejection))
+            report(domain, Admission::Rejected(rejection), findings)
         }
-        (Action::DeleteTemplate, Finding::TemplatePresent(template)) => {
-            Decision::Send(Request::DeleteTemplate(template))
-        }
+        (
+            Action::DeleteTemplate,
+            Finding::TemplatePresent(template) | Finding::TemplateAltered(template),
+        ) => Decision::Send(Request::DeleteTemplate(template)),
         (Action::RemoveTemplateFinalizer, Finding::TemplateTerminating(template, patch)) => {
             Decision::Send(Request::RemoveTemplateFinalizer(template, patch))
         }
         (Action::Wait, Finding::TemplateBlocked(template)) => {
-            Decision::Done(Outcome::Blocked(template))
+            let held = Rejection::TemplateHeld {
+                template: template.clone(),
+            };
+            match report(domain, Admission::Rejected(held), findings) {
+                Decision::Done(_) => Decision::Done(Outcome::Blocked(template)),
+                write @ Decision::Send(_) => write,
+            }
         }
-        (Action::RemoveFinalizer, _) => finalizer::remove(domain.metadata())
+        (Action::RemoveFinalizer, _) => finalizer::remove(uid, &domain.finalizers)
             .map_or(Decision::Done(Outcome::Gone), |patch| {
                 Decision::Send(Request::RemoveFinalizer(patch))
             }),
+        (Action::LookUpTemplate, _) => match domain.template_name() {
+            Ok(name) => Decision::Send(Request::LookUpTemplate { name: name.into() }),
+            Err(_) => Decision::Done(Outcome::Gone),
+        },
         // Beside `Nothing`, these would be actions on a template or a rejection that was not
         // found. The table has none; a test goes through all of it.
         (
@@ -107,6 +183,7 @@ pub fn decide(domain: &Domain, observed: &ObservedTemplates) -> Decision {
             | Action::ReportRejection
             | Action::DeleteTemplate
             | Action::RemoveTemplateFinalizer
+            | Action::LookUpDomain
             | Action::Wait,
             _,
         ) => Decision::Done(Outcome::Gone),
@@ -115,8 +192,8 @@ pub fn decide(domain: &Domain, observed: &ObservedTemplates) -> Decision {
 
 /// The state that the ComputeDomain shows.
 fn state(domain: &Domain) -> State {
-    let finalized = finalizer::is_on(domain.metadata());
-    let live = match (finalized, reported_admission(domain.status())) {
+    let admission = domain.reported.as_ref().and_then(Reported::admission);
+    let live = match (domain.has_finalizer(), admission) {
         (false, Some(false)) => State::Rejected,
         (false, _) => State::New,
         (true, Some(true)) => State::Admitted,
@@ -129,57 +206,32 @@ fn state(domain: &Domain) -> State {
     }
 }
 
-fn find(domain: &Domain, observed: &ObservedTemplates) -> Finding {
-    if domain.is_being_deleted() {
-        return template_state(observed.own(domain));
-    }
-    match reason_to_reject(domain, observed) {
-        Some(rejection) => Finding::Rejected(rejection),
-        None => template_state(observed.with_expected_name.iter()),
-    }
-}
-
-fn reason_to_reject(domain: &Domain, observed: &ObservedTemplates) -> Option<Rejection> {
-    if let Err(rejection) = domain.template_name() {
-        return Some(rejection);
-    }
-    if let Some(object) = observed.driver_managed(domain) {
-        return Some(Rejection::DriverManaged { object });
-    }
-    let named = observed.with_expected_name.as_ref()?;
-    (role(named, domain) != Role::Workload).then(|| Rejection::NameTaken {
-        name: TemplateRef::new(named).name,
-        owner: describe_owner(named),
-    })
-}
-
-/// What is to be done first if there are several: delete, then remove our finalizer, then wait.
-fn template_state<'a>(templates: impl Iterator<Item = &'a ResourceClaimTemplate>) -> Finding {
-    let mut first = Finding::TemplateAbsent;
-    for template in templates {
-        let reference = TemplateRef::new(template);
-        if template.metadata.deletion_timestamp.is_none() {
-            return Finding::TemplatePresent(reference);
-        }
-        match (finalizer::remove(&template.metadata), &first) {
-            (_, Finding::TemplateTerminating(..)) => {}
-            (Some(patch), _) => first = Finding::TemplateTerminating(reference, patch),
-            (None, _) => first = Finding::TemplateBlocked(reference),
-        }
-    }
-    first
-}
-
 /// Writes the status, unless it says so already.
-fn report(domain: &Domain, admission: Admission) -> Decision {
+fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decision {
     let unreadable = matches!(admission, Admission::Rejected(Rejection::Unreadable { .. }));
-    if !unreadable && !admission.is_reported_in(domain.status()) {
+    if !unreadable && !admission.is_reported_in(domain, findings.schema) {
         return Decision::Send(Request::WriteStatus(admission));
     }
     Decision::Done(match admission {
         Admission::Admitted => Outcome::Admitted,
         Admission::Rejected(rejection) => Outcome::Rejected(rejection),
     })
+}
+
+// === impl Findings ===
+
+impl Findings {
+    /// Before the first request.
+    pub fn new(schema: StatusSchema) -> Self {
+        Self {
+            refusal: None,
+            absent_in: Vec::new(),
+            unlabelled: None,
+            has_no_template: false,
+            stored: None,
+            schema,
+        }
+    }
 }
 
 // === impl Finding ===
@@ -189,7 +241,9 @@ impl Finding {
         match self {
             Self::Rejected(_) => Event::Rejected,
             Self::TemplateAbsent => Event::TemplateAbsent,
+            Self::TemplateUnseen => Event::TemplateUnseen,
             Self::TemplatePresent(_) => Event::TemplatePresent,
+            Self::TemplateAltered(_) => Event::TemplateAltered,
             Self::TemplateTerminating(..) => Event::TemplateTerminating,
             Self::TemplateBlocked(_) => Event::TemplateBlocked,
         }

@@ -1,20 +1,37 @@
-use compute_domain_api::crd::{ComputeDomain, ComputeDomainSpec, ComputeDomainStatus};
-use compute_domain_api::{DomainUid, DomainUidError};
+use compute_domain_api::crd::{ComputeDomain, ComputeDomainSpec, ComputeDomainState};
+use compute_domain_api::{AllocationMode, DomainUid, DomainUidError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::finalizer;
+use crate::go_driver;
 use crate::rejection::Rejection;
+use crate::status::Reported;
 use crate::template_name;
+use crate::version::Version;
 
-/// A ComputeDomain that is known to have UID, namespace and name, as every object in the API
-/// server has. Its spec may still be missing or unreadable: that is a [`Rejection`].
-#[derive(Clone, Debug)]
+/// What the decisions need of a ComputeDomain, and no more: thousands are kept in memory.
+///
+/// It is known to have UID, namespace and name, as every object in the API server has. Its spec may
+/// still be missing or unreadable: that is a [`Rejection`].
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     uid: DomainUid,
-    namespace: String,
-    name: String,
-    object: ComputeDomain,
-    /// Why its spec and status could not be decoded.
-    decode_error: Option<String>,
+    namespace: Box<str>,
+    name: Box<str>,
+    pub(crate) version: Version,
+    pub(crate) generation: Option<i64>,
+    deleting: bool,
+    pub(crate) finalizers: Vec<String>,
+    wanted: Result<WantedTemplate, Box<Rejection>>,
+    pub(crate) reported: Option<Reported>,
+    pub(crate) last_write_of_go: Option<go_driver::WriteTime>,
+}
+
+/// What the spec says about the template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WantedTemplate {
+    pub(crate) name: Box<str>,
+    pub(crate) allocation_mode: AllocationMode,
 }
 
 /// An object without the metadata that the API server gives to every object.
@@ -38,7 +55,9 @@ impl Domain {
     /// # Errors
     /// If metadata is missing, which no object of an API server lacks.
     pub fn new(object: ComputeDomain) -> Result<Self, UnidentifiedError> {
-        Self::identify(object, None)
+        let wanted = WantedTemplate::new(object.spec());
+        let reported = object.status.as_ref().map(Reported::new);
+        Self::identify(object.metadata, wanted, reported)
     }
 
     /// Takes an object of which only the metadata could be decoded. It is rejected while it lives,
@@ -47,31 +66,31 @@ impl Domain {
     /// # Errors
     /// As [`Domain::new`].
     pub fn unreadable(metadata: ObjectMeta, decode_error: &str) -> Result<Self, UnidentifiedError> {
-        let object = ComputeDomain {
-            metadata,
-            ..ComputeDomain::default()
-        };
-        Self::identify(object, Some(decode_error.to_owned()))
+        let message = decode_error.to_owned();
+        Self::identify(metadata, Err(Rejection::Unreadable { message }), None)
     }
 
     fn identify(
-        object: ComputeDomain,
-        decode_error: Option<String>,
+        metadata: ObjectMeta,
+        wanted: Result<WantedTemplate, Rejection>,
+        reported: Option<Reported>,
     ) -> Result<Self, UnidentifiedError> {
-        let metadata = &object.metadata;
         let uid = DomainUid::parse(metadata.uid.as_deref().unwrap_or_default())
             .map_err(UnidentifiedError::Uid)?;
-        let namespace = metadata
-            .namespace
-            .clone()
-            .ok_or(UnidentifiedError::Namespace)?;
-        let name = metadata.name.clone().ok_or(UnidentifiedError::Name)?;
         Ok(Self {
             uid,
-            namespace,
-            name,
-            object,
-            decode_error,
+            last_write_of_go: go_driver::last_write(&metadata),
+            namespace: metadata
+                .namespace
+                .ok_or(UnidentifiedError::Namespace)?
+                .into(),
+            name: metadata.name.ok_or(UnidentifiedError::Name)?.into(),
+            version: Version::parse(metadata.resource_version.as_deref()),
+            generation: metadata.generation,
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizers: metadata.finalizers.unwrap_or_default(),
+            wanted: wanted.map_err(Box::new),
+            reported,
         })
     }
 
@@ -90,14 +109,19 @@ impl Domain {
         &self.name
     }
 
-    /// The object itself. Of an unreadable one it has the metadata only.
-    pub fn object(&self) -> &ComputeDomain {
-        &self.object
-    }
-
     /// Whether it is being deleted: it stays until its last finalizer is removed.
     pub fn is_being_deleted(&self) -> bool {
-        self.object.metadata.deletion_timestamp.is_some()
+        self.deleting
+    }
+
+    /// Whether our finalizer is on it.
+    pub fn has_finalizer(&self) -> bool {
+        finalizer::is_on(&self.finalizers)
+    }
+
+    /// The state that its status reports; `None` before the first status.
+    pub fn reported_state(&self) -> Option<ComputeDomainState> {
+        Some(self.reported.as_ref()?.state)
     }
 
     /// The name that the user chose for the template.
@@ -105,28 +129,38 @@ impl Domain {
     /// # Errors
     /// If there is none, or if it is not a valid object name.
     pub fn template_name(&self) -> Result<&str, Rejection> {
-        let name = &self.spec()?.channel.resource_claim_template.name;
+        self.wanted().map(|wanted| &*wanted.name)
+    }
+
+    /// How many channels the workload asks for; `None` if the spec is missing or unusable.
+    pub fn allocation_mode(&self) -> Option<&AllocationMode> {
+        Some(&self.wanted.as_ref().ok()?.allocation_mode)
+    }
+
+    pub(crate) fn wanted(&self) -> Result<&WantedTemplate, Rejection> {
+        self.wanted
+            .as_ref()
+            .map_err(|rejection| (**rejection).clone())
+    }
+}
+
+// === impl WantedTemplate ===
+
+impl WantedTemplate {
+    fn new(spec: Option<&ComputeDomainSpec>) -> Result<Self, Rejection> {
+        let channel = &spec.ok_or(Rejection::SpecMissing)?.channel;
+        let name = &channel.resource_claim_template.name;
         template_name::validate(name).map_err(|source| Rejection::InvalidTemplateName {
             name: name.clone(),
             source,
         })?;
-        Ok(name)
-    }
-
-    pub(crate) fn spec(&self) -> Result<&ComputeDomainSpec, Rejection> {
-        if let Some(error) = &self.decode_error {
-            return Err(Rejection::Unreadable {
-                message: error.clone(),
-            });
-        }
-        self.object.spec().ok_or(Rejection::SpecMissing)
-    }
-
-    pub(crate) fn status(&self) -> Option<&ComputeDomainStatus> {
-        self.object.status.as_ref()
-    }
-
-    pub(crate) fn metadata(&self) -> &ObjectMeta {
-        &self.object.metadata
+        Ok(Self {
+            name: name.as_str().into(),
+            // Absent means one channel.
+            allocation_mode: match &channel.allocation_mode {
+                AllocationMode::Unset => AllocationMode::Single,
+                mode => mode.clone(),
+            },
+        })
     }
 }

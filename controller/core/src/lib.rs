@@ -3,39 +3,53 @@
 //! this crate; it makes the requests.
 //!
 //! ```text
-//! ComputeDomain          ──> Domain            ──┐                 ┌─> Decision::Send(Request) ──> read again, decide again
-//!                                                ├──> decide() ────┤
-//! its claim templates    ──> ObservedTemplates ──┘                 └─> Decision::Done(Outcome)
+//! watch of `ComputeDomains` ──┐
+//! watch of templates ───────┼──> Index ──> Observed ──┐                ┌─> Decision::Send(Request) ──┐
+//! watch of claims ──────────┘      ^                  ├──> decide() ───┤                             │
+//!                                  │     Findings ────┘                └─> Decision::Done(Outcome)   │
+//!                                  │        ^                                                        │
+//!                                  └────────┴──────────── what the response says <───────────────────┘
 //! ```
 //!
-//! Nothing is remembered between two decisions: each starts from what the API server has, so the
-//! controller may be killed after any request, and the next reconcile continues from there.
+//! [`Index`] is what the watches have told and the requests have changed, as little of each object as
+//! the decisions need. [`Findings`] are what one reconcile has found out by requests and no watch
+//! tells: that the API server refuses a template, or has no ComputeDomain of a UID. A reconcile is for
+//! one UID, whether its ComputeDomain exists or only templates with its label do.
+//!
+//! Nothing is remembered that the API server does not have, so the controller may be killed after any
+//! request, and the next reconcile continues from there.
 //!
 //! A ComputeDomain that is not being deleted gets a finalizer, then its `ResourceClaimTemplate`,
 //! then the status `Ready`. A rejected one gets a status with the reason and nothing else. When one
 //! is deleted, its template is deleted, then our finalizer is removed from the template, then from
-//! the ComputeDomain. [`lifecycle`] is this order as a state machine, the only place that knows it;
-//! `ARCHITECTURE.md` shows its table.
+//! the ComputeDomain. A template whose ComputeDomain does not exist any more goes, too. [`lifecycle`]
+//! is this order as a state machine, the only place that knows it; `ARCHITECTURE.md` shows its table.
 //!
 //! This is the host-managed mode, in which the operator runs `nvidia-imex` on the hosts. The
 //! driver-managed mode of the Go driver runs it in pods instead and creates `DaemonSets` and
 //! further templates. Such objects are recognised and reported, never changed.
 
+mod content;
 mod decide;
 mod domain;
 mod finalizer;
+mod go_driver;
+mod index;
 pub mod lifecycle;
-mod observed;
+mod observed_template;
 mod rejection;
 mod status;
 mod template;
 mod template_name;
 mod template_ref;
+mod version;
 
-pub use decide::{Decision, Outcome, Request, decide};
+pub use content::Content;
+pub use decide::{Decision, Findings, Outcome, Request, decide};
 pub use domain::{Domain, UnidentifiedError};
-pub use observed::ObservedTemplates;
+pub use index::{Change, ClaimName, Index, Key, Observed};
+pub use observed_template::ObservedTemplate;
 pub use rejection::Rejection;
-pub use status::{Admission, status_patch};
+pub use status::{Admission, StatusSchema, status_patch};
 pub use template_name::TemplateNameError;
 pub use template_ref::TemplateRef;

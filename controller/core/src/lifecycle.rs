@@ -1,10 +1,11 @@
 //! The life of a ComputeDomain as a state machine.
 //!
 //! A [`State`] is what the ComputeDomain itself shows: whether it is being deleted, whether it has
-//! our finalizer, what its status reports. An [`Event`] is what a reconcile finds out besides: that
-//! it has been deleted, that it has to be rejected, or how its template is. [`State::on`] is the
-//! only place that knows what to do then. An [`Action`] is at most one API request; when it has
-//! succeeded, the ComputeDomain is in the state that [`Transition::next`] names.
+//! our finalizer, what its status reports, or that it does not exist. An [`Event`] is what a
+//! reconcile finds out besides: that it has been deleted, that it has to be rejected, or how its
+//! template is. [`State::on`] is the only place that knows what to do then. An [`Action`] is at most
+//! one API request; when it has succeeded, the ComputeDomain is in the state that
+//! [`Transition::next`] names.
 
 /// What a ComputeDomain shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +24,10 @@ pub enum State {
     /// It is being deleted and does not have our finalizer: once no other finalizer is left, the
     /// API server removes it.
     Gone,
+    /// The watch does not have it, but may lag behind.
+    Missing,
+    /// The API server does not have it, and never will again: UIDs are not reused.
+    Absent,
 }
 
 /// What a reconcile finds out about a ComputeDomain.
@@ -35,8 +40,13 @@ pub enum Event {
     Rejected,
     /// It has no template.
     TemplateAbsent,
+    /// The watch has no template of it, but somebody may have removed the label.
+    TemplateUnseen,
     /// It has a template.
     TemplatePresent,
+    /// The template with its labels is not the one that we create: another device class, request
+    /// name or config.
+    TemplateAltered,
     /// Its template is being deleted and has our finalizer.
     TemplateTerminating,
     /// Its template is being deleted, and only finalizers of others keep it.
@@ -64,6 +74,10 @@ pub enum Action {
     Wait,
     /// Remove our finalizer from the ComputeDomain.
     RemoveFinalizer,
+    /// Ask the API server whether the ComputeDomain exists.
+    LookUpDomain,
+    /// Ask the API server whether the template exists.
+    LookUpTemplate,
 }
 
 /// What an event leads to.
@@ -79,13 +93,15 @@ pub struct Transition {
 
 impl State {
     /// Every state, in the order of a life.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::New,
         Self::Rejected,
         Self::Finalized,
         Self::Admitted,
         Self::Deleting,
         Self::Gone,
+        Self::Missing,
+        Self::Absent,
     ];
 
     /// The state's name in tables.
@@ -97,6 +113,8 @@ impl State {
             Self::Admitted => "admitted",
             Self::Deleting => "deleting",
             Self::Gone => "gone",
+            Self::Missing => "missing",
+            Self::Absent => "absent",
         }
     }
 
@@ -109,26 +127,50 @@ impl State {
     /// * A rejected ComputeDomain gets no template; one that it already has stays, since pods may
     ///   use it.
     /// * A deletion is never undone, and needs nothing but the template's own state.
-    /// * Repeated until the template needs nothing more, every life ends admitted, rejected or
-    ///   gone, unless finalizers of others block the template.
+    /// * A template without its ComputeDomain is left behind by nobody: a crash, a request that
+    ///   arrives late or a finalizer that was removed by hand leads to [`State::Absent`], which ends
+    ///   without a template of ours.
+    /// * Repeated until the template needs nothing more, every life ends admitted, rejected, gone
+    ///   or absent, unless finalizers of others block the template.
     pub const fn on(self, event: Event) -> Transition {
-        use Event::{TemplateAbsent, TemplateBlocked, TemplatePresent, TemplateTerminating};
-        use State::{Admitted, Deleting, Finalized, Gone, New, Rejected};
+        use Event::{
+            TemplateAbsent, TemplateAltered, TemplateBlocked, TemplatePresent, TemplateTerminating,
+            TemplateUnseen,
+        };
+        use State::{Absent, Admitted, Deleting, Finalized, Gone, Missing, New, Rejected};
 
         let (action, next) = match (self, event) {
-            (New | Rejected, Event::Deleted) | (Gone, TemplateAbsent) => (Action::Nothing, Gone),
+            (New | Rejected, Event::Deleted) | (Gone, TemplateAbsent | TemplateUnseen) => {
+                (Action::Nothing, Gone)
+            }
             (Finalized | Admitted, Event::Deleted) => (Action::Nothing, Deleting),
             (New | Rejected, Event::Rejected) => (Action::ReportRejection, Rejected),
             (Finalized | Admitted, Event::Rejected) => (Action::ReportRejection, Finalized),
             // Whether a ComputeDomain may be admitted no longer matters once it is being deleted.
-            (Deleting | Gone, Event::Deleted | Event::Rejected) => (Action::Nothing, self),
+            (Deleting | Gone | Missing | Absent, Event::Deleted | Event::Rejected)
+            // What we did not create is its owner's to delete.
+            | (
+                Missing | Absent,
+                TemplateAbsent | TemplateUnseen | TemplateAltered | TemplateBlocked,
+            ) => (Action::Nothing, self),
 
             // Whatever the template is: first the finalizer, so that a deletion from now on waits.
             (New | Rejected, _) => (Action::AddFinalizer, Finalized),
-            (Finalized | Admitted, TemplateAbsent) => (Action::CreateTemplate, self),
+            // If it exists without the label, the request says so.
+            (Finalized | Admitted, TemplateAbsent | TemplateUnseen) => {
+                (Action::CreateTemplate, self)
+            }
             (Finalized | Admitted, TemplatePresent) => (Action::ReportAdmission, Admitted),
             (Deleting, TemplateAbsent) => (Action::RemoveFinalizer, Gone),
-            (Deleting | Gone, TemplatePresent) => (Action::DeleteTemplate, self),
+            (Deleting, TemplateUnseen) => (Action::LookUpTemplate, self),
+            // A template cannot be changed, only created again once it is gone.
+            (Finalized | Admitted, TemplateAltered)
+            | (Deleting | Gone, TemplatePresent | TemplateAltered)
+            | (Absent, TemplatePresent) => (Action::DeleteTemplate, self),
+
+            // A deletion of ours could not be taken back: the watch is not asked.
+            (Missing, TemplatePresent | TemplateTerminating) => (Action::LookUpDomain, Absent),
+
             // Of an admitted ComputeDomain, too: somebody deleted the template, and it can only be
             // created again when the old one is gone.
             (_, TemplateTerminating) => (Action::RemoveTemplateFinalizer, self),
@@ -142,11 +184,13 @@ impl State {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Deleted,
         Self::Rejected,
         Self::TemplateAbsent,
+        Self::TemplateUnseen,
         Self::TemplatePresent,
+        Self::TemplateAltered,
         Self::TemplateTerminating,
         Self::TemplateBlocked,
     ];
@@ -157,7 +201,9 @@ impl Event {
             Self::Deleted => "deleted",
             Self::Rejected => "reason to reject",
             Self::TemplateAbsent => "no template",
+            Self::TemplateUnseen => "template not seen",
             Self::TemplatePresent => "template exists",
+            Self::TemplateAltered => "template altered",
             Self::TemplateTerminating => "template terminating",
             Self::TemplateBlocked => "template blocked by others",
         }
@@ -177,6 +223,8 @@ impl Action {
             Self::RemoveTemplateFinalizer => "remove the template's finalizer",
             Self::Wait => "wait",
             Self::RemoveFinalizer => "remove the finalizer",
+            Self::LookUpDomain => "look the ComputeDomain up",
+            Self::LookUpTemplate => "look the template up",
         }
     }
 }

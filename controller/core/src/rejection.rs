@@ -1,3 +1,5 @@
+use compute_domain_api::names::DOMAIN_LABEL;
+
 use crate::template_name::TemplateNameError;
 use crate::template_ref::TemplateRef;
 
@@ -33,11 +35,25 @@ pub enum Rejection {
         /// Whom it belongs to, as the end of a sentence.
         owner: String,
     },
+    /// The API server does not let us create the template: a quota, a policy or a webhook.
+    #[error("the API server refuses the ResourceClaimTemplate: {message}")]
+    TemplateRefused {
+        /// What the API server said.
+        message: String,
+    },
+    /// The template is being deleted, and finalizers of others keep it.
+    #[error("{template} is being deleted, but finalizers of others remain on it")]
+    TemplateHeld {
+        /// The template.
+        template: TemplateRef,
+    },
     /// Objects of the driver-managed mode still exist for it.
     #[error("the ComputeDomain is still driver-managed: {object} exists")]
     DriverManaged {
         /// One of these objects.
         object: TemplateRef,
+        /// UID of the ComputeDomain.
+        uid: String,
     },
 }
 
@@ -49,25 +65,32 @@ impl Rejection {
             Self::Unreadable { .. } => "Unreadable",
             Self::InvalidTemplateName { .. } => "InvalidTemplateName",
             Self::NameTaken { .. } => "TemplateNameTaken",
+            Self::TemplateRefused { .. } => "TemplateRefused",
+            Self::TemplateHeld { .. } => "TemplateHeld",
             Self::DriverManaged { .. } => "DriverManagedLeftovers",
         }
     }
 
     /// What the user or the operator can do about it.
-    pub fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> String {
         match self {
             Self::SpecMissing | Self::Unreadable { .. } => {
-                "delete it and create one with spec.channel.resourceClaimTemplate.name"
+                "delete it and create one with spec.channel.resourceClaimTemplate.name".to_owned()
             }
             Self::InvalidTemplateName { .. } => {
-                "delete it and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'"
+                "delete it and create one whose spec.channel.resourceClaimTemplate.name has only lower-case letters, digits, '-' and '.'".to_owned()
             }
             Self::NameTaken { .. } => {
-                "delete that ResourceClaimTemplate, or create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name"
+                "delete that ResourceClaimTemplate, or create the ComputeDomain again with another spec.channel.resourceClaimTemplate.name".to_owned()
             }
-            Self::DriverManaged { .. } => {
-                "switch back to the driver-managed mode, delete the ComputeDomain there, and switch again"
+            Self::TemplateRefused { .. } => {
+                "raise the quota, or have the policy or webhook admit it; it is tried again every minute".to_owned()
             }
+            Self::TemplateHeld { template } => format!(
+                "see who they belong to with kubectl get resourceclaimtemplate -n {} {} -o jsonpath={{.metadata.finalizers}}",
+                template.namespace, template.name
+            ),
+            Self::DriverManaged { object, uid } => leftovers_hint(object, uid),
         }
     }
 
@@ -80,10 +103,17 @@ impl Rejection {
             _ => format!("{self}; {}", self.hint()),
         }
     }
+}
 
-    /// Whether the cause can go away without an event of the controller's watches, so that only
-    /// another reconcile finds out: a template without the ComputeDomain label is not watched.
-    pub fn is_unwatched(&self) -> bool {
-        matches!(self, Self::NameTaken { .. })
-    }
+/// Driver-managed daemons may still serve pods, so removing them is the operator's decision.
+fn leftovers_hint(template: &TemplateRef, uid: &str) -> String {
+    let TemplateRef {
+        namespace, name, ..
+    } = template;
+    format!(
+        "once no pod uses it, remove what the driver-managed mode left: \
+         kubectl delete -n {namespace} daemonset,resourceclaimtemplate {name} --wait=false && \
+         kubectl patch -n {namespace} daemonset/{name} resourceclaimtemplate/{name} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'; \
+         kubectl label nodes -l {DOMAIN_LABEL}={uid} {DOMAIN_LABEL}-"
+    )
 }

@@ -2,7 +2,7 @@ use compute_domain_api::crd::{ComputeDomainState, ComputeDomainStatus};
 use compute_domain_api::names::API_VERSION;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::domain::Domain;
 use crate::rejection::Rejection;
@@ -13,13 +13,65 @@ const READY_CONDITION: &str = "Ready";
 /// Reason of the condition and the event of an admitted ComputeDomain.
 const ADMITTED_REASON: &str = "Admitted";
 
-/// Whether a ComputeDomain that is not being deleted is admitted: what its status reports.
+/// Whether a ComputeDomain is admitted: what its status reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Its template exists. This says nothing about IMEX on any node.
     Admitted,
     /// It gets no template, for this reason.
     Rejected(Rejection),
+}
+
+/// Which optional fields of the status the CRD on the API server has. The CRD of the Go driver has
+/// none, and Helm never replaces a CRD. A status with a field that the CRD lacks cannot be applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusSchema {
+    /// `status.conditions`.
+    pub conditions: bool,
+    /// `status.observedGeneration`.
+    pub observed_generation: bool,
+}
+
+/// What a status reports already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reported {
+    pub(crate) state: ComputeDomainState,
+    observed_generation: Option<i64>,
+    ready: Option<ReadyCondition>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ReadyCondition {
+    status: Box<str>,
+    reason: Box<str>,
+    message: Box<str>,
+    since: Timestamp,
+}
+
+// === impl StatusSchema ===
+
+impl StatusSchema {
+    /// The CRD of this version.
+    pub const FULL: Self = Self {
+        conditions: true,
+        observed_generation: true,
+    };
+
+    /// The schema without the field that an error message of the API server names; `None` if it
+    /// names none that could be left out.
+    ///
+    /// The message comes from structured-merge-diff's typed parser, as `.status.conditions: field
+    /// not declared in schema`.
+    pub fn without_undeclared(self, message: &str) -> Option<Self> {
+        let undeclared = |field: &str| {
+            message.contains(&format!(".status.{field}: field not declared in schema"))
+        };
+        let reduced = Self {
+            conditions: self.conditions && !undeclared("conditions"),
+            observed_generation: self.observed_generation && !undeclared("observedGeneration"),
+        };
+        (reduced != self).then_some(reduced)
+    }
 }
 
 // === impl Admission ===
@@ -58,28 +110,74 @@ impl Admission {
         }
     }
 
-    /// Whether the status reports exactly this already.
-    pub(crate) fn is_reported_in(&self, status: Option<&ComputeDomainStatus>) -> bool {
-        status.is_some_and(|status| {
-            status.status == self.state()
-                && ready_condition(status).is_some_and(|condition| {
-                    condition.status == self.condition_status()
-                        && condition.reason == self.reason()
-                        && condition.message == self.message()
-                })
-        })
+    /// Whether the domain's status reports exactly this already, as far as the CRD allows.
+    pub(crate) fn is_reported_in(&self, domain: &Domain, schema: StatusSchema) -> bool {
+        let Some(reported) = &domain.reported else {
+            return false;
+        };
+        let condition_says_so = || {
+            reported.ready.as_ref().is_some_and(|ready| {
+                *ready.status == *self.condition_status()
+                    && *ready.reason == *self.reason()
+                    && *ready.message == *self.message()
+            })
+        };
+        reported.state == self.state()
+            && (!schema.conditions || condition_says_so())
+            && (!schema.observed_generation || reported.observed_generation == domain.generation)
+    }
+}
+
+// === impl Reported ===
+
+impl Reported {
+    pub(crate) fn new(status: &ComputeDomainStatus) -> Self {
+        let is_ready = |condition: &&Condition| condition.type_ == READY_CONDITION;
+        Self {
+            state: status.status,
+            observed_generation: status.observed_generation,
+            ready: status
+                .conditions
+                .iter()
+                .find(is_ready)
+                .map(|condition| ReadyCondition {
+                    status: condition.status.as_str().into(),
+                    reason: condition.reason.as_str().into(),
+                    message: condition.message.as_str().into(),
+                    since: condition.last_transition_time.0,
+                }),
+        }
+    }
+
+    /// Whether it reports that the ComputeDomain is admitted; `None` if only a status without
+    /// condition says so: the Go driver's, or nobody's.
+    pub(crate) fn admission(&self) -> Option<bool> {
+        match &*self.ready.as_ref()?.status {
+            "True" => Some(true),
+            "False" => Some(false),
+            _ => None,
+        }
     }
 }
 
 /// The status as a server-side apply patch. It contains the fields that the controller owns and no
 /// others, so that what other writers add stays. `lastTransitionTime` is `now` only if the
 /// condition's status changes. It applies only to the object with this UID.
-pub fn status_patch(domain: &Domain, admission: &Admission, now: Timestamp) -> Value {
-    let since = domain
-        .status()
-        .and_then(ready_condition)
-        .filter(|condition| condition.status == admission.condition_status())
-        .map_or(now, |condition| condition.last_transition_time.0);
+pub fn status_patch(
+    domain: &Domain,
+    admission: &Admission,
+    schema: StatusSchema,
+    now: Timestamp,
+) -> Value {
+    let mut status = Map::from_iter([("status".to_owned(), json!(admission.state()))]);
+    if schema.conditions {
+        let conditions = json!([condition(domain, admission, now)]);
+        status.insert("conditions".to_owned(), conditions);
+    }
+    if schema.observed_generation {
+        let generation = json!(domain.generation);
+        status.insert("observedGeneration".to_owned(), generation);
+    }
     json!({
         "apiVersion": API_VERSION,
         "kind": "ComputeDomain",
@@ -89,32 +187,22 @@ pub fn status_patch(domain: &Domain, admission: &Admission, now: Timestamp) -> V
             // Another ComputeDomain may have the name by now: it must not get this status.
             "uid": domain.uid().as_str(),
         },
-        "status": {
-            "status": admission.state(),
-            "conditions": [{
-                "type": READY_CONDITION,
-                "status": admission.condition_status(),
-                "reason": admission.reason(),
-                "message": admission.message(),
-                "observedGeneration": domain.object().metadata.generation,
-                "lastTransitionTime": since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            }],
-        },
+        "status": status,
     })
 }
 
-/// Whether the status reports that the ComputeDomain is admitted; `None` if it does not say.
-pub(crate) fn reported_admission(status: Option<&ComputeDomainStatus>) -> Option<bool> {
-    match ready_condition(status?)?.status.as_str() {
-        "True" => Some(true),
-        "False" => Some(false),
-        _ => None,
-    }
-}
-
-fn ready_condition(status: &ComputeDomainStatus) -> Option<&Condition> {
-    status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == READY_CONDITION)
+fn condition(domain: &Domain, admission: &Admission, now: Timestamp) -> Value {
+    let reported = domain.reported.as_ref();
+    let before = reported.and_then(|reported| reported.ready.as_ref());
+    let since = before
+        .filter(|condition| *condition.status == *admission.condition_status())
+        .map_or(now, |condition| condition.since);
+    json!({
+        "type": READY_CONDITION,
+        "status": admission.condition_status(),
+        "reason": admission.reason(),
+        "message": admission.message(),
+        "observedGeneration": domain.generation,
+        "lastTransitionTime": since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    })
 }

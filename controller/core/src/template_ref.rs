@@ -1,25 +1,25 @@
 use std::fmt;
 
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// A `ResourceClaimTemplate` that exists, as a request addresses it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TemplateRef {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Box<str>,
     /// Its name.
-    pub name: String,
+    pub name: Box<str>,
     /// Its UID: a request must not reach another object that has the same name by now.
-    pub uid: String,
+    pub uid: Box<str>,
 }
 
 impl TemplateRef {
-    pub(crate) fn new(template: &ResourceClaimTemplate) -> Self {
-        let metadata = &template.metadata;
+    pub(crate) fn new(metadata: &ObjectMeta) -> Self {
+        let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
         Self {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
+            namespace: text(&metadata.namespace),
+            name: text(&metadata.name),
+            uid: text(&metadata.uid),
         }
     }
 }

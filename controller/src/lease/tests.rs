@@ -95,7 +95,9 @@ async fn the_first_candidate_creates_the_lease() {
         expect_and_fail(GET, 404, "NotFound"),
         expect(POST, mk_lease("me", "2026-01-02T03:04:05.000000Z")),
     ]);
-    Elector::new(api.client(), config()).acquire().await;
+    Elector::new(api.client(), config(), Fence::default())
+        .acquire()
+        .await;
     api.assert_done();
 }
 
@@ -117,10 +119,17 @@ async fn a_candidate_that_loses_the_race_waits() {
         expect(GET, other()),
         expect(PUT, mk_lease("me", "2026-01-02T03:04:25.000000Z")),
     ]);
+    // The pauses are random up to 2 s; with this seed nine of them are needed.
+    fastrand::seed(SEED);
     let started = Instant::now();
-    Elector::new(api.client(), config()).acquire().await;
+    let fence = Fence::default();
+    let mut elector = Elector::new(api.client(), config(), fence.clone());
+    assert!(!fence.is_open(), "before the lease is held");
+    elector.acquire().await;
+    assert!(fence.is_open());
     api.assert_done();
-    assert_eq!(started.elapsed(), Duration::from_secs(18));
+    let waited = started.elapsed().as_secs_f64();
+    assert!((15.0..=18.0).contains(&waited), "{waited}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +140,7 @@ async fn a_leader_that_cannot_renew_stops_within_its_deadline() {
     ];
     script.extend((0..4).map(|_| expect_and_fail(GET, 400, "BadRequest")));
     let api = FakeApi::new(script);
-    let mut elector = Elector::new(api.client(), config());
+    let mut elector = Elector::new(api.client(), config(), Fence::default());
     elector.acquire().await;
     let started = Instant::now();
     elector.renew_until_lost().await;
@@ -149,7 +158,7 @@ async fn a_leader_that_finds_another_holder_stops_at_once() {
         expect(POST, mk_lease("me", "2026-01-02T03:04:05.000000Z")),
         expect(GET, mk_lease("other", "2026-01-02T03:04:06.000000Z")),
     ]);
-    let mut elector = Elector::new(api.client(), config());
+    let mut elector = Elector::new(api.client(), config(), Fence::default());
     elector.acquire().await;
     elector.renew_until_lost().await;
     api.assert_done();

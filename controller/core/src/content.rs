@@ -1,0 +1,156 @@
+//! What a template asks for, in a form that can be compared and is small.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher};
+
+use compute_domain_api::{AllocationMode, OpaqueConfig};
+use k8s_openapi::api::resource::v1::{DeviceClaimConfiguration, DeviceRequest, ResourceClaimSpec};
+
+/// What the claims of a template ask for: names and device classes of its requests, and its configs.
+/// Two templates of different `ComputeDomains` that ask for the same have equal contents.
+///
+/// Other fields do not count: the API server adds defaults, and leaves out what it does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content(u64);
+
+// === impl Content ===
+
+impl Content {
+    /// The content of a template with this claim spec. `uid` is that of the ComputeDomain that the
+    /// config has to name.
+    pub fn new(spec: &ResourceClaimSpec, uid: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        let devices = spec.devices.as_ref();
+        let requests = devices.and_then(|devices| devices.requests.as_ref());
+        for request in requests.into_iter().flatten() {
+            hash_request(request, &mut hasher);
+        }
+        "configs".hash(&mut hasher);
+        let configs = devices.and_then(|devices| devices.config.as_ref());
+        for config in configs.into_iter().flatten() {
+            hash_config(config, uid, &mut hasher);
+        }
+        Self(hasher.finish())
+    }
+}
+
+fn hash_request(request: &DeviceRequest, hasher: &mut DefaultHasher) {
+    request.name.hash(hasher);
+    let exactly = request.exactly.as_ref();
+    exactly
+        .map(|exactly| &exactly.device_class_name)
+        .hash(hasher);
+    for alternative in request.first_available.iter().flatten() {
+        (&alternative.name, &alternative.device_class_name).hash(hasher);
+    }
+}
+
+fn hash_config(config: &DeviceClaimConfiguration, uid: &str, hasher: &mut DefaultHasher) {
+    config.requests.hash(hasher);
+    let Some(opaque) = &config.opaque else {
+        return;
+    };
+    opaque.driver.hash(hasher);
+    let parameters = opaque.parameters.0.to_string();
+    match OpaqueConfig::decode_strict(&parameters) {
+        // Absent means one channel, and null is absent: so the Go driver writes it.
+        Ok(OpaqueConfig::Channel(channel)) if channel.domain_uid.as_str() == uid => {
+            let mode = match &channel.allocation_mode {
+                AllocationMode::Unset => &AllocationMode::Single,
+                mode => mode,
+            };
+            mode.as_str().hash(hasher);
+        }
+        // What Prepare would refuse is not ours, whatever it is.
+        _ => parameters.hash(hasher),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use compute_domain_api::DomainUid;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::template::claim_spec;
+
+    const UID: &str = "6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1";
+
+    fn ours() -> Content {
+        let uid = DomainUid::parse(UID).unwrap();
+        Content::new(&claim_spec(&uid, &AllocationMode::Single), UID)
+    }
+
+    /// As the API server returns it, with its defaults, and changed by `change`.
+    fn stored(change: impl FnOnce(&mut Value)) -> Content {
+        let mut spec = json!({ "devices": {
+            "requests": [{ "name": "channel", "exactly": {
+                "deviceClassName": "compute-domain-default-channel.nvidia.com",
+                "allocationMode": "ExactCount", "count": 1,
+            } }],
+            "config": [{ "requests": ["channel"], "opaque": {
+                "driver": "compute-domain.nvidia.com",
+                "parameters": {
+                    "apiVersion": "resource.nvidia.com/v1beta1",
+                    "kind": "ComputeDomainChannelConfig",
+                    "domainID": UID,
+                    "allocationMode": "Single",
+                },
+            } }],
+        } });
+        change(&mut spec);
+        Content::new(&serde_json::from_value(spec).unwrap(), UID)
+    }
+
+    #[test]
+    fn the_defaults_of_the_api_server_change_nothing() {
+        assert_eq!(stored(|_| {}), ours());
+    }
+
+    #[test]
+    fn templates_of_two_domains_have_the_same_content() {
+        let other = DomainUid::parse("other-uid").unwrap();
+        let content = Content::new(&claim_spec(&other, &AllocationMode::Single), "other-uid");
+        assert_eq!(content, ours());
+    }
+
+    #[test]
+    fn a_mode_that_is_null_or_absent_is_single() {
+        let mode = "/devices/config/0/opaque/parameters/allocationMode";
+        assert_eq!(
+            stored(|spec| *spec.pointer_mut(mode).unwrap() = Value::Null),
+            ours()
+        );
+        assert_ne!(
+            stored(|spec| *spec.pointer_mut(mode).unwrap() = json!("All")),
+            ours()
+        );
+    }
+
+    #[test]
+    fn another_class_request_name_or_config_is_another_content() {
+        for (pointer, value) in [
+            ("/devices/requests/0/name", json!("chan")),
+            (
+                "/devices/requests/0/exactly/deviceClassName",
+                json!("gpu.nvidia.com"),
+            ),
+            ("/devices/requests", json!([])),
+            ("/devices/config", json!([])),
+            ("/devices/config/0/requests", json!([])),
+            ("/devices/config/0/opaque/driver", json!("gpu.nvidia.com")),
+            (
+                "/devices/config/0/opaque/parameters/domainID",
+                json!("other-uid"),
+            ),
+            (
+                "/devices/config/0/opaque/parameters/kind",
+                json!("ComputeDomainDaemonConfig"),
+            ),
+            ("/devices/config/0/opaque/parameters", json!({})),
+            ("/devices/config/0/opaque/parameters", Value::Null),
+        ] {
+            let content = stored(|spec| *spec.pointer_mut(pointer).unwrap() = value.clone());
+            assert_ne!(content, ours(), "{pointer} = {value}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What there is to be done about a ComputeDomain that exists.
+
+use compute_domain_api::AllocationMode;
+
+use super::{Finding, Findings, Request};
+use crate::content::Content;
+use crate::domain::Domain;
+use crate::index::Observed;
+use crate::observed_template::{ObservedTemplate, Target};
+use crate::rejection::Rejection;
+use crate::template::claim_spec;
+
+pub(super) fn find(
+    domain: &Domain,
+    observed: &Observed,
+    findings: &Findings,
+    driver_namespaces: &[String],
+) -> Finding {
+    let own = observed.templates.iter().map(|template| &**template);
+    let own = own.filter(|template| is_own(template, domain) && !template.is_gone());
+    let own = own.chain(&findings.unlabelled);
+    if domain.is_being_deleted() {
+        return match most_urgent(own) {
+            Some(finding) => finding,
+            None if findings.has_no_template || domain.template_name().is_err() => {
+                Finding::TemplateAbsent
+            }
+            None => Finding::TemplateUnseen,
+        };
+    }
+    match reason_to_reject(domain, observed, driver_namespaces) {
+        Some(rejection) => Finding::Rejected(rejection),
+        None => live(domain, own, findings),
+    }
+}
+
+/// A template that has our finalizer, is being deleted, and is nobody's whom we would delete it for:
+/// a copy, in this namespace or another. Nothing else would ever remove the finalizer.
+pub(super) fn stray(domain: &Domain, observed: &Observed) -> Option<Request> {
+    observed.templates.iter().find_map(|template| {
+        let held = template.is_being_deleted() && template.target() != Target::Daemon;
+        if !held || is_own(template, domain) {
+            return None;
+        }
+        let patch = template.finalizer_removal()?;
+        let reference = template.reference().clone();
+        Some(Request::RemoveTemplateFinalizer(reference, patch))
+    })
+}
+
+/// Whether the template is the domain's. Of a domain that is being deleted, so are copies of it
+/// under other names: they have our finalizer, too. In other namespaces nothing is: anybody can set
+/// a label.
+fn is_own(template: &ObservedTemplate, domain: &Domain) -> bool {
+    *template.reference().namespace == *domain.namespace()
+        && template.target() == Target::Workload
+        && (domain.is_being_deleted() || has_wanted_name(template, domain))
+}
+
+fn has_wanted_name(template: &ObservedTemplate, domain: &Domain) -> bool {
+    domain
+        .template_name()
+        .is_ok_and(|name| *template.reference().name == *name)
+}
+
+fn reason_to_reject(
+    domain: &Domain,
+    observed: &Observed,
+    driver_namespaces: &[String],
+) -> Option<Rejection> {
+    if let Err(rejection) = domain.template_name() {
+        return Some(rejection);
+    }
+    let of_driver = |template: &ObservedTemplate| {
+        let namespace = &*template.reference().namespace;
+        template.target() == Target::Daemon && driver_namespaces.iter().any(|own| own == namespace)
+    };
+    for template in &observed.templates {
+        if of_driver(template) {
+            return Some(Rejection::DriverManaged {
+                object: template.reference().clone(),
+                uid: domain.uid().to_string(),
+            });
+        }
+        let same_place = *template.reference().namespace == *domain.namespace()
+            && has_wanted_name(template, domain);
+        if same_place && template.target() != Target::Workload {
+            return Some(Rejection::NameTaken {
+                name: template.reference().name.to_string(),
+                owner: format!("{}, but is not for its workload", template.owner()),
+            });
+        }
+    }
+    None
+}
+
+/// What there is to be done about the template of a domain that is to have one. Its name is unique, so
+/// there is one at most.
+fn live<'a>(
+    domain: &Domain,
+    mut own: impl Iterator<Item = &'a ObservedTemplate>,
+    findings: &Findings,
+) -> Finding {
+    let Some(template) = own.next() else {
+        return match &findings.refusal {
+            Some(refusal) => Finding::Rejected(refusal.clone()),
+            None => Finding::TemplateAbsent,
+        };
+    };
+    let reference = template.reference().clone();
+    match deletion_state(template) {
+        Some(Finding::TemplateBlocked(template)) => {
+            Finding::Rejected(Rejection::TemplateHeld { template })
+        }
+        Some(finding) => finding,
+        None if findings.unlabelled.is_some() || is_altered(template, domain, findings) => {
+            Finding::TemplateAltered(reference)
+        }
+        None => Finding::TemplatePresent(reference),
+    }
+}
+
+/// What is to be done first about the templates of a domain that is being deleted: delete, then
+/// remove our finalizer, then wait.
+fn most_urgent<'a>(templates: impl Iterator<Item = &'a ObservedTemplate>) -> Option<Finding> {
+    let mut first = None;
+    for template in templates {
+        match (deletion_state(template), &first) {
+            (None, _) => return Some(Finding::TemplatePresent(template.reference().clone())),
+            (Some(_), Some(Finding::TemplateTerminating(..))) => {}
+            (deleting, _) => first = deleting,
+        }
+    }
+    first
+}
+
+/// How far the deletion of a template is; `None` if it is not being deleted.
+pub(super) fn deletion_state(template: &ObservedTemplate) -> Option<Finding> {
+    if !template.is_being_deleted() {
+        return None;
+    }
+    let reference = template.reference().clone();
+    Some(match template.finalizer_removal() {
+        Some(patch) => Finding::TemplateTerminating(reference, patch),
+        None => Finding::TemplateBlocked(reference),
+    })
+}
+
+/// Whether the template asks for something else than the one that we create, as the API server
+/// stores it. One that cannot be decoded is left alone: nothing is known of it.
+fn is_altered(template: &ObservedTemplate, domain: &Domain, findings: &Findings) -> bool {
+    let (Some(content), Ok(wanted)) = (template.content(), domain.wanted()) else {
+        return false;
+    };
+    let uid = domain.uid();
+    let is = |mode: &AllocationMode| content == Content::new(&claim_spec(uid, mode), uid.as_str());
+    // The Go driver's controller makes one of `Single` for every domain in the host-managed mode.
+    // Pods use it, so it is kept when this controller takes over.
+    let of_go = || wanted.allocation_mode == AllocationMode::All && is(&AllocationMode::Single);
+    !is(&wanted.allocation_mode) && !of_go() && findings.stored != Some(content)
+}

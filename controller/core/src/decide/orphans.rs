@@ -1,0 +1,59 @@
+//! What there is to be done about templates whose ComputeDomain does not exist: it was deleted while
+//! their creation was under way, its finalizer was removed by hand, or a backup was restored.
+
+use std::sync::Arc;
+
+use compute_domain_api::{AllocationMode, DomainUid};
+
+use super::{Decision, Finding, Findings, Outcome, Request, find};
+use crate::content::Content;
+use crate::lifecycle::{Action, State};
+use crate::observed_template::{ObservedTemplate, Target};
+use crate::template::claim_spec;
+
+/// The first request that one of the templates needs. Those of the driver-managed mode are never
+/// touched.
+pub(super) fn decide(templates: &[Arc<ObservedTemplate>], findings: &Findings) -> Decision {
+    let mut ours = templates
+        .iter()
+        .filter(|template| template.target() != Target::Daemon);
+    ours.find_map(|template| request(template, findings))
+        .map_or(Decision::Done(Outcome::Gone), Decision::Send)
+}
+
+fn request(template: &ObservedTemplate, findings: &Findings) -> Option<Request> {
+    let reference = template.reference().clone();
+    let looked_up = findings.absent_in.contains(&reference.namespace);
+    let state = if looked_up {
+        State::Absent
+    } else {
+        State::Missing
+    };
+    let finding = match find::deletion_state(template) {
+        Some(finding) => finding,
+        None if is_ours(template) => Finding::TemplatePresent(reference.clone()),
+        None => Finding::TemplateAltered(reference.clone()),
+    };
+    match (state.on(finding.event()).action, finding) {
+        (Action::LookUpDomain, _) => Some(Request::LookUpDomain {
+            namespace: reference.namespace,
+            name: template.domain_name().map(Into::into),
+        }),
+        (Action::DeleteTemplate, _) => Some(Request::DeleteTemplate(reference)),
+        (Action::RemoveTemplateFinalizer, Finding::TemplateTerminating(_, patch)) => {
+            Some(Request::RemoveTemplateFinalizer(reference, patch))
+        }
+        _ => None,
+    }
+}
+
+/// Whether it is exactly what we create, or the Go driver. Labels alone are no proof: anybody can
+/// set them on a template of his own.
+fn is_ours(template: &ObservedTemplate) -> bool {
+    let Ok(uid) = DomainUid::parse(template.domain_uid()) else {
+        return false;
+    };
+    let is =
+        |mode| template.content() == Some(Content::new(&claim_spec(&uid, &mode), uid.as_str()));
+    template.target() == Target::Workload && (is(AllocationMode::Single) || is(AllocationMode::All))
+}

@@ -1,0 +1,274 @@
+//! What the watches have told: the `ComputeDomains`, their templates, and the names of their claims.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use compute_domain_api::crd::ComputeDomainState;
+
+use crate::domain::Domain;
+use crate::index::versioned::Versioned;
+use crate::observed_template::{ObservedTemplate, Target};
+
+mod versioned;
+
+/// What the watches have told, by the UID of the ComputeDomain. Synchronous, without I/O.
+///
+/// Responses to our own requests are learnt, too, so that the next decision knows what the last one
+/// did, however late the watch is. Of two copies of an object the newer one counts.
+///
+/// # Guarantees
+/// * An object is forgotten when its watch says that it is gone, and not before.
+/// * What a watch delivers late changes nothing that is known to be newer.
+#[derive(Debug, Default)]
+pub struct Index {
+    domains: Versioned<Arc<Domain>>,
+    templates: Versioned<Arc<ObservedTemplate>>,
+    /// UIDs of the templates whose label has this UID of a ComputeDomain.
+    template_uids: HashMap<Key, Vec<Box<str>>>,
+    /// Namespace and name of the claims whose label has this UID of a ComputeDomain.
+    claims: HashMap<Key, BTreeSet<ClaimName>>,
+    /// The claims that are there since the watch began to list again.
+    listed_claims: Option<HashMap<Key, BTreeSet<ClaimName>>>,
+}
+
+/// The UID of a ComputeDomain: the key of the queue. It may not exist: anybody can write a label.
+pub type Key = Arc<str>;
+
+/// Namespace and name of a `ResourceClaim`.
+pub type ClaimName = (Box<str>, Box<str>);
+
+/// What is known of one UID of a ComputeDomain.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The ComputeDomain, unless the watch does not have it.
+    pub domain: Option<Arc<Domain>>,
+    /// Every template with the UID in its label, in any namespace.
+    pub templates: Vec<Arc<ObservedTemplate>>,
+}
+
+/// What the watch of one object has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// What is known was as new already.
+    Nothing,
+    /// The object is new or newer.
+    Newer {
+        /// Only the driver-managed mode, or another controller than ours, writes so.
+        by_second_controller: bool,
+    },
+}
+
+impl Index {
+    // === ComputeDomains ===
+
+    /// The watch begins to list all `ComputeDomains`.
+    pub fn begin_domains(&mut self) {
+        self.domains.begin();
+    }
+
+    /// The watch has listed all `ComputeDomains`: the others are gone. Returns their keys.
+    pub fn finish_domains(&mut self) -> Vec<Key> {
+        let gone = self.domains.finish();
+        gone.iter().map(|domain| key_of(domain)).collect()
+    }
+
+    /// The watch has a ComputeDomain.
+    pub fn apply_domain(&mut self, domain: Domain) -> Change {
+        let uid = domain.uid().as_str();
+        let before = self.domains.get(uid);
+        let wrote_before = before.and_then(|before| before.last_write_of_go);
+        let by_second_controller = self.domains.is_listed_once()
+            && domain.last_write_of_go.is_some()
+            && domain.last_write_of_go != wrote_before;
+        let (uid, version) = (uid.into(), domain.version);
+        if self.domains.apply(uid, version, Arc::new(domain)) {
+            Change::Newer {
+                by_second_controller,
+            }
+        } else {
+            Change::Nothing
+        }
+    }
+
+    /// A request of ours had this ComputeDomain as its response.
+    pub fn learn_domain(&mut self, domain: Domain) {
+        let (uid, version) = (domain.uid().as_str().into(), domain.version);
+        self.domains.learn(uid, version, Arc::new(domain));
+    }
+
+    /// The ComputeDomain is gone.
+    pub fn remove_domain(&mut self, uid: &str) {
+        self.domains.remove(uid);
+    }
+
+    /// How many `ComputeDomains` report this state.
+    pub fn count(&self, state: ComputeDomainState) -> usize {
+        let domains = self.domains.values();
+        domains
+            .filter(|domain| domain.reported_state() == Some(state))
+            .count()
+    }
+
+    /// A ComputeDomain whose status can be written; any one.
+    pub fn any_live_domain(&self) -> Option<Arc<Domain>> {
+        let live = |domain: &&Arc<Domain>| !domain.is_being_deleted();
+        self.domains.values().find(live).cloned()
+    }
+
+    // === templates ===
+
+    /// The watch begins to list all templates.
+    pub fn begin_templates(&mut self) {
+        self.templates.begin();
+    }
+
+    /// The watch has listed all templates: the others are gone. Returns their keys.
+    pub fn finish_templates(&mut self) -> Vec<Key> {
+        let gone = self.templates.finish();
+        for template in &gone {
+            self.unlink(template);
+        }
+        gone.iter()
+            .map(|template| template.domain_uid().into())
+            .collect()
+    }
+
+    /// The watch has a template.
+    pub fn apply_template(&mut self, template: ObservedTemplate) -> Change {
+        let uid = template.reference().uid.clone();
+        let before = self.templates.get(&uid).cloned();
+        // Only the driver-managed mode creates them.
+        let by_second_controller = self.templates.is_listed_once()
+            && before.is_none()
+            && template.target() == Target::Daemon;
+        let (version, template) = (template.version, Arc::new(template));
+        if !self.templates.apply(uid, version, template.clone()) {
+            return Change::Nothing;
+        }
+        self.relink(before.as_ref(), &template);
+        Change::Newer {
+            by_second_controller,
+        }
+    }
+
+    /// The key of a template, by the template's own UID.
+    pub fn key_of_template(&self, uid: &str) -> Option<Key> {
+        Some(self.templates.get(uid)?.domain_uid().into())
+    }
+
+    /// A request of ours had this template as its response. One without the label is not kept: the
+    /// watch would never say that it is gone.
+    pub fn learn_template(&mut self, template: ObservedTemplate) {
+        if template.domain_uid().is_empty() {
+            return;
+        }
+        let uid = template.reference().uid.clone();
+        let before = self.templates.get(&uid).cloned();
+        let (version, template) = (template.version, Arc::new(template));
+        if self.templates.learn(uid, version, template.clone()) {
+            self.relink(before.as_ref(), &template);
+        }
+    }
+
+    /// The template is gone, or has no label any more. Returns the key that it had.
+    pub fn remove_template(&mut self, uid: &str) -> Option<Key> {
+        let template = self.templates.remove(uid)?;
+        self.unlink(&template);
+        Some(template.domain_uid().into())
+    }
+
+    // === claims ===
+
+    /// The watch begins to list all claims.
+    pub fn begin_claims(&mut self) {
+        self.listed_claims = Some(HashMap::new());
+    }
+
+    /// The watch has listed all claims: the others are gone.
+    pub fn finish_claims(&mut self) {
+        if let Some(listed) = self.listed_claims.take() {
+            self.claims = listed;
+        }
+    }
+
+    /// The watch has a claim with this UID in its label.
+    pub fn apply_claim(&mut self, key: Key, claim: ClaimName) {
+        let claims = self.listed_claims.as_mut().unwrap_or(&mut self.claims);
+        claims.entry(key).or_default().insert(claim);
+    }
+
+    /// The claim is gone.
+    pub fn remove_claim(&mut self, key: &str, claim: &ClaimName) {
+        if let Some(claims) = self.claims.get_mut(key) {
+            claims.remove(claim);
+            if claims.is_empty() {
+                self.claims.remove(key);
+            }
+        }
+    }
+
+    /// The claims of a ComputeDomain, in its own namespace.
+    pub fn claims(&self, domain: &Domain) -> impl Iterator<Item = &str> {
+        let claims = self.claims.get(domain.uid().as_str());
+        let own = move |(namespace, _): &&ClaimName| **namespace == *domain.namespace();
+        claims
+            .into_iter()
+            .flatten()
+            .filter(own)
+            .map(|(_, name)| &**name)
+    }
+
+    // === all of it ===
+
+    /// What is known of this UID.
+    pub fn observe(&self, key: &str) -> Observed {
+        let uids = self.template_uids.get(key).into_iter().flatten();
+        Observed {
+            domain: self.domains.get(key).cloned(),
+            templates: uids
+                .filter_map(|uid| self.templates.get(uid).cloned())
+                .collect(),
+        }
+    }
+
+    /// Every UID of which a ComputeDomain or a template is known.
+    pub fn keys(&self) -> HashSet<Key> {
+        let domains = self.domains.values().map(|domain| key_of(domain));
+        domains.chain(self.template_uids.keys().cloned()).collect()
+    }
+
+    /// The templates of the driver-managed mode, in any namespace.
+    pub fn daemon_templates(&self) -> impl Iterator<Item = &Arc<ObservedTemplate>> {
+        let templates = self.templates.values();
+        templates.filter(|template| template.target() == Target::Daemon)
+    }
+
+    /// Enters the template under the UID in its label, which somebody may have changed.
+    fn relink(&mut self, before: Option<&Arc<ObservedTemplate>>, template: &ObservedTemplate) {
+        if let Some(before) = before {
+            if before.domain_uid() == template.domain_uid() {
+                return;
+            }
+            self.unlink(before);
+        }
+        let uids = self.template_uids.entry(template.domain_uid().into());
+        uids.or_default().push(template.reference().uid.clone());
+    }
+
+    fn unlink(&mut self, template: &ObservedTemplate) {
+        let key = template.domain_uid();
+        if let Some(uids) = self.template_uids.get_mut(key) {
+            uids.retain(|uid| *uid != template.reference().uid);
+            if uids.is_empty() {
+                self.template_uids.remove(key);
+            }
+        }
+    }
+}
+
+fn key_of(domain: &Domain) -> Key {
+    domain.uid().as_str().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+use compute_domain_api::names::{
+    DOMAIN_LABEL, DOMAIN_NAME_ANNOTATION, TARGET_DAEMON, TARGET_LABEL, TARGET_WORKLOAD,
+};
+use compute_domain_api::{AllocationMode, DomainUid};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use crate::content::Content;
+use crate::domain::Domain;
+use crate::finalizer;
+use crate::template::claim_spec;
+use crate::template_ref::TemplateRef;
+use crate::version::Version;
+
+/// What the decisions need of a `ResourceClaimTemplate` that exists, and no more: thousands are kept
+/// in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedTemplate {
+    reference: TemplateRef,
+    pub(crate) version: Version,
+    target: Target,
+    /// UID of a ComputeDomain, by its label; empty without one.
+    domain_uid: Box<str>,
+    /// Name of the ComputeDomain, which the claims are to carry.
+    domain_name: Option<Box<str>>,
+    deleting: bool,
+    finalizers: Vec<String>,
+    /// `None` if it could not be decoded.
+    content: Option<Content>,
+}
+
+/// What a template is for, by its label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The workload of a ComputeDomain.
+    Workload,
+    /// The daemons that the driver-managed mode runs for a ComputeDomain.
+    Daemon,
+    /// It does not say.
+    Other,
+}
+
+impl ObservedTemplate {
+    /// Takes an object as the API server returned it.
+    pub fn new(template: &ResourceClaimTemplate) -> Self {
+        let mut observed = Self::undecodable(&template.metadata);
+        let claims = template.spec.metadata.as_ref();
+        observed.domain_name = claims.and_then(|claims| {
+            let name = claims.annotations.as_ref()?.get(DOMAIN_NAME_ANNOTATION)?;
+            Some(name.as_str().into())
+        });
+        observed.content = Some(Content::new(&template.spec.spec, &observed.domain_uid));
+        observed
+    }
+
+    /// Takes a template without label as this domain's: somebody has removed the label. `None` if it
+    /// is not what we create for the domain; then it is somebody else's.
+    pub fn without_label(template: &ResourceClaimTemplate, uid: &DomainUid) -> Option<Self> {
+        let mut observed = Self::new(template);
+        observed.content = Some(Content::new(&template.spec.spec, uid.as_str()));
+        let ours = [AllocationMode::Single, AllocationMode::All];
+        let ours = ours.map(|mode| Some(Content::new(&claim_spec(uid, &mode), uid.as_str())));
+        let unlabelled = observed.domain_uid.is_empty();
+        (unlabelled && ours.contains(&observed.content)).then_some(observed)
+    }
+
+    /// The same template later: `now` is what it has become. Its spec cannot change.
+    #[must_use]
+    pub fn changed_to(self, now: &Self) -> Self {
+        Self {
+            content: self.content,
+            ..now.clone()
+        }
+    }
+
+    /// Takes an object of which only the metadata could be decoded.
+    pub fn undecodable(metadata: &ObjectMeta) -> Self {
+        let label = |key| metadata.labels.as_ref()?.get(key).map(String::as_str);
+        Self {
+            reference: TemplateRef::new(metadata),
+            version: Version::parse(metadata.resource_version.as_deref()),
+            target: match label(TARGET_LABEL) {
+                Some(TARGET_WORKLOAD) => Target::Workload,
+                Some(TARGET_DAEMON) => Target::Daemon,
+                _ => Target::Other,
+            },
+            domain_uid: label(DOMAIN_LABEL).unwrap_or_default().into(),
+            domain_name: None,
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizers: metadata.finalizers.clone().unwrap_or_default(),
+            content: None,
+        }
+    }
+
+    /// Which object it is.
+    pub fn reference(&self) -> &TemplateRef {
+        &self.reference
+    }
+
+    /// UID of a ComputeDomain, by its label. Anybody can set the label.
+    pub fn domain_uid(&self) -> &str {
+        &self.domain_uid
+    }
+
+    /// Name of its ComputeDomain, if it says so: those of the Go driver do not.
+    pub fn domain_name(&self) -> Option<&str> {
+        self.domain_name.as_deref()
+    }
+
+    /// What it is for, by its label.
+    pub(crate) fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Whether it is being deleted: it stays until its last finalizer is removed.
+    pub fn is_being_deleted(&self) -> bool {
+        self.deleting
+    }
+
+    pub(crate) fn content(&self) -> Option<Content> {
+        self.content
+    }
+
+    /// Whether it does not exist any more: nothing keeps it, only the watch has not said so yet.
+    pub fn is_gone(&self) -> bool {
+        self.deleting && self.finalizers.is_empty()
+    }
+
+    /// Whether it is the workload's template of this domain, by label and place.
+    pub fn is_of(&self, domain: &Domain) -> bool {
+        self.target == Target::Workload
+            && *self.domain_uid == *domain.uid().as_str()
+            && *self.reference.namespace == *domain.namespace()
+    }
+
+    /// The patch that removes our finalizer; `None` if it is not there.
+    pub(crate) fn finalizer_removal(&self) -> Option<Value> {
+        finalizer::remove(&self.reference.uid, &self.finalizers)
+    }
+
+    /// Whom it belongs to, as the end of a sentence.
+    pub fn owner(&self) -> String {
+        if self.domain_uid.is_empty() {
+            "no ComputeDomain".to_owned()
+        } else {
+            format!("the ComputeDomain with UID {}", self.domain_uid)
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! The requests of one reconcile, and what is learnt from the responses.
+
+use compute_domain_core::{
+    Admission, Content, Domain, Findings, Key, Observed, ObservedTemplate, Rejection, Request,
+    TemplateRef,
+};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::{debug, info};
+
+use super::{Context, Flow, WATCH_LAG};
+use crate::api_client::RequestError;
+use crate::refusals::{is_namespace_terminating, refusal_in};
+
+/// One reconcile.
+pub(super) struct Pass<'a> {
+    key: &'a Key,
+    /// How often the key has failed in a row.
+    failures: u32,
+    /// Whether an object was read again because it was not as we thought. Once is enough: an error
+    /// that comes back has another cause, such as a policy that refuses the change.
+    refreshed: bool,
+    /// Whether it was seen that the domain is being deleted.
+    deletion_seen: bool,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(key: &'a Key, failures: u32) -> Self {
+        Self {
+            key,
+            failures,
+            refreshed: false,
+            deletion_seen: false,
+        }
+    }
+
+    /// Whether the domain is being deleted, we have still to do something about it, and this was not
+    /// asked before.
+    pub(super) fn is_first_sight_of_deletion(&mut self, domain: &Domain) -> bool {
+        let deleted = domain.is_being_deleted() && domain.has_finalizer();
+        deleted && !std::mem::replace(&mut self.deletion_seen, true)
+    }
+}
+
+impl Context {
+    /// Makes the request, and learns what it changed.
+    pub(super) async fn send(
+        &self,
+        pass: &mut Pass<'_>,
+        request: Request,
+        observed: &Observed,
+        findings: &mut Findings,
+    ) -> Result<Flow, RequestError> {
+        match (request, observed.domain.as_deref()) {
+            (Request::AddFinalizer(patch) | Request::RemoveFinalizer(patch), Some(domain)) => {
+                self.patch_domain(pass, domain, patch).await
+            }
+            (Request::WriteStatus(admission), Some(domain)) => {
+                self.write_status(pass, domain, admission, findings).await
+            }
+            (Request::CreateTemplate(template), Some(domain)) => {
+                self.create_template(pass, domain, &template, findings)
+                    .await
+            }
+            (Request::DryRunTemplate(template), Some(domain)) => {
+                let stored = self.api.dry_run_template(&template).await?;
+                let content = Content::new(&stored.spec.spec, domain.uid().as_str());
+                self.stored.set(domain, content);
+                Ok(Flow::Continue)
+            }
+            (Request::LookUpTemplate { name }, Some(domain)) => {
+                let template = self.api.get_template(domain.namespace(), &name).await?;
+                self.found_template(domain, template.as_ref(), findings);
+                Ok(Flow::Continue)
+            }
+            (Request::DeleteTemplate(template), domain) => {
+                if let Some(domain) = domain
+                    && !domain.is_being_deleted()
+                {
+                    self.reports.repair(domain, &template);
+                }
+                self.delete_template(pass, &template, findings).await
+            }
+            (Request::RemoveTemplateFinalizer(template, patch), _) => {
+                self.release_template(pass, &template, patch, findings)
+                    .await
+            }
+            (Request::LookUpDomain { namespace, name }, _) => {
+                self.look_up_domain(pass, namespace, name, findings).await
+            }
+            // Requests for a domain are decided on only where there is one.
+            (_, None) => Ok(Flow::Stop(None)),
+        }
+    }
+
+    async fn patch_domain(
+        &self,
+        pass: &mut Pass<'_>,
+        domain: &Domain,
+        patch: Value,
+    ) -> Result<Flow, RequestError> {
+        match self.api.patch_domain_finalizers(domain, patch).await {
+            Ok(patched) => {
+                if patched.is_being_deleted() {
+                    info!("ComputeDomain released");
+                }
+                self.index.lock().learn_domain(patched);
+            }
+            Err(err) => self.refresh_domain(pass, domain, err).await?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    async fn write_status(
+        &self,
+        pass: &mut Pass<'_>,
+        domain: &Domain,
+        admission: Admission,
+        findings: &Findings,
+    ) -> Result<Flow, RequestError> {
+        let written = self
+            .api
+            .write_status(domain, &admission, findings.schema)
+            .await;
+        match written {
+            Ok(written) => {
+                self.reports.admission(domain, &admission);
+                self.index.lock().learn_domain(written);
+            }
+            Err(err) if self.schema.learn_from(&err) => {}
+            Err(err) => self.refresh_domain(pass, domain, err).await?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    async fn create_template(
+        &self,
+        pass: &mut Pass<'_>,
+        domain: &Domain,
+        template: &ResourceClaimTemplate,
+        findings: &mut Findings,
+    ) -> Result<Flow, RequestError> {
+        let name = template.metadata.name.as_deref().unwrap_or_default();
+        // Whether the name is still taken costs a read, not another refused write.
+        if self.refusals.is_name_taken(pass.key) {
+            let taken = self.api.get_template(domain.namespace(), name).await?;
+            if let Some(taken) = taken {
+                return Ok(self.found_in_the_way(pass.key, domain, &taken, findings));
+            }
+        }
+        match self.api.create_template(template).await {
+            Ok(created) => {
+                info!(template = name, "ResourceClaimTemplate created");
+                self.refusals.forget(pass.key);
+                let created = ObservedTemplate::new(&created);
+                self.index.lock().learn_template(created);
+            }
+            Err(err) if err.is_already_exists() => {
+                let taken = self.api.get_template(domain.namespace(), name).await?;
+                if let Some(taken) = taken {
+                    return Ok(self.found_in_the_way(pass.key, domain, &taken, findings));
+                }
+            }
+            // The domain goes with its namespace.
+            Err(err) if is_namespace_terminating(&err) || err.is_not_found() => {
+                debug!(error = %err, "the namespace is being deleted");
+                return Ok(Flow::Stop(Some(Instant::now() + WATCH_LAG)));
+            }
+            Err(err) => {
+                let refusal = refusal_in(&err, pass.failures).ok_or(err)?;
+                self.refuse(pass.key, domain, refusal, findings);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// A template of the wanted name exists, though the watch does not have it as ours.
+    fn found_in_the_way(
+        &self,
+        key: &Key,
+        domain: &Domain,
+        taken: &ResourceClaimTemplate,
+        findings: &mut Findings,
+    ) -> Flow {
+        self.found_template(domain, Some(taken), findings);
+        if findings.has_no_template {
+            findings.has_no_template = false;
+            let refusal = Rejection::NameTaken {
+                name: taken.metadata.name.clone().unwrap_or_default(),
+                owner: ObservedTemplate::new(taken).owner(),
+            };
+            self.refuse(key, domain, refusal, findings);
+        } else {
+            self.refusals.forget(key);
+        }
+        Flow::Continue
+    }
+
+    fn refuse(&self, key: &Key, domain: &Domain, refusal: Rejection, findings: &mut Findings) {
+        self.refusals
+            .record(key, domain.namespace(), refusal.clone());
+        findings.refusal = Some(refusal);
+    }
+
+    /// The API server has this template under the wanted name, or none.
+    fn found_template(
+        &self,
+        domain: &Domain,
+        found: Option<&ResourceClaimTemplate>,
+        findings: &mut Findings,
+    ) {
+        findings.unlabelled =
+            found.and_then(|template| ObservedTemplate::without_label(template, domain.uid()));
+        let ours = found
+            .map(ObservedTemplate::new)
+            .filter(|template| template.is_of(domain));
+        findings.has_no_template = ours.is_none() && findings.unlabelled.is_none();
+        if let Some(ours) = ours {
+            self.index.lock().learn_template(ours);
+        }
+    }
+
+    async fn delete_template(
+        &self,
+        pass: &mut Pass<'_>,
+        template: &TemplateRef,
+        findings: &mut Findings,
+    ) -> Result<Flow, RequestError> {
+        match self.api.delete_template(template).await {
+            Ok(Some(remaining)) => self.template_changed(&remaining, findings),
+            Ok(None) => self.template_gone(template, findings),
+            Err(err) => self.refresh_template(pass, template, findings, err).await?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    async fn release_template(
+        &self,
+        pass: &mut Pass<'_>,
+        template: &TemplateRef,
+        patch: Value,
+        findings: &mut Findings,
+    ) -> Result<Flow, RequestError> {
+        match self.api.patch_template_finalizers(template, patch).await {
+            Ok(released) => {
+                info!(%template, "finalizer removed");
+                self.template_changed(&released, findings);
+            }
+            Err(err) => self.refresh_template(pass, template, findings, err).await?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// A response has this state of a template.
+    fn template_changed(&self, template: &ResourceClaimTemplate, findings: &mut Findings) {
+        let observed = ObservedTemplate::new(template);
+        let gone = observed.is_gone();
+        let unlabelled = findings.unlabelled.take();
+        match unlabelled {
+            Some(before) if before.reference().uid == observed.reference().uid => {
+                findings.has_no_template = gone;
+                findings.unlabelled = (!gone).then(|| before.changed_to(&observed));
+            }
+            before => {
+                findings.unlabelled = before;
+                findings.has_no_template = gone;
+                self.index.lock().learn_template(observed);
+            }
+        }
+    }
+
+    fn template_gone(&self, template: &TemplateRef, findings: &mut Findings) {
+        findings.unlabelled = None;
+        findings.has_no_template = true;
+        self.index.lock().remove_template(&template.uid);
+    }
+
+    async fn look_up_domain(
+        &self,
+        pass: &Pass<'_>,
+        namespace: Box<str>,
+        name: Option<Box<str>>,
+        findings: &mut Findings,
+    ) -> Result<Flow, RequestError> {
+        let found = match &name {
+            Some(name) => self.api.get_domain(&namespace, name).await?,
+            None => self.api.find_domain(&namespace, pass.key).await?,
+        };
+        // Another domain may have the name by now.
+        if found.is_some_and(|domain| *domain.uid().as_str() == **pass.key) {
+            return Ok(Flow::Stop(Some(Instant::now() + WATCH_LAG)));
+        }
+        info!(
+            namespace = &*namespace,
+            "the ComputeDomain of a ResourceClaimTemplate is gone for good"
+        );
+        findings.absent_in.push(namespace);
+        Ok(Flow::Continue)
+    }
+
+    /// After a failed request: if the domain has changed or is gone, that is learnt, and the next
+    /// decision is made with it.
+    async fn refresh_domain(
+        &self,
+        pass: &mut Pass<'_>,
+        domain: &Domain,
+        err: RequestError,
+    ) -> Result<(), RequestError> {
+        let uid = domain.uid().as_str();
+        if err.is_not_found() {
+            self.index.lock().remove_domain(uid);
+            return Ok(());
+        }
+        if !err.is_outdated() || std::mem::replace(&mut pass.refreshed, true) {
+            return Err(err);
+        }
+        let now = self
+            .api
+            .get_domain(domain.namespace(), domain.name())
+            .await?;
+        match now {
+            Some(now) if now.uid() == domain.uid() => self.index.lock().learn_domain(now),
+            _ => self.index.lock().remove_domain(uid),
+        }
+        Ok(())
+    }
+
+    /// The same for a template.
+    async fn refresh_template(
+        &self,
+        pass: &mut Pass<'_>,
+        template: &TemplateRef,
+        findings: &mut Findings,
+        err: RequestError,
+    ) -> Result<(), RequestError> {
+        if err.is_not_found() {
+            self.template_gone(template, findings);
+            return Ok(());
+        }
+        if !err.is_outdated() || std::mem::replace(&mut pass.refreshed, true) {
+            return Err(err);
+        }
+        let now = self
+            .api
+            .get_template(&template.namespace, &template.name)
+            .await?;
+        match now {
+            Some(now) if now.metadata.uid.as_deref() == Some(&template.uid) => {
+                self.template_changed(&now, findings);
+            }
+            _ => self.template_gone(template, findings),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! What users and operators are told about a ComputeDomain, as events and in the log.
+
+use compute_domain_api::names::API_VERSION;
+use compute_domain_core::{Admission, Domain, TemplateRef};
+use imex_runtime::Events;
+use k8s_openapi::api::core::v1::ObjectReference;
+use tracing::{info, warn};
+
+/// How many claims an event names.
+const NAMED_CLAIMS: usize = 5;
+
+/// Writes the events of `ComputeDomains`.
+#[derive(Clone, Debug)]
+pub(crate) struct Reports {
+    events: Events,
+}
+
+impl Reports {
+    pub(crate) fn new(events: Events) -> Self {
+        Self { events }
+    }
+
+    /// The status says this now.
+    pub(crate) fn admission(&self, domain: &Domain, admission: &Admission) {
+        let (reason, message) = (admission.reason(), admission.message());
+        info!(status = admission.state().as_str(), reason, "{message}");
+        let object = reference(domain);
+        match admission {
+            Admission::Admitted => self.events.normal(&object, reason, "Admit", &message),
+            Admission::Rejected(_) => self.events.warning(&object, reason, "Admit", &message),
+        }
+    }
+
+    /// The domain is being deleted, and claims of it exist: pods that use them keep their channel
+    /// until they end, and pods that are still to start do not get one.
+    pub(crate) fn claims_in_use<'a>(&self, domain: &Domain, claims: impl Iterator<Item = &'a str>) {
+        let claims: Vec<_> = claims.collect();
+        let Some(named) = claims.chunks(NAMED_CLAIMS).next() else {
+            return;
+        };
+        let more = match claims.len().saturating_sub(named.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let note = format!(
+            "deleted while ResourceClaims of it exist: {}{more}; running pods keep their channel, pods that have not started will not get one",
+            named.join(", ")
+        );
+        warn!("{note}");
+        let object = reference(domain);
+        self.events.warning(&object, "ClaimsInUse", "Delete", &note);
+    }
+
+    /// The template is not what it should be, and is replaced.
+    pub(crate) fn repair(&self, domain: &Domain, template: &TemplateRef) {
+        let note = format!(
+            "{template} asks for something else than the ComputeDomain needs, or has lost its label; it is deleted and created again"
+        );
+        warn!("{note}");
+        let object = reference(domain);
+        self.events
+            .warning(&object, "TemplateRepaired", "Repair", &note);
+    }
+
+    /// Another controller than ours writes.
+    pub(crate) fn second_controller(&self, domain: &Domain) {
+        let note = "another controller of ComputeDomains writes, too, as the Go driver's does; the two undo each other's work: run only one (helm list -A, chart dra-driver-nvidia-gpu with resources.computeDomains.enabled=false)";
+        warn!(domain = %name(domain), "{note}");
+        let object = reference(domain);
+        self.events
+            .warning(&object, "SecondController", "Admit", note);
+    }
+
+    /// Requests for the domain keep failing.
+    pub(crate) fn keeps_failing(&self, domain: &Domain, error: &str) {
+        let note = format!("requests of the controller keep failing: {error}; they are made again");
+        let object = reference(domain);
+        self.events
+            .warning(&object, "ReconcileFailed", "Reconcile", &note);
+    }
+}
+
+/// `namespace/name`.
+pub(crate) fn name(domain: &Domain) -> String {
+    format!("{}/{}", domain.namespace(), domain.name())
+}
+
+fn reference(domain: &Domain) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(API_VERSION.to_owned()),
+        kind: Some("ComputeDomain".to_owned()),
+        namespace: Some(domain.namespace().to_owned()),
+        name: Some(domain.name().to_owned()),
+        uid: Some(domain.uid().to_string()),
+        ..ObjectReference::default()
+    }
+}

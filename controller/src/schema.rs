@@ -1,0 +1,73 @@
+//! Which fields the CRD on the API server has.
+
+use std::sync::{Mutex, PoisonError};
+
+use compute_domain_core::StatusSchema;
+use tracing::{info, warn};
+
+use crate::api_client::RequestError;
+
+/// The fields of the status that can be written, as far as the API server has shown. Helm installs a
+/// CRD once and never replaces it, so it may be that of the Go driver's chart.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    current: Mutex<StatusSchema>,
+}
+
+impl Default for Schema {
+    fn default() -> Self {
+        Self {
+            current: Mutex::new(StatusSchema::FULL),
+        }
+    }
+}
+
+impl Schema {
+    pub(crate) fn current(&self) -> StatusSchema {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the CRD lacks fields.
+    pub(crate) fn is_reduced(&self) -> bool {
+        self.current() != StatusSchema::FULL
+    }
+
+    /// Whether a status could not be written because the CRD lacks a field of it. Such fields are
+    /// left out from now on. The API server answers 500 (kubernetes/kubernetes#139253), so the
+    /// message has to tell.
+    pub(crate) fn learn_from(&self, error: &RequestError) -> bool {
+        let Some(status) = error.status() else {
+            return false;
+        };
+        let before = self.current();
+        let Some(reduced) = StatusSchema::FULL.without_undeclared(&status.message) else {
+            return false;
+        };
+        let reduced = StatusSchema {
+            conditions: before.conditions && reduced.conditions,
+            observed_generation: before.observed_generation && reduced.observed_generation,
+        };
+        self.set(reduced);
+        if reduced != before {
+            warn!(
+                conditions = reduced.conditions,
+                observed_generation = reduced.observed_generation,
+                "the ComputeDomain CRD on the API server is an older one: the status is written without what it lacks; apply the CRD of this chart (crds/), which nothing else has to follow"
+            );
+        }
+        // Another request may have been on its way with the fields that are known to be missing now.
+        true
+    }
+
+    /// The CRD has every field.
+    pub(crate) fn set_full(&self) {
+        if self.is_reduced() {
+            info!("the ComputeDomain CRD has every field of the status now");
+        }
+        self.set(StatusSchema::FULL);
+    }
+
+    fn set(&self, schema: StatusSchema) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = schema;
+    }
+}

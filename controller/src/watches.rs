@@ -1,0 +1,112 @@
+//! The watches: one of `ComputeDomains`, one of templates and one of claims with the label of a
+//! ComputeDomain. While a ComputeDomain waits for the name of somebody else's template, also one of
+//! templates without the label.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use backon::ExponentialBuilder;
+use compute_domain_api::names::DOMAIN_LABEL;
+use futures_util::stream::{BoxStream, SelectAll};
+use futures_util::{Stream, StreamExt as _};
+use imex_runtime::{Readiness, observe_watch};
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client};
+
+use crate::api_client::RawDomain;
+
+/// A template as the API server returns it. One that cannot be decoded has its metadata.
+pub(crate) type RawTemplate = DeserializeGuard<ResourceClaimTemplate>;
+
+/// Something that a watch tells, or why it cannot at the moment.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, on its way from the watch to the index"
+)]
+pub(crate) enum Told {
+    Domain(watcher::Result<watcher::Event<RawDomain>>),
+    Template(watcher::Result<watcher::Event<RawTemplate>>),
+    Claim(watcher::Result<watcher::Event<PartialObjectMeta<ResourceClaim>>>),
+    /// A template without the label of a ComputeDomain.
+    Other(watcher::Result<watcher::Event<PartialObjectMeta<ResourceClaimTemplate>>>),
+}
+
+/// Everything that is watched. A watch that fails is made again, for ever; its readiness condition
+/// has the reason.
+pub(crate) struct Watches {
+    client: Client,
+    told: SelectAll<BoxStream<'static, Told>>,
+    other_templates: Option<BoxStream<'static, Told>>,
+}
+
+/// The readiness conditions of the watches.
+pub(crate) const CONDITIONS: [&str; 3] = ["compute-domains", "templates", "claims"];
+
+impl Watches {
+    /// Starts the watches. Their conditions are not met before they have listed.
+    pub(crate) fn start(client: &Client, readiness: &Readiness) -> Self {
+        let [domains, templates, claims] = CONDITIONS
+            .map(|name| observe_watch(client, &readiness.add_condition(name, "not listed yet")));
+        let labelled = || watcher::Config::default().labels(DOMAIN_LABEL);
+        let domains = watcher(Api::<RawDomain>::all(domains), watcher::Config::default());
+        let templates = watcher(Api::<RawTemplate>::all(templates), labelled());
+        let claims: Api<PartialObjectMeta<ResourceClaim>> = Api::all(claims);
+        let claims = watcher(claims, labelled());
+        let told = [
+            domains.backoff(backoff()).map(Told::Domain).boxed(),
+            templates.backoff(backoff()).map(Told::Template).boxed(),
+            claims.backoff(backoff()).map(Told::Claim).boxed(),
+        ];
+        Self {
+            client: client.clone(),
+            told: told.into_iter().collect(),
+            other_templates: None,
+        }
+    }
+
+    /// Watches the templates without the label, or ends that watch. Nothing is kept of them: it is
+    /// about the moment in which a name becomes free.
+    pub(crate) fn watch_other_templates(&mut self, wanted: bool) {
+        if wanted == self.other_templates.is_some() {
+            return;
+        }
+        self.other_templates = wanted.then(|| {
+            let others: Api<PartialObjectMeta<ResourceClaimTemplate>> =
+                Api::all(self.client.clone());
+            let unlabelled = watcher::Config::default().labels(&format!("!{DOMAIN_LABEL}"));
+            let watch = watcher(others, unlabelled);
+            watch.backoff(backoff()).map(Told::Other).boxed()
+        });
+    }
+}
+
+impl Stream for Watches {
+    type Item = Told;
+
+    /// Never ends.
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
+        if let Poll::Ready(Some(told)) = self.told.poll_next_unpin(cx) {
+            return Poll::Ready(Some(told));
+        }
+        match &mut self.other_templates {
+            Some(others) => others.poll_next_unpin(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Pauses between attempts to watch. kube's default is up to a minute, and two in a row if the
+/// server has lost its history during an outage; one client may well ask more often.
+fn backoff() -> watcher::ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(500))
+        .with_max_delay(Duration::from_secs(4))
+        .with_jitter()
+        .without_max_times()
+        .into()
+}

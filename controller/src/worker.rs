@@ -1,0 +1,290 @@
+//! The loop of the leader: what the watches tell goes into the index and the queue; what is in the
+//! queue is reconciled, several UIDs at the same time.
+
+mod take;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_core::{Key, StatusSchema};
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use imex_runtime::{Readiness, error_chain};
+use kube::Client;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::backoff::Backoff;
+use crate::leftovers;
+use crate::metrics::Metrics;
+use crate::queue::Queue;
+use crate::reconcile::{Context, ReconcileError};
+use crate::reports::name;
+use crate::watches::{CONDITIONS, Watches};
+
+/// How many UIDs are reconciled at the same time: enough to keep an API server busy, whose latency is
+/// a few milliseconds, and few enough to leave it to others.
+pub(crate) const CONCURRENCY: usize = 16;
+
+/// How long a shutdown waits for running reconciles. What is cut short is done by the next leader.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
+
+/// How often an older CRD is tried again with all fields.
+const SCHEMA_PROBE: Duration = Duration::from_secs(20);
+
+/// After how many failures in a row an event says so.
+const REPORTED_FAILURES: u32 = 4;
+
+/// Watches and reconciles. It can run several times, each time with new watches.
+pub(crate) struct Worker {
+    pub(crate) client: Client,
+    pub(crate) context: Arc<Context>,
+    pub(crate) metrics: Metrics,
+    pub(crate) readiness: Readiness,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// One run of the worker.
+struct Run<'a> {
+    worker: &'a Worker,
+    watches: Watches,
+    queue: Queue,
+    backoff: Backoff,
+    jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
+    /// Which of `ComputeDomains` and templates are listed. Nothing is reconciled before: a template
+    /// that is not known yet would be created again.
+    listed: Listed,
+    /// When an older CRD is tried again; `None` while it is not known to be older.
+    probe_at: Option<Instant>,
+    log: take::ErrorLog,
+}
+
+/// What has been listed since the start.
+#[derive(Clone, Copy, Debug, Default)]
+struct Listed {
+    domains: bool,
+    templates: bool,
+}
+
+/// What one of the jobs has done.
+enum Finished {
+    Reconciled {
+        key: Key,
+        took: Duration,
+        outcome: Result<Option<Instant>, ReconcileError>,
+    },
+    /// Whether the CRD has every field.
+    Probed(bool),
+    /// The leftovers of the driver-managed mode were looked for.
+    Looked,
+}
+
+// === impl Worker ===
+
+impl Worker {
+    /// Reconciles until the shutdown.
+    pub(crate) async fn run(&self) {
+        *self.context.index.lock() = compute_domain_core::Index::default();
+        let mut run = Run {
+            worker: self,
+            watches: Watches::start(&self.client, &self.readiness),
+            queue: Queue::default(),
+            backoff: Backoff::default(),
+            jobs: FuturesUnordered::new(),
+            listed: Listed::default(),
+            probe_at: None,
+            log: take::ErrorLog::default(),
+        };
+        run.until_shutdown().await;
+        let rest = async { while run.jobs.next().await.is_some() {} };
+        if timeout(SHUTDOWN_GRACE, rest).await.is_err() {
+            warn!("shutting down before the last reconciles have finished");
+        }
+    }
+
+    /// The lease is lost: nothing is watched any more.
+    pub(crate) fn stopped(&self) {
+        for name in CONDITIONS {
+            self.readiness.remove_condition(name);
+        }
+        self.metrics.set_queue_depth(0);
+        *self.context.index.lock() = compute_domain_core::Index::default();
+    }
+}
+
+// === impl Run ===
+
+impl<'a> Run<'a> {
+    async fn until_shutdown(&mut self) {
+        loop {
+            self.start_jobs();
+            let full = self.jobs.len() >= CONCURRENCY;
+            let probe_at = self.probe_at;
+            let probe = async {
+                match probe_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.worker.shutdown.cancelled() => return,
+                Some(told) = self.watches.next() => self.take(told),
+                Some(finished) = self.jobs.next(), if !self.jobs.is_empty() => {
+                    self.finish(finished);
+                }
+                () = self.queue.wait(), if !full && self.listed.all() => {}
+                () = probe => self.start_probe(),
+            }
+        }
+    }
+
+    fn start_jobs(&mut self) {
+        let now = Instant::now();
+        while self.listed.all() && self.jobs.len() < CONCURRENCY {
+            let Some(key) = self.queue.pop(now) else {
+                break;
+            };
+            let deleting = self.is_deleting(&key);
+            match self.backoff.not_before(&key, deleting) {
+                Some(at) => self.queue.done(&key, Some(at)),
+                None => self.jobs.push(self.reconcile(key)),
+            }
+        }
+        let depth = self.queue.depth() + self.jobs.len();
+        self.worker.metrics.set_queue_depth(depth);
+    }
+
+    fn reconcile(&self, key: Key) -> BoxFuture<'a, Finished> {
+        let context = &self.worker.context;
+        let failures = self.backoff.failures(&key);
+        async move {
+            let started = Instant::now();
+            let outcome = context.reconcile(&key, failures).await;
+            Finished::Reconciled {
+                key,
+                took: started.elapsed(),
+                outcome,
+            }
+        }
+        .boxed()
+    }
+
+    fn is_deleting(&self, key: &Key) -> bool {
+        let domain = self.worker.context.index.lock().observe(key).domain;
+        domain.is_some_and(|domain| domain.is_being_deleted())
+    }
+
+    fn finish(&mut self, finished: Finished) {
+        match finished {
+            Finished::Reconciled { key, took, outcome } => {
+                self.worker.metrics.reconciled(took);
+                self.reconciled(&key, outcome);
+                let context = &self.worker.context;
+                let waits = context.refusals.any_name_taken();
+                self.watches.watch_other_templates(waits);
+                if context.schema.is_reduced() && self.probe_at.is_none() {
+                    self.probe_at = Some(Instant::now() + SCHEMA_PROBE);
+                }
+            }
+            Finished::Probed(true) => {
+                self.probe_at = None;
+                self.worker.context.schema.set_full();
+                // Their conditions are missing.
+                self.add_all();
+            }
+            Finished::Probed(false) => self.probe_at = Some(Instant::now() + SCHEMA_PROBE),
+            Finished::Looked => {}
+        }
+    }
+
+    fn reconciled(&mut self, key: &Key, outcome: Result<Option<Instant>, ReconcileError>) {
+        match outcome {
+            Ok(again) => {
+                self.backoff.reset(key);
+                self.queue.done(key, again);
+            }
+            Err(err) => {
+                let at = self.failed(key, &err);
+                self.queue.done(key, Some(at));
+            }
+        }
+        if self.worker.context.is_forgotten(key) {
+            self.backoff.reset(key);
+            self.worker.context.refusals.forget(key);
+        }
+    }
+
+    /// Returns when the key is tried again.
+    fn failed(&mut self, key: &Key, err: &ReconcileError) -> Instant {
+        let Worker {
+            context, metrics, ..
+        } = self.worker;
+        let domain = context.index.lock().observe(key).domain;
+        let deleting = domain
+            .as_ref()
+            .is_some_and(|domain| domain.is_being_deleted());
+        let (attempt, delay) = self.backoff.record_failure(key, deleting);
+        metrics.failed(&err.code());
+        let error = error_chain(err);
+        warn!(
+            domain = domain.as_deref().map(name),
+            uid = &**key,
+            attempt,
+            retry_in = ?delay,
+            error,
+            "reconcile failed"
+        );
+        if let Some(domain) = domain
+            && attempt >= REPORTED_FAILURES
+        {
+            context.reports.keeps_failing(&domain, &error);
+        }
+        Instant::now() + delay
+    }
+
+    /// Everything that is known is reconciled, also what has not changed.
+    fn add_all(&mut self) {
+        for key in self.worker.context.index.lock().keys() {
+            self.queue.add(&key);
+        }
+    }
+
+    fn start_probe(&mut self) {
+        self.probe_at = None;
+        let context = &self.worker.context;
+        let Some(domain) = context.index.lock().any_live_domain() else {
+            self.probe_at = Some(Instant::now() + SCHEMA_PROBE);
+            return;
+        };
+        let probe = async move {
+            let tried = context.api.try_status(&domain, StatusSchema::FULL).await;
+            if let Err(err) = &tried {
+                debug!(error = error_chain(err), "the CRD is still an older one");
+            }
+            Finished::Probed(tried.is_ok())
+        };
+        self.jobs.push(probe.boxed());
+    }
+
+    /// Everything that existed at the start is known.
+    fn all_listed(&mut self) {
+        self.add_all();
+        let context = &self.worker.context;
+        let client = self.worker.client.clone();
+        let look = async move {
+            leftovers::report(&client, context).await;
+            Finished::Looked
+        };
+        self.jobs.push(look.boxed());
+    }
+}
+
+// === impl Listed ===
+
+impl Listed {
+    fn all(self) -> bool {
+        self.domains && self.templates
+    }
+}

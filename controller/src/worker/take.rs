@@ -1,0 +1,229 @@
+//! What the watches tell, into the index and the queue.
+
+use compute_domain_api::names::DOMAIN_LABEL;
+use compute_domain_core::{Change, ClaimName, Domain, Index, Key, ObservedTemplate};
+use imex_runtime::error_chain;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event};
+use kube::{Resource as _, ResourceExt as _};
+use tracing::warn;
+
+use super::Run;
+use crate::api_client::{RawDomain, identify};
+use crate::watches::{RawTemplate, Told};
+
+/// The errors of the watches, each logged once until it changes.
+#[derive(Debug, Default)]
+pub(super) struct ErrorLog {
+    logged: [Option<String>; 4],
+}
+
+impl Run<'_> {
+    pub(super) fn take(&mut self, told: Told) {
+        match told {
+            Told::Domain(event) => {
+                if let Some(event) = self.log.checked(0, "ComputeDomains", event) {
+                    self.take_domain(event);
+                }
+            }
+            Told::Template(event) => {
+                if let Some(event) = self.log.checked(1, "ResourceClaimTemplates", event) {
+                    self.take_template(event);
+                }
+            }
+            Told::Claim(event) => {
+                if let Some(event) = self.log.checked(2, "ResourceClaims", event) {
+                    take_claim(&mut self.worker.context.index.lock(), event);
+                }
+            }
+            Told::Other(event) => {
+                let what = "ResourceClaimTemplates of others";
+                match self.log.checked(3, what, event) {
+                    Some(Event::Delete(template)) => self.name_is_free(&template),
+                    Some(Event::InitDone) => {
+                        let waiting = self.worker.context.refusals.names_may_be_free();
+                        self.add(&waiting);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn take_domain(&mut self, event: Event<RawDomain>) {
+        let index = &self.worker.context.index;
+        match event {
+            Event::Init => index.lock().begin_domains(),
+            Event::InitApply(object) | Event::Apply(object) => {
+                if let Some(domain) = identified(object) {
+                    self.apply_domain(domain);
+                }
+            }
+            Event::InitDone => {
+                let gone = index.lock().finish_domains();
+                self.add(&gone);
+                if !std::mem::replace(&mut self.listed.domains, true) && self.listed.all() {
+                    self.all_listed();
+                }
+            }
+            Event::Delete(object) => {
+                let uid = object.meta().uid.clone().unwrap_or_default();
+                index.lock().remove_domain(&uid);
+                // Its template may be left, and what is remembered of it can go.
+                self.add(&[uid.into()]);
+            }
+        }
+    }
+
+    fn apply_domain(&mut self, domain: Domain) {
+        let context = &self.worker.context;
+        let key: Key = domain.uid().as_str().into();
+        let change = context.index.lock().apply_domain(domain);
+        let Change::Newer {
+            by_second_controller,
+        } = change
+        else {
+            return;
+        };
+        if by_second_controller {
+            self.report_second_controller(&key);
+        }
+        self.add(&[key]);
+    }
+
+    fn take_template(&mut self, event: Event<RawTemplate>) {
+        let index = &self.worker.context.index;
+        match event {
+            Event::Init => index.lock().begin_templates(),
+            Event::InitApply(object) | Event::Apply(object) => {
+                let template = match object.0 {
+                    Ok(template) => ObservedTemplate::new(&template),
+                    Err(invalid) => ObservedTemplate::undecodable(&invalid.metadata),
+                };
+                self.apply_template(template);
+            }
+            Event::InitDone => {
+                let gone = index.lock().finish_templates();
+                self.add(&gone);
+                if !std::mem::replace(&mut self.listed.templates, true) && self.listed.all() {
+                    self.all_listed();
+                }
+            }
+            Event::Delete(object) => {
+                let metadata = object.meta();
+                let uid = metadata.uid.clone().unwrap_or_default();
+                let key = index.lock().remove_template(&uid);
+                self.add(key.as_slice());
+                let template = PartialObjectMeta {
+                    metadata: metadata.clone(),
+                    ..PartialObjectMeta::default()
+                };
+                self.name_is_free(&template);
+            }
+        }
+    }
+
+    fn apply_template(&mut self, template: ObservedTemplate) {
+        let index = &self.worker.context.index;
+        let key: Key = template.domain_uid().into();
+        let before = index.lock().key_of_template(&template.reference().uid);
+        let change = index.lock().apply_template(template);
+        let Change::Newer {
+            by_second_controller,
+        } = change
+        else {
+            return;
+        };
+        if by_second_controller {
+            self.report_second_controller(&key);
+        }
+        // Somebody may have changed the label: the former domain is without a template now.
+        self.add(before.as_slice());
+        self.add(&[key]);
+    }
+
+    /// Those that wait for the name of this template are tried again.
+    fn name_is_free(&mut self, template: &PartialObjectMeta<ResourceClaimTemplate>) {
+        let namespace = template.namespace().unwrap_or_default();
+        let name = template.name_any();
+        let waiting = self.worker.context.refusals.name_is_free(&namespace, &name);
+        self.add(&waiting);
+    }
+
+    fn report_second_controller(&self, key: &Key) {
+        let context = &self.worker.context;
+        if let Some(domain) = context.index.lock().observe(key).domain {
+            context.reports.second_controller(&domain);
+        }
+    }
+
+    fn add(&mut self, keys: &[Key]) {
+        for key in keys {
+            self.queue.add(key);
+        }
+    }
+}
+
+fn take_claim(index: &mut Index, event: Event<PartialObjectMeta<ResourceClaim>>) {
+    match event {
+        Event::Init => index.begin_claims(),
+        Event::InitApply(claim) | Event::Apply(claim) => {
+            if let Some((key, name)) = identified_claim(&claim) {
+                index.apply_claim(key, name);
+            }
+        }
+        Event::InitDone => index.finish_claims(),
+        Event::Delete(claim) => {
+            if let Some((key, name)) = identified_claim(&claim) {
+                index.remove_claim(&key, &name);
+            }
+        }
+    }
+}
+
+fn identified_claim(claim: &PartialObjectMeta<ResourceClaim>) -> Option<(Key, ClaimName)> {
+    let uid = claim.metadata.labels.as_ref()?.get(DOMAIN_LABEL)?;
+    let namespace = claim.metadata.namespace.as_deref()?;
+    let name = claim.metadata.name.as_deref()?;
+    Some((uid.as_str().into(), (namespace.into(), name.into())))
+}
+
+fn identified(object: RawDomain) -> Option<Domain> {
+    let domain = identify(object);
+    if let Err(err) = &domain {
+        warn!(
+            error = error_chain(err),
+            "an object of the watch is ignored"
+        );
+    }
+    domain.ok()
+}
+
+// === impl ErrorLog ===
+
+impl ErrorLog {
+    /// The event, unless it is an error.
+    fn checked<T>(
+        &mut self,
+        watch: usize,
+        what: &str,
+        event: watcher::Result<Event<T>>,
+    ) -> Option<Event<T>> {
+        let logged = self.logged.get_mut(watch)?;
+        match event {
+            Ok(event) => {
+                *logged = None;
+                Some(event)
+            }
+            Err(err) => {
+                let text = error_chain(&err);
+                if logged.as_ref() != Some(&text) {
+                    warn!(what, error = text, "watch failed; retrying");
+                    *logged = Some(text);
+                }
+                None
+            }
+        }
+    }
+}
