@@ -79,6 +79,12 @@ renders_as_default --set-string featureGates.HostManagedIMEX=true
 renders_as_default --set-string featureGates.HostManagedIMEX=1
 renders_as_default "${gate[@]}" --set-string resources.gpus.enabled=false
 
+# Where the Go driver's controller kept its objects, ours may look for leftovers.
+render "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=ADDITIONAL_NAMESPACES' \
+    --set 'controller.containers.computeDomain.env[0].value=nvidia\, imex-dra' >"$scratch/additional.yaml"
+[ "$(grep -c 'name: imex-dra-role-controller-leftovers' "$scratch/additional.yaml")" = 4 ] ||
+    fail "not one Role and one RoleBinding for each of two namespaces in which leftovers are looked for"
+
 imex=resources.computeDomains.imex
 # Gates, imex.mode and imex.isolation: controller/api/tests/modes. Here, what only a chart has.
 refuses "only host-managed IMEX is implemented: on hosts that run nvidia-imex, add --set featureGates.HostManagedIMEX=true" --set-string featureGates.HostManagedIMEX=false
@@ -87,7 +93,7 @@ refuses "resources.computeDomains.enabled=false leaves nothing to install: this 
 refuses "resources.gpus.enabled=true is not for this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
 refuses "webhook.enabled=true is not for this chart, which has no webhook: remove the value" "${gate[@]}" --set webhook.enabled=true
 refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if that is intended" "${gate[@]}" --namespace default
-refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it, all replicas would write" "${gate[@]}" --set controller.replicas=2
+refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it, all replicas would write" "${gate[@]}" --set controller.leaderElection.enabled=false
 refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist" "${gate[@]}" --set serviceAccount.create=false
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock

@@ -169,3 +169,17 @@ readinessProbe:
   timeoutSeconds: 10
 {{- end }}
 {{- end }}
+
+{{/* Where the driver-managed mode keeps its objects: here, and where the Go
+driver's controller was told to by ADDITIONAL_NAMESPACES. As a JSON array. */}}
+{{- define "imex-dra.driverNamespaces" -}}
+{{- $namespaces := list (include "imex-dra.namespace" .) -}}
+{{- range .Values.controller.containers.computeDomain.env -}}
+{{- if eq .name "ADDITIONAL_NAMESPACES" -}}
+{{- range splitList "," (.value | default "") -}}
+{{- with trim . }}{{ $namespaces = append $namespaces . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $namespaces | uniq | toJson -}}
+{{- end }}
