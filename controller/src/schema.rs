@@ -48,11 +48,10 @@ impl Schema {
             observed_generation: before.observed_generation && reduced.observed_generation,
         };
         self.set(reduced);
-        if reduced != before {
+        // Once, though the API server names one field after the other.
+        if before == StatusSchema::FULL {
             warn!(
-                conditions = reduced.conditions,
-                observed_generation = reduced.observed_generation,
-                "the ComputeDomain CRD on the API server is an older one: the status is written without what it lacks; apply the CRD of this chart (crds/), which nothing else has to follow"
+                "the CustomResourceDefinition of ComputeDomains on the API server is an older one: the status is written without the fields that it lacks (conditions, observedGeneration); apply the one of this chart (crds/), nothing else has to follow"
             );
         }
         // Another request may have been on its way with the fields that are known to be missing now.

@@ -115,9 +115,9 @@ enum Finding {
 /// copy could make wrong, that a ComputeDomain does not exist, is made after a look-up.
 pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[String]) -> Decision {
     let Some(domain) = observed.domain.as_deref() else {
-        return orphans::decide(&observed.templates, findings);
+        return orphans::decide(&observed.templates, findings, driver_namespaces);
     };
-    if let Some(request) = find::stray(domain, observed) {
+    if let Some(request) = find::stray(domain, observed, driver_namespaces) {
         return Decision::Send(request);
     }
     let finding = find::find(domain, observed, findings, driver_namespaces);

@@ -1,5 +1,6 @@
 use compute_domain_api::names::{
-    DOMAIN_LABEL, DOMAIN_NAME_ANNOTATION, TARGET_DAEMON, TARGET_LABEL, TARGET_WORKLOAD,
+    DOMAIN_LABEL, DOMAIN_NAME_ANNOTATION, DOMAIN_NAMESPACE_ANNOTATION, TARGET_DAEMON, TARGET_LABEL,
+    TARGET_WORKLOAD,
 };
 use compute_domain_api::{AllocationMode, DomainUid};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
@@ -25,6 +26,8 @@ pub struct ObservedTemplate {
     /// Name of the ComputeDomain, which the claims are to carry.
     domain_name: Option<Box<str>>,
     deleting: bool,
+    /// Whether it says that it belongs to another namespace.
+    copied: bool,
     finalizers: Vec<String>,
     /// `None` if it could not be decoded.
     content: Option<Content>,
@@ -77,6 +80,8 @@ impl ObservedTemplate {
     /// Takes an object of which only the metadata could be decoded.
     pub fn undecodable(metadata: &ObjectMeta) -> Self {
         let label = |key| metadata.labels.as_ref()?.get(key).map(String::as_str);
+        let annotations = metadata.annotations.as_ref();
+        let home = annotations.and_then(|all| all.get(DOMAIN_NAMESPACE_ANNOTATION));
         Self {
             reference: TemplateRef::new(metadata),
             version: Version::parse(metadata.resource_version.as_deref()),
@@ -88,6 +93,7 @@ impl ObservedTemplate {
             domain_uid: label(DOMAIN_LABEL).unwrap_or_default().into(),
             domain_name: None,
             deleting: metadata.deletion_timestamp.is_some(),
+            copied: home.is_some_and(|home| Some(home) != metadata.namespace.as_ref()),
             finalizers: metadata.finalizers.clone().unwrap_or_default(),
             content: None,
         }
@@ -106,6 +112,18 @@ impl ObservedTemplate {
     /// Name of its ComputeDomain, if it says so: those of the Go driver do not.
     pub fn domain_name(&self) -> Option<&str> {
         self.domain_name.as_deref()
+    }
+
+    /// Whether somebody has made it from a template of another namespace: it is his.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.copied
+    }
+
+    /// Whether the driver-managed mode made it. Anybody can set the label, but not in these
+    /// namespaces.
+    pub(crate) fn is_of_driver(&self, driver_namespaces: &[String]) -> bool {
+        let namespace = &*self.reference.namespace;
+        self.target == Target::Daemon && driver_namespaces.iter().any(|own| own == namespace)
     }
 
     /// What it is for, by its label.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use compute_domain_api::names::{
-    CHANNEL_DEVICE_CLASS, CHANNEL_REQUEST, DOMAIN_LABEL, DOMAIN_NAME_ANNOTATION, DRIVER_NAME,
-    FINALIZER, TARGET_LABEL, TARGET_WORKLOAD,
+    CHANNEL_DEVICE_CLASS, CHANNEL_REQUEST, DOMAIN_LABEL, DOMAIN_NAME_ANNOTATION,
+    DOMAIN_NAMESPACE_ANNOTATION, DRIVER_NAME, FINALIZER, TARGET_LABEL, TARGET_WORKLOAD,
 };
 use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainUid};
 use k8s_openapi::api::resource::v1::{
@@ -18,8 +18,9 @@ use crate::domain::Domain;
 use crate::rejection::Rejection;
 
 /// The template that the workload's pods name: the same object as the Go driver's controller
-/// creates, except for the metadata of the claims. By their label, the claims of a ComputeDomain are
-/// found; by their annotation, a node finds the ComputeDomain of a claim with one request.
+/// creates, except for its annotation, which tells it from copies, and for the metadata of the claims.
+/// By their label, the claims of a ComputeDomain are found; by their annotation, a node finds the
+/// ComputeDomain of a claim with one request.
 ///
 /// The domain's allocation mode is passed on even if it is not supported: the plugin refuses it in
 /// Prepare, and the reason becomes an event of the pod. An absent one is `Single`.
@@ -31,12 +32,15 @@ pub(crate) fn claim_template(domain: &Domain) -> Result<ResourceClaimTemplate, R
     let uid_label = (DOMAIN_LABEL.to_owned(), domain.uid().to_string());
     let target_label = (TARGET_LABEL.to_owned(), TARGET_WORKLOAD.to_owned());
     let name_annotation = (DOMAIN_NAME_ANNOTATION.to_owned(), domain.name().to_owned());
+    let namespace = domain.namespace().to_owned();
+    let namespace_annotation = (DOMAIN_NAMESPACE_ANNOTATION.to_owned(), namespace.clone());
     Ok(ResourceClaimTemplate {
         metadata: ObjectMeta {
             name: Some(wanted.name.to_string()),
-            namespace: Some(domain.namespace().to_owned()),
+            namespace: Some(namespace),
             finalizers: Some(vec![FINALIZER.to_owned()]),
             labels: Some(BTreeMap::from([uid_label.clone(), target_label])),
+            annotations: Some(BTreeMap::from([namespace_annotation])),
             ..ObjectMeta::default()
         },
         spec: ResourceClaimTemplateSpec {

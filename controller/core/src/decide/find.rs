@@ -36,10 +36,14 @@ pub(super) fn find(
 
 /// A template that has our finalizer, is being deleted, and is nobody's whom we would delete it for:
 /// a copy, in this namespace or another. Nothing else would ever remove the finalizer.
-pub(super) fn stray(domain: &Domain, observed: &Observed) -> Option<Request> {
+pub(super) fn stray(
+    domain: &Domain,
+    observed: &Observed,
+    driver_namespaces: &[String],
+) -> Option<Request> {
     observed.templates.iter().find_map(|template| {
-        let held = template.is_being_deleted() && template.target() != Target::Daemon;
-        if !held || is_own(template, domain) {
+        let theirs = template.is_of_driver(driver_namespaces) || is_own(template, domain);
+        if theirs || !template.is_being_deleted() {
             return None;
         }
         let patch = template.finalizer_removal()?;
@@ -71,12 +75,8 @@ fn reason_to_reject(
     if let Err(rejection) = domain.template_name() {
         return Some(rejection);
     }
-    let of_driver = |template: &ObservedTemplate| {
-        let namespace = &*template.reference().namespace;
-        template.target() == Target::Daemon && driver_namespaces.iter().any(|own| own == namespace)
-    };
     for template in &observed.templates {
-        if of_driver(template) {
+        if template.is_of_driver(driver_namespaces) {
             return Some(Rejection::DriverManaged {
                 object: template.reference().clone(),
                 uid: domain.uid().to_string(),

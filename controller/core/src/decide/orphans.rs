@@ -13,10 +13,14 @@ use crate::template::claim_spec;
 
 /// The first request that one of the templates needs. Those of the driver-managed mode are never
 /// touched.
-pub(super) fn decide(templates: &[Arc<ObservedTemplate>], findings: &Findings) -> Decision {
+pub(super) fn decide(
+    templates: &[Arc<ObservedTemplate>],
+    findings: &Findings,
+    driver_namespaces: &[String],
+) -> Decision {
     let mut ours = templates
         .iter()
-        .filter(|template| template.target() != Target::Daemon);
+        .filter(|template| !template.is_of_driver(driver_namespaces));
     ours.find_map(|template| request(template, findings))
         .map_or(Decision::Done(Outcome::Gone), Decision::Send)
 }
@@ -47,13 +51,15 @@ fn request(template: &ObservedTemplate, findings: &Findings) -> Option<Request> 
     }
 }
 
-/// Whether it is exactly what we create, or the Go driver. Labels alone are no proof: anybody can
-/// set them on a template of his own.
+/// Whether it is exactly what we create, or the Go driver, and where. Labels alone are no proof: anybody
+/// can set them on a template of his own.
 fn is_ours(template: &ObservedTemplate) -> bool {
     let Ok(uid) = DomainUid::parse(template.domain_uid()) else {
         return false;
     };
     let is =
         |mode| template.content() == Some(Content::new(&claim_spec(&uid, &mode), uid.as_str()));
-    template.target() == Target::Workload && (is(AllocationMode::Single) || is(AllocationMode::All))
+    template.target() == Target::Workload
+        && !template.is_copy()
+        && (is(AllocationMode::Single) || is(AllocationMode::All))
 }
