@@ -27,6 +27,7 @@ must=(
     killed_and_restarted_components_recover
 )
 all=(
+    the_crd_is_enforced_by_the_api_server
     channel0_reaches_the_pods_of_a_domain
     allocation_mode_all_is_refused
     echo_driver_serves_a_pod
