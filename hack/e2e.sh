@@ -11,6 +11,11 @@
 #                         and a table of the results; needs no chart. FILTER: those
 #                         whose name has it in it. Another kubelet, once by hand:
 #                         IMEX_CLUSTER_KUBELET=$(hack/cluster/old-kubelet.sh)/kubelet hack/e2e.sh kubelet
+#   hack/e2e.sh controller [FILTER]
+#                         compute-domain-controller as a process against the real
+#                         API server (tests/controller), killed, paused and refused,
+#                         with the CRD and no chart; and a table. By hand:
+#                         CREATE_DELETE_PAIRS=10000 hack/e2e.sh controller around_crashes
 #   --keep                leave the cluster up
 set -euo pipefail
 # shellcheck source=hack/lib.sh
@@ -45,36 +50,91 @@ must_kubelet=(
     a_slice_deleted_by_hand_is_back_within_a_second
 )
 
-# kubelet_scenarios FILTER...: inside node 1. First those that go side by side,
-# mostly waiting for kubelet's timers; then those that restart kubelet or measure.
-kubelet_scenarios() {
-    local status=0 table version run=(cargo)
-    table=$(mktemp)
-    run+=(--config "target.'cfg(all())'.runner=['$root/hack/cluster.sh', 'exec', '--node', '1']")
-    run+=(test --locked -p cluster-tests --test kubelet --)
-    export KUBELET_TABLE=$table
-    "${run[@]}" --ignored --skip alone:: --test-threads=40 "$@" || status=1
-    "${run[@]}" --ignored --skip together:: --test-threads=1 "$@" || status=1
-    [ -s "$table" ] || die "no scenario ran; is there one with ${*:-any name} in its name? See hack/cluster-tests/tests/kubelet"
+# Of the controller's tests, with --must: a minute together.
+must_controller=(
+    a_domain_deleted_while_it_is_being_created_leaves_nothing
+    a_domain_that_lost_its_finalizer_leaves_no_template
+    a_restored_domain_gets_a_template_of_its_new_uid
+    a_template_of_ours_with_other_content_is_repaired
+    the_other_controller_takes_over_when_the_leader_is_killed
+    a_namespace_with_domains_can_be_deleted
+)
+
+# inside TEST NODE ARG...: runs a test program of cluster-tests as node NODE sees
+# the machine, or for 0 as the control plane does; without quotes in the paths.
+inside() {
+    local test=$1 runner="'$root/hack/cluster.sh', 'exec'"
+    [ "$2" = 0 ] || runner+=", '--node', '$2'"
+    shift 2
+    cargo --config "target.'cfg(all())'.runner=[$runner]" test --locked -p cluster-tests --test "$test" -- --ignored "$@"
+}
+
+# print_table SUITE FILE WHAT: the rows that the tests of a suite have written.
+print_table() {
+    [ -s "$2" ] || die "no test ran; is there one with ${filter[*]:-any name} in its name? See hack/cluster-tests/tests/$1"
+    printf '\n%s\n| | test | result | seconds | remark |\n|---|---|---|---|---|\n' "$3"
+    sort -V "$2" | awk -F '\t' '{printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5}'
+    rm -f "$2"
+}
+
+# First those that go side by side, mostly waiting for kubelet's timers; then
+# those that restart kubelet or measure.
+kubelet_suite() {
+    local status=0 version
+    SCENARIO_TABLE=$(mktemp)
+    export SCENARIO_TABLE
+    inside kubelet 1 --skip alone:: --test-threads=40 "${filter[@]}" || status=1
+    inside kubelet 1 --skip together:: --test-threads=1 "${filter[@]}" || status=1
     version=$(hack/cluster.sh kubectl get node node1 -o 'jsonpath={.status.nodeInfo.kubeletVersion}')
-    printf '\nkubelet %s\n| no. | scenario | result | seconds | remark |\n|---|---|---|---|---|\n' "$version"
-    sort -V "$table" | awk -F '\t' '{printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5}'
-    rm -f "$table"
+    print_table kubelet "$SCENARIO_TABLE" "kubelet $version"
     return $status
+}
+
+# One at a time: a controller acts on the whole cluster.
+controller_suite() {
+    local status=0
+    cargo build --quiet --locked -p compute-domain-controller
+    SCENARIO_TABLE=$(mktemp)
+    export SCENARIO_TABLE
+    inside controller 0 --test-threads=1 "${filter[@]}" || status=1
+    print_table controller "$SCENARIO_TABLE" compute-domain-controller
+    namespaces_are_gone || status=1
+    hack/cluster.sh kubectl delete --ignore-not-found --timeout=30s crd computedomains.resource.nvidia.com || status=1
+    return $status
+}
+
+# Kubernetes takes six seconds for an empty namespace, so the tests do not wait
+# for theirs.
+namespaces_are_gone() {
+    local deadline=$((SECONDS + 30)) left
+    while left=$(hack/cluster.sh kubectl get namespaces -l imex-dra-test=controller -o name) && [ -n "$left" ]; do
+        if [ $SECONDS -ge $deadline ]; then
+            say "still there after 30 s: $left"
+            return 1
+        fi
+        sleep 0.5
+    done
 }
 
 keep=
 suite=all
 tests=("${all[@]}")
 filter=()
+nodes=2
 for argument in "$@"; do
     case $argument in
         --keep) keep=1 ;;
-        --must) tests=("${must[@]}") suite=must filter=("${must_kubelet[@]}") ;;
+        --must) tests=("${must[@]}") suite=must ;;
         kubelet) tests=() suite=kubelet ;;
-        -*) die "unknown argument $argument; usage: hack/e2e.sh [--must|NAME|kubelet [FILTER]] [--keep]" ;;
+        controller) tests=() suite=controller nodes=1 ;;
+        -*) die "unknown argument $argument; usage: hack/e2e.sh [--must|NAME|kubelet [FILTER]|controller [FILTER]] [--keep]" ;;
         *)
-            [ "$suite" != kubelet ] || { filter+=("$argument"); continue; }
+            case $suite in
+                kubelet | controller)
+                    filter+=("$argument")
+                    continue
+                    ;;
+            esac
             suite=named
             mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -F -- "$argument" || true)
             [ ${#tests[@]} -gt 0 ] || die "no cluster test has $argument in its name; there are: ${all[*]}"
@@ -85,19 +145,34 @@ for file in hack/cluster-tests/tests/*.rs; do
     name=$(basename "$file" .rs)
     [[ " ${all[*]} " == *" $name "* ]] || die "$file is not listed in hack/e2e.sh"
 done
-for name in "${must_kubelet[@]}"; do
-    grep -rqF "fn $name()" hack/cluster-tests/tests/kubelet || die "no kubelet scenario is called $name; must_kubelet in hack/e2e.sh names it"
+for name in "${must_kubelet[@]}" "${must_controller[@]}"; do
+    grep -rqF "fn $name()" hack/cluster-tests/tests/kubelet hack/cluster-tests/tests/controller ||
+        die "no test is called $name; must_kubelet or must_controller in hack/e2e.sh names it"
 done
 
 [ -n "$keep" ] || trap 'hack/cluster.sh down' EXIT
-hack/cluster.sh up --nodes 2
+hack/cluster.sh up --nodes "$nodes"
+# Before the chart, whose controller would be a second one.
+case $suite in
+    controller | all) controller_suite ;;
+    must)
+        filter=("${must_controller[@]}")
+        controller_suite
+        ;;
+esac
 if [ ${#tests[@]} -gt 0 ]; then
     hack/install.sh
     cargo build --quiet --locked -p dra-kubelet --example echo
     cargo build --quiet --locked -p cdi-gen
     cargo test --locked -p cluster-tests "${tests[@]/#/--test=}" -- --ignored --test-threads=1
 fi
-if [ "$suite" != named ]; then kubelet_scenarios "${filter[@]}"; fi
+case $suite in
+    kubelet | all) kubelet_suite ;;
+    must)
+        filter=("${must_kubelet[@]}")
+        kubelet_suite
+        ;;
+esac
 if [ "$suite" = all ]; then
     hack/cluster.sh down
     hack/cluster/check-clean.sh

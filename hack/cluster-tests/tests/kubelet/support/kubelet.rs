@@ -1,48 +1,29 @@
 //! The node's kubelet: stop and start through the supervisor of `hack/cluster.sh`, its log, its
 //! configuration, its metrics.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::fs;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
+use cluster_tests::Component;
 
-use super::{Node, until};
-
-const COMPONENT: &str = "kubelet-1";
+use super::Node;
 
 /// The kubelet of the tests' node.
-pub(crate) struct Kubelet {
-    /// The cluster's state directory.
-    state: PathBuf,
-}
+pub(crate) struct Kubelet(Component);
 
 impl Kubelet {
-    /// The state directory is where the admin's kubeconfig is (`kubeconfig/admin`).
     pub(crate) fn of_cluster() -> Result<Self> {
-        let config = std::env::var_os("KUBECONFIG").context("no KUBECONFIG")?;
-        let config = PathBuf::from(config);
-        let state = config
-            .ancestors()
-            .nth(2)
-            .context("KUBECONFIG is not a path of a test cluster")?;
-        Ok(Self {
-            state: state.to_owned(),
-        })
+        Component::of_cluster("kubelet-1").map(Self)
     }
 
     /// Sends SIGTERM, and returns once it has ended.
     pub(crate) async fn stop(&self) -> Result<()> {
-        self.request(&format!("kill {COMPONENT} TERM"))?;
-        self.until_state("exited").await;
-        Ok(())
+        self.0.stop().await
     }
 
     /// Returns once its process runs; it needs a second to find its plugins.
     pub(crate) async fn start(&self) -> Result<()> {
-        self.request(&format!("start {COMPONENT}"))?;
-        self.until_state("running").await;
-        Ok(())
+        self.0.start().await
     }
 
     pub(crate) async fn restart(&self) -> Result<()> {
@@ -53,8 +34,9 @@ impl Kubelet {
     /// Restarts it with these feature gates only (`A: true, B: false`), or with its
     /// original ones (`None`).
     pub(crate) async fn restart_with_gates(&self, gates: Option<&str>) -> Result<()> {
-        let path = self.state.join("node1/kubelet.yaml");
-        let saved = self.state.join("node1/kubelet.yaml.saved");
+        let node = self.0.state_directory().join("node1");
+        let path = node.join("kubelet.yaml");
+        let saved = node.join("kubelet.yaml.saved");
         if !saved.exists() {
             fs::copy(&path, &saved)?;
         }
@@ -70,34 +52,9 @@ impl Kubelet {
         self.restart().await
     }
 
-    fn request(&self, line: &str) -> Result<()> {
-        // Opened for both, it does not wait for a reader.
-        let mut control = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(self.state.join("control"))?;
-        Ok(writeln!(control, "{line}")?)
-    }
-
-    async fn until_state(&self, state: &str) {
-        until(&format!("{COMPONENT} is {state}"), async || {
-            let now = fs::read_to_string(self.state.join("components").join(COMPONENT))?;
-            if !now.starts_with(state) {
-                bail!("it is {now}");
-            }
-            Ok(())
-        })
-        .await;
-    }
-
-    fn log(&self) -> String {
-        let path = self.state.join("log").join(format!("{COMPONENT}.log"));
-        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
-    }
-
     /// The last lines of its log that have `word` in them.
     pub(crate) fn lines_about(&self, word: &str, most: usize) -> Vec<String> {
-        let log = self.log();
+        let log = self.0.log();
         let lines: Vec<_> = log.lines().filter(|line| line.contains(word)).collect();
         let from = lines.len().saturating_sub(most);
         lines.into_iter().skip(from).map(str::to_owned).collect()

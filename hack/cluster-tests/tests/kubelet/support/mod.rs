@@ -11,13 +11,13 @@ mod scenario;
 mod slices;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 
+pub(crate) use cluster_tests::{seconds, throughout, until, within};
 pub(crate) use driver::{Behavior, FAILURE, ScriptedDriver};
 pub(crate) use health::{NO_HEALTH, health};
 pub(crate) use kubelet::Kubelet;
@@ -77,61 +77,5 @@ impl Node {
         for line in self.kubelet.lines_about(&self.namespace, 60) {
             eprintln!("kubelet: {line}");
         }
-    }
-}
-
-/// Checks `condition` until it is `Ok`, or until the scenario's timeout. The last error
-/// is printed every 20 s.
-pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Result<T>) -> T {
-    let mut printed = Instant::now();
-    loop {
-        match condition().await {
-            Ok(value) => return value,
-            Err(error) if printed.elapsed() > Duration::from_secs(20) => {
-                eprintln!("still waiting until {what}: {error:#}");
-                printed = Instant::now();
-            }
-            Err(_) => {}
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// Fails as soon as `condition` does, succeeds when `time` is over: for what must
-/// not happen.
-pub(crate) async fn throughout(
-    time: Duration,
-    mut condition: impl AsyncFnMut() -> Result<()>,
-) -> Result<()> {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        condition().await?;
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-    Ok(())
-}
-
-/// As [`until`], but it must happen within `limit`; returns how long it took.
-pub(crate) async fn within(
-    limit: Duration,
-    what: &str,
-    condition: impl AsyncFnMut() -> Result<()>,
-) -> Result<Duration> {
-    let started = Instant::now();
-    if tokio::time::timeout(limit, until(what, condition))
-        .await
-        .is_err()
-    {
-        bail!("{what}: not within {limit:?}");
-    }
-    Ok(started.elapsed())
-}
-
-/// A duration as text, for a remark.
-pub(crate) fn seconds(time: Duration) -> String {
-    if time < Duration::from_secs(1) {
-        format!("{} ms", time.as_millis())
-    } else {
-        format!("{:.1} s", time.as_secs_f64())
     }
 }

@@ -1,0 +1,55 @@
+//! Namespaces that are deleted with domains in them.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kube::api::ListParams;
+
+use crate::support::{Fixture, run, seconds, until, within};
+
+/// Kubernetes waits 5 s before it looks into a namespace, and 8 s more if something has a finalizer.
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_namespace_with_domains_can_be_deleted() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        on.create_many_ready(20).await?;
+        on.delete_namespace(&on.namespace).await?;
+        let took = gone(on).await?;
+        Ok(format!("gone with 20 domains after {}", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_namespace_deleted_while_the_controller_is_down_goes_when_it_is_back() -> Result<()> {
+    run(async |on| {
+        let controller = on.start().await?;
+        on.create_many_ready(20).await?;
+        controller.kill();
+        on.delete_namespace(&on.namespace).await?;
+        until("its domains and templates are being deleted", async || {
+            let (domains, templates) = (on.domains(&on.namespace), on.templates(&on.namespace));
+            let all = ListParams::default();
+            let templates = templates.list(&all).await?;
+            for object in domains.list(&all).await?.into_iter().chain(templates) {
+                let deleted = object.metadata.deletion_timestamp.is_some();
+                ensure!(deleted, "{:?} is not", object.metadata.name);
+            }
+            Ok(())
+        })
+        .await;
+        controller.start()?;
+        let took = gone(on).await?;
+        Ok(format!("gone {} after the start", seconds(took)))
+    })
+}
+
+async fn gone(on: &Fixture) -> Result<Duration> {
+    within(LIMIT, "the namespace is gone", async || {
+        on.namespace_gone(&on.namespace).await
+    })
+    .await
+}

@@ -1,0 +1,115 @@
+//! Templates whose domain is gone for good, is another one, or is somewhere else.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures_util::future::try_join_all;
+
+use crate::support::{Fixture, named, run, seconds, template, throughout, within};
+
+const SECONDS: Duration = Duration::from_secs(10);
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_domain_that_lost_its_finalizer_leaves_no_template() -> Result<()> {
+    run(async |on| {
+        let controller = on.start().await?;
+        let names = on.create_many_ready(30).await?;
+        let (unseen, seen) = names.split_at(10);
+        // The controller learns of these when they are gone.
+        controller.pause()?;
+        try_join_all(unseen.iter().map(|it| on.delete_without_finalizers(it))).await?;
+        controller.go_on()?;
+        // And works on these meanwhile.
+        try_join_all(seen.iter().map(|it| on.delete_without_finalizers(it))).await?;
+        let took = on.nothing_is_left_within(SECONDS).await?;
+        Ok(format!("30 templates gone after {}", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_domain_that_lost_its_finalizer_while_the_controller_was_down_leaves_no_template() -> Result<()>
+{
+    run(async |on| {
+        let controller = on.start().await?;
+        let names = on.create_many_ready(30).await?;
+        controller.kill();
+        try_join_all(names.iter().map(|it| on.delete_without_finalizers(it))).await?;
+        controller.start()?;
+        let took = on.nothing_is_left_within(SECONDS).await?;
+        Ok(format!(
+            "30 templates gone {} after the start",
+            seconds(took)
+        ))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_restored_domain_gets_a_template_of_its_new_uid() -> Result<()> {
+    run(async |on| {
+        let controller = on.start().await?;
+        on.create_ready("restored").await?;
+        let old = on.template("restored-channel").await?.metadata.uid;
+        let old = old.context("a template without UID")?;
+        controller.kill();
+        on.delete_without_finalizers("restored").await?;
+        let uid = on.create(&named("restored")).await?;
+        controller.start()?;
+        let took = within(SECONDS, "it is Ready with its own template", async || {
+            on.is_ready("restored").await?;
+            on.is_new_template("restored-channel", &old, &uid).await
+        })
+        .await?;
+        Ok(format!("Ready {} after the start", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_copy_in_another_namespace_does_not_concern_the_domain() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        let tenant = on.new_namespace("tenant").await?;
+        let uid = on.create_ready("domain").await?;
+        let copied = [
+            ("early", "Workload"),
+            ("late", "Workload"),
+            ("daemon", "Daemon"),
+        ];
+        for (name, target) in copied {
+            on.create_template(&tenant, &template(name, &uid, target))
+                .await?;
+        }
+        let before = on.snapshot().await?;
+        throughout(Duration::from_secs(2), async || {
+            on.is_ready("domain").await?;
+            on.is_unchanged_since(&before).await
+        })
+        .await?;
+        copy_goes(on, &tenant, "early").await?;
+
+        on.delete_within(SECONDS, "domain").await?;
+        // They are the tenant's, also now.
+        throughout(Duration::from_secs(2), async || {
+            let left = on.leftovers().await?;
+            ensure!(left.len() == 2, "{left:?}");
+            Ok(())
+        })
+        .await?;
+        copy_goes(on, &tenant, "late").await?;
+        copy_goes(on, &tenant, "daemon").await?;
+        Ok(String::new())
+    })
+}
+
+/// The owner of a copy can delete it.
+async fn copy_goes(on: &Fixture, namespace: &str, name: &str) -> Result<()> {
+    on.delete_template(namespace, name).await?;
+    within(SECONDS, &format!("the copy {name} is gone"), async || {
+        on.template_is_gone(namespace, name).await
+    })
+    .await
+    .map(drop)
+}

@@ -1,0 +1,194 @@
+//! What a running controller loses: its CRD, its permissions, its connections.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::support::{
+    Applied, Controller, Fixture, OUR_CRD, Proxy, Setup, apply_crd, delete_crd, kubectl, named,
+    run, seconds, through_proxy, with_token, within,
+};
+
+const A_MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_crd_that_is_deleted_makes_the_controller_unready_until_it_is_back() -> Result<()> {
+    run(async |on| {
+        let controller = on.start().await?;
+        delete_crd().await?;
+        let noticed = unready_within(&controller, "compute-domains").await?;
+        apply_crd(&on.client, OUR_CRD).await?;
+        let back = ready_within(&controller).await?;
+        on.create_ready("domain").await?;
+        let (noticed, back) = (seconds(noticed), seconds(back));
+        Ok(format!(
+            "noticed after {noticed}, ready {back} after it was back"
+        ))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_controller_without_its_role_is_unready_until_it_has_it_again() -> Result<()> {
+    run(async |on| {
+        let rbac = chart_rbac(on)?;
+        let account = "imex-dra-service-account-controller";
+        let token = kubectl(&["create", "token", "-n", &on.namespace, account])?;
+        let config = with_token(on, token.trim())?;
+        let proxy = Proxy::start().await?;
+        let controller = on
+            .start_with(Setup {
+                kubeconfig: Some(through_proxy(on, &proxy, Some(config))?),
+                ..Setup::default()
+            })
+            .await?;
+        // The chart's role is enough, events included.
+        on.create_ready("domain").await?;
+        on.until_event("domain", "Admitted").await;
+        on.delete_within(A_MINUTE, "domain").await?;
+        let refused = controller.lines_with("orbidden");
+        ensure!(refused.is_empty(), "{refused:?}");
+
+        rbac.delete()?;
+        // The server asks for permission when a watch begins, not while it lasts.
+        let noticed = within(A_MINUTE, "it is not ready", async || {
+            proxy.cut();
+            is_unready(&controller, "compute-domains")?;
+            is_unready(&controller, "templates")
+        })
+        .await?;
+        let _rbac = chart_rbac(on)?;
+        let back = ready_within(&controller).await?;
+        on.create_ready("after").await?;
+        let (noticed, back) = (seconds(noticed), seconds(back));
+        Ok(format!(
+            "noticed after {noticed}, ready {back} after it was back"
+        ))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_dead_connection_to_the_api_server_is_noticed_within_a_minute() -> Result<()> {
+    run(async |on| {
+        let controller = on.start().await?;
+        on.create_ready("before").await?;
+        let _silence = Silence::new(&controller)?;
+        on.create(&named("after")).await?;
+        let took = on.ready_within(A_MINUTE, "after").await?;
+        Ok(format!("a domain was Ready {} after it", seconds(took)))
+    })
+}
+
+/// The controller's part of the chart's RBAC, in the test's namespace.
+fn chart_rbac(on: &Fixture) -> Result<Applied> {
+    let chart = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deployments/helm/imex-dra"
+    );
+    let output = Command::new("helm")
+        .args(["template", "imex-dra", chart, "--namespace", &on.namespace])
+        .args(["--show-only", "templates/rbac-controller.yaml"])
+        .args(["--set", "featureGates.HostManagedIMEX=true"])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "helm failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Applied::manifest(String::from_utf8(output.stdout)?)
+}
+
+async fn ready_within(controller: &Controller) -> Result<Duration> {
+    within(A_MINUTE, "the controller is ready", async || {
+        controller.ready()
+    })
+    .await
+}
+
+async fn unready_within(controller: &Controller, condition: &str) -> Result<Duration> {
+    within(A_MINUTE, "the controller is not ready", async || {
+        is_unready(controller, condition)
+    })
+    .await
+}
+
+/// `/readyz` names this condition.
+fn is_unready(controller: &Controller, condition: &str) -> Result<()> {
+    match controller.ready() {
+        Ok(()) => bail!("it is ready"),
+        Err(answer) => {
+            let answer = answer.to_string();
+            ensure!(answer.contains(&format!("{condition}: ")), "{answer}");
+            Ok(())
+        }
+    }
+}
+
+/// The connections that the controller has now are dead in both directions, until this is dropped;
+/// new ones are not.
+struct Silence;
+
+const TABLE: [&str; 2] = ["inet", "imex_dra_test"];
+
+impl Silence {
+    fn new(controller: &Controller) -> Result<Self> {
+        let ports = local_ports(controller.pid()?)?;
+        ensure!(!ports.is_empty(), "the controller has no connection");
+        let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
+        let ports = format!("{{ {} }}", ports.join(", "));
+        let silence = Self;
+        nft(&format!("add table {}", TABLE.join(" ")))?;
+        let chain = format!("{} out", TABLE.join(" "));
+        nft(&format!(
+            "add chain {chain} {{ type filter hook output priority 0 ; }}"
+        ))?;
+        nft(&format!(
+            "add rule {chain} tcp sport {ports} tcp dport 6443 drop"
+        ))?;
+        nft(&format!(
+            "add rule {chain} tcp dport {ports} tcp sport 6443 drop"
+        ))?;
+        Ok(silence)
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        drop(nft(&format!("delete table {}", TABLE.join(" "))));
+    }
+}
+
+fn nft(command: &str) -> Result<()> {
+    let output = Command::new("nft").arg(command).output()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "nft {command}: {error}");
+    Ok(())
+}
+
+/// Local ports of the process's connections to the API server.
+fn local_ports(pid: u32) -> Result<BTreeSet<u16>> {
+    let mut sockets = BTreeSet::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
+        let target = fs::read_link(entry?.path()).unwrap_or_default();
+        let inode = target.to_str().and_then(|it| it.strip_prefix("socket:["));
+        sockets.extend(inode.and_then(|it| it.strip_suffix(']').map(str::to_owned)));
+    }
+    let mut ports = BTreeSet::new();
+    for line in fs::read_to_string(format!("/proc/{pid}/net/tcp"))?.lines() {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let [_, local, remote, ..] = &*fields else {
+            continue;
+        };
+        let to_server = remote.ends_with(":192B"); // 6443
+        if to_server && fields.get(9).is_some_and(|inode| sockets.contains(*inode)) {
+            let (_, port) = local.split_once(':').context("no port")?;
+            ports.insert(u16::from_str_radix(port, 16)?);
+        }
+    }
+    Ok(ports)
+}

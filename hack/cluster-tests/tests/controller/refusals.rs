@@ -1,0 +1,149 @@
+//! Templates that the server refuses: the domain's status has the server's words, and the domain
+//! becomes Ready once they are allowed.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use crate::support::{Applied, Fixture, kubectl, named, run, seconds, template, until};
+
+/// The slow retry.
+const HEALED: Duration = Duration::from_secs(60);
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_quota_that_refuses_the_template_is_named_and_raising_it_heals() -> Result<()> {
+    run(async |on| {
+        let quota = |count: u32| {
+            let hard = json!({"count/resourceclaimtemplates.resource.k8s.io": count.to_string()});
+            json!({
+                "apiVersion": "v1", "kind": "ResourceQuota",
+                "metadata": {"name": "quota", "namespace": on.namespace},
+                "spec": {"hard": hard},
+            })
+        };
+        let _quota = Applied::new(&[quota(0)])?;
+        on.start().await?;
+        until_refused_by_server(on, "exceeded quota").await;
+        on.create(&named("domain")).await?;
+        is_reported(on, "exceeded quota").await?;
+        let raised = Applied::new(&[quota(10)])?;
+        let took = on.ready_within(HEALED, "domain").await?;
+        drop(raised);
+        Ok(format!(
+            "Ready {} after the quota was raised",
+            seconds(took)
+        ))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_policy_that_refuses_the_template_is_named_and_its_end_heals() -> Result<()> {
+    run(async |on| {
+        let name = &on.namespace;
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "matchConstraints": {"resourceRules": [templates_created()]},
+                "validations": [{"expression": "false", "message": "no templates on Sundays"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {
+                "policyName": name,
+                "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": in_namespace(name)},
+            },
+        });
+        let policy = Applied::new(&[policy, binding])?;
+        refused_until_gone(on, &policy, "no templates on Sundays").await
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_webhook_that_does_not_answer_is_named_and_its_end_heals() -> Result<()> {
+    run(async |on| {
+        let name = &on.namespace;
+        let webhook = Applied::new(&[json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": [{
+                "name": "closed.example.com",
+                // Nobody listens there.
+                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "rules": [templates_created()],
+                "namespaceSelector": in_namespace(name),
+                "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            }],
+        })])?;
+        refused_until_gone(on, &webhook, "failed calling webhook").await
+    })
+}
+
+async fn refused_until_gone(on: &Fixture, cause: &Applied, words: &str) -> Result<String> {
+    on.start().await?;
+    until_refused_by_server(on, words).await;
+    on.create(&named("domain")).await?;
+    is_reported(on, words).await?;
+    cause.delete()?;
+    let took = on.ready_within(HEALED, "domain").await?;
+    Ok(format!("Ready {} after its end", seconds(took)))
+}
+
+fn templates_created() -> Value {
+    json!({
+        "apiGroups": ["resource.k8s.io"], "apiVersions": ["*"],
+        "operations": ["CREATE"], "resources": ["resourceclaimtemplates"],
+    })
+}
+
+fn in_namespace(name: &str) -> Value {
+    json!({"matchLabels": {"kubernetes.io/metadata.name": name}})
+}
+
+/// Waits until the server applies the rule that was just made.
+async fn until_refused_by_server(on: &Fixture, words: &str) {
+    until("the server refuses templates", async || {
+        let params = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let probe = template("probe", "none", "Workload");
+        let created = on.templates(&on.namespace).create(&params, &probe).await;
+        match created {
+            Ok(_) => bail!("it does not"),
+            Err(error) => ensure!(error.to_string().contains(words), "{error}"),
+        }
+        Ok(())
+    })
+    .await;
+}
+
+/// Status and an event have the reason and the server's words.
+async fn is_reported(on: &Fixture, words: &str) -> Result<()> {
+    let message = on.until_refused("domain", "TemplateRefused").await;
+    ensure!(message.contains(words), "the message is {message:?}");
+    let note = on.until_event("domain", "TemplateRefused").await;
+    ensure!(note.contains(words), "the event's note is {note:?}");
+    let line = kubectl(&[
+        "get",
+        "computedomain",
+        "-n",
+        &on.namespace,
+        "domain",
+        "--no-headers",
+    ])?;
+    let line = line.lines().next().context("no line")?;
+    ensure!(
+        line.contains("TemplateRefused"),
+        "kubectl get says {line:?}"
+    );
+    Ok(())
+}

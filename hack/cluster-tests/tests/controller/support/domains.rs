@@ -1,0 +1,200 @@
+//! `ComputeDomains` as JSON: what a test writes need not match our types.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use cluster_tests::{until, within};
+use futures_util::future::try_join_all;
+use kube::ResourceExt as _;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
+    PatchParams, PostParams,
+};
+use serde_json::{Value, json};
+
+use super::{FOREIGN_FINALIZER, Fixture};
+
+pub(super) fn resource() -> ApiResource {
+    let kind = GroupVersionKind::gvk("resource.nvidia.com", "v1beta1", "ComputeDomain");
+    ApiResource::from_gvk_with_plural(&kind, "computedomains")
+}
+
+/// A domain whose template is to have this name.
+pub(crate) fn domain(name: &str, template: &str) -> DynamicObject {
+    DynamicObject::new(name, &resource()).data(json!({
+        "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": template}}},
+    }))
+}
+
+/// A domain whose template has its name and `-channel`.
+pub(crate) fn named(name: &str) -> DynamicObject {
+    domain(name, &format!("{name}-channel"))
+}
+
+/// `status.status`, if there is one.
+pub(crate) fn state(domain: &DynamicObject) -> Option<&str> {
+    domain.data.pointer("/status/status")?.as_str()
+}
+
+fn ready_condition(domain: &DynamicObject) -> Option<&Value> {
+    let conditions = domain.data.pointer("/status/conditions")?.as_array()?;
+    conditions.iter().find(|it| it["type"] == "Ready")
+}
+
+/// The reason of the condition `Ready`.
+pub(crate) fn reason(domain: &DynamicObject) -> Option<&str> {
+    ready_condition(domain)?["reason"].as_str()
+}
+
+impl Fixture {
+    pub(crate) fn domains(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &resource())
+    }
+
+    /// Creates a domain in the test's first namespace, and returns its UID.
+    pub(crate) async fn create(&self, domain: &DynamicObject) -> Result<String> {
+        self.create_in(&self.namespace, domain).await
+    }
+
+    pub(crate) async fn create_in(
+        &self,
+        namespace: &str,
+        domain: &DynamicObject,
+    ) -> Result<String> {
+        let created = self
+            .domains(namespace)
+            .create(&PostParams::default(), domain)
+            .await?;
+        created.metadata.uid.context("a domain without UID")
+    }
+
+    /// Creates `named(name)`, and waits until it is Ready. Returns its UID.
+    pub(crate) async fn create_ready(&self, name: &str) -> Result<String> {
+        let uid = self.create(&named(name)).await?;
+        self.until_ready(name).await;
+        Ok(uid)
+    }
+
+    /// Creates domains `d0`, `d1` and so on at the same time, and returns their names.
+    pub(crate) async fn create_many(&self, count: usize) -> Result<Vec<String>> {
+        let names: Vec<_> = (0..count).map(|i| format!("d{i}")).collect();
+        let domains: Vec<_> = names.iter().map(|name| named(name)).collect();
+        try_join_all(domains.iter().map(|domain| self.create(domain))).await?;
+        Ok(names)
+    }
+
+    /// As [`Fixture::create_many`], and waits until all are Ready.
+    pub(crate) async fn create_many_ready(&self, count: usize) -> Result<Vec<String>> {
+        let names = self.create_many(count).await?;
+        for name in &names {
+            self.until_ready(name).await;
+        }
+        Ok(names)
+    }
+
+    pub(crate) async fn get(&self, name: &str) -> Result<DynamicObject> {
+        Ok(self.domains(&self.namespace).get(name).await?)
+    }
+
+    /// The status of the domain says that it is Ready, and why.
+    pub(crate) async fn is_ready(&self, name: &str) -> Result<()> {
+        let domain = self.get(name).await?;
+        ensure!(
+            (state(&domain), reason(&domain)) == (Some("Ready"), Some("Admitted")),
+            "the status of {name} is {}",
+            domain.data["status"]
+        );
+        Ok(())
+    }
+
+    pub(crate) async fn until_ready(&self, name: &str) {
+        until(&format!("{name} is Ready"), async || {
+            self.is_ready(name).await
+        })
+        .await;
+    }
+
+    /// Returns how long it took until the domain was Ready.
+    pub(crate) async fn ready_within(&self, limit: Duration, name: &str) -> Result<Duration> {
+        let what = format!("{name} is Ready");
+        within(limit, &what, async || self.is_ready(name).await).await
+    }
+
+    /// Waits until the domain is `NotReady` for this reason, and returns the message.
+    pub(crate) async fn until_refused(&self, name: &str, expected: &str) -> String {
+        until(&format!("{name} is NotReady, {expected}"), async || {
+            let domain = self.get(name).await?;
+            let condition = ready_condition(&domain).cloned().unwrap_or_default();
+            ensure!(
+                state(&domain) == Some("NotReady")
+                    && condition["status"] == "False"
+                    && condition["reason"] == expected,
+                "its status is {}",
+                domain.data["status"]
+            );
+            let message = condition["message"].as_str();
+            message.map(str::to_owned).context("no message")
+        })
+        .await
+    }
+
+    /// Deletes a domain of the test's first namespace, without waiting.
+    pub(crate) async fn delete(&self, name: &str) -> Result<()> {
+        self.domains(&self.namespace)
+            .delete(name, &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+
+    pub(crate) async fn is_gone(&self, name: &str) -> Result<()> {
+        match self.domains(&self.namespace).get_opt(name).await? {
+            None => Ok(()),
+            Some(it) => bail!("{name} has the finalizers {:?}", it.metadata.finalizers),
+        }
+    }
+
+    /// Deletes a domain, and waits until it is gone. Returns how long that took.
+    pub(crate) async fn delete_within(&self, limit: Duration, name: &str) -> Result<Duration> {
+        self.delete(name).await?;
+        let what = format!("{name} is gone");
+        within(limit, &what, async || self.is_gone(name).await).await
+    }
+
+    /// Deletes a domain as a person does who is tired of waiting: without its finalizers. The
+    /// controller must not get a word in: it is paused, or down.
+    pub(crate) async fn delete_without_finalizers(&self, name: &str) -> Result<()> {
+        self.delete(name).await?;
+        let none = json!({"metadata": {"finalizers": null}});
+        let domains = self.domains(&self.namespace);
+        let patched = domains
+            .patch(name, &PatchParams::default(), &Patch::Merge(none))
+            .await;
+        match patched {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            other => Ok(other.map(drop)?),
+        }
+    }
+
+    /// Takes all finalizers off the test's domains that have one of somebody else, once ours is gone.
+    /// They are deleted first.
+    pub(crate) async fn release_foreign_finalizers(&self) -> Result<()> {
+        let domains = self.domains(&self.namespace);
+        for domain in domains.list(&ListParams::default()).await? {
+            if !domain.finalizers().iter().any(|it| it == FOREIGN_FINALIZER) {
+                continue;
+            }
+            let name = domain.name_any();
+            self.delete(&name).await?;
+            until(&format!("our finalizer of {name} is gone"), async || {
+                let left = domains.get(&name).await?.metadata.finalizers;
+                let left = left.unwrap_or_default();
+                ensure!(left == [FOREIGN_FINALIZER], "they are {left:?}");
+                Ok(())
+            })
+            .await;
+            let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            domains.patch(&name, &PatchParams::default(), &none).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! What the tests share: the API server, namespaces and controllers of each test's own, and what is
+//! seen of domains and templates.
+
+mod controller;
+mod crd;
+mod domains;
+mod events;
+mod fixture;
+mod kubeconfig;
+mod kubectl;
+mod lease;
+mod leftovers;
+mod proxy;
+mod snapshot;
+mod templates;
+
+pub(crate) use cluster_tests::{Component, seconds, throughout, until, within};
+pub(crate) use controller::{Controller, Setup};
+pub(crate) use crd::{GO_CRD, OUR_CRD, apply_crd, delete_crd};
+pub(crate) use domains::{domain, named, reason, state};
+pub(crate) use fixture::{Fixture, run, run_for};
+pub(crate) use kubeconfig::{through_proxy, with_token};
+pub(crate) use kubectl::{Applied, kubectl};
+pub(crate) use lease::{LEASE, RETRY};
+pub(crate) use proxy::Proxy;
+pub(crate) use templates::template;
+
+/// Label with a domain's UID, and the finalizer of domains and templates: the same text.
+pub(crate) const LABEL: &str = "resource.nvidia.com/computeDomain";
+pub(crate) const FINALIZER: &str = LABEL;
+
+/// Label of a template's purpose, `Workload` or `Daemon`.
+pub(crate) const TARGET_LABEL: &str = "resource.nvidia.com/computeDomainTarget";
+
+/// A finalizer of somebody else.
+pub(crate) const FOREIGN_FINALIZER: &str = "example.com/keep";

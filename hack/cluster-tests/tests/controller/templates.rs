@@ -1,0 +1,131 @@
+//! The template's name is taken, the template is deleted, or it is held.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+
+use crate::support::{
+    FINALIZER, FOREIGN_FINALIZER, Fixture, named, run, seconds, throughout, within,
+};
+
+const SECONDS: Duration = Duration::from_secs(5);
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_domain_becomes_ready_as_soon_as_a_foreign_template_frees_its_name() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        let foreign = on.create_foreign_template("domain-channel").await?;
+        on.create(&named("domain")).await?;
+        let message = on.until_refused("domain", "TemplateNameTaken").await;
+        ensure!(message.contains("domain-channel"), "{message:?}");
+        on.until_event("domain", "TemplateNameTaken").await;
+        throughout(Duration::from_secs(2), async || {
+            let now = on.template("domain-channel").await?;
+            ensure!(now == foreign, "the foreign template was written: {now:?}");
+            Ok(())
+        })
+        .await?;
+        on.delete_template(&on.namespace, "domain-channel").await?;
+        let took = on.ready_within(SECONDS, "domain").await?;
+        Ok(format!("Ready {} after the name was free", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_domain_with_a_taken_name_can_be_deleted_and_the_foreign_template_stays() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        let foreign = on.create_foreign_template("domain-channel").await?;
+        on.create(&named("domain")).await?;
+        on.until_refused("domain", "TemplateNameTaken").await;
+        on.delete_within(SECONDS, "domain").await?;
+        let now = on.template("domain-channel").await?;
+        ensure!(now == foreign, "the foreign template was written: {now:?}");
+        Ok(String::new())
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_template_deleted_by_hand_is_made_again() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        let uid = on.create_ready("domain").await?;
+        let old = template_uid(on).await?;
+        on.delete_template(&on.namespace, "domain-channel").await?;
+        let took = within(SECONDS, "there is a new template", async || {
+            on.is_ready("domain").await?;
+            on.is_new_template("domain-channel", &old, &uid).await
+        })
+        .await?;
+        Ok(format!("after {}", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_template_that_somebody_holds_is_reported_until_it_goes() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        let uid = on.create_ready("domain").await?;
+        let old = template_uid(on).await?;
+        hold(on).await?;
+        on.delete_template(&on.namespace, "domain-channel").await?;
+        let message = on.until_refused("domain", "TemplateHeld").await;
+        ensure!(message.contains("domain-channel"), "{message:?}");
+        on.until_event("domain", "TemplateHeld").await;
+        release(on).await?;
+        let took = within(SECONDS, "there is a new template", async || {
+            on.is_ready("domain").await?;
+            on.is_new_template("domain-channel", &old, &uid).await
+        })
+        .await?;
+        Ok(format!("Ready {} after its release", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_domain_whose_template_somebody_holds_goes_with_it() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        on.create_ready("domain").await?;
+        hold(on).await?;
+        on.delete("domain").await?;
+        on.until_event("domain", "TemplateHeld").await;
+        ensure!(
+            on.is_gone("domain").await.is_err(),
+            "it went before its template"
+        );
+        release(on).await?;
+        let took = within(SECONDS, "the domain is gone", async || {
+            on.is_gone("domain").await
+        })
+        .await?;
+        Ok(format!("gone {} after its release", seconds(took)))
+    })
+}
+
+async fn template_uid(on: &Fixture) -> Result<String> {
+    let uid = on.template("domain-channel").await?.metadata.uid;
+    uid.context("a template without UID")
+}
+
+async fn hold(on: &Fixture) -> Result<()> {
+    let both = json!([FINALIZER, FOREIGN_FINALIZER]);
+    on.set_template_finalizers("domain-channel", &both).await
+}
+
+/// Our finalizer is gone already.
+async fn release(on: &Fixture) -> Result<()> {
+    let left = on.template("domain-channel").await?.metadata.finalizers;
+    ensure!(
+        left.as_deref() == Some(&[FOREIGN_FINALIZER.to_owned()]),
+        "{left:?}"
+    );
+    on.set_template_finalizers("domain-channel", &json!(null))
+        .await
+}
