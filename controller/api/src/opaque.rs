@@ -91,8 +91,7 @@ impl OpaqueConfig {
 
     /// Decodes a config that somebody else wrote, perhaps a newer version, to compare it: unknown
     /// fields are ignored, the last of several fields of one name wins, and null and empty mean
-    /// absent. So [`ComputeDomainChannelConfig::to_parameters`] of two equal results is the same,
-    /// however they were written.
+    /// absent. Two that say the same are equal then, however they were written.
     ///
     /// ```
     /// use compute_domain_api::{AllocationMode, OpaqueConfig};
