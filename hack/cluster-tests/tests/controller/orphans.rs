@@ -7,6 +7,7 @@ use futures_util::future::try_join_all;
 
 use crate::support::{Fixture, named, run, seconds, template, throughout, within};
 
+const NAMESPACE_ANNOTATION: &str = "resource.nvidia.com/computeDomainNamespace";
 const SECONDS: Duration = Duration::from_secs(10);
 
 #[test]
@@ -79,8 +80,11 @@ fn a_copy_in_another_namespace_does_not_concern_the_domain() -> Result<()> {
             ("daemon", "Daemon"),
         ];
         for (name, target) in copied {
-            on.create_template(&tenant, &template(name, &uid, target))
-                .await?;
+            let mut copy = template(name, &uid, target);
+            // Which tells it from a template whose own domain is gone.
+            let home = (NAMESPACE_ANNOTATION.to_owned(), on.namespace.clone());
+            copy.metadata.annotations = Some([home].into());
+            on.create_template(&tenant, &copy).await?;
         }
         let before = on.snapshot().await?;
         throughout(Duration::from_secs(2), async || {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::support::{
     Applied, Controller, Fixture, OUR_CRD, Proxy, Setup, apply_crd, delete_crd, kubectl, named,
-    run, seconds, through_proxy, with_token, within,
+    run, seconds, through_proxy, until, with_token, within,
 };
 
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ fn a_crd_that_is_deleted_makes_the_controller_unready_until_it_is_back() -> Resu
     run(async |on| {
         let controller = on.start().await?;
         delete_crd().await?;
-        let noticed = unready_within(&controller, "compute-domains").await?;
+        let noticed = unready_within(&controller, &["compute-domains"]).await?;
         apply_crd(&on.client, OUR_CRD).await?;
         let back = ready_within(&controller).await?;
         on.create_ready("domain").await?;
@@ -54,16 +54,29 @@ fn a_controller_without_its_role_is_unready_until_it_has_it_again() -> Result<()
         ensure!(refused.is_empty(), "{refused:?}");
 
         rbac.delete()?;
-        // The server asks for permission when a watch begins, not while it lasts.
-        let noticed = within(A_MINUTE, "it is not ready", async || {
-            proxy.cut();
-            is_unready(&controller, "compute-domains")?;
-            is_unready(&controller, "templates")
+        let user = format!("system:serviceaccount:{}:{account}", on.namespace);
+        until("the server refuses it", async || {
+            let can = [
+                "auth",
+                "can-i",
+                "list",
+                "computedomains",
+                "-A",
+                "--as",
+                &user,
+            ];
+            ensure!(kubectl(&can).is_err(), "it does not");
+            Ok(())
         })
-        .await?;
+        .await;
+        // The server asks for permission when a watch begins, not while it lasts.
+        proxy.cut();
+        let noticed = unready_within(&controller, &["compute-domains", "templates"]).await?;
         let _rbac = chart_rbac(on)?;
         let back = ready_within(&controller).await?;
         on.create_ready("after").await?;
+        // While the role is there.
+        on.delete_within(A_MINUTE, "after").await?;
         let (noticed, back) = (seconds(noticed), seconds(back));
         Ok(format!(
             "noticed after {noticed}, ready {back} after it was back"
@@ -110,23 +123,20 @@ async fn ready_within(controller: &Controller) -> Result<Duration> {
     .await
 }
 
-async fn unready_within(controller: &Controller, condition: &str) -> Result<Duration> {
+/// Waits until `/readyz` names these conditions.
+async fn unready_within(controller: &Controller, conditions: &[&str]) -> Result<Duration> {
     within(A_MINUTE, "the controller is not ready", async || {
-        is_unready(controller, condition)
+        let Err(answer) = controller.ready() else {
+            bail!("it is ready");
+        };
+        let answer = answer.to_string();
+        for condition in conditions {
+            let named = answer.contains(&format!("{condition}: "));
+            ensure!(named, "{condition} is not in {answer}");
+        }
+        Ok(())
     })
     .await
-}
-
-/// `/readyz` names this condition.
-fn is_unready(controller: &Controller, condition: &str) -> Result<()> {
-    match controller.ready() {
-        Ok(()) => bail!("it is ready"),
-        Err(answer) => {
-            let answer = answer.to_string();
-            ensure!(answer.contains(&format!("{condition}: ")), "{answer}");
-            Ok(())
-        }
-    }
 }
 
 /// The connections that the controller has now are dead in both directions, until this is dropped;

@@ -1,19 +1,43 @@
-//! All domains and templates of the test as they are, to see that nobody writes them.
+//! All domains and templates of the test as they are, to see that nobody changes them.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt as _;
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
 
-use super::Fixture;
+use super::{Fixture, reason, state};
 
-/// UID and resource version of each object, by kind, namespace and name.
-pub(crate) type Snapshot = BTreeMap<String, (String, String)>;
+/// What is compared, by kind, namespace and name.
+pub(crate) struct Snapshot {
+    of: fn(&str, &DynamicObject) -> String,
+    objects: BTreeMap<String, String>,
+}
 
 impl Fixture {
+    /// UIDs and resource versions: any write is a difference.
     pub(crate) async fn snapshot(&self) -> Result<Snapshot> {
-        let mut objects = Snapshot::new();
+        self.snapshot_of(|_, object| version(object)).await
+    }
+
+    /// As [`Fixture::snapshot`] for templates; of a domain its UID, finalizers, state and reason: a
+    /// write that says the same again is no difference.
+    pub(crate) async fn snapshot_of_meaning(&self) -> Result<Snapshot> {
+        self.snapshot_of(|kind, object| match kind {
+            "domain" => format!(
+                "{} {:?} {:?} {:?}",
+                object.uid().unwrap_or_default(),
+                object.finalizers(),
+                state(object),
+                reason(object)
+            ),
+            _ => version(object),
+        })
+        .await
+    }
+
+    async fn snapshot_of(&self, of: fn(&str, &DynamicObject) -> String) -> Result<Snapshot> {
+        let mut objects = BTreeMap::new();
         for namespace in self.namespaces() {
             for (kind, api) in [
                 ("domain", self.domains(&namespace)),
@@ -21,25 +45,39 @@ impl Fixture {
             ] {
                 for object in api.list(&ListParams::default()).await? {
                     let name = format!("{kind} {namespace}/{}", object.name_any());
-                    let version = object.resource_version().unwrap_or_default();
-                    objects.insert(name, (object.uid().unwrap_or_default(), version));
+                    objects.insert(name, of(kind, &object));
                 }
             }
         }
-        Ok(objects)
+        Ok(Snapshot { of, objects })
     }
 
-    /// Fails if an object was written, made or removed since.
+    /// Fails if an object is other than it was, new or gone.
     pub(crate) async fn is_unchanged_since(&self, before: &Snapshot) -> Result<()> {
-        let now = self.snapshot().await?;
-        let lost = before.iter().filter(|(name, _)| !now.contains_key(*name));
-        let lost: Vec<_> = lost.map(|(name, _)| name).collect();
-        ensure!(lost.is_empty(), "gone: {lost:?}");
-        let changed = now
+        let now = self.snapshot_of(before.of).await?.objects;
+        let before = &before.objects;
+        let gone: Vec<_> = before.keys().filter(|it| !now.contains_key(*it)).collect();
+        ensure!(gone.is_empty(), "gone: {gone:?}");
+        let other = now
             .iter()
             .filter(|(name, it)| before.get(*name) != Some(it));
-        let changed: Vec<_> = changed.collect();
-        ensure!(changed.is_empty(), "written or new: {changed:?}");
+        let other: Vec<_> = other
+            .map(|(name, it)| (name, it, before.get(name)))
+            .collect();
+        ensure!(other.is_empty(), "new or other than before: {other:?}");
         Ok(())
     }
+}
+
+impl Snapshot {
+    /// How many templates there were.
+    pub(crate) fn templates(&self) -> usize {
+        let names = self.objects.keys();
+        names.filter(|it| it.starts_with("template")).count()
+    }
+}
+
+fn version(object: &DynamicObject) -> String {
+    let uid = object.uid().unwrap_or_default();
+    format!("{uid} {}", object.resource_version().unwrap_or_default())
 }
