@@ -117,9 +117,22 @@ pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[Str
     let Some(domain) = observed.domain.as_deref() else {
         return orphans::decide(&observed.templates, findings, driver_namespaces);
     };
-    if let Some(request) = find::stray(domain, observed, driver_namespaces) {
-        return Decision::Send(request);
+    match decide_on(domain, observed, findings, driver_namespaces) {
+        // Last, so that an object that anybody can make is in the way of nothing.
+        Decision::Done(outcome) => match find::stray(&observed.templates, driver_namespaces) {
+            Some(request) => Decision::Send(request),
+            None => Decision::Done(outcome),
+        },
+        send @ Decision::Send(_) => send,
     }
+}
+
+fn decide_on(
+    domain: &Domain,
+    observed: &Observed,
+    findings: &Findings,
+    driver_namespaces: &[String],
+) -> Decision {
     let finding = find::find(domain, observed, findings, driver_namespaces);
     // A template can only be altered if what the API server stores is known: an older one leaves
     // out fields, and would be asked to repair the template for ever.
@@ -206,9 +219,9 @@ fn state(domain: &Domain) -> State {
     }
 }
 
-/// Writes the status, unless it says so already.
+/// Writes the status, unless it says so already or cannot be read.
 fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decision {
-    let unreadable = matches!(admission, Admission::Rejected(Rejection::Unreadable { .. }));
+    let unreadable = matches!(domain.wanted(), Err(Rejection::Unreadable { .. }));
     if !unreadable && !admission.is_reported_in(domain, findings.schema) {
         return Decision::Send(Request::WriteStatus(admission));
     }

@@ -42,7 +42,8 @@ pub type ClaimName = (Box<str>, Box<str>);
 pub struct Observed {
     /// The ComputeDomain, unless the watch does not have it.
     pub domain: Option<Arc<Domain>>,
-    /// Every template with the UID in its label, in any namespace.
+    /// Every template with the UID in its label, in any namespace, in the order of their places: what
+    /// is decided must not depend on which of them the watch told first.
     pub templates: Vec<Arc<ObservedTemplate>>,
 }
 
@@ -159,14 +160,15 @@ impl Index {
     /// A request of ours had this template as its response. One without the label is not kept: the
     /// watch would never say that it is gone.
     pub fn learn_template(&mut self, template: ObservedTemplate) {
-        if template.domain_uid().is_empty() {
-            return;
-        }
         let uid = template.reference().uid.clone();
         let before = self.templates.get(&uid).cloned();
         let (version, template) = (template.version, Arc::new(template));
-        if self.templates.learn(uid, version, template.clone()) {
-            self.relink(before.as_ref(), &template);
+        if !self.templates.learn(uid.clone(), version, template.clone()) {
+            return;
+        }
+        self.relink(before.as_ref(), &template);
+        if template.domain_uid().is_empty() {
+            self.remove_template(&uid);
         }
     }
 
@@ -223,11 +225,12 @@ impl Index {
     /// What is known of this UID.
     pub fn observe(&self, key: &str) -> Observed {
         let uids = self.template_uids.get(key).into_iter().flatten();
+        let templates = uids.filter_map(|uid| self.templates.get(uid));
+        let mut templates: Vec<_> = templates.cloned().collect();
+        templates.sort_by(|one, other| one.reference().cmp(other.reference()));
         Observed {
             domain: self.domains.get(key).cloned(),
-            templates: uids
-                .filter_map(|uid| self.templates.get(uid).cloned())
-                .collect(),
+            templates,
         }
     }
 

@@ -33,6 +33,8 @@ mod content;
 mod decide;
 mod domain;
 mod finalizer;
+#[cfg(test)]
+mod fixtures;
 mod go_driver;
 mod index;
 pub mod lifecycle;

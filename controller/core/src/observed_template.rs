@@ -62,10 +62,8 @@ impl ObservedTemplate {
     pub fn without_label(template: &ResourceClaimTemplate, uid: &DomainUid) -> Option<Self> {
         let mut observed = Self::new(template);
         observed.content = Some(Content::new(&template.spec.spec, uid.as_str()));
-        let ours = [AllocationMode::Single, AllocationMode::All];
-        let ours = ours.map(|mode| Some(Content::new(&claim_spec(uid, &mode), uid.as_str())));
         let unlabelled = observed.domain_uid.is_empty();
-        (unlabelled && ours.contains(&observed.content)).then_some(observed)
+        (unlabelled && observed.asks_for_what_we_create(uid)).then_some(observed)
     }
 
     /// The same template later: `now` is what it has become. Its spec cannot change.
@@ -114,11 +112,6 @@ impl ObservedTemplate {
         self.domain_name.as_deref()
     }
 
-    /// Whether somebody has made it from a template of another namespace: it is his.
-    pub(crate) fn is_copy(&self) -> bool {
-        self.copied
-    }
-
     /// Whether the driver-managed mode made it. Anybody can set the label, but not in these
     /// namespaces.
     pub(crate) fn is_of_driver(&self, driver_namespaces: &[String]) -> bool {
@@ -145,9 +138,29 @@ impl ObservedTemplate {
         self.deleting && self.finalizers.is_empty()
     }
 
+    /// Whether it is exactly what we create, or the Go driver, for the ComputeDomain of its label, and
+    /// where: one that somebody has copied into another namespace is his.
+    pub(crate) fn is_ours(&self) -> bool {
+        let uid = DomainUid::parse(&self.domain_uid);
+        self.target != Target::Daemon
+            && !self.copied
+            && uid.is_ok_and(|uid| self.asks_for_what_we_create(&uid))
+    }
+
+    fn asks_for_what_we_create(&self, uid: &DomainUid) -> bool {
+        let ours = [AllocationMode::Single, AllocationMode::All];
+        let ours = ours.map(|mode| Some(Content::new(&claim_spec(uid, &mode), uid.as_str())));
+        ours.contains(&self.content)
+    }
+
+    /// Whether it is for a workload, by its label, or because somebody has removed that from ours.
+    pub(crate) fn is_for_workload(&self) -> bool {
+        self.target == Target::Workload || (self.target == Target::Other && self.is_ours())
+    }
+
     /// Whether it is the workload's template of this domain, by label and place.
     pub fn is_of(&self, domain: &Domain) -> bool {
-        self.target == Target::Workload
+        self.is_for_workload()
             && *self.domain_uid == *domain.uid().as_str()
             && *self.reference.namespace == *domain.namespace()
     }

@@ -175,8 +175,7 @@ pub fn status_patch(
         status.insert("conditions".to_owned(), conditions);
     }
     if schema.observed_generation {
-        let generation = json!(domain.generation);
-        status.insert("observedGeneration".to_owned(), generation);
+        status.insert("observedGeneration".to_owned(), json!(domain.generation));
     }
     json!({
         "apiVersion": API_VERSION,
@@ -206,3 +205,6 @@ fn condition(domain: &Domain, admission: &Admission, now: Timestamp) -> Value {
         "lastTransitionTime": since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// A `ResourceClaimTemplate` that exists, as a request addresses it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplateRef {
     /// Its namespace.
     pub namespace: Box<str>,

@@ -1,5 +1,7 @@
 //! What there is to be done about a ComputeDomain that exists.
 
+use std::sync::Arc;
+
 use compute_domain_api::AllocationMode;
 
 use super::{Finding, Findings, Request};
@@ -34,16 +36,15 @@ pub(super) fn find(
     }
 }
 
-/// A template that has our finalizer, is being deleted, and is nobody's whom we would delete it for:
-/// a copy, in this namespace or another. Nothing else would ever remove the finalizer.
+/// A template that is being deleted and has our finalizer, although nothing else is to be done: a
+/// copy, in this namespace or another, or that of a rejected domain. Nothing else would ever remove
+/// the finalizer.
 pub(super) fn stray(
-    domain: &Domain,
-    observed: &Observed,
+    templates: &[Arc<ObservedTemplate>],
     driver_namespaces: &[String],
 ) -> Option<Request> {
-    observed.templates.iter().find_map(|template| {
-        let theirs = template.is_of_driver(driver_namespaces) || is_own(template, domain);
-        if theirs || !template.is_being_deleted() {
+    templates.iter().find_map(|template| {
+        if !template.is_being_deleted() || template.is_of_driver(driver_namespaces) {
             return None;
         }
         let patch = template.finalizer_removal()?;
@@ -57,7 +58,7 @@ pub(super) fn stray(
 /// a label.
 fn is_own(template: &ObservedTemplate, domain: &Domain) -> bool {
     *template.reference().namespace == *domain.namespace()
-        && template.target() == Target::Workload
+        && template.is_for_workload()
         && (domain.is_being_deleted() || has_wanted_name(template, domain))
 }
 
@@ -75,23 +76,24 @@ fn reason_to_reject(
     if let Err(rejection) = domain.template_name() {
         return Some(rejection);
     }
-    for template in &observed.templates {
-        if template.is_of_driver(driver_namespaces) {
-            return Some(Rejection::DriverManaged {
-                object: template.reference().clone(),
-                uid: domain.uid().to_string(),
-            });
-        }
-        let same_place = *template.reference().namespace == *domain.namespace()
-            && has_wanted_name(template, domain);
-        if same_place && template.target() != Target::Workload {
-            return Some(Rejection::NameTaken {
-                name: template.reference().name.to_string(),
-                owner: format!("{}, but is not for its workload", template.owner()),
-            });
-        }
+    let templates = || observed.templates.iter().map(|template| &**template);
+    if let Some(template) = templates().find(|template| template.is_of_driver(driver_namespaces)) {
+        return Some(Rejection::DriverManaged {
+            object: template.reference().clone(),
+            uid: domain.uid().to_string(),
+        });
     }
-    None
+    let in_the_way = |template: &&ObservedTemplate| {
+        *template.reference().namespace == *domain.namespace()
+            && has_wanted_name(template, domain)
+            && !template.is_for_workload()
+    };
+    templates()
+        .find(in_the_way)
+        .map(|template| Rejection::NameTaken {
+            name: template.reference().name.to_string(),
+            owner: format!("{}, but is not for its workload", template.owner()),
+        })
 }
 
 /// What there is to be done about the template of a domain that is to have one. Its name is unique, so
@@ -113,7 +115,7 @@ fn live<'a>(
             Finding::Rejected(Rejection::TemplateHeld { template })
         }
         Some(finding) => finding,
-        None if findings.unlabelled.is_some() || is_altered(template, domain, findings) => {
+        None if has_lost_label(template, findings) || is_altered(template, domain, findings) => {
             Finding::TemplateAltered(reference)
         }
         None => Finding::TemplatePresent(reference),
@@ -144,6 +146,11 @@ pub(super) fn deletion_state(template: &ObservedTemplate) -> Option<Finding> {
         Some(patch) => Finding::TemplateTerminating(reference, patch),
         None => Finding::TemplateBlocked(reference),
     })
+}
+
+/// Whether somebody has removed one of the labels.
+fn has_lost_label(template: &ObservedTemplate, findings: &Findings) -> bool {
+    findings.unlabelled.is_some() || template.target() != Target::Workload
 }
 
 /// Whether the template asks for something else than the one that we create, as the API server

@@ -3,13 +3,9 @@
 
 use std::sync::Arc;
 
-use compute_domain_api::{AllocationMode, DomainUid};
-
 use super::{Decision, Finding, Findings, Outcome, Request, find};
-use crate::content::Content;
 use crate::lifecycle::{Action, State};
-use crate::observed_template::{ObservedTemplate, Target};
-use crate::template::claim_spec;
+use crate::observed_template::ObservedTemplate;
 
 /// The first request that one of the templates needs. Those of the driver-managed mode are never
 /// touched.
@@ -35,7 +31,8 @@ fn request(template: &ObservedTemplate, findings: &Findings) -> Option<Request> 
     };
     let finding = match find::deletion_state(template) {
         Some(finding) => finding,
-        None if is_ours(template) => Finding::TemplatePresent(reference.clone()),
+        // Labels alone are no proof: anybody can set them on a template of his own.
+        None if template.is_ours() => Finding::TemplatePresent(reference.clone()),
         None => Finding::TemplateAltered(reference.clone()),
     };
     match (state.on(finding.event()).action, finding) {
@@ -49,17 +46,4 @@ fn request(template: &ObservedTemplate, findings: &Findings) -> Option<Request> 
         }
         _ => None,
     }
-}
-
-/// Whether it is exactly what we create, or the Go driver, and where. Labels alone are no proof: anybody
-/// can set them on a template of his own.
-fn is_ours(template: &ObservedTemplate) -> bool {
-    let Ok(uid) = DomainUid::parse(template.domain_uid()) else {
-        return false;
-    };
-    let is =
-        |mode| template.content() == Some(Content::new(&claim_spec(&uid, &mode), uid.as_str()));
-    template.target() == Target::Workload
-        && !template.is_copy()
-        && (is(AllocationMode::Single) || is(AllocationMode::All))
 }

@@ -1,1 +1,80 @@
+mod deleted;
+mod live;
+mod orphans;
+mod rejected;
+mod repair;
+mod strays;
+mod table;
 
+use super::*;
+use crate::fixtures::{mk_reference, mk_template, removal};
+
+/// Where the driver-managed mode keeps its objects.
+const DRIVER_NAMESPACE: &str = "nvidia";
+
+fn decide_with(observed: &Observed, findings: &Findings) -> Decision {
+    decide(observed, findings, &[DRIVER_NAMESPACE.to_owned()])
+}
+
+/// What is decided before the first request.
+fn decide_first(observed: &Observed) -> Decision {
+    decide_with(observed, &mk_findings())
+}
+
+fn mk_findings() -> Findings {
+    Findings::new(StatusSchema::FULL)
+}
+
+fn observe(domain: Domain, templates: impl IntoIterator<Item = ObservedTemplate>) -> Observed {
+    Observed {
+        domain: Some(domain.into()),
+        ..observe_orphans(templates)
+    }
+}
+
+fn observe_orphans(templates: impl IntoIterator<Item = ObservedTemplate>) -> Observed {
+    Observed {
+        domain: None,
+        templates: templates.into_iter().map(Into::into).collect(),
+    }
+}
+
+fn template_patched(patch: Value) -> [ObservedTemplate; 1] {
+    [mk_template(patch)]
+}
+
+fn delete_own() -> Decision {
+    Decision::Send(Request::DeleteTemplate(mk_reference()))
+}
+
+fn release_own() -> Decision {
+    release(mk_reference())
+}
+
+/// The removal of our finalizer, the only one, from this template.
+fn release(template: TemplateRef) -> Decision {
+    let patch = removal(&template.uid);
+    Decision::Send(Request::RemoveTemplateFinalizer(template, patch))
+}
+
+fn write(admission: Admission) -> Decision {
+    Decision::Send(Request::WriteStatus(admission))
+}
+
+fn write_held() -> Decision {
+    write(Admission::Rejected(held()))
+}
+
+fn held() -> Rejection {
+    Rejection::TemplateHeld {
+        template: mk_reference(),
+    }
+}
+
+/// The reason that is written into the status.
+fn rejection(decision: Decision) -> Rejection {
+    match decision {
+        Decision::Send(Request::WriteStatus(Admission::Rejected(rejection))) => rejection,
+        decision => panic!("not rejected: {decision:?}"),
+    }
+}

@@ -1,1 +1,328 @@
+use std::collections::HashSet;
 
+use super::*;
+
+/// How a template can be when somebody looks.
+const TEMPLATE_EVENTS: [Event; 5] = [
+    Event::TemplateAbsent,
+    Event::TemplatePresent,
+    Event::TemplateAltered,
+    Event::TemplateTerminating,
+    Event::TemplateBlocked,
+];
+
+/// The states that follow one another, each with the action that leads to it.
+type Life = Vec<(State, Action)>;
+
+fn every_cell() -> impl Iterator<Item = (State, Event, Transition)> {
+    State::ALL.into_iter().flat_map(|state| {
+        let cell = move |event| (state, event, state.on(event));
+        Event::ALL.into_iter().map(cell)
+    })
+}
+
+/// The cells in which this is done.
+fn cells_of(action: Action) -> Vec<(State, Event)> {
+    let of_action = every_cell().filter(|(_, _, transition)| transition.action == action);
+    of_action.map(|(state, event, _)| (state, event)).collect()
+}
+
+/// The states of a ComputeDomain that exists without deletion timestamp.
+fn is_live(state: State) -> bool {
+    matches!(
+        state,
+        State::New | State::Rejected | State::Finalized | State::Admitted
+    )
+}
+
+fn is_being_deleted(state: State) -> bool {
+    matches!(state, State::Deleting | State::Gone)
+}
+
+fn exists(state: State) -> bool {
+    is_live(state) || is_being_deleted(state)
+}
+
+fn has_finalizer(state: State) -> bool {
+    matches!(state, State::Finalized | State::Admitted | State::Deleting)
+}
+
+/// How the template is after our action, if nobody else does anything. `truth` is what a look-up
+/// finds.
+fn template_after(template: Event, action: Action, truth: Event) -> Event {
+    match action {
+        Action::CreateTemplate => Event::TemplatePresent,
+        Action::DeleteTemplate => Event::TemplateTerminating,
+        Action::RemoveTemplateFinalizer => Event::TemplateAbsent,
+        Action::LookUpTemplate => truth,
+        _ => template,
+    }
+}
+
+/// The states that follow one another from here if nobody else does anything, up to the first that
+/// an action does not change.
+fn life_with(mut state: State, mut template: Event, truth: Event) -> Life {
+    let mut steps = Vec::new();
+    while steps.len() < 10 {
+        let Transition { action, next } = state.on(template);
+        let after = template_after(template, action, truth);
+        steps.push((next, action));
+        if (next, after) == (state, template) {
+            break;
+        }
+        (state, template) = (next, after);
+    }
+    steps
+}
+
+/// The same where nothing has to be looked up.
+fn life(state: State, template: Event) -> Life {
+    life_with(state, template, template)
+}
+
+/// Every life that begins in such a state, with what its template is.
+fn lives(begins: impl Fn(State) -> bool) -> Vec<(State, Event, Life)> {
+    let begins = State::ALL.into_iter().filter(|state| begins(*state));
+    let life_of = |state: State, template| (state, template, life(state, template));
+    begins
+        .flat_map(|state| TEMPLATE_EVENTS.map(|template| life_of(state, template)))
+        .collect()
+}
+
+/// How many requests a life has made: its last step is what it ends with, again and again.
+fn requests(steps: &[(State, Action)]) -> usize {
+    steps.len() - 1
+}
+
+#[test]
+fn a_template_is_created_only_behind_the_finalizer_and_only_when_there_is_none() {
+    for (state, event) in cells_of(Action::CreateTemplate) {
+        assert!(
+            has_finalizer(state) && is_live(state),
+            "{state:?} {event:?}"
+        );
+        assert!(matches!(
+            event,
+            Event::TemplateAbsent | Event::TemplateUnseen
+        ));
+    }
+}
+
+#[test]
+fn the_finalizer_stays_until_no_template_is_left() {
+    for (state, event, transition) in every_cell().filter(|(state, ..)| exists(*state)) {
+        let lost = has_finalizer(state) && !has_finalizer(transition.next);
+        assert_eq!(lost, transition.action == Action::RemoveFinalizer);
+        if lost {
+            assert_eq!(event, Event::TemplateAbsent, "{state:?}");
+            assert!(is_being_deleted(state), "{state:?}");
+        }
+    }
+}
+
+#[test]
+fn that_the_watch_has_no_template_is_not_enough_for_the_finalizer_to_go() {
+    let transition = State::Deleting.on(Event::TemplateUnseen);
+    assert_eq!(transition.action, Action::LookUpTemplate);
+    assert_eq!(transition.next, State::Deleting);
+    assert_eq!(
+        cells_of(Action::LookUpTemplate),
+        [(State::Deleting, Event::TemplateUnseen)]
+    );
+}
+
+#[test]
+fn the_template_loses_its_finalizer_only_when_it_is_being_deleted() {
+    for (state, event) in cells_of(Action::RemoveTemplateFinalizer) {
+        assert_eq!(event, Event::TemplateTerminating, "{state:?}");
+    }
+}
+
+#[test]
+fn the_template_of_a_live_domain_is_deleted_only_if_it_is_altered() {
+    let cells = cells_of(Action::DeleteTemplate);
+    for (state, event) in cells.into_iter().filter(|(state, _)| is_live(*state)) {
+        assert_eq!(event, Event::TemplateAltered, "{state:?}");
+        assert!(has_finalizer(state), "{state:?}");
+    }
+    for state in [State::Finalized, State::Admitted] {
+        let action = state.on(Event::TemplateAltered).action;
+        assert_eq!(action, Action::DeleteTemplate, "{state:?}");
+    }
+}
+
+#[test]
+fn for_a_domain_that_the_watch_does_not_have_nothing_is_done_but_to_look_it_up() {
+    for event in Event::ALL {
+        let Transition { action, next } = State::Missing.on(event);
+        match action {
+            Action::Nothing => assert_eq!(next, State::Missing, "{event:?}"),
+            Action::LookUpDomain => assert_eq!(next, State::Absent, "{event:?}"),
+            _ => panic!("{event:?}: {action:?}"),
+        }
+    }
+    assert_eq!(
+        cells_of(Action::LookUpDomain),
+        [
+            (State::Missing, Event::TemplatePresent),
+            (State::Missing, Event::TemplateTerminating),
+        ]
+    );
+}
+
+#[test]
+fn a_domain_is_absent_only_after_a_look_up_and_for_ever() {
+    for (state, event, transition) in every_cell() {
+        if transition.next == State::Absent && state != State::Absent {
+            assert_eq!(transition.action, Action::LookUpDomain, "{event:?}");
+        }
+        if state == State::Absent {
+            assert_eq!(transition.next, State::Absent, "{event:?}");
+        }
+    }
+}
+
+#[test]
+fn only_templates_are_changed_when_the_domain_does_not_exist() {
+    let harmless = [
+        Action::Nothing,
+        Action::LookUpDomain,
+        Action::DeleteTemplate,
+        Action::RemoveTemplateFinalizer,
+    ];
+    for (state, event, transition) in every_cell().filter(|(state, ..)| !exists(*state)) {
+        assert!(harmless.contains(&transition.action), "{state:?} {event:?}");
+        assert!(!exists(transition.next), "{state:?} {event:?}");
+    }
+}
+
+#[test]
+fn what_somebody_else_made_is_not_deleted_for_a_domain_that_does_not_exist() {
+    for state in [State::Missing, State::Absent] {
+        for event in [Event::TemplateAltered, Event::TemplateBlocked] {
+            assert_eq!(state.on(event).action, Action::Nothing, "{state:?}");
+        }
+    }
+}
+
+#[test]
+fn a_rejected_domain_gets_a_status_and_nothing_else() {
+    for state in State::ALL.into_iter().filter(|state| is_live(*state)) {
+        let transition = state.on(Event::Rejected);
+        assert_eq!(transition.action, Action::ReportRejection, "{state:?}");
+        assert_ne!(transition.next, State::Admitted, "{state:?}");
+        assert_eq!(has_finalizer(transition.next), has_finalizer(state));
+    }
+    for (state, event) in cells_of(Action::ReportRejection) {
+        assert!(is_live(state) && event == Event::Rejected);
+    }
+}
+
+#[test]
+fn a_domain_is_admitted_only_while_its_template_exists() {
+    for (state, event, transition) in every_cell() {
+        if transition.next == State::Admitted && state != State::Admitted {
+            assert_eq!(event, Event::TemplatePresent, "{state:?}");
+            assert_eq!(transition.action, Action::ReportAdmission);
+        }
+    }
+}
+
+#[test]
+fn a_deletion_asks_for_no_action_and_is_never_undone() {
+    for (state, event, transition) in every_cell() {
+        if event == Event::Deleted {
+            assert_eq!(transition.action, Action::Nothing, "{state:?}");
+        }
+        if event == Event::Deleted || !is_live(state) {
+            assert!(!is_live(transition.next), "{state:?} {event:?}");
+        }
+    }
+}
+
+#[test]
+fn a_deleted_domain_is_gone_after_three_actions_unless_others_block_its_template() {
+    for (state, template, _) in lives(exists) {
+        let steps = life(state.on(Event::Deleted).next, template);
+        let (end, action) = *steps.last().unwrap();
+        if template == Event::TemplateBlocked {
+            assert_eq!(steps.len(), 1, "{state:?}");
+            assert_eq!(action, Action::Wait, "{state:?}");
+            continue;
+        }
+        assert_eq!((end, action), (State::Gone, Action::Nothing), "{steps:?}");
+        assert!(requests(&steps) <= 3, "{state:?} {template:?}: {steps:?}");
+    }
+}
+
+#[test]
+fn so_is_one_whose_template_had_to_be_looked_up() {
+    for truth in TEMPLATE_EVENTS {
+        let steps = life_with(State::Deleting, Event::TemplateUnseen, truth);
+        let found = life(State::Deleting, truth);
+        assert_eq!(steps[0], (State::Deleting, Action::LookUpTemplate));
+        assert_eq!(steps[1..], found[..], "{truth:?}");
+    }
+}
+
+#[test]
+fn a_domain_that_nothing_rejects_is_admitted_unless_others_block_its_template() {
+    for (state, template, steps) in lives(is_live) {
+        let end = *steps.last().unwrap();
+        if template == Event::TemplateBlocked {
+            assert_eq!(end.1, Action::Wait, "{state:?}");
+            continue;
+        }
+        let admitted = (State::Admitted, Action::ReportAdmission);
+        assert_eq!(end, admitted, "{state:?} {template:?}");
+        // A repair deletes, lets go and creates; the finalizer comes before, the status last.
+        let most = if template == Event::TemplateAltered {
+            5
+        } else {
+            4
+        };
+        assert!(
+            requests(&steps) <= most,
+            "{state:?} {template:?}: {steps:?}"
+        );
+    }
+    let undisturbed = life(State::New, Event::TemplateAbsent);
+    assert_eq!(requests(&undisturbed), 3);
+}
+
+#[test]
+fn a_template_without_its_domain_ends_deleted_and_let_go_unless_it_is_not_ours() {
+    for (state, template, steps) in lives(|state| !exists(state)) {
+        let actions: Vec<_> = steps.iter().map(|(_, action)| *action).collect();
+        let look_up: &[Action] = match (state, template) {
+            (State::Missing, Event::TemplatePresent | Event::TemplateTerminating) => {
+                &[Action::LookUpDomain]
+            }
+            _ => &[],
+        };
+        let rest: &[Action] = match template {
+            Event::TemplatePresent => &[
+                Action::DeleteTemplate,
+                Action::RemoveTemplateFinalizer,
+                Action::Nothing,
+            ],
+            Event::TemplateTerminating => &[Action::RemoveTemplateFinalizer, Action::Nothing],
+            _ => &[Action::Nothing],
+        };
+        assert_eq!(actions, [look_up, rest].concat(), "{state:?} {template:?}");
+    }
+}
+
+#[test]
+fn every_state_event_and_action_is_listed_once_under_a_name_of_its_own() {
+    let states: HashSet<_> = State::ALL.map(State::name).into_iter().collect();
+    assert_eq!(states.len(), State::ALL.len());
+    let events: HashSet<_> = Event::ALL.map(Event::name).into_iter().collect();
+    assert_eq!(events.len(), Event::ALL.len());
+    let actions: HashSet<_> = every_cell().map(|(.., it)| it.action).collect();
+    let names: HashSet<_> = actions.iter().map(|action| action.name()).collect();
+    assert_eq!(names.len(), actions.len());
+    for (state, event, transition) in every_cell() {
+        assert!(State::ALL.contains(&transition.next), "{state:?} {event:?}");
+    }
+}

@@ -1,0 +1,181 @@
+//! A ComputeDomain that is being deleted.
+
+use compute_domain_api::names::FINALIZER;
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{
+    OF_OTHERS, UID, being_deleted, deleted, merged, mk_daemon_template, mk_domain,
+    mk_template_object, with_reported_status, with_template_name,
+};
+
+/// The API server has no template of its name.
+fn without_template() -> Findings {
+    Findings {
+        has_no_template: true,
+        ..mk_findings()
+    }
+}
+
+fn remove_finalizer() -> Decision {
+    Decision::Send(Request::RemoveFinalizer(removal(UID)))
+}
+
+fn look_up_template() -> Decision {
+    Decision::Send(Request::LookUpTemplate {
+        name: "train-a-channel".into(),
+    })
+}
+
+#[test]
+fn deletion_removes_the_template_then_its_finalizer_then_the_domains() {
+    let domain = || mk_domain(deleted());
+    let present = observe(domain(), template_patched(json!({})));
+    assert_eq!(decide_first(&present), delete_own());
+    let terminating = observe(domain(), template_patched(being_deleted(&[FINALIZER])));
+    assert_eq!(decide_first(&terminating), release_own());
+    let released = observe(domain(), template_patched(being_deleted(&[])));
+    assert_eq!(
+        decide_with(&released, &without_template()),
+        remove_finalizer()
+    );
+    let gone = observe(mk_domain(being_deleted(&[])), []);
+    assert_eq!(decide_first(&gone), Decision::Done(Outcome::Gone));
+}
+
+#[test]
+fn it_keeps_its_finalizer_until_the_api_server_has_said_that_there_is_no_template() {
+    let observed = observe(mk_domain(deleted()), []);
+    assert_eq!(decide_first(&observed), look_up_template());
+    assert_eq!(
+        decide_with(&observed, &without_template()),
+        remove_finalizer()
+    );
+}
+
+#[test]
+fn a_template_without_label_is_deleted_like_any_other() {
+    let unlabelled = |patch| {
+        let labels = json!({ "metadata": { "labels": null } });
+        let object = mk_template_object(merged(labels, patch));
+        ObservedTemplate::without_label(&object, mk_domain(json!({})).uid())
+    };
+    let observed = observe(mk_domain(deleted()), []);
+    for (template, decision) in [
+        (unlabelled(json!({})), delete_own()),
+        (unlabelled(being_deleted(&[FINALIZER])), release_own()),
+        (unlabelled(being_deleted(&[OF_OTHERS])), write_held()),
+    ] {
+        let findings = Findings {
+            unlabelled: Some(template.unwrap()),
+            ..mk_findings()
+        };
+        assert_eq!(decide_with(&observed, &findings), decision);
+    }
+}
+
+#[test]
+fn a_deletion_that_others_hold_is_reported_once_and_goes_on_when_they_let_go() {
+    let template = || template_patched(being_deleted(&[OF_OTHERS]));
+    let ready = with_reported_status(deleted(), &Admission::Admitted);
+    assert_eq!(decide_first(&observe(ready, template())), write_held());
+    let reported = with_reported_status(deleted(), &Admission::Rejected(held()));
+    assert_eq!(
+        decide_first(&observe(reported.clone(), template())),
+        Decision::Done(Outcome::Blocked(mk_reference()))
+    );
+    assert_eq!(
+        decide_with(&observe(reported, []), &without_template()),
+        remove_finalizer()
+    );
+}
+
+#[test]
+fn copies_of_its_template_in_its_namespace_are_deleted_and_let_go_before_anything_waits() {
+    let copy = |patch| {
+        let place = json!({ "metadata": { "name": "copy", "uid": "copy-uid" } });
+        mk_template(merged(place, patch))
+    };
+    let of_copy = || copy(json!({})).reference().clone();
+    let held = || mk_template(being_deleted(&[OF_OTHERS]));
+    let decide_about = |templates| decide_first(&observe(mk_domain(deleted()), templates));
+    assert_eq!(
+        decide_about([held(), copy(json!({}))]),
+        Decision::Send(Request::DeleteTemplate(of_copy()))
+    );
+    assert_eq!(
+        decide_about([held(), copy(being_deleted(&[FINALIZER]))]),
+        release(of_copy())
+    );
+    let terminating = mk_template(being_deleted(&[FINALIZER]));
+    assert_eq!(
+        decide_about([terminating, copy(being_deleted(&[FINALIZER]))]),
+        release_own()
+    );
+    assert_eq!(
+        decide_about([held(), copy(being_deleted(&[]))]),
+        write_held()
+    );
+}
+
+#[test]
+fn templates_of_others_of_daemons_and_in_other_namespaces_are_left_alone() {
+    let elsewhere = json!({ "metadata": { "namespace": "team-2" } });
+    let not_ours = merged(
+        crate::fixtures::with_device_class("gpu.nvidia.com"),
+        json!({ "metadata": { "labels": { "resource.nvidia.com/computeDomainTarget": null } } }),
+    );
+    let templates = [
+        mk_daemon_template(DRIVER_NAMESPACE),
+        mk_daemon_template("team-1"),
+        mk_template(elsewhere),
+        mk_template(not_ours),
+    ];
+    let observed = observe(mk_domain(deleted()), templates.clone());
+    assert_eq!(
+        decide_with(&observed, &without_template()),
+        remove_finalizer()
+    );
+    let observed = observe(mk_domain(being_deleted(&[])), templates);
+    assert_eq!(decide_first(&observed), Decision::Done(Outcome::Gone));
+}
+
+#[test]
+fn driver_managed_objects_do_not_stop_a_deletion() {
+    let templates = [mk_daemon_template(DRIVER_NAMESPACE), mk_template(json!({}))];
+    let observed = observe(mk_domain(deleted()), templates);
+    assert_eq!(decide_first(&observed), delete_own());
+}
+
+#[test]
+fn a_domain_without_a_usable_spec_is_deleted_without_a_look_up() {
+    for patch in [json!({ "spec": null }), with_template_name("A")] {
+        let observed = observe(mk_domain(merged(deleted(), patch)), []);
+        assert_eq!(decide_first(&observed), remove_finalizer());
+    }
+}
+
+#[test]
+fn only_our_own_finalizer_is_removed_from_it() {
+    let domain = mk_domain(being_deleted(&[OF_OTHERS, FINALIZER]));
+    let Decision::Send(Request::RemoveFinalizer(patch)) =
+        decide_with(&observe(domain, []), &without_template())
+    else {
+        panic!("the finalizer stays");
+    };
+    assert_eq!(patch[2]["path"], "/metadata/finalizers/1");
+    let domain = mk_domain(being_deleted(&[OF_OTHERS]));
+    assert_eq!(
+        decide_with(&observe(domain, []), &without_template()),
+        Decision::Done(Outcome::Gone)
+    );
+}
+
+#[test]
+fn a_template_of_a_domain_that_lost_our_finalizer_goes_all_the_same() {
+    let domain = || mk_domain(being_deleted(&[OF_OTHERS]));
+    let present = observe(domain(), template_patched(json!({})));
+    assert_eq!(decide_first(&present), delete_own());
+    let terminating = observe(domain(), template_patched(being_deleted(&[FINALIZER])));
+    assert_eq!(decide_first(&terminating), release_own());
+}

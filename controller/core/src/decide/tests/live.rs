@@ -1,0 +1,167 @@
+//! A ComputeDomain that is to be admitted.
+
+use compute_domain_api::names::FINALIZER;
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{
+    OF_OTHERS, UID, being_deleted, finalized, merged, mk_domain, reported, with_mode,
+    with_reported_status,
+};
+
+#[test]
+fn a_new_domain_gets_its_finalizer_before_anything_that_needs_cleaning_up() {
+    for templates in [None, Some(mk_template(json!({})))] {
+        assert!(matches!(
+            decide_first(&observe(mk_domain(json!({})), templates)),
+            Decision::Send(Request::AddFinalizer(_))
+        ));
+    }
+}
+
+#[test]
+fn then_its_template_as_the_go_driver_creates_it_and_with_metadata_for_the_claims() {
+    let Decision::Send(Request::CreateTemplate(template)) =
+        decide_first(&observe(mk_domain(finalized()), []))
+    else {
+        panic!("no template");
+    };
+    assert_eq!(
+        serde_json::to_value(template).unwrap(),
+        json!({
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {
+                "name": "train-a-channel",
+                "namespace": "team-1",
+                "finalizers": ["resource.nvidia.com/computeDomain"],
+                "labels": {
+                    "resource.nvidia.com/computeDomain": UID,
+                    "resource.nvidia.com/computeDomainTarget": "Workload",
+                },
+                "annotations": { "resource.nvidia.com/computeDomainNamespace": "team-1" },
+            },
+            "spec": {
+                "metadata": {
+                    "labels": { "resource.nvidia.com/computeDomain": UID },
+                    "annotations": { "resource.nvidia.com/computeDomainName": "train-a" },
+                },
+                "spec": { "devices": {
+                    "requests": [{
+                        "name": "channel",
+                        "exactly": { "deviceClassName": "compute-domain-default-channel.nvidia.com" },
+                    }],
+                    "config": [{
+                        "requests": ["channel"],
+                        "opaque": {
+                            "driver": "compute-domain.nvidia.com",
+                            "parameters": {
+                                "apiVersion": "resource.nvidia.com/v1beta1",
+                                "kind": "ComputeDomainChannelConfig",
+                                "domainID": UID,
+                                "allocationMode": "Single",
+                            },
+                        },
+                    }],
+                } },
+            },
+        })
+    );
+}
+
+#[test]
+fn its_own_allocation_mode_is_passed_on_and_an_absent_one_is_single() {
+    let absent = json!({ "spec": { "channel": { "allocationMode": null } } });
+    for (patch, expected) in [
+        (with_mode("All"), "All"),
+        (with_mode("Shared"), "Shared"),
+        (with_mode(""), "Single"),
+        (absent, "Single"),
+    ] {
+        let template = serde_json::to_value(claim_template(&mk_domain(patch)).unwrap()).unwrap();
+        let parameters = &template["spec"]["spec"]["devices"]["config"][0]["opaque"]["parameters"];
+        assert_eq!(parameters["allocationMode"], expected);
+    }
+}
+
+#[test]
+fn then_it_is_ready() {
+    let observed = observe(mk_domain(finalized()), template_patched(json!({})));
+    assert_eq!(decide_first(&observed), write(Admission::Admitted));
+}
+
+#[test]
+fn then_there_is_nothing_left_to_do() {
+    let domain = with_reported_status(finalized(), &Admission::Admitted);
+    let observed = observe(domain, template_patched(json!({})));
+    assert_eq!(decide_first(&observed), Decision::Done(Outcome::Admitted));
+}
+
+#[test]
+fn a_ready_without_our_condition_is_written_again() {
+    let domain = mk_domain(merged(
+        finalized(),
+        json!({ "status": { "status": "Ready" } }),
+    ));
+    let observed = observe(domain, template_patched(json!({})));
+    assert_eq!(decide_first(&observed), write(Admission::Admitted));
+}
+
+#[test]
+fn a_status_about_an_older_generation_is_written_again() {
+    let at_first = reported(StatusSchema::FULL, finalized(), &Admission::Admitted);
+    let domain = mk_domain(merged(at_first, json!({ "metadata": { "generation": 2 } })));
+    let observed = observe(domain, template_patched(json!({})));
+    assert_eq!(decide_first(&observed), write(Admission::Admitted));
+}
+
+#[test]
+fn a_ready_domain_whose_template_is_gone_gets_it_again() {
+    let domain = with_reported_status(finalized(), &Admission::Admitted);
+    let gone = mk_template(being_deleted(&[]));
+    for templates in [None, Some(gone)] {
+        assert!(matches!(
+            decide_first(&observe(domain.clone(), templates)),
+            Decision::Send(Request::CreateTemplate(_))
+        ));
+    }
+}
+
+#[test]
+fn a_template_that_somebody_deleted_is_finalized_to_be_created_again() {
+    let domain = with_reported_status(finalized(), &Admission::Admitted);
+    for finalizers in [&[FINALIZER][..], &[FINALIZER, OF_OTHERS]] {
+        let observed = observe(domain.clone(), template_patched(being_deleted(finalizers)));
+        assert_eq!(decide_first(&observed), release_own());
+    }
+}
+
+#[test]
+fn a_template_that_others_hold_makes_it_not_ready_and_is_reported_once() {
+    let ready = with_reported_status(finalized(), &Admission::Admitted);
+    let template = || template_patched(being_deleted(&[OF_OTHERS]));
+    assert_eq!(decide_first(&observe(ready, template())), write_held());
+    let reported = with_reported_status(finalized(), &Admission::Rejected(held()));
+    assert_eq!(
+        decide_first(&observe(reported.clone(), template())),
+        Decision::Done(Outcome::Rejected(held()))
+    );
+    assert!(matches!(
+        decide_first(&observe(reported, [])),
+        Decision::Send(Request::CreateTemplate(_))
+    ));
+}
+
+#[test]
+fn only_a_template_in_its_own_namespace_and_under_its_own_name_is_its_own() {
+    let copies = [
+        mk_template(json!({ "metadata": { "namespace": "team-2" } })),
+        mk_template(json!({ "metadata": { "name": "copy" } })),
+    ];
+    for copy in copies {
+        assert!(matches!(
+            decide_first(&observe(mk_domain(finalized()), [copy])),
+            Decision::Send(Request::CreateTemplate(_))
+        ));
+    }
+}

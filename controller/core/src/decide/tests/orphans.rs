@@ -1,0 +1,172 @@
+//! Templates whose ComputeDomain the watch does not have.
+
+use compute_domain_api::names::FINALIZER;
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{
+    OF_OTHERS, being_deleted, merged, mk_daemon_template, mk_domain, mk_template_for,
+    with_device_class, with_mode,
+};
+
+const NOTHING: Decision = Decision::Done(Outcome::Gone);
+
+/// The API server has no ComputeDomain of the UID in these namespaces.
+fn absent_in(namespaces: &[&str]) -> Findings {
+    Findings {
+        absent_in: namespaces.iter().map(|name| (*name).into()).collect(),
+        ..mk_findings()
+    }
+}
+
+fn look_up(namespace: &str, name: Option<&str>) -> Decision {
+    Decision::Send(Request::LookUpDomain {
+        namespace: namespace.into(),
+        name: name.map(Into::into),
+    })
+}
+
+fn labelled(key: &str, value: Value) -> Value {
+    let mut labels = json!({});
+    labels[key] = value;
+    json!({ "metadata": { "labels": labels } })
+}
+
+#[test]
+fn nothing_is_done_about_a_template_before_the_api_server_was_asked_for_its_domain() {
+    for patch in [json!({}), being_deleted(&[FINALIZER])] {
+        let observed = observe_orphans(template_patched(patch));
+        assert_eq!(decide_first(&observed), look_up("team-1", Some("train-a")));
+    }
+}
+
+#[test]
+fn ours_goes_once_its_domain_is_gone_for_good() {
+    let decide_about = |patch| {
+        let observed = observe_orphans(template_patched(patch));
+        decide_with(&observed, &absent_in(&["team-1"]))
+    };
+    assert_eq!(decide_about(json!({})), delete_own());
+    assert_eq!(decide_about(being_deleted(&[FINALIZER])), release_own());
+    assert_eq!(decide_about(being_deleted(&[])), NOTHING);
+}
+
+#[test]
+fn so_does_one_of_either_mode_and_one_without_the_label_of_its_target() {
+    let all = mk_template_for(&mk_domain(with_mode("All")), json!({}));
+    let target = "resource.nvidia.com/computeDomainTarget";
+    for template in [
+        ObservedTemplate::new(&all),
+        mk_template(labelled(target, Value::Null)),
+    ] {
+        let observed = observe_orphans([template]);
+        assert_eq!(
+            decide_with(&observed, &absent_in(&["team-1"])),
+            delete_own()
+        );
+    }
+}
+
+#[test]
+fn the_go_drivers_tells_no_name_so_that_its_namespace_is_searched() {
+    let of_go = || template_patched(json!({ "spec": { "metadata": null } }));
+    assert_eq!(
+        decide_first(&observe_orphans(of_go())),
+        look_up("team-1", None)
+    );
+    assert_eq!(
+        decide_with(&observe_orphans(of_go()), &absent_in(&["team-1"])),
+        delete_own()
+    );
+}
+
+#[test]
+fn a_domain_is_looked_up_in_each_namespace_in_which_a_template_names_it() {
+    // As the Go driver makes it, so that it does not tell where it belongs.
+    let copy = mk_template(json!({ "metadata": {
+        "namespace": "team-2", "uid": "copy-uid", "annotations": null,
+    } }));
+    let of_copy = copy.reference().clone();
+    let observed = observe_orphans([copy, mk_template(json!({}))]);
+    assert_eq!(decide_first(&observed), look_up("team-2", Some("train-a")));
+    // Where it is absent the template goes, and no other.
+    assert_eq!(
+        decide_with(&observed, &absent_in(&["team-2"])),
+        Decision::Send(Request::DeleteTemplate(of_copy.clone()))
+    );
+    let held = mk_template(json!({ "metadata": {
+        "namespace": "team-2", "uid": "copy-uid", "deletionTimestamp": crate::fixtures::TIME,
+        "finalizers": [OF_OTHERS],
+    } }));
+    let observed = observe_orphans([held, mk_template(json!({}))]);
+    assert_eq!(
+        decide_with(&observed, &absent_in(&["team-2"])),
+        look_up("team-1", Some("train-a"))
+    );
+}
+
+#[test]
+fn an_object_of_somebody_else_under_our_labels_is_never_deleted_and_costs_no_request() {
+    let foreign = with_device_class("gpu.nvidia.com");
+    let undecodable = {
+        let object = crate::fixtures::mk_template_object(json!({}));
+        ObservedTemplate::undecodable(&object.metadata)
+    };
+    let no_uid = mk_template(labelled("resource.nvidia.com/computeDomain", json!("a/b")));
+    let held = mk_template(being_deleted(&[OF_OTHERS]));
+    for template in [mk_template(foreign), undecodable, no_uid, held] {
+        let observed = observe_orphans([template]);
+        assert_eq!(decide_first(&observed), NOTHING);
+        assert_eq!(decide_with(&observed, &absent_in(&["team-1"])), NOTHING);
+    }
+}
+
+#[test]
+fn a_copy_in_another_namespace_is_its_owners() {
+    let elsewhere = json!({ "metadata": { "namespace": "team-2" } });
+    let observed = observe_orphans([mk_template(elsewhere.clone())]);
+    assert_eq!(decide_with(&observed, &absent_in(&["team-2"])), NOTHING);
+    let deleted = mk_template(merged(elsewhere, being_deleted(&[FINALIZER])));
+    let reference = deleted.reference().clone();
+    let released = decide_with(&observe_orphans([deleted]), &absent_in(&["team-2"]));
+    assert!(matches!(
+        released,
+        Decision::Send(Request::RemoveTemplateFinalizer(of, _)) if of == reference
+    ));
+}
+
+#[test]
+fn it_only_loses_our_finalizer_when_its_owner_deletes_it() {
+    let foreign = merged(
+        with_device_class("gpu.nvidia.com"),
+        being_deleted(&[FINALIZER]),
+    );
+    let observed = observe_orphans(template_patched(foreign));
+    assert_eq!(decide_first(&observed), look_up("team-1", Some("train-a")));
+    assert_eq!(
+        decide_with(&observed, &absent_in(&["team-1"])),
+        release_own()
+    );
+}
+
+#[test]
+fn templates_of_the_driver_managed_mode_are_not_touched_even_when_they_are_deleted() {
+    let daemon = mk_daemon_template(DRIVER_NAMESPACE);
+    let deleted = daemon.clone().changed_to(&mk_template(merged(
+        json!({ "metadata": { "namespace": DRIVER_NAMESPACE, "labels": {
+            "resource.nvidia.com/computeDomainTarget": "Daemon",
+        } } }),
+        being_deleted(&[FINALIZER]),
+    )));
+    for template in [daemon, deleted] {
+        let observed = observe_orphans([template]);
+        assert_eq!(decide_first(&observed), NOTHING);
+        let absent = absent_in(&["team-1", DRIVER_NAMESPACE]);
+        assert_eq!(decide_with(&observed, &absent), NOTHING);
+    }
+}
+
+#[test]
+fn a_uid_of_which_nothing_is_left_is_done() {
+    assert_eq!(decide_first(&Observed::default()), NOTHING);
+}

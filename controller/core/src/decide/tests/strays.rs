@@ -1,0 +1,113 @@
+//! Copies of a template whose ComputeDomain lives: in another namespace or under another name.
+
+use compute_domain_api::names::FINALIZER;
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{
+    OF_OTHERS, UID, being_deleted, deleted, finalized, merged, mk_daemon_template, mk_domain,
+    with_device_class, with_reported_status,
+};
+
+/// Where copies may be.
+const PLACES: [(&str, &str); 3] = [
+    ("team-2", "train-a-channel"),
+    ("team-1", "copy"),
+    (DRIVER_NAMESPACE, "copy"),
+];
+
+fn copy((namespace, name): (&str, &str), patch: Value) -> ObservedTemplate {
+    let place = json!({ "metadata": { "namespace": namespace, "name": name, "uid": "copy-uid" } });
+    mk_template(merged(place, patch))
+}
+
+/// Of a domain that is Ready, with its template.
+fn decide_beside(copy: ObservedTemplate) -> Decision {
+    let domain = with_reported_status(finalized(), &Admission::Admitted);
+    decide_first(&observe(domain, [copy, mk_template(json!({}))]))
+}
+
+#[test]
+fn a_copy_that_lives_is_left_alone() {
+    for place in PLACES {
+        let decision = decide_beside(copy(place, json!({})));
+        assert_eq!(decision, Decision::Done(Outcome::Admitted), "{place:?}");
+    }
+}
+
+#[test]
+fn a_copy_that_is_being_deleted_loses_our_finalizer_and_nothing_else() {
+    let target = json!({ "metadata": { "labels": {
+        "resource.nvidia.com/computeDomainTarget": null,
+    } } });
+    for place in PLACES {
+        for patch in [
+            json!({}),
+            with_device_class("gpu.nvidia.com"),
+            target.clone(),
+        ] {
+            let copy = copy(place, merged(patch, being_deleted(&[FINALIZER])));
+            let reference = copy.reference().clone();
+            assert_eq!(decide_beside(copy), release(reference), "{place:?}");
+        }
+        let held = copy(place, being_deleted(&[OF_OTHERS]));
+        assert_eq!(decide_beside(held), Decision::Done(Outcome::Admitted));
+    }
+}
+
+#[test]
+fn templates_of_the_driver_managed_mode_are_not_touched() {
+    let domain = with_reported_status(finalized(), &Admission::Admitted);
+    let deleted = mk_template(merged(
+        json!({ "metadata": { "namespace": DRIVER_NAMESPACE, "uid": "daemon-uid", "labels": {
+            "resource.nvidia.com/computeDomainTarget": "Daemon",
+        } } }),
+        being_deleted(&[FINALIZER]),
+    ));
+    // They hold back the domain's admission, and nothing else.
+    let decision = decide_first(&observe(domain, [deleted, mk_template(json!({}))]));
+    assert!(matches!(
+        decision,
+        Decision::Send(Request::WriteStatus(Admission::Rejected(
+            Rejection::DriverManaged { .. }
+        )))
+    ));
+}
+
+#[test]
+fn under_their_labels_in_another_namespace_is_an_object_of_its_owner() {
+    let domain = || with_reported_status(finalized(), &Admission::Admitted);
+    let daemon = mk_daemon_template("team-2");
+    let observed = observe(domain(), [daemon, mk_template(json!({}))]);
+    assert_eq!(decide_first(&observed), Decision::Done(Outcome::Admitted));
+    let deleted = mk_template(merged(
+        json!({ "metadata": { "namespace": "team-2", "uid": "daemon-uid", "labels": {
+            "resource.nvidia.com/computeDomainTarget": "Daemon",
+        } } }),
+        being_deleted(&[FINALIZER]),
+    ));
+    let reference = deleted.reference().clone();
+    let observed = observe(domain(), [deleted, mk_template(json!({}))]);
+    assert_eq!(decide_first(&observed), release(reference));
+}
+
+#[test]
+fn the_domains_own_matters_come_first() {
+    let terminating = || copy(PLACES[0], being_deleted(&[FINALIZER]));
+    assert!(matches!(
+        decide_first(&observe(mk_domain(json!({})), [terminating()])),
+        Decision::Send(Request::AddFinalizer(_))
+    ));
+    assert!(matches!(
+        decide_first(&observe(mk_domain(finalized()), [terminating()])),
+        Decision::Send(Request::CreateTemplate(_))
+    ));
+    let findings = Findings {
+        has_no_template: true,
+        ..mk_findings()
+    };
+    assert_eq!(
+        decide_with(&observe(mk_domain(deleted()), [terminating()]), &findings),
+        Decision::Send(Request::RemoveFinalizer(removal(UID)))
+    );
+}

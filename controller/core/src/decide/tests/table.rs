@@ -1,0 +1,240 @@
+//! The lifecycle's table, against objects.
+
+use compute_domain_api::names::FINALIZER;
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{
+    OF_OTHERS, TIME, mk_daemon_template, mk_domain, mk_template_object, reported, with_device_class,
+};
+
+/// No domain needs more.
+const MOST_REQUESTS: usize = 9;
+
+/// How a template can be: whether it is being deleted, and its finalizers.
+const TEMPLATES: [Option<(bool, &[&str])>; 6] = [
+    None,
+    Some((false, &[FINALIZER])),
+    Some((false, &[FINALIZER, OF_OTHERS])),
+    Some((true, &[FINALIZER])),
+    Some((true, &[OF_OTHERS, FINALIZER])),
+    Some((true, &[OF_OTHERS])),
+];
+
+/// One domain and its template in the API server, and what a reconcile has found out.
+#[derive(Clone, Debug)]
+struct Objects {
+    deleted: bool,
+    finalized: bool,
+    reported: Option<Admission>,
+    template: Option<Template>,
+    driver_managed: bool,
+    findings: Findings,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Template {
+    deleted: bool,
+    finalizers: Vec<String>,
+    altered: bool,
+}
+
+impl Objects {
+    /// All of them, but for one: nothing makes a domain `Ready` that does not have our finalizer.
+    fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for bits in 0..32 {
+            let [deleted, finalized, driver_managed, altered, reduced] =
+                [1, 2, 4, 8, 16].map(|bit| bits & bit != 0);
+            for template in TEMPLATES {
+                for reported in [None, Some(Admission::Admitted), Some(of_before())] {
+                    if finalized || reported != Some(Admission::Admitted) {
+                        all.push(Self {
+                            deleted,
+                            finalized,
+                            reported,
+                            template: template.map(|it| Template::new(it, altered)),
+                            driver_managed,
+                            findings: Findings::new(schema(reduced)),
+                        });
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn domain(&self) -> Domain {
+        let patch = json!({ "metadata": {
+            "finalizers": self.finalized.then_some([FINALIZER]),
+            "deletionTimestamp": self.deleted.then_some(TIME),
+        } });
+        mk_domain(match &self.reported {
+            Some(admission) => reported(self.findings.schema, patch, admission),
+            None => patch,
+        })
+    }
+
+    fn observed(&self) -> Observed {
+        let own = self.template.as_ref().map(Template::observed);
+        let daemon = self
+            .driver_managed
+            .then(|| mk_daemon_template(DRIVER_NAMESPACE));
+        observe(self.domain(), own.into_iter().chain(daemon))
+    }
+
+    fn apply(&mut self, request: &Request) {
+        match request {
+            Request::AddFinalizer(_) => self.finalized = true,
+            Request::RemoveFinalizer(_) => self.finalized = false,
+            Request::WriteStatus(admission) => self.reported = Some(admission.clone()),
+            Request::CreateTemplate(_) => {
+                assert!(self.template.is_none(), "created twice");
+                self.template = Some(Template::new((false, &[FINALIZER]), false));
+            }
+            Request::DeleteTemplate(_) => self.template.as_mut().unwrap().deleted = true,
+            Request::RemoveTemplateFinalizer(..) => {
+                let finalizers = &mut self.template.as_mut().unwrap().finalizers;
+                finalizers.retain(|finalizer| finalizer != FINALIZER);
+            }
+            Request::DryRunTemplate(template) => {
+                let content = Content::new(&template.spec.spec, crate::fixtures::UID);
+                self.findings.stored = Some(content);
+            }
+            Request::LookUpTemplate { .. } => {
+                self.findings.has_no_template = self.template.is_none();
+            }
+            Request::LookUpDomain { .. } => panic!("the domain is there"),
+        }
+        // The API server removes what is deleted and has no finalizer.
+        self.template
+            .take_if(|template| template.deleted && template.finalizers.is_empty());
+    }
+
+    fn decide(&self) -> Decision {
+        decide_with(&self.observed(), &self.findings)
+    }
+}
+
+impl Template {
+    fn new((deleted, finalizers): (bool, &[&str]), altered: bool) -> Self {
+        Self {
+            deleted,
+            finalizers: finalizers.iter().map(ToString::to_string).collect(),
+            altered,
+        }
+    }
+
+    fn observed(&self) -> ObservedTemplate {
+        let mut patch = json!({ "metadata": {
+            "finalizers": self.finalizers,
+            "deletionTimestamp": self.deleted.then_some(TIME),
+        } });
+        if self.altered {
+            crate::fixtures::merge(&mut patch, with_device_class("gpu.nvidia.com"));
+        }
+        ObservedTemplate::new(&mk_template_object(patch))
+    }
+}
+
+fn of_before() -> Admission {
+    Admission::Rejected(Rejection::SpecMissing)
+}
+
+fn schema(reduced: bool) -> StatusSchema {
+    StatusSchema {
+        conditions: !reduced,
+        observed_generation: !reduced,
+    }
+}
+
+/// The action that a decision carries out. What the status says already needs no request.
+fn action_of(decision: &Decision) -> Action {
+    match decision {
+        Decision::Send(Request::AddFinalizer(_)) => Action::AddFinalizer,
+        Decision::Send(Request::CreateTemplate(_)) => Action::CreateTemplate,
+        Decision::Send(Request::DeleteTemplate(_)) => Action::DeleteTemplate,
+        Decision::Send(Request::RemoveTemplateFinalizer(..)) => Action::RemoveTemplateFinalizer,
+        Decision::Send(Request::RemoveFinalizer(_)) => Action::RemoveFinalizer,
+        Decision::Send(Request::WriteStatus(Admission::Admitted))
+        | Decision::Done(Outcome::Admitted) => Action::ReportAdmission,
+        Decision::Send(Request::WriteStatus(Admission::Rejected(_)))
+        | Decision::Done(Outcome::Rejected(_)) => Action::ReportRejection,
+        Decision::Done(Outcome::Blocked(_)) => Action::Wait,
+        Decision::Done(Outcome::Gone) => Action::Nothing,
+        Decision::Send(Request::LookUpTemplate { .. }) => Action::LookUpTemplate,
+        Decision::Send(Request::LookUpDomain { .. }) => Action::LookUpDomain,
+        Decision::Send(Request::DryRunTemplate(_)) => panic!("not an action of the table"),
+    }
+}
+
+#[test]
+fn every_request_is_the_one_of_the_tables_action_and_leads_to_its_state() {
+    for mut objects in Objects::all() {
+        // A dry run is no action: it finds out the event.
+        if let Decision::Send(request @ Request::DryRunTemplate(_)) = objects.decide() {
+            objects.apply(&request);
+        }
+        let domain = objects.domain();
+        let driver_namespaces = [DRIVER_NAMESPACE.to_owned()];
+        let finding = find::find(
+            &domain,
+            &objects.observed(),
+            &objects.findings,
+            &driver_namespaces,
+        );
+        let Transition { action, next } = state(&domain).on(finding.event());
+        let decision = objects.decide();
+        match (action, action_of(&decision)) {
+            // While it waits, the status says for whom; and the template of a rejected domain is let
+            // go when somebody deletes it.
+            (Action::Wait, Action::ReportRejection)
+            | (Action::ReportRejection, Action::RemoveTemplateFinalizer) => {}
+            (expected, action) => assert_eq!(action, expected, "{objects:?}"),
+        }
+        if let Decision::Send(request) = &decision {
+            objects.apply(request);
+        }
+        // Without conditions, a status does not tell our Ready from the Go driver's.
+        if objects.findings.schema == StatusSchema::FULL {
+            let after = state(&objects.domain());
+            assert_eq!(after, next, "after {decision:?}: {objects:?}");
+        }
+    }
+}
+
+#[test]
+fn every_domain_comes_to_its_end_within_nine_requests() {
+    for mut objects in Objects::all() {
+        let start = objects.clone();
+        let mut requests = 0;
+        let outcome = loop {
+            match objects.decide() {
+                Decision::Send(request) => objects.apply(&request),
+                Decision::Done(outcome) => break outcome,
+            }
+            requests += 1;
+            assert!(requests <= MOST_REQUESTS, "{start:?}");
+        };
+        let template = objects.template.as_ref();
+        let held = template.is_some_and(|template| template.deleted);
+        match outcome {
+            Outcome::Blocked(_) => assert!(held && start.deleted, "{start:?}"),
+            Outcome::Gone => {
+                assert!(start.deleted && !objects.finalized && template.is_none());
+            }
+            Outcome::Admitted => {
+                let template = template.unwrap();
+                assert!(objects.finalized && !template.deleted && !template.altered);
+            }
+            Outcome::Rejected(Rejection::TemplateHeld { .. }) => {
+                assert!(held && !start.deleted && !start.driver_managed, "{start:?}");
+            }
+            Outcome::Rejected(_) => {
+                assert!(start.driver_managed && !start.deleted);
+                let stays = start.template.filter(|template| !template.deleted);
+                assert!(stays.is_none() || stays.as_ref() == template, "{objects:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Somebody changes the label of a template by hand.
+
+use super::*;
+use crate::fixtures::{mk_template_object, with_mode};
+
+#[test]
+fn a_template_is_found_under_the_uid_that_it_has_now() {
+    let mut index = listed();
+    index.apply_template(template_at(1));
+    assert_eq!(
+        index.apply_template(labelled_at(Some("other-uid"), 2)),
+        NEWER
+    );
+    assert_eq!(templates(&index, UID), Vec::<String>::new());
+    assert_eq!(templates(&index, "other-uid"), [TEMPLATE_UID]);
+    index.learn_template(template_at(3));
+    assert_eq!(templates(&index, UID), [TEMPLATE_UID]);
+    assert_eq!(templates(&index, "other-uid"), Vec::<String>::new());
+    assert_eq!(index.remove_template(TEMPLATE_UID), Some(UID.into()));
+    assert_eq!(templates(&index, UID), Vec::<String>::new());
+}
+
+#[test]
+fn an_older_copy_with_the_label_of_before_changes_nothing() {
+    let mut index = listed();
+    index.learn_template(labelled_at(Some("other-uid"), 2));
+    assert_eq!(index.apply_template(template_at(1)), Change::Nothing);
+    assert_eq!(templates(&index, "other-uid"), [TEMPLATE_UID]);
+    assert_eq!(templates(&index, UID), Vec::<String>::new());
+}
+
+#[test]
+fn a_response_without_the_label_is_not_kept_for_the_watch_would_never_remove_it() {
+    let mut index = listed();
+    index.learn_template(labelled_at(None, 2));
+    assert!(index.keys().is_empty());
+    assert_eq!(index.key_of_template(TEMPLATE_UID), None);
+}
+
+#[test]
+fn nor_is_what_was_known_before_the_label_went() {
+    let mut index = listed();
+    index.apply_template(template_at(5));
+    index.learn_template(labelled_at(None, 4));
+    assert_eq!(
+        templates(&index, UID),
+        [TEMPLATE_UID],
+        "older than the watch"
+    );
+    index.learn_template(labelled_at(None, 6));
+    assert!(index.keys().is_empty());
+    // The watch says so, too, by and by.
+    assert_eq!(index.remove_template(TEMPLATE_UID), None);
+}
+
+#[test]
+fn a_template_of_a_domain_in_its_namespace_for_its_workload_is_of_it() {
+    let domain = mk_domain(with_mode("All"));
+    let is_of = |patch| mk_template(patch).is_of(&domain);
+    assert!(is_of(json!({})));
+    assert!(!is_of(json!({ "metadata": { "namespace": "team-2" } })));
+    assert!(!mk_daemon_template("team-1").is_of(&domain));
+    assert!(!labelled_at(Some("other-uid"), 1).is_of(&domain));
+    let metadata = mk_template_object(json!({})).metadata;
+    assert!(ObservedTemplate::undecodable(&metadata).is_of(&domain));
+}

@@ -1,0 +1,102 @@
+//! A watch that lists again: its list says what is gone.
+
+use super::*;
+
+#[test]
+fn what_a_list_does_not_have_is_gone_and_its_keys_are_told() {
+    let mut index = listed();
+    index.apply_domain(domain_at(1));
+    index.apply_domain(other_domain_at("other-uid", 2));
+    index.begin_domains();
+    assert_eq!(
+        index.apply_domain(other_domain_at("other-uid", 2)),
+        Change::Nothing
+    );
+    assert_eq!(generation(&index), Some(1), "before the list has ended");
+    assert_eq!(index.finish_domains(), [UID.into()]);
+    assert_eq!(generation(&index), None);
+    assert!(index.observe("other-uid").domain.is_some());
+
+    index.apply_template(template_at(3));
+    index.apply_template(labelled_at(Some("other-uid"), 4));
+    index.apply_template(other_template_at("other", 5));
+    index.begin_templates();
+    index.apply_template(other_template_at("other", 5));
+    assert_eq!(index.finish_templates(), ["other-uid".into()]);
+    assert_eq!(templates(&index, "other-uid"), Vec::<String>::new());
+    assert_eq!(templates(&index, UID), ["other"]);
+}
+
+#[test]
+fn what_is_learnt_while_a_list_is_on_its_way_stays_if_it_is_newer_than_the_list() {
+    let mut index = listed();
+    index.apply_template(other_template_at("older", 1));
+    index.begin_templates();
+    index.learn_template(template_at(8));
+    index.apply_template(other_template_at("older", 1));
+    index.apply_template(other_template_at("listed", 7));
+    assert_eq!(index.finish_templates(), []);
+    assert_eq!(templates(&index, UID), ["listed", "older", TEMPLATE_UID]);
+    // The next list has no such excuse.
+    index.begin_templates();
+    index.apply_template(other_template_at("listed", 7));
+    assert_eq!(index.finish_templates().len(), 2);
+    assert_eq!(templates(&index, UID), ["listed"]);
+}
+
+#[test]
+fn it_does_not_stay_if_the_list_would_have_to_have_it() {
+    let mut index = listed();
+    index.begin_templates();
+    index.learn_template(template_at(8));
+    index.apply_template(other_template_at("listed", 9));
+    assert_eq!(index.finish_templates(), [UID.into()]);
+    assert_eq!(templates(&index, UID), ["listed"]);
+}
+
+#[test]
+fn what_was_learnt_before_a_list_and_is_missing_in_it_is_gone() {
+    let mut index = listed();
+    index.learn_template(template_at(8));
+    index.begin_templates();
+    assert_eq!(index.finish_templates(), [UID.into()]);
+}
+
+#[test]
+fn while_a_list_is_going_on_an_object_that_it_has_not_got_to_is_still_learnt() {
+    let mut index = listed();
+    index.apply_template(other_template_at("older", 1));
+    index.begin_templates();
+    index.apply_template(other_template_at("listed", 9));
+    index.learn_template(template_at(8));
+    assert_eq!(templates(&index, UID), ["listed", "older", TEMPLATE_UID]);
+    assert_eq!(index.apply_template(template_at(8)), Change::Nothing);
+    index.finish_templates();
+    assert_eq!(templates(&index, UID), ["listed", TEMPLATE_UID]);
+    index.remove_template(TEMPLATE_UID);
+    index.learn_template(template_at(8));
+    assert_eq!(templates(&index, UID), ["listed"]);
+}
+
+#[test]
+fn a_list_that_was_cut_short_says_nothing_about_what_is_missing() {
+    let mut index = listed();
+    index.apply_domain(domain_at(1));
+    index.begin_domains();
+    index.apply_domain(other_domain_at("seen-once", 2));
+    index.begin_domains();
+    index.apply_domain(domain_at(1));
+    assert_eq!(index.finish_domains(), ["seen-once".into()]);
+    assert_eq!(generation(&index), Some(1));
+}
+
+#[test]
+fn a_response_about_a_listed_object_does_not_make_it_a_learnt_one() {
+    let mut index = listed();
+    index.begin_domains();
+    index.apply_domain(domain_at(5));
+    index.learn_domain(domain_at(6));
+    index.apply_domain(other_domain_at("other-uid", 9));
+    assert_eq!(index.finish_domains(), []);
+    assert_eq!(generation(&index), Some(6));
+}

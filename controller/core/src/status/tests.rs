@@ -1,0 +1,151 @@
+use super::*;
+use crate::fixtures::{finalized, mk_domain, reported, with_reported_status};
+
+const WITHOUT_CONDITIONS: StatusSchema = StatusSchema {
+    conditions: false,
+    observed_generation: true,
+};
+
+/// The Go driver's CRD.
+const MINIMAL: StatusSchema = StatusSchema {
+    conditions: false,
+    observed_generation: false,
+};
+
+fn mk_message(field: &str) -> String {
+    format!(
+        "failed to create typed patch object (team-1/train-a; resource.nvidia.com/v1beta1, Kind=ComputeDomain): .status.{field}: field not declared in schema"
+    )
+}
+
+fn rejected(message: &str) -> Admission {
+    Admission::Rejected(Rejection::Unreadable {
+        message: message.to_owned(),
+    })
+}
+
+fn now() -> Timestamp {
+    "2026-01-02T03:04:05.678Z".parse().unwrap()
+}
+
+#[test]
+fn the_status_patch_has_our_fields_and_no_others() {
+    let domain = mk_domain(finalized());
+    let patch = status_patch(&domain, &Admission::Admitted, StatusSchema::FULL, now());
+    assert_eq!(
+        patch,
+        json!({
+            "apiVersion": "resource.nvidia.com/v1beta1",
+            "kind": "ComputeDomain",
+            "metadata": { "name": "train-a", "namespace": "team-1", "uid": domain.uid() },
+            "status": {
+                "status": "Ready",
+                "observedGeneration": 1,
+                "conditions": [{
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "Admitted",
+                    "message": "the ResourceClaimTemplate for the workload exists; running IMEX on the nodes is up to the operator",
+                    "observedGeneration": 1,
+                    "lastTransitionTime": "2026-01-02T03:04:05Z",
+                }],
+            },
+        })
+    );
+}
+
+#[test]
+fn what_the_crd_lacks_is_left_out() {
+    let domain = mk_domain(finalized());
+    let status =
+        |schema| status_patch(&domain, &Admission::Admitted, schema, now())["status"].take();
+    assert_eq!(status(MINIMAL), json!({ "status": "Ready" }));
+    assert_eq!(
+        status(WITHOUT_CONDITIONS),
+        json!({ "status": "Ready", "observedGeneration": 1 })
+    );
+}
+
+#[test]
+fn a_written_status_is_not_written_again_whatever_the_crd_lacks() {
+    for schema in [StatusSchema::FULL, WITHOUT_CONDITIONS, MINIMAL] {
+        for admission in [Admission::Admitted, rejected("x")] {
+            let before = mk_domain(finalized());
+            assert!(!admission.is_reported_in(&before, schema), "{schema:?}");
+            let after = mk_domain(reported(schema, finalized(), &admission));
+            assert!(admission.is_reported_in(&after, schema), "{schema:?}");
+        }
+    }
+}
+
+#[test]
+fn a_status_that_an_older_crd_cut_is_completed_when_the_crd_has_all_fields() {
+    for schema in [WITHOUT_CONDITIONS, MINIMAL] {
+        let cut = mk_domain(reported(schema, finalized(), &Admission::Admitted));
+        assert!(!Admission::Admitted.is_reported_in(&cut, StatusSchema::FULL));
+    }
+}
+
+#[test]
+fn each_part_of_a_status_that_differs_is_reason_to_write_it() {
+    let condition = |field: &str, value: Value| {
+        let mut patch = reported(StatusSchema::FULL, finalized(), &Admission::Admitted);
+        patch["status"]["conditions"][0][field] = value;
+        patch
+    };
+    let mut state = condition("type", json!("Ready"));
+    state["status"]["status"] = json!("NotReady");
+    let mut generation = condition("type", json!("Ready"));
+    generation["status"]["observedGeneration"] = json!(7);
+    for patch in [
+        state,
+        generation,
+        condition("type", json!("Other")),
+        condition("status", json!("False")),
+        condition("reason", json!("Other")),
+        condition("message", json!("other")),
+    ] {
+        let domain = mk_domain(patch.clone());
+        assert!(
+            !Admission::Admitted.is_reported_in(&domain, StatusSchema::FULL),
+            "{patch}"
+        );
+    }
+}
+
+#[test]
+fn the_transition_time_changes_only_when_the_condition_does() {
+    let domain = with_reported_status(finalized(), &rejected("x"));
+    let since = |admission: &Admission| {
+        let patch = status_patch(&domain, admission, StatusSchema::FULL, now());
+        patch["status"]["conditions"][0]["lastTransitionTime"].clone()
+    };
+    assert_eq!(since(&rejected("y")), "1970-01-01T00:00:00Z");
+    assert_eq!(since(&Admission::Admitted), "2026-01-02T03:04:05Z");
+}
+
+#[test]
+fn the_servers_message_tells_which_field_the_crd_lacks() {
+    let full = StatusSchema::FULL;
+    let conditions = mk_message("conditions");
+    assert_eq!(
+        full.without_undeclared(&conditions),
+        Some(WITHOUT_CONDITIONS)
+    );
+    let both = format!("{conditions} {}", mk_message("observedGeneration"));
+    assert_eq!(full.without_undeclared(&both), Some(MINIMAL));
+    let generation = mk_message("observedGeneration");
+    assert_eq!(
+        WITHOUT_CONDITIONS.without_undeclared(&generation),
+        Some(MINIMAL)
+    );
+    assert_eq!(MINIMAL.without_undeclared(&both), None);
+    for other in [
+        "",
+        "conditions",
+        &mk_message("status"),
+        &mk_message("nodes"),
+    ] {
+        assert_eq!(full.without_undeclared(other), None, "{other}");
+    }
+}

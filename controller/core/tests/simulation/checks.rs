@@ -1,0 +1,133 @@
+//! What has to be true once nothing happens any more.
+
+use compute_domain_api::crd::{ComputeDomain, ComputeDomainState};
+use compute_domain_core::StatusSchema;
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+
+use crate::objects::{
+    OF_OTHERS, asked_uid, domain_uid, has_finalizer, has_our_finalizer, is_as_created,
+    is_being_deleted, is_daemon, is_made_for_label, place, uid, wanted_name, wanted_place,
+};
+use crate::server::Server;
+
+/// What is wrong, if anything is.
+pub(crate) fn check(server: &Server) -> Result<(), String> {
+    if let Some(violation) = &server.violation {
+        return Err(violation.clone());
+    }
+    for template in server.templates.values() {
+        check_template(server, template).map_err(|what| {
+            let (namespace, name) = place(&template.metadata);
+            format!(
+                "template {namespace}/{name}: {what}: {:?}",
+                template.metadata
+            )
+        })?;
+    }
+    for domain in server.domains.values() {
+        check_domain(server, domain).map_err(|what| {
+            let (namespace, name) = place(&domain.metadata);
+            format!(
+                "domain {namespace}/{name}: {what}: {:?}, {:?}",
+                domain.metadata, domain.status
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// Nothing of ours is left for domains that are gone, and nobody waits for us.
+fn check_template(server: &Server, template: &ResourceClaimTemplate) -> Result<(), &'static str> {
+    let metadata = &template.metadata;
+    if is_daemon(metadata) || server.foreign.contains(uid(metadata)) {
+        return Ok(());
+    }
+    let Some(owner) = domain_uid(metadata) else {
+        // The domain that wants it finds it by its name, and its status says how it is.
+        let mut domains = server.domains.values();
+        let is_wanted = domains.any(|it| wanted_place(it) == place(metadata));
+        return is_wanted.then_some(()).ok_or("it has lost its label");
+    };
+    if is_being_deleted(metadata) {
+        let waits = has_our_finalizer(metadata);
+        return (!waits)
+            .then_some(())
+            .ok_or("its deletion waits for our finalizer");
+    }
+    let is_orphan = server.domains.by_uid(owner).is_none() && is_made_for_label(template);
+    (!is_orphan).then_some(()).ok_or("its domain is gone")
+}
+
+fn check_domain(server: &Server, domain: &ComputeDomain) -> Result<(), String> {
+    let metadata = &domain.metadata;
+    let place = wanted_place(domain);
+    let template = server.templates.get(&place);
+    if is_being_deleted(metadata) {
+        // Copies in its namespace are deleted with it, and may be held, too.
+        let held = server.templates.values().any(|it| is_held_for(it, domain));
+        return held.then_some(()).ok_or("its deletion hangs".into());
+    }
+    let expected = expected_reason(server, domain, template);
+    if expected == "Admitted" && !has_our_finalizer(metadata) {
+        return Err("it is without finalizer".into());
+    }
+    check_status(domain, server.schema, expected)
+}
+
+/// Whether others hold this template of a domain that is being deleted.
+fn is_held_for(template: &ResourceClaimTemplate, domain: &ComputeDomain) -> bool {
+    let metadata = &template.metadata;
+    let same_namespace = place(metadata).0 == place(&domain.metadata).0;
+    same_namespace && is_being_deleted(metadata) && has_finalizer(metadata, OF_OTHERS)
+}
+
+fn expected_reason(
+    server: &Server,
+    domain: &ComputeDomain,
+    template: Option<&ResourceClaimTemplate>,
+) -> &'static str {
+    let owner = Some(uid(&domain.metadata));
+    let is_own_daemon =
+        |it: &ResourceClaimTemplate| is_daemon(&it.metadata) && domain_uid(&it.metadata) == owner;
+    if wanted_name(domain).contains('_') {
+        return "InvalidTemplateName";
+    }
+    if server.templates.values().any(is_own_daemon) {
+        return "DriverManagedLeftovers";
+    }
+    let Some(template) = template else {
+        return "Admitted, but there is no template";
+    };
+    let metadata = &template.metadata;
+    let foreign = server.foreign.contains(uid(metadata));
+    // One without label is found by its name and its content.
+    let asked = asked_uid(template);
+    let is_own = domain_uid(metadata).or(asked.as_deref()) == owner;
+    match (foreign || !is_own, is_being_deleted(metadata)) {
+        (true, _) => "TemplateNameTaken",
+        (false, true) => "TemplateHeld",
+        (false, false) if is_as_created(template) => "Admitted",
+        (false, false) => "Admitted, but the template is altered",
+    }
+}
+
+fn check_status(
+    domain: &ComputeDomain,
+    schema: StatusSchema,
+    expected: &str,
+) -> Result<(), String> {
+    let status = domain.status.clone().unwrap_or_default();
+    let ready = status.status == ComputeDomainState::Ready;
+    if ready != (expected == "Admitted") {
+        return Err(format!("it should be {expected}"));
+    }
+    let reason = status.conditions.first().map(|it| it.reason.as_str());
+    if schema.conditions && reason != Some(expected) {
+        return Err(format!("the reason should be {expected}"));
+    }
+    let generation = domain.metadata.generation;
+    if schema.observed_generation && status.observed_generation != generation {
+        return Err("the status is about another generation".into());
+    }
+    Ok(())
+}

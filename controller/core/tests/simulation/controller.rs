@@ -1,0 +1,287 @@
+//! The controller: what `compute-domain-controller` does around the decisions, without time and
+//! network. A request is decided on, carried out and learnt from at three different moments.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use compute_domain_api::crd::ComputeDomain;
+use compute_domain_core::{
+    Change, Content, Decision, Domain, Findings, Index, Key, Observed, ObservedTemplate, Outcome,
+    Rejection, Request, StatusSchema, decide, status_patch,
+};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::jiff::Timestamp;
+
+use crate::objects::{DRIVER_NAMESPACE, NAMESPACES, place, uid};
+use crate::server::{Call, Failure, Reply};
+use crate::store::Told;
+
+/// No reconcile needs more requests, unless users keep changing things.
+pub(crate) const MAX_REQUESTS: usize = 16;
+
+/// A controller with something wrong, to see whether the simulation notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// It does nothing about a UID without a domain.
+    IgnoresOrphans,
+    /// It takes the watch's word for it that there is no domain.
+    LooksUpNoDomain,
+    /// It takes the watch's word for it that there is no template.
+    LooksUpNoTemplate,
+}
+
+pub(crate) struct Controller {
+    pub(crate) index: Index,
+    domains_listed: bool,
+    templates_listed: bool,
+    queue: BTreeSet<Key>,
+    /// To be reconciled when some time has passed.
+    later: BTreeSet<Key>,
+    pub(crate) passes: Vec<Pass>,
+    pub(super) refusals: BTreeMap<Key, Refusal>,
+    pub(super) schema: StatusSchema,
+    pub(super) stored: BTreeMap<String, Content>,
+    pub(super) fault: Fault,
+}
+
+pub(super) struct Refusal {
+    pub(super) rejection: Rejection,
+    pub(super) namespace: String,
+    /// Whether it is to be tried again.
+    pub(super) is_due: bool,
+}
+
+/// One reconcile.
+pub(crate) struct Pass {
+    pub(crate) key: Key,
+    pub(super) findings: Findings,
+    pub(super) observed: Observed,
+    pub(super) refreshed: bool,
+    requests: usize,
+    pub(crate) stage: Stage,
+}
+
+#[derive(Debug)]
+pub(crate) enum Stage {
+    Deciding,
+    /// The request is on its way.
+    Sent(Request, Call),
+    /// The response is on its way.
+    Answered(Request, Call, Result<Reply, Failure>),
+}
+
+/// What follows a response.
+pub(super) enum Flow {
+    Decide,
+    Send(Call),
+    /// Again when some time has passed.
+    StopUntilLater,
+}
+
+impl Controller {
+    pub(crate) fn new(fault: Fault) -> Self {
+        Self {
+            index: Index::default(),
+            domains_listed: false,
+            templates_listed: false,
+            queue: BTreeSet::new(),
+            later: BTreeSet::new(),
+            passes: Vec::new(),
+            refusals: BTreeMap::new(),
+            schema: StatusSchema::FULL,
+            stored: BTreeMap::new(),
+            fault,
+        }
+    }
+
+    /// It has found out which fields the CRD has.
+    pub(crate) fn schema_is(&mut self, schema: StatusSchema) {
+        self.schema = schema;
+    }
+
+    // === watches ===
+
+    pub(crate) fn take_domain(&mut self, told: Told<ComputeDomain>) {
+        match told {
+            Told::Begin => self.index.begin_domains(),
+            Told::Apply(domain) => {
+                let domain = Domain::new(domain).unwrap();
+                let key: Key = domain.uid().as_str().into();
+                if self.index.apply_domain(domain) != Change::Nothing {
+                    self.queue.insert(key);
+                }
+            }
+            Told::Finish => {
+                self.queue.extend(self.index.finish_domains());
+                if !std::mem::replace(&mut self.domains_listed, true) && self.is_listed() {
+                    self.queue.extend(self.index.keys());
+                }
+            }
+            Told::Delete(domain) => {
+                let key: Key = uid(&domain.metadata).into();
+                self.index.remove_domain(&key);
+                self.queue.insert(key);
+            }
+        }
+    }
+
+    pub(crate) fn take_template(&mut self, told: Told<ResourceClaimTemplate>) {
+        match told {
+            Told::Begin => self.index.begin_templates(),
+            Told::Apply(template) => {
+                let template = ObservedTemplate::new(&template);
+                let key: Key = template.domain_uid().into();
+                let before = self.index.key_of_template(&template.reference().uid);
+                if self.index.apply_template(template) != Change::Nothing {
+                    self.queue.extend(before);
+                    self.queue.insert(key);
+                }
+            }
+            Told::Finish => {
+                self.queue.extend(self.index.finish_templates());
+                if !std::mem::replace(&mut self.templates_listed, true) && self.is_listed() {
+                    self.queue.extend(self.index.keys());
+                }
+            }
+            Told::Delete(template) => {
+                let key = self.index.remove_template(uid(&template.metadata));
+                self.queue.extend(key);
+                self.name_is_free(&template);
+            }
+        }
+    }
+
+    fn name_is_free(&mut self, template: &ResourceClaimTemplate) {
+        let (namespace, name) = place(&template.metadata);
+        for (key, refusal) in &mut self.refusals {
+            let same =
+                matches!(&refusal.rejection, Rejection::NameTaken { name: it, .. } if *it == name);
+            if same && refusal.namespace == namespace {
+                refusal.is_due = true;
+                self.queue.insert(key.clone());
+            }
+        }
+    }
+
+    fn is_listed(&self) -> bool {
+        self.domains_listed && self.templates_listed
+    }
+
+    // === the queue ===
+
+    /// The keys that can be reconciled now.
+    pub(crate) fn ready_keys(&self) -> Vec<Key> {
+        let is_running = |key: &&Key| self.passes.iter().any(|pass| pass.key == **key);
+        let ready = self.queue.iter().filter(|key| !is_running(key));
+        ready.filter(|_| self.is_listed()).cloned().collect()
+    }
+
+    pub(crate) fn start_pass(&mut self, key: Key) {
+        self.queue.remove(&key);
+        let mut findings = Findings::new(self.schema);
+        let refusal = self.refusals.get(&key).filter(|refusal| !refusal.is_due);
+        findings.refusal = refusal.map(|refusal| refusal.rejection.clone());
+        self.passes.push(Pass {
+            key,
+            findings,
+            observed: Observed::default(),
+            refreshed: false,
+            requests: 0,
+            stage: Stage::Deciding,
+        });
+    }
+
+    /// Time passes: everything that waits for it is done again.
+    pub(crate) fn fire_timers(&mut self) {
+        self.queue.append(&mut self.later);
+        for refusal in self.refusals.values_mut() {
+            refusal.is_due = true;
+        }
+    }
+
+    // === a pass ===
+
+    /// Decides, or learns from a response. A request that is on its way is not ours to move.
+    pub(crate) fn advance(&mut self, mut pass: Pass) {
+        match std::mem::replace(&mut pass.stage, Stage::Deciding) {
+            Stage::Deciding => self.decide(pass),
+            stage @ Stage::Sent(..) => self.passes.push(Pass { stage, ..pass }),
+            Stage::Answered(request, call, reply) => {
+                pass.requests += 1;
+                match self.learn(&mut pass, &request, &call, reply) {
+                    Flow::Send(call) => pass.stage = Stage::Sent(request, call),
+                    Flow::Decide if pass.requests < MAX_REQUESTS => {}
+                    Flow::Decide | Flow::StopUntilLater => {
+                        self.later.insert(pass.key);
+                        return;
+                    }
+                }
+                self.passes.push(pass);
+            }
+        }
+    }
+
+    fn decide(&mut self, mut pass: Pass) {
+        pass.observed = self.index.observe(&pass.key);
+        pass.findings.schema = self.schema;
+        match &pass.observed.domain {
+            Some(domain) => {
+                let mode = domain.allocation_mode().map(|mode| mode.as_str());
+                pass.findings.stored = mode.and_then(|mode| self.stored.get(mode).copied());
+            }
+            None if self.fault == Fault::IgnoresOrphans => return,
+            None => {}
+        }
+        pass.findings.has_no_template |= self.fault == Fault::LooksUpNoTemplate;
+        if self.fault == Fault::LooksUpNoDomain {
+            pass.findings.absent_in = NAMESPACES.map(Into::into).to_vec();
+        }
+        let namespaces = [DRIVER_NAMESPACE.to_owned()];
+        match decide(&pass.observed, &pass.findings, &namespaces) {
+            Decision::Done(outcome) => self.finish(pass, &outcome),
+            Decision::Send(request) => {
+                let domain = pass.observed.domain.clone();
+                let call = call_of(&request, domain.as_ref(), &pass.findings);
+                pass.stage = Stage::Sent(request, call);
+                self.passes.push(pass);
+            }
+        }
+    }
+
+    fn finish(&mut self, pass: Pass, outcome: &Outcome) {
+        if let Outcome::Rejected(Rejection::NameTaken { .. }) = outcome {
+            self.later.insert(pass.key);
+            return;
+        }
+        self.refusals.remove(&pass.key);
+        // No watch tells when others let go of a template without label.
+        if pass.findings.unlabelled.is_some() {
+            self.later.insert(pass.key);
+        }
+    }
+}
+
+fn call_of(request: &Request, domain: Option<&Arc<Domain>>, findings: &Findings) -> Call {
+    let namespace = || domain.unwrap().namespace().to_owned();
+    let at = || (namespace(), domain.unwrap().name().to_owned());
+    match request.clone() {
+        Request::AddFinalizer(patch) | Request::RemoveFinalizer(patch) => {
+            Call::PatchDomain(at(), patch)
+        }
+        Request::WriteStatus(admission) => {
+            let now = Timestamp::UNIX_EPOCH;
+            let patch = status_patch(domain.unwrap(), &admission, findings.schema, now);
+            Call::WriteStatus(at(), patch)
+        }
+        Request::CreateTemplate(template) => Call::CreateTemplate(template),
+        Request::DryRunTemplate(template) => Call::DryRun(template),
+        Request::DeleteTemplate(template) => Call::DeleteTemplate(template),
+        Request::RemoveTemplateFinalizer(template, patch) => Call::PatchTemplate(template, patch),
+        Request::LookUpDomain { namespace, name } => match name {
+            Some(name) => Call::ReadDomain((namespace.into(), name.into())),
+            None => Call::FindDomain(namespace.into()),
+        },
+        Request::LookUpTemplate { name } => Call::ReadTemplate((namespace(), name.into())),
+    }
+}

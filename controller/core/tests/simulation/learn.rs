@@ -1,0 +1,200 @@
+//! What the controller learns from a response.
+
+use compute_domain_api::crd::ComputeDomain;
+use compute_domain_core::{
+    Content, Domain, Findings, ObservedTemplate, Rejection, Request, TemplateRef,
+};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+
+use crate::controller::{Controller, Flow, Pass, Refusal};
+use crate::objects::{Place, place, uid};
+use crate::server::{Call, Failure, Reply};
+
+impl Controller {
+    /// `request` was decided on; `call` is what was sent for it last.
+    pub(super) fn learn(
+        &mut self,
+        pass: &mut Pass,
+        request: &Request,
+        call: &Call,
+        reply: Result<Reply, Failure>,
+    ) -> Flow {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(failure) => return self.learn_failure(pass, request, call, failure),
+        };
+        match (request, call, reply) {
+            (Request::LookUpDomain { namespace, .. }, _, reply) => {
+                if matches!(&reply, Reply::Domain(it) if uid(&it.metadata) == &*pass.key) {
+                    return Flow::StopUntilLater;
+                }
+                pass.findings.absent_in.push(namespace.clone());
+            }
+            (Request::LookUpTemplate { .. }, _, reply) => {
+                self.found_template(pass, template(reply))
+            }
+            (Request::CreateTemplate(_), Call::ReadTemplate(_), reply) => {
+                self.found_in_the_way(pass, template(reply));
+            }
+            (Request::CreateTemplate(_), _, Reply::Template(created)) => {
+                self.refusals.remove(&pass.key);
+                self.learn_template(&created);
+            }
+            (Request::DryRunTemplate(_), _, Reply::Template(stored)) => {
+                let content = Content::new(&stored.spec.spec, &pass.key);
+                let mode = pass.observed.domain.as_ref().unwrap().allocation_mode();
+                self.stored
+                    .insert(mode.unwrap().as_str().to_owned(), content);
+            }
+            (
+                Request::DeleteTemplate(asked) | Request::RemoveTemplateFinalizer(asked, _),
+                _,
+                reply,
+            ) => match template(reply) {
+                Some(now) if uid(&now.metadata) == &*asked.uid => self.template_changed(pass, &now),
+                // Another one has its name, and may be ours, too.
+                Some(_) => drop(self.index.remove_template(&asked.uid)),
+                None => self.template_gone(pass, asked),
+            },
+            (_, _, Reply::Domain(domain)) if uid(&domain.metadata) == &*pass.key => {
+                self.learn_domain(domain);
+            }
+            _ => self.index.remove_domain(&pass.key),
+        }
+        Flow::Decide
+    }
+
+    fn learn_failure(
+        &mut self,
+        pass: &mut Pass,
+        request: &Request,
+        call: &Call,
+        failure: Failure,
+    ) -> Flow {
+        match (failure, call) {
+            (Failure::AlreadyExists, Call::CreateTemplate(template)) => {
+                return Flow::Send(Call::ReadTemplate(place(&template.metadata)));
+            }
+            (Failure::NotFound, Call::PatchDomain(..) | Call::WriteStatus(..)) => {
+                self.index.remove_domain(&pass.key);
+            }
+            (
+                Failure::NotFound,
+                Call::DeleteTemplate(template) | Call::PatchTemplate(template, _),
+            ) => {
+                self.template_gone(pass, template);
+            }
+            (Failure::Undeclared(message), _) => {
+                let reduced = self.schema.without_undeclared(&message);
+                self.schema = reduced.unwrap_or(self.schema);
+            }
+            // Once is enough: what comes back has another cause.
+            (Failure::Outdated, _) if !std::mem::replace(&mut pass.refreshed, true) => {
+                return Flow::Send(refresh(request, call));
+            }
+            _ => return Flow::StopUntilLater,
+        }
+        Flow::Decide
+    }
+
+    fn learn_domain(&mut self, domain: ComputeDomain) {
+        self.index.learn_domain(Domain::new(domain).unwrap());
+    }
+
+    fn learn_template(&mut self, template: &ResourceClaimTemplate) {
+        self.index.learn_template(ObservedTemplate::new(template));
+    }
+
+    /// A response has this state of a template.
+    fn template_changed(&mut self, pass: &mut Pass, template: &ResourceClaimTemplate) {
+        let observed = ObservedTemplate::new(template);
+        let is_gone = observed.is_gone();
+        if is_last(pass, &place(&template.metadata)) {
+            pass.findings.has_no_template = is_gone;
+        }
+        match pass.findings.unlabelled.take() {
+            Some(before) if before.reference().uid == observed.reference().uid => {
+                pass.findings.unlabelled = (!is_gone).then(|| before.changed_to(&observed));
+                self.learn_template(template);
+            }
+            before => {
+                pass.findings.unlabelled = before;
+                self.learn_template(template);
+            }
+        }
+    }
+
+    fn template_gone(&mut self, pass: &mut Pass, template: &TemplateRef) {
+        let of_this = |it: &ObservedTemplate| it.reference().uid == template.uid;
+        pass.findings.unlabelled.take_if(|it| of_this(it));
+        let at = (template.namespace.to_string(), template.name.to_string());
+        if is_last(pass, &at) {
+            pass.findings.has_no_template = true;
+        }
+        self.index.remove_template(&template.uid);
+    }
+
+    /// The API server has this template under the wanted name, or none.
+    fn found_template(&mut self, pass: &mut Pass, found: Option<ResourceClaimTemplate>) {
+        let domain = pass.observed.domain.clone().unwrap();
+        let unlabelled = |it| ObservedTemplate::without_label(it, domain.uid());
+        let Findings {
+            unlabelled: known,
+            has_no_template,
+            ..
+        } = &mut pass.findings;
+        *known = found.as_ref().and_then(unlabelled);
+        let ours = found.filter(|it| ObservedTemplate::new(it).is_of(&domain));
+        *has_no_template = ours.is_none() && known.is_none();
+        if let Some(ours) = ours {
+            self.learn_template(&ours);
+        }
+    }
+
+    fn found_in_the_way(&mut self, pass: &mut Pass, found: Option<ResourceClaimTemplate>) {
+        self.found_template(pass, found.clone());
+        let is_taken = std::mem::take(&mut pass.findings.has_no_template);
+        let Some(taken) = found.filter(|_| is_taken) else {
+            self.refusals.remove(&pass.key);
+            return;
+        };
+        let (namespace, name) = place(&taken.metadata);
+        let owner = ObservedTemplate::new(&taken).owner();
+        let rejection = Rejection::NameTaken { name, owner };
+        pass.findings.refusal = Some(rejection.clone());
+        let refusal = Refusal {
+            rejection,
+            namespace,
+            is_due: false,
+        };
+        self.refusals.insert(pass.key.clone(), refusal);
+    }
+}
+
+fn template(reply: Reply) -> Option<ResourceClaimTemplate> {
+    match reply {
+        Reply::Template(template) => Some(template),
+        Reply::Domain(_) | Reply::Nothing => None,
+    }
+}
+
+/// Whether this is where the template of the domain is to be, and no other can come there: for a
+/// domain that is being deleted nobody creates one.
+fn is_last(pass: &Pass, (namespace, name): &Place) -> bool {
+    pass.observed.domain.as_ref().is_some_and(|domain| {
+        let wanted = domain.template_name().is_ok_and(|it| it == name);
+        domain.is_being_deleted() && domain.namespace() == namespace && wanted
+    })
+}
+
+/// Reads what has changed.
+fn refresh(request: &Request, call: &Call) -> Call {
+    match (request, call) {
+        (Request::DeleteTemplate(template) | Request::RemoveTemplateFinalizer(template, _), _) => {
+            let at = (template.namespace.to_string(), template.name.to_string());
+            Call::ReadTemplate(at)
+        }
+        (_, Call::PatchDomain(at, _) | Call::WriteStatus(at, _)) => Call::ReadDomain(at.clone()),
+        (_, call) => call.clone(),
+    }
+}

@@ -1,0 +1,152 @@
+//! The objects that users make, and what the checks read off an object.
+
+use std::collections::BTreeMap;
+
+use compute_domain_api::crd::ComputeDomain;
+use compute_domain_api::names::{
+    API_VERSION, CHANNEL_DEVICE_CLASS, DOMAIN_LABEL, DRIVER_NAME, FINALIZER, TARGET_DAEMON,
+    TARGET_LABEL, TARGET_WORKLOAD,
+};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+/// Namespace and name.
+pub(crate) type Place = (String, String);
+
+/// The finalizer of somebody else.
+pub(crate) const OF_OTHERS: &str = "example.com/other";
+
+/// Where users have their objects.
+pub(crate) const NAMESPACES: [&str; 2] = ["team-1", "team-2"];
+
+/// Where the driver-managed mode keeps its objects.
+pub(crate) const DRIVER_NAMESPACE: &str = "nvidia";
+
+pub(crate) fn place(metadata: &ObjectMeta) -> Place {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    (text(&metadata.namespace), text(&metadata.name))
+}
+
+pub(crate) fn uid(metadata: &ObjectMeta) -> &str {
+    metadata.uid.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The UID of a ComputeDomain in the label.
+pub(crate) fn domain_uid(metadata: &ObjectMeta) -> Option<&str> {
+    label(metadata, DOMAIN_LABEL)
+}
+
+pub(crate) fn is_daemon(metadata: &ObjectMeta) -> bool {
+    label(metadata, TARGET_LABEL) == Some(TARGET_DAEMON)
+}
+
+pub(crate) fn is_being_deleted(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some()
+}
+
+pub(crate) fn has_finalizer(metadata: &ObjectMeta, finalizer: &str) -> bool {
+    let mut finalizers = metadata.finalizers.iter().flatten();
+    finalizers.any(|it| it == finalizer)
+}
+
+pub(crate) fn has_our_finalizer(metadata: &ObjectMeta) -> bool {
+    has_finalizer(metadata, FINALIZER)
+}
+
+pub(crate) fn remove_finalizer(metadata: &mut ObjectMeta, finalizer: &str) {
+    if let Some(finalizers) = &mut metadata.finalizers {
+        finalizers.retain(|it| it != finalizer);
+    }
+}
+
+/// The UID of the ComputeDomain whose channel the template asks for.
+pub(crate) fn asked_uid(template: &ResourceClaimTemplate) -> Option<String> {
+    let spec = serde_json::to_value(&template.spec.spec).unwrap();
+    let class = &spec["devices"]["requests"][0]["exactly"]["deviceClassName"];
+    let uid = &spec["devices"]["config"][0]["opaque"]["parameters"]["domainID"];
+    uid.as_str()
+        .filter(|_| class == CHANNEL_DEVICE_CLASS)
+        .map(ToOwned::to_owned)
+}
+
+/// Whether it asks for what the controller writes for the domain of the label.
+pub(crate) fn is_made_for_label(template: &ResourceClaimTemplate) -> bool {
+    let uid = domain_uid(&template.metadata);
+    uid.is_some() && asked_uid(template).as_deref() == uid
+}
+
+/// Whether it also has all labels.
+pub(crate) fn is_as_created(template: &ResourceClaimTemplate) -> bool {
+    label(&template.metadata, TARGET_LABEL) == Some(TARGET_WORKLOAD) && is_made_for_label(template)
+}
+
+/// The name of the template that the domain asks for.
+pub(crate) fn wanted_name(domain: &ComputeDomain) -> &str {
+    &domain.spec().unwrap().channel.resource_claim_template.name
+}
+
+/// Where its template is to be.
+pub(crate) fn wanted_place(domain: &ComputeDomain) -> Place {
+    let (namespace, _) = place(&domain.metadata);
+    (namespace, wanted_name(domain).to_owned())
+}
+
+pub(crate) fn mk_domain((namespace, name): &Place, template: &str, mode: &str) -> ComputeDomain {
+    let object = json!({
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "ComputeDomain",
+        "metadata": { "namespace": namespace, "name": name },
+        "spec": { "numNodes": 0, "channel": {
+            "allocationMode": mode,
+            "resourceClaimTemplate": { "name": template },
+        } },
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// A template of a user for another driver, with these labels.
+pub(crate) fn mk_foreign_template(
+    (namespace, name): &Place,
+    labels: BTreeMap<String, String>,
+) -> ResourceClaimTemplate {
+    let requests = json!([{ "name": "gpu", "exactly": { "deviceClassName": "gpu.nvidia.com" } }]);
+    let object = json!({
+        "metadata": { "namespace": namespace, "name": name, "labels": labels },
+        "spec": { "spec": { "devices": { "requests": requests } } },
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// What the Go driver's controller creates for the domain: always one channel, and nothing about the
+/// metadata of claims.
+pub(crate) fn mk_go_template(domain: &ComputeDomain) -> ResourceClaimTemplate {
+    let (namespace, name) = wanted_place(domain);
+    let uid = uid(&domain.metadata);
+    let object = json!({
+        "metadata": {
+            "namespace": namespace, "name": name, "finalizers": [FINALIZER],
+            "labels": { DOMAIN_LABEL: uid, TARGET_LABEL: TARGET_WORKLOAD },
+        },
+        "spec": { "spec": { "devices": {
+            "requests": [{
+                "name": "channel",
+                "exactly": { "deviceClassName": CHANNEL_DEVICE_CLASS },
+            }],
+            "config": [{ "requests": ["channel"], "opaque": {
+                "driver": DRIVER_NAME,
+                "parameters": {
+                    "apiVersion": API_VERSION,
+                    "kind": "ComputeDomainChannelConfig",
+                    "domainID": uid,
+                    "allocationMode": "Single",
+                },
+            } }],
+        } } },
+    });
+    serde_json::from_value(object).unwrap()
+}

@@ -1,0 +1,257 @@
+//! The API server: carries out the requests of the controller and of users.
+
+use std::collections::BTreeSet;
+
+use compute_domain_api::crd::ComputeDomain;
+use compute_domain_core::{StatusSchema, TemplateRef};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use kube::Resource;
+use serde_json::Value;
+
+use crate::objects::{
+    Place, domain_uid, is_as_created, is_being_deleted, is_daemon, place, uid, wanted_place,
+};
+use crate::store::Store;
+
+/// Why a request fails.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Failure {
+    NotFound,
+    /// A test of a patch or a precondition fails, or the object may not be changed so.
+    Outdated,
+    AlreadyExists,
+    /// The namespace is being deleted.
+    Terminating,
+    /// The CRD lacks a field.
+    Undeclared(String),
+    /// The connection broke: the client does not know whether the request was carried out.
+    Disconnected,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Domain(ComputeDomain),
+    Template(ResourceClaimTemplate),
+    /// There is no such object, or not any more.
+    Nothing,
+}
+
+/// A request of the controller.
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    PatchDomain(Place, Value),
+    WriteStatus(Place, Value),
+    CreateTemplate(Box<ResourceClaimTemplate>),
+    DeleteTemplate(TemplateRef),
+    PatchTemplate(TemplateRef, Value),
+    DryRun(Box<ResourceClaimTemplate>),
+    ReadDomain(Place),
+    /// The domain of the key, in this namespace.
+    FindDomain(String),
+    ReadTemplate(Place),
+}
+
+pub(crate) struct Server {
+    pub(crate) domains: Store<ComputeDomain>,
+    pub(crate) templates: Store<ResourceClaimTemplate>,
+    pub(crate) schema: StatusSchema,
+    version: u64,
+    uids: u64,
+    /// The namespaces that are being deleted.
+    pub(crate) terminating: BTreeSet<String>,
+    /// UIDs of the templates that are none of the controller's business.
+    pub(crate) foreign: BTreeSet<String>,
+    /// How many requests of the controller were carried out that write, and that only read.
+    pub(crate) writes: usize,
+    pub(crate) reads: usize,
+    /// What must never happen, and has.
+    pub(crate) violation: Option<String>,
+}
+
+impl Server {
+    pub(crate) fn new(schema: StatusSchema) -> Self {
+        Self {
+            domains: Store::new(|_| true),
+            templates: Store::new(|metadata| domain_uid(metadata).is_some()),
+            schema,
+            version: 0,
+            uids: 0,
+            terminating: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+            writes: 0,
+            reads: 0,
+            violation: None,
+        }
+    }
+
+    pub(crate) fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// UID and generation for a new object, unless its namespace is being deleted.
+    fn identify(&mut self, object: &mut impl Resource) -> Result<u64, Failure> {
+        let (namespace, _) = place(object.meta());
+        if self.terminating.contains(&namespace) {
+            return Err(Failure::Terminating);
+        }
+        self.uids += 1;
+        let metadata = object.meta_mut();
+        metadata.uid = Some(format!("uid-{}", self.uids));
+        metadata.generation = Some(1);
+        Ok(self.next_version())
+    }
+
+    pub(crate) fn create_domain(&mut self, mut domain: ComputeDomain) -> Result<(), Failure> {
+        if self.domains.get(&place(&domain.metadata)).is_some() {
+            return Err(Failure::AlreadyExists);
+        }
+        let version = self.identify(&mut domain)?;
+        self.domains.put(domain, version);
+        Ok(())
+    }
+
+    pub(crate) fn create_template(
+        &mut self,
+        mut template: ResourceClaimTemplate,
+    ) -> Result<ResourceClaimTemplate, Failure> {
+        if self.templates.get(&place(&template.metadata)).is_some() {
+            return Err(Failure::AlreadyExists);
+        }
+        let version = self.identify(&mut template)?;
+        Ok(self.templates.put(template, version))
+    }
+
+    /// Namespaces that are being deleted are gone once they are empty. Their names can be used again.
+    pub(crate) fn finish_namespaces(&mut self) {
+        let domains = self.domains.values().map(|it| place(&it.metadata).0);
+        let templates = self.templates.values().map(|it| place(&it.metadata).0);
+        let used: BTreeSet<_> = domains.chain(templates).collect();
+        self.terminating
+            .retain(|namespace| used.contains(namespace));
+    }
+
+    /// Carries out a request of the controller for this key.
+    pub(crate) fn handle(&mut self, key: &str, call: &Call) -> Result<Reply, Failure> {
+        let version = self.next_version();
+        match call {
+            Call::PatchDomain(at, patch) => {
+                self.writes += 1;
+                self.domains.patch(at, patch, version).map(Reply::Domain)
+            }
+            Call::WriteStatus(at, patch) => {
+                self.writes += 1;
+                self.write_status(at, patch, version)
+            }
+            Call::CreateTemplate(template) => {
+                self.writes += 1;
+                self.create_template((**template).clone())
+                    .map(Reply::Template)
+            }
+            Call::DeleteTemplate(template) => {
+                self.writes += 1;
+                self.check_deletion(template);
+                self.check_uid(template)?;
+                let deleted = self.templates.delete(&place_of(template), version)?;
+                Ok(match self.templates.get(&place_of(template)) {
+                    Some(_) => Reply::Template(deleted),
+                    None => Reply::Nothing,
+                })
+            }
+            Call::PatchTemplate(template, patch) => {
+                self.writes += 1;
+                self.check_release(template);
+                let patched = self.templates.patch(&place_of(template), patch, version);
+                patched.map(Reply::Template)
+            }
+            Call::DryRun(template) => {
+                self.reads += 1;
+                Ok(Reply::Template((**template).clone()))
+            }
+            Call::ReadDomain(at) => {
+                self.reads += 1;
+                let domain = self.domains.get(at).cloned();
+                Ok(domain.map_or(Reply::Nothing, Reply::Domain))
+            }
+            Call::FindDomain(namespace) => {
+                self.reads += 1;
+                let found = self.domains.by_uid(key).cloned();
+                let found = found.filter(|it| place(&it.metadata).0 == *namespace);
+                Ok(found.map_or(Reply::Nothing, Reply::Domain))
+            }
+            Call::ReadTemplate(at) => {
+                self.reads += 1;
+                let template = self.templates.get(at).cloned();
+                Ok(template.map_or(Reply::Nothing, Reply::Template))
+            }
+        }
+    }
+
+    /// A server-side apply, which names the UID.
+    fn write_status(&mut self, at: &Place, patch: &Value, version: u64) -> Result<Reply, Failure> {
+        let mut domain = self.domains.get(at).cloned().ok_or(Failure::NotFound)?;
+        if patch["metadata"]["uid"] != uid(&domain.metadata) {
+            return Err(Failure::Outdated);
+        }
+        let status = &patch["status"];
+        for (field, declared) in [
+            ("conditions", self.schema.conditions),
+            ("observedGeneration", self.schema.observed_generation),
+        ] {
+            if !declared && !status[field].is_null() {
+                let message = format!(".status.{field}: field not declared in schema");
+                return Err(Failure::Undeclared(message));
+            }
+        }
+        domain.status = Some(serde_json::from_value(status.clone()).unwrap());
+        Ok(Reply::Domain(self.domains.put(domain, version)))
+    }
+
+    fn check_uid(&self, template: &TemplateRef) -> Result<(), Failure> {
+        let found = self.templates.get(&place_of(template));
+        let found = found.ok_or(Failure::NotFound)?;
+        let same = uid(&found.metadata) == &*template.uid;
+        same.then_some(()).ok_or(Failure::Outdated)
+    }
+
+    // === what must never happen ===
+
+    fn violate(&mut self, what: &str, template: &TemplateRef) {
+        self.violation.get_or_insert(format!("{what}: {template}"));
+    }
+
+    /// The template that the request is about, unless it is none of the controller's business.
+    fn check_touch(&mut self, template: &TemplateRef) -> Option<ResourceClaimTemplate> {
+        let found = self.templates.by_uid(&template.uid)?.clone();
+        if self.foreign.contains(uid(&found.metadata)) || is_daemon(&found.metadata) {
+            self.violate("a foreign template is touched", template);
+        }
+        Some(found)
+    }
+
+    fn check_deletion(&mut self, template: &TemplateRef) {
+        let Some(found) = self.check_touch(template) else {
+            return;
+        };
+        let owner = domain_uid(&found.metadata).and_then(|uid| self.domains.by_uid(uid));
+        let Some(owner) = owner.filter(|owner| !is_being_deleted(&owner.metadata)) else {
+            return;
+        };
+        if place(&found.metadata) != wanted_place(owner) {
+            self.violate("the copy of a live domain is deleted", template);
+        } else if is_as_created(&found) {
+            self.violate("the template of a live domain is deleted", template);
+        }
+    }
+
+    fn check_release(&mut self, template: &TemplateRef) {
+        let found = self.check_touch(template);
+        if found.is_some_and(|it| !is_being_deleted(&it.metadata)) {
+            self.violate("a template that lives loses our finalizer", template);
+        }
+    }
+}
+
+fn place_of(template: &TemplateRef) -> Place {
+    (template.namespace.to_string(), template.name.to_string())
+}

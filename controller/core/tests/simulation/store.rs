@@ -1,0 +1,175 @@
+//! The objects of one kind, as an API server keeps them, and the watch of them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
+use serde_json::{Value, json};
+
+use crate::objects::{Place, is_being_deleted, place, uid};
+use crate::server::Failure;
+
+/// What a watch tells next.
+#[derive(Clone, Debug)]
+pub(crate) enum Told<K> {
+    Begin,
+    Apply(K),
+    Finish,
+    /// As it was last.
+    Delete(K),
+}
+
+pub(crate) struct Store<K> {
+    objects: BTreeMap<Place, K>,
+    /// Which objects the watch is about.
+    selects: fn(&ObjectMeta) -> bool,
+    /// What the watch has yet to tell; `None`: it has to list first.
+    feed: Option<VecDeque<Told<K>>>,
+}
+
+impl<K: Resource + Clone> Store<K> {
+    pub(crate) fn new(selects: fn(&ObjectMeta) -> bool) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            selects,
+            feed: None,
+        }
+    }
+
+    pub(crate) fn get(&self, place: &Place) -> Option<&K> {
+        self.objects.get(place)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &K> {
+        self.objects.values()
+    }
+
+    pub(crate) fn by_uid(&self, wanted: &str) -> Option<&K> {
+        self.values().find(|object| uid(object.meta()) == wanted)
+    }
+
+    // === the watch ===
+
+    /// The watch has failed: what it has not told yet is lost, and it has to list again.
+    pub(crate) fn break_watch(&mut self) {
+        self.feed = None;
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.feed.is_some()
+    }
+
+    pub(crate) fn list(&mut self, random: &mut fastrand::Rng) {
+        let selected = self.values().filter(|object| (self.selects)(object.meta()));
+        let mut items: Vec<_> = selected.cloned().map(Told::Apply).collect();
+        random.shuffle(&mut items);
+        let begin = std::iter::once(Told::Begin);
+        self.feed = Some(begin.chain(items).chain([Told::Finish]).collect());
+    }
+
+    pub(crate) fn has_news(&self) -> bool {
+        self.feed.as_ref().is_some_and(|feed| !feed.is_empty())
+    }
+
+    pub(crate) fn next_told(&mut self) -> Option<Told<K>> {
+        self.feed.as_mut()?.pop_front()
+    }
+
+    fn tell(&mut self, told: Told<K>) {
+        if let Some(feed) = &mut self.feed {
+            feed.push_back(told);
+        }
+    }
+
+    // === writes ===
+
+    /// Stores the object, new or changed, under this version. If it is being deleted and nothing
+    /// keeps it, it is removed instead, and comes back with the version that it had.
+    pub(crate) fn put(&mut self, mut object: K, version: u64) -> K {
+        let metadata = object.meta();
+        let kept = metadata
+            .finalizers
+            .as_ref()
+            .is_some_and(|it| !it.is_empty());
+        if is_being_deleted(metadata) && !kept {
+            self.remove(&place(object.meta()));
+            return object;
+        }
+        object.meta_mut().resource_version = Some(version.to_string());
+        let before = self.objects.insert(place(object.meta()), object.clone());
+        if (self.selects)(object.meta()) {
+            self.tell(Told::Apply(object.clone()));
+        } else if let Some(before) = before.filter(|it| (self.selects)(it.meta())) {
+            self.tell(Told::Delete(before));
+        }
+        object
+    }
+
+    /// Removes the object whatever keeps it. Watchers of all objects, too, learn of it here.
+    pub(crate) fn remove(&mut self, place: &Place) {
+        if let Some(removed) = self.objects.remove(place) {
+            self.tell(Told::Delete(removed));
+        }
+    }
+
+    /// Deletes the object, if it is not being deleted already.
+    pub(crate) fn delete(&mut self, place: &Place, version: u64) -> Result<K, Failure> {
+        let mut object = self.get(place).cloned().ok_or(Failure::NotFound)?;
+        if is_being_deleted(object.meta()) {
+            return Ok(object);
+        }
+        let metadata = object.meta_mut();
+        metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        metadata.generation = metadata.generation.map(|generation| generation + 1);
+        Ok(self.put(object, version))
+    }
+
+    /// Applies a JSON patch of the finalizers.
+    pub(crate) fn patch(
+        &mut self,
+        place: &Place,
+        patch: &Value,
+        version: u64,
+    ) -> Result<K, Failure> {
+        let mut object = self.get(place).cloned().ok_or(Failure::NotFound)?;
+        let metadata = object.meta_mut();
+        let before = metadata.finalizers.clone().unwrap_or_default();
+        let after = patched(metadata, patch).ok_or(Failure::Outdated)?;
+        let is_new = |finalizer: &String| !before.contains(finalizer);
+        if is_being_deleted(metadata) && after.iter().any(is_new) {
+            return Err(Failure::Outdated);
+        }
+        metadata.finalizers = Some(after).filter(|after| !after.is_empty());
+        Ok(self.put(object, version))
+    }
+}
+
+/// The finalizers after the patch; `None` if a test fails or there is no such place.
+fn patched(metadata: &ObjectMeta, patch: &Value) -> Option<Vec<String>> {
+    let finalizers = metadata.finalizers.clone().unwrap_or_default();
+    let mut fields = json!({ "metadata": { "uid": metadata.uid } });
+    if !finalizers.is_empty() {
+        fields["metadata"]["finalizers"] = json!(finalizers);
+    }
+    for operation in patch.as_array()? {
+        let path = operation["path"].as_str()?;
+        let (parent, last) = path.rsplit_once('/')?;
+        match operation["op"].as_str()? {
+            "test" if fields.pointer(path).unwrap_or(&Value::Null) == &operation["value"] => {}
+            "add" => {
+                let value = operation["value"].clone();
+                match fields.pointer_mut(parent)? {
+                    Value::Array(items) if last == "-" => items.push(value),
+                    parent => parent[last] = value,
+                }
+            }
+            "remove" => {
+                let index = last.parse().ok()?;
+                fields.pointer_mut(parent)?.as_array_mut()?.remove(index);
+            }
+            _ => return None,
+        }
+    }
+    serde_json::from_value(fields["metadata"]["finalizers"].take()).ok()
+}

@@ -1,0 +1,130 @@
+//! A domain comes and goes, and nobody disturbs it, except that the controller may be killed.
+
+use compute_domain_api::crd::ComputeDomainState;
+use compute_domain_core::StatusSchema;
+
+use crate::checks::check;
+use crate::controller::Fault;
+use crate::objects::{Place, mk_domain};
+use crate::world::World;
+
+const OLD: StatusSchema = StatusSchema {
+    conditions: false,
+    observed_generation: false,
+};
+
+fn mk_place() -> Place {
+    ("team-1".to_owned(), "train-a".to_owned())
+}
+
+/// A world in which the controller has listed nothing, and has nothing to do.
+fn mk_world(seed: u64, schema: StatusSchema) -> World {
+    let mut world = World::new(seed, schema, Fault::None);
+    world.settle().unwrap();
+    world
+}
+
+fn create(world: &mut World) {
+    let domain = mk_domain(&mk_place(), "channel-a", "Single");
+    world.server.create_domain(domain).unwrap();
+}
+
+fn delete(world: &mut World) {
+    let version = world.server.next_version();
+    world.server.domains.delete(&mk_place(), version).unwrap();
+}
+
+/// Writes and reads since the last call.
+fn requests(world: &mut World) -> (usize, usize) {
+    let server = &mut world.server;
+    (
+        std::mem::take(&mut server.writes),
+        std::mem::take(&mut server.reads),
+    )
+}
+
+fn is_ready(world: &World) -> bool {
+    let domain = world.server.domains.get(&mk_place());
+    let status = domain.and_then(|domain| domain.status.as_ref());
+    status.is_some_and(|status| status.status == ComputeDomainState::Ready)
+}
+
+#[test]
+fn a_create_is_three_writes_a_delete_is_three_and_nothing_is_read() {
+    for seed in 0..200 {
+        let mut world = mk_world(seed, StatusSchema::FULL);
+        create(&mut world);
+        world.settle_and_check().unwrap();
+        assert!(is_ready(&world), "seed {seed}");
+        assert_eq!(requests(&mut world), (3, 0), "seed {seed}");
+        delete(&mut world);
+        world.settle_and_check().unwrap();
+        assert_eq!(requests(&mut world), (3, 0), "seed {seed}");
+        assert!(world.server.domains.values().next().is_none());
+        assert!(world.server.templates.values().next().is_none());
+    }
+}
+
+#[test]
+fn an_older_crd_costs_one_refused_write_per_field_and_then_no_more() {
+    let mut world = mk_world(1, OLD);
+    create(&mut world);
+    world.settle_and_check().unwrap();
+    assert_eq!(requests(&mut world), (5, 0));
+    delete(&mut world);
+    world.settle_and_check().unwrap();
+    create(&mut world);
+    world.settle_and_check().unwrap();
+    assert_eq!(requests(&mut world), (6, 0));
+}
+
+#[test]
+fn a_restart_in_the_middle_of_nothing_makes_no_request() {
+    for schema in [StatusSchema::FULL, OLD] {
+        let mut world = mk_world(1, schema);
+        create(&mut world);
+        world.settle_and_check().unwrap();
+        requests(&mut world);
+        world.kill();
+        if schema == OLD {
+            // Until it has noticed, it writes the fields that are missing.
+            world.controller.schema_is(schema);
+        }
+        world.settle_and_check().unwrap();
+        assert_eq!(requests(&mut world), (0, 0), "{schema:?}");
+    }
+}
+
+/// Runs the life of a domain with a kill after this many steps. Returns whether it came to that.
+fn life_with_a_kill(seed: u64, kill_after: usize) -> bool {
+    let mut world = mk_world(seed, StatusSchema::FULL);
+    let mut left = kill_after;
+    for act in [create as fn(&mut World), delete] {
+        act(&mut world);
+        while left > 0 && world.step() {
+            left -= 1;
+        }
+        if left == 0 {
+            world.kill();
+            left = usize::MAX;
+        }
+        let settled = world.settle_and_check();
+        assert_eq!(
+            settled,
+            Ok(()),
+            "seed {seed}, killed after {kill_after} steps"
+        );
+    }
+    check(&world.server).unwrap();
+    assert!(world.server.domains.values().next().is_none());
+    assert!(world.server.templates.values().next().is_none());
+    left > kill_after
+}
+
+#[test]
+fn a_controller_that_is_killed_at_any_step_is_succeeded_without_a_trace() {
+    for seed in 0..20 {
+        let kills = (1..).take_while(|steps| life_with_a_kill(seed, *steps));
+        assert!(kills.count() > 20, "seed {seed}");
+    }
+}

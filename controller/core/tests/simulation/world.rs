@@ -1,0 +1,197 @@
+//! The controller, the API server and users, step by step.
+
+use compute_domain_core::{Key, StatusSchema};
+use fastrand::Rng;
+
+use crate::checks::check;
+use crate::controller::{Controller, Fault, Pass, Stage};
+use crate::server::{Call, Failure, Server};
+use crate::user::User;
+
+/// Steps until nothing happens any more, at most: the disorder of a run needs a few hundred.
+const MOST_STEPS: usize = 20_000;
+
+/// How often everything that waits for time is done again until nothing changes.
+const MOST_ROUNDS: usize = 12;
+
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) controller: Controller,
+    pub(crate) user: User,
+    random: Rng,
+    /// Requests of controllers that were killed, and are still on their way.
+    late: Vec<(Key, Call)>,
+    fault: Fault,
+    pub(crate) steps: usize,
+}
+
+/// Something that the machinery can do next.
+#[derive(Clone, Debug)]
+enum Step {
+    ListDomains,
+    ListTemplates,
+    TellDomain,
+    TellTemplate,
+    StartPass(Key),
+    /// By number.
+    AdvancePass(usize),
+    ArriveLate(usize),
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, schema: StatusSchema, fault: Fault) -> Self {
+        Self {
+            server: Server::new(schema),
+            controller: Controller::new(fault),
+            user: User::default(),
+            random: Rng::with_seed(seed),
+            late: Vec::new(),
+            fault,
+            steps: 0,
+        }
+    }
+
+    fn enabled(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let domains = &self.server.domains;
+        let templates = &self.server.templates;
+        // The index assumes that no response is slower than a whole list.
+        let answered = |pass: &Pass| matches!(pass.stage, Stage::Answered(..));
+        if !self.controller.passes.iter().any(answered) {
+            steps.extend((!domains.is_watched()).then_some(Step::ListDomains));
+            steps.extend((!templates.is_watched()).then_some(Step::ListTemplates));
+        }
+        steps.extend(domains.has_news().then_some(Step::TellDomain));
+        steps.extend(templates.has_news().then_some(Step::TellTemplate));
+        steps.extend(
+            self.controller
+                .ready_keys()
+                .into_iter()
+                .map(Step::StartPass),
+        );
+        steps.extend((0..self.controller.passes.len()).map(Step::AdvancePass));
+        steps.extend((0..self.late.len()).map(Step::ArriveLate));
+        steps
+    }
+
+    /// Any one of the steps that are possible. Returns whether there was one.
+    pub(crate) fn step(&mut self) -> bool {
+        let enabled = self.enabled();
+        let Some(step) = self.random.choice(enabled) else {
+            return false;
+        };
+        self.steps += 1;
+        match step {
+            Step::ListDomains => self.server.domains.list(&mut self.random),
+            Step::ListTemplates => self.server.templates.list(&mut self.random),
+            Step::TellDomain => {
+                let told = self.server.domains.next_told().unwrap();
+                self.controller.take_domain(told);
+            }
+            Step::TellTemplate => {
+                let told = self.server.templates.next_told().unwrap();
+                self.controller.take_template(told);
+            }
+            Step::StartPass(key) => self.controller.start_pass(key),
+            Step::AdvancePass(number) => self.advance_pass(number),
+            Step::ArriveLate(number) => {
+                let (key, call) = self.late.swap_remove(number);
+                self.server.handle(&key, &call).ok();
+            }
+        }
+        self.server.finish_namespaces();
+        true
+    }
+
+    /// The request that is on its way arrives, or else the controller does what comes next.
+    fn advance_pass(&mut self, number: usize) {
+        let mut pass = self.controller.passes.swap_remove(number);
+        if let Stage::Sent(request, call) = pass.stage {
+            let reply = self.server.handle(&pass.key, &call);
+            pass.stage = Stage::Answered(request, call, reply);
+            self.controller.passes.push(pass);
+        } else {
+            self.controller.advance(pass);
+        }
+    }
+
+    // === disorder ===
+
+    /// Users act and things break, now and then.
+    pub(crate) fn disturb(&mut self) {
+        match self.random.u8(..64) {
+            0..12 => self.user.act(&mut self.server, &mut self.random),
+            12 => self.kill(),
+            13 => self.server.domains.break_watch(),
+            14 => self.server.templates.break_watch(),
+            15..17 => self.disconnect(),
+            17..19 => self.controller.fire_timers(),
+            _ => {}
+        }
+    }
+
+    /// The controller is killed, and another one starts. What is on its way still arrives.
+    pub(crate) fn kill(&mut self) {
+        let killed = std::mem::replace(&mut self.controller, Controller::new(self.fault));
+        for pass in killed.passes {
+            if let Stage::Sent(_, call) = pass.stage {
+                self.late.push((pass.key, call));
+            }
+        }
+        self.server.domains.break_watch();
+        self.server.templates.break_watch();
+    }
+
+    /// A request is lost, or its response.
+    fn disconnect(&mut self) {
+        let Some(pass) = self.random.choice(&mut self.controller.passes) else {
+            return;
+        };
+        match std::mem::replace(&mut pass.stage, Stage::Deciding) {
+            Stage::Sent(request, call) | Stage::Answered(request, call, _) => {
+                pass.stage = Stage::Answered(request, call, Err(Failure::Disconnected));
+            }
+            Stage::Deciding => {}
+        }
+    }
+
+    // === order ===
+
+    /// Lets everything happen that can, and time pass, until that changes nothing.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        self.drain()?;
+        for _ in 0..MOST_ROUNDS {
+            let before = self.fingerprint();
+            self.controller.fire_timers();
+            self.drain()?;
+            if self.fingerprint() == before {
+                return Ok(());
+            }
+        }
+        Err("it changes for ever".into())
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        let most = self.steps + MOST_STEPS;
+        while self.step() {
+            if self.steps > most {
+                return Err("it never ends".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Every object, with its version.
+    fn fingerprint(&self) -> Vec<(Option<String>, Option<String>)> {
+        let domains = self.server.domains.values().map(|it| &it.metadata);
+        let templates = self.server.templates.values().map(|it| &it.metadata);
+        let all = domains.chain(templates);
+        all.map(|it| (it.uid.clone(), it.resource_version.clone()))
+            .collect()
+    }
+
+    pub(crate) fn settle_and_check(&mut self) -> Result<(), String> {
+        self.settle()?;
+        check(&self.server)
+    }
+}
