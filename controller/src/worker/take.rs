@@ -213,7 +213,10 @@ impl ErrorLog {
         let logged = self.logged.get_mut(watch)?;
         match event {
             Ok(event) => {
-                *logged = None;
+                // Others come before every attempt to list, also if each of them fails.
+                if matches!(event, Event::InitDone | Event::Apply(_) | Event::Delete(_)) {
+                    *logged = None;
+                }
                 Some(event)
             }
             Err(err) => {
