@@ -39,6 +39,8 @@ mod reports;
 mod run;
 mod schema;
 mod stored_content;
+#[cfg(test)]
+mod testing;
 mod watches;
 mod worker;
 

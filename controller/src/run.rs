@@ -95,7 +95,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
 /// Reconciles only while holding the lease, and releases it at the end. When the lease is lost, the
 /// process stays and becomes a candidate again: an API server that is down takes the lease of every
 /// leader.
-async fn run_while_leader(elector: &mut Elector, worker: &Worker) {
+pub(crate) async fn run_while_leader(elector: &mut Elector, worker: &Worker) {
     let shutdown = &worker.shutdown;
     while shutdown
         .run_until_cancelled(elector.acquire())

@@ -87,16 +87,7 @@ impl Worker {
     /// Reconciles until the shutdown.
     pub(crate) async fn run(&self) {
         *self.context.index.lock() = compute_domain_core::Index::default();
-        let mut run = Run {
-            worker: self,
-            watches: Watches::start(&self.client, &self.readiness),
-            queue: Queue::default(),
-            backoff: Backoff::default(),
-            jobs: FuturesUnordered::new(),
-            listed: Listed::default(),
-            probe_at: None,
-            log: take::ErrorLog::default(),
-        };
+        let mut run = Run::new(self);
         run.until_shutdown().await;
         let rest = async { while run.jobs.next().await.is_some() {} };
         if timeout(SHUTDOWN_GRACE, rest).await.is_err() {
@@ -117,6 +108,19 @@ impl Worker {
 // === impl Run ===
 
 impl<'a> Run<'a> {
+    fn new(worker: &'a Worker) -> Self {
+        Self {
+            worker,
+            watches: Watches::start(&worker.client, &worker.readiness),
+            queue: Queue::default(),
+            backoff: Backoff::default(),
+            jobs: FuturesUnordered::new(),
+            listed: Listed::default(),
+            probe_at: None,
+            log: take::ErrorLog::default(),
+        }
+    }
+
     async fn until_shutdown(&mut self) {
         loop {
             self.start_jobs();
@@ -288,3 +292,6 @@ impl Listed {
         self.domains && self.templates
     }
 }
+
+#[cfg(test)]
+mod tests;

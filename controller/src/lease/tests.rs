@@ -1,11 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake_api::{FakeApi, expect, expect_and_fail};
-
-const GET: &str = "GET /apis/coordination.k8s.io/v1/namespaces/ns/leases/the-lease";
-const POST: &str = "POST /apis/coordination.k8s.io/v1/namespaces/ns/leases?&fieldManager=compute-domain-controller";
-const PUT: &str = "PUT /apis/coordination.k8s.io/v1/namespaces/ns/leases/the-lease?&fieldManager=compute-domain-controller";
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 
 fn config() -> LeaseConfig {
     LeaseConfig {
@@ -22,7 +18,7 @@ fn mk_lease(holder: &str, renewed: &str) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": { "name": "the-lease", "namespace": "ns", "resourceVersion": "7" },
+        "metadata": { "name": "the-lease", "namespace": "ns" },
         "spec": {
             "holderIdentity": holder,
             "leaseDurationSeconds": 15,
@@ -80,7 +76,10 @@ fn taking_counts_a_change_of_hands_and_renewing_does_not() {
             "renewTime": "2026-01-02T04:00:00.000000Z",
         })
     );
-    assert_eq!(taken.metadata.resource_version.as_deref(), Some("7"));
+    assert_eq!(
+        taken.metadata, before.metadata,
+        "with its version, if it has one"
+    );
 
     let later: Timestamp = "2026-01-02T04:00:02Z".parse().unwrap();
     let renewed = held_lease(Some(&taken), &config(), later).spec.unwrap();
@@ -89,83 +88,150 @@ fn taking_counts_a_change_of_hands_and_renewing_does_not() {
     assert_eq!(renewed.lease_transitions, Some(4));
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_first_candidate_creates_the_lease() {
-    let api = FakeApi::new([
-        expect_and_fail(GET, 404, "NotFound"),
-        expect(POST, mk_lease("me", "2026-01-02T03:04:05.000000Z")),
-    ]);
-    Elector::new(api.client(), config(), Fence::default())
-        .acquire()
-        .await;
-    api.assert_done();
+/// Another replica takes or releases the lease.
+fn hand_over(api: &FakeApi, holder: &str) {
+    api.edit(Resource::Leases, "ns", "the-lease", |lease| {
+        lease["spec"]["holderIdentity"] = json!(holder);
+    });
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_candidate_that_loses_the_race_waits() {
-    let other = || mk_lease("other", "2026-01-02T03:04:05.000000Z");
-    let api = FakeApi::new([
-        expect(GET, mk_lease("", "2026-01-02T03:04:05.000000Z")),
-        expect_and_fail(PUT, 409, "Conflict"),
-        // Unchanged from 2 s to 18 s by our clock: the first look after 15 s takes it.
-        expect(GET, other()),
-        expect(GET, other()),
-        expect(GET, other()),
-        expect(GET, other()),
-        expect(GET, other()),
-        expect(GET, other()),
-        expect(GET, other()),
-        expect(GET, other()),
-        expect(GET, other()),
-        expect(PUT, mk_lease("me", "2026-01-02T03:04:25.000000Z")),
-    ]);
-    // The pauses are random up to 2 s; with this seed nine of them are needed.
-    fastrand::seed(SEED);
-    let started = Instant::now();
+fn holder(api: &FakeApi) -> Value {
+    let lease = api.get(Resource::Leases, "ns", "the-lease").unwrap();
+    lease["spec"]["holderIdentity"].clone()
+}
+
+async fn mk_leader(api: &FakeApi) -> (Elector, Fence) {
     let fence = Fence::default();
     let mut elector = Elector::new(api.client(), config(), fence.clone());
     assert!(!fence.is_open(), "before the lease is held");
     elector.acquire().await;
     assert!(fence.is_open());
-    api.assert_done();
+    (elector, fence)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_candidate_creates_the_lease() {
+    let api = FakeApi::new();
+    mk_leader(&api).await;
+    assert_eq!(api.calls(), [Call::GetLease, Call::CreateLease]);
+    assert_eq!(holder(&api), "me");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_released_is_taken_at_once() {
+    let api = FakeApi::new();
+    api.create(mk_lease("", "2026-01-02T03:04:05.000000Z"));
+    let started = Instant::now();
+    mk_leader(&api).await;
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    assert_eq!(holder(&api), "me");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_loses_the_race_waits() {
+    let api = FakeApi::new();
+    api.create(mk_lease("", "2026-01-02T03:04:05.000000Z"));
+    api.break_with(Rule::once(Call::UpdateLease, Fault::Conflict));
+    let client = api.client();
+    let waiting = tokio::spawn(async move {
+        Elector::new(client, config(), Fence::default())
+            .acquire()
+            .await;
+    });
+    api.until("another was faster", |api| api.faults_fired() == 1)
+        .await;
+    hand_over(&api, "other");
+    let started = Instant::now();
+    waiting.await.unwrap();
+    // It looks every two seconds at the latest, and counts from when it has first seen the holder.
     let waited = started.elapsed().as_secs_f64();
-    assert!((15.0..=18.0).contains(&waited), "{waited}");
+    assert!((15.0..=19.0).contains(&waited), "{waited}");
+    assert_eq!(holder(&api), "me");
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidates_do_not_look_in_step() {
+    let api = FakeApi::new();
+    api.create(mk_lease("other", "2026-01-02T03:04:05.000000Z"));
+    mk_leader(&api).await;
+    let times = api.times(Call::GetLease);
+    let mut pauses: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let (shortest, longest) = (Duration::from_millis(1_499), Duration::from_millis(2_001));
+    assert!(
+        pauses
+            .iter()
+            .all(|pause| (shortest..=longest).contains(pause)),
+        "{pauses:?}"
+    );
+    pauses.sort_unstable();
+    pauses.dedup();
+    assert!(pauses.len() > 1, "{pauses:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_renew_stops_within_its_deadline() {
-    let mut script = vec![
-        expect_and_fail(GET, 404, "NotFound"),
-        expect(POST, mk_lease("me", "2026-01-02T03:04:05.000000Z")),
-    ];
-    script.extend((0..4).map(|_| expect_and_fail(GET, 400, "BadRequest")));
-    let api = FakeApi::new(script);
-    let mut elector = Elector::new(api.client(), config(), Fence::default());
-    elector.acquire().await;
-    let started = Instant::now();
-    elector.renew_until_lost().await;
-    assert!(
-        started.elapsed() <= Duration::from_secs(10),
-        "{:?}",
-        started.elapsed()
-    );
+    for fault in [Fault::InternalError, Fault::NoAnswer, Fault::RequestLost] {
+        let api = FakeApi::new();
+        let (mut elector, fence) = mk_leader(&api).await;
+        api.break_with(Rule::always(Call::GetLease, fault));
+        let started = Instant::now();
+        elector.renew_until_lost().await;
+        let took = started.elapsed();
+        assert!(took <= Duration::from_secs(10), "{fault:?}: {took:?}");
+        assert!(!fence.is_open());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_fails_to_renew_now_and_then_stays_the_leader() {
+    let api = FakeApi::new();
+    let (mut elector, fence) = mk_leader(&api).await;
+    for (call, fault) in [
+        (Call::GetLease, Fault::InternalError),
+        (Call::UpdateLease, Fault::Conflict),
+        (Call::UpdateLease, Fault::AnswerLost),
+    ] {
+        api.break_with(Rule::once(call, fault).times(3));
+        let renewing = timeout(Duration::from_secs(20), elector.renew_until_lost());
+        assert!(renewing.await.is_err(), "the lease is lost after {fault:?}");
+    }
+    assert_eq!(api.faults_fired(), 9);
+    assert!(fence.is_open());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_finds_another_holder_stops_at_once() {
-    let api = FakeApi::new([
-        expect_and_fail(GET, 404, "NotFound"),
-        expect(POST, mk_lease("me", "2026-01-02T03:04:05.000000Z")),
-        expect(GET, mk_lease("other", "2026-01-02T03:04:06.000000Z")),
-    ]);
-    let mut elector = Elector::new(api.client(), config(), Fence::default());
-    elector.acquire().await;
+    let api = FakeApi::new();
+    let (mut elector, fence) = mk_leader(&api).await;
+    hand_over(&api, "other");
+    let started = Instant::now();
     elector.renew_until_lost().await;
-    api.assert_done();
+    assert_eq!(started.elapsed(), config().retry_period);
+    assert!(!fence.is_open());
+    assert_eq!(holder(&api), "other");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_ends_leaves_an_empty_record_of_one_second() {
+async fn a_leader_that_was_paused_past_its_lease_finds_the_fence_closed() {
+    let api = FakeApi::new();
+    let (_elector, fence) = mk_leader(&api).await;
+    tokio::time::advance(config().lease_duration).await;
+    assert!(!fence.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_ends_hands_its_lease_over() {
+    let api = FakeApi::new();
+    let (mut elector, _fence) = mk_leader(&api).await;
+    elector.release().await;
+    assert_eq!(holder(&api), "");
+    let started = Instant::now();
+    mk_leader(&api).await;
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+#[test]
+fn a_leader_that_ends_leaves_an_empty_record_of_one_second() {
     let now: Timestamp = "2026-01-02T04:00:00Z".parse().unwrap();
     let before: Lease =
         serde_json::from_value(mk_lease("me", "2026-01-02T03:04:05.000000Z")).unwrap();

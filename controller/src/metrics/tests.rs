@@ -1,1 +1,82 @@
+use compute_domain_api::crd::{ComputeDomain, ComputeDomainStatus};
+use compute_domain_core::Domain;
+use prometheus_client::encoding::text::encode;
 
+use super::*;
+
+fn mk_domain(uid: &str, state: Option<ComputeDomainState>) -> Domain {
+    let mut domain = ComputeDomain::default();
+    domain.metadata.uid = Some(uid.into());
+    domain.metadata.name = Some(uid.into());
+    domain.metadata.namespace = Some("ns".into());
+    domain.status = state.map(|status| ComputeDomainStatus {
+        status,
+        ..ComputeDomainStatus::default()
+    });
+    Domain::new(domain).unwrap()
+}
+
+fn scrape(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).unwrap();
+    text
+}
+
+#[test]
+fn domains_are_counted_by_status_until_they_are_deleted() {
+    let index = SharedIndex::default();
+    let mut registry = Registry::default();
+    let _metrics = Metrics::new(&mut registry, index.clone());
+    let ready = Some(ComputeDomainState::Ready);
+    for domain in [
+        mk_domain("a", ready),
+        mk_domain("b", ready),
+        mk_domain("c", Some(ComputeDomainState::NotReady)),
+        mk_domain("d", None),
+    ] {
+        index.lock().apply_domain(domain);
+    }
+    let count = |state: &str| {
+        let text = scrape(&registry);
+        let series = format!("nvidia_dra_compute_domain_info{{status=\"{state}\"}} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&series));
+        line.unwrap().to_owned()
+    };
+    assert_eq!(count("Ready"), "2");
+    assert_eq!(
+        count("NotReady"),
+        "1",
+        "one without a status counts as neither"
+    );
+    index.lock().remove_domain("a");
+    assert_eq!(count("Ready"), "1");
+}
+
+#[test]
+fn names_and_labels_are_what_dashboards_expect() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::new(&mut registry, SharedIndex::default());
+    metrics.reconciled(Duration::from_millis(7));
+    metrics.failed("500");
+    metrics.failed("500");
+    metrics.set_queue_depth(3);
+    metrics.set_leader(true);
+    let text = scrape(&registry);
+    for line in [
+        "imex_dra_reconcile_duration_seconds_count 1",
+        "imex_dra_reconcile_duration_seconds_bucket{le=\"0.005\"} 0",
+        "imex_dra_reconcile_duration_seconds_bucket{le=\"0.02\"} 1",
+        "imex_dra_reconcile_errors_total{code=\"500\"} 2",
+        "imex_dra_queue_depth 3",
+        "imex_dra_leader 1",
+        "nvidia_dra_compute_domain_info{status=\"Ready\"} 0",
+        "nvidia_dra_compute_domain_info{status=\"NotReady\"} 0",
+    ] {
+        assert!(
+            text.lines().any(|it| it == line),
+            "{line} is not in\n{text}"
+        );
+    }
+    metrics.set_leader(false);
+    assert!(scrape(&registry).contains("\nimex_dra_leader 0\n"));
+}

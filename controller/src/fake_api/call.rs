@@ -1,0 +1,124 @@
+//! The calls that the controller makes, each by what it is for.
+
+use http::Method;
+use serde_json::Value;
+
+use super::request::Request;
+use super::resource::Resource;
+
+/// A call of the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Call {
+    ListDomains,
+    WatchDomains,
+    ListTemplates,
+    WatchTemplates,
+    ListClaims,
+    WatchClaims,
+    ListOtherTemplates,
+    WatchOtherTemplates,
+    ListDaemonSets,
+    ListNodes,
+    GetDomain,
+    FindDomain,
+    GetTemplate,
+    AddFinalizer,
+    RemoveFinalizer,
+    WriteStatus,
+    TryStatus,
+    CreateTemplate,
+    DryRunTemplate,
+    DeleteTemplate,
+    ReleaseTemplate,
+    PostEvent,
+    GetLease,
+    CreateLease,
+    UpdateLease,
+}
+
+impl Call {
+    /// `None` for what the controller has no business to ask.
+    pub(super) fn of(request: &Request) -> Option<Self> {
+        use Resource::{Claims, DaemonSets, Domains, Events, Leases, Nodes, Templates};
+
+        let all = request.namespace.is_empty();
+        let named = !request.name.is_empty();
+        let unlabelled = request.query("labelSelector").starts_with('!');
+        let dry = request.is_dry_run();
+        let status = request.subresource == "status";
+        Some(match (request.method.clone(), request.resource) {
+            (Method::GET, Domains) if request.is_watch() => Self::WatchDomains,
+            (Method::GET, Domains) if named => Self::GetDomain,
+            (Method::GET, Domains) if all => Self::ListDomains,
+            (Method::GET, Domains) => Self::FindDomain,
+            (Method::GET, Templates) if named => Self::GetTemplate,
+            (Method::GET, Templates) => match (request.is_watch(), unlabelled) {
+                (true, true) => Self::WatchOtherTemplates,
+                (true, false) => Self::WatchTemplates,
+                (false, true) => Self::ListOtherTemplates,
+                (false, false) => Self::ListTemplates,
+            },
+            (Method::GET, Claims) if request.is_watch() => Self::WatchClaims,
+            (Method::GET, Claims) if !named => Self::ListClaims,
+            (Method::GET, DaemonSets) if !named && !all => Self::ListDaemonSets,
+            (Method::GET, Nodes) if !named => Self::ListNodes,
+            (Method::GET, Leases) if named => Self::GetLease,
+            (Method::PATCH, Domains) if status && dry => Self::TryStatus,
+            (Method::PATCH, Domains) if status => Self::WriteStatus,
+            (Method::PATCH, Domains) if adds(&request.body) => Self::AddFinalizer,
+            (Method::PATCH, Domains) => Self::RemoveFinalizer,
+            (Method::PATCH, Templates) => Self::ReleaseTemplate,
+            (Method::POST, Templates) if dry => Self::DryRunTemplate,
+            (Method::POST, Templates) => Self::CreateTemplate,
+            (Method::DELETE, Templates) => Self::DeleteTemplate,
+            (Method::POST, Events) => Self::PostEvent,
+            (Method::POST, Leases) => Self::CreateLease,
+            (Method::PUT, Leases) => Self::UpdateLease,
+            _ => return None,
+        })
+    }
+
+    /// Whether it changes an object, other than an event.
+    pub(crate) fn is_write(self) -> bool {
+        matches!(
+            self,
+            Self::AddFinalizer
+                | Self::RemoveFinalizer
+                | Self::WriteStatus
+                | Self::CreateTemplate
+                | Self::DeleteTemplate
+                | Self::ReleaseTemplate
+        )
+    }
+
+    pub(crate) fn is_list(self) -> bool {
+        matches!(
+            self,
+            Self::ListDomains
+                | Self::ListTemplates
+                | Self::ListClaims
+                | Self::ListOtherTemplates
+                | Self::ListDaemonSets
+                | Self::ListNodes
+                | Self::FindDomain
+        )
+    }
+
+    pub(crate) fn is_watch(self) -> bool {
+        matches!(
+            self,
+            Self::WatchDomains
+                | Self::WatchTemplates
+                | Self::WatchClaims
+                | Self::WatchOtherTemplates
+        )
+    }
+}
+
+/// Whether a JSON patch adds something.
+fn adds(patch: &Value) -> bool {
+    let operations = patch.as_array().into_iter().flatten();
+    operations
+        .into_iter()
+        .any(|operation| operation["op"] == "add")
+}

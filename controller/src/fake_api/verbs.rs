@@ -1,0 +1,180 @@
+//! What Kubernetes makes of each request.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::State;
+use super::answer::Answer;
+use super::patch::{apply_status, json_patch};
+use super::request::Request;
+use super::resource::Resource;
+use super::store::{Id, Writer};
+
+/// How many objects a page has if the client does not say.
+const PAGE: usize = 500;
+
+impl State {
+    /// Does what a request asks for, unless it is a watch.
+    pub(super) fn serve(&mut self, request: &Request) -> Answer {
+        let answer = match (request.method.clone(), request.name.as_str()) {
+            (Method::GET, "") => Ok(self.list(request)),
+            (Method::GET, _) => self.get(request),
+            (Method::POST, "") => self.post(request),
+            (Method::PUT, _) => self.put(request),
+            (Method::PATCH, _) if request.subresource == "status" => self.patch_status(request),
+            (Method::PATCH, _) => self.patch(request),
+            (Method::DELETE, _) => self.delete(request),
+            _ => Err(Answer::failure(
+                405,
+                "MethodNotAllowed",
+                "method not allowed",
+            )),
+        };
+        match answer {
+            Ok(body) => Answer::ok(body),
+            Err(failure) => failure,
+        }
+    }
+
+    fn get(&self, request: &Request) -> Result<Value, Answer> {
+        let object = self.store.get(&id(request)).cloned();
+        object.ok_or_else(|| Answer::not_found(request.resource, &request.name))
+    }
+
+    /// A page of the objects that are wanted. The token of the next one is the last name.
+    fn list(&self, request: &Request) -> Value {
+        let limit = request.query("limit").parse().unwrap_or(PAGE);
+        let place = |id: &Id| format!("{}/{}", id.namespace, id.name);
+        let after = request.query("continue");
+        let mut wanted = self
+            .store
+            .all(request.resource)
+            .filter(|(id, object)| is_wanted(request, &id.namespace, object))
+            .filter(|(id, _)| after.is_empty() || *place(id) > *after);
+        let page: Vec<_> = wanted.by_ref().take(limit).collect();
+        let more = wanted.next().is_some();
+        let next = page.last().filter(|_| more).map(|(id, _)| place(id));
+        let items: Vec<_> = page
+            .into_iter()
+            .map(|(_, object)| shown(request, object))
+            .collect();
+        let kind = if request.metadata_only {
+            "PartialObjectMetadata"
+        } else {
+            request.resource.kind()
+        };
+        json!({
+            "apiVersion": request.resource.api_version(), "kind": format!("{kind}List"),
+            "metadata": {
+                "resourceVersion": self.store.revision().to_string(),
+                "continue": next.unwrap_or_default(),
+            },
+            "items": items,
+        })
+    }
+
+    fn post(&mut self, request: &Request) -> Result<Value, Answer> {
+        let (writer, dry_run) = (updater(request), request.is_dry_run());
+        let (namespace, object) = (&request.namespace, request.body.clone());
+        self.store
+            .create(request.resource, namespace, object, writer, dry_run)
+    }
+
+    fn put(&mut self, request: &Request) -> Result<Value, Answer> {
+        let before = self.get(request)?;
+        let version = &request.body["metadata"]["resourceVersion"];
+        if !version.is_null() && *version != before["metadata"]["resourceVersion"] {
+            let why = "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(Answer::conflict(request.resource, &request.name, why));
+        }
+        let mut after = before;
+        after["spec"] = request.body["spec"].clone();
+        self.store.update(id(request), after, updater(request))
+    }
+
+    fn patch(&mut self, request: &Request) -> Result<Value, Answer> {
+        let mut object = self.get(request)?;
+        json_patch(&mut object, &request.body).map_err(|why| Answer::invalid(&why))?;
+        self.store.update(id(request), object, updater(request))
+    }
+
+    fn patch_status(&mut self, request: &Request) -> Result<Value, Answer> {
+        let mut object = self.get(request)?;
+        let (wanted, found) = (&request.body["metadata"]["uid"], &object["metadata"]["uid"]);
+        if !wanted.is_null() && wanted != found {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {wanted}, and no existing object was found"
+            );
+            return Err(Answer::conflict(request.resource, &request.name, &why));
+        }
+        let fields = ["conditions", "observedGeneration"];
+        let undeclared = fields
+            .iter()
+            .find(|field| !request.body["status"][**field].is_null());
+        if let Some(field) = undeclared.filter(|_| self.store.older_crd) {
+            let message = format!(
+                "failed to create typed patch object ({}/{}; resource.nvidia.com/v1beta1, Kind=ComputeDomain): .status.{field}: field not declared in schema",
+                request.namespace, request.name
+            );
+            return Err(Answer::failure(500, "InternalError", &message));
+        }
+        apply_status(&mut object, &request.body);
+        if request.is_dry_run() {
+            return Ok(object);
+        }
+        let writer = Writer {
+            manager: request.manager(),
+            operation: "Apply",
+        };
+        self.store.update(id(request), object, writer)
+    }
+
+    fn delete(&mut self, request: &Request) -> Result<Value, Answer> {
+        let uid = request.body["preconditions"]["uid"].as_str();
+        let kept = self.store.delete(id(request), uid)?;
+        Ok(kept.unwrap_or_else(|| {
+            json!({
+                "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success",
+                "details": { "name": request.name, "kind": request.resource.plural() },
+            })
+        }))
+    }
+}
+
+fn id(request: &Request) -> Id {
+    Id {
+        resource: request.resource,
+        namespace: request.namespace.clone(),
+        name: request.name.clone(),
+    }
+}
+
+fn updater(request: &Request) -> Writer<'_> {
+    Writer {
+        manager: request.manager(),
+        operation: "Update",
+    }
+}
+
+/// Whether a list or watch is about this object: by namespace, and by a label that it has to have, or
+/// with `!` must not have.
+pub(super) fn is_wanted(request: &Request, namespace: &str, object: &Value) -> bool {
+    let selector = request.query("labelSelector");
+    let has = |label: &str| object["metadata"]["labels"].get(label).is_some();
+    let selected = match selector.strip_prefix('!') {
+        Some(label) => !has(label),
+        None => selector.is_empty() || has(selector),
+    };
+    selected && (request.namespace.is_empty() || request.namespace == namespace)
+}
+
+/// The object as far as the client wants it.
+pub(super) fn shown(request: &Request, object: &Value) -> Value {
+    if request.resource == Resource::Events || !request.metadata_only {
+        return object.clone();
+    }
+    json!({
+        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": object["metadata"],
+    })
+}

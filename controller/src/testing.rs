@@ -1,0 +1,139 @@
+//! A controller that runs in a test, and what it meets there.
+
+pub(crate) mod logs;
+pub(crate) mod objects;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use imex_runtime::{Events, Readiness};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::api_client::{ApiClient, CONTROLLER_NAME};
+use crate::fake_api::{Call, FakeApi};
+use crate::fence::Fence;
+use crate::lease::{Elector, LeaseConfig};
+use crate::metrics::Metrics;
+use crate::reconcile::{Context, SharedIndex};
+use crate::refusals::Refusals;
+use crate::reports::Reports;
+use crate::run::run_while_leader;
+use crate::schema::Schema;
+use crate::stored_content::StoredContents;
+use crate::worker::Worker;
+
+/// Where the driver-managed mode keeps its objects.
+pub(crate) const DRIVER_NAMESPACE: &str = "nvidia";
+
+/// The parts of a controller, as the program makes them.
+pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) -> Worker {
+    logs::install();
+    let client = api.client();
+    let index = SharedIndex::default();
+    let metrics = Metrics::new(registry, index.clone());
+    let context = Context {
+        api: ApiClient::new(client.clone(), fence),
+        reports: Reports::new(Events::new(client.clone(), CONTROLLER_NAME, "pod-1")),
+        index,
+        refusals: Refusals::default(),
+        schema: Schema::default(),
+        stored: StoredContents::default(),
+        driver_namespaces: vec![DRIVER_NAMESPACE.into()],
+    };
+    Worker {
+        client,
+        context: Arc::new(context),
+        metrics,
+        readiness: Readiness::default(),
+        shutdown: CancellationToken::new(),
+    }
+}
+
+/// A controller that runs.
+pub(crate) struct Controller {
+    api: FakeApi,
+    pub(crate) readiness: Readiness,
+    registry: Registry,
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Controller {
+    /// Starts one without leader election.
+    pub(crate) fn start(api: &FakeApi) -> Self {
+        Self::start_with(api, None)
+    }
+
+    /// Starts one that reconciles while it has the lease.
+    pub(crate) fn start_candidate(api: &FakeApi, identity: &str) -> Self {
+        let lease = LeaseConfig {
+            namespace: DRIVER_NAMESPACE.into(),
+            name: "lease".into(),
+            identity: identity.into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        };
+        Self::start_with(api, Some(lease))
+    }
+
+    fn start_with(api: &FakeApi, lease: Option<LeaseConfig>) -> Self {
+        let mut registry = Registry::default();
+        let fence = Fence::default();
+        let worker = mk_worker(api, fence.clone(), &mut registry);
+        let (readiness, shutdown) = (worker.readiness.clone(), worker.shutdown.clone());
+        let client = worker.client.clone();
+        let task = tokio::spawn(async move {
+            match lease {
+                None => worker.run().await,
+                Some(lease) => {
+                    let mut elector = Elector::new(client, lease, fence);
+                    run_while_leader(&mut elector, &worker).await;
+                }
+            }
+        });
+        Self {
+            api: api.clone(),
+            readiness,
+            registry,
+            shutdown,
+            task,
+        }
+    }
+
+    /// Waits until everything that existed is known, and the requests of the start are made. Forgets
+    /// these.
+    pub(crate) async fn settle(&self) {
+        self.api
+            .until("the controller has started", |api| {
+                api.count(Call::ListNodes) > 0 && self.readiness.unmet().is_empty()
+            })
+            .await;
+        self.api.forget_requests();
+    }
+
+    /// Ends it as SIGTERM does. Returns how long that took.
+    pub(crate) async fn stop(self) -> Duration {
+        let started = Instant::now();
+        self.shutdown.cancel();
+        self.task.await.unwrap();
+        started.elapsed()
+    }
+
+    /// Ends it as SIGKILL does.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+
+    /// What `/metrics` says.
+    pub(crate) fn metrics(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        text
+    }
+}

@@ -1,0 +1,132 @@
+//! Objects of the tests. Everything is in the namespace [`TEAM`].
+
+use compute_domain_api::names::{
+    CHANNEL_DEVICE_CLASS, DOMAIN_LABEL, FINALIZER, TARGET_LABEL, TARGET_WORKLOAD,
+};
+use serde_json::{Value, json};
+
+use crate::fake_api::{FakeApi, Resource};
+
+pub(crate) const TEAM: &str = "team";
+
+/// A ComputeDomain that wants the template `NAME-channel`.
+pub(crate) fn mk_domain(name: &str) -> Value {
+    json!({
+        "kind": "ComputeDomain",
+        "metadata": { "name": name, "namespace": TEAM },
+        "spec": { "numNodes": 2, "channel": {
+            "resourceClaimTemplate": { "name": format!("{name}-channel") },
+        } },
+    })
+}
+
+/// A template that somebody else has made.
+pub(crate) fn mk_foreign_template(name: &str) -> Value {
+    json!({
+        "kind": "ResourceClaimTemplate",
+        "metadata": { "name": name, "namespace": TEAM },
+        "spec": { "spec": { "devices": { "requests": [
+            { "name": "gpu", "exactly": { "deviceClassName": "gpu.nvidia.com" } },
+        ] } } },
+    })
+}
+
+/// A template as the Go driver's controller makes it.
+pub(crate) fn mk_template_of_go(name: &str, domain_uid: &str) -> Value {
+    json!({
+        "kind": "ResourceClaimTemplate",
+        "metadata": {
+            "name": name, "namespace": TEAM, "finalizers": [FINALIZER],
+            "labels": { DOMAIN_LABEL: domain_uid, TARGET_LABEL: TARGET_WORKLOAD },
+        },
+        "spec": { "spec": { "devices": {
+            "requests": [{ "name": "channel", "exactly": { "deviceClassName": CHANNEL_DEVICE_CLASS } }],
+            "config": [{ "requests": ["channel"], "opaque": {
+                "driver": "compute-domain.nvidia.com",
+                "parameters": {
+                    "apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainChannelConfig",
+                    "domainID": domain_uid, "allocationMode": "Single",
+                },
+            } }],
+        } } },
+    })
+}
+
+/// A claim that is made from the template of this domain.
+pub(crate) fn mk_claim(name: &str, domain_uid: &str) -> Value {
+    json!({
+        "kind": "ResourceClaim",
+        "metadata": { "name": name, "namespace": TEAM, "labels": { DOMAIN_LABEL: domain_uid } },
+        "spec": {},
+    })
+}
+
+pub(crate) fn uid(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn domain(api: &FakeApi, name: &str) -> Option<Value> {
+    api.get(Resource::Domains, TEAM, name)
+}
+
+pub(crate) fn template(api: &FakeApi, name: &str) -> Option<Value> {
+    api.get(Resource::Templates, TEAM, &format!("{name}-channel"))
+}
+
+pub(crate) fn delete_domain(api: &FakeApi, name: &str) {
+    api.delete(Resource::Domains, TEAM, name);
+}
+
+/// Removes all finalizers of an object, as somebody does by hand.
+pub(crate) fn strip_finalizers(api: &FakeApi, resource: Resource, name: &str) {
+    api.edit(resource, TEAM, name, |object| {
+        object["metadata"]["finalizers"] = json!([]);
+    });
+}
+
+/// Removes all labels of the template of this domain.
+pub(crate) fn strip_labels(api: &FakeApi, name: &str) {
+    let template = format!("{name}-channel");
+    api.edit(Resource::Templates, TEAM, &template, |object| {
+        object["metadata"]["labels"] = json!({});
+    });
+}
+
+pub(crate) fn is_ready(api: &FakeApi, name: &str) -> bool {
+    let status = api.read(Resource::Domains, TEAM, name, |it| {
+        it["status"]["status"] == "Ready"
+    });
+    status == Some(true)
+}
+
+pub(crate) fn are_ready(api: &FakeApi, names: &[String]) -> bool {
+    names.iter().all(|name| is_ready(api, name))
+}
+
+pub(crate) fn mk_names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("d{number}")).collect()
+}
+
+/// The reason in its condition; empty without one.
+pub(crate) fn reason(api: &FakeApi, name: &str) -> String {
+    condition(api, name, "reason")
+}
+
+/// The message in its condition; empty without one.
+pub(crate) fn message(api: &FakeApi, name: &str) -> String {
+    condition(api, name, "message")
+}
+
+fn condition(api: &FakeApi, name: &str, field: &str) -> String {
+    let text = api.read(Resource::Domains, TEAM, name, |domain| {
+        let condition = domain.pointer("/status/conditions/0")?;
+        Some(condition[field].as_str()?.to_owned())
+    });
+    text.flatten().unwrap_or_default()
+}
+
+/// Neither domains nor templates of the controller's are left.
+pub(crate) fn nothing_is_left(api: &FakeApi) -> bool {
+    let ours = |template: &Value| !template["metadata"]["finalizers"].is_null();
+    !api.any(Resource::Domains, |_| true) && !api.any(Resource::Templates, ours)
+}

@@ -1,0 +1,20 @@
+//! The whole loop against an API server in memory.
+
+mod chaos;
+mod claims;
+mod deletions;
+mod faults;
+mod late_writes;
+mod leaders;
+mod leftovers;
+mod life;
+mod load;
+mod names;
+mod orphans;
+mod outages;
+mod refused;
+mod repairs;
+mod schema;
+mod second_controller;
+mod stories;
+mod watches;

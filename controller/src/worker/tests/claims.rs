@@ -1,0 +1,62 @@
+//! Domains that are deleted while claims of them exist.
+
+use std::time::Duration;
+
+use crate::fake_api::{Call, FakeApi, Resource};
+use crate::testing::Controller;
+use crate::testing::logs::Logs;
+use crate::testing::objects::*;
+
+#[tokio::test(start_paused = true)]
+async fn who_deletes_a_domain_that_is_in_use_learns_which_claims_use_it_and_the_domain_goes() {
+    let logs = Logs::start();
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    let uid = uid(&api.create(mk_domain("a")));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    for number in 1..=7 {
+        api.create(mk_claim(&format!("pod-{number}"), &uid));
+    }
+    api.create(mk_claim("of-another", "another-uid"));
+    let mut elsewhere = mk_claim("elsewhere", &uid);
+    elsewhere["metadata"]["namespace"] = "elsewhere".into();
+    api.create(elsewhere);
+    api.delete(Resource::Claims, TEAM, "pod-2");
+    // One watch may be later than another.
+    api.after(Duration::from_secs(1)).await;
+    delete_domain(&api, "a");
+    api.until("gone", nothing_is_left).await;
+    api.until("the event", |api| api.event_note("ClaimsInUse").is_some())
+        .await;
+    assert_eq!(
+        api.event_note("ClaimsInUse").unwrap(),
+        "deleted while ResourceClaims of it exist: pod-1, pod-3, pod-4, pod-5, pod-6 and 1 more; running pods keep their channel, pods that have not started will not get one"
+    );
+    assert_eq!(
+        logs.with("deleted while ResourceClaims of it exist").len(),
+        1
+    );
+    assert_eq!(api.all(Resource::Claims).len(), 8, "claims are the pods'");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_that_went_while_the_watch_was_down_are_not_named() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    let uid = uid(&api.create(mk_domain("a")));
+    api.create(mk_claim("pod-1", &uid));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    api.delete(Resource::Claims, TEAM, "pod-1");
+    api.expire_watches();
+    api.until("all are watched again", |api| {
+        api.count(Call::WatchClaims) == 1
+    })
+    .await;
+    delete_domain(&api, "a");
+    api.until("gone", nothing_is_left).await;
+    assert_eq!(api.event_note("ClaimsInUse"), None);
+    controller.stop().await;
+}

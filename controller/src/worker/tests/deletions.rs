@@ -1,0 +1,114 @@
+//! Deletions that something is in the way of.
+
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
+use crate::fence::Fence;
+use crate::testing::objects::*;
+use crate::testing::{Controller, mk_worker};
+use crate::worker::Run;
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_does_not_wait_for_the_pause_after_failures() {
+    let api = FakeApi::new();
+    api.break_with(Rule::always(Call::WriteStatus, Fault::InternalError));
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    // By now, the pause is a minute.
+    api.until("many failures", |api| api.count(Call::WriteStatus) == 10)
+        .await;
+    let deleted = Instant::now();
+    delete_domain(&api, "a");
+    api.until("gone", nothing_is_left).await;
+    assert!(
+        deleted.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        deleted.elapsed()
+    );
+    let note = api.event_note("ReconcileFailed").unwrap();
+    assert!(
+        note.contains("cannot write the status of the ComputeDomain: "),
+        "{note}"
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_others_hold_is_named_and_the_domain_goes_when_they_let_go() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    api.edit(Resource::Templates, TEAM, "a-channel", |template| {
+        let finalizers = template["metadata"]["finalizers"].as_array_mut().unwrap();
+        finalizers.push(json!("example.com/backup"));
+    });
+    delete_domain(&api, "a");
+    api.until("held", |api| reason(api, "a") == "TemplateHeld")
+        .await;
+    api.forget_requests();
+    api.after(Duration::from_secs(600)).await;
+    assert_eq!(api.calls(), [], "nothing to do but wait");
+    strip_finalizers(&api, Resource::Templates, "a-channel");
+    let released = Instant::now();
+    api.until("gone", nothing_is_left).await;
+    assert!(
+        released.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        released.elapsed()
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_of_others_on_a_domain_stay_and_ours_goes() {
+    let api = FakeApi::new();
+    let mut owned = mk_domain("a");
+    owned["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    api.create(owned);
+    let controller = Controller::start(&api);
+    api.until("ready", |api| is_ready(api, "a")).await;
+    delete_domain(&api, "a");
+    api.until("the template is gone", |api| template(api, "a").is_none())
+        .await;
+    let only_theirs = |api: &FakeApi| {
+        domain(api, "a").unwrap()["metadata"]["finalizers"] == json!(["foregroundDeletion"])
+    };
+    api.until("released", only_theirs).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_remembered_of_a_domain_that_is_gone() {
+    let api = FakeApi::new();
+    for (call, fault) in [
+        (Call::AddFinalizer, Fault::InternalError),
+        (Call::CreateTemplate, Fault::Forbidden("quota")),
+        (Call::DeleteTemplate, Fault::Unavailable),
+        (Call::RemoveFinalizer, Fault::Busy),
+    ] {
+        api.break_with(Rule::once(call, fault).times(3));
+    }
+    let worker = mk_worker(&api, Fence::default(), &mut Registry::default());
+    let mut run = Run::new(&worker);
+    let key = uid(&api.create(mk_domain("a"))).as_str().into();
+    tokio::select! {
+        () = run.until_shutdown() => {}
+        () = async {
+            api.until("ready", |api| is_ready(api, "a")).await;
+            delete_domain(&api, "a");
+            api.until("gone", nothing_is_left).await;
+            // The watches have told by then.
+            api.after(Duration::from_secs(1)).await;
+        } => {}
+    }
+    let later = Instant::now() + Duration::from_secs(86_400);
+    assert_eq!(run.queue.pop(later), None);
+    assert_eq!(run.backoff.failures(&key), 0);
+    assert_eq!(worker.context.refusals.retry_at(&key), None);
+    assert!(worker.context.index.lock().keys().is_empty());
+}

@@ -1,0 +1,165 @@
+//! Every call of the controller meets everything that can go wrong with it. Whatever it is, the story
+//! in which the call is made ends as without it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::time::Instant;
+
+use super::stories::Story;
+use crate::fake_api::{Call, FakeApi, Fault, Recorded, Rule};
+use crate::testing::objects::TEAM;
+
+/// What can go wrong with every call.
+const ANY: [Fault; 8] = [
+    Fault::Busy,
+    Fault::BusyForASecond,
+    Fault::InternalError,
+    Fault::Unavailable,
+    Fault::Forbidden("RBAC: not allowed"),
+    Fault::NoAnswer,
+    Fault::RequestLost,
+    Fault::AnswerLost,
+];
+
+/// What can go wrong with a watch besides.
+const WATCH: [Fault; 7] = [
+    Fault::Expired,
+    Fault::StreamExpires,
+    Fault::StreamBreaks,
+    Fault::StreamHangs,
+    Fault::StreamFails,
+    Fault::StreamMalformed,
+    Fault::StreamGarbled,
+];
+
+/// One row of the table. Its cells are all faults of the call.
+struct Row {
+    call: Call,
+    /// In which the call is made.
+    story: Story,
+}
+
+const TABLE: [Row; 25] = [
+    row(Call::ListDomains, Story::Plain),
+    row(Call::WatchDomains, Story::Plain),
+    row(Call::ListTemplates, Story::Plain),
+    row(Call::WatchTemplates, Story::Plain),
+    row(Call::ListClaims, Story::Plain),
+    row(Call::WatchClaims, Story::Plain),
+    row(Call::ListOtherTemplates, Story::NameTaken),
+    row(Call::WatchOtherTemplates, Story::NameTaken),
+    row(Call::ListDaemonSets, Story::Plain),
+    row(Call::ListNodes, Story::Plain),
+    row(Call::GetDomain, Story::FinalizerStripped),
+    row(Call::FindDomain, Story::FinalizerStrippedOfGo),
+    row(Call::GetTemplate, Story::LabelLost),
+    row(Call::AddFinalizer, Story::Plain),
+    row(Call::RemoveFinalizer, Story::Plain),
+    row(Call::WriteStatus, Story::Plain),
+    row(Call::TryStatus, Story::OlderCrd),
+    row(Call::CreateTemplate, Story::Plain),
+    row(Call::DryRunTemplate, Story::TemplateAltered),
+    row(Call::DeleteTemplate, Story::Plain),
+    row(Call::ReleaseTemplate, Story::Plain),
+    row(Call::PostEvent, Story::Plain),
+    row(Call::GetLease, Story::Elected),
+    row(Call::CreateLease, Story::Elected),
+    row(Call::UpdateLease, Story::Elected),
+];
+
+const fn row(call: Call, story: Story) -> Row {
+    Row { call, story }
+}
+
+fn faults_of(call: Call) -> Vec<Fault> {
+    let mut faults = ANY.to_vec();
+    if call.is_watch() {
+        faults.extend(WATCH);
+    } else if call.is_list() {
+        faults.push(Fault::Expired);
+    } else if !matches!(call, Call::GetDomain | Call::GetTemplate | Call::GetLease) {
+        faults.push(Fault::Conflict);
+    }
+    faults
+}
+
+/// Tells a story in which something goes wrong. Returns what was asked for, and how long it took.
+fn tell(story: Story, rule: &Rule) -> (Vec<Recorded>, Duration) {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(async {
+        let api = FakeApi::new();
+        api.break_with(rule.clone());
+        let started = Instant::now();
+        story.tell(&api).await;
+        assert!(api.faults_fired() > 0, "it did not go wrong: {rule:?}");
+        (api.requests(), started.elapsed())
+    })
+}
+
+fn assert_stays_in_namespace(requests: &[Recorded]) {
+    let writes = requests
+        .iter()
+        .filter(|it| it.call.is_write() || it.call == Call::PostEvent);
+    for write in writes {
+        assert_eq!(write.namespace, TEAM, "{write}");
+    }
+}
+
+/// How long a story takes in which something goes wrong once: what the client waits for an answer, and
+/// then the first pauses.
+fn longest(call: Call, fault: Fault) -> Duration {
+    let noticed = match fault {
+        Fault::StreamHangs => 295,
+        Fault::NoAnswer if call.is_watch() => 60,
+        Fault::NoAnswer => 10,
+        _ => 0,
+    };
+    let goes_on = match call {
+        // Every 20 s, an older CRD is tried again.
+        Call::TryStatus => 40,
+        // The lease is renewed every 2 s.
+        Call::GetLease | Call::CreateLease | Call::UpdateLease => 7,
+        _ => 3,
+    };
+    Duration::from_secs(noticed + goes_on)
+}
+
+/// How many requests a story makes in which something goes wrong, however often.
+const MOST_REQUESTS: usize = 60;
+
+/// Goes through the table. Each fault happens `times` in a row.
+fn go_through_the_table(times: impl Fn(Fault) -> usize) {
+    let mut seen = BTreeSet::new();
+    for Row { call, story } in TABLE {
+        for fault in faults_of(call) {
+            let rule = Rule::once(call, fault).times(times(fault));
+            let (requests, took) = tell(story, &rule);
+            let cell = format!("{rule:?}: {took:?}, {} requests", requests.len());
+            assert!(times(fault) > 1 || took <= longest(call, fault), "{cell}");
+            assert!(requests.len() <= MOST_REQUESTS, "{cell}");
+            assert_stays_in_namespace(&requests);
+            seen.extend(requests.iter().map(|it| it.call));
+        }
+    }
+    let rows: BTreeSet<_> = TABLE.iter().map(|row| row.call).collect();
+    assert_eq!(
+        seen, rows,
+        "the calls that are made, and those in the table"
+    );
+}
+
+#[test]
+fn whatever_goes_wrong_with_a_call_once_the_story_ends_soon_and_nothing_is_left() {
+    go_through_the_table(|_| 1);
+}
+
+#[test]
+fn whatever_goes_wrong_with_a_call_for_a_while_the_story_ends_and_nothing_is_left() {
+    // A watch that hangs is noticed after five minutes.
+    go_through_the_table(|fault| if fault == Fault::StreamHangs { 2 } else { 6 });
+}

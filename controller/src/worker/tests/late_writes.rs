@@ -1,0 +1,59 @@
+//! Writes of a leader that is none any more: they were on their way when another took over.
+
+use std::time::Duration;
+
+use crate::fake_api::{Call, FakeApi, Recorded, Resource};
+use crate::testing::Controller;
+use crate::testing::objects::*;
+
+/// Every write of a domain's life.
+async fn writes_of_a_life(api: &FakeApi) -> Vec<Recorded> {
+    let first = Controller::start(api);
+    first.settle().await;
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    delete_domain(api, "a");
+    api.until("gone", nothing_is_left).await;
+    first.kill().await;
+    let mut writes = api.requests();
+    writes.retain(|request| request.call.is_write());
+    assert_eq!(writes.len(), 6);
+    writes
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_writes_change_nothing_of_the_domain_that_has_the_name_by_now() {
+    let api = FakeApi::new();
+    let late = writes_of_a_life(&api).await;
+    let second = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let objects = || [Resource::Domains, Resource::Templates].map(|resource| api.all(resource));
+    let before = objects();
+    for write in late.iter().chain(late.iter().rev()) {
+        api.arrives_late(write);
+        assert_eq!(objects(), before, "{write}");
+    }
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_is_created_late_is_collected() {
+    let api = FakeApi::new();
+    let late = writes_of_a_life(&api).await;
+    let second = Controller::start(&api);
+    second.settle().await;
+    for write in &late {
+        api.arrives_late(write);
+        let created = api.all(Resource::Templates).len();
+        assert_eq!(
+            created,
+            usize::from(write.call == Call::CreateTemplate),
+            "{write}"
+        );
+        api.until("collected", nothing_is_left).await;
+    }
+    api.after(Duration::from_secs(60)).await;
+    assert!(nothing_is_left(&api), "{}", api.dump());
+    second.stop().await;
+}

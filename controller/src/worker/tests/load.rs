@@ -1,0 +1,93 @@
+//! Many domains at once.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::fake_api::{Call, FakeApi, Fault, Rule};
+use crate::testing::Controller;
+use crate::testing::objects::*;
+
+#[tokio::test(start_paused = true)]
+async fn domains_that_keep_failing_hold_up_no_other() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    let names = mk_names(30);
+    // More than are reconciled at the same time, each of which fails after a while.
+    api.break_with(Rule::always(Call::AddFinalizer, Fault::NoAnswer).in_namespace("broken"));
+    for name in &names {
+        let mut broken = mk_domain(name);
+        broken["metadata"]["namespace"] = "broken".into();
+        api.create(broken);
+    }
+    api.after(Duration::from_secs(120)).await;
+    for name in &names {
+        api.create(mk_domain(name));
+    }
+    let created = Instant::now();
+    api.until("ready", |api| are_ready(api, &names)).await;
+    assert!(
+        created.elapsed() <= Duration::from_secs(20),
+        "{:?}",
+        created.elapsed()
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_follow_the_domains_and_the_queue() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    api.break_with(Rule::always(Call::CreateTemplate, Fault::NoAnswer));
+    let names = mk_names(30);
+    for name in &names {
+        api.create(mk_domain(name));
+    }
+    let says = |line: &str| controller.metrics().contains(line);
+    api.until("queued", |_| says("\nimex_dra_queue_depth 30\n"))
+        .await;
+    api.heal();
+    api.until("ready", |_| {
+        says("\nnvidia_dra_compute_domain_info{status=\"Ready\"} 30\n")
+    })
+    .await;
+    assert!(
+        says("\nimex_dra_reconcile_errors_total{code=\"no-answer\"} "),
+        "{}",
+        controller.metrics()
+    );
+    for name in &names {
+        delete_domain(&api, name);
+    }
+    api.until("gone", |_| {
+        says("\nnvidia_dra_compute_domain_info{status=\"Ready\"} 0\n")
+    })
+    .await;
+    api.until("idle", |_| says("\nimex_dra_queue_depth 0\n"))
+        .await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_running_requests_and_not_for_a_server_that_hangs() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    api.break_with(Rule::always(Call::CreateTemplate, Fault::NoAnswer));
+    api.create(mk_domain("a"));
+    api.until("it hangs", |api| api.count(Call::CreateTemplate) == 1)
+        .await;
+    let took = controller.stop().await;
+    assert!(took <= Duration::from_millis(300), "{took:?}");
+
+    api.heal();
+    api.set_latency(Duration::from_millis(20));
+    let controller = Controller::start(&api);
+    api.until("created", |api| template(api, "a").is_some())
+        .await;
+    let took = controller.stop().await;
+    assert!(took <= Duration::from_millis(100), "{took:?}");
+    assert!(is_ready(&api, "a"), "what had begun was finished");
+}

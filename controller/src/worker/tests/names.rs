@@ -1,0 +1,137 @@
+//! A template of the wanted name that is somebody else's.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
+use crate::testing::Controller;
+use crate::testing::objects::*;
+
+async fn rejected(api: &FakeApi) -> Controller {
+    api.create(mk_foreign_template("a-channel"));
+    let controller = Controller::start(api);
+    controller.settle().await;
+    api.create(mk_domain("a"));
+    api.until("rejected", |api| reason(api, "a") == "TemplateNameTaken")
+        .await;
+    api.until("its watch", |api| {
+        api.open_watches(Call::WatchOtherTemplates) == 1
+    })
+    .await;
+    controller
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_taken_is_reported_and_its_template_is_never_touched() {
+    let api = FakeApi::new();
+    let controller = rejected(&api).await;
+    let foreign = template(&api, "a").unwrap();
+    api.after(Duration::from_secs(600)).await;
+    assert_eq!(template(&api, "a").unwrap(), foreign);
+    assert_eq!(domain(&api, "a").unwrap()["status"]["status"], "NotReady");
+    let words = "ResourceClaimTemplate \"a-channel\" already exists and belongs to no ComputeDomain; delete that ResourceClaimTemplate";
+    assert!(
+        message(&api, "a").starts_with(words),
+        "{}",
+        message(&api, "a")
+    );
+    assert_eq!(api.event_reasons(), ["TemplateNameTaken"]);
+    // Afterwards, a name that is taken is only read.
+    assert_eq!(api.count(Call::CreateTemplate), 1);
+    assert_eq!(api.count(Call::WriteStatus), 1);
+    assert!(
+        api.count(Call::GetTemplate) <= 20,
+        "{}",
+        api.count(Call::GetTemplate)
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_becomes_free_is_used_at_once_and_then_the_fourth_watch_ends() {
+    let api = FakeApi::new();
+    let controller = rejected(&api).await;
+    api.after(Duration::from_secs(300)).await;
+    let freed = Instant::now();
+    api.delete(Resource::Templates, TEAM, "a-channel");
+    api.until("ready", |api| is_ready(api, "a")).await;
+    assert!(
+        freed.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        freed.elapsed()
+    );
+    api.until("no fourth watch", |api| {
+        api.open_watches(Call::WatchOtherTemplates) == 0
+    })
+    .await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_becomes_free_while_the_fourth_watch_is_down_is_found_when_it_is_up() {
+    let api = FakeApi::new();
+    let controller = rejected(&api).await;
+    // By now, the name is read once a minute.
+    api.after(Duration::from_secs(300)).await;
+    let freed = Instant::now();
+    api.break_with(Rule::once(Call::ListOtherTemplates, Fault::Unavailable));
+    api.expire_watches();
+    api.delete(Resource::Templates, TEAM, "a-channel");
+    api.until("ready", |api| is_ready(api, "a")).await;
+    assert!(
+        freed.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        freed.elapsed()
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn templates_of_other_names_and_namespaces_wake_nobody() {
+    let api = FakeApi::new();
+    let controller = rejected(&api).await;
+    let mut elsewhere = mk_foreign_template("a-channel");
+    elsewhere["metadata"]["namespace"] = "elsewhere".into();
+    api.create(elsewhere);
+    api.create(mk_foreign_template("other"));
+    // The next look at the name is far away.
+    api.after(Duration::from_secs(300)).await;
+    let looks = api.count(Call::GetTemplate);
+    api.delete(Resource::Templates, "elsewhere", "a-channel");
+    api.delete(Resource::Templates, TEAM, "other");
+    api.after(Duration::from_millis(100)).await;
+    assert_eq!(api.count(Call::GetTemplate), looks);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_domain_that_is_deleted_while_it_waits_for_a_name_goes_and_leaves_the_template() {
+    let api = FakeApi::new();
+    let controller = rejected(&api).await;
+    delete_domain(&api, "a");
+    api.until("gone", |api| domain(api, "a").is_none()).await;
+    assert!(template(&api, "a").is_some());
+    api.until("no fourth watch", |api| {
+        api.open_watches(Call::WatchOtherTemplates) == 0
+    })
+    .await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_name_is_reported_without_a_request_for_it() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    let mut bad = mk_domain("a");
+    bad["spec"]["channel"]["resourceClaimTemplate"]["name"] = "A\nnamespace: kube-system".into();
+    api.create(bad);
+    api.until("rejected", |api| reason(api, "a") == "InvalidTemplateName")
+        .await;
+    api.after(Duration::from_secs(60)).await;
+    assert_eq!(api.calls(), [Call::WriteStatus]);
+    delete_domain(&api, "a");
+    api.until("gone", nothing_is_left).await;
+    controller.stop().await;
+}

@@ -1,0 +1,128 @@
+//! Templates that are left without their domain, and copies.
+
+use std::time::Duration;
+
+use compute_domain_api::names::{DOMAIN_LABEL, FINALIZER};
+use serde_json::json;
+
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
+use crate::testing::Controller;
+use crate::testing::objects::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_template_whose_domain_lost_its_finalizer_and_went_goes_too_after_a_look_up() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    controller.stop().await;
+    strip_finalizers(&api, Resource::Domains, "a");
+    delete_domain(&api, "a");
+    api.forget_requests();
+    let controller = Controller::start(&api);
+    api.until("gone", nothing_is_left).await;
+    api.after(Duration::from_secs(60)).await;
+    let calls = api.calls().into_iter().filter(|call| !call.is_list());
+    assert_eq!(
+        calls.collect::<Vec<_>>(),
+        [Call::GetDomain, Call::DeleteTemplate, Call::ReleaseTemplate]
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_is_stripped_from_a_domain_that_lives_comes_back() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    strip_finalizers(&api, Resource::Domains, "a");
+    let has_it =
+        |api: &FakeApi| domain(api, "a").unwrap()["metadata"]["finalizers"] == json!([FINALIZER]);
+    api.until("finalizer", has_it).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_domain_with_a_new_uid_replaces_the_template_of_the_old_one() {
+    let api = FakeApi::new();
+    api.create(mk_template_of_go("a-channel", "uid-before-the-backup"));
+    api.create(mk_domain("a"));
+    let controller = Controller::start(&api);
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let label = &template(&api, "a").unwrap()["metadata"]["labels"][DOMAIN_LABEL];
+    assert_eq!(*label, uid(&domain(&api, "a").unwrap()));
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_that_hangs_in_its_deletion_is_released() {
+    let api = FakeApi::new();
+    api.create(mk_template_of_go("a-channel", "gone"));
+    api.delete(Resource::Templates, TEAM, "a-channel");
+    let controller = Controller::start(&api);
+    api.until("released", nothing_is_left).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_is_kept_while_the_api_server_has_its_domain_though_the_watch_does_not() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    // The watch of domains falls silent with the first one.
+    api.break_with(Rule::once(Call::WatchDomains, Fault::StreamHangs));
+    api.expire_watches();
+    api.until("watched again", |api| {
+        api.open_watches(Call::WatchDomains) == 1 && api.count(Call::WatchDomains) == 1
+    })
+    .await;
+    let uid = uid(&api.create(mk_domain("a")));
+    api.create(mk_template_of_go("a-channel", &uid));
+    api.after(Duration::from_secs(60)).await;
+    assert!(api.count(Call::FindDomain) >= 5, "it is looked up");
+    assert!(
+        template(&api, "a").unwrap()["metadata"]
+            .get("deletionTimestamp")
+            .is_none()
+    );
+    api.until("ready", |api| is_ready(api, "a")).await;
+    assert_eq!(api.count(Call::DeleteTemplate), 0);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_on_a_template_of_somebody_elses_make_it_nobody_elses() {
+    let api = FakeApi::new();
+    let mut foreign = mk_foreign_template("mine");
+    foreign["metadata"]["labels"] = json!({ DOMAIN_LABEL: "made-up" });
+    let before = api.create(foreign);
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    api.after(Duration::from_secs(60)).await;
+    assert_eq!(api.get(Resource::Templates, TEAM, "mine").unwrap(), before);
+    assert_eq!(api.calls(), []);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_in_another_namespace_hold_up_nobody_and_are_released_when_they_are_deleted() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    let uid = uid(&api.create(mk_domain("a")));
+    let mut copy = mk_template_of_go("a-channel", &uid);
+    copy["metadata"]["namespace"] = json!("elsewhere");
+    api.create(copy);
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let alive = |api: &FakeApi| api.get(Resource::Templates, "elsewhere", "a-channel");
+    api.after(Duration::from_secs(60)).await;
+    assert!(
+        alive(&api).unwrap()["metadata"]
+            .get("deletionTimestamp")
+            .is_none()
+    );
+    api.delete(Resource::Templates, "elsewhere", "a-channel");
+    api.until("released", |api| alive(api).is_none()).await;
+    assert!(is_ready(&api, "a"));
+    controller.stop().await;
+}

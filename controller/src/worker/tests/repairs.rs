@@ -1,0 +1,145 @@
+//! Templates that are not what they should be.
+
+use std::time::Duration;
+
+use compute_domain_api::names::DOMAIN_LABEL;
+use serde_json::{Value, json};
+
+use crate::fake_api::{Call, FakeApi, Resource};
+use crate::testing::Controller;
+use crate::testing::objects::*;
+
+/// Another request name: no claim that is made from it could be prepared.
+fn alter(template: &mut Value) {
+    template["spec"]["spec"]["devices"]["requests"][0]["name"] = json!("other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_asks_for_something_else_is_replaced_and_an_event_says_so() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let before = template(&api, "a").unwrap();
+    api.forget_requests();
+    api.edit(Resource::Templates, TEAM, "a-channel", alter);
+    let is_repaired =
+        |api: &FakeApi| template(api, "a").is_some_and(|now| uid(&now) != uid(&before));
+    api.until("repaired", is_repaired).await;
+    api.after(Duration::from_secs(60)).await;
+    assert_eq!(template(&api, "a").unwrap()["spec"], before["spec"]);
+    assert_eq!(
+        api.calls(),
+        [
+            Call::DryRunTemplate,
+            Call::DeleteTemplate,
+            Call::ReleaseTemplate,
+            Call::CreateTemplate
+        ]
+    );
+    assert!(api.event_note("TemplateRepaired").is_some());
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_older_server_leaves_out_is_not_fought_for() {
+    let api = FakeApi::new();
+    api.change_when_stored(Resource::Templates, |template| {
+        template["spec"]["spec"]["devices"]["config"][0]["requests"] = json!([]);
+    });
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    api.after(Duration::from_secs(3_600)).await;
+    assert_eq!(api.count(Call::CreateTemplate), 1);
+    assert_eq!(api.count(Call::DeleteTemplate), 0);
+    assert!(
+        api.count(Call::DryRunTemplate) <= 1,
+        "{}",
+        api.count(Call::DryRunTemplate)
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_has_lost_its_label_is_replaced() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let before = uid(&template(&api, "a").unwrap());
+    strip_labels(&api, "a");
+    let is_repaired = |api: &FakeApi| template(api, "a").is_some_and(|now| uid(&now) != before);
+    api.until("repaired", is_repaired).await;
+    assert_eq!(api.all(Resource::Templates).len(), 1);
+    delete_domain(&api, "a");
+    api.until("gone", nothing_is_left).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_whose_label_names_another_domain_is_not_ours_until_it_names_ours_again() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    let uid = uid(&api.create(mk_domain("a")));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let relabel = |uid: &str| {
+        api.edit(Resource::Templates, TEAM, "a-channel", |template| {
+            template["metadata"]["labels"][DOMAIN_LABEL] = json!(uid);
+        });
+    };
+    relabel("another");
+    let is_taken = |api: &FakeApi| reason(api, "a") == "TemplateNameTaken";
+    api.until("taken", is_taken).await;
+    relabel(&uid);
+    api.until("ready again", |api| is_ready(api, "a")).await;
+    assert_eq!(api.count(Call::DeleteTemplate), 0);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_somebody_deletes_is_created_again() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let before = uid(&template(&api, "a").unwrap());
+    api.delete(Resource::Templates, TEAM, "a-channel");
+    let is_back = |api: &FakeApi| template(api, "a").is_some_and(|now| uid(&now) != before);
+    api.until("back", is_back).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_template_that_others_hold_is_named_until_there_can_be_a_new_one() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    api.edit(Resource::Templates, TEAM, "a-channel", |template| {
+        let finalizers = template["metadata"]["finalizers"].as_array_mut().unwrap();
+        finalizers.push(json!("example.com/backup"));
+    });
+    api.delete(Resource::Templates, TEAM, "a-channel");
+    api.until("held", |api| reason(api, "a") == "TemplateHeld")
+        .await;
+    strip_finalizers(&api, Resource::Templates, "a-channel");
+    api.until("ready again", |api| is_ready(api, "a")).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_of_the_go_driver_is_taken_over_as_it_is() {
+    let api = FakeApi::new();
+    let mut taken_over = mk_domain("a");
+    taken_over["spec"]["channel"]["allocationMode"] = json!("All");
+    let uid = uid(&api.create(taken_over));
+    let before = api.create(mk_template_of_go("a-channel", &uid));
+    let controller = Controller::start(&api);
+    api.until("ready", |api| is_ready(api, "a")).await;
+    api.after(Duration::from_secs(60)).await;
+    assert_eq!(template(&api, "a").unwrap(), before);
+    controller.stop().await;
+}

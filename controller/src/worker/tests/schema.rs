@@ -1,0 +1,78 @@
+//! A CRD that lacks fields of the status, as that of the Go driver's chart does.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::fake_api::{Call, FakeApi};
+use crate::testing::Controller;
+use crate::testing::logs::Logs;
+use crate::testing::objects::*;
+
+#[tokio::test(start_paused = true)]
+async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said_once_per_field() {
+    let logs = Logs::start();
+    let api = FakeApi::new();
+    api.set_older_crd(true);
+    let controller = Controller::start(&api);
+    api.create(mk_domain("first"));
+    api.until("ready", |api| is_ready(api, "first")).await;
+    assert_eq!(reason(&api, "first"), "");
+    assert_eq!(
+        api.count(Call::WriteStatus),
+        3,
+        "one for each field that is missing"
+    );
+    assert_eq!(logs.with("is an older one").len(), 2);
+
+    api.forget_requests();
+    let names = mk_names(20);
+    for name in &names {
+        api.create(mk_domain(name));
+    }
+    api.until("ready", |api| are_ready(api, &names)).await;
+    assert_eq!(api.count(Call::WriteStatus), 20);
+    api.after(Duration::from_secs(300)).await;
+    assert_eq!(logs.with("is an older one").len(), 2);
+    assert_eq!(
+        api.count(Call::WriteStatus),
+        20,
+        "a status without the fields is complete"
+    );
+    assert_eq!(logs.with("reconcile failed"), [""; 0]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_the_crd_is_replaced_every_domain_gets_its_condition_within_half_a_minute() {
+    let api = FakeApi::new();
+    api.set_older_crd(true);
+    let controller = Controller::start(&api);
+    let names = mk_names(20);
+    for name in &names {
+        api.create(mk_domain(name));
+    }
+    api.until("ready", |api| names.iter().all(|name| is_ready(api, name)))
+        .await;
+    api.after(Duration::from_secs(100)).await;
+    api.set_older_crd(false);
+    let replaced = Instant::now();
+    api.until("conditions", |api| {
+        names.iter().all(|name| reason(api, name) == "Admitted")
+    })
+    .await;
+    assert!(
+        replaced.elapsed() <= Duration::from_secs(30),
+        "{:?}",
+        replaced.elapsed()
+    );
+    api.after(Duration::from_secs(100)).await;
+    api.forget_requests();
+    api.after(Duration::from_secs(100)).await;
+    assert_eq!(
+        api.count(Call::TryStatus),
+        0,
+        "it is not asked for any more"
+    );
+    controller.stop().await;
+}

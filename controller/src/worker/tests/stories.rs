@@ -1,0 +1,105 @@
+//! What can happen to a ComputeDomain until it is gone. Together they make the controller make every
+//! call that it knows.
+
+use serde_json::json;
+
+use crate::fake_api::{Call, FakeApi, Resource};
+use crate::testing::Controller;
+use crate::testing::objects::*;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Story {
+    /// Created, used and deleted.
+    Plain,
+    /// The same, by one of several replicas.
+    Elected,
+    /// The name of its template is somebody else's first.
+    NameTaken,
+    /// Somebody has put another template in the place of its own.
+    TemplateAltered,
+    /// Its template has lost its label when it is deleted.
+    LabelLost,
+    /// Its CRD is an older one first.
+    OlderCrd,
+    /// Its finalizer is removed by hand, so that its template is left.
+    FinalizerStripped,
+    /// The same with a template of the Go driver's controller, which does not say whose it is.
+    FinalizerStrippedOfGo,
+}
+
+impl Story {
+    /// Tells the story of the domain `a`, from before the controller starts until nothing is left.
+    pub(super) async fn tell(self, api: &FakeApi) {
+        self.begin(api);
+        let controller = match self {
+            Self::Elected => Controller::start_candidate(api, "me"),
+            _ => Controller::start(api),
+        };
+        if self == Self::FinalizerStrippedOfGo {
+            api.until("the orphan is gone", nothing_is_left).await;
+        }
+        let uid = uid(&api.create(mk_domain("a")));
+        self.go_on(api).await;
+        api.until("ready", |api| is_ready(api, "a")).await;
+        self.change(api).await;
+        api.create(mk_claim("a-claim", &uid));
+        delete_domain(api, "a");
+        if self == Self::FinalizerStripped {
+            strip_finalizers(api, Resource::Domains, "a");
+        }
+        api.until("gone", nothing_is_left).await;
+        controller.stop().await;
+    }
+
+    /// What there is before the controller starts.
+    fn begin(self, api: &FakeApi) {
+        match self {
+            Self::NameTaken => drop(api.create(mk_foreign_template("a-channel"))),
+            Self::OlderCrd => api.set_older_crd(true),
+            Self::FinalizerStrippedOfGo => {
+                api.create(mk_template_of_go("a-channel", "gone"));
+            }
+            _ => {}
+        }
+    }
+
+    /// What happens until the domain is ready.
+    async fn go_on(self, api: &FakeApi) {
+        if self == Self::NameTaken {
+            api.until("rejected", |api| reason(api, "a") == "TemplateNameTaken")
+                .await;
+            api.delete(Resource::Templates, TEAM, "a-channel");
+        }
+    }
+
+    /// What happens to a domain that is ready.
+    async fn change(self, api: &FakeApi) {
+        match self {
+            Self::TemplateAltered => {
+                let before = uid(&template(api, "a").unwrap());
+                api.edit(Resource::Templates, TEAM, "a-channel", |template| {
+                    template["spec"]["spec"]["devices"]["requests"][0]["name"] = json!("other");
+                });
+                let is_another =
+                    |api: &FakeApi| template(api, "a").is_some_and(|it| uid(&it) != before);
+                api.until("repaired", is_another).await;
+            }
+            Self::LabelLost => {
+                // So that the deletion is what the controller sees first.
+                delete_domain(api, "a");
+                strip_labels(api, "a");
+            }
+            Self::Elected => {
+                api.until("renewed", |api| api.count(Call::UpdateLease) > 1)
+                    .await;
+            }
+            Self::OlderCrd => {
+                assert_eq!(reason(api, "a"), "");
+                api.set_older_crd(false);
+                api.until("conditions", |api| reason(api, "a") == "Admitted")
+                    .await;
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Watches that fail, and objects in them that nobody expects.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
+use crate::testing::Controller;
+use crate::testing::logs::Logs;
+use crate::testing::objects::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_domain_that_does_not_match_the_crd_is_reported_stops_nobody_and_can_be_deleted() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    let mut odd = mk_domain("odd");
+    odd["spec"] = json!({ "channel": "none" });
+    api.create(odd);
+    api.create(mk_domain("a"));
+    api.until("the other is ready", |api| is_ready(api, "a"))
+        .await;
+    api.until("reported", |api| api.event_note("Unreadable").is_some())
+        .await;
+    let of_odd = |api: &FakeApi| api.requests().iter().filter(|it| it.name == "odd").count();
+    api.after(Duration::from_secs(60)).await;
+    assert_eq!(of_odd(&api), 0, "nothing is written to it");
+    delete_domain(&api, "odd");
+    api.until("gone", |api| domain(api, "odd").is_none()).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_domain_without_a_usable_uid_is_said_to_be_ignored_and_stops_nobody() {
+    let logs = Logs::start();
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    let mut deleted = mk_domain("odd");
+    deleted["metadata"]["finalizers"] = json!(["example.com/kept"]);
+    api.create(deleted);
+    api.until("ready", |api| is_ready(api, "odd")).await;
+    api.edit(Resource::Domains, TEAM, "odd", |it| {
+        it["metadata"]["uid"] = json!("not a label");
+    });
+    api.create(mk_domain("a"));
+    api.until("the other is ready", |api| is_ready(api, "a"))
+        .await;
+    assert_eq!(logs.with("an object of the watch is ignored").len(), 1);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_cannot_be_decoded_counts_and_is_left_alone_until_its_domain_goes() {
+    let api = FakeApi::new();
+    let uid = uid(&api.create(mk_domain("a")));
+    let mut odd = mk_template_of_go("a-channel", &uid);
+    odd["spec"] = json!(7);
+    api.create(odd);
+    let controller = Controller::start(&api);
+    api.until("ready", |api| is_ready(api, "a")).await;
+    assert_eq!(template(&api, "a").unwrap()["spec"], 7);
+    delete_domain(&api, "a");
+    api.until("gone", nothing_is_left).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_went_while_the_watches_had_lost_their_history_is_noticed() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.create(mk_domain("b"));
+    api.until("ready", |api| is_ready(api, "a") && is_ready(api, "b"))
+        .await;
+    // Without a deletion that a watch could tell of.
+    strip_finalizers(&api, Resource::Domains, "a");
+    api.break_with(Rule::once(Call::ListDomains, Fault::Unavailable).times(3));
+    api.expire_watches();
+    delete_domain(&api, "a");
+    strip_finalizers(&api, Resource::Templates, "b-channel");
+    api.delete(Resource::Templates, TEAM, "b-channel");
+    api.until("the template of a is gone", |api| {
+        template(api, "a").is_none()
+    })
+    .await;
+    api.until("b has one again", |api| template(api, "b").is_some())
+        .await;
+    let says = |line: &str| controller.metrics().contains(line);
+    assert!(
+        says("\nnvidia_dra_compute_domain_info{status=\"Ready\"} 1\n"),
+        "{}",
+        controller.metrics()
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_later_makes_the_controller_not_ready_with_the_reason() {
+    let logs = Logs::start();
+    for (call, condition) in [
+        (Call::WatchDomains, "compute-domains"),
+        (Call::ListTemplates, "templates"),
+        (Call::WatchClaims, "claims"),
+    ] {
+        let api = FakeApi::new();
+        let controller = Controller::start(&api);
+        controller.settle().await;
+        api.break_with(Rule::always(call, Fault::Forbidden("RBAC: not allowed")));
+        api.expire_watches();
+        api.until("not ready", |_| !controller.readiness.unmet().is_empty())
+            .await;
+        api.after(Duration::from_secs(60)).await;
+        let unmet = controller.readiness.unmet();
+        assert_eq!(unmet.len(), 1, "{unmet:?}");
+        assert_eq!(unmet[0].0, condition);
+        assert!(unmet[0].1.contains("RBAC: not allowed"), "{unmet:?}");
+        api.heal();
+        api.until("ready", |_| controller.readiness.unmet().is_empty())
+            .await;
+        controller.stop().await;
+    }
+    let said = logs.with("watch failed; retrying");
+    let said = said
+        .iter()
+        .filter(|line| line.contains("RBAC: not allowed"));
+    assert_eq!(said.count(), 3, "once for each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_before_both_domains_and_templates_are_known() {
+    let api = FakeApi::new();
+    let uid = uid(&api.create(mk_domain("a")));
+    api.create(mk_template_of_go("a-channel", &uid));
+    api.break_with(Rule::once(Call::ListTemplates, Fault::Unavailable).times(5));
+    let controller = Controller::start(&api);
+    api.until("ready", |api| is_ready(api, "a")).await;
+    assert_eq!(api.count(Call::CreateTemplate), 0);
+    controller.stop().await;
+}
