@@ -126,3 +126,23 @@ async fn copies_in_another_namespace_hold_up_nobody_and_are_released_when_they_a
     assert!(is_ready(&api, "a"));
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_in_another_namespace_outlives_the_domain() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let mut copy = template(&api, "a").unwrap();
+    copy["metadata"]["namespace"] = json!("elsewhere");
+    let copy = api.create(copy);
+    delete_domain(&api, "a");
+    api.until("gone", |api| domain(api, "a").is_none()).await;
+    assert_eq!(template(&api, "a"), None);
+    api.after(Duration::from_secs(60)).await;
+    let found = || api.get(Resource::Templates, "elsewhere", "a-channel");
+    assert_eq!(found(), Some(copy));
+    api.delete(Resource::Templates, "elsewhere", "a-channel");
+    api.until("released", |_| found().is_none()).await;
+    controller.stop().await;
+}

@@ -21,7 +21,7 @@ pub(super) enum Story {
     LabelLost,
     /// Its CRD is an older one first.
     OlderCrd,
-    /// Its finalizer is removed by hand, so that its template is left.
+    /// Its finalizer is removed by hand while no controller runs, so that its template is left.
     FinalizerStripped,
     /// The same with a template of the Go driver's controller, which does not say whose it is.
     FinalizerStrippedOfGo,
@@ -31,7 +31,7 @@ impl Story {
     /// Tells the story of the domain `a`, from before the controller starts until nothing is left.
     pub(super) async fn tell(self, api: &FakeApi) {
         self.begin(api);
-        let controller = match self {
+        let mut controller = match self {
             Self::Elected => Controller::start_candidate(api, "me"),
             _ => Controller::start(api),
         };
@@ -43,10 +43,13 @@ impl Story {
         api.until("ready", |api| is_ready(api, "a")).await;
         self.change(api).await;
         api.create(mk_claim("a-claim", &uid));
-        delete_domain(api, "a");
         if self == Self::FinalizerStripped {
+            controller.stop().await;
             strip_finalizers(api, Resource::Domains, "a");
+            delete_domain(api, "a");
+            controller = Controller::start(api);
         }
+        delete_domain(api, "a");
         api.until("gone", nothing_is_left).await;
         controller.stop().await;
     }
