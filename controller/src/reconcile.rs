@@ -1,5 +1,6 @@
 //! One UID at a time: decide, make the request, learn what it changed, decide again.
 
+mod pass;
 mod requests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,7 +102,7 @@ impl Context {
     async fn run(&self, key: &Key, failures: u32) -> Result<Option<Instant>, ReconcileError> {
         let mut findings = Findings::new(self.schema.current());
         findings.refusal = self.refusals.current(key);
-        let mut pass = requests::Pass::new(key, failures);
+        let mut pass = pass::Pass::new(key, failures);
         for _ in 0..MAX_REQUESTS {
             let observed = self.index.lock().observe(key);
             findings.schema = self.schema.current();

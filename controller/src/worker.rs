@@ -1,6 +1,7 @@
 //! The loop of the leader: what the watches tell goes into the index and the queue; what is in the
 //! queue is reconciled, several UIDs at the same time.
 
+mod error_log;
 mod take;
 
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use kube::Client;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
+
+use error_log::ErrorLog;
 
 use crate::backoff::Backoff;
 use crate::leftovers;
@@ -58,7 +61,7 @@ struct Run<'a> {
     listed: Listed,
     /// When an older CRD is tried again; `None` while it is not known to be older.
     probe_at: Option<Instant>,
-    log: take::ErrorLog,
+    log: ErrorLog,
 }
 
 /// What has been listed since the start.
@@ -117,7 +120,7 @@ impl<'a> Run<'a> {
             jobs: FuturesUnordered::new(),
             listed: Listed::default(),
             probe_at: None,
-            log: take::ErrorLog::default(),
+            log: ErrorLog::default(),
         }
     }
 

@@ -1,109 +1,24 @@
 //! From what is known to the next request: reads state and event off the objects, asks
 //! [`crate::lifecycle`] for the action, and builds its request.
 
+mod decision;
 mod find;
+mod finding;
+mod findings;
 mod orphans;
 
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use serde_json::Value;
+pub use decision::{Decision, Outcome, Request};
+use finding::Finding;
+pub use findings::Findings;
 
-use crate::content::Content;
 use crate::domain::Domain;
 use crate::finalizer;
 use crate::index::Observed;
 use crate::lifecycle::{Action, Event, State, Transition};
-use crate::observed_template::ObservedTemplate;
 use crate::rejection::Rejection;
-use crate::status::{Admission, Reported, StatusSchema};
+use crate::reported::Reported;
+use crate::status::Admission;
 use crate::template::claim_template;
-use crate::template_ref::TemplateRef;
-
-/// What a reconcile does next.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// Make this request, and decide again with what it changed.
-    Send(Request),
-    /// Nothing, until something changes.
-    Done(Outcome),
-}
-
-/// One API request. A patch of finalizers fails if the object or its list of finalizers has
-/// changed.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Request {
-    /// Add our finalizer to the ComputeDomain, with this JSON patch.
-    AddFinalizer(Value),
-    /// Create this template. It has to fail if one of that name exists by now: that may be
-    /// somebody else's.
-    CreateTemplate(Box<ResourceClaimTemplate>),
-    /// Find out what the API server would store for this template, without creating it.
-    DryRunTemplate(Box<ResourceClaimTemplate>),
-    /// Delete a template of ours.
-    DeleteTemplate(TemplateRef),
-    /// Remove our finalizer from a template that is being deleted, with this JSON patch.
-    RemoveTemplateFinalizer(TemplateRef, Value),
-    /// Remove our finalizer from the ComputeDomain, with this JSON patch. The last request.
-    RemoveFinalizer(Value),
-    /// Write this into the status.
-    WriteStatus(Admission),
-    /// Read whether this namespace has the ComputeDomain: the one of that name, or if there is no
-    /// name, any with the UID.
-    LookUpDomain {
-        /// The namespace.
-        namespace: Box<str>,
-        /// Its name.
-        name: Option<Box<str>>,
-    },
-    /// Read the template of this name, in the domain's namespace.
-    LookUpTemplate {
-        /// Its name.
-        name: Box<str>,
-    },
-}
-
-/// How a reconcile ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Its template exists, and its status says so.
-    Admitted,
-    /// Its status reports the reason, except for [`Rejection::Unreadable`]: of such an object the
-    /// status could not be compared, and would be written again by every reconcile.
-    Rejected(Rejection),
-    /// The ComputeDomain is being deleted, and only finalizers of others keep this template.
-    Blocked(TemplateRef),
-    /// It does not exist or is about to go, and nothing of ours is left.
-    Gone,
-}
-
-/// What one reconcile has found out by its requests, and the watches do not tell.
-#[derive(Clone, Debug)]
-pub struct Findings {
-    /// Why the API server does not let us create the template.
-    pub refusal: Option<Rejection>,
-    /// The namespaces in which the API server has no ComputeDomain of this UID.
-    pub absent_in: Vec<Box<str>>,
-    /// A template of ours whose label somebody has removed.
-    pub unlabelled: Option<ObservedTemplate>,
-    /// Whether the API server has no template of the wanted name, or that of somebody else.
-    pub has_no_template: bool,
-    /// What the API server stores for the template that we would create; `None`: not known.
-    pub stored: Option<Content>,
-    /// The fields that the CRD has.
-    pub schema: StatusSchema,
-}
-
-/// The state of a template with the data for its requests: an [`Event`].
-#[derive(Debug)]
-enum Finding {
-    Rejected(Rejection),
-    TemplateAbsent,
-    TemplateUnseen,
-    TemplatePresent(TemplateRef),
-    TemplateAltered(TemplateRef),
-    /// With the patch that removes our finalizer.
-    TemplateTerminating(TemplateRef, Value),
-    TemplateBlocked(TemplateRef),
-}
 
 /// Decides what to do about one UID of a ComputeDomain. `driver_namespaces` are those in which the
 /// driver-managed mode keeps its objects.
@@ -229,38 +144,6 @@ fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decisio
         Admission::Admitted => Outcome::Admitted,
         Admission::Rejected(rejection) => Outcome::Rejected(rejection),
     })
-}
-
-// === impl Findings ===
-
-impl Findings {
-    /// Before the first request.
-    pub fn new(schema: StatusSchema) -> Self {
-        Self {
-            refusal: None,
-            absent_in: Vec::new(),
-            unlabelled: None,
-            has_no_template: false,
-            stored: None,
-            schema,
-        }
-    }
-}
-
-// === impl Finding ===
-
-impl Finding {
-    fn event(&self) -> Event {
-        match self {
-            Self::Rejected(_) => Event::Rejected,
-            Self::TemplateAbsent => Event::TemplateAbsent,
-            Self::TemplateUnseen => Event::TemplateUnseen,
-            Self::TemplatePresent(_) => Event::TemplatePresent,
-            Self::TemplateAltered(_) => Event::TemplateAltered,
-            Self::TemplateTerminating(..) => Event::TemplateTerminating,
-            Self::TemplateBlocked(_) => Event::TemplateBlocked,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::finalizer;
 use crate::go_driver;
 use crate::rejection::Rejection;
-use crate::status::Reported;
+use crate::reported::Reported;
 use crate::template_name;
 use crate::version::Version;
 

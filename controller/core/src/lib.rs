@@ -40,6 +40,7 @@ mod index;
 pub mod lifecycle;
 mod observed_template;
 mod rejection;
+mod reported;
 mod status;
 mod template;
 mod template_name;

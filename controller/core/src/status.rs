@@ -1,14 +1,11 @@
-use compute_domain_api::crd::{ComputeDomainState, ComputeDomainStatus};
+use compute_domain_api::crd::ComputeDomainState;
 use compute_domain_api::names::API_VERSION;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::domain::Domain;
 use crate::rejection::Rejection;
-
-/// Type of the only condition that the controller writes.
-const READY_CONDITION: &str = "Ready";
+use crate::reported::READY_CONDITION;
 
 /// Reason of the condition and the event of an admitted ComputeDomain.
 const ADMITTED_REASON: &str = "Admitted";
@@ -30,22 +27,6 @@ pub struct StatusSchema {
     pub conditions: bool,
     /// `status.observedGeneration`.
     pub observed_generation: bool,
-}
-
-/// What a status reports already.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reported {
-    pub(crate) state: ComputeDomainState,
-    observed_generation: Option<i64>,
-    ready: Option<ReadyCondition>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ReadyCondition {
-    status: Box<str>,
-    reason: Box<str>,
-    message: Box<str>,
-    since: Timestamp,
 }
 
 // === impl StatusSchema ===
@@ -125,38 +106,6 @@ impl Admission {
         reported.state == self.state()
             && (!schema.conditions || condition_says_so())
             && (!schema.observed_generation || reported.observed_generation == domain.generation)
-    }
-}
-
-// === impl Reported ===
-
-impl Reported {
-    pub(crate) fn new(status: &ComputeDomainStatus) -> Self {
-        let is_ready = |condition: &&Condition| condition.type_ == READY_CONDITION;
-        Self {
-            state: status.status,
-            observed_generation: status.observed_generation,
-            ready: status
-                .conditions
-                .iter()
-                .find(is_ready)
-                .map(|condition| ReadyCondition {
-                    status: condition.status.as_str().into(),
-                    reason: condition.reason.as_str().into(),
-                    message: condition.message.as_str().into(),
-                    since: condition.last_transition_time.0,
-                }),
-        }
-    }
-
-    /// Whether it reports that the ComputeDomain is admitted; `None` if only a status without
-    /// condition says so: the Go driver's, or nobody's.
-    pub(crate) fn admission(&self) -> Option<bool> {
-        match &*self.ready.as_ref()?.status {
-            "True" => Some(true),
-            "False" => Some(false),
-            _ => None,
-        }
     }
 }
 

@@ -9,39 +9,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
+use super::pass::Pass;
 use super::{Context, Flow, WATCH_LAG};
 use crate::api_client::RequestError;
 use crate::refusals::{is_namespace_terminating, refusal_in};
-
-/// One reconcile.
-pub(super) struct Pass<'a> {
-    key: &'a Key,
-    /// How often the key has failed in a row.
-    failures: u32,
-    /// Whether an object was read again because it was not as we thought. Once is enough: an error
-    /// that comes back has another cause, such as a policy that refuses the change.
-    refreshed: bool,
-    /// Whether it was seen that the domain is being deleted.
-    deletion_seen: bool,
-}
-
-impl<'a> Pass<'a> {
-    pub(super) fn new(key: &'a Key, failures: u32) -> Self {
-        Self {
-            key,
-            failures,
-            refreshed: false,
-            deletion_seen: false,
-        }
-    }
-
-    /// Whether the domain is being deleted, we have still to do something about it, and this was not
-    /// asked before.
-    pub(super) fn is_first_sight_of_deletion(&mut self, domain: &Domain) -> bool {
-        let deleted = domain.is_being_deleted() && domain.has_finalizer();
-        deleted && !std::mem::replace(&mut self.deletion_seen, true)
-    }
-}
 
 impl Context {
     /// Makes the request, and learns what it changed.

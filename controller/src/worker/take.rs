@@ -5,19 +5,13 @@ use compute_domain_core::{Change, ClaimName, Domain, Index, Key, ObservedTemplat
 use imex_runtime::error_chain;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher::Event;
 use kube::{Resource as _, ResourceExt as _};
 use tracing::warn;
 
 use super::Run;
 use crate::api_client::{RawDomain, identify};
 use crate::watches::{RawTemplate, Told};
-
-/// The errors of the watches, each logged once until it changes.
-#[derive(Debug, Default)]
-pub(super) struct ErrorLog {
-    logged: [Option<String>; 4],
-}
 
 impl Run<'_> {
     pub(super) fn take(&mut self, told: Told) {
@@ -198,35 +192,4 @@ fn identified(object: RawDomain) -> Option<Domain> {
         );
     }
     domain.ok()
-}
-
-// === impl ErrorLog ===
-
-impl ErrorLog {
-    /// The event, unless it is an error.
-    fn checked<T>(
-        &mut self,
-        watch: usize,
-        what: &str,
-        event: watcher::Result<Event<T>>,
-    ) -> Option<Event<T>> {
-        let logged = self.logged.get_mut(watch)?;
-        match event {
-            Ok(event) => {
-                // Others come before every attempt to list, also if each of them fails.
-                if matches!(event, Event::InitDone | Event::Apply(_) | Event::Delete(_)) {
-                    *logged = None;
-                }
-                Some(event)
-            }
-            Err(err) => {
-                let text = error_chain(&err);
-                if logged.as_ref() != Some(&text) {
-                    warn!(what, error = text, "watch failed; retrying");
-                    *logged = Some(text);
-                }
-                None
-            }
-        }
-    }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use compute_domain_api::AllocationMode;
 
-use super::{Finding, Findings, Request};
+use super::decision::Request;
+use super::finding::Finding;
+use super::findings::Findings;
 use crate::content::Content;
 use crate::domain::Domain;
 use crate::index::Observed;

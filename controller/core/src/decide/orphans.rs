@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use super::{Decision, Finding, Findings, Outcome, Request, find};
+use super::decision::{Decision, Outcome, Request};
+use super::find;
+use super::finding::Finding;
+use super::findings::Findings;
 use crate::lifecycle::{Action, State};
 use crate::observed_template::ObservedTemplate;
 

@@ -6,8 +6,12 @@ mod repair;
 mod strays;
 mod table;
 
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use serde_json::Value;
+
 use super::*;
 use crate::fixtures::{mk_reference, mk_template, removal};
+use crate::{Content, ObservedTemplate, StatusSchema, TemplateRef};
 
 /// Where the driver-managed mode keeps its objects.
 const DRIVER_NAMESPACE: &str = "nvidia";

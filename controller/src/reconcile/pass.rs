@@ -1,0 +1,33 @@
+//! What one reconcile remembers between its requests.
+
+use compute_domain_core::{Domain, Key};
+
+/// One reconcile.
+pub(super) struct Pass<'a> {
+    pub(super) key: &'a Key,
+    /// How often the key has failed in a row.
+    pub(super) failures: u32,
+    /// Whether an object was read again because it was not as we thought. Once is enough: an error
+    /// that comes back has another cause, such as a policy that refuses the change.
+    pub(super) refreshed: bool,
+    /// Whether it was seen that the domain is being deleted.
+    deletion_seen: bool,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(key: &'a Key, failures: u32) -> Self {
+        Self {
+            key,
+            failures,
+            refreshed: false,
+            deletion_seen: false,
+        }
+    }
+
+    /// Whether the domain is being deleted, we have still to do something about it, and this was not
+    /// asked before.
+    pub(super) fn is_first_sight_of_deletion(&mut self, domain: &Domain) -> bool {
+        let deleted = domain.is_being_deleted() && domain.has_finalizer();
+        deleted && !std::mem::replace(&mut self.deletion_seen, true)
+    }
+}
