@@ -65,7 +65,9 @@ fn check_domain(server: &Server, domain: &ComputeDomain) -> Result<(), String> {
     if is_being_deleted(metadata) {
         // Copies in its namespace are deleted with it, and may be held, too.
         let held = server.templates.values().any(|it| is_held_for(it, domain));
-        return held.then_some(()).ok_or("its deletion hangs".into());
+        return held
+            .then_some(())
+            .ok_or_else(|| "its deletion hangs".into());
     }
     let expected = expected_reason(server, domain, template);
     if expected == "Admitted" && !has_our_finalizer(metadata) {

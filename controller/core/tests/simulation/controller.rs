@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use compute_domain_api::AllocationMode;
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_core::{
     Change, Content, Decision, Domain, Findings, Index, Key, Observed, ObservedTemplate, Outcome,
@@ -227,7 +228,7 @@ impl Controller {
         pass.findings.schema = self.schema;
         match &pass.observed.domain {
             Some(domain) => {
-                let mode = domain.allocation_mode().map(|mode| mode.as_str());
+                let mode = domain.allocation_mode().map(AllocationMode::as_str);
                 pass.findings.stored = mode.and_then(|mode| self.stored.get(mode).copied());
             }
             None if self.fault == Fault::IgnoresOrphans => return,

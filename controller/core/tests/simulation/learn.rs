@@ -31,7 +31,7 @@ impl Controller {
                 pass.findings.absent_in.push(namespace.clone());
             }
             (Request::LookUpTemplate { .. }, _, reply) => {
-                self.found_template(pass, template(reply))
+                self.found_template(pass, template(reply));
             }
             (Request::CreateTemplate(_), Call::ReadTemplate(_), reply) => {
                 self.found_in_the_way(pass, template(reply));
@@ -57,7 +57,7 @@ impl Controller {
                 None => self.template_gone(pass, asked),
             },
             (_, _, Reply::Domain(domain)) if uid(&domain.metadata) == &*pass.key => {
-                self.learn_domain(domain);
+                self.learn_domain(*domain);
             }
             _ => self.index.remove_domain(&pass.key),
         }
@@ -173,7 +173,7 @@ impl Controller {
 
 fn template(reply: Reply) -> Option<ResourceClaimTemplate> {
     match reply {
-        Reply::Template(template) => Some(template),
+        Reply::Template(template) => Some(*template),
         Reply::Domain(_) | Reply::Nothing => None,
     }
 }

@@ -112,7 +112,7 @@ pub(crate) fn mk_domain((namespace, name): &Place, template: &str, mode: &str) -
 /// A template of a user for another driver, with these labels.
 pub(crate) fn mk_foreign_template(
     (namespace, name): &Place,
-    labels: BTreeMap<String, String>,
+    labels: &BTreeMap<String, String>,
 ) -> ResourceClaimTemplate {
     let requests = json!([{ "name": "gpu", "exactly": { "deviceClassName": "gpu.nvidia.com" } }]);
     let object = json!({

@@ -30,8 +30,8 @@ pub(crate) enum Failure {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    Domain(ComputeDomain),
-    Template(ResourceClaimTemplate),
+    Domain(Box<ComputeDomain>),
+    Template(Box<ResourceClaimTemplate>),
     /// There is no such object, or not any more.
     Nothing,
 }
@@ -84,7 +84,7 @@ impl Server {
         }
     }
 
-    pub(crate) fn next_version(&mut self) -> u64 {
+    fn next_version(&mut self) -> u64 {
         self.version += 1;
         self.version
     }
@@ -122,6 +122,26 @@ impl Server {
         Ok(self.templates.put(template, version))
     }
 
+    pub(crate) fn put_domain(&mut self, domain: ComputeDomain) {
+        let version = self.next_version();
+        self.domains.put(domain, version);
+    }
+
+    pub(crate) fn put_template(&mut self, template: ResourceClaimTemplate) {
+        let version = self.next_version();
+        self.templates.put(template, version);
+    }
+
+    pub(crate) fn delete_domain(&mut self, at: &Place) -> Result<(), Failure> {
+        let version = self.next_version();
+        self.domains.delete(at, version).map(drop)
+    }
+
+    pub(crate) fn delete_template(&mut self, at: &Place) -> Result<(), Failure> {
+        let version = self.next_version();
+        self.templates.delete(at, version).map(drop)
+    }
+
     /// Namespaces that are being deleted are gone once they are empty. Their names can be used again.
     pub(crate) fn finish_namespaces(&mut self) {
         let domains = self.domains.values().map(|it| place(&it.metadata).0);
@@ -137,7 +157,7 @@ impl Server {
         match call {
             Call::PatchDomain(at, patch) => {
                 self.writes += 1;
-                self.domains.patch(at, patch, version).map(Reply::Domain)
+                self.domains.patch(at, patch, version).map(Reply::from)
             }
             Call::WriteStatus(at, patch) => {
                 self.writes += 1;
@@ -145,8 +165,7 @@ impl Server {
             }
             Call::CreateTemplate(template) => {
                 self.writes += 1;
-                self.create_template((**template).clone())
-                    .map(Reply::Template)
+                self.create_template((**template).clone()).map(Reply::from)
             }
             Call::DeleteTemplate(template) => {
                 self.writes += 1;
@@ -154,7 +173,7 @@ impl Server {
                 self.check_uid(template)?;
                 let deleted = self.templates.delete(&place_of(template), version)?;
                 Ok(match self.templates.get(&place_of(template)) {
-                    Some(_) => Reply::Template(deleted),
+                    Some(_) => Reply::from(deleted),
                     None => Reply::Nothing,
                 })
             }
@@ -162,27 +181,27 @@ impl Server {
                 self.writes += 1;
                 self.check_release(template);
                 let patched = self.templates.patch(&place_of(template), patch, version);
-                patched.map(Reply::Template)
+                patched.map(Reply::from)
             }
             Call::DryRun(template) => {
                 self.reads += 1;
-                Ok(Reply::Template((**template).clone()))
+                Ok(Reply::Template(template.clone()))
             }
             Call::ReadDomain(at) => {
                 self.reads += 1;
                 let domain = self.domains.get(at).cloned();
-                Ok(domain.map_or(Reply::Nothing, Reply::Domain))
+                Ok(domain.map_or(Reply::Nothing, Reply::from))
             }
             Call::FindDomain(namespace) => {
                 self.reads += 1;
                 let found = self.domains.by_uid(key).cloned();
                 let found = found.filter(|it| place(&it.metadata).0 == *namespace);
-                Ok(found.map_or(Reply::Nothing, Reply::Domain))
+                Ok(found.map_or(Reply::Nothing, Reply::from))
             }
             Call::ReadTemplate(at) => {
                 self.reads += 1;
                 let template = self.templates.get(at).cloned();
-                Ok(template.map_or(Reply::Nothing, Reply::Template))
+                Ok(template.map_or(Reply::Nothing, Reply::from))
             }
         }
     }
@@ -204,7 +223,7 @@ impl Server {
             }
         }
         domain.status = Some(serde_json::from_value(status.clone()).unwrap());
-        Ok(Reply::Domain(self.domains.put(domain, version)))
+        Ok(Reply::from(self.domains.put(domain, version)))
     }
 
     fn check_uid(&self, template: &TemplateRef) -> Result<(), Failure> {
@@ -217,7 +236,8 @@ impl Server {
     // === what must never happen ===
 
     fn violate(&mut self, what: &str, template: &TemplateRef) {
-        self.violation.get_or_insert(format!("{what}: {template}"));
+        self.violation
+            .get_or_insert_with(|| format!("{what}: {template}"));
     }
 
     /// The template that the request is about, unless it is none of the controller's business.
@@ -249,6 +269,20 @@ impl Server {
         if found.is_some_and(|it| !is_being_deleted(&it.metadata)) {
             self.violate("a template that lives loses our finalizer", template);
         }
+    }
+}
+
+// === impl Reply ===
+
+impl From<ComputeDomain> for Reply {
+    fn from(domain: ComputeDomain) -> Self {
+        Self::Domain(Box::new(domain))
+    }
+}
+
+impl From<ResourceClaimTemplate> for Reply {
+    fn from(template: ResourceClaimTemplate) -> Self {
+        Self::Template(Box::new(template))
     }
 }
 

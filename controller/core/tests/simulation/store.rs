@@ -45,6 +45,10 @@ impl<K: Resource + Clone> Store<K> {
         self.objects.values()
     }
 
+    pub(crate) fn places(&self) -> Vec<Place> {
+        self.objects.keys().cloned().collect()
+    }
+
     pub(crate) fn by_uid(&self, wanted: &str) -> Option<&K> {
         self.values().find(|object| uid(object.meta()) == wanted)
     }
@@ -153,10 +157,10 @@ fn patched(metadata: &ObjectMeta, patch: &Value) -> Option<Vec<String>> {
         fields["metadata"]["finalizers"] = json!(finalizers);
     }
     for operation in patch.as_array()? {
-        let path = operation["path"].as_str()?;
-        let (parent, last) = path.rsplit_once('/')?;
+        let at = operation["path"].as_str()?;
+        let (parent, last) = at.rsplit_once('/')?;
         match operation["op"].as_str()? {
-            "test" if fields.pointer(path).unwrap_or(&Value::Null) == &operation["value"] => {}
+            "test" if fields.pointer(at).unwrap_or(&Value::Null) == &operation["value"] => {}
             "add" => {
                 let value = operation["value"].clone();
                 match fields.pointer_mut(parent)? {

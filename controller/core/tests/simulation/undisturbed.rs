@@ -30,8 +30,7 @@ fn create(world: &mut World) {
 }
 
 fn delete(world: &mut World) {
-    let version = world.server.next_version();
-    world.server.domains.delete(&mk_place(), version).unwrap();
+    world.server.delete_domain(&mk_place()).unwrap();
 }
 
 /// Writes and reads since the last call.

@@ -1,19 +1,18 @@
 //! What users do, at any time and in any order. Some of it is careless, some of it is an attack.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod templates;
+
+use std::collections::BTreeSet;
 
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_api::names::{
-    DOMAIN_LABEL, FINALIZER, TARGET_DAEMON, TARGET_LABEL, TARGET_WORKLOAD,
-};
+use compute_domain_api::names::FINALIZER;
 use fastrand::Rng;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::objects::{
-    DRIVER_NAMESPACE, NAMESPACES, OF_OTHERS, domain_uid, has_finalizer, has_our_finalizer,
-    is_as_created, is_being_deleted, is_daemon, is_made_for_label, mk_domain, mk_foreign_template,
-    mk_go_template, place, remove_finalizer, uid, wanted_name, wanted_place,
+    NAMESPACES, OF_OTHERS, Place, domain_uid, has_finalizer, has_our_finalizer, is_being_deleted,
+    is_daemon, mk_domain, place, remove_finalizer, uid, wanted_place,
 };
 use crate::server::Server;
 
@@ -22,6 +21,7 @@ const DOMAIN_NAMES: [&str; 2] = ["train-a", "train-b"];
 const TEMPLATE_NAMES: [&str; 2] = ["channel-a", "channel-b"];
 const INVALID_NAME: &str = "Invalid_Name";
 
+/// What users have done before.
 #[derive(Default)]
 pub(crate) struct User {
     /// Templates as they were at some time.
@@ -29,329 +29,165 @@ pub(crate) struct User {
     /// UIDs of the domains without our finalizer or whose template is without label: who removes
     /// both has to clean up himself.
     tampered: BTreeSet<String>,
-    /// What has been done, for the message of a failure.
+    /// For the message of a failure.
     pub(crate) log: Vec<&'static str>,
 }
 
-type Act = fn(&mut User, &mut Server, &mut Rng) -> Option<()>;
+/// One act of a user.
+struct Turn<'a> {
+    user: &'a mut User,
+    server: &'a mut Server,
+    random: &'a mut Rng,
+}
 
-/// What can be done; the first ones are usual, and more frequent.
-const ACTS: [(&str, Act); 21] = [
-    ("create a domain", User::create_domain),
-    ("create a domain", User::create_domain),
-    ("create a domain", User::create_domain),
-    ("create a domain", User::create_domain),
-    ("delete a domain", User::delete_domain),
-    ("delete a domain", User::delete_domain),
-    ("delete a domain", User::delete_domain),
-    ("delete a template", User::delete_template),
-    ("delete a template by force", User::force_template),
-    ("delete a namespace", User::delete_namespace),
-    ("strip a domain's finalizer", User::strip_finalizer),
-    ("strip a template's label", User::strip_label),
-    ("strip a template's target", User::strip_target),
-    ("alter a template", User::alter_template),
-    ("copy a template", User::copy_template),
-    ("restore a template", User::restore_template),
-    ("hold a template", User::hold_template),
-    ("create a foreign template", User::create_foreign),
-    ("delete a foreign template", User::delete_foreign),
-    ("create or delete a daemon's", User::toggle_daemon),
-    ("run the Go driver's controller", User::run_go),
-];
+// === impl User ===
 
 impl User {
     pub(crate) fn act(&mut self, server: &mut Server, random: &mut Rng) {
-        let (name, act) = ACTS[random.usize(..ACTS.len())];
-        if act(self, server, random).is_some() {
+        let mut turn = Turn {
+            user: self,
+            server,
+            random,
+        };
+        if let (name, Some(())) = turn.act() {
             self.log.push(name);
         }
         server.finish_namespaces();
     }
 
-    // === domains ===
-
-    fn create_domain(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let at = (any(&NAMESPACES, random)?, any(&DOMAIN_NAMES, random)?);
-        let mode = any(&["Single", "All"], random)?;
-        let template = match random.u8(..16) {
-            0 => INVALID_NAME.to_owned(),
-            _ => any(&TEMPLATE_NAMES, random)?,
-        };
-        let domain = mk_domain(&at, &template, &mode);
-        server.create_domain(domain).ok()
-    }
-
-    fn delete_domain(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let at = place(&any_domain(server, random)?.metadata);
-        let version = server.next_version();
-        server.domains.delete(&at, version).ok().map(drop)
-    }
-
-    fn strip_finalizer(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let mut domain = any_domain(server, random)?;
-        if !has_our_finalizer(&domain.metadata) || !self.tamper_with(&domain) {
-            return None;
-        }
-        remove_finalizer(&mut domain.metadata, FINALIZER);
-        let version = server.next_version();
-        server.domains.put(domain, version);
-        Some(())
-    }
-
-    fn delete_namespace(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let namespace = any(&NAMESPACES, random)?;
-        server.terminating.insert(namespace.clone());
-        let here = |metadata: &ObjectMeta| Some(place(metadata)).filter(|(it, _)| *it == namespace);
-        let domains: Vec<_> = server
-            .domains
-            .values()
-            .filter_map(|it| here(&it.metadata))
-            .collect();
-        let templates: Vec<_> = server
-            .templates
-            .values()
-            .filter_map(|it| here(&it.metadata))
-            .collect();
-        for at in domains {
-            let version = server.next_version();
-            server.domains.delete(&at, version).ok();
-        }
-        for at in templates {
-            let version = server.next_version();
-            server.templates.delete(&at, version).ok();
-        }
-        Some(())
-    }
-
-    // === templates of domains ===
-
-    fn delete_template(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let at = place(&any_of_domains(server, random)?.metadata);
-        let version = server.next_version();
-        server.templates.delete(&at, version).ok().map(drop)
-    }
-
-    fn force_template(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let template = any_of_domains(server, random)?;
-        server.templates.remove(&place(&template.metadata));
-        Some(())
-    }
-
-    fn strip_label(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        self.strip(server, random, DOMAIN_LABEL)
-    }
-
-    fn strip_target(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        self.strip(server, random, TARGET_LABEL)
-    }
-
-    /// Of the template of a live domain, which finds it by its name.
-    fn strip(&mut self, server: &mut Server, random: &mut Rng, key: &str) -> Option<()> {
-        let (domain, mut template) = any_own(server, random)?;
-        let ours = is_made_for_label(&template) && has_our_finalizer(&domain.metadata);
-        if !ours || (key == DOMAIN_LABEL && !self.tamper_with(&domain)) {
-            return None;
-        }
-        self.backup.push(template.clone());
-        template.metadata.labels.as_mut()?.remove(key)?;
-        let version = server.next_version();
-        server.templates.put(template, version);
-        Some(())
-    }
-
-    /// Whether nobody has tampered with this domain before.
-    fn tamper_with(&mut self, domain: &ComputeDomain) -> bool {
-        self.tampered.insert(uid(&domain.metadata).to_owned())
-    }
-
-    /// A spec cannot be changed, but the object can be replaced.
-    fn alter_template(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let (_, template) = any_own(server, random)?;
-        // Without all labels, it would be somebody else's.
-        if !is_as_created(&template) {
-            return None;
-        }
-        let at = place(&template.metadata);
-        let altered = mk_foreign_template(&at, template.metadata.labels.clone()?);
-        server.templates.remove(&at);
-        server.create_template(altered).ok().map(drop)
-    }
-
-    /// As `kubectl get -o yaml | sed | kubectl create` does it.
-    fn copy_template(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let template = any_of_domains(server, random)?;
-        // One that the watch has not told of yet is looked up only where the copy is.
-        let owner = domain_uid(&template.metadata).and_then(|uid| server.domains.by_uid(uid));
-        if owner.is_some_and(|owner| !has_our_finalizer(&owner.metadata)) {
-            return None;
-        }
-        self.backup.push(template.clone());
-        create_copy(server, random, template)
-    }
-
-    fn restore_template(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let template = random.choice(&self.backup)?.clone();
-        create_copy(server, random, template)
-    }
-
-    fn hold_template(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let mut template = any_of_domains(server, random)?;
-        if is_being_deleted(&template.metadata) {
-            return None;
-        }
-        let finalizers = template.metadata.finalizers.get_or_insert_default();
-        let at = random.usize(..=finalizers.len());
-        finalizers.insert(at, OF_OTHERS.to_owned());
-        let version = server.next_version();
-        server.templates.put(template, version);
-        Some(())
-    }
-
     /// Everybody lets go of everything.
     pub(crate) fn release_all(&mut self, server: &mut Server) {
-        let held = server.templates.values();
-        let held: Vec<_> = held
-            .filter(|it| has_finalizer(&it.metadata, OF_OTHERS))
-            .cloned()
-            .collect();
-        for mut template in held {
-            remove_finalizer(&mut template.metadata, OF_OTHERS);
-            let version = server.next_version();
-            server.templates.put(template, version);
+        self.log.push("release everything");
+        let all: Vec<_> = server.templates.values().cloned().collect();
+        for mut template in all {
+            if has_finalizer(&template.metadata, OF_OTHERS) {
+                remove_finalizer(&mut template.metadata, OF_OTHERS);
+                server.put_template(template);
+            }
         }
         server.finish_namespaces();
     }
 
     pub(crate) fn delete_all_domains(&mut self, server: &mut Server) {
-        let all: Vec<_> = server
-            .domains
-            .values()
-            .map(|it| place(&it.metadata))
-            .collect();
-        for at in all {
-            let version = server.next_version();
-            server.domains.delete(&at, version).unwrap();
+        self.log.push("delete all domains");
+        for at in server.domains.places() {
+            server.delete_domain(&at).unwrap();
+        }
+    }
+}
+
+// === impl Turn ===
+
+impl Turn<'_> {
+    /// What is usual is frequent. Returns nothing if it is not possible at the moment.
+    fn act(&mut self) -> (&'static str, Option<()>) {
+        match self.random.u8(..21) {
+            0..4 => ("create a domain", self.create_domain()),
+            4..7 => ("delete a domain", self.delete_domain()),
+            7 => ("delete a template", self.delete_template()),
+            8 => ("delete a template by force", self.force_template()),
+            9 => ("delete a namespace", self.delete_namespace()),
+            10 => ("strip a domain's finalizer", self.strip_finalizer()),
+            11 => ("strip a template's label", self.strip_label()),
+            12 => ("strip a template's target", self.strip_target()),
+            13 => ("alter a template", self.alter_template()),
+            14 => ("copy a template", self.copy_template()),
+            15 => ("restore a template", self.restore_template()),
+            16 => ("hold a template", self.hold_template()),
+            17 => ("create a foreign template", self.create_foreign()),
+            18 => ("delete a foreign template", self.delete_foreign()),
+            19 => ("create or delete a daemon's", self.toggle_daemon()),
+            _ => ("run the Go driver's controller", self.run_go()),
         }
     }
 
-    /// The Go driver's controller is still there, and is sometimes quicker than our watch.
-    fn run_go(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let domain = any_domain(server, random)?;
-        if is_being_deleted(&domain.metadata) || wanted_name(&domain) == INVALID_NAME {
+    fn create_domain(&mut self) -> Option<()> {
+        let at = (self.any(&NAMESPACES), self.any(&DOMAIN_NAMES));
+        let mode = self.any(&["Single", "All"]);
+        let template = match self.random.u8(..16) {
+            0 => INVALID_NAME.to_owned(),
+            _ => self.any(&TEMPLATE_NAMES),
+        };
+        let domain = mk_domain(&at, &template, &mode);
+        self.server.create_domain(domain).ok()
+    }
+
+    fn delete_domain(&mut self) -> Option<()> {
+        let at = place(&self.any_domain()?.metadata);
+        self.server.delete_domain(&at).ok()
+    }
+
+    fn strip_finalizer(&mut self) -> Option<()> {
+        let mut domain = self.any_domain()?;
+        if !has_our_finalizer(&domain.metadata) || !self.tamper_with(&domain) {
             return None;
         }
-        server
-            .create_template(mk_go_template(&domain))
-            .ok()
-            .map(drop)
-    }
-
-    // === templates of others ===
-
-    /// With the name that a domain may want, or with a label that anybody can set.
-    fn create_foreign(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let at = (any(&NAMESPACES, random)?, any(&TEMPLATE_NAMES, random)?);
-        let labels = match any_domain(server, random) {
-            Some(domain) if random.bool() => {
-                let label = (DOMAIN_LABEL.to_owned(), uid(&domain.metadata).to_owned());
-                let target = (TARGET_LABEL.to_owned(), TARGET_WORKLOAD.to_owned());
-                // In its own namespace, both labels together are how it is known.
-                let elsewhere = place(&domain.metadata).0 != at.0;
-                [label]
-                    .into_iter()
-                    .chain(elsewhere.then_some(target))
-                    .collect()
-            }
-            _ => BTreeMap::new(),
-        };
-        let created = server
-            .create_template(mk_foreign_template(&at, labels))
-            .ok()?;
-        server.foreign.insert(uid(&created.metadata).to_owned());
+        remove_finalizer(&mut domain.metadata, FINALIZER);
+        self.server.put_domain(domain);
         Some(())
     }
 
-    fn delete_foreign(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        let is_foreign = |it: &ResourceClaimTemplate| server.foreign.contains(uid(&it.metadata));
-        let at = place(&any_template(server, random, is_foreign)?.metadata);
-        server.templates.remove(&at);
-        Some(())
-    }
-
-    /// Whoever removes what the driver-managed mode left does it by force.
-    fn toggle_daemon(&mut self, server: &mut Server, random: &mut Rng) -> Option<()> {
-        if let Some(template) = any_template(server, random, |it| is_daemon(&it.metadata)) {
-            server.templates.remove(&place(&template.metadata));
-            return Some(());
+    /// Of one that is not empty.
+    fn delete_namespace(&mut self) -> Option<()> {
+        let namespace = self.any(&NAMESPACES);
+        let is_here = |at: &Place| at.0 == namespace;
+        let domains = self.server.domains.places().into_iter().filter(is_here);
+        let templates = self.server.templates.places().into_iter().filter(is_here);
+        let (domains, templates): (Vec<_>, Vec<_>) = (domains.collect(), templates.collect());
+        domains.first().or_else(|| templates.first())?;
+        for at in domains {
+            self.server.delete_domain(&at).unwrap();
         }
-        let owner = uid(&any_domain(server, random)?.metadata).to_owned();
-        let at = (
-            DRIVER_NAMESPACE.to_owned(),
-            format!("computedomain-daemon-{owner}"),
-        );
-        let target = (TARGET_LABEL.to_owned(), TARGET_DAEMON.to_owned());
-        let labels = BTreeMap::from([(DOMAIN_LABEL.to_owned(), owner), target]);
-        let mut template = mk_foreign_template(&at, labels);
-        template.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
-        server.create_template(template).ok().map(drop)
+        for at in templates {
+            self.server.delete_template(&at).unwrap();
+        }
+        self.server.terminating.insert(namespace);
+        Some(())
     }
-}
 
-fn create_copy(
-    server: &mut Server,
-    random: &mut Rng,
-    mut template: ResourceClaimTemplate,
-) -> Option<()> {
-    let metadata = ObjectMeta {
-        namespace: any(&NAMESPACES, random),
-        name: any(&TEMPLATE_NAMES, random),
-        labels: template.metadata.labels.take(),
-        finalizers: template.metadata.finalizers.take(),
-        ..ObjectMeta::default()
-    };
-    template.metadata = metadata;
-    remove_finalizer(&mut template.metadata, OF_OTHERS);
-    server.create_template(template).ok().map(drop)
-}
+    /// Whether nobody has tampered with this domain before.
+    fn tamper_with(&mut self, domain: &ComputeDomain) -> bool {
+        self.user.tampered.insert(uid(&domain.metadata).to_owned())
+    }
 
-fn any(of: &[&str], random: &mut Rng) -> Option<String> {
-    random.choice(of).map(ToString::to_string)
-}
+    // === choices ===
 
-fn any_domain(server: &Server, random: &mut Rng) -> Option<ComputeDomain> {
-    let all: Vec<_> = server.domains.values().collect();
-    random.choice(all).cloned()
-}
+    fn any(&mut self, of: &[&str]) -> String {
+        of[self.random.usize(..of.len())].to_owned()
+    }
 
-fn any_template(
-    server: &Server,
-    random: &mut Rng,
-    is_wanted: impl Fn(&ResourceClaimTemplate) -> bool,
-) -> Option<ResourceClaimTemplate> {
-    let all: Vec<_> = server
-        .templates
-        .values()
-        .filter(|it| is_wanted(it))
-        .collect();
-    random.choice(all).cloned()
-}
+    fn any_domain(&mut self) -> Option<ComputeDomain> {
+        let all: Vec<_> = self.server.domains.values().collect();
+        self.random.choice(all).cloned()
+    }
 
-/// A template with the label of a domain, also of one that is gone.
-fn any_of_domains(server: &Server, random: &mut Rng) -> Option<ResourceClaimTemplate> {
-    let is_of_domain = |it: &ResourceClaimTemplate| {
-        let metadata = &it.metadata;
-        let foreign = server.foreign.contains(uid(metadata)) || is_daemon(metadata);
-        domain_uid(metadata).is_some() && !foreign
-    };
-    any_template(server, random, is_of_domain)
-}
+    fn any_template(
+        &mut self,
+        is_wanted: impl Fn(&Server, &ObjectMeta) -> bool,
+    ) -> Option<ResourceClaimTemplate> {
+        let all = self.server.templates.values();
+        let wanted = all.filter(|it| is_wanted(self.server, &it.metadata));
+        let wanted: Vec<_> = wanted.collect();
+        self.random.choice(wanted).cloned()
+    }
 
-/// A domain that is not being deleted, and its own template.
-fn any_own(server: &Server, random: &mut Rng) -> Option<(ComputeDomain, ResourceClaimTemplate)> {
-    let template = any_of_domains(server, random)?;
-    let domain = server.domains.by_uid(domain_uid(&template.metadata)?)?;
-    let own = wanted_place(domain) == place(&template.metadata);
-    let live = !is_being_deleted(&domain.metadata) && !is_being_deleted(&template.metadata);
-    (own && live).then(|| (domain.clone(), template))
+    /// A template with the label of a domain, also of one that is gone.
+    fn any_of_domains(&mut self) -> Option<ResourceClaimTemplate> {
+        self.any_template(|server, metadata| {
+            let foreign = server.foreign.contains(uid(metadata)) || is_daemon(metadata);
+            domain_uid(metadata).is_some() && !foreign
+        })
+    }
+
+    /// A domain that is not being deleted, and its own template.
+    fn any_own(&mut self) -> Option<(ComputeDomain, ResourceClaimTemplate)> {
+        let template = self.any_of_domains()?;
+        let domain = self
+            .server
+            .domains
+            .by_uid(domain_uid(&template.metadata)?)?;
+        let own = wanted_place(domain) == place(&template.metadata);
+        let live = !is_being_deleted(&domain.metadata) && !is_being_deleted(&template.metadata);
+        (own && live).then(|| (domain.clone(), template))
+    }
 }

@@ -98,24 +98,26 @@ fn copies_of_its_template_in_its_namespace_are_deleted_and_let_go_before_anythin
     };
     let of_copy = || copy(json!({})).reference().clone();
     let held = || mk_template(being_deleted(&[OF_OTHERS]));
-    let decide_about = |templates| decide_first(&observe(mk_domain(deleted()), templates));
-    assert_eq!(
-        decide_about([held(), copy(json!({}))]),
-        Decision::Send(Request::DeleteTemplate(of_copy()))
-    );
-    assert_eq!(
-        decide_about([held(), copy(being_deleted(&[FINALIZER]))]),
-        release(of_copy())
-    );
-    let terminating = mk_template(being_deleted(&[FINALIZER]));
-    assert_eq!(
-        decide_about([terminating, copy(being_deleted(&[FINALIZER]))]),
-        release_own()
-    );
-    assert_eq!(
-        decide_about([held(), copy(being_deleted(&[]))]),
-        write_held()
-    );
+    let terminating = || mk_template(being_deleted(&[FINALIZER]));
+    let delete_copy = Decision::Send(Request::DeleteTemplate(of_copy()));
+    let both_terminate = [terminating(), copy(being_deleted(&[FINALIZER]))];
+    for (mut templates, decision) in [
+        ([held(), copy(json!({}))], delete_copy.clone()),
+        ([terminating(), copy(json!({}))], delete_copy),
+        (
+            [held(), copy(being_deleted(&[FINALIZER]))],
+            release(of_copy()),
+        ),
+        ([held(), copy(being_deleted(&[]))], write_held()),
+    ] {
+        for _ in 0..2 {
+            templates.reverse();
+            let observed = observe(mk_domain(deleted()), templates.clone());
+            assert_eq!(decide_first(&observed), decision);
+        }
+    }
+    let observed = observe(mk_domain(deleted()), both_terminate);
+    assert_eq!(decide_first(&observed), release_own());
 }
 
 #[test]
