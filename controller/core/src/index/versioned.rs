@@ -93,8 +93,14 @@ impl<T> Versioned<T> {
             // A version that cannot be compared is taken as it comes.
             _ if version == Version::default() => true,
             // A list is of a state after its beginning, so it is right about all that is not known
-            // from later. It may have older versions: those of a restored backup.
-            Some(entry) if entry.list != list => version != entry.version,
+            // from later. It may have older versions: those of a restored backup, after which
+            // versions begin again there.
+            Some(entry) if entry.list != list => {
+                if version < entry.version {
+                    self.newest = Version::default();
+                }
+                version != entry.version
+            }
             Some(entry) if version <= entry.version => {
                 entry.learnt = false;
                 return false;

@@ -6,7 +6,8 @@ use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 
 use crate::objects::{
     OF_OTHERS, asked_uid, domain_uid, has_finalizer, has_our_finalizer, is_as_created,
-    is_being_deleted, is_daemon, is_made_for_label, place, uid, wanted_name, wanted_place,
+    is_being_deleted, is_copied, is_daemon, is_made_for_label, place, uid, wanted_name,
+    wanted_place,
 };
 use crate::server::Server;
 
@@ -54,7 +55,8 @@ fn check_template(server: &Server, template: &ResourceClaimTemplate) -> Result<(
             .then_some(())
             .ok_or("its deletion waits for our finalizer");
     }
-    let is_orphan = server.domains.by_uid(owner).is_none() && is_made_for_label(template);
+    let is_ours = is_made_for_label(template) && !is_copied(metadata);
+    let is_orphan = server.domains.by_uid(owner).is_none() && is_ours;
     (!is_orphan).then_some(()).ok_or("its domain is gone")
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::{
-    API_VERSION, CHANNEL_DEVICE_CLASS, DOMAIN_LABEL, DRIVER_NAME, FINALIZER, TARGET_DAEMON,
-    TARGET_LABEL, TARGET_WORKLOAD,
+    API_VERSION, CHANNEL_DEVICE_CLASS, DOMAIN_LABEL, DOMAIN_NAMESPACE_ANNOTATION, DRIVER_NAME,
+    FINALIZER, TARGET_DAEMON, TARGET_LABEL, TARGET_WORKLOAD,
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -72,6 +72,13 @@ pub(crate) fn asked_uid(template: &ResourceClaimTemplate) -> Option<String> {
     uid.as_str()
         .filter(|_| class == CHANNEL_DEVICE_CLASS)
         .map(ToOwned::to_owned)
+}
+
+/// Whether it says that it belongs to another namespace.
+pub(crate) fn is_copied(metadata: &ObjectMeta) -> bool {
+    let annotations = metadata.annotations.as_ref();
+    let home = annotations.and_then(|all| all.get(DOMAIN_NAMESPACE_ANNOTATION));
+    home.is_some_and(|home| *home != place(metadata).0)
 }
 
 /// Whether it asks for what the controller writes for the domain of the label.

@@ -9,7 +9,8 @@ use kube::Resource;
 use serde_json::Value;
 
 use crate::objects::{
-    Place, domain_uid, is_as_created, is_being_deleted, is_daemon, place, uid, wanted_place,
+    Place, domain_uid, is_as_created, is_being_deleted, is_copied, is_daemon, place, uid,
+    wanted_place,
 };
 use crate::store::Store;
 
@@ -253,6 +254,9 @@ impl Server {
         let Some(found) = self.check_touch(template) else {
             return;
         };
+        if is_copied(&found.metadata) {
+            self.violate("a copy is deleted, which is its owner's", template);
+        }
         let owner = domain_uid(&found.metadata).and_then(|uid| self.domains.by_uid(uid));
         let Some(owner) = owner.filter(|owner| !is_being_deleted(&owner.metadata)) else {
             return;

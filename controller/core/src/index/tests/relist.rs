@@ -100,3 +100,26 @@ fn a_response_about_a_listed_object_does_not_make_it_a_learnt_one() {
     assert_eq!(index.finish_domains(), []);
     assert_eq!(generation(&index), Some(6));
 }
+
+#[test]
+fn a_list_after_a_restore_is_right_although_its_versions_are_older() {
+    let mut index = listed();
+    index.apply_domain(domain_at(9));
+    index.begin_domains();
+    assert_eq!(index.apply_domain(domain_at(5)), NEWER);
+    assert_eq!(index.finish_domains(), []);
+    assert_eq!(generation(&index), Some(5));
+}
+
+#[test]
+fn from_then_on_responses_count_again_although_the_watch_had_been_further() {
+    let mut index = listed();
+    index.apply_template(other_template_at("other", 9));
+    index.begin_templates();
+    index.apply_template(other_template_at("other", 5));
+    index.finish_templates();
+    index.learn_template(template_at(6));
+    assert_eq!(templates(&index, UID), ["other", TEMPLATE_UID]);
+    assert_eq!(index.apply_template(template_at(6)), Change::Nothing);
+    assert_eq!(index.apply_template(template_at(7)), NEWER);
+}

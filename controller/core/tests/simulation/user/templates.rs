@@ -157,8 +157,11 @@ impl Turn<'_> {
         self.server.create_template(template).ok()
     }
 
+    /// With or without the annotation that tells where it is from.
     fn create_copy(&mut self, mut template: ResourceClaimTemplate) -> Option<()> {
+        let annotations = template.metadata.annotations.take();
         template.metadata = ObjectMeta {
+            annotations: annotations.filter(|_| self.random.bool()),
             namespace: Some(self.any(&NAMESPACES)),
             name: Some(self.any(&TEMPLATE_NAMES)),
             labels: template.metadata.labels.take(),
