@@ -1,5 +1,6 @@
 //! One UID at a time: decide, make the request, learn what it changed, decide again.
 
+mod deletions;
 mod pass;
 mod requests;
 
@@ -24,6 +25,9 @@ const MAX_REQUESTS: usize = 16;
 
 /// How long a domain that the API server has, but not the watch, is left alone.
 const WATCH_LAG: Duration = Duration::from_secs(5);
+
+/// When a template that is not watched is looked at again.
+const UNWATCHED_RETRY: Duration = Duration::from_secs(30);
 
 /// What all reconciles share.
 pub(crate) struct Context {
@@ -113,7 +117,10 @@ impl Context {
                 }
             }
             let request = match decide(&observed, &findings, &self.driver_namespaces) {
-                Decision::Done(outcome) => return Ok(self.finish(key, &observed, outcome)),
+                Decision::Done(outcome) => {
+                    let again = self.finish(key, &observed, outcome);
+                    return Ok(again.or_else(|| unwatched_retry(&findings)));
+                }
                 Decision::Send(request) => request,
             };
             let sent = self.send(&mut pass, request, &observed, &mut findings);
@@ -159,6 +166,12 @@ impl Context {
         let observed = self.index.lock().observe(key);
         observed.domain.is_none() && observed.templates.is_empty()
     }
+}
+
+/// No watch tells when a template without its label changes.
+fn unwatched_retry(findings: &Findings) -> Option<Instant> {
+    let unwatched = findings.unlabelled.is_some();
+    unwatched.then(|| Instant::now() + UNWATCHED_RETRY)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use compute_domain_core::{
     Admission, Content, Domain, Findings, Key, Observed, ObservedTemplate, Rejection, Request,
-    TemplateRef,
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
@@ -51,10 +50,11 @@ impl Context {
                 {
                     self.reports.repair(domain, &template);
                 }
-                self.delete_template(pass, &template, findings).await
+                self.delete_template(pass, domain, &template, findings)
+                    .await
             }
-            (Request::RemoveTemplateFinalizer(template, patch), _) => {
-                self.release_template(pass, &template, patch, findings)
+            (Request::RemoveTemplateFinalizer(template, patch), domain) => {
+                self.release_template(pass, domain, &template, patch, findings)
                     .await
             }
             (Request::LookUpDomain { namespace, name }, _) => {
@@ -192,61 +192,6 @@ impl Context {
         }
     }
 
-    async fn delete_template(
-        &self,
-        pass: &mut Pass<'_>,
-        template: &TemplateRef,
-        findings: &mut Findings,
-    ) -> Result<Flow, RequestError> {
-        match self.api.delete_template(template).await {
-            Ok(Some(remaining)) => self.template_changed(&remaining, findings),
-            Ok(None) => self.template_gone(template, findings),
-            Err(err) => self.refresh_template(pass, template, findings, err).await?,
-        }
-        Ok(Flow::Continue)
-    }
-
-    async fn release_template(
-        &self,
-        pass: &mut Pass<'_>,
-        template: &TemplateRef,
-        patch: Value,
-        findings: &mut Findings,
-    ) -> Result<Flow, RequestError> {
-        match self.api.patch_template_finalizers(template, patch).await {
-            Ok(released) => {
-                info!(%template, "finalizer removed");
-                self.template_changed(&released, findings);
-            }
-            Err(err) => self.refresh_template(pass, template, findings, err).await?,
-        }
-        Ok(Flow::Continue)
-    }
-
-    /// A response has this state of a template.
-    fn template_changed(&self, template: &ResourceClaimTemplate, findings: &mut Findings) {
-        let observed = ObservedTemplate::new(template);
-        let gone = observed.is_gone();
-        let unlabelled = findings.unlabelled.take();
-        match unlabelled {
-            Some(before) if before.reference().uid == observed.reference().uid => {
-                findings.has_no_template = gone;
-                findings.unlabelled = (!gone).then(|| before.changed_to(&observed));
-            }
-            before => {
-                findings.unlabelled = before;
-                findings.has_no_template = gone;
-                self.index.lock().learn_template(observed);
-            }
-        }
-    }
-
-    fn template_gone(&self, template: &TemplateRef, findings: &mut Findings) {
-        findings.unlabelled = None;
-        findings.has_no_template = true;
-        self.index.lock().remove_template(&template.uid);
-    }
-
     async fn look_up_domain(
         &self,
         pass: &Pass<'_>,
@@ -293,34 +238,6 @@ impl Context {
         match now {
             Some(now) if now.uid() == domain.uid() => self.index.lock().learn_domain(now),
             _ => self.index.lock().remove_domain(uid),
-        }
-        Ok(())
-    }
-
-    /// The same for a template.
-    async fn refresh_template(
-        &self,
-        pass: &mut Pass<'_>,
-        template: &TemplateRef,
-        findings: &mut Findings,
-        err: RequestError,
-    ) -> Result<(), RequestError> {
-        if err.is_not_found() {
-            self.template_gone(template, findings);
-            return Ok(());
-        }
-        if !err.is_outdated() || std::mem::replace(&mut pass.refreshed, true) {
-            return Err(err);
-        }
-        let now = self
-            .api
-            .get_template(&template.namespace, &template.name)
-            .await?;
-        match now {
-            Some(now) if now.metadata.uid.as_deref() == Some(&template.uid) => {
-                self.template_changed(&now, findings);
-            }
-            _ => self.template_gone(template, findings),
         }
         Ok(())
     }

@@ -112,3 +112,21 @@ async fn nothing_is_remembered_of_a_domain_that_is_gone() {
     assert_eq!(worker.context.refusals.retry_at(&key), None);
     assert!(worker.context.index.lock().keys().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_goes_does_not_hide_that_the_template_has_lost_its_label() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    controller.stop().await;
+    let mut copy = template(&api, "a").unwrap();
+    copy["metadata"]["name"] = json!("copy");
+    api.create(copy);
+    strip_labels(&api, "a");
+    delete_domain(&api, "a");
+    let controller = Controller::start(&api);
+    api.until("gone", nothing_is_left).await;
+    assert_eq!(api.count(Call::GetTemplate), 1);
+    controller.stop().await;
+}

@@ -1,0 +1,140 @@
+//! The controller: how long N domains take from the user's first request until all are Ready, and
+//! until the last one is gone, which requests that costs, and what the process needs.
+//!
+//! ```text
+//!   user ─── creates, deletes, watches ───► API server ◄─── subject: compute-domain-controller
+//!  (this program)                               │      ◄─── floor: the same writes, no decisions
+//!                                               └─► audit log: who made which request
+//! ```
+//!
+//! The floors run between the subject's rounds; a round's ratio is to the mean of its two
+//! neighbours.
+
+mod accounts;
+mod audit;
+mod floor;
+mod measured;
+mod objects;
+mod program;
+mod report;
+mod round;
+mod settled;
+mod user;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use kube::Client;
+use tokio::runtime::Builder;
+
+use accounts::Account;
+use audit::AuditLog;
+use measured::{Phase, Round, Size};
+use round::{Bench, Which};
+use user::User;
+
+pub(crate) use floor::run as run_floor;
+
+/// How many domains all rounds of a size create together, as far as the largest and the smallest
+/// number of rounds allow.
+const DOMAINS: usize = 600;
+const MOST_ROUNDS: usize = 5;
+
+/// What is measured, and where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Numbers of domains, one row each.
+    #[arg(long, value_delimiter = ',', default_value = "60,200,2000,10000", value_parser = clap::value_parser!(u32).range(10..))]
+    sizes: Vec<u32>,
+    #[command(flatten)]
+    floor: FloorArgs,
+    /// The controller's program; by default the one beside this program.
+    #[arg(long)]
+    controller: Option<PathBuf>,
+    /// The log of the API server with the requests of both.
+    #[arg(long)]
+    audit_log: PathBuf,
+}
+
+/// How the floor works.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct FloorArgs {
+    /// How many domains it works on at the same time: as many as the controller.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) at_once: u16,
+}
+
+pub(crate) fn run(out: &mut impl Write, args: Args) -> anyhow::Result<()> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let at_once = args.floor.at_once;
+    let sizes = runtime.block_on(measure(args))?;
+    report::write(out, at_once, &sizes)
+}
+
+async fn measure(args: Args) -> anyhow::Result<Vec<Size>> {
+    let mut bench = Bench::prepare(&args).await?;
+    let mut sizes = Vec::with_capacity(args.sizes.len());
+    for size in args.sizes {
+        sizes.push(bench.size(size.try_into()?).await?);
+    }
+    Ok(sizes)
+}
+
+impl Bench {
+    async fn prepare(args: &Args) -> anyhow::Result<Self> {
+        let controller = match &args.controller {
+            Some(path) => path.clone(),
+            None => std::env::current_exe()?.with_file_name("compute-domain-controller"),
+        };
+        let admin = Client::try_default().await?;
+        let scratch = tempfile::tempdir()?;
+        accounts::prepare(&admin)
+            .await
+            .context("the cluster has to be a new one")?;
+        Ok(Self {
+            subject: Account::create(&admin, "subject", scratch.path()).await?,
+            floor: Account::create(&admin, "floor", scratch.path()).await?,
+            audit: AuditLog::open(&args.audit_log)?,
+            user: User::new(admin),
+            controller,
+            at_once: args.floor.at_once.into(),
+            scratch,
+        })
+    }
+
+    async fn size(&mut self, domains: usize) -> anyhow::Result<Size> {
+        let rounds = (DOMAINS / domains).clamp(1, MOST_ROUNDS);
+        let mut size = Size {
+            domains,
+            subject: Vec::with_capacity(rounds),
+            floor: Vec::with_capacity(rounds + 1),
+        };
+        size.floor
+            .push(self.told(Which::Floor, domains, false).await?);
+        for round in 0..rounds {
+            size.subject
+                .push(self.told(Which::Subject, domains, round == 0).await?);
+            size.floor
+                .push(self.told(Which::Floor, domains, false).await?);
+        }
+        Ok(size)
+    }
+
+    /// A round, with a line on standard error: the larger sizes take minutes.
+    async fn told(&mut self, which: Which, size: usize, rest: bool) -> anyhow::Result<Round> {
+        let round = self.round(which, size, rest).await;
+        let round = round.with_context(|| format!("{which:?} with {size} domains"))?;
+        let seconds = |phase: &Phase| phase.wall.as_secs_f64();
+        writeln!(
+            std::io::stderr(),
+            "{size} domains, {which:?}: Ready after {:.2} s, gone after {:.2} s",
+            seconds(&round.create),
+            seconds(&round.delete),
+        )?;
+        Ok(round)
+    }
+}

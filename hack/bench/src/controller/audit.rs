@@ -1,0 +1,208 @@
+//! The requests of one user, as the API server's audit log has them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+const DRY_RUN: &str = "dry-run ";
+
+/// The log of the API server, read once from where it ended when this was opened.
+pub(super) struct AuditLog {
+    file: BufReader<File>,
+    /// A line of which the end is not written yet.
+    line: Vec<u8>,
+}
+
+/// Which requests were made, and what was refused.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Requests {
+    counts: BTreeMap<Request, u64>,
+    /// By HTTP status, from 400 on.
+    refused: BTreeMap<u16, u64>,
+}
+
+/// The kind of a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Request {
+    /// What it acts on, with the subresource; the path, where that is no resource.
+    pub(super) resource: String,
+    /// With `dry-run` before it, if nothing is stored.
+    pub(super) verb: String,
+}
+
+/// The fields of a line.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    stage: String,
+    verb: String,
+    #[serde(rename = "requestURI")]
+    path: String,
+    user: User,
+    object_ref: Option<ObjectRef>,
+    response_status: Option<ResponseStatus>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    username: String,
+}
+
+#[derive(Deserialize)]
+struct ObjectRef {
+    resource: Option<String>,
+    subresource: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ResponseStatus {
+    code: Option<u16>,
+}
+
+// === impl AuditLog ===
+
+impl AuditLog {
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let file = File::open(path).with_context(|| {
+            let hint = "start the cluster with IMEX_CLUSTER_AUDIT, as hack/bench.sh does";
+            format!("cannot read {}: {hint}", path.display())
+        })?;
+        let line = Vec::new();
+        let file = BufReader::new(file);
+        Ok(Self { file, line })
+    }
+
+    /// The requests of the user since the last call. The server writes a line before the
+    /// answer ends.
+    pub(super) fn read(&mut self, user: &str) -> anyhow::Result<Requests> {
+        let mut requests = Requests::default();
+        while self.file.read_until(b'\n', &mut self.line)? > 0 {
+            if self.line.last() != Some(&b'\n') {
+                break;
+            }
+            let record: Record = serde_json::from_slice(&self.line)
+                .context("the audit log has a line of another form")?;
+            self.line.clear();
+            if record.user.username == user {
+                requests.add(record);
+            }
+        }
+        Ok(requests)
+    }
+}
+
+// === impl Requests ===
+
+impl Requests {
+    fn add(&mut self, record: Record) {
+        // A watch counts when it begins, anything else when it has ended.
+        let counted = if record.verb == "watch" {
+            "ResponseStarted"
+        } else {
+            "ResponseComplete"
+        };
+        if record.stage != counted {
+            return;
+        }
+        let code = record.response_status.and_then(|status| status.code);
+        if let Some(code) = code.filter(|code| *code >= 400) {
+            *self.refused.entry(code).or_default() += 1;
+        }
+        let resource = match record.object_ref {
+            Some(ObjectRef {
+                resource: Some(resource),
+                subresource: Some(subresource),
+            }) => format!("{resource}/{subresource}"),
+            Some(ObjectRef {
+                resource: Some(resource),
+                ..
+            }) => resource,
+            _ => record.path.split('?').next().unwrap_or_default().to_owned(),
+        };
+        let verb = if record.path.contains("dryRun=All") {
+            format!("{DRY_RUN}{}", record.verb)
+        } else {
+            record.verb
+        };
+        *self.counts.entry(Request { resource, verb }).or_default() += 1;
+    }
+
+    pub(super) fn extend(&mut self, other: &Self) {
+        for (request, count) in &other.counts {
+            *self.counts.entry(request.clone()).or_default() += count;
+        }
+        for (code, count) in &other.refused {
+            *self.refused.entry(*code).or_default() += count;
+        }
+    }
+
+    /// How many requests match.
+    fn count(&self, matches: impl Fn(&Request) -> bool) -> u64 {
+        let counts = self.counts.iter();
+        let matching = counts.filter(|(request, _)| matches(request));
+        matching.map(|(_, count)| count).sum()
+    }
+
+    pub(super) fn each(&self) -> impl Iterator<Item = (&Request, u64)> {
+        self.counts.iter().map(|(request, count)| (request, *count))
+    }
+
+    pub(super) fn of(&self, request: &Request) -> u64 {
+        self.counts.get(request).copied().unwrap_or_default()
+    }
+
+    /// What changes objects, without events and the lease.
+    pub(super) fn writes(&self) -> u64 {
+        self.count(|request| request.is_write() && !request.is_aside())
+    }
+
+    pub(super) fn lists(&self) -> u64 {
+        self.count(|request| request.verb == "list")
+    }
+
+    /// Everything but watches, and the lease.
+    pub(super) fn beside_watches(&self) -> u64 {
+        self.count(|request| request.verb != "watch" && request.resource != "leases")
+    }
+
+    /// Everything but the lease.
+    pub(super) fn beside_lease(&self) -> u64 {
+        self.count(|request| request.resource != "leases")
+    }
+
+    /// Watches of the resource that were begun.
+    pub(super) fn watches_of(&self, resource: &str) -> u64 {
+        self.count(|request| request.verb == "watch" && request.resource == resource)
+    }
+
+    /// Requests that met a change of somebody else.
+    pub(super) fn conflicts(&self) -> u64 {
+        self.refused.get(&409).copied().unwrap_or_default()
+    }
+
+    /// Other refusals, as `404: 12`; empty without any.
+    pub(super) fn other_refusals(&self) -> String {
+        let others = self.refused.iter().filter(|(code, _)| **code != 409);
+        let texts: Vec<String> = others.map(|(code, n)| format!("{code}: {n}")).collect();
+        texts.join(", ")
+    }
+}
+
+// === impl Request ===
+
+impl Request {
+    fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch") && !self.verb.starts_with(DRY_RUN)
+    }
+
+    fn is_aside(&self) -> bool {
+        matches!(self.resource.as_str(), "events" | "leases")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! The subject or the floor as a process, and what it costs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::accounts::Account;
+use crate::proc;
+
+/// How often memory is looked at for its peak.
+const SAMPLE: Duration = Duration::from_millis(50);
+/// A program that has not ended this long after SIGTERM never will.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// A running program. Dropping it kills the process.
+pub(super) struct Program {
+    child: Child,
+    pub(super) user: String,
+    /// What it prints.
+    log: PathBuf,
+    pub(super) started: Instant,
+    /// Whether it has begun to watch the domains.
+    pub(super) watching: bool,
+    /// The largest `RssAnon` since it was last asked for, in KiB.
+    peak: Arc<AtomicU64>,
+    sampler: JoinHandle<()>,
+}
+
+impl Program {
+    /// Starts it as this user of the API server. What it prints goes to a file in `dir`.
+    pub(super) fn start(
+        mut command: Command,
+        account: &Account,
+        dir: &Path,
+    ) -> anyhow::Result<Self> {
+        let log = dir.join("log");
+        command
+            .env("KUBECONFIG", &account.kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log)?);
+        let started = Instant::now();
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        let peak = Arc::new(AtomicU64::new(0));
+        let sampler = tokio::spawn(sample(child.id(), Arc::clone(&peak)));
+        Ok(Self {
+            child,
+            user: account.user.clone(),
+            log,
+            started,
+            watching: false,
+            peak,
+            sampler,
+        })
+    }
+
+    /// Its anonymous memory, in KiB.
+    pub(super) fn anonymous_kib(&self) -> anyhow::Result<u64> {
+        anonymous_kib(self.child.id())
+    }
+
+    /// The largest [`Program::anonymous_kib`] since the last call, as far as it was seen.
+    pub(super) fn peak_kib(&self) -> anyhow::Result<u64> {
+        Ok(self
+            .peak
+            .swap(0, Ordering::Relaxed)
+            .max(self.anonymous_kib()?))
+    }
+
+    /// The CPU time that it has used.
+    pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
+        proc::cpu(self.child.id())
+    }
+
+    /// Fails if it has ended, with the end of what it printed.
+    pub(super) fn check_alive(&mut self) -> anyhow::Result<()> {
+        let Some(status) = self.child.try_wait()? else {
+            return Ok(());
+        };
+        bail!("the program ended: {status}\n{}", self.last_lines())
+    }
+
+    /// The end of what it printed.
+    pub(super) fn last_lines(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines.get(lines.len().saturating_sub(10)..);
+        last.unwrap_or_default().join("\n")
+    }
+
+    /// Ends it with SIGTERM, and returns how long it took.
+    pub(super) async fn terminate(mut self) -> anyhow::Result<Duration> {
+        let began = Instant::now();
+        kill(Pid::from_raw(self.child.id().try_into()?), Signal::SIGTERM)?;
+        while self.child.try_wait()?.is_none() {
+            if began.elapsed() > GIVE_UP {
+                bail!("SIGTERM has not ended it: {}", self.last_lines());
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        Ok(began.elapsed())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.sampler.abort();
+        // Both fail only if it has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn anonymous_kib(pid: u32) -> anyhow::Result<u64> {
+    proc::number(&format!("/proc/{pid}/status"), "RssAnon")
+}
+
+async fn sample(pid: u32, peak: Arc<AtomicU64>) {
+    while let Ok(kib) = anonymous_kib(pid) {
+        peak.fetch_max(kib, Ordering::Relaxed);
+        sleep(SAMPLE).await;
+    }
+}

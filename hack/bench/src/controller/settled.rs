@@ -1,0 +1,99 @@
+//! When a program has nothing left to do: it says so itself, and it makes no request.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use tokio::time::sleep;
+
+use super::audit::{AuditLog, Requests};
+use super::program::Program;
+
+/// Where the subject serves health and metrics. The network namespace of the control plane has
+/// nobody else there.
+pub(super) const HTTP_ENDPOINT: &str = "127.0.0.1:8080";
+
+/// How long it has to be quiet. No pause of a program that is at work takes as long.
+const QUIET: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(20);
+/// Ten thousand domains, at one in 50 ms.
+const GIVE_UP: Duration = Duration::from_secs(500);
+
+/// Whether a program can be asked how it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// Ready, leading, and with an empty queue, as far as it shows these.
+    Http,
+    /// It has no server.
+    None,
+}
+
+/// Waits until the program watches and is settled, and returns since when it is. Its requests meanwhile are
+/// added to `requests`; renewals of the lease do not disturb.
+pub(super) async fn settle(
+    program: &mut Program,
+    probe: Probe,
+    audit: &mut AuditLog,
+    requests: &mut Requests,
+) -> anyhow::Result<Instant> {
+    let began = Instant::now();
+    let mut since = None;
+    while began.elapsed() < GIVE_UP {
+        program.check_alive()?;
+        let made = audit.read(&program.user)?;
+        requests.extend(&made);
+        program.watching |= made.watches_of("computedomains") > 0;
+        let busy =
+            !program.watching || made.beside_lease() > 0 || probe == Probe::Http && !says_settled();
+        let now = Instant::now();
+        match since {
+            _ if busy => since = None,
+            None => since = Some(now),
+            Some(since) if now - since >= QUIET => return Ok(since),
+            Some(_) => {}
+        }
+        sleep(POLL).await;
+    }
+    bail!("the program does not settle: {}", program.last_lines())
+}
+
+fn says_settled() -> bool {
+    let metrics = get("/metrics");
+    // Whole numbers.
+    let is = |name: &str, value: f64| {
+        metric(&metrics, name).is_none_or(|found| (found - value).abs() < 0.5)
+    };
+    get("/readyz").starts_with("HTTP/1.1 200 ")
+        && is("imex_dra_leader", 1.0)
+        && is("imex_dra_queue_depth", 0.0)
+}
+
+/// The sum of all series of the name; `None` without any.
+fn metric(metrics: &str, name: &str) -> Option<f64> {
+    let series = metrics.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let of_name = rest.starts_with([' ', '{']);
+        of_name.then(|| rest.rsplit(' ').next()?.parse::<f64>().ok())?
+    });
+    series.reduce(|sum, value| sum + value)
+}
+
+/// The whole answer; empty if there is none.
+fn get(path: &str) -> String {
+    let answer = || {
+        let mut connection = TcpStream::connect(HTTP_ENDPOINT)?;
+        connection.set_read_timeout(Some(QUIET))?;
+        write!(
+            connection,
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    answer().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,10 @@
+use super::*;
+
+#[test]
+fn a_metric_is_the_sum_of_its_series_and_of_no_longer_name() {
+    let metrics =
+        "# TYPE depth gauge\ndepth{queue=\"a\"} 2\ndepth{queue=\"b\"} 3\ndepth_seconds 9\n";
+    assert_eq!(metric(metrics, "depth"), Some(5.0));
+    assert_eq!(metric(metrics, "depth_seconds"), Some(9.0));
+    assert_eq!(metric(metrics, "leader"), None);
+}
