@@ -18,7 +18,7 @@
 #   hack/cluster.sh start NAME         starts it again
 #   hack/cluster.sh restart NAME       stop, then start
 #
-# NAME: supervisor (logs only), etcd, apiserver, scheduler, controller-manager,
+# NAME: supervisor and audit (logs only), etcd, apiserver, scheduler, controller-manager,
 # and for each node K containerd-K, kubelet-K, proxy-K. A component that died is
 # not restarted.
 #
@@ -33,6 +33,8 @@
 #                        hack/cluster/old-kubelet.sh builds (1.34, for a run by hand):
 #                        IMEX_CLUSTER_KUBELET=$(hack/cluster/old-kubelet.sh)/kubelet
 # IMEX_CLUSTER_GATES     the kubelets' feature gates, such as "A: true, B: false"
+# IMEX_CLUSTER_AUDIT     an audit policy (a file): the API server writes the requests
+#                        that it selects to the log `audit`, one JSON object a line
 set -euo pipefail
 
 # shellcheck source=hack/lib.sh
@@ -97,6 +99,8 @@ up() {
     programs=$("$here/build.sh")/bin
     local kubelet=${IMEX_CLUSTER_KUBELET:-$programs/kubelet}
     [[ $kubelet = /* && -x $kubelet ]] || die "IMEX_CLUSTER_KUBELET is '$kubelet', which is no absolute path of a program"
+    local policy=${IMEX_CLUSTER_AUDIT-}
+    [[ -z $policy || -r $policy ]] || die "IMEX_CLUSTER_AUDIT is '$policy', which is no readable file"
     mkdir -p "$state"
     exec 9>>"$lock"
     until flock --nonblock 9; do
@@ -115,6 +119,7 @@ up() {
     echo "$programs" >"$state/programs"
     echo "$kubelet" >"$state/kubelet"
     printf %s "${IMEX_CLUSTER_GATES-}" >"$state/gates"
+    [ -z "$policy" ] || cp -- "$policy" "$state/audit-policy"
     setsid unshare --fork --kill-child=SIGKILL \
         --pid --mount --net --uts --ipc --propagation private \
         bash "$here/supervisor.sh" </dev/null >"$state/log/supervisor.log" 2>&1 &

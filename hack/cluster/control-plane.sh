@@ -55,7 +55,12 @@ run_etcd() {
 
 # It makes its own serving certificate, which names the service address, so that
 # pods verify it with the root that the controller manager gives them.
+# Its audit log is never rotated: who counts requests reads all of it.
 run_apiserver() {
+    local audit=()
+    if [ -e "$state/audit-policy" ]; then
+        audit=(--audit-policy-file="$state/audit-policy" --audit-log-path="$state/log/audit.log" --audit-log-maxsize=100000)
+    fi
     as_component kube-apiserver \
         --etcd-servers=http://127.0.0.1:2379 \
         --bind-address=0.0.0.0 --secure-port=6443 --advertise-address=10.200.0.1 \
@@ -68,7 +73,7 @@ run_apiserver() {
         --service-account-key-file="$state/api/service-accounts.key" \
         --service-account-signing-key-file="$state/api/service-accounts.key" \
         --kubelet-preferred-address-types=InternalIP \
-        --allow-privileged=true
+        --allow-privileged=true "${audit[@]}"
 }
 
 run_scheduler() {

@@ -12,6 +12,7 @@
 mod cdi;
 mod checkpoint;
 mod content;
+mod controller;
 mod disk;
 mod kubelet;
 mod proc;
@@ -30,7 +31,7 @@ use disk::Scratch;
 struct Args {
     #[command(subcommand)]
     benchmark: Benchmark,
-    /// Number of measured rounds for each row.
+    /// Number of measured rounds for each row; the controller's follows from the size.
     #[arg(long, global = true, default_value_t = 100, value_parser = clap::value_parser!(u16).range(30..))]
     rounds: u16,
     /// A directory on a disk, for the files that are written.
@@ -46,6 +47,11 @@ enum Benchmark {
     Cdi,
     /// Calls dra-kubelet and a bare gRPC server, and measures the example driver's memory.
     Kubelet,
+    /// Lets the controller create and delete many domains on a real API server.
+    Controller(controller::Args),
+    /// The floor of `controller`, a process of its own as the controller is.
+    #[command(hide = true)]
+    ControllerFloor(controller::FloorArgs),
     /// Parses the spec FILE and prints how many bytes of memory that took. `cdi` runs it as a
     /// process of its own, because peak memory is measured per process.
     #[command(hide = true)]
@@ -73,6 +79,8 @@ fn main() -> anyhow::Result<()> {
             table::write_facts(out, &facts)?;
         }
         Benchmark::Kubelet => kubelet::run(out, rounds)?,
+        Benchmark::Controller(args) => controller::run(out, args)?,
+        Benchmark::ControllerFloor(args) => controller::run_floor(args.at_once.into())?,
         Benchmark::Peak { file } => writeln!(out, "{}", cdi::peak_of_parsing(&file)?)?,
     }
     Ok(())
