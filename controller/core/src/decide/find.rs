@@ -55,13 +55,16 @@ pub(super) fn stray(
     })
 }
 
-/// Whether the template is the domain's. Of a domain that is being deleted, so are copies of it
-/// under other names: they have our finalizer, too. In other namespaces nothing is: anybody can set
-/// a label.
+/// Whether the template is the domain's. One under another name or in another namespace is not:
+/// anybody can set a label, and what anybody can make must not be in the way of a deletion. What is
+/// ours of it, such as the template of a former spec, is collected once the domain is gone. Only if
+/// the spec tells no name, whatever is exactly what we create counts.
 fn is_own(template: &ObservedTemplate, domain: &Domain) -> bool {
-    *template.reference().namespace == *domain.namespace()
-        && template.is_for_workload()
-        && (domain.is_being_deleted() || has_wanted_name(template, domain))
+    let named = || match domain.template_name() {
+        Ok(wanted) => *wanted == *template.reference().name,
+        Err(_) => domain.is_being_deleted() && template.is_ours(),
+    };
+    *template.reference().namespace == *domain.namespace() && template.is_for_workload() && named()
 }
 
 fn has_wanted_name(template: &ObservedTemplate, domain: &Domain) -> bool {

@@ -91,33 +91,28 @@ fn a_deletion_that_others_hold_is_reported_once_and_goes_on_when_they_let_go() {
 }
 
 #[test]
-fn copies_of_its_template_in_its_namespace_are_deleted_and_let_go_before_anything_waits() {
+fn copies_under_other_names_are_in_the_way_of_nothing() {
     let copy = |patch| {
         let place = json!({ "metadata": { "name": "copy", "uid": "copy-uid" } });
         mk_template(merged(place, patch))
     };
-    let of_copy = || copy(json!({})).reference().clone();
     let held = || mk_template(being_deleted(&[OF_OTHERS]));
     let terminating = || mk_template(being_deleted(&[FINALIZER]));
-    let delete_copy = Decision::Send(Request::DeleteTemplate(of_copy()));
-    let both_terminate = [terminating(), copy(being_deleted(&[FINALIZER]))];
-    for (mut templates, decision) in [
-        ([held(), copy(json!({}))], delete_copy.clone()),
-        ([terminating(), copy(json!({}))], delete_copy),
-        (
-            [held(), copy(being_deleted(&[FINALIZER]))],
-            release(of_copy()),
-        ),
-        ([held(), copy(being_deleted(&[]))], write_held()),
-    ] {
-        for _ in 0..2 {
-            templates.reverse();
-            let observed = observe(mk_domain(deleted()), templates.clone());
-            assert_eq!(decide_first(&observed), decision);
-        }
+    let foreign = || copy(crate::fixtures::with_device_class("gpu.nvidia.com"));
+    let leaving = || copy(being_deleted(&[OF_OTHERS]));
+    for copy in [copy(json!({})), foreign(), leaving()] {
+        let about = |own: Option<ObservedTemplate>| {
+            let mut templates = vec![copy.clone()];
+            templates.extend(own);
+            observe(mk_domain(deleted()), templates)
+        };
+        assert_eq!(decide_first(&about(Some(terminating()))), release_own());
+        assert_eq!(decide_first(&about(Some(held()))), write_held());
+        assert_eq!(
+            decide_with(&about(None), &without_template()),
+            remove_finalizer()
+        );
     }
-    let observed = observe(mk_domain(deleted()), both_terminate);
-    assert_eq!(decide_first(&observed), release_own());
 }
 
 #[test]
