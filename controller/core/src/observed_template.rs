@@ -26,6 +26,8 @@ pub struct ObservedTemplate {
     /// Name of the ComputeDomain, which the claims are to carry.
     domain_name: Option<Box<str>>,
     deleting: bool,
+    /// Whether it says which namespace it belongs to, as those of the Go driver do not.
+    tells_namespace: bool,
     /// Whether it says that it belongs to another namespace.
     copied: bool,
     finalizers: Vec<String>,
@@ -91,6 +93,7 @@ impl ObservedTemplate {
             domain_uid: label(DOMAIN_LABEL).unwrap_or_default().into(),
             domain_name: None,
             deleting: metadata.deletion_timestamp.is_some(),
+            tells_namespace: home.is_some(),
             copied: home.is_some_and(|home| Some(home) != metadata.namespace.as_ref()),
             finalizers: metadata.finalizers.clone().unwrap_or_default(),
             content: None,
@@ -110,6 +113,11 @@ impl ObservedTemplate {
     /// Name of its ComputeDomain, if it says so: those of the Go driver do not.
     pub fn domain_name(&self) -> Option<&str> {
         self.domain_name.as_deref()
+    }
+
+    /// Whether the Go driver's controller may have made it.
+    pub(crate) fn may_be_of_go(&self) -> bool {
+        !self.tells_namespace
     }
 
     /// Whether the driver-managed mode made it. Anybody can set the label, but not in these

@@ -168,6 +168,10 @@ fn is_altered(template: &ObservedTemplate, domain: &Domain, findings: &Findings)
     let is = |mode: &AllocationMode| content == Content::new(&claim_spec(uid, mode), uid.as_str());
     // The Go driver's controller makes one of `Single` for every domain in the host-managed mode.
     // Pods use it, so it is kept when this controller takes over.
-    let of_go = || wanted.allocation_mode == AllocationMode::All && is(&AllocationMode::Single);
+    let of_go = || {
+        template.may_be_of_go()
+            && wanted.allocation_mode == AllocationMode::All
+            && is(&AllocationMode::Single)
+    };
     !is(&wanted.allocation_mode) && !of_go() && findings.stored != Some(content)
 }

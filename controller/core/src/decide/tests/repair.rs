@@ -104,8 +104,9 @@ fn what_does_not_matter_to_claims_is_nobodys_business() {
 #[test]
 fn the_go_drivers_single_for_a_domain_of_all_is_kept_and_not_the_other_way_round() {
     let of_mode = |mode: &str| mk_domain(merged(finalized(), with_mode(mode)));
-    let kept = |domain: &str, template: &str| {
-        let template = mk_template_for(&of_mode(template), json!({}));
+    let of_go = || json!({ "metadata": { "annotations": null } });
+    let kept = |domain: &str, template: &str, made_by| {
+        let template = mk_template_for(&of_mode(template), made_by);
         let observed = observe(of_mode(domain), [ObservedTemplate::new(&template)]);
         match decide_first(&observed) {
             Decision::Send(Request::WriteStatus(Admission::Admitted)) => true,
@@ -121,8 +122,12 @@ fn the_go_drivers_single_for_a_domain_of_all_is_kept_and_not_the_other_way_round
         ("Shared", "Shared", true),
         ("Shared", "Single", false),
     ] {
-        assert_eq!(kept(domain, template), expected, "{domain}, {template}");
+        let kept = kept(domain, template, of_go());
+        assert_eq!(kept, expected, "{domain}, {template}");
     }
+    // Ours is of a former spec.
+    assert!(!kept("All", "Single", json!({})));
+    assert!(kept("All", "All", json!({})));
 }
 
 #[test]
