@@ -97,8 +97,8 @@ impl Context {
         key: &Key,
         failures: u32,
     ) -> Result<Option<Instant>, ReconcileError> {
-        let observed = self.index.lock().observe(key);
-        let domain = observed.domain.as_deref().map(name);
+        let domain = self.index.lock().domain(key);
+        let domain = domain.as_deref().map(name);
         let span = info_span!("reconcile", domain, uid = %key);
         self.run(key, failures).instrument(span).await
     }
@@ -159,12 +159,6 @@ impl Context {
                 None
             }
         }
-    }
-
-    /// When nothing of this UID is left, there is nothing to remember.
-    pub(crate) fn is_forgotten(&self, key: &Key) -> bool {
-        let observed = self.index.lock().observe(key);
-        observed.domain.is_none() && observed.templates.is_empty()
     }
 }
 

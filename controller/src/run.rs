@@ -1,5 +1,4 @@
 use std::io::Write as _;
-use std::sync::Arc;
 
 use compute_domain_api::crd::ComputeDomain;
 use imex_runtime::{Events, Readiness, StartError, log_settings, signals};
@@ -76,7 +75,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     };
     let worker = Worker {
         client: client.clone(),
-        context: Arc::new(context),
+        context,
         metrics,
         readiness,
         shutdown,

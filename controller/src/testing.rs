@@ -3,7 +3,6 @@
 pub(crate) mod logs;
 pub(crate) mod objects;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use imex_runtime::{Events, Readiness};
@@ -46,7 +45,7 @@ pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) ->
     };
     Worker {
         client,
-        context: Arc::new(context),
+        context,
         metrics,
         readiness: Readiness::default(),
         shutdown: CancellationToken::new(),

@@ -4,10 +4,9 @@
 mod error_log;
 mod take;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_core::{Key, StatusSchema};
+use compute_domain_core::{Domain, Key, StatusSchema};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -29,7 +28,7 @@ use crate::watches::{CONDITIONS, Watches};
 
 /// How many UIDs are reconciled at the same time: enough to keep an API server busy, whose latency is
 /// a few milliseconds, and few enough to leave it to others.
-pub(crate) const CONCURRENCY: usize = 16;
+const CONCURRENCY: usize = 16;
 
 /// How long a shutdown waits for running reconciles. What is cut short is done by the next leader.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
@@ -43,7 +42,7 @@ const REPORTED_FAILURES: u32 = 4;
 /// Watches and reconciles. It can run several times, each time with new watches.
 pub(crate) struct Worker {
     pub(crate) client: Client,
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Context,
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) shutdown: CancellationToken,
@@ -153,7 +152,8 @@ impl<'a> Run<'a> {
             let Some(key) = self.queue.pop(now) else {
                 break;
             };
-            let deleting = self.is_deleting(&key);
+            let domain = self.worker.context.index.lock().domain(&key);
+            let deleting = is_deleting(domain.as_deref());
             match self.backoff.not_before(&key, deleting) {
                 Some(at) => self.queue.done(&key, Some(at)),
                 None => self.jobs.push(self.reconcile(key)),
@@ -176,11 +176,6 @@ impl<'a> Run<'a> {
             }
         }
         .boxed()
-    }
-
-    fn is_deleting(&self, key: &Key) -> bool {
-        let domain = self.worker.context.index.lock().observe(key).domain;
-        domain.is_some_and(|domain| domain.is_being_deleted())
     }
 
     fn finish(&mut self, finished: Finished) {
@@ -217,10 +212,6 @@ impl<'a> Run<'a> {
                 self.queue.done(key, Some(at));
             }
         }
-        if self.worker.context.is_forgotten(key) {
-            self.backoff.reset(key);
-            self.worker.context.refusals.forget(key);
-        }
     }
 
     /// Returns when the key is tried again.
@@ -228,10 +219,8 @@ impl<'a> Run<'a> {
         let Worker {
             context, metrics, ..
         } = self.worker;
-        let domain = context.index.lock().observe(key).domain;
-        let deleting = domain
-            .as_ref()
-            .is_some_and(|domain| domain.is_being_deleted());
+        let domain = context.index.lock().domain(key);
+        let deleting = is_deleting(domain.as_deref());
         let (attempt, delay) = self.backoff.record_failure(key, deleting);
         metrics.failed(&err.code());
         let error = error_chain(err);
@@ -286,6 +275,10 @@ impl<'a> Run<'a> {
         };
         self.jobs.push(look.boxed());
     }
+}
+
+fn is_deleting(domain: Option<&Domain>) -> bool {
+    domain.is_some_and(Domain::is_being_deleted)
 }
 
 // === impl Listed ===

@@ -7,8 +7,8 @@
 //! |---|---|---|
 //! | [`ImexOptions::resolve`] | flags, environment or chart values to [`Settings`] | at start, by both programs |
 //! | [`ComputeDomainChannelConfig::to_parameters`] | the opaque config in a claim template | by the controller, when it creates the template |
-//! | [`OpaqueConfig::decode_strict`] | the opaque config of a claim, fully checked | by the plugin, in Prepare |
-//! | [`OpaqueConfig::decode_lenient`] | the same, of whoever wrote it | by the controller, to compare a template with what it should be |
+//! | [`OpaqueConfig::decode_strict`] | the opaque config of a claim, fully checked | by the plugin, in Prepare, and by the controller, to compare a template with what it should be |
+//! | [`OpaqueConfig::decode_lenient`] | the same, of a newer version or of another writer | by none of our programs yet; so the Go driver reads the configs in its checkpoints |
 //! | `crd::ComputeDomain` (feature `crd`) | the custom resource | by the controller and by the plugin, to look up whether a ComputeDomain exists |
 //! | [`names`], [`gates`], [`DomainUid`] | labels, device names; feature gates; the UID of a ComputeDomain | everywhere |
 //!

@@ -7,6 +7,7 @@ use crate::go_driver;
 use crate::rejection::Rejection;
 use crate::reported::Reported;
 use crate::template_name;
+use crate::template_ref::TemplateRef;
 use crate::version::Version;
 
 /// What the decisions need of a ComputeDomain, and no more: thousands are kept in memory.
@@ -130,6 +131,13 @@ impl Domain {
     /// If there is none, or if it is not a valid object name.
     pub fn template_name(&self) -> Result<&str, Rejection> {
         self.wanted().map(|wanted| &*wanted.name)
+    }
+
+    /// Whether a template in this place is the one that the spec names.
+    pub fn wants(&self, template: &TemplateRef) -> bool {
+        let wanted = self.wanted.as_ref();
+        *template.namespace == *self.namespace
+            && wanted.is_ok_and(|wanted| wanted.name == template.name)
     }
 
     /// How many channels the workload asks for; `None` if the spec is missing or unusable.

@@ -102,6 +102,11 @@ impl Index {
         self.domains.remove(uid);
     }
 
+    /// The ComputeDomain of this UID, unless the watch does not have it.
+    pub fn domain(&self, key: &str) -> Option<Arc<Domain>> {
+        self.domains.get(key).cloned()
+    }
+
     /// How many `ComputeDomains` report this state.
     pub fn count(&self, state: ComputeDomainState) -> usize {
         let domains = self.domains.values();
@@ -229,7 +234,7 @@ impl Index {
         let mut templates: Vec<_> = templates.cloned().collect();
         templates.sort_by(|one, other| one.reference().cmp(other.reference()));
         Observed {
-            domain: self.domains.get(key).cloned(),
+            domain: self.domain(key),
             templates,
         }
     }

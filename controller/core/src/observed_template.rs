@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::content::Content;
 use crate::domain::Domain;
 use crate::finalizer;
-use crate::template::claim_spec;
+use crate::template::claim_content;
 use crate::template_ref::TemplateRef;
 use crate::version::Version;
 
@@ -26,10 +26,7 @@ pub struct ObservedTemplate {
     /// Name of the ComputeDomain, which the claims are to carry.
     domain_name: Option<Box<str>>,
     deleting: bool,
-    /// Whether it says which namespace it belongs to, as those of the Go driver do not.
-    tells_namespace: bool,
-    /// Whether it says that it belongs to another namespace.
-    copied: bool,
+    home: Home,
     finalizers: Vec<String>,
     /// `None` if it could not be decoded.
     content: Option<Content>,
@@ -44,6 +41,17 @@ pub(crate) enum Target {
     Daemon,
     /// It does not say.
     Other,
+}
+
+/// Where the ComputeDomain of a template is, as its annotation tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// In the template's own namespace.
+    Here,
+    /// In another one: somebody has copied the template.
+    Elsewhere,
+    /// It does not say, like those of the Go driver.
+    Unsaid,
 }
 
 impl ObservedTemplate {
@@ -93,8 +101,11 @@ impl ObservedTemplate {
             domain_uid: label(DOMAIN_LABEL).unwrap_or_default().into(),
             domain_name: None,
             deleting: metadata.deletion_timestamp.is_some(),
-            tells_namespace: home.is_some(),
-            copied: home.is_some_and(|home| Some(home) != metadata.namespace.as_ref()),
+            home: match home {
+                None => Home::Unsaid,
+                home if home == metadata.namespace.as_ref() => Home::Here,
+                Some(_) => Home::Elsewhere,
+            },
             finalizers: metadata.finalizers.clone().unwrap_or_default(),
             content: None,
         }
@@ -117,7 +128,7 @@ impl ObservedTemplate {
 
     /// Whether the Go driver's controller may have made it.
     pub(crate) fn may_be_of_go(&self) -> bool {
-        !self.tells_namespace
+        self.home == Home::Unsaid
     }
 
     /// Whether the driver-managed mode made it. Anybody can set the label, but not in these
@@ -151,13 +162,13 @@ impl ObservedTemplate {
     pub(crate) fn is_ours(&self) -> bool {
         let uid = DomainUid::parse(&self.domain_uid);
         self.target != Target::Daemon
-            && !self.copied
+            && self.home != Home::Elsewhere
             && uid.is_ok_and(|uid| self.asks_for_what_we_create(&uid))
     }
 
     fn asks_for_what_we_create(&self, uid: &DomainUid) -> bool {
         let ours = [AllocationMode::Single, AllocationMode::All];
-        let ours = ours.map(|mode| Some(Content::new(&claim_spec(uid, &mode), uid.as_str())));
+        let ours = ours.map(|mode| Some(claim_content(uid, &mode)));
         ours.contains(&self.content)
     }
 

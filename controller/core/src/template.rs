@@ -14,6 +14,7 @@ use k8s_openapi::api::resource::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 
+use crate::content::Content;
 use crate::domain::Domain;
 use crate::rejection::Rejection;
 
@@ -82,4 +83,9 @@ pub(crate) fn claim_spec(uid: &DomainUid, mode: &AllocationMode) -> ResourceClai
             ..DeviceClaim::default()
         }),
     }
+}
+
+/// What the claims of this domain ask for.
+pub(crate) fn claim_content(uid: &DomainUid, mode: &AllocationMode) -> Content {
+    Content::new(&claim_spec(uid, mode), uid.as_str())
 }

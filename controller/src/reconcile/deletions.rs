@@ -123,11 +123,5 @@ impl Context {
 /// Whether nothing can be left of a domain that is being deleted when this template is gone: it has
 /// the wanted name. Copies under other names say nothing about it.
 fn is_last(domain: Option<&Domain>, template: &TemplateRef) -> bool {
-    domain.is_some_and(|domain| {
-        domain.is_being_deleted()
-            && *template.namespace == *domain.namespace()
-            && domain
-                .template_name()
-                .is_ok_and(|wanted| *wanted == *template.name)
-    })
+    domain.is_some_and(|domain| domain.is_being_deleted() && domain.wants(template))
 }

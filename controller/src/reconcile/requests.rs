@@ -117,7 +117,8 @@ impl Context {
         if self.refusals.is_name_taken(pass.key) {
             let taken = self.api.get_template(domain.namespace(), name).await?;
             if let Some(taken) = taken {
-                return Ok(self.found_in_the_way(pass.key, domain, &taken, findings));
+                self.found_in_the_way(pass.key, domain, &taken, findings);
+                return Ok(Flow::Continue);
             }
         }
         match self.api.create_template(template).await {
@@ -130,7 +131,7 @@ impl Context {
             Err(err) if err.is_already_exists() => {
                 let taken = self.api.get_template(domain.namespace(), name).await?;
                 if let Some(taken) = taken {
-                    return Ok(self.found_in_the_way(pass.key, domain, &taken, findings));
+                    self.found_in_the_way(pass.key, domain, &taken, findings);
                 }
             }
             // The domain goes with its namespace.
@@ -153,7 +154,7 @@ impl Context {
         domain: &Domain,
         taken: &ResourceClaimTemplate,
         findings: &mut Findings,
-    ) -> Flow {
+    ) {
         self.found_template(domain, Some(taken), findings);
         if findings.has_no_template {
             findings.has_no_template = false;
@@ -165,7 +166,6 @@ impl Context {
         } else {
             self.refusals.forget(key);
         }
-        Flow::Continue
     }
 
     fn refuse(&self, key: &Key, domain: &Domain, refusal: Rejection, findings: &mut Findings) {

@@ -12,7 +12,7 @@ use crate::fence::Fence;
 use crate::testing::mk_worker;
 use crate::testing::objects::*;
 
-fn mk_context(api: &FakeApi, fence: Fence) -> Arc<Context> {
+fn mk_context(api: &FakeApi, fence: Fence) -> Context {
     mk_worker(api, fence, &mut Registry::default()).context
 }
 
@@ -37,7 +37,7 @@ async fn a_domain_that_is_gone_but_still_known_gets_no_template_and_is_forgotten
     delete_domain(&api, "a");
     context.reconcile(&key, 0).await.unwrap();
     assert_eq!(api.calls(), [Call::AddFinalizer]);
-    assert!(context.is_forgotten(&key));
+    assert!(context.index.lock().keys().is_empty());
     assert!(nothing_is_left(&api));
 }
 

@@ -3,10 +3,11 @@
 use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_core::{Change, ClaimName, Domain, Index, Key, ObservedTemplate};
 use imex_runtime::error_chain;
-use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource as _;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
-use kube::{Resource as _, ResourceExt as _};
 use tracing::warn;
 
 use super::Run;
@@ -34,7 +35,7 @@ impl Run<'_> {
             Told::Other(event) => {
                 let what = "ResourceClaimTemplates of others";
                 match self.log.checked(3, what, event) {
-                    Some(Event::Delete(template)) => self.name_is_free(&template),
+                    Some(Event::Delete(template)) => self.name_is_free(&template.metadata),
                     Some(Event::InitDone) => {
                         let waiting = self.worker.context.refusals.names_may_be_free();
                         self.add(&waiting);
@@ -74,16 +75,9 @@ impl Run<'_> {
         let context = &self.worker.context;
         let key: Key = domain.uid().as_str().into();
         let change = context.index.lock().apply_domain(domain);
-        let Change::Newer {
-            by_second_controller,
-        } = change
-        else {
-            return;
-        };
-        if by_second_controller {
-            self.report_second_controller(&key);
+        if self.is_news(change, &key) {
+            self.add(&[key]);
         }
-        self.add(&[key]);
     }
 
     fn take_template(&mut self, event: Event<RawTemplate>) {
@@ -109,11 +103,7 @@ impl Run<'_> {
                 let uid = metadata.uid.clone().unwrap_or_default();
                 let key = index.lock().remove_template(&uid);
                 self.add(key.as_slice());
-                let template = PartialObjectMeta {
-                    metadata: metadata.clone(),
-                    ..PartialObjectMeta::default()
-                };
-                self.name_is_free(&template);
+                self.name_is_free(metadata);
             }
         }
     }
@@ -123,31 +113,38 @@ impl Run<'_> {
         let key: Key = template.domain_uid().into();
         let before = index.lock().key_of_template(&template.reference().uid);
         let change = index.lock().apply_template(template);
+        if self.is_news(change, &key) {
+            // Somebody may have changed the label: the former domain is without a template now.
+            self.add(before.as_slice());
+            self.add(&[key]);
+        }
+    }
+
+    /// Whether an object of this key has changed. Reports who must not have done it.
+    fn is_news(&self, change: Change, key: &Key) -> bool {
         let Change::Newer {
             by_second_controller,
         } = change
         else {
-            return;
+            return false;
         };
         if by_second_controller {
-            self.report_second_controller(&key);
+            self.report_second_controller(key);
         }
-        // Somebody may have changed the label: the former domain is without a template now.
-        self.add(before.as_slice());
-        self.add(&[key]);
+        true
     }
 
     /// Those that wait for the name of this template are tried again.
-    fn name_is_free(&mut self, template: &PartialObjectMeta<ResourceClaimTemplate>) {
-        let namespace = template.namespace().unwrap_or_default();
-        let name = template.name_any();
-        let waiting = self.worker.context.refusals.name_is_free(&namespace, &name);
+    fn name_is_free(&mut self, template: &ObjectMeta) {
+        let namespace = template.namespace.as_deref().unwrap_or_default();
+        let name = template.name.as_deref().unwrap_or_default();
+        let waiting = self.worker.context.refusals.name_is_free(namespace, name);
         self.add(&waiting);
     }
 
     fn report_second_controller(&self, key: &Key) {
         let context = &self.worker.context;
-        if let Some(domain) = context.index.lock().observe(key).domain {
+        if let Some(domain) = context.index.lock().domain(key) {
             context.reports.second_controller(&domain);
         }
     }

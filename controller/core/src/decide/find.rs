@@ -7,12 +7,11 @@ use compute_domain_api::AllocationMode;
 use super::decision::Request;
 use super::finding::Finding;
 use super::findings::Findings;
-use crate::content::Content;
 use crate::domain::Domain;
 use crate::index::Observed;
 use crate::observed_template::{ObservedTemplate, Target};
 use crate::rejection::Rejection;
-use crate::template::claim_spec;
+use crate::template::claim_content;
 
 pub(super) fn find(
     domain: &Domain,
@@ -60,17 +59,10 @@ pub(super) fn stray(
 /// ours of it, such as the template of a former spec, is collected once the domain is gone. Only if
 /// the spec tells no name, whatever is exactly what we create counts.
 fn is_own(template: &ObservedTemplate, domain: &Domain) -> bool {
-    let named = || match domain.template_name() {
-        Ok(wanted) => *wanted == *template.reference().name,
-        Err(_) => domain.is_being_deleted() && template.is_ours(),
-    };
-    *template.reference().namespace == *domain.namespace() && template.is_for_workload() && named()
-}
-
-fn has_wanted_name(template: &ObservedTemplate, domain: &Domain) -> bool {
-    domain
-        .template_name()
-        .is_ok_and(|name| *template.reference().name == *name)
+    if domain.wanted().is_ok() {
+        return domain.wants(template.reference()) && template.is_for_workload();
+    }
+    domain.is_being_deleted() && template.is_of(domain) && template.is_ours()
 }
 
 fn reason_to_reject(
@@ -89,9 +81,7 @@ fn reason_to_reject(
         });
     }
     let in_the_way = |template: &&ObservedTemplate| {
-        *template.reference().namespace == *domain.namespace()
-            && has_wanted_name(template, domain)
-            && !template.is_for_workload()
+        domain.wants(template.reference()) && !template.is_for_workload()
     };
     templates()
         .find(in_the_way)
@@ -165,7 +155,7 @@ fn is_altered(template: &ObservedTemplate, domain: &Domain, findings: &Findings)
         return false;
     };
     let uid = domain.uid();
-    let is = |mode: &AllocationMode| content == Content::new(&claim_spec(uid, mode), uid.as_str());
+    let is = |mode: &AllocationMode| content == claim_content(uid, mode);
     // The Go driver's controller makes one of `Single` for every domain in the host-managed mode.
     // Pods use it, so it is kept when this controller takes over.
     let of_go = || {
