@@ -1,27 +1,28 @@
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_core::{
-    Admission, Domain, StatusSchema, TemplateRef, UnidentifiedError, status_patch,
+    Admission, Domain, StatusSchema, TemplateRef, UnidentifiedError, WRITER, status_patch,
 };
+use imex_runtime::RawObject;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{DeserializeGuard, Status};
+use kube::core::Status;
+use kube::core::error_boundary::InvalidObject;
 use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::fence::Fence;
 
 /// A ComputeDomain as the API server returns it. One that does not match the CRD has its metadata
-/// and the error, so that it does not stop the watch for all others.
-pub(crate) type RawDomain = DeserializeGuard<ComputeDomain>;
+/// and the error.
+pub(crate) type RawDomain = RawObject<ComputeDomain>;
+
+/// A template as the API server returns it.
+pub(crate) type RawTemplate = RawObject<ResourceClaimTemplate>;
 
 /// The controller's name: field manager of the status, which the Go driver's controller has, too,
 /// and reporter of events.
 pub(crate) const CONTROLLER_NAME: &str = "compute-domain-controller";
-
-/// Field manager of everything else that we write. By another name than the Go driver's controller,
-/// so that its writes can be told from ours.
-const WRITER_NAME: &str = "imex-dra";
 
 /// How many `ComputeDomains` of a namespace are read at once.
 const PAGE: u32 = 500;
@@ -51,6 +52,8 @@ enum Cause {
     Patch(serde_json::Error),
     #[error(transparent)]
     Unidentified(UnidentifiedError),
+    #[error(transparent)]
+    Undecodable(InvalidObject),
     #[error("the lease may have been taken by another replica")]
     Fenced,
 }
@@ -76,6 +79,7 @@ impl RequestError {
             (None, Cause::Kube(_)) => "no-answer".to_owned(),
             (None, Cause::Patch(_)) => "bad-patch".to_owned(),
             (None, Cause::Unidentified(_)) => "unidentified".to_owned(),
+            (None, Cause::Undecodable(_)) => "undecodable".to_owned(),
             (None, Cause::Fenced) => "fenced".to_owned(),
         }
     }
@@ -145,8 +149,12 @@ impl ApiClient {
         namespace: &str,
         name: &str,
     ) -> Result<Option<ResourceClaimTemplate>, RequestError> {
+        let action = "read the ResourceClaimTemplate";
         let template = self.templates(namespace).get_opt(name).await;
-        template.map_err(failed_to("read the ResourceClaimTemplate"))
+        let template = template.map_err(failed_to(action))?;
+        template
+            .map(|template| decoded(action, template))
+            .transpose()
     }
 
     /// Changes the domain's finalizers with a JSON patch.
@@ -234,9 +242,10 @@ impl ApiClient {
         let namespace = template.metadata.namespace.as_deref().unwrap_or_default();
         let params = PostParams {
             dry_run,
-            field_manager: Some(WRITER_NAME.to_owned()),
+            field_manager: Some(WRITER.to_owned()),
         };
-        let created = self.templates(namespace).create(&params, template).await;
+        let templates = Api::namespaced(self.client.clone(), namespace);
+        let created = templates.create(&params, template).await;
         created.map_err(failed_to(action))
     }
 
@@ -257,7 +266,10 @@ impl ApiClient {
         };
         let templates = self.templates(&template.namespace);
         let deleted = templates.delete(&template.name, &params).await;
-        Ok(deleted.map_err(failed_to(action))?.left())
+        let remaining = deleted.map_err(failed_to(action))?.left();
+        remaining
+            .map(|template| decoded(action, template))
+            .transpose()
     }
 
     /// Changes a template's finalizers with a JSON patch.
@@ -271,14 +283,14 @@ impl ApiClient {
         let patch = json_patch(action, patch)?;
         let templates = self.templates(&template.namespace);
         let patched = templates.patch(&template.name, &writer(), &patch).await;
-        patched.map_err(failed_to(action))
+        decoded(action, patched.map_err(failed_to(action))?)
     }
 
     fn domains(&self, namespace: &str) -> Api<RawDomain> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    fn templates(&self, namespace: &str) -> Api<ResourceClaimTemplate> {
+    fn templates(&self, namespace: &str) -> Api<RawTemplate> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
@@ -305,9 +317,19 @@ pub(crate) fn identify(object: RawDomain) -> Result<Domain, RequestError> {
     })
 }
 
+fn decoded(
+    action: &'static str,
+    template: RawTemplate,
+) -> Result<ResourceClaimTemplate, RequestError> {
+    template.0.map_err(|source| RequestError {
+        action,
+        source: Cause::Undecodable(source),
+    })
+}
+
 fn writer() -> PatchParams {
     PatchParams {
-        field_manager: Some(WRITER_NAME.to_owned()),
+        field_manager: Some(WRITER.to_owned()),
         ..PatchParams::default()
     }
 }

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use compute_domain_core::{
-    Admission, Decision, Domain, Findings, Index, Key, Observed, Outcome, Rejection, decide,
+    Admission, Decision, Domain, Findings, Index, Key, Observed, Outcome, Rejection, TemplateRef,
+    decide,
 };
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, info_span};
@@ -52,6 +53,12 @@ pub(crate) enum ReconcileError {
     /// A request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// The API server does not let us delete this template, or remove our finalizer from it.
+    #[error("{template}")]
+    Kept {
+        template: TemplateRef,
+        source: RequestError,
+    },
     /// Every request succeeded, and another one was always needed.
     #[error("still not done after {MAX_REQUESTS} requests: another client reverts the changes")]
     TooManyRequests,
@@ -81,7 +88,7 @@ impl ReconcileError {
     /// A stable name of what went wrong, for metrics.
     pub(crate) fn code(&self) -> String {
         match self {
-            Self::Request(err) => err.code(),
+            Self::Request(source) | Self::Kept { source, .. } => source.code(),
             Self::TooManyRequests => "too-many-requests".to_owned(),
         }
     }
@@ -119,7 +126,10 @@ impl Context {
             let request = match decide(&observed, &findings, &self.driver_namespaces) {
                 Decision::Done(outcome) => {
                     let again = self.finish(key, &observed, outcome);
-                    return Ok(again.or_else(|| unwatched_retry(&findings)));
+                    return match pass.kept {
+                        Some(kept) => Err(kept),
+                        None => Ok(again.or_else(|| unwatched_retry(&findings))),
+                    };
                 }
                 Decision::Send(request) => request,
             };
@@ -139,9 +149,11 @@ impl Context {
 
     fn finish(&self, key: &Key, observed: &Observed, outcome: Outcome) -> Option<Instant> {
         match outcome {
-            Outcome::Rejected(Rejection::NameTaken { .. } | Rejection::TemplateRefused { .. }) => {
-                self.refusals.retry_at(key)
-            }
+            Outcome::Rejected(
+                Rejection::NameTaken { .. }
+                | Rejection::TemplateRefused { .. }
+                | Rejection::TemplateChanged { .. },
+            ) => self.refusals.retry_at(key),
             // Its status is not written, so that only an event reports it.
             Outcome::Rejected(rejection @ Rejection::Unreadable { .. }) => {
                 if let Some(domain) = &observed.domain {
@@ -155,7 +167,7 @@ impl Context {
                 None
             }
             Outcome::Blocked(template) => {
-                debug!(%template, "finalizers of others keep it");
+                debug!(%template, "others keep it");
                 None
             }
         }

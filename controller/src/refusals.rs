@@ -71,7 +71,7 @@ impl Refusals {
         refusals.insert(key.clone(), refusal);
     }
 
-    /// The template could be created, or the ComputeDomain is gone.
+    /// The template is there as it should be, or the ComputeDomain is gone.
     pub(crate) fn forget(&self, key: &Key) {
         self.lock().remove(key);
     }
@@ -114,16 +114,17 @@ impl Refusals {
     }
 }
 
-/// Whether the API server refuses the template itself, rather than failing to answer. `failures` is
-/// how often it has failed in a row: a webhook that is down looks like a server that is.
-pub(crate) fn refusal_in(error: &RequestError, failures: u32) -> Option<Rejection> {
+/// What the API server says if it refuses the request itself, rather than failing to answer. `failures`
+/// is how often it has failed in a row: a webhook that is down looks like a server that is.
+pub(crate) fn refusal_in(error: &RequestError, failures: u32) -> Option<String> {
     let lasting = |status: &Status| matches!(status.code, 400 | 403 | 405 | 413 | 422);
-    let message = match error.status() {
-        Some(status) if lasting(status) || failures >= PASSING_FAILURES => status.message.clone(),
-        None if failures >= PASSING_FAILURES => error_chain(error),
-        _ => return None,
-    };
-    Some(Rejection::TemplateRefused { message })
+    match error.status() {
+        Some(status) if lasting(status) || failures >= PASSING_FAILURES => {
+            Some(status.message.clone())
+        }
+        None if failures >= PASSING_FAILURES => Some(error_chain(error)),
+        _ => None,
+    }
 }
 
 /// Whether nothing can be created in the namespace because it is being deleted.

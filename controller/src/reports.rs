@@ -62,6 +62,15 @@ impl Reports {
             .warning(&object, "TemplateRepaired", "Repair", &note);
     }
 
+    /// The template of a spec that was replaced goes.
+    pub(crate) fn former(&self, domain: &Domain, template: &TemplateRef) {
+        let note = format!("{template} is deleted: the spec names another one now");
+        info!("{note}");
+        let object = reference(domain);
+        self.events
+            .normal(&object, "FormerTemplateDeleted", "Replace", &note);
+    }
+
     /// Another controller than ours writes.
     pub(crate) fn second_controller(&self, domain: &Domain) {
         let note = "another controller of ComputeDomains writes, too, as the Go driver's does; the two undo each other's work: run only one (helm list -A, chart dra-driver-nvidia-gpu with resources.computeDomains.enabled=false)";
@@ -75,6 +84,21 @@ impl Reports {
     pub(crate) fn keeps_failing(&self, domain: &Domain, error: &str) {
         let note = format!("requests of the controller keep failing: {error}; they are made again");
         let object = reference(domain);
+        self.events
+            .warning(&object, "ReconcileFailed", "Reconcile", &note);
+    }
+
+    /// Requests for a template whose domain is gone keep failing.
+    pub(crate) fn keeps_failing_for(&self, template: &TemplateRef, error: &str) {
+        let note = format!("its ComputeDomain is gone, but it cannot be removed: {error}");
+        let object = ObjectReference {
+            api_version: Some("resource.k8s.io/v1".to_owned()),
+            kind: Some("ResourceClaimTemplate".to_owned()),
+            namespace: Some(template.namespace.to_string()),
+            name: Some(template.name.to_string()),
+            uid: Some(template.uid.to_string()),
+            ..ObjectReference::default()
+        };
         self.events
             .warning(&object, "ReconcileFailed", "Reconcile", &note);
     }

@@ -10,17 +10,17 @@ use backon::ExponentialBuilder;
 use compute_domain_api::names::DOMAIN_LABEL;
 use futures_util::stream::{BoxStream, SelectAll};
 use futures_util::{Stream, StreamExt as _};
-use imex_runtime::{Readiness, observe_watch};
+use imex_runtime::{RawObject, Readiness, observe_watch};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
-use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 
-use crate::api_client::RawDomain;
+use crate::api_client::{RawDomain, RawTemplate};
 
-/// A template as the API server returns it. One that cannot be decoded has its metadata.
-pub(crate) type RawTemplate = DeserializeGuard<ResourceClaimTemplate>;
+/// The metadata of an object as the API server returns it.
+pub(crate) type RawMetadata<K> = RawObject<PartialObjectMeta<K>>;
 
 /// Something that a watch tells, or why it cannot at the moment.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ pub(crate) type RawTemplate = DeserializeGuard<ResourceClaimTemplate>;
 pub(crate) enum Told {
     Domain(watcher::Result<watcher::Event<RawDomain>>),
     Template(watcher::Result<watcher::Event<RawTemplate>>),
-    Claim(watcher::Result<watcher::Event<PartialObjectMeta<ResourceClaim>>>),
+    Claim(watcher::Result<watcher::Event<RawMetadata<ResourceClaim>>>),
     /// A template without the label of a ComputeDomain.
-    Other(watcher::Result<watcher::Event<PartialObjectMeta<ResourceClaimTemplate>>>),
+    Other(watcher::Result<watcher::Event<RawMetadata<ResourceClaimTemplate>>>),
 }
 
 /// Everything that is watched. A watch that fails is made again, for ever; its readiness condition
@@ -55,7 +55,7 @@ impl Watches {
         let labelled = || watcher::Config::default().labels(DOMAIN_LABEL);
         let domains = watcher(Api::<RawDomain>::all(domains), watcher::Config::default());
         let templates = watcher(Api::<RawTemplate>::all(templates), labelled());
-        let claims: Api<PartialObjectMeta<ResourceClaim>> = Api::all(claims);
+        let claims: Api<RawMetadata<ResourceClaim>> = Api::all(claims);
         let claims = watcher(claims, labelled());
         let told = [
             domains.backoff(backoff()).map(Told::Domain).boxed(),
@@ -76,8 +76,7 @@ impl Watches {
             return;
         }
         self.other_templates = wanted.then(|| {
-            let others: Api<PartialObjectMeta<ResourceClaimTemplate>> =
-                Api::all(self.client.clone());
+            let others: Api<RawMetadata<ResourceClaimTemplate>> = Api::all(self.client.clone());
             let unlabelled = watcher::Config::default().labels(&format!("!{DOMAIN_LABEL}"));
             let watch = watcher(others, unlabelled);
             watch.backoff(backoff()).map(Told::Other).boxed()

@@ -232,10 +232,14 @@ impl<'a> Run<'a> {
             error,
             "reconcile failed"
         );
-        if let Some(domain) = domain
-            && attempt >= REPORTED_FAILURES
-        {
-            context.reports.keeps_failing(&domain, &error);
+        if attempt >= REPORTED_FAILURES {
+            match (domain, err) {
+                (Some(domain), _) => context.reports.keeps_failing(&domain, &error),
+                (None, ReconcileError::Kept { template, .. }) => {
+                    context.reports.keeps_failing_for(template, &error);
+                }
+                (None, _) => {}
+            }
         }
         Instant::now() + delay
     }

@@ -100,7 +100,11 @@ pub struct ComputeDomainStatus {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub nodes: Vec<ComputeDomainNode>,
     /// Why the status is what it is.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "readable_conditions"
+    )]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
     /// The `metadata.generation` that this status is about. The Go driver does not say.
@@ -197,6 +201,16 @@ impl<'de> Deserialize<'de> for AllocationMode {
             .unwrap_or_default()
             .into())
     }
+}
+
+/// Whoever may write the status may write a time that the CRD accepts and [`Condition`] does not, such
+/// as the end of the year 9999. That must not make the whole object unreadable.
+fn readable_conditions<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Condition>, D::Error> {
+    let conditions = Vec::<Value>::deserialize(deserializer)?;
+    let readable = |condition| serde_json::from_value(condition).ok();
+    Ok(conditions.into_iter().filter_map(readable).collect())
 }
 
 fn is_unset(mode: &AllocationMode) -> bool {

@@ -34,7 +34,7 @@ pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[Str
     };
     match decide_on(domain, observed, findings, driver_namespaces) {
         // Last, so that an object that anybody can make is in the way of nothing.
-        Decision::Done(outcome) => match find::stray(&observed.templates, driver_namespaces) {
+        Decision::Done(outcome) => match find::stray(domain, &observed.templates, findings, driver_namespaces) {
             Some(request) => Decision::Send(request),
             None => Decision::Done(outcome),
         },
@@ -87,11 +87,8 @@ fn act(domain: &Domain, action: Action, finding: Finding, findings: &Findings) -
         (Action::RemoveTemplateFinalizer, Finding::TemplateTerminating(template, patch)) => {
             Decision::Send(Request::RemoveTemplateFinalizer(template, patch))
         }
-        (Action::Wait, Finding::TemplateBlocked(template)) => {
-            let held = Rejection::TemplateHeld {
-                template: template.clone(),
-            };
-            match report(domain, Admission::Rejected(held), findings) {
+        (Action::Wait, Finding::TemplateBlocked(template, why)) => {
+            match report(domain, Admission::Rejected(why), findings) {
                 Decision::Done(_) => Decision::Done(Outcome::Blocked(template)),
                 write @ Decision::Send(_) => write,
             }

@@ -6,10 +6,10 @@ use k8s_openapi::jiff::Timestamp;
 
 /// The field manager of everything that the Go driver's controller writes: the name of its program.
 /// We have the same one for the status, but only apply it.
-const MANAGER: &str = "compute-domain-controller";
+pub(crate) const MANAGER: &str = "compute-domain-controller";
 
 /// How the Go driver's controller writes. We never write so under that name.
-const OPERATION: &str = "Update";
+pub(crate) const OPERATION: &str = "Update";
 
 /// When the API server stored a write of the Go driver's controller. Only ever compared with the
 /// time of another such write to the same object, never with a clock.

@@ -54,5 +54,6 @@ pub use index::{Change, ClaimName, Index, Key, Observed};
 pub use observed_template::ObservedTemplate;
 pub use rejection::Rejection;
 pub use status::{Admission, StatusSchema, status_patch};
+pub use template::WRITER;
 pub use template_name::TemplateNameError;
 pub use template_ref::TemplateRef;

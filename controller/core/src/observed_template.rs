@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::content::Content;
 use crate::domain::Domain;
 use crate::finalizer;
-use crate::template::claim_content;
+use crate::go_driver;
+use crate::template::{WRITER, claim_content};
 use crate::template_ref::TemplateRef;
 use crate::version::Version;
 
@@ -27,6 +28,9 @@ pub struct ObservedTemplate {
     domain_name: Option<Box<str>>,
     deleting: bool,
     home: Home,
+    /// Whether a controller has created it, ours or the Go driver's, and not somebody who has copied
+    /// or restored it.
+    by_controller: bool,
     finalizers: Vec<String>,
     /// `None` if it could not be decoded.
     content: Option<Content>,
@@ -106,6 +110,7 @@ impl ObservedTemplate {
                 home if home == metadata.namespace.as_ref() => Home::Here,
                 Some(_) => Home::Elsewhere,
             },
+            by_controller: is_by_controller(metadata),
             finalizers: metadata.finalizers.clone().unwrap_or_default(),
             content: None,
         }
@@ -166,6 +171,16 @@ impl ObservedTemplate {
             && uid.is_ok_and(|uid| self.asks_for_what_we_create(&uid))
     }
 
+    /// Whether a controller made it for this domain, which wants another one by now: its spec has been
+    /// replaced. Copies of it are their owners'.
+    pub(crate) fn is_former_of(&self, domain: &Domain) -> bool {
+        domain.wanted().is_ok()
+            && !domain.wants(&self.reference)
+            && self.by_controller
+            && self.is_of(domain)
+            && self.is_ours()
+    }
+
     fn asks_for_what_we_create(&self, uid: &DomainUid) -> bool {
         let ours = [AllocationMode::Single, AllocationMode::All];
         let ours = ours.map(|mode| Some(claim_content(uid, &mode)));
@@ -197,4 +212,13 @@ impl ObservedTemplate {
             format!("the ComputeDomain with UID {}", self.domain_uid)
         }
     }
+}
+
+fn is_by_controller(metadata: &ObjectMeta) -> bool {
+    let mut writes = metadata.managed_fields.iter().flatten();
+    writes.any(|write| {
+        let manager = write.manager.as_deref();
+        write.operation.as_deref() == Some(go_driver::OPERATION)
+            && (manager == Some(WRITER) || manager == Some(go_driver::MANAGER))
+    })
 }

@@ -47,6 +47,21 @@ pub enum Rejection {
         /// The template.
         template: TemplateRef,
     },
+    /// The API server does not let us delete the template, or remove our finalizer from it.
+    #[error("the API server does not let go of {template}: {message}")]
+    TemplateKept {
+        /// The template.
+        template: TemplateRef,
+        /// What the API server said.
+        message: String,
+    },
+    /// The template that the API server has stored is not the one that we have sent, even when it is
+    /// created again.
+    #[error("{template} is changed by somebody whenever it is created")]
+    TemplateChanged {
+        /// The template.
+        template: TemplateRef,
+    },
     /// Objects of the driver-managed mode still exist for it.
     #[error("the ComputeDomain is still driver-managed: {object} exists")]
     DriverManaged {
@@ -67,6 +82,8 @@ impl Rejection {
             Self::NameTaken { .. } => "TemplateNameTaken",
             Self::TemplateRefused { .. } => "TemplateRefused",
             Self::TemplateHeld { .. } => "TemplateHeld",
+            Self::TemplateKept { .. } => "TemplateKept",
+            Self::TemplateChanged { .. } => "TemplateChanged",
             Self::DriverManaged { .. } => "DriverManagedLeftovers",
         }
     }
@@ -90,6 +107,12 @@ impl Rejection {
                 "see who they belong to with kubectl get resourceclaimtemplate -n {} {} -o jsonpath={{.metadata.finalizers}}",
                 template.namespace, template.name
             ),
+            Self::TemplateKept { .. } => {
+                "have the policy or webhook admit it; it is tried again every minute".to_owned()
+            }
+            Self::TemplateChanged { .. } => {
+                "have the mutating policy or webhook leave it as it is; it is tried again every minute".to_owned()
+            }
             Self::DriverManaged { object, uid } => leftovers_hint(object, uid),
         }
     }

@@ -18,6 +18,10 @@ use crate::content::Content;
 use crate::domain::Domain;
 use crate::rejection::Rejection;
 
+/// Field manager of templates and finalizers that we write. By another name than the Go driver's
+/// controller, so that its writes can be told from ours.
+pub const WRITER: &str = "imex-dra";
+
 /// The template that the workload's pods name: the same object as the Go driver's controller
 /// creates, except for its annotation, which tells it from copies, and for the metadata of the claims.
 /// By their label, the claims of a ComputeDomain are found; by their annotation, a node finds the

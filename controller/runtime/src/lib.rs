@@ -31,6 +31,9 @@
 //! connection    HTTP/1.1 over TLS; the kernel ends a connection 30 to 40 s after its peer vanished
 //! ```
 //!
+//! What comes back is decoded as a [`RawObject`] wherever others may write the objects: one object that
+//! cannot be decoded would fail the list or the watch of all.
+//!
 //! What hangs behind a kernel that lives is noticed by the deadline of the next request, and on a
 //! watch after at most 300 s. Proxies are not supported.
 //!
@@ -52,6 +55,7 @@ mod error_chain;
 mod events;
 mod http;
 mod logs;
+mod raw_object;
 mod readiness;
 mod retry_after;
 pub mod signals;
@@ -65,6 +69,7 @@ pub use error_chain::error_chain;
 pub use events::Events;
 pub use http::HttpServer;
 pub use logs::LogFormat;
+pub use raw_object::RawObject;
 pub use readiness::{Readiness, ReadinessCondition};
 pub use start_error::StartError;
 pub use watch::observe_watch;

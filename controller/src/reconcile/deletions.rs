@@ -6,8 +6,9 @@ use serde_json::Value;
 use tracing::info;
 
 use super::pass::Pass;
-use super::{Context, Flow};
+use super::{Context, Flow, ReconcileError};
 use crate::api_client::RequestError;
+use crate::refusals::refusal_in;
 
 impl Context {
     pub(super) async fn delete_template(
@@ -103,7 +104,7 @@ impl Context {
             return Ok(());
         }
         if !err.is_outdated() || std::mem::replace(&mut pass.refreshed, true) {
-            return Err(err);
+            return template_kept(pass, template, findings, err);
         }
         let now = self
             .api
@@ -118,6 +119,26 @@ impl Context {
         }
         Ok(())
     }
+}
+
+/// The API server has failed a request about this template. If it refuses it, nothing more is done about
+/// the template in this reconcile, but about others.
+fn template_kept(
+    pass: &mut Pass<'_>,
+    template: &TemplateRef,
+    findings: &mut Findings,
+    err: RequestError,
+) -> Result<(), RequestError> {
+    let refusal = refusal_in(&err, pass.failures);
+    let Some(message) = refusal.filter(|_| err.status().is_some()) else {
+        return Err(err);
+    };
+    findings.kept.insert(template.uid.clone(), message);
+    pass.kept.get_or_insert_with(|| ReconcileError::Kept {
+        template: template.clone(),
+        source: err,
+    });
+    Ok(())
 }
 
 /// Whether nothing can be left of a domain that is being deleted when this template is gone: it has

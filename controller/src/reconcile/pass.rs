@@ -1,6 +1,8 @@
 //! What one reconcile remembers between its requests.
 
-use compute_domain_core::{Domain, Key};
+use compute_domain_core::{Domain, Key, TemplateRef};
+
+use super::ReconcileError;
 
 /// One reconcile.
 pub(super) struct Pass<'a> {
@@ -10,6 +12,11 @@ pub(super) struct Pass<'a> {
     /// Whether an object was read again because it was not as we thought. Once is enough: an error
     /// that comes back has another cause, such as a policy that refuses the change.
     pub(super) refreshed: bool,
+    /// UID of the domain's template that was deleted to be created again. Once is enough, too.
+    repaired: Option<Box<str>>,
+    /// Why the first of the templates that the API server does not let go of stays. The others come
+    /// first, then this is the result.
+    pub(super) kept: Option<ReconcileError>,
     /// Whether it was seen that the domain is being deleted.
     deletion_seen: bool,
 }
@@ -20,8 +27,17 @@ impl<'a> Pass<'a> {
             key,
             failures,
             refreshed: false,
+            repaired: None,
+            kept: None,
             deletion_seen: false,
         }
+    }
+
+    /// The domain's template has to be created again. Whether its predecessor had to, too: then
+    /// somebody changes what is created.
+    pub(super) fn is_second_repair(&mut self, template: &TemplateRef) -> bool {
+        let first = self.repaired.get_or_insert_with(|| template.uid.clone());
+        *first != template.uid
     }
 
     /// Whether the domain is being deleted, we have still to do something about it, and this was not

@@ -2,6 +2,7 @@
 
 use compute_domain_core::{
     Admission, Content, Domain, Findings, Key, Observed, ObservedTemplate, Rejection, Request,
+    TemplateRef,
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
@@ -34,22 +35,18 @@ impl Context {
                     .await
             }
             (Request::DryRunTemplate(template), Some(domain)) => {
-                let stored = self.api.dry_run_template(&template).await?;
-                let content = Content::new(&stored.spec.spec, domain.uid().as_str());
-                self.stored.set(domain, content);
-                Ok(Flow::Continue)
+                self.dry_run(pass, domain, &template, findings).await
             }
             (Request::LookUpTemplate { name }, Some(domain)) => {
                 let template = self.api.get_template(domain.namespace(), &name).await?;
                 self.found_template(domain, template.as_ref(), findings);
                 Ok(Flow::Continue)
             }
+            (Request::DeleteTemplate(template), Some(domain)) if !domain.is_being_deleted() => {
+                self.replace_template(pass, domain, &template, findings)
+                    .await
+            }
             (Request::DeleteTemplate(template), domain) => {
-                if let Some(domain) = domain
-                    && !domain.is_being_deleted()
-                {
-                    self.reports.repair(domain, &template);
-                }
                 self.delete_template(pass, domain, &template, findings)
                     .await
             }
@@ -124,9 +121,8 @@ impl Context {
         match self.api.create_template(template).await {
             Ok(created) => {
                 info!(template = name, "ResourceClaimTemplate created");
-                self.refusals.forget(pass.key);
-                let created = ObservedTemplate::new(&created);
-                self.index.lock().learn_template(created);
+                // A webhook may have removed its label.
+                self.found_template(domain, Some(&created), findings);
             }
             Err(err) if err.is_already_exists() => {
                 let taken = self.api.get_template(domain.namespace(), name).await?;
@@ -134,17 +130,67 @@ impl Context {
                     self.found_in_the_way(pass.key, domain, &taken, findings);
                 }
             }
-            // The domain goes with its namespace.
-            Err(err) if is_namespace_terminating(&err) || err.is_not_found() => {
-                debug!(error = %err, "the namespace is being deleted");
-                return Ok(Flow::Stop(Some(Instant::now() + WATCH_LAG)));
-            }
-            Err(err) => {
-                let refusal = refusal_in(&err, pass.failures).ok_or(err)?;
-                self.refuse(pass.key, domain, refusal, findings);
-            }
+            Err(err) => return self.creation_refused(pass, domain, err, findings),
         }
         Ok(Flow::Continue)
+    }
+
+    async fn dry_run(
+        &self,
+        pass: &Pass<'_>,
+        domain: &Domain,
+        template: &ResourceClaimTemplate,
+        findings: &mut Findings,
+    ) -> Result<Flow, RequestError> {
+        match self.api.dry_run_template(template).await {
+            Ok(stored) => {
+                let content = Content::new(&stored.spec.spec, domain.uid().as_str());
+                self.stored.set(domain, content);
+                Ok(Flow::Continue)
+            }
+            Err(err) => self.creation_refused(pass, domain, err, findings),
+        }
+    }
+
+    fn creation_refused(
+        &self,
+        pass: &Pass<'_>,
+        domain: &Domain,
+        err: RequestError,
+        findings: &mut Findings,
+    ) -> Result<Flow, RequestError> {
+        // The domain goes with its namespace.
+        if is_namespace_terminating(&err) || err.is_not_found() {
+            debug!(error = %err, "the namespace is being deleted");
+            return Ok(Flow::Stop(Some(Instant::now() + WATCH_LAG)));
+        }
+        let message = refusal_in(&err, pass.failures).ok_or(err)?;
+        let refusal = Rejection::TemplateRefused { message };
+        self.refuse(pass.key, domain, refusal, findings);
+        Ok(Flow::Continue)
+    }
+
+    /// Deletes a template of a domain that lives: it is to be created again, or is that of a former
+    /// spec.
+    async fn replace_template(
+        &self,
+        pass: &mut Pass<'_>,
+        domain: &Domain,
+        template: &TemplateRef,
+        findings: &mut Findings,
+    ) -> Result<Flow, RequestError> {
+        if !domain.wants(template) {
+            self.reports.former(domain, template);
+        } else if pass.is_second_repair(template) {
+            let template = template.clone();
+            let refusal = Rejection::TemplateChanged { template };
+            self.refuse(pass.key, domain, refusal, findings);
+            return Ok(Flow::Continue);
+        } else {
+            self.reports.repair(domain, template);
+        }
+        self.delete_template(pass, Some(domain), template, findings)
+            .await
     }
 
     /// A template of the wanted name exists, though the watch does not have it as ours.
@@ -163,8 +209,6 @@ impl Context {
                 owner: ObservedTemplate::new(taken).owner(),
             };
             self.refuse(key, domain, refusal, findings);
-        } else {
-            self.refusals.forget(key);
         }
     }
 

@@ -6,13 +6,12 @@ use imex_runtime::error_chain;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
-use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
 use tracing::warn;
 
 use super::Run;
-use crate::api_client::{RawDomain, identify};
-use crate::watches::{RawTemplate, Told};
+use crate::api_client::{RawDomain, RawTemplate, identify};
+use crate::watches::{RawMetadata, Told};
 
 impl Run<'_> {
     pub(super) fn take(&mut self, told: Told) {
@@ -35,7 +34,7 @@ impl Run<'_> {
             Told::Other(event) => {
                 let what = "ResourceClaimTemplates of others";
                 match self.log.checked(3, what, event) {
-                    Some(Event::Delete(template)) => self.name_is_free(&template.metadata),
+                    Some(Event::Delete(template)) => self.name_is_free(template.meta()),
                     Some(Event::InitDone) => {
                         let waiting = self.worker.context.refusals.names_may_be_free();
                         self.add(&waiting);
@@ -156,27 +155,27 @@ impl Run<'_> {
     }
 }
 
-fn take_claim(index: &mut Index, event: Event<PartialObjectMeta<ResourceClaim>>) {
+fn take_claim(index: &mut Index, event: Event<RawMetadata<ResourceClaim>>) {
     match event {
         Event::Init => index.begin_claims(),
         Event::InitApply(claim) | Event::Apply(claim) => {
-            if let Some((key, name)) = identified_claim(&claim) {
+            if let Some((key, name)) = identified_claim(claim.meta()) {
                 index.apply_claim(key, name);
             }
         }
         Event::InitDone => index.finish_claims(),
         Event::Delete(claim) => {
-            if let Some((key, name)) = identified_claim(&claim) {
+            if let Some((key, name)) = identified_claim(claim.meta()) {
                 index.remove_claim(&key, &name);
             }
         }
     }
 }
 
-fn identified_claim(claim: &PartialObjectMeta<ResourceClaim>) -> Option<(Key, ClaimName)> {
-    let uid = claim.metadata.labels.as_ref()?.get(DOMAIN_LABEL)?;
-    let namespace = claim.metadata.namespace.as_deref()?;
-    let name = claim.metadata.name.as_deref()?;
+fn identified_claim(claim: &ObjectMeta) -> Option<(Key, ClaimName)> {
+    let uid = claim.labels.as_ref()?.get(DOMAIN_LABEL)?;
+    let namespace = claim.namespace.as_deref()?;
+    let name = claim.name.as_deref()?;
     Some((uid.as_str().into(), (namespace.into(), name.into())))
 }
 

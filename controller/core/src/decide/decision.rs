@@ -58,7 +58,8 @@ pub enum Outcome {
     /// Its status reports the reason, except for [`Rejection::Unreadable`]: of such an object the
     /// status could not be compared, and would be written again by every reconcile.
     Rejected(Rejection),
-    /// The ComputeDomain is being deleted, and only finalizers of others keep this template.
+    /// The ComputeDomain is being deleted, and others keep this template: by their finalizers, or by a
+    /// policy.
     Blocked(TemplateRef),
     /// It does not exist or is about to go, and nothing of ours is left.
     Gone,

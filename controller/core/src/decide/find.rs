@@ -23,7 +23,7 @@ pub(super) fn find(
     let own = own.filter(|template| is_own(template, domain) && !template.is_gone());
     let own = own.chain(&findings.unlabelled);
     if domain.is_being_deleted() {
-        return match most_urgent(own) {
+        return match most_urgent(own, findings) {
             Some(finding) => finding,
             None if findings.has_no_template || domain.template_name().is_err() => {
                 Finding::TemplateAbsent
@@ -37,27 +37,37 @@ pub(super) fn find(
     }
 }
 
-/// A template that is being deleted and has our finalizer, although nothing else is to be done: a
-/// copy, in this namespace or another, or that of a rejected domain. Nothing else would ever remove
-/// the finalizer.
+/// What there is to be done about templates with the domain's label that are not its own, although
+/// nothing else is:
+///
+/// * One that is being deleted and has our finalizer loses it: a copy, in this namespace or another,
+///   or that of a rejected domain. Nothing else would ever remove the finalizer.
+/// * That of a former spec is deleted, also while the domain is not Ready: others may wait for its
+///   name, and two domains that have swapped names for each other.
 pub(super) fn stray(
+    domain: &Domain,
     templates: &[Arc<ObservedTemplate>],
+    findings: &Findings,
     driver_namespaces: &[String],
 ) -> Option<Request> {
-    templates.iter().find_map(|template| {
-        if !template.is_being_deleted() || template.is_of_driver(driver_namespaces) {
-            return None;
-        }
-        let patch = template.finalizer_removal()?;
+    let mut touchable = templates.iter().filter(|template| {
+        !template.is_of_driver(driver_namespaces) && !findings.keeps(template.reference())
+    });
+    touchable.find_map(|template| {
         let reference = template.reference().clone();
-        Some(Request::RemoveTemplateFinalizer(reference, patch))
+        if template.is_being_deleted() {
+            let patch = template.finalizer_removal()?;
+            return Some(Request::RemoveTemplateFinalizer(reference, patch));
+        }
+        let former = template.is_former_of(domain);
+        former.then_some(Request::DeleteTemplate(reference))
     })
 }
 
 /// Whether the template is the domain's. One under another name or in another namespace is not:
 /// anybody can set a label, and what anybody can make must not be in the way of a deletion. What is
-/// ours of it, such as the template of a former spec, is collected once the domain is gone. Only if
-/// the spec tells no name, whatever is exactly what we create counts.
+/// ours of it is collected once the domain is gone. Only if the spec tells no name, whatever is exactly
+/// what we create counts.
 fn is_own(template: &ObservedTemplate, domain: &Domain) -> bool {
     if domain.wanted().is_ok() {
         return domain.wants(template.reference()) && template.is_for_workload();
@@ -105,13 +115,18 @@ fn live<'a>(
         };
     };
     let reference = template.reference().clone();
-    match deletion_state(template) {
-        Some(Finding::TemplateBlocked(template)) => {
-            Finding::Rejected(Rejection::TemplateHeld { template })
-        }
+    match deletion_state(template, findings) {
+        Some(Finding::TemplateBlocked(_, why)) => Finding::Rejected(why),
         Some(finding) => finding,
         None if has_lost_label(template, findings) || is_altered(template, domain, findings) => {
-            Finding::TemplateAltered(reference)
+            match &findings.refusal {
+                // To create it again would not help.
+                Some(
+                    refusal @ (Rejection::TemplateRefused { .. }
+                    | Rejection::TemplateChanged { .. }),
+                ) => Finding::Rejected(refusal.clone()),
+                _ => Finding::TemplateAltered(reference),
+            }
         }
         None => Finding::TemplatePresent(reference),
     }
@@ -119,10 +134,13 @@ fn live<'a>(
 
 /// What is to be done first about the templates of a domain that is being deleted: delete, then
 /// remove our finalizer, then wait.
-fn most_urgent<'a>(templates: impl Iterator<Item = &'a ObservedTemplate>) -> Option<Finding> {
+fn most_urgent<'a>(
+    templates: impl Iterator<Item = &'a ObservedTemplate>,
+    findings: &Findings,
+) -> Option<Finding> {
     let mut first = None;
     for template in templates {
-        match (deletion_state(template), &first) {
+        match (deletion_state(template, findings), &first) {
             (None, _) => return Some(Finding::TemplatePresent(template.reference().clone())),
             (Some(_), Some(Finding::TemplateTerminating(..))) => {}
             (deleting, _) => first = deleting,
@@ -132,14 +150,24 @@ fn most_urgent<'a>(templates: impl Iterator<Item = &'a ObservedTemplate>) -> Opt
 }
 
 /// How far the deletion of a template is; `None` if it is not being deleted.
-pub(super) fn deletion_state(template: &ObservedTemplate) -> Option<Finding> {
+pub(super) fn deletion_state(template: &ObservedTemplate, findings: &Findings) -> Option<Finding> {
+    let reference = template.reference().clone();
+    if let Some(message) = findings.kept.get(&reference.uid) {
+        let why = Rejection::TemplateKept {
+            template: reference.clone(),
+            message: message.clone(),
+        };
+        return Some(Finding::TemplateBlocked(reference, why));
+    }
     if !template.is_being_deleted() {
         return None;
     }
-    let reference = template.reference().clone();
     Some(match template.finalizer_removal() {
         Some(patch) => Finding::TemplateTerminating(reference, patch),
-        None => Finding::TemplateBlocked(reference),
+        None => {
+            let template = reference.clone();
+            Finding::TemplateBlocked(reference, Rejection::TemplateHeld { template })
+        }
     })
 }
 

@@ -16,7 +16,8 @@ pub(super) enum Finding {
     TemplateAltered(TemplateRef),
     /// With the patch that removes our finalizer.
     TemplateTerminating(TemplateRef, Value),
-    TemplateBlocked(TemplateRef),
+    /// With what keeps it.
+    TemplateBlocked(TemplateRef, Rejection),
 }
 
 // === impl Finding ===
@@ -30,7 +31,7 @@ impl Finding {
             Self::TemplatePresent(_) => Event::TemplatePresent,
             Self::TemplateAltered(_) => Event::TemplateAltered,
             Self::TemplateTerminating(..) => Event::TemplateTerminating,
-            Self::TemplateBlocked(_) => Event::TemplateBlocked,
+            Self::TemplateBlocked(..) => Event::TemplateBlocked,
         }
     }
 }

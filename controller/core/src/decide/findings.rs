@@ -1,9 +1,12 @@
 //! What a decision knows besides the objects.
 
+use std::collections::BTreeMap;
+
 use crate::content::Content;
 use crate::observed_template::ObservedTemplate;
 use crate::rejection::Rejection;
 use crate::status::StatusSchema;
+use crate::template_ref::TemplateRef;
 
 /// What one reconcile has found out by its requests, and the watches do not tell.
 #[derive(Clone, Debug)]
@@ -18,6 +21,8 @@ pub struct Findings {
     pub has_no_template: bool,
     /// What the API server stores for the template that we would create; `None`: not known.
     pub stored: Option<Content>,
+    /// The templates that the API server does not let us delete or release, by UID, with what it says.
+    pub kept: BTreeMap<Box<str>, String>,
     /// The fields that the CRD has.
     pub schema: StatusSchema,
 }
@@ -33,7 +38,13 @@ impl Findings {
             unlabelled: None,
             has_no_template: false,
             stored: None,
+            kept: BTreeMap::new(),
             schema,
         }
+    }
+
+    /// Whether nothing can be done about this template at the moment.
+    pub(super) fn keeps(&self, template: &TemplateRef) -> bool {
+        self.kept.contains_key(&template.uid)
     }
 }

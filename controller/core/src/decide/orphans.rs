@@ -32,7 +32,7 @@ fn request(template: &ObservedTemplate, findings: &Findings) -> Option<Request> 
     } else {
         State::Missing
     };
-    let finding = match find::deletion_state(template) {
+    let finding = match find::deletion_state(template, findings) {
         Some(finding) => finding,
         // Labels alone are no proof: anybody can set them on a template of his own.
         None if template.is_ours() => Finding::TemplatePresent(reference.clone()),

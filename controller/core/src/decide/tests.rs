@@ -10,7 +10,7 @@ use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
 
 use super::*;
-use crate::fixtures::{mk_reference, mk_template, removal};
+use crate::fixtures::{TEMPLATE_UID, mk_reference, mk_template, removal};
 use crate::{Content, ObservedTemplate, StatusSchema, TemplateRef};
 
 /// Where the driver-managed mode keeps its objects.
@@ -72,6 +72,20 @@ fn write_held() -> Decision {
 fn held() -> Rejection {
     Rejection::TemplateHeld {
         template: mk_reference(),
+    }
+}
+
+/// The API server does not let go of this template.
+fn findings_with_kept(uid: &str) -> Findings {
+    let mut findings = mk_findings();
+    findings.kept.insert(uid.into(), "denied by policy".to_owned());
+    findings
+}
+
+fn kept() -> Rejection {
+    Rejection::TemplateKept {
+        template: mk_reference(),
+        message: "denied by policy".to_owned(),
     }
 }
 

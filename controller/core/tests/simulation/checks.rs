@@ -3,11 +3,12 @@
 use compute_domain_api::crd::{ComputeDomain, ComputeDomainState};
 use compute_domain_core::StatusSchema;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::objects::{
     OF_OTHERS, asked_uid, domain_uid, has_finalizer, has_our_finalizer, is_as_created,
-    is_being_deleted, is_copied, is_daemon, is_made_for_label, place, uid, wanted_name,
-    wanted_place,
+    is_being_deleted, is_by_controller, is_copied, is_daemon, is_made_for_label, place, uid,
+    wanted_name, wanted_place,
 };
 use crate::server::Server;
 
@@ -56,8 +57,19 @@ fn check_template(server: &Server, template: &ResourceClaimTemplate) -> Result<(
             .ok_or("its deletion waits for our finalizer");
     }
     let is_ours = is_made_for_label(template) && !is_copied(metadata);
-    let is_orphan = server.domains.by_uid(owner).is_none() && is_ours;
-    (!is_orphan).then_some(()).ok_or("its domain is gone")
+    match server.domains.by_uid(owner) {
+        None if is_ours => Err("its domain is gone"),
+        Some(owner) if is_ours && is_former(metadata, owner) => Err("its domain wants another"),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a controller has created it for this domain, whose spec is another one by now.
+fn is_former(metadata: &ObjectMeta, owner: &ComputeDomain) -> bool {
+    let (namespace, name) = wanted_place(owner);
+    let at = place(metadata);
+    let usable = !name.contains('_');
+    is_by_controller(metadata) && usable && at.0 == namespace && at.1 != name
 }
 
 fn check_domain(server: &Server, domain: &ComputeDomain) -> Result<(), String> {

@@ -37,8 +37,7 @@ impl Controller {
                 self.found_in_the_way(pass, template(reply));
             }
             (Request::CreateTemplate(_), _, Reply::Template(created)) => {
-                self.refusals.remove(&pass.key);
-                self.learn_template(&created);
+                self.found_template(pass, Some(*created));
             }
             (Request::DryRunTemplate(_), _, Reply::Template(stored)) => {
                 let content = Content::new(&stored.spec.spec, &pass.key);
@@ -155,7 +154,6 @@ impl Controller {
         self.found_template(pass, found.clone());
         let is_taken = std::mem::take(&mut pass.findings.has_no_template);
         let Some(taken) = found.filter(|_| is_taken) else {
-            self.refusals.remove(&pass.key);
             return;
         };
         let (namespace, name) = place(&taken.metadata);

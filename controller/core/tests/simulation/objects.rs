@@ -129,6 +129,17 @@ pub(crate) fn mk_foreign_template(
     serde_json::from_value(object).unwrap()
 }
 
+/// As the API server notes it for whoever creates an object.
+pub(crate) fn note_writer(metadata: &mut ObjectMeta, manager: &str) {
+    let write = json!([{ "manager": manager, "operation": "Update" }]);
+    metadata.managed_fields = serde_json::from_value(write).unwrap();
+}
+
+/// Whether a controller has created it, ours or the Go driver's.
+pub(crate) fn is_by_controller(metadata: &ObjectMeta) -> bool {
+    metadata.managed_fields.is_some()
+}
+
 /// What the Go driver's controller creates for the domain: always one channel, and nothing about the
 /// metadata of claims.
 pub(crate) fn mk_go_template(domain: &ComputeDomain) -> ResourceClaimTemplate {
@@ -155,5 +166,7 @@ pub(crate) fn mk_go_template(domain: &ComputeDomain) -> ResourceClaimTemplate {
             } }],
         } } },
     });
-    serde_json::from_value(object).unwrap()
+    let mut template: ResourceClaimTemplate = serde_json::from_value(object).unwrap();
+    note_writer(&mut template.metadata, "compute-domain-controller");
+    template
 }

@@ -1,16 +1,16 @@
 //! The API server: carries out the requests of the controller and of users.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_core::{StatusSchema, TemplateRef};
+use compute_domain_core::{StatusSchema, TemplateRef, WRITER};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::Resource;
 use serde_json::Value;
 
 use crate::objects::{
-    Place, domain_uid, is_as_created, is_being_deleted, is_copied, is_daemon, place, uid,
-    wanted_place,
+    Place, domain_uid, is_as_created, is_being_deleted, is_by_controller, is_copied, is_daemon,
+    note_writer, place, uid, wanted_place,
 };
 use crate::store::Store;
 
@@ -62,6 +62,8 @@ pub(crate) struct Server {
     pub(crate) terminating: BTreeSet<String>,
     /// UIDs of the templates that are none of the controller's business.
     pub(crate) foreign: BTreeSet<String>,
+    /// Where the templates of former specs were to be, by the UID of the domain.
+    pub(crate) formerly_wanted: BTreeMap<String, BTreeSet<Place>>,
     /// How many requests of the controller were carried out that write, and that only read.
     pub(crate) writes: usize,
     pub(crate) reads: usize,
@@ -79,6 +81,7 @@ impl Server {
             uids: 0,
             terminating: BTreeSet::new(),
             foreign: BTreeSet::new(),
+            formerly_wanted: BTreeMap::new(),
             writes: 0,
             reads: 0,
             violation: None,
@@ -166,7 +169,9 @@ impl Server {
             }
             Call::CreateTemplate(template) => {
                 self.writes += 1;
-                self.create_template((**template).clone()).map(Reply::from)
+                let mut template = (**template).clone();
+                note_writer(&mut template.metadata, WRITER);
+                self.create_template(template).map(Reply::from)
             }
             Call::DeleteTemplate(template) => {
                 self.writes += 1;
@@ -261,9 +266,15 @@ impl Server {
         let Some(owner) = owner.filter(|owner| !is_being_deleted(&owner.metadata)) else {
             return;
         };
-        if place(&found.metadata) != wanted_place(owner) {
-            self.violate("the copy of a live domain is deleted", template);
-        } else if is_as_created(&found) {
+        // The watch may not know yet that a spec was replaced.
+        let formerly_wanted = self.formerly_wanted.get(uid(&owner.metadata));
+        let at = place(&found.metadata);
+        if at != wanted_place(owner) {
+            let former = formerly_wanted.is_some_and(|places| places.contains(&at));
+            if !is_by_controller(&found.metadata) && !former {
+                self.violate("the copy of a live domain is deleted", template);
+            }
+        } else if is_as_created(&found) && formerly_wanted.is_none() {
             self.violate("the template of a live domain is deleted", template);
         }
     }

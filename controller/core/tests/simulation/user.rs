@@ -81,7 +81,7 @@ impl User {
 impl Turn<'_> {
     /// What is usual is frequent. Returns nothing if it is not possible at the moment.
     fn act(&mut self) -> (&'static str, Option<()>) {
-        match self.random.u8(..21) {
+        match self.random.u8(..22) {
             0..4 => ("create a domain", self.create_domain()),
             4..7 => ("delete a domain", self.delete_domain()),
             7 => ("delete a template", self.delete_template()),
@@ -97,6 +97,7 @@ impl Turn<'_> {
             17 => ("create a foreign template", self.create_foreign()),
             18 => ("delete a foreign template", self.delete_foreign()),
             19 => ("create or delete a daemon's", self.toggle_daemon()),
+            20 => ("replace a spec", self.replace_spec()),
             _ => ("run the Go driver's controller", self.run_go()),
         }
     }
@@ -123,6 +124,24 @@ impl Turn<'_> {
             return None;
         }
         remove_finalizer(&mut domain.metadata, FINALIZER);
+        self.server.put_domain(domain);
+        Some(())
+    }
+
+    /// A spec cannot be changed, but taken away and given again. Of a template without label nothing
+    /// could tell any more whose it was.
+    fn replace_spec(&mut self) -> Option<()> {
+        let mut domain = self.any_domain()?;
+        if self.user.tampered.contains(uid(&domain.metadata)) {
+            return None;
+        }
+        let owner = uid(&domain.metadata).to_owned();
+        let formerly_wanted = self.server.formerly_wanted.entry(owner).or_default();
+        formerly_wanted.insert(wanted_place(&domain));
+        let name = self.any(&TEMPLATE_NAMES);
+        let spec = domain.spec.spec.as_mut()?;
+        spec.channel.resource_claim_template.name = name;
+        domain.metadata.generation = domain.metadata.generation.map(|it| it + 1);
         self.server.put_domain(domain);
         Some(())
     }

@@ -130,3 +130,30 @@ async fn a_copy_that_goes_does_not_hide_that_the_template_has_lost_its_label() {
     assert_eq!(api.count(Call::GetTemplate), 1);
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_a_policy_refuses_is_named_and_goes_on_when_it_admits_it() {
+    for call in [Call::DeleteTemplate, Call::ReleaseTemplate] {
+        let api = FakeApi::new();
+        let controller = Controller::start(&api);
+        api.create(mk_domain("a"));
+        api.until("ready", |api| is_ready(api, "a")).await;
+        api.break_with(Rule::always(
+            call,
+            Fault::Forbidden("no deletions on Friday"),
+        ));
+        delete_domain(&api, "a");
+        api.until("named", |api| reason(api, "a") == "TemplateKept")
+            .await;
+        let message = message(&api, "a");
+        assert!(message.contains("no deletions on Friday"), "{message}");
+        api.forget_requests();
+        api.after(Duration::from_secs(600)).await;
+        let attempts = api.count(call);
+        assert!((10..30).contains(&attempts), "{attempts}");
+        assert_eq!(api.writes(), attempts, "and nothing else");
+        api.heal();
+        api.until("gone", nothing_is_left).await;
+        controller.stop().await;
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use compute_domain_api::names::DOMAIN_LABEL;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
@@ -95,9 +97,11 @@ async fn templates_of_other_names_and_namespaces_wake_nobody() {
     elsewhere["metadata"]["namespace"] = "elsewhere".into();
     api.create(elsewhere);
     api.create(mk_foreign_template("other"));
-    // The next look at the name is far away.
+    // Just after a look at the name, the next one is far away.
     api.after(Duration::from_secs(300)).await;
-    let looks = api.count(Call::GetTemplate);
+    let looks = api.count(Call::GetTemplate) + 1;
+    api.until("a look", |api| api.count(Call::GetTemplate) == looks)
+        .await;
     api.delete(Resource::Templates, "elsewhere", "a-channel");
     api.delete(Resource::Templates, TEAM, "other");
     api.after(Duration::from_millis(100)).await;
@@ -133,5 +137,50 @@ async fn an_invalid_name_is_reported_without_a_request_for_it() {
     assert_eq!(api.calls(), [Call::WriteStatus]);
     delete_domain(&api, "a");
     api.until("gone", nothing_is_left).await;
+    controller.stop().await;
+}
+
+/// By two updates, which the CRD allows: the spec is taken away, then there is another one.
+fn replace_spec(api: &FakeApi, domain: &str, template: &str) {
+    let edit = |change: &dyn Fn(&mut Value)| api.edit(Resource::Domains, TEAM, domain, change);
+    let spec = api.get(Resource::Domains, TEAM, domain).unwrap()["spec"].clone();
+    edit(&|object| object["spec"] = Value::Null);
+    edit(&|object| {
+        object["spec"] = spec.clone();
+        object["spec"]["channel"]["resourceClaimTemplate"]["name"] = json!(template);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_domains_that_swap_the_names_of_their_templates_get_them_and_a_third_the_free_one() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    let names = ["a".to_owned(), "b".to_owned()];
+    for name in &names {
+        api.create(mk_domain(name));
+    }
+    api.until("ready", |api| are_ready(api, &names)).await;
+    replace_spec(&api, "a", "b-channel");
+    replace_spec(&api, "b", "a-channel");
+    let owner = |api: &FakeApi, template: &str| {
+        let template = api.get(Resource::Templates, TEAM, template)?;
+        Some(template["metadata"]["labels"][DOMAIN_LABEL].clone())
+    };
+    let is_swapped = |api: &FakeApi| {
+        let owns =
+            |name, template| owner(api, template) == Some(json!(uid(&domain(api, name).unwrap())));
+        owns("a", "b-channel") && owns("b", "a-channel")
+    };
+    api.until("swapped", is_swapped).await;
+    api.until("ready", |api| are_ready(api, &names)).await;
+    assert!(api.event_note("FormerTemplateDeleted").is_some());
+
+    let mut third = mk_domain("c");
+    third["spec"]["channel"]["resourceClaimTemplate"]["name"] = json!("a-channel");
+    api.create(third);
+    api.until("waits", |api| reason(api, "c") == "TemplateNameTaken")
+        .await;
+    replace_spec(&api, "b", "other");
+    api.until("ready", |api| is_ready(api, "c")).await;
     controller.stop().await;
 }

@@ -146,3 +146,26 @@ async fn a_copy_in_another_namespace_outlives_the_domain() {
     api.until("released", |_| found().is_none()).await;
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_a_policy_keeps_is_named_by_an_event_of_its_own_and_holds_up_no_other() {
+    let api = FakeApi::new();
+    let refused = Fault::Forbidden("denied by policy");
+    api.break_with(Rule::always(Call::DeleteTemplate, refused).in_namespace("first"));
+    let mut kept = mk_template_of_go("a-channel", "gone");
+    kept["metadata"]["namespace"] = json!("first");
+    let kept = api.create(kept);
+    api.create(mk_template_of_go("a-channel", "gone"));
+    let controller = Controller::start(&api);
+    api.until("the other is gone", |api| template(api, "a").is_none())
+        .await;
+    api.until("named", |api| api.event_note("ReconcileFailed").is_some())
+        .await;
+    let event = &api.all(Resource::Events)[0];
+    assert_eq!(event["regarding"]["uid"], kept["metadata"]["uid"]);
+    let note = event["note"].as_str().unwrap();
+    assert!(note.contains("denied by policy"), "{note}");
+    api.heal();
+    api.until("gone", nothing_is_left).await;
+    controller.stop().await;
+}

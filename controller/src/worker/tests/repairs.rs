@@ -5,7 +5,7 @@ use std::time::Duration;
 use compute_domain_api::names::DOMAIN_LABEL;
 use serde_json::{Value, json};
 
-use crate::fake_api::{Call, FakeApi, Resource};
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::Controller;
 use crate::testing::objects::*;
 
@@ -141,5 +141,46 @@ async fn a_template_of_the_go_driver_is_taken_over_as_it_is() {
     api.until("ready", |api| is_ready(api, "a")).await;
     api.after(Duration::from_secs(60)).await;
     assert_eq!(template(&api, "a").unwrap(), before);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_changes_every_template_is_named_and_not_fought() {
+    let api = FakeApi::new();
+    api.change_when_stored(Resource::Templates, |template| {
+        template["metadata"]["labels"] = json!({});
+    });
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("named", |api| reason(api, "a") == "TemplateChanged")
+        .await;
+    api.forget_requests();
+    api.after(Duration::from_secs(3_600)).await;
+    let attempts = api.count(Call::DeleteTemplate);
+    assert!((50..80).contains(&attempts), "{attempts}");
+    assert!(api.calls().len() <= 6 * attempts, "{:?}", api.calls());
+    assert_eq!(api.count(Call::WriteStatus), 0, "it says so already");
+    api.change_when_stored(Resource::Templates, |_| {});
+    api.until("ready", |api| is_ready(api, "a")).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_no_template_can_be_created_an_altered_one_stays_and_the_reason_is_named() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    api.break_with(Rule::always(
+        Call::DryRunTemplate,
+        Fault::Forbidden("denied"),
+    ));
+    api.edit(Resource::Templates, TEAM, "a-channel", alter);
+    api.until("named", |api| reason(api, "a") == "TemplateRefused")
+        .await;
+    assert!(message(&api, "a").contains("denied"));
+    assert_eq!(api.count(Call::DeleteTemplate), 0);
+    api.heal();
+    api.until("ready", |api| is_ready(api, "a")).await;
     controller.stop().await;
 }

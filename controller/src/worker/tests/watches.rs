@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::Controller;
@@ -136,5 +136,69 @@ async fn nothing_is_created_before_both_domains_and_templates_are_known() {
     let controller = Controller::start(&api);
     api.until("ready", |api| is_ready(api, "a")).await;
     assert_eq!(api.count(Call::CreateTemplate), 0);
+    controller.stop().await;
+}
+
+/// One that Kubernetes accepts and that cannot be decoded. Whoever may update an object can write it.
+const ODD_TIME: &str = "9999-12-31T23:59:59Z";
+
+#[tokio::test(start_paused = true)]
+async fn an_odd_time_in_managed_fields_stops_no_watch() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    let odd = |object: &mut Value| {
+        for entry in object["metadata"]["managedFields"].as_array_mut().unwrap() {
+            entry["time"] = json!(ODD_TIME);
+        }
+    };
+    let other = api.create(mk_domain("odd"));
+    api.create(mk_claim("odd", &uid(&other)));
+    api.create(mk_foreign_template("foreign"));
+    // It waits for a name, so that the foreign templates are watched, too.
+    let mut waits = mk_domain("waits");
+    waits["spec"]["channel"]["resourceClaimTemplate"]["name"] = json!("foreign");
+    api.create(waits);
+    api.until("ready", |api| is_ready(api, "odd")).await;
+    for (resource, name) in [
+        (Resource::Domains, "odd"),
+        (Resource::Templates, "odd-channel"),
+        (Resource::Templates, "foreign"),
+        (Resource::Claims, "odd"),
+    ] {
+        api.edit(resource, TEAM, name, odd);
+    }
+    // Both by the watches that run and by lists.
+    for name in ["a", "b"] {
+        api.create(mk_domain(name));
+        api.until("the other is ready", |api| is_ready(api, name))
+            .await;
+        api.expire_watches();
+    }
+    api.delete(Resource::Templates, TEAM, "foreign");
+    delete_domain(&api, "odd");
+    api.until("gone", |api| domain(api, "odd").is_none()).await;
+    api.until("ready", |api| is_ready(api, "waits")).await;
+    assert!(template(&api, "odd").is_none());
+    let note = api.event_note("ClaimsInUse").unwrap();
+    assert!(note.contains("odd"), "{note}");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_with_an_odd_time_is_written_again() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    api.create(mk_domain("a"));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let condition = |api: &FakeApi| domain(api, "a").unwrap()["status"]["conditions"][0].clone();
+    api.edit(Resource::Domains, TEAM, "a", |domain| {
+        let condition = &mut domain["status"]["conditions"][0];
+        condition["lastTransitionTime"] = json!(ODD_TIME);
+        condition["reason"] = json!("Forged");
+    });
+    api.until("written", |api| reason(api, "a") == "Admitted")
+        .await;
+    assert_ne!(condition(&api)["lastTransitionTime"], ODD_TIME);
     controller.stop().await;
 }

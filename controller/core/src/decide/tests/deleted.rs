@@ -176,3 +176,18 @@ fn a_template_of_a_domain_that_lost_our_finalizer_goes_all_the_same() {
     let terminating = observe(domain(), template_patched(being_deleted(&[FINALIZER])));
     assert_eq!(decide_first(&terminating), release_own());
 }
+
+#[test]
+fn one_whose_template_the_api_server_keeps_says_so_and_waits() {
+    for template in [json!({}), being_deleted(&[FINALIZER])] {
+        let decide_about = |domain| {
+            let observed = observe(domain, template_patched(template.clone()));
+            decide_with(&observed, &findings_with_kept(TEMPLATE_UID))
+        };
+        let ready = with_reported_status(deleted(), &Admission::Admitted);
+        assert_eq!(decide_about(ready), write(Admission::Rejected(kept())));
+        let reported = with_reported_status(deleted(), &Admission::Rejected(kept()));
+        let expected = Decision::Done(Outcome::Blocked(mk_reference()));
+        assert_eq!(decide_about(reported), expected);
+    }
+}

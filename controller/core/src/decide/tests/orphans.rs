@@ -170,3 +170,19 @@ fn templates_of_the_driver_managed_mode_are_not_touched_even_when_they_are_delet
 fn a_uid_of_which_nothing_is_left_is_done() {
     assert_eq!(decide_first(&Observed::default()), NOTHING);
 }
+
+#[test]
+fn one_that_the_api_server_keeps_is_not_in_the_way_of_the_others() {
+    let other = json!({ "metadata": { "name": "z-other", "uid": "other-uid" } });
+    let mut findings = findings_with_kept(TEMPLATE_UID);
+    findings.absent_in = vec!["team-1".into()];
+    for kept in [json!({}), being_deleted(&[FINALIZER])] {
+        let templates = [mk_template(kept), mk_template(other.clone())];
+        let expected = Request::DeleteTemplate(templates[1].reference().clone());
+        let observed = observe_orphans(templates);
+        let decision = decide_with(&observed, &findings);
+        assert_eq!(decision, Decision::Send(expected));
+    }
+    let alone = observe_orphans(template_patched(json!({})));
+    assert_eq!(decide_with(&alone, &findings), NOTHING);
+}

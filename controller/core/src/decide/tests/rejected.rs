@@ -22,6 +22,10 @@ fn every_rejection() -> Vec<Rejection> {
         mk_name_taken(),
         mk_refused(),
         held(),
+        kept(),
+        Rejection::TemplateChanged {
+            template: mk_reference(),
+        },
         Rejection::DriverManaged {
             object: mk_daemon_template(DRIVER_NAMESPACE).reference().clone(),
             uid: UID.to_owned(),

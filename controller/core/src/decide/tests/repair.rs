@@ -197,3 +197,45 @@ fn ours_without_the_label_of_its_target_is_still_ours() {
     let [template] = template();
     assert!(template.is_of(&ready()));
 }
+
+#[test]
+fn one_that_would_be_refused_or_changed_again_is_reported_and_stays() {
+    let refusals = [
+        Rejection::TemplateRefused {
+            message: "exceeded quota".to_owned(),
+        },
+        Rejection::TemplateChanged {
+            template: mk_reference(),
+        },
+    ];
+    let altered = || template_patched(with_device_class("gpu.nvidia.com"));
+    for refusal in refusals {
+        let findings = Findings {
+            refusal: Some(refusal.clone()),
+            ..mk_findings()
+        };
+        let decision = decide_with(&observe(ready(), altered()), &findings);
+        assert_eq!(rejection(decision), refusal);
+    }
+    // That its name was taken says nothing about it.
+    let findings = Findings {
+        refusal: Some(Rejection::NameTaken {
+            name: "train-a-channel".to_owned(),
+            owner: "no ComputeDomain".to_owned(),
+        }),
+        ..mk_findings()
+    };
+    assert!(matches!(
+        decide_with(&observe(ready(), altered()), &findings),
+        Decision::Send(Request::DryRunTemplate(_))
+    ));
+}
+
+#[test]
+fn one_that_the_api_server_keeps_makes_the_domain_not_ready() {
+    let mut findings = findings_with_kept(TEMPLATE_UID);
+    findings.stored = Some(content(&mk_template_object(json!({}))));
+    let altered = template_patched(with_device_class("gpu.nvidia.com"));
+    let decision = decide_with(&observe(ready(), altered), &findings);
+    assert_eq!(rejection(decision), kept());
+}

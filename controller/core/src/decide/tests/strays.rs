@@ -111,3 +111,87 @@ fn the_domains_own_matters_come_first() {
         Decision::Send(Request::RemoveFinalizer(removal(UID)))
     );
 }
+
+/// Who has created a template.
+fn created_by(manager: &str, operation: &str) -> Value {
+    let write = json!({ "manager": manager, "operation": operation });
+    json!({ "metadata": { "managedFields": [write] } })
+}
+
+/// A template under the name of a former spec.
+fn former(patch: Value) -> ObservedTemplate {
+    let created = merged(created_by("imex-dra", "Update"), patch);
+    copy(PLACES[1], created)
+}
+
+#[test]
+fn what_a_controller_has_made_for_a_former_spec_goes() {
+    for manager in ["imex-dra", "compute-domain-controller"] {
+        let former = former(created_by(manager, "Update"));
+        let expected = Request::DeleteTemplate(former.reference().clone());
+        assert_eq!(decide_beside(former), Decision::Send(expected));
+    }
+    let terminating = former(being_deleted(&[FINALIZER]));
+    let expected = release(terminating.reference().clone());
+    assert_eq!(decide_beside(terminating), expected);
+}
+
+#[test]
+fn it_goes_while_the_new_name_is_taken_too_or_two_that_swap_names_wait_for_each_other() {
+    let taken = Rejection::NameTaken {
+        name: "train-a-channel".to_owned(),
+        owner: "no ComputeDomain".to_owned(),
+    };
+    let domain = with_reported_status(finalized(), &Admission::Rejected(taken.clone()));
+    let former = former(json!({}));
+    let expected = Request::DeleteTemplate(former.reference().clone());
+    let findings = Findings {
+        refusal: Some(taken),
+        ..mk_findings()
+    };
+    let decision = decide_with(&observe(domain, [former]), &findings);
+    assert_eq!(decision, Decision::Send(expected));
+}
+
+#[test]
+fn but_not_while_the_spec_names_none_since_pods_may_use_it() {
+    for spec in [
+        json!({ "spec": null }),
+        crate::fixtures::with_template_name("No_Name"),
+    ] {
+        let patch = merged(finalized(), spec);
+        let rejection = mk_domain(patch.clone()).template_name().unwrap_err();
+        let domain = with_reported_status(patch, &Admission::Rejected(rejection.clone()));
+        assert_eq!(
+            decide_first(&observe(domain, [former(json!({}))])),
+            Decision::Done(Outcome::Rejected(rejection))
+        );
+    }
+}
+
+#[test]
+fn what_only_looks_like_one_of_a_former_spec_is_left_alone() {
+    let labels = |value| json!({ "metadata": { "labels": value } });
+    for other in [
+        former(created_by("kubectl", "Update")),
+        former(created_by("compute-domain-controller", "Apply")),
+        former(with_device_class("gpu.nvidia.com")),
+        former(labels(json!({ "resource.nvidia.com/computeDomainTarget": "Daemon" }))),
+        former(json!({ "metadata": { "namespace": "team-2" } })),
+    ] {
+        let expected = Decision::Done(Outcome::Admitted);
+        assert_eq!(decide_beside(other.clone()), expected, "{other:?}");
+    }
+}
+
+#[test]
+fn one_that_the_api_server_keeps_is_left_for_this_reconcile() {
+    for template in [former(json!({})), former(being_deleted(&[FINALIZER]))] {
+        let domain = with_reported_status(finalized(), &Admission::Admitted);
+        let observed = observe(domain, [template, mk_template(json!({}))]);
+        assert_eq!(
+            decide_with(&observed, &findings_with_kept("copy-uid")),
+            Decision::Done(Outcome::Admitted)
+        );
+    }
+}
