@@ -53,7 +53,7 @@ enum Cause {
     #[error(transparent)]
     Unidentified(UnidentifiedError),
     #[error(transparent)]
-    Undecodable(InvalidObject),
+    Undecodable(Box<InvalidObject>),
     #[error("the lease may have been taken by another replica")]
     Fenced,
 }
@@ -323,7 +323,7 @@ fn decoded(
 ) -> Result<ResourceClaimTemplate, RequestError> {
     template.0.map_err(|source| RequestError {
         action,
-        source: Cause::Undecodable(source),
+        source: Cause::Undecodable(Box::new(source)),
     })
 }
 

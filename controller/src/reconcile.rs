@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use compute_domain_core::{
-    Admission, Decision, Domain, Findings, Index, Key, Observed, Outcome, Rejection, TemplateRef,
-    decide,
+    Admission, Decision, Domain, Findings, Index, Key, Observed, Outcome, Rejection, decide,
 };
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, info_span};
+
+use pass::Kept;
 
 use crate::api_client::{ApiClient, RequestError};
 use crate::refusals::Refusals;
@@ -53,12 +54,9 @@ pub(crate) enum ReconcileError {
     /// A request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The API server does not let us delete this template, or remove our finalizer from it.
-    #[error("{template}")]
-    Kept {
-        template: TemplateRef,
-        source: RequestError,
-    },
+    /// A template stays, by the will of the API server.
+    #[error(transparent)]
+    Kept(#[from] Kept),
     /// Every request succeeded, and another one was always needed.
     #[error("still not done after {MAX_REQUESTS} requests: another client reverts the changes")]
     TooManyRequests,
@@ -88,7 +86,7 @@ impl ReconcileError {
     /// A stable name of what went wrong, for metrics.
     pub(crate) fn code(&self) -> String {
         match self {
-            Self::Request(source) | Self::Kept { source, .. } => source.code(),
+            Self::Request(source) | Self::Kept(Kept { source, .. }) => source.code(),
             Self::TooManyRequests => "too-many-requests".to_owned(),
         }
     }
@@ -127,7 +125,7 @@ impl Context {
                 Decision::Done(outcome) => {
                     let again = self.finish(key, &observed, outcome);
                     return match pass.kept {
-                        Some(kept) => Err(kept),
+                        Some(kept) => Err(kept.into()),
                         None => Ok(again.or_else(|| unwatched_retry(&findings))),
                     };
                 }

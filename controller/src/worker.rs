@@ -235,8 +235,8 @@ impl<'a> Run<'a> {
         if attempt >= REPORTED_FAILURES {
             match (domain, err) {
                 (Some(domain), _) => context.reports.keeps_failing(&domain, &error),
-                (None, ReconcileError::Kept { template, .. }) => {
-                    context.reports.keeps_failing_for(template, &error);
+                (None, ReconcileError::Kept(kept)) => {
+                    context.reports.keeps_failing_for(&kept.template, &error);
                 }
                 (None, _) => {}
             }

@@ -34,10 +34,12 @@ pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[Str
     };
     match decide_on(domain, observed, findings, driver_namespaces) {
         // Last, so that an object that anybody can make is in the way of nothing.
-        Decision::Done(outcome) => match find::stray(domain, &observed.templates, findings, driver_namespaces) {
-            Some(request) => Decision::Send(request),
-            None => Decision::Done(outcome),
-        },
+        Decision::Done(outcome) => {
+            match find::stray(domain, &observed.templates, findings, driver_namespaces) {
+                Some(request) => Decision::Send(request),
+                None => Decision::Done(outcome),
+            }
+        }
         send @ Decision::Send(_) => send,
     }
 }

@@ -135,10 +135,7 @@ mod tests {
             "10000-01-01T00:59:59Z",
             "2026-01-01T00:00:00+99:99",
         ] {
-            let list = mk_list(&[
-                mk_object("a", "2026-01-01T00:00:00Z"),
-                mk_object("b", time),
-            ]);
+            let list = mk_list(&[mk_object("a", "2026-01-01T00:00:00Z"), mk_object("b", time)]);
             assert!(serde_json::from_value::<ObjectList<ConfigMap>>(list.clone()).is_err());
             let list: ObjectList<RawObject<ConfigMap>> = serde_json::from_value(list).unwrap();
             assert_eq!(managers(&list.items[0]), [("a", true), ("b", true)]);

@@ -5,8 +5,8 @@ use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
 use tracing::info;
 
-use super::pass::Pass;
-use super::{Context, Flow, ReconcileError};
+use super::pass::{Kept, Pass};
+use super::{Context, Flow};
 use crate::api_client::RequestError;
 use crate::refusals::refusal_in;
 
@@ -134,7 +134,7 @@ fn template_kept(
         return Err(err);
     };
     findings.kept.insert(template.uid.clone(), message);
-    pass.kept.get_or_insert_with(|| ReconcileError::Kept {
+    pass.kept.get_or_insert_with(|| Kept {
         template: template.clone(),
         source: err,
     });

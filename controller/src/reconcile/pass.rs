@@ -2,7 +2,7 @@
 
 use compute_domain_core::{Domain, Key, TemplateRef};
 
-use super::ReconcileError;
+use crate::api_client::RequestError;
 
 /// One reconcile.
 pub(super) struct Pass<'a> {
@@ -16,9 +16,17 @@ pub(super) struct Pass<'a> {
     repaired: Option<Box<str>>,
     /// Why the first of the templates that the API server does not let go of stays. The others come
     /// first, then this is the result.
-    pub(super) kept: Option<ReconcileError>,
+    pub(super) kept: Option<Kept>,
     /// Whether it was seen that the domain is being deleted.
     deletion_seen: bool,
+}
+
+/// The API server does not let us delete this template, or remove our finalizer from it.
+#[derive(Debug, thiserror::Error)]
+#[error("{template}")]
+pub(crate) struct Kept {
+    pub(crate) template: TemplateRef,
+    pub(crate) source: RequestError,
 }
 
 impl<'a> Pass<'a> {

@@ -162,13 +162,13 @@ pub(super) fn deletion_state(template: &ObservedTemplate, findings: &Findings) -
     if !template.is_being_deleted() {
         return None;
     }
-    Some(match template.finalizer_removal() {
-        Some(patch) => Finding::TemplateTerminating(reference, patch),
-        None => {
-            let template = reference.clone();
-            Finding::TemplateBlocked(reference, Rejection::TemplateHeld { template })
-        }
-    })
+    if let Some(patch) = template.finalizer_removal() {
+        return Some(Finding::TemplateTerminating(reference, patch));
+    }
+    let why = Rejection::TemplateHeld {
+        template: reference.clone(),
+    };
+    Some(Finding::TemplateBlocked(reference, why))
 }
 
 /// Whether somebody has removed one of the labels.

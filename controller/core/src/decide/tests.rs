@@ -78,7 +78,9 @@ fn held() -> Rejection {
 /// The API server does not let go of this template.
 fn findings_with_kept(uid: &str) -> Findings {
     let mut findings = mk_findings();
-    findings.kept.insert(uid.into(), "denied by policy".to_owned());
+    findings
+        .kept
+        .insert(uid.into(), "denied by policy".to_owned());
     findings
 }
 

@@ -11,6 +11,7 @@
 
 mod claims;
 mod coming_and_going;
+mod edited;
 mod election;
 mod hostile;
 mod leftovers;

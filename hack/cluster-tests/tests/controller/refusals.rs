@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::support::{Applied, Fixture, kubectl, named, run, seconds, template, until};
+use crate::support::{Applied, Fixture, kubectl, named, run, seconds, template, until, within};
 
 /// The slow retry.
 const HEALED: Duration = Duration::from_secs(60);
@@ -43,26 +43,38 @@ fn a_quota_that_refuses_the_template_is_named_and_raising_it_heals() -> Result<(
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_policy_that_refuses_the_template_is_named_and_its_end_heals() -> Result<()> {
     run(async |on| {
-        let name = &on.namespace;
-        let policy = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": name},
-            "spec": {
-                "matchConstraints": {"resourceRules": [templates_created()]},
-                "validations": [{"expression": "false", "message": "no templates on Sundays"}],
-            },
-        });
-        let binding = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": name},
-            "spec": {
-                "policyName": name,
-                "validationActions": ["Deny"],
-                "matchResources": {"namespaceSelector": in_namespace(name)},
-            },
-        });
-        let policy = Applied::new(&[policy, binding])?;
-        refused_until_gone(on, &policy, "no templates on Sundays").await
+        let words = "no templates on Sundays";
+        let policy = Applied::new(&denial(&on.namespace, "CREATE", words))?;
+        refused_until_gone(on, &policy, words).await
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_policy_that_refuses_the_deletion_is_named_and_its_end_lets_the_domain_go() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        on.create_ready("domain").await?;
+        let words = "no deletions on Sundays";
+        let policy = Applied::new(&denial(&on.namespace, "DELETE", words))?;
+        until("the server refuses deletions", async || {
+            let params = DeleteParams::default().dry_run();
+            let templates = on.templates(&on.namespace);
+            let deleted = templates.delete("domain-channel", &params).await;
+            let refused = deleted.is_err_and(|error| error.to_string().contains(words));
+            ensure!(refused, "it does not");
+            Ok(())
+        })
+        .await;
+        on.delete("domain").await?;
+        let message = on.until_refused("domain", "TemplateKept").await;
+        ensure!(message.contains(words), "the message is {message:?}");
+        policy.delete()?;
+        let took = within(HEALED, "the domain is gone", async || {
+            on.is_gone("domain").await
+        })
+        .await?;
+        Ok(format!("gone {} after its end", seconds(took)))
     })
 }
 
@@ -78,7 +90,7 @@ fn a_webhook_that_does_not_answer_is_named_and_its_end_heals() -> Result<()> {
                 "name": "closed.example.com",
                 // Nobody listens there.
                 "clientConfig": {"url": "https://127.0.0.1:1/"},
-                "rules": [templates_created()],
+                "rules": [on_templates("CREATE")],
                 "namespaceSelector": in_namespace(name),
                 "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
             }],
@@ -97,10 +109,32 @@ async fn refused_until_gone(on: &Fixture, cause: &Applied, words: &str) -> Resul
     Ok(format!("Ready {} after its end", seconds(took)))
 }
 
-fn templates_created() -> Value {
+/// A policy and its binding that refuse this operation on the templates of a namespace.
+fn denial(namespace: &str, operation: &str, words: &str) -> [Value; 2] {
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": namespace},
+        "spec": {
+            "matchConstraints": {"resourceRules": [on_templates(operation)]},
+            "validations": [{"expression": "false", "message": words}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": namespace},
+        "spec": {
+            "policyName": namespace,
+            "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": in_namespace(namespace)},
+        },
+    });
+    [policy, binding]
+}
+
+fn on_templates(operation: &str) -> Value {
     json!({
         "apiGroups": ["resource.k8s.io"], "apiVersions": ["*"],
-        "operations": ["CREATE"], "resources": ["resourceclaimtemplates"],
+        "operations": [operation], "resources": ["resourceclaimtemplates"],
     })
 }
 

@@ -176,7 +176,9 @@ fn what_only_looks_like_one_of_a_former_spec_is_left_alone() {
         former(created_by("kubectl", "Update")),
         former(created_by("compute-domain-controller", "Apply")),
         former(with_device_class("gpu.nvidia.com")),
-        former(labels(json!({ "resource.nvidia.com/computeDomainTarget": "Daemon" }))),
+        former(labels(
+            json!({ "resource.nvidia.com/computeDomainTarget": "Daemon" }),
+        )),
         former(json!({ "metadata": { "namespace": "team-2" } })),
     ] {
         let expected = Decision::Done(Outcome::Admitted);

@@ -36,7 +36,8 @@ pub(crate) fn state(domain: &DynamicObject) -> Option<&str> {
     domain.data.pointer("/status/status")?.as_str()
 }
 
-fn ready_condition(domain: &DynamicObject) -> Option<&Value> {
+/// The condition `Ready`.
+pub(crate) fn ready_condition(domain: &DynamicObject) -> Option<&Value> {
     let conditions = domain.data.pointer("/status/conditions")?.as_array()?;
     conditions.iter().find(|it| it["type"] == "Ready")
 }

@@ -17,7 +17,7 @@ mod templates;
 pub(crate) use cluster_tests::{Component, seconds, throughout, until, within};
 pub(crate) use controller::{Controller, Setup};
 pub(crate) use crd::{GO_CRD, OUR_CRD, apply_crd, delete_crd};
-pub(crate) use domains::{domain, named, reason, state};
+pub(crate) use domains::{domain, named, ready_condition, reason, state};
 pub(crate) use fixture::{Fixture, run, run_for};
 pub(crate) use kubeconfig::{through_proxy, with_token};
 pub(crate) use kubectl::{Applied, kubectl};

@@ -1,0 +1,143 @@
+//! Objects that somebody edits by hand, as the CRD and the API server allow it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::Request;
+use serde_json::{Value, json};
+
+use crate::support::{Fixture, kubectl, ready_condition, run, seconds, within};
+
+const SECONDS: Duration = Duration::from_secs(10);
+
+/// A time that Kubernetes accepts and that is none of ours.
+const ODD_TIME: &str = "9999-12-31T23:59:59Z";
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn two_domains_whose_specs_are_replaced_swap_the_names_of_their_templates() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        let a = on.create_ready("a").await?;
+        let b = on.create_ready("b").await?;
+        replace_spec(on, "a", "b-channel").await?;
+        replace_spec(on, "b", "a-channel").await?;
+        let took = within(SECONDS, "they have swapped", async || {
+            for (domain, uid, template) in [("a", &a, "b-channel"), ("b", &b, "a-channel")] {
+                on.is_ready(domain).await?;
+                on.is_new_template(template, "", uid).await?;
+            }
+            Ok(())
+        })
+        .await?;
+        on.until_event("a", "FormerTemplateDeleted").await;
+        Ok(format!("after {}", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_copy_beside_the_template_of_a_domain_stays() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        let uid = on.create_ready("a").await?;
+        let mut copy = on.template("a-channel").await?;
+        let own = copy.metadata.managed_fields.clone();
+        copy.metadata.name = Some("copy".to_owned());
+        copy.metadata.uid = None;
+        copy.metadata.resource_version = None;
+        let copy = on.create_template(&on.namespace, &copy).await?;
+        ensure!(copy.metadata.managed_fields != own, "it looks like ours");
+        replace_spec(on, "a", "other").await?;
+        within(SECONDS, "the former one is gone", async || {
+            on.is_new_template("other", "", &uid).await?;
+            on.template_is_gone(&on.namespace, "a-channel").await
+        })
+        .await?;
+        let copy = on.template("copy").await?;
+        ensure!(copy.metadata.deletion_timestamp.is_none(), "the copy goes");
+        Ok(String::new())
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn an_odd_time_in_managed_fields_stops_neither_watches_nor_a_restart() -> Result<()> {
+    run(async |on| {
+        let controller = on.start().await?;
+        on.create_ready("odd").await?;
+        make_odd(on, &on.domains(&on.namespace), "odd").await?;
+        make_odd(on, &on.templates(&on.namespace), "odd-channel").await?;
+        on.create_ready("watched").await?;
+        controller.restart()?;
+        on.create_ready("listed").await?;
+        kubectl(&[
+            "delete",
+            "computedomain",
+            "-n",
+            &on.namespace,
+            "odd",
+            "--wait=false",
+        ])?;
+        let took = within(SECONDS, "odd is gone", async || on.is_gone("odd").await).await?;
+        on.template_is_gone(&on.namespace, "odd-channel").await?;
+        Ok(format!("the odd one went in {}", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_status_with_an_odd_time_is_written_again() -> Result<()> {
+    run(async |on| {
+        on.start().await?;
+        on.create_ready("domain").await?;
+        let mut status = on.get("domain").await?.data["status"].clone();
+        status["status"] = json!("NotReady");
+        status["conditions"][0]["lastTransitionTime"] = json!(ODD_TIME);
+        let patch = Patch::Merge(json!({ "status": status }));
+        on.domains(&on.namespace)
+            .patch_status("domain", &PatchParams::default(), &patch)
+            .await?;
+        let took = within(SECONDS, "it is written again", async || {
+            on.is_ready("domain").await?;
+            let domain = on.get("domain").await?;
+            let since = &ready_condition(&domain).context("no condition")?["lastTransitionTime"];
+            ensure!(since != ODD_TIME, "the time is still there");
+            Ok(())
+        })
+        .await?;
+        Ok(format!("after {}", seconds(took)))
+    })
+}
+
+/// By two updates: without a spec, any other one may follow.
+async fn replace_spec(on: &Fixture, domain: &str, template: &str) -> Result<()> {
+    let domains = on.domains(&on.namespace);
+    let mut spec = on.get(domain).await?.data["spec"].clone();
+    spec["channel"]["resourceClaimTemplate"]["name"] = json!(template);
+    for spec in [Value::Null, spec] {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        domains
+            .patch(domain, &PatchParams::default(), &patch)
+            .await?;
+    }
+    Ok(())
+}
+
+/// As whoever may update the object can: the times of other writers are not checked.
+async fn make_odd(on: &Fixture, api: &Api<DynamicObject>, name: &str) -> Result<()> {
+    let entries = api.get(name).await?.metadata.managed_fields;
+    let mut entries = serde_json::to_value(entries)?;
+    for entry in entries.as_array_mut().context("no managed fields")? {
+        entry["time"] = json!(ODD_TIME);
+    }
+    // They alone would be no change.
+    let metadata = json!({ "managedFields": entries, "labels": { "example.com/odd": "yes" } });
+    let patch = Patch::Merge(json!({ "metadata": metadata }));
+    // kube cannot decode what comes back.
+    let request = Request::new(api.resource_url()).patch(name, &PatchParams::default(), &patch)?;
+    let stored = on.client.request_text(request).await?;
+    ensure!(stored.contains(ODD_TIME), "it is stored as {stored}");
+    Ok(())
+}
