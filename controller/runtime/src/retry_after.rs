@@ -56,14 +56,17 @@ where
     }
 }
 
-async fn send<S, B>(mut inner: S, mut request: Request<Body>) -> Result<Response<B>, BoxError>
+async fn send<S, B>(mut inner: S, request: Request<Body>) -> Result<Response<B>, BoxError>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
 {
+    let (parts, mut body) = request.into_parts();
     for _ in 0..RETRIES {
-        let Some(copy) = try_clone(&request) else {
+        // `None` if the body is a stream, which can be read only once. kube sends none.
+        let Some(copy) = body.try_clone() else {
             break;
         };
+        let request = Request::from_parts(parts.clone(), body);
         let response = inner.call(request).await?;
         let Some(pause) = requested_pause(&response) else {
             return Ok(response);
@@ -71,20 +74,9 @@ where
         drop(response);
         sleep(jittered(pause)).await;
         inner.ready().await?;
-        request = copy;
+        body = copy;
     }
-    inner.call(request).await
-}
-
-/// `None` if the body is a stream, which can be read only once. kube sends none.
-fn try_clone(request: &Request<Body>) -> Option<Request<Body>> {
-    let mut copy = Request::new(request.body().try_clone()?);
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    *copy.extensions_mut() = request.extensions().clone();
-    Some(copy)
+    inner.call(Request::from_parts(parts, body)).await
 }
 
 fn requested_pause<B>(response: &Response<B>) -> Option<Duration> {
