@@ -111,8 +111,8 @@ NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings]
 set, or as AllAlpha is. */}}
 {{- define "imex-dra.alphaGate" -}}
 {{- $gates := index . 0 -}}
-{{- $name := ternary (index . 1) "AllAlpha" (hasKey $gates (index . 1)) -}}
-{{- include "imex-dra.bool" (list (printf "featureGates.%s" $name) (hasKey $gates $name | ternary (get $gates $name) false)) -}}
+{{- $value := dig (index . 1) (dig "AllAlpha" false $gates) $gates -}}
+{{- include "imex-dra.bool" (list (printf "featureGates.%s" (index . 1)) $value) -}}
 {{- end }}
 
 {{- define "imex-dra.featureGates" -}}
