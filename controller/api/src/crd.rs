@@ -19,10 +19,6 @@ use serde_json::Value;
 
 use crate::AllocationMode;
 
-/// What the CRD says of the resource.
-const DESCRIPTION: &str =
-    "A set of workloads that may share memory over NVLink through IMEX channels";
-
 /// The fields of a ComputeDomain other than metadata and status.
 ///
 /// `spec` is optional, as in the Go driver's CRD: an object without one can be read, and is then
@@ -48,6 +44,9 @@ const DESCRIPTION: &str =
     printcolumn = r#"{"name":"Template", "type":"string", "jsonPath":".spec.channel.resourceClaimTemplate.name",
         "description":"ResourceClaimTemplate for the workload's pods"}"#,
     printcolumn = r#"{"name":"Age", "type":"date", "jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[schemars(
+    description = "A set of workloads that may share memory over NVLink through IMEX channels"
 )]
 pub struct ComputeDomainRoot {
     /// What the user asks for. It never changes.
@@ -109,7 +108,7 @@ pub struct ComputeDomainStatus {
     pub conditions: Vec<Condition>,
     /// The `metadata.generation` that this status is about. The Go driver does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "generation_schema")]
+    #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
 }
 
@@ -162,7 +161,6 @@ impl JsonSchema for ComputeDomain {
     /// would then store. With the Go driver's, it drops a null status.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = ComputeDomainRoot::json_schema(generator);
-        schema.insert("description".to_owned(), DESCRIPTION.into());
         let status = generator.subschema_for::<ComputeDomainStatus>();
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             properties.insert("status".to_owned(), status.into());
@@ -221,11 +219,6 @@ fn is_unset(mode: &AllocationMode) -> bool {
 
 fn num_nodes_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "minimum": 0, "default": 0 })
-}
-
-/// As the API server writes that of a condition.
-fn generation_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "integer", "format": "int64" })
 }
 
 fn integer_schema(_: &mut SchemaGenerator) -> Schema {
