@@ -5,9 +5,9 @@
 //!                                                     └─ deleted: DELETE template, PATCH its finalizer, PATCH the domain's
 //! ```
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -28,7 +28,7 @@ pub(crate) fn run(at_once: usize) -> anyhow::Result<()> {
     runtime.block_on(async {
         let floor = Floor {
             client: Client::try_default().await?,
-            templates: Mutex::default(),
+            templates: RefCell::default(),
         };
         let (jobs, mut queue) = unbounded_channel();
         let watch = tokio::spawn(watch(floor.client.clone(), jobs));
@@ -45,7 +45,7 @@ pub(crate) fn run(at_once: usize) -> anyhow::Result<()> {
 struct Floor {
     client: Client,
     /// UIDs of the templates, by that of their domain.
-    templates: Mutex<HashMap<String, String>>,
+    templates: RefCell<HashMap<String, String>>,
 }
 
 /// One domain that was created, or that is being deleted.
@@ -158,7 +158,8 @@ impl Floor {
         let body = objects::template(namespace, name, uid, template).to_string();
         let request = job.templates().create(&params, body.into_bytes())?;
         let created: Created = self.client.request(request).await?;
-        self.templates().insert(uid.clone(), created.metadata.uid);
+        let template = created.metadata.uid;
+        self.templates.borrow_mut().insert(uid.clone(), template);
 
         let status = Patch::Apply(objects::ready_status(namespace, name, uid));
         let params = PatchParams::apply(objects::MANAGER).force();
@@ -168,7 +169,7 @@ impl Floor {
     }
 
     async fn delete(&self, job: &Job) -> anyhow::Result<()> {
-        let uid = self.templates().remove(&job.uid);
+        let uid = self.templates.borrow_mut().remove(&job.uid);
         let uid = uid.context("no template was created")?;
         let params = DeleteParams {
             preconditions: Some(Preconditions {
@@ -190,12 +191,6 @@ impl Floor {
         let request = job.domains().patch(&job.name, &params, &patch)?;
         self.client.request_text(request).await?;
         Ok(())
-    }
-
-    fn templates(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.templates
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
