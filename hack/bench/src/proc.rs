@@ -1,13 +1,11 @@
-//! Figures of a process from `/proc`.
+//! Figures of a process.
 
 use std::fs;
 use std::time::Duration;
 
 use anyhow::Context;
-
-/// The length of a tick in `/proc/PID/stat`: the kernel gives 100 in a second to all programs,
-/// whatever it uses itself.
-const TICK: Duration = Duration::from_millis(10);
+use nix::time::ClockId;
+use nix::unistd::Pid;
 
 /// The number behind `key` in the file `path` of `/proc`; of `VmHWM: 5120 kB` it is
 /// 5120.
@@ -21,21 +19,13 @@ pub(crate) fn number(path: &str, key: &str) -> anyhow::Result<u64> {
     Ok(number.parse()?)
 }
 
-/// CPU time of all threads of a process so far, in steps of 10 ms.
+/// Anonymous memory of a process, in KiB.
+pub(crate) fn anonymous_kib(pid: u32) -> anyhow::Result<u64> {
+    number(&format!("/proc/{pid}/status"), "RssAnon")
+}
+
+/// CPU time of all threads of a process so far.
 pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
-    let path = format!("/proc/{pid}/stat");
-    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    // The program's name before it may have spaces. Then the third field comes first: utime is
-    // the 14th, stime the 15th.
-    let fields = text.rsplit_once(')').map(|(_, fields)| fields);
-    let mut times = fields
-        .unwrap_or_default()
-        .split_whitespace()
-        .skip(11)
-        .take(2);
-    let mut ticks = || times.next().and_then(|ticks| ticks.parse::<u32>().ok());
-    let (Some(user), Some(system)) = (ticks(), ticks()) else {
-        anyhow::bail!("{path} has no times");
-    };
-    Ok(TICK * (user + system))
+    let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid.try_into()?))?;
+    Ok(clock.now()?.into())
 }

@@ -67,7 +67,7 @@ impl Program {
 
     /// Its anonymous memory, in KiB.
     pub(super) fn anonymous_kib(&self) -> anyhow::Result<u64> {
-        anonymous_kib(self.child.id())
+        proc::anonymous_kib(self.child.id())
     }
 
     /// The largest [`Program::anonymous_kib`] since the last call, as far as it was seen.
@@ -122,12 +122,8 @@ impl Drop for Program {
     }
 }
 
-fn anonymous_kib(pid: u32) -> anyhow::Result<u64> {
-    proc::number(&format!("/proc/{pid}/status"), "RssAnon")
-}
-
 async fn sample(pid: u32, peak: Arc<AtomicU64>) {
-    while let Ok(kib) = anonymous_kib(pid) {
+    while let Ok(kib) = proc::anonymous_kib(pid) {
         peak.fetch_max(kib, Ordering::Relaxed);
         sleep(SAMPLE).await;
     }

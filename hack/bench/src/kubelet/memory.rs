@@ -116,7 +116,7 @@ impl Running {
     }
 
     fn anonymous_kib(&self) -> anyhow::Result<u64> {
-        proc::number(&format!("/proc/{}/status", self.0.id()), "RssAnon")
+        proc::anonymous_kib(self.0.id())
     }
 }
 
