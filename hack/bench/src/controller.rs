@@ -31,7 +31,8 @@ use tokio::runtime::Builder;
 use accounts::Account;
 use audit::AuditLog;
 use measured::{Phase, Round, Size};
-use round::{Bench, Which};
+use program::Which;
+use round::Bench;
 use user::User;
 
 pub(crate) use floor::run as run_floor;

@@ -21,8 +21,16 @@ const SAMPLE: Duration = Duration::from_millis(50);
 /// A program that has not ended this long after SIGTERM never will.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
+/// Which of the two runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    Subject,
+    Floor,
+}
+
 /// A running program. Dropping it kills the process.
 pub(super) struct Program {
+    pub(super) which: Which,
     child: Child,
     pub(super) user: String,
     /// What it prints.
@@ -38,6 +46,7 @@ pub(super) struct Program {
 impl Program {
     /// Starts it as this user of the API server. What it prints goes to a file in `dir`.
     pub(super) fn start(
+        which: Which,
         mut command: Command,
         account: &Account,
         dir: &Path,
@@ -55,6 +64,7 @@ impl Program {
         let peak = Arc::new(AtomicU64::new(0));
         let sampler = tokio::spawn(sample(child.id(), Arc::clone(&peak)));
         Ok(Self {
+            which,
             child,
             user: account.user.clone(),
             log,

@@ -18,8 +18,8 @@ use super::accounts::Account;
 use super::audit::{AuditLog, Requests};
 use super::measured::{Change, Phase, Rest, Round};
 use super::objects::HOME;
-use super::program::Program;
-use super::settled::{HTTP_ENDPOINT, Probe, settle};
+use super::program::{Program, Which};
+use super::settled::{HTTP_ENDPOINT, settle};
 use super::user::User;
 
 /// How long the requests of an idle program are counted.
@@ -39,13 +39,6 @@ pub(super) struct Bench {
     pub(super) scratch: TempDir,
 }
 
-/// Which of the two runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
-    Subject,
-    Floor,
-}
-
 // === impl Bench ===
 
 impl Bench {
@@ -57,17 +50,13 @@ impl Bench {
     ) -> anyhow::Result<Round> {
         let mut program = self.start(which, &mut Requests::default()).await?;
         let started_kib = program.anonymous_kib()?;
-        let create = self
-            .phase(which, &mut program, Change::Create, size)
-            .await?;
+        let create = self.phase(&mut program, Change::Create, size).await?;
         let mut measured = None;
         if rest {
-            let (next, rest) = self.rest(which, program).await?;
+            let (next, rest) = self.rest(program).await?;
             (program, measured) = (next, Some(rest));
         }
-        let delete = self
-            .phase(which, &mut program, Change::Delete, size)
-            .await?;
+        let delete = self.phase(&mut program, Change::Delete, size).await?;
         program.terminate().await?;
         Ok(Round {
             create,
@@ -94,15 +83,14 @@ impl Bench {
         };
         // What the last process of this user did is not this one's.
         self.audit.read(&account.user)?;
-        let mut program = Program::start(command, account, self.scratch.path())?;
-        let since = settle(&mut program, which.probe(), &mut self.audit, requests).await?;
+        let mut program = Program::start(which, command, account, self.scratch.path())?;
+        let since = settle(&mut program, &mut self.audit, requests).await?;
         let took = since - program.started;
         Ok((program, took))
     }
 
     async fn phase(
         &mut self,
-        which: Which,
         program: &mut Program,
         change: Change,
         size: usize,
@@ -119,7 +107,7 @@ impl Bench {
         }
         let wall = began.elapsed();
         let mut requests = Requests::default();
-        settle(program, which.probe(), &mut self.audit, &mut requests).await?;
+        settle(program, &mut self.audit, &mut requests).await?;
         let templates = self.user.templates().await?;
         let expected = if change == Change::Create { size } else { 0 };
         ensure!(
@@ -136,10 +124,11 @@ impl Bench {
     }
 
     /// Lets the program idle, and replaces it with a new process.
-    async fn rest(&mut self, which: Which, program: Program) -> anyhow::Result<(Program, Rest)> {
+    async fn rest(&mut self, program: Program) -> anyhow::Result<(Program, Rest)> {
         self.audit.read(&program.user)?;
         sleep(IDLE).await;
         let idle = self.audit.read(&program.user)?;
+        let which = program.which;
         let ended_in = program.terminate().await?;
         let mut requests = Requests::default();
         let (program, settled_in) = self.start_timed(which, &mut requests).await?;
@@ -185,15 +174,4 @@ fn floor(at_once: usize) -> anyhow::Result<Command> {
     let mut command = Command::new(own);
     command.args(["controller-floor", "--at-once", &at_once.to_string()]);
     Ok(command)
-}
-
-// === impl Which ===
-
-impl Which {
-    fn probe(self) -> Probe {
-        match self {
-            Self::Subject => Probe::Http,
-            Self::Floor => Probe::None,
-        }
-    }
 }
