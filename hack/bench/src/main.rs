@@ -14,6 +14,7 @@ mod checkpoint;
 mod content;
 mod controller;
 mod disk;
+mod kubeconfig;
 mod kubelet;
 mod proc;
 mod rounds;

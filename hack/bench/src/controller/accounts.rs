@@ -1,6 +1,5 @@
 //! The subject and the floor as users of their own, by whom the API server's log tells them apart.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -14,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::objects::{HOME, NAMESPACES, namespace};
+use crate::kubeconfig;
 
 /// Longer than any run.
 const TOKEN_SECONDS: i64 = 24 * 3600;
@@ -71,28 +71,21 @@ impl Account {
             .create_token_request(name, &PostParams::default(), &request)
             .await?;
         let token = issued.status.context("a token request without a token")?;
-        let kubeconfig = dir.join(format!("{name}.kubeconfig"));
-        fs::write(&kubeconfig, self::kubeconfig(&token.token)?)?;
+        let path = dir.join(format!("{name}.kubeconfig"));
+        kubeconfig::write(&path, &cluster()?, &json!({"token": token.token}))?;
         Ok(Self {
             user: format!("system:serviceaccount:{HOME}:{name}"),
-            kubeconfig,
+            kubeconfig: path,
         })
     }
 }
 
-fn kubeconfig(token: &str) -> anyhow::Result<String> {
+/// The API server of the kubeconfig in the environment, as a kubeconfig names it.
+fn cluster() -> anyhow::Result<Value> {
     let mut config = Kubeconfig::read()?;
     let cluster = config.clusters.pop().and_then(|named| named.cluster);
     let cluster = cluster.context("KUBECONFIG names no cluster")?;
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "bench",
-        "clusters": [{"name": "bench", "cluster": {
-            "server": cluster.server, "certificate-authority": cluster.certificate_authority,
-        }}],
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-        "users": [{"name": "bench", "user": {"token": token}}],
-    });
-    Ok(config.to_string())
+    Ok(json!({
+        "server": cluster.server, "certificate-authority": cluster.certificate_authority,
+    }))
 }

@@ -1,6 +1,5 @@
 //! The memory of the example driver, in a process of its own.
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,8 +11,8 @@ use serde_json::json;
 use super::api;
 use super::caller::{AT_ONCE, Caller};
 use super::servers::service_socket;
-use crate::proc;
 use crate::table::verdict;
+use crate::{kubeconfig, proc};
 
 /// The limit of the example's anonymous memory.
 const AIM_KIB: u64 = 6 * 1024;
@@ -33,7 +32,8 @@ impl Memory {
         let api = api::serve().await?;
         let root = tempfile::tempdir()?;
         let kubeconfig = root.path().join("kubeconfig.json");
-        fs::write(&kubeconfig, self::kubeconfig(&format!("http://{api}")))?;
+        let cluster = json!({"server": format!("http://{api}")});
+        kubeconfig::write(&kubeconfig, &cluster, &json!({}))?;
         let driver = Running::start(root.path(), &kubeconfig)?;
         let caller = Caller::connect(&driver.socket(root.path()).await?).await?;
         let at_start = driver.anonymous_kib()?;
@@ -66,18 +66,6 @@ impl Memory {
         )?;
         Ok(())
     }
-}
-
-fn kubeconfig(server: &str) -> String {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "bench",
-        "clusters": [{"name": "bench", "cluster": {"server": server}}],
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-        "users": [{"name": "bench", "user": {}}],
-    })
-    .to_string()
 }
 
 /// The running example. Dropping it kills the process.
