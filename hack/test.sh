@@ -2,8 +2,8 @@
 # Passes the tests. What CI runs.
 #
 #   hack/test.sh --fast   no root, no cluster: format, lints, each crate alone,
-#                         dependencies, unit tests, chart render, packages; the
-#                         first run builds the cluster's programs even so, for helm
+#                         dependencies, unit tests, chart render, modes, packages;
+#                         the first run builds the cluster's programs even so, for helm
 #   hack/test.sh          all of that, then what needs root: an API server that
 #                         vanishes, and the behaviours that must never break on a
 #                         real cluster (see hack/e2e.sh)
