@@ -69,35 +69,33 @@ inside() {
     cargo --config "target.'cfg(all())'.runner=[$runner]" test --locked -p cluster-tests --test "$test" -- --ignored "$@"
 }
 
-# print_table SUITE FILE WHAT: the rows that the tests of a suite have written.
+# print_table SUITE WHAT FILTER...: the rows that the tests of a suite have written.
 print_table() {
-    [ -s "$2" ] || die "no test ran; is there one with ${filter[*]:-any name} in its name? See hack/cluster-tests/tests/$1"
-    printf '\n%s\n| | test | result | seconds | remark |\n|---|---|---|---|---|\n' "$3"
-    sort -V "$2" | awk -F '\t' '{printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5}'
-    rm -f "$2"
+    local suite=$1 what=$2
+    shift 2
+    [ -s "$SCENARIO_TABLE" ] || die "no test ran; is there one with ${*:-any name} in its name? See hack/cluster-tests/tests/$suite"
+    printf '\n%s\n| | test | result | seconds | remark |\n|---|---|---|---|---|\n' "$what"
+    sort -V "$SCENARIO_TABLE" | awk -F '\t' '{printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5}'
+    : >"$SCENARIO_TABLE"
 }
 
-# First those that go side by side, mostly waiting for kubelet's timers; then
-# those that restart kubelet or measure.
+# kubelet_suite FILTER...: first those that go side by side, mostly waiting for
+# kubelet's timers; then those that restart kubelet or measure.
 kubelet_suite() {
     local status=0 version
-    SCENARIO_TABLE=$(mktemp)
-    export SCENARIO_TABLE
-    inside kubelet 1 --skip alone:: --test-threads=40 "${filter[@]}" || status=1
-    inside kubelet 1 --skip together:: --test-threads=1 "${filter[@]}" || status=1
+    inside kubelet 1 --skip alone:: --test-threads=40 "$@" || status=1
+    inside kubelet 1 --skip together:: --test-threads=1 "$@" || status=1
     version=$(hack/cluster.sh kubectl get node node1 -o 'jsonpath={.status.nodeInfo.kubeletVersion}')
-    print_table kubelet "$SCENARIO_TABLE" "kubelet $version"
+    print_table kubelet "kubelet $version" "$@"
     return $status
 }
 
-# One at a time: a controller acts on the whole cluster.
+# controller_suite FILTER...: one test at a time: a controller acts on the whole cluster.
 controller_suite() {
     local status=0
     cargo build --quiet --locked -p compute-domain-controller
-    SCENARIO_TABLE=$(mktemp)
-    export SCENARIO_TABLE
-    inside controller 0 --test-threads=1 "${filter[@]}" || status=1
-    print_table controller "$SCENARIO_TABLE" compute-domain-controller
+    inside controller 0 --test-threads=1 "$@" || status=1
+    print_table controller compute-domain-controller "$@"
     namespaces_are_gone || status=1
     hack/cluster.sh kubectl delete --ignore-not-found --timeout=30s crd computedomains.resource.nvidia.com || status=1
     return $status
@@ -119,7 +117,7 @@ namespaces_are_gone() {
 keep=
 suite=all
 tests=("${all[@]}")
-filter=()
+filters=()
 nodes=2
 for argument in "$@"; do
     case $argument in
@@ -131,7 +129,7 @@ for argument in "$@"; do
         *)
             case $suite in
                 kubelet | controller)
-                    filter+=("$argument")
+                    filters+=("$argument")
                     continue
                     ;;
             esac
@@ -150,15 +148,15 @@ for name in "${must_kubelet[@]}" "${must_controller[@]}"; do
         die "no test is called $name; must_kubelet or must_controller in hack/e2e.sh names it"
 done
 
-[ -n "$keep" ] || trap 'hack/cluster.sh down' EXIT
+# What run_scenario appends a row to.
+SCENARIO_TABLE=$(mktemp)
+export SCENARIO_TABLE
+trap 'rm -f "$SCENARIO_TABLE"; [ -n "$keep" ] || hack/cluster.sh down' EXIT
 hack/cluster.sh up --nodes "$nodes"
 # Before the chart, whose controller would be a second one.
 case $suite in
-    controller | all) controller_suite ;;
-    must)
-        filter=("${must_controller[@]}")
-        controller_suite
-        ;;
+    controller | all) controller_suite "${filters[@]}" ;;
+    must) controller_suite "${must_controller[@]}" ;;
 esac
 if [ ${#tests[@]} -gt 0 ]; then
     hack/install.sh
@@ -167,11 +165,8 @@ if [ ${#tests[@]} -gt 0 ]; then
     cargo test --locked -p cluster-tests "${tests[@]/#/--test=}" -- --ignored --test-threads=1
 fi
 case $suite in
-    kubelet | all) kubelet_suite ;;
-    must)
-        filter=("${must_kubelet[@]}")
-        kubelet_suite
-        ;;
+    kubelet | all) kubelet_suite "${filters[@]}" ;;
+    must) kubelet_suite "${must_kubelet[@]}" ;;
 esac
 if [ "$suite" = all ]; then
     hack/cluster.sh down
