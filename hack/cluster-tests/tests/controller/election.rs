@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use tokio::time::sleep;
 
 use crate::support::{
-    Component, Controller, Fixture, LEASE, Proxy, RETRY, Setup, domain, named, run, seconds,
-    through_proxy, throughout, until, within,
+    Component, Controller, Fixture, LEASE, Proxy, RETRY, Setup, Snapshot, domain, named, run,
+    seconds, through_proxy, throughout, until, within,
 };
 
 /// A lease's time, one retry, and what polling and the requests take.
@@ -68,11 +68,7 @@ fn a_leader_that_was_paused_past_its_lease_does_no_harm() -> Result<()> {
         change_meanwhile(on).await?;
         let before = on.snapshot().await?;
         first.go_on()?;
-        // What it had begun may still arrive, and is undone at once.
-        within(RETRY, "nothing differs", async || {
-            on.is_unchanged_since(&before).await
-        })
-        .await?;
+        until_undone(on, &before).await?;
         throughout(LEASE, async || {
             on.is_unchanged_since(&before).await?;
             on.leads("second").await
@@ -105,12 +101,7 @@ fn writes_of_the_old_leader_that_arrive_late_do_no_harm() -> Result<()> {
         let before = on.snapshot_of_meaning().await?;
         let held = proxy.release();
         ensure!(held > 0, "no write was held");
-        within(Duration::from_secs(5), "nothing differs", async || {
-            // One that has arrived is undone at once.
-            sleep(RETRY).await;
-            on.is_unchanged_since(&before).await
-        })
-        .await?;
+        until_undone(on, &before).await?;
         throughout(LEASE, async || on.is_unchanged_since(&before).await).await?;
         until("the old leader is ready, and stands by", async || {
             first.ready()?;
@@ -199,6 +190,17 @@ async fn change_meanwhile(on: &Fixture) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the old leader had begun may still arrive, and is undone at once.
+async fn until_undone(on: &Fixture, before: &Snapshot) -> Result<()> {
+    within(Duration::from_secs(5), "nothing differs", async || {
+        // First of all it has to arrive.
+        sleep(RETRY).await;
+        on.is_unchanged_since(before).await
+    })
+    .await
+    .map(drop)
 }
 
 fn is_leader(controller: &Controller) -> Result<()> {

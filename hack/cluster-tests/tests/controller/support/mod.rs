@@ -23,6 +23,7 @@ pub(crate) use kubeconfig::{through_proxy, with_token};
 pub(crate) use kubectl::{Applied, kubectl};
 pub(crate) use lease::{LEASE, RETRY};
 pub(crate) use proxy::Proxy;
+pub(crate) use snapshot::Snapshot;
 pub(crate) use templates::template;
 
 /// Label with a domain's UID, and the finalizer of domains and templates: the same text.
