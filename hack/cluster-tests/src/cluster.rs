@@ -1,11 +1,12 @@
 //! Access to the local cluster: every command goes through `hack/cluster.sh`.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::Value;
+
+use crate::output_of;
 
 /// The components whose logs are printed when a test fails.
 const COMPONENTS: [&str; 7] = [
@@ -56,27 +57,7 @@ impl Cluster {
     /// # Errors
     /// If it fails: what it printed.
     pub fn script(&self, args: &[&str], stdin: &str) -> Result<String> {
-        let mut child = Command::new(&self.script)
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("{} does not start", self.script.display()))?;
-        if let Some(mut pipe) = child.stdin.take() {
-            pipe.write_all(stdin.as_bytes())?;
-        }
-        let output = child.wait_with_output()?;
-        if !output.status.success() {
-            bail!(
-                "cluster.sh {} failed ({}): {}{}",
-                args.join(" "),
-                output.status,
-                String::from_utf8_lossy(&output.stderr),
-                String::from_utf8_lossy(&output.stdout)
-            );
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        output_of(Command::new(&self.script).args(args), stdin)
     }
 
     /// Runs `kubectl ARGS`.

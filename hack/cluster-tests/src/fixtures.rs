@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
-use crate::{Cluster, Namespace, wait_until};
+use crate::{Cluster, Namespace, output_of, wait_until};
 
 /// The channel's device node in a container with a claim.
 pub const CHANNEL_PATH: &str = "/dev/nvidia-caps-imex-channels/channel0";
@@ -200,16 +200,8 @@ impl Drop for BrokenDriver {
 
 fn install_mock_driver(node: u8, options: &[&str]) -> Result<()> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../mock-node.sh");
-    let output = Command::new(script)
-        .arg(node.to_string())
-        .args(options)
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "mock-node.sh failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
+    let mut command = Command::new(script);
+    output_of(command.arg(node.to_string()).args(options), "").map(drop)
 }
 
 /// The major number of IMEX channels in the file that replaces `/proc/devices` on the node.

@@ -20,6 +20,7 @@
 //! What both need is [`run_scenario`], [`until`] and [`Component`].
 
 mod cluster;
+mod command;
 mod component;
 pub mod fixtures;
 pub mod plugin;
@@ -29,6 +30,7 @@ mod timing;
 mod wait;
 
 pub use cluster::{Cluster, Namespace};
+pub use command::output_of;
 pub use component::{Component, state_directory};
 pub use program_path::program_path;
 pub use scenario::{module_and_title, run_scenario};

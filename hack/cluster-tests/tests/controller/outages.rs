@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::support::{
     Applied, Controller, Fixture, OUR_CRD, Proxy, Setup, apply_crd, delete_crd, kubectl, named,
-    run, seconds, through_proxy, until, with_token, within,
+    output_of, run, seconds, through_proxy, until, with_token, within,
 };
 
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -96,17 +96,12 @@ fn chart_rbac(on: &Fixture) -> Result<Applied> {
         env!("CARGO_MANIFEST_DIR"),
         "/../../deployments/helm/imex-dra"
     );
-    let output = Command::new("helm")
+    let mut command = Command::new("helm");
+    command
         .args(["template", "imex-dra", chart, "--namespace", &on.namespace])
         .args(["--show-only", "templates/rbac-controller.yaml"])
-        .args(["--set", "featureGates.HostManagedIMEX=true"])
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "helm failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Applied::manifest(String::from_utf8(output.stdout)?)
+        .args(["--set", "featureGates.HostManagedIMEX=true"]);
+    Applied::manifest(output_of(&mut command, "")?)
 }
 
 async fn ready_within(controller: &Controller) -> Result<Duration> {
@@ -167,10 +162,7 @@ impl Drop for Silence {
 }
 
 fn nft(command: &str) -> Result<()> {
-    let output = Command::new("nft").arg(command).output()?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "nft {command}: {error}");
-    Ok(())
+    output_of(Command::new("nft").arg(command), "").map(drop)
 }
 
 /// Local ports of the process's connections to the API server.

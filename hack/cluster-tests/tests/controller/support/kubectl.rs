@@ -1,9 +1,9 @@
 //! `kubectl`, for what is applied once in a test.
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
+use cluster_tests::output_of;
 use serde_json::Value;
 
 /// Runs `kubectl ARGS`.
@@ -13,25 +13,7 @@ pub(crate) fn kubectl(args: &[&str]) -> Result<String> {
 
 /// Runs `kubectl ARGS` with this standard input.
 fn kubectl_with(args: &[&str], input: &str) -> Result<String> {
-    let mut child = Command::new("kubectl")
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    child
-        .stdin
-        .take()
-        .context("no standard input")?
-        .write_all(input.as_bytes())?;
-    let output = child.wait_with_output()?;
-    ensure!(
-        output.status.success(),
-        "kubectl {} failed: {}",
-        args.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    output_of(Command::new("kubectl").args(args), input)
 }
 
 /// Objects without a namespace, or beside the domains, which are deleted when this is dropped.
