@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use cluster_tests::{until, within};
 use futures_util::future::try_join_all;
 use kube::ResourceExt as _;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch,
-    PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
 };
 use serde_json::{Value, json};
 
+use super::objects::{is_gone, set_finalizers};
 use super::{FOREIGN_FINALIZER, Fixture};
 
 pub(super) fn resource() -> ApiResource {
@@ -148,10 +148,7 @@ impl Fixture {
     }
 
     pub(crate) async fn is_gone(&self, name: &str) -> Result<()> {
-        match self.domains(&self.namespace).get_opt(name).await? {
-            None => Ok(()),
-            Some(it) => bail!("{name} has the finalizers {:?}", it.metadata.finalizers),
-        }
+        is_gone(&self.domains(&self.namespace), name).await
     }
 
     /// Deletes a domain, and waits until it is gone. Returns how long that took.
@@ -165,14 +162,9 @@ impl Fixture {
     /// controller must not get a word in: it is paused, or down.
     pub(crate) async fn delete_without_finalizers(&self, name: &str) -> Result<()> {
         self.delete(name).await?;
-        let none = json!({"metadata": {"finalizers": null}});
-        let domains = self.domains(&self.namespace);
-        let patched = domains
-            .patch(name, &PatchParams::default(), &Patch::Merge(none))
-            .await;
-        match patched {
+        match set_finalizers(&self.domains(&self.namespace), name, &json!(null)).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            other => Ok(other.map(drop)?),
+            other => Ok(other?),
         }
     }
 
@@ -193,8 +185,7 @@ impl Fixture {
                 Ok(())
             })
             .await;
-            let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-            domains.patch(&name, &PatchParams::default(), &none).await?;
+            set_finalizers(&domains, &name, &json!(null)).await?;
         }
         Ok(())
     }

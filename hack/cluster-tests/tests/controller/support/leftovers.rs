@@ -5,9 +5,10 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use cluster_tests::within;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
 use serde_json::json;
 
+use super::objects::set_finalizers;
 use super::{FINALIZER, Fixture, LABEL};
 
 impl Fixture {
@@ -63,10 +64,9 @@ async fn strip(api: &Api<DynamicObject>) {
     let Ok(objects) = api.list(&ListParams::default()).await else {
         return;
     };
-    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     for object in objects {
         let name = object.name_any();
         drop(api.delete(&name, &DeleteParams::default()).await);
-        drop(api.patch(&name, &PatchParams::default(), &patch).await);
+        drop(set_finalizers(api, &name, &json!(null)).await);
     }
 }

@@ -10,6 +10,7 @@ mod kubeconfig;
 mod kubectl;
 mod lease;
 mod leftovers;
+mod objects;
 mod proxy;
 mod snapshot;
 mod templates;

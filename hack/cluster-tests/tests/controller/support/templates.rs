@@ -1,12 +1,11 @@
 //! `ResourceClaimTemplates`: ours, changed ones, foreign ones.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use cluster_tests::until;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
-};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
 
+use super::objects::{is_gone, set_finalizers};
 use super::{FINALIZER, Fixture, LABEL, TARGET_LABEL};
 
 pub(super) fn resource() -> ApiResource {
@@ -73,10 +72,7 @@ impl Fixture {
     }
 
     pub(crate) async fn template_is_gone(&self, namespace: &str, name: &str) -> Result<()> {
-        match self.templates(namespace).get_opt(name).await? {
-            None => Ok(()),
-            Some(it) => bail!("{name} has the finalizers {:?}", it.metadata.finalizers),
-        }
+        is_gone(&self.templates(namespace), name).await
     }
 
     pub(crate) async fn delete_template(&self, namespace: &str, name: &str) -> Result<()> {
@@ -103,7 +99,7 @@ impl Fixture {
     }
 
     pub(crate) async fn set_template_finalizers(&self, name: &str, all: &Value) -> Result<()> {
-        set_finalizers(&self.templates(&self.namespace), name, all).await
+        Ok(set_finalizers(&self.templates(&self.namespace), name, all).await?)
     }
 
     /// The template `name` exists, is not the one with the UID `before`, is not being deleted, and
@@ -132,10 +128,4 @@ impl Fixture {
         ensure!(config["domainID"] == domain, "its config is {config}");
         Ok(())
     }
-}
-
-async fn set_finalizers(api: &Api<DynamicObject>, name: &str, all: &Value) -> Result<()> {
-    let patch = Patch::Merge(json!({"metadata": {"finalizers": all}}));
-    api.patch(name, &PatchParams::default(), &patch).await?;
-    Ok(())
 }
