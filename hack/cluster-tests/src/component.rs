@@ -9,13 +9,21 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::until;
 
-/// The cluster's state directory, which is where the admin's kubeconfig is (`kubeconfig/admin`).
+/// The admin's kubeconfig: the `KUBECONFIG` of every process inside the cluster.
+///
+/// # Errors
+/// If this process is not inside.
+pub fn admin_kubeconfig() -> Result<PathBuf> {
+    let config = std::env::var_os("KUBECONFIG").context("no KUBECONFIG")?;
+    Ok(PathBuf::from(config))
+}
+
+/// The cluster's state directory, with the admin's kubeconfig in it (`kubeconfig/admin`).
 ///
 /// # Errors
 /// If `KUBECONFIG` is not that of a process inside the cluster.
 pub fn state_directory() -> Result<PathBuf> {
-    let config = std::env::var_os("KUBECONFIG").context("no KUBECONFIG")?;
-    let config = PathBuf::from(config);
+    let config = admin_kubeconfig()?;
     let state = config
         .ancestors()
         .nth(2)

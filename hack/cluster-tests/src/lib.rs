@@ -31,7 +31,7 @@ mod wait;
 
 pub use cluster::{Cluster, Namespace};
 pub use command::output_of;
-pub use component::{Component, state_directory};
+pub use component::{Component, admin_kubeconfig, state_directory};
 pub use program_path::program_path;
 pub use scenario::{module_and_title, run_scenario};
 pub use timing::{at_most, seconds, throughout, until, within};

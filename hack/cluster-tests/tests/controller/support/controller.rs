@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use cluster_tests::{program_path, state_directory, until};
+use cluster_tests::{admin_kubeconfig, program_path, state_directory, until};
 
 use super::{Fixture, lease};
 
@@ -66,9 +66,7 @@ impl Controller {
         } else {
             setup.pod
         };
-        let config = setup
-            .kubeconfig
-            .unwrap_or_else(|| state.join("kubeconfig/admin"));
+        let config = setup.kubeconfig.map_or_else(admin_kubeconfig, Ok)?;
         let program = std::env::var("CONTROLLER_PROGRAM")
             .or_else(|_| program_path("compute-domain-controller"))?;
         let mut command = vec![

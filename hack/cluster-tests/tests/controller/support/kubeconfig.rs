@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use cluster_tests::state_directory;
+use cluster_tests::admin_kubeconfig;
 
 use super::{Fixture, Proxy};
 
@@ -14,11 +14,7 @@ pub(crate) fn through_proxy(
     proxy: &Proxy,
     config: Option<PathBuf>,
 ) -> Result<PathBuf> {
-    let path = match config {
-        Some(path) => path,
-        None => state_directory()?.join("kubeconfig/admin"),
-    };
-    let text = fs::read_to_string(path)?;
+    let text = fs::read_to_string(config.map_or_else(admin_kubeconfig, Ok)?)?;
     let address = value_of(&text, "server: \"https://")?;
     let host = address.split(':').next().context("no host")?;
     // The certificate is the server's.
@@ -34,14 +30,14 @@ pub(crate) fn through_proxy(
 
 /// Has this token.
 pub(crate) fn with_token(on: &Fixture, token: &str) -> Result<PathBuf> {
-    let text = fs::read_to_string(state_directory()?.join("kubeconfig/admin"))?;
+    let text = fs::read_to_string(admin_kubeconfig()?)?;
     let admin = value_of(&text, "token: \"")?;
     write(on, "token", &text.replace(admin, token))
 }
 
 /// The API server's address and port.
 pub(super) fn server_address() -> Result<String> {
-    let text = fs::read_to_string(state_directory()?.join("kubeconfig/admin"))?;
+    let text = fs::read_to_string(admin_kubeconfig()?)?;
     value_of(&text, "server: \"https://").map(str::to_owned)
 }
 
@@ -51,7 +47,7 @@ fn value_of<'a>(text: &'a str, start: &str) -> Result<&'a str> {
 }
 
 fn write(on: &Fixture, kind: &str, text: &str) -> Result<PathBuf> {
-    let path = state_directory()?.join(format!("kubeconfig/{}-{kind}", on.namespace));
+    let path = admin_kubeconfig()?.with_file_name(format!("{}-{kind}", on.namespace));
     fs::write(&path, text)?;
     Ok(path)
 }
