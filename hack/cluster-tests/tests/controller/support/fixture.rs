@@ -1,14 +1,12 @@
 //! One test: its namespaces, its controllers, its end.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
-use cluster_tests::{at_most, module_and_title, run_scenario};
+use anyhow::{Context as _, Result, bail, ensure};
+use cluster_tests::{at_most, create_namespace, module_and_title, run_scenario};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use serde_json::json;
+use kube::api::{Api, DeleteParams, ListParams};
 
 use super::{Controller, OUR_CRD, apply_crd};
 
@@ -78,14 +76,7 @@ impl Fixture {
 
     /// A further namespace of the test, whose name begins with `prefix`.
     pub(crate) async fn new_namespace(&self, prefix: &str) -> Result<String> {
-        static SERIAL: AtomicU32 = AtomicU32::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{prefix}-{serial}-{:x}", std::process::id());
-        let labels = json!({"imex-dra-test": "controller"});
-        let object = json!({"metadata": {"name": name, "labels": labels}});
-        self.namespaces_api()
-            .create(&PostParams::default(), &serde_json::from_value(object)?)
-            .await?;
+        let name = create_namespace(self.client.clone(), "controller", prefix).await?;
         lock(&self.namespaces).push(name.clone());
         Ok(name)
     }
@@ -95,7 +86,7 @@ impl Fixture {
         lock(&self.namespaces).clone()
     }
 
-    pub(crate) fn namespaces_api(&self) -> Api<Namespace> {
+    fn namespaces_api(&self) -> Api<Namespace> {
         Api::all(self.client.clone())
     }
 
@@ -110,12 +101,12 @@ impl Fixture {
         Ok(())
     }
 
-    /// Waits until the namespace does not exist any more.
+    /// Fails as long as the namespace exists.
     pub(crate) async fn namespace_gone(&self, name: &str) -> Result<()> {
         let namespace = self.namespaces_api().get_opt(name).await?;
         match namespace {
             None => Ok(()),
-            Some(it) => Err(anyhow!("{name} is still there: {:?}", it.status)),
+            Some(it) => bail!("{name} is still there: {:?}", it.status),
         }
     }
 

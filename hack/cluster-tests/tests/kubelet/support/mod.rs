@@ -10,12 +10,10 @@ mod proxy;
 mod scenario;
 mod slices;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use anyhow::{Context as _, Result};
+use cluster_tests::create_namespace;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, DeleteParams, PostParams};
-use serde_json::json;
+use kube::api::{Api, DeleteParams};
 
 pub(crate) use cluster_tests::{seconds, throughout, until, within};
 pub(crate) use driver::{Behavior, FAILURE, ScriptedDriver};
@@ -37,20 +35,14 @@ pub(crate) struct Node {
 
 impl Node {
     async fn connect(numbers: &str) -> Result<Self> {
-        static SERIAL: AtomicU32 = AtomicU32::new(0);
         let client = kube::Client::try_default()
             .await
             .context("no cluster; run this with hack/e2e.sh kubelet")?;
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let number: String = numbers
             .chars()
             .filter(char::is_ascii_alphanumeric)
             .collect();
-        let namespace = format!("s{number}-{serial}-{:x}", std::process::id());
-        let object = serde_json::from_value(json!({"metadata": {"name": namespace}}))?;
-        Api::<Namespace>::all(client.clone())
-            .create(&PostParams::default(), &object)
-            .await?;
+        let namespace = create_namespace(client.clone(), "kubelet", &format!("s{number}")).await?;
         Ok(Self {
             client,
             kubelet: Kubelet::of_cluster()?,
