@@ -1,5 +1,5 @@
-//! A component of the cluster as a process inside it controls it: through the state directory of
-//! `hack/cluster.sh`, whose own commands work from outside only.
+//! Control of a component of the cluster from inside, through the state directory of
+//! `hack/cluster.sh`: its own commands work from outside only.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

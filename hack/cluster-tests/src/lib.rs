@@ -9,15 +9,19 @@
 //!                                         components' logs
 //! ```
 //!
-//! A test never sleeps for a fixed time: it waits for a condition, and [`TIMEOUT`] can only make it
-//! fail. All tests are `#[ignore]`, because they need the cluster.
+//! A test waits for conditions, not for a fixed time; [`TIMEOUT`] only ends a wait that has failed.
+//! All tests are `#[ignore]`, because they need the cluster.
 //!
-//! Two suites run inside the cluster, as programs that `hack/cluster.sh exec` starts, and need no
-//! chart. `tests/kubelet` is in the namespaces of node 1 and tests `dra-kubelet` against that node's
-//! kubelet; its drivers run in the test's own process, or in the program `steady-driver` if the test
-//! has to kill them. `tests/controller` is in those of the control plane and tests
-//! `compute-domain-controller` against the API server; the controllers are processes of the test.
-//! What both need is [`run_scenario`], [`until`] and [`Component`].
+//! Two suites need no chart. They run inside the cluster, as programs that `hack/cluster.sh exec`
+//! starts:
+//!
+//! * `tests/kubelet`, in the namespaces of node 1, tests `dra-kubelet` against that node's kubelet.
+//!   Its drivers run in the test's own process. Those that a test kills run as the program
+//!   `steady-driver`.
+//! * `tests/controller`, in the namespaces of the control plane, tests `compute-domain-controller`
+//!   against the API server. The controllers are processes of the test.
+//!
+//! Both use [`run_scenario`], [`until`] and [`Component`].
 
 mod cluster;
 mod command;

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 
-/// Creates a namespace of a name that no other has, which begins with `prefix`; with the label
-/// `imex-dra-test=SUITE`. Returns its name.
+/// Creates a namespace with the label `imex-dra-test=SUITE`. Returns its name, which begins with
+/// `prefix` and which no other has.
 ///
 /// # Errors
 /// If the API server refuses it.

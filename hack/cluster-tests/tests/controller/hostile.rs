@@ -68,7 +68,7 @@ fn a_thousand_hostile_domains_are_answered_and_harm_nobody() -> Result<()> {
     })
 }
 
-/// Template names: what YAML, paths, templates and other people's names make of them.
+/// Template names that mean something in YAML, in paths or in templates, or that others have.
 fn template_name(i: usize) -> String {
     let equal = [
         "x\nnamespace: kube-system",
@@ -189,8 +189,7 @@ async fn is_quiet(on: &Fixture) -> Result<()> {
     .await
 }
 
-/// UID and version of the templates in other namespaces than the hostile one's, and of the foreign
-/// ones in it.
+/// Versions of the templates in namespaces without hostile domains, and of the foreign ones in theirs.
 async fn templates_elsewhere(on: &Fixture) -> Result<BTreeMap<String, String>> {
     let all = on.all_templates().list(&ListParams::default()).await?;
     let foreign = |it: &DynamicObject| !it.labels().contains_key(LABEL);

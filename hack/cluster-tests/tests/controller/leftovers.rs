@@ -1,5 +1,5 @@
-//! What the Go driver left or still does: objects of its driver-managed mode, and a controller of its
-//! that runs beside ours.
+//! What the Go driver left or still does: objects of its driver-managed mode, and its controller
+//! beside ours.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `compute-domain-controller` as a process against the real API server: what it must keep to when it
-//! is killed, paused, cut off, refused, or met by objects of others.
+//! `compute-domain-controller` as a process against the real API server: what must be true although
+//! it is killed, paused, cut off or refused, or meets objects of others.
 //!
 //! Run by `hack/e2e.sh controller`, which runs this program inside the control plane's namespaces.
 //! Only the CRD is installed, no chart. A controller acts on the whole cluster, so one test runs at a

@@ -21,7 +21,7 @@ fn a_domain_that_lost_its_finalizer_leaves_no_template() -> Result<()> {
         controller.pause()?;
         try_join_all(unseen.iter().map(|it| on.delete_without_finalizers(it))).await?;
         controller.go_on()?;
-        // And works on these meanwhile.
+        // It is at work while these go.
         try_join_all(seen.iter().map(|it| on.delete_without_finalizers(it))).await?;
         let took = on.nothing_is_left_within(SECONDS).await?;
         Ok(format!("30 templates gone after {}", seconds(took)))
@@ -81,7 +81,7 @@ fn a_copy_in_another_namespace_does_not_concern_the_domain() -> Result<()> {
         ];
         for (name, target) in copied {
             let mut copy = template(name, &uid, target);
-            // Which tells it from a template whose own domain is gone.
+            // This tells it from a template whose own domain is gone.
             let home = (NAMESPACE_ANNOTATION.to_owned(), on.namespace.clone());
             copy.metadata.annotations = Some([home].into());
             on.create_template(&tenant, &copy).await?;
@@ -95,7 +95,7 @@ fn a_copy_in_another_namespace_does_not_concern_the_domain() -> Result<()> {
         copy_goes(on, &tenant, "early").await?;
 
         on.delete_within(SECONDS, "domain").await?;
-        // They are the tenant's, also now.
+        // They are still the tenant's.
         throughout(Duration::from_secs(2), async || {
             let left = on.leftovers().await?;
             ensure!(left.len() == 2, "{left:?}");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Applied, Fixture, kubectl, named, run, seconds, template, until, within};
 
-/// The slow retry.
+/// A template that was refused is tried again within this time.
 const HEALED: Duration = Duration::from_secs(60);
 
 #[test]

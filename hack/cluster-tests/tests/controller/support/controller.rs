@@ -130,7 +130,7 @@ impl Controller {
         self.start()
     }
 
-    /// Stops it with SIGSTOP, as a node does that hangs.
+    /// Stops it with SIGSTOP: to others, its node seems to hang.
     pub(crate) fn pause(&self) -> Result<()> {
         self.signal("STOP")
     }
@@ -140,7 +140,7 @@ impl Controller {
         self.signal("CONT")
     }
 
-    /// Sends SIGTERM, and returns how it ended, and after which time.
+    /// Sends SIGTERM. Returns how it ended, and how long that took.
     pub(crate) async fn terminate(&self) -> Result<(ExitStatus, Duration)> {
         let started = Instant::now();
         self.signal("TERM")?;
@@ -176,12 +176,12 @@ impl Controller {
         Ok(())
     }
 
-    /// Waits until `/readyz` says so.
+    /// Waits until `/readyz` says that it is ready.
     pub(crate) async fn until_ready(&self) {
         until(&format!("{} is ready", self.0.pod), async || self.ready()).await;
     }
 
-    /// Whether `/readyz` says so; the error has what it says instead.
+    /// Fails with what `/readyz` says, unless that is ready.
     pub(crate) fn ready(&self) -> Result<()> {
         self.pid()?;
         let (status, body) = self.get("/readyz")?;
@@ -223,7 +223,7 @@ impl Controller {
         String::from_utf8_lossy(&fs::read(&self.0.log).unwrap_or_default()).into_owned()
     }
 
-    /// The lines of its log, of all its lives, that have `word` in them.
+    /// The lines of its log with `word` in them. Each start goes on with the same log.
     pub(crate) fn lines_with(&self, word: &str) -> Vec<String> {
         let log = self.log();
         let lines = log.lines().filter(|line| line.contains(word));

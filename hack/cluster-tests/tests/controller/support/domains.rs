@@ -158,8 +158,8 @@ impl Fixture {
         within(limit, &what, async || self.is_gone(name).await).await
     }
 
-    /// Deletes a domain as a person does who is tired of waiting: without its finalizers. The
-    /// controller must not get a word in: it is paused, or down.
+    /// Deletes a domain and takes its finalizers away, as a person does who is tired of waiting. A
+    /// controller that runs may be quicker.
     pub(crate) async fn delete_without_finalizers(&self, name: &str) -> Result<()> {
         self.delete(name).await?;
         match set_finalizers(&self.domains(&self.namespace), name, &json!(null)).await {
@@ -168,8 +168,8 @@ impl Fixture {
         }
     }
 
-    /// Takes all finalizers off the test's domains that have one of somebody else, once ours is gone.
-    /// They are deleted first.
+    /// Deletes the test's domains that have a finalizer of somebody else, and takes it away once ours
+    /// is gone.
     pub(crate) async fn release_foreign_finalizers(&self) -> Result<()> {
         let domains = self.domains(&self.namespace);
         for domain in domains.list(&ListParams::default()).await? {

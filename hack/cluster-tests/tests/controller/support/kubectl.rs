@@ -16,7 +16,7 @@ fn kubectl_with(args: &[&str], input: &str) -> Result<String> {
     output_of(Command::new("kubectl").args(args), input)
 }
 
-/// Objects without a namespace, or beside the domains, which are deleted when this is dropped.
+/// Objects that are neither domains nor templates. They are deleted when this is dropped.
 pub(crate) struct Applied(String);
 
 impl Applied {

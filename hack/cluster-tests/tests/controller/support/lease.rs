@@ -51,7 +51,7 @@ impl Fixture {
         Ok((first, second))
     }
 
-    /// The pod of this name holds the lease.
+    /// Fails unless the pod of this name holds the lease.
     pub(crate) async fn leads(&self, pod: &str) -> Result<()> {
         let holder = self.leader().await?;
         ensure!(holder == pod, "the leader is {holder:?}");
