@@ -113,7 +113,7 @@ mod tests {
     use crate::readiness::Readiness;
 
     #[tokio::test]
-    async fn a_proxy_is_refused_instead_of_being_passed_by() {
+    async fn a_proxy_is_refused_instead_of_being_bypassed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kubeconfig");
         let text = r#"{

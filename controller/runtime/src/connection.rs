@@ -28,12 +28,12 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A connection ends when nothing was received for this long, neither an answer to a probe nor the
-/// acknowledgement of what was sent. It takes the place of a number of probes. The kernel compares
-/// when a probe is due: after 30 s, or 40 s if its clock was a little early.
+/// acknowledgement of what was sent. The kernel checks this when a probe is due, instead of counting
+/// probes: after 30 s, or after 40 s if the first check came a little early.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
 /// A connection without data for this long is closed, even if the kernel of the other side answers.
-/// kube asks the server to end a watch within 290 s, so the server must hang.
+/// kube asks the server to end a watch within 290 s: a server that has not done so hangs.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long an unused connection is kept. The API server closes its own after 90 s: a request on

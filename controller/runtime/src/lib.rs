@@ -34,12 +34,12 @@
 //! What comes back is decoded as a [`RawObject`] wherever others may write the objects: one object that
 //! cannot be decoded would fail the list or the watch of all.
 //!
-//! What hangs behind a kernel that lives is noticed by the deadline of the next request, and on a
-//! watch after at most 300 s. Proxies are not supported.
+//! A server that hangs while its kernel still answers is noticed by the deadline of the next request,
+//! and on a watch after at most 300 s. Proxies are not supported.
 //!
 //! An event is reported without waiting. It is lost, and counted, if its queue of 500 is full, if the
-//! API server refuses it, or if the API server is away for two minutes: reported again, it is tried
-//! again.
+//! API server refuses it, or if the API server is away for two minutes. When it is reported again, it
+//! is tried again.
 //!
 //! Only a configuration error ends a program: `run` returns a [`StartError`], which becomes one line
 //! on stderr and exit code 1. Everything that can heal without a person (the API server, the driver,

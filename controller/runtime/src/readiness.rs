@@ -73,8 +73,8 @@ impl Readiness {
     }
 
     /// Removes a condition, if there is one of that name: readiness no longer depends on it, and it
-    /// has no metric. For what a program has stopped to do, such as the watches of a replica that
-    /// has lost its lease.
+    /// has no metric. For what a program no longer does, such as the watches of a replica that has
+    /// lost its lease.
     pub fn remove_condition(&self, name: &str) {
         self.lock().by_name.remove(name);
     }

@@ -19,10 +19,10 @@ const RETRIES: u32 = 2;
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Sends a request again that the API server did not accept because it is busy: status 429 with a
-/// `Retry-After`. Nothing was done then, so that this is safe for every request.
+/// `Retry-After`. The server has done nothing then, so this is safe for every request.
 ///
-/// After the last attempt, the caller gets the response with its 429. It also gets every failure of
-/// the server (5xx) at once: it may have done what was asked, and readiness tells what it says.
+/// After the last attempt, the caller gets the 429. It gets every failure of the server (5xx) at
+/// once: the server may have done what was asked, and readiness has to show the failure.
 #[derive(Clone, Debug)]
 pub(crate) struct RetryAfter<S> {
     inner: S,

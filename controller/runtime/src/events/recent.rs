@@ -15,8 +15,8 @@ pub(super) const REPEAT_AFTER: Duration = Duration::from_secs(10 * 60);
 const MAX_REMEMBERED: usize = 32_768;
 
 /// What makes two events the same, as a hash: object, reason and note. The note counts: it has the
-/// cause, which may change. At the longest memory, two different events have one key with a
-/// probability of 1 in 30 billion.
+/// cause, which may change. With [`MAX_REMEMBERED`] events, two different ones have the same key with
+/// a probability of 1 in 30 billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key(u64);
 
@@ -25,7 +25,7 @@ pub(super) struct Key(u64);
 pub(super) struct Recent {
     hasher: RandomState,
     reported: HashMap<Key, Instant>,
-    /// When what was reported, oldest first; also what was forgotten or reported again since.
+    /// Every report with its time, oldest first, even if it was forgotten or made again since.
     order: VecDeque<(Instant, Key)>,
 }
 
@@ -66,7 +66,7 @@ impl Recent {
 
     fn pop_oldest(&mut self) {
         if let Some((at, key)) = self.order.pop_front()
-            // Else it was forgotten, and maybe reported again.
+            // Otherwise it was forgotten, and perhaps reported again.
             && self.reported.get(&key) == Some(&at)
         {
             self.reported.remove(&key);

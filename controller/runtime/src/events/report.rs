@@ -75,8 +75,8 @@ impl Report {
             .unwrap_or(DEFAULT_NAMESPACE)
     }
 
-    /// The object to create. It is the same at each attempt, so that one of which only the answer
-    /// was lost is not written twice.
+    /// The object to create. It is the same at each attempt: if only the answer to one is lost, the
+    /// event is not written twice.
     pub(super) fn to_event(&self, reporter: &Reporter) -> Event {
         Event {
             metadata: ObjectMeta {
@@ -101,7 +101,7 @@ impl Report {
         let time = format!(".{:x}", self.at.as_nanosecond());
         let object = self.object.name.as_deref().unwrap_or("unnamed");
         let object = shorten(object, MAX_NAME_LEN.saturating_sub(time.len()));
-        // A cut may leave a name that ends in what only joins two words.
+        // A shortened name may end in one of these, and a name must not.
         object.trim_end_matches(['.', '-']).to_owned() + &time
     }
 }

@@ -12,7 +12,7 @@ use super::report::EventType;
 /// How many events were not written, by type.
 pub(super) type Dropped = Family<[(&'static str, &'static str); 1], Counter>;
 
-/// Without the queues' senders: the task ends when they are gone.
+/// The queues' senders are not in it, because the task ends when they are gone.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     recent: Mutex<Recent>,
@@ -27,7 +27,7 @@ impl Shared {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the next report of an event through that could not be written.
+    /// The event could not be written: its next report is written.
     pub(super) fn forget(&self, key: Key) {
         self.recent().forget(key);
     }

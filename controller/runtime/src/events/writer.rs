@@ -76,7 +76,7 @@ impl Writer {
         }
     }
 
-    /// Writes one event, however often that takes while the API server is not available.
+    /// Writes one event. While the API server is not available, it tries again until it gives up.
     async fn write(&mut self, report: &Report) {
         let events: Api<Event> = Api::namespaced(self.client.clone(), report.namespace());
         let event = report.to_event(&self.reporter);
