@@ -158,7 +158,7 @@ impl JsonSchema for ComputeDomain {
     }
 
     /// By hand, because a derived schema of an optional status accepts null, which the API server
-    /// would then store. With the Go driver's, it drops a null status.
+    /// would then store. With the Go driver's schema, the server drops a null status.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = ComputeDomainRoot::json_schema(generator);
         let status = generator.subschema_for::<ComputeDomainStatus>();

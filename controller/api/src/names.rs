@@ -13,8 +13,8 @@ pub const DOMAIN_LABEL: &str = "resource.nvidia.com/computeDomain";
 /// a search for its UID. The Go driver does not have it.
 pub const DOMAIN_NAME_ANNOTATION: &str = "resource.nvidia.com/computeDomainName";
 
-/// Annotation of a claim template whose value is the namespace of its ComputeDomain. One in another
-/// namespace is a copy. The Go driver does not have it.
+/// Annotation of a claim template whose value is the namespace of its ComputeDomain. A template in
+/// another namespace is a copy. The Go driver does not have it.
 pub const DOMAIN_NAMESPACE_ANNOTATION: &str = "resource.nvidia.com/computeDomainNamespace";
 
 /// Finalizer of `ComputeDomains` and of their claim templates. As in the Go driver, it is the same

@@ -75,7 +75,7 @@ impl Answer {
     }
 }
 
-/// Fails with every difference: what is wrong is seen best in several rows.
+/// Fails with all differences: several rows show best what is wrong.
 fn assert_same(differences: &[String]) {
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }

@@ -14,7 +14,7 @@ use crate::table::Row;
 /// When a program counts as hung: it says all of this within milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who logs the settings, in both programs.
+/// The target of the log lines about settings, in both programs.
 const SETTINGS_TARGET: &str = "imex_runtime::args";
 
 /// An API server that nobody runs, so that a program whose settings are good stays without one.
