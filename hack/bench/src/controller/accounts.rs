@@ -1,4 +1,4 @@
-//! The subject and the floor as users of their own, by whom the API server's log tells them apart.
+//! The subject and the floor are users of their own, so that the API server's log tells them apart.
 
 use std::path::{Path, PathBuf};
 

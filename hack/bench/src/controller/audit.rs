@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 const DRY_RUN: &str = "dry-run ";
 
-/// The log of the API server, read once from where it ended when this was opened.
+/// The log of the API server. Each line is read once.
 pub(super) struct AuditLog {
     file: BufReader<File>,
     /// A line of which the end is not written yet.

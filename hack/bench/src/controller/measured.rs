@@ -1,4 +1,4 @@
-//! What is measured, and what is computed of it.
+//! What is measured, and what is computed from it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) enum Change {
 pub(super) struct Size {
     pub(super) domains: usize,
     pub(super) subject: Vec<Round>,
-    /// One more than of the subject.
+    /// One round more than the subject has.
     pub(super) floor: Vec<Round>,
 }
 

@@ -152,8 +152,8 @@ async fn ends(program: &mut Program) -> anyhow::Result<()> {
     }
 }
 
-/// The controller with the settings that the chart gives it. Options that it does not know would
-/// be errors, variables are not.
+/// The controller with the settings that the chart gives it. They are variables, because an option
+/// that another version does not know is an error there.
 fn subject(program: &PathBuf) -> Command {
     let mut command = Command::new(program);
     command.envs([
