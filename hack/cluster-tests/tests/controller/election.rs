@@ -66,9 +66,10 @@ fn a_leader_that_was_paused_past_its_lease_does_no_harm() -> Result<()> {
         interrupt_creation(on, async || first.pause()).await?;
         let took = on.leads_within(TAKEOVER, "second").await?;
         change_meanwhile(on).await?;
-        let before = on.snapshot().await?;
+        let before = on.snapshot_of_meaning().await?;
         first.go_on()?;
         until_undone(on, &before).await?;
+        let before = on.snapshot().await?;
         throughout(LEASE, async || {
             on.is_unchanged_since(&before).await?;
             on.leads("second").await
@@ -192,7 +193,7 @@ async fn change_meanwhile(on: &Fixture) -> Result<()> {
     Ok(())
 }
 
-/// What the old leader had begun may still arrive, and is undone at once.
+/// What the old leader had begun may still arrive. It says the same again, or is undone at once.
 async fn until_undone(on: &Fixture, before: &Snapshot) -> Result<()> {
     within(Duration::from_secs(5), "nothing differs", async || {
         // First of all it has to arrive.
