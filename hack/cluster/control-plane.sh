@@ -55,7 +55,7 @@ run_etcd() {
 
 # It makes its own serving certificate, which names the service address, so that
 # pods verify it with the root that the controller manager gives them.
-# Its audit log is never rotated: who counts requests reads all of it.
+# Its audit log is never rotated, so that every request in it can be counted.
 run_apiserver() {
     local audit=()
     if [ -e "$state/audit-policy" ]; then
