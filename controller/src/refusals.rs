@@ -52,9 +52,17 @@ impl Refusals {
     /// Whether the last attempt found the name taken: then reading is enough to see whether it
     /// still is.
     pub(crate) fn is_name_taken(&self, key: &Key) -> bool {
+        self.is_last(key, |it| matches!(it, Rejection::NameTaken { .. }))
+    }
+
+    /// Whether the last template was changed by somebody when it was created.
+    pub(crate) fn is_changed(&self, key: &Key) -> bool {
+        self.is_last(key, |it| matches!(it, Rejection::TemplateChanged { .. }))
+    }
+
+    fn is_last(&self, key: &Key, is: impl Fn(&Rejection) -> bool) -> bool {
         let refusals = self.lock();
-        let rejection = refusals.get(key).map(|refusal| &refusal.rejection);
-        matches!(rejection, Some(Rejection::NameTaken { .. }))
+        refusals.get(key).is_some_and(|last| is(&last.rejection))
     }
 
     /// The template could not be created.

@@ -121,8 +121,13 @@ impl Context {
         match self.api.create_template(template).await {
             Ok(created) => {
                 info!(template = name, "ResourceClaimTemplate created");
-                // A webhook may have removed its label.
-                self.found_template(domain, Some(&created), findings);
+                let created = ObservedTemplate::new(&created);
+                if created.is_of(domain) {
+                    self.index.lock().learn_template(created);
+                } else {
+                    // A policy or webhook has changed its labels: nothing tells later whose it is.
+                    findings.unlabelled = Some(created);
+                }
             }
             Err(err) if err.is_already_exists() => {
                 let taken = self.api.get_template(domain.namespace(), name).await?;
@@ -181,11 +186,10 @@ impl Context {
     ) -> Result<Flow, RequestError> {
         if !domain.wants(template) {
             self.reports.former(domain, template);
-        } else if pass.is_second_repair(template) {
+        } else if pass.is_second_repair(template) || self.refusals.is_changed(pass.key) {
             let template = template.clone();
             let refusal = Rejection::TemplateChanged { template };
             self.refuse(pass.key, domain, refusal, findings);
-            return Ok(Flow::Continue);
         } else {
             self.reports.repair(domain, template);
         }

@@ -120,11 +120,10 @@ fn live<'a>(
         Some(finding) => finding,
         None if has_lost_label(template, findings) || is_altered(template, domain, findings) => {
             match &findings.refusal {
-                // To create it again would not help.
-                Some(
-                    refusal @ (Rejection::TemplateRefused { .. }
-                    | Rejection::TemplateChanged { .. }),
-                ) => Finding::Rejected(refusal.clone()),
+                // Another one could not be created.
+                Some(refusal @ Rejection::TemplateRefused { .. }) => {
+                    Finding::Rejected(refusal.clone())
+                }
                 _ => Finding::TemplateAltered(reference),
             }
         }

@@ -15,7 +15,7 @@ pub struct Findings {
     pub refusal: Option<Rejection>,
     /// The namespaces in which the API server has no ComputeDomain of this UID.
     pub absent_in: Vec<Box<str>>,
-    /// A template of ours whose label somebody has removed.
+    /// A template of ours whose label somebody has removed, or changed when we created it.
     pub unlabelled: Option<ObservedTemplate>,
     /// Whether the API server has no template of the wanted name, or that of somebody else.
     pub has_no_template: bool,

@@ -199,36 +199,34 @@ fn ours_without_the_label_of_its_target_is_still_ours() {
 }
 
 #[test]
-fn one_that_would_be_refused_or_changed_again_is_reported_and_stays() {
-    let refusals = [
-        Rejection::TemplateRefused {
-            message: "exceeded quota".to_owned(),
+fn one_stays_while_another_could_not_be_created_and_the_reason_is_reported() {
+    let altered = || template_patched(with_device_class("gpu.nvidia.com"));
+    let decide_after = |refusal| {
+        let findings = Findings {
+            refusal: Some(refusal),
+            ..mk_findings()
+        };
+        decide_with(&observe(ready(), altered()), &findings)
+    };
+    let refused = Rejection::TemplateRefused {
+        message: "exceeded quota".to_owned(),
+    };
+    assert_eq!(rejection(decide_after(refused.clone())), refused);
+    // That its name was taken, or that the last one was altered, too, says nothing about it.
+    for other in [
+        Rejection::NameTaken {
+            name: "train-a-channel".to_owned(),
+            owner: "no ComputeDomain".to_owned(),
         },
         Rejection::TemplateChanged {
             template: mk_reference(),
         },
-    ];
-    let altered = || template_patched(with_device_class("gpu.nvidia.com"));
-    for refusal in refusals {
-        let findings = Findings {
-            refusal: Some(refusal.clone()),
-            ..mk_findings()
-        };
-        let decision = decide_with(&observe(ready(), altered()), &findings);
-        assert_eq!(rejection(decision), refusal);
+    ] {
+        assert!(matches!(
+            decide_after(other),
+            Decision::Send(Request::DryRunTemplate(_))
+        ));
     }
-    // That its name was taken says nothing about it.
-    let findings = Findings {
-        refusal: Some(Rejection::NameTaken {
-            name: "train-a-channel".to_owned(),
-            owner: "no ComputeDomain".to_owned(),
-        }),
-        ..mk_findings()
-    };
-    assert!(matches!(
-        decide_with(&observe(ready(), altered()), &findings),
-        Decision::Send(Request::DryRunTemplate(_))
-    ));
 }
 
 #[test]
