@@ -148,11 +148,9 @@ impl Server {
 
     /// Namespaces that are being deleted are gone once they are empty. Their names can be used again.
     pub(crate) fn finish_namespaces(&mut self) {
-        let domains = self.domains.values().map(|it| place(&it.metadata).0);
-        let templates = self.templates.values().map(|it| place(&it.metadata).0);
-        let used: BTreeSet<_> = domains.chain(templates).collect();
+        let (domains, templates) = (&self.domains, &self.templates);
         self.terminating
-            .retain(|namespace| used.contains(namespace));
+            .retain(|namespace| domains.has_any_in(namespace) || templates.has_any_in(namespace));
     }
 
     /// Carries out a request of the controller for this key.

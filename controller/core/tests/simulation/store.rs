@@ -49,6 +49,10 @@ impl<K: Resource + Clone> Store<K> {
         self.objects.keys().cloned().collect()
     }
 
+    pub(crate) fn has_any_in(&self, namespace: &str) -> bool {
+        self.objects.keys().any(|place| place.0 == namespace)
+    }
+
     pub(crate) fn by_uid(&self, wanted: &str) -> Option<&K> {
         self.values().find(|object| uid(object.meta()) == wanted)
     }
