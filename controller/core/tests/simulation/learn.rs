@@ -7,8 +7,8 @@ use compute_domain_core::{
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 
 use crate::controller::{Controller, Flow, Pass, Refusal};
-use crate::objects::{Place, place, uid};
-use crate::server::{Call, Failure, Reply};
+use crate::objects::{place, uid};
+use crate::server::{Call, Failure, Reply, place_of};
 
 impl Controller {
     /// `request` was decided on; `call` is what was sent for it last.
@@ -30,14 +30,11 @@ impl Controller {
                 }
                 pass.findings.absent_in.push(namespace.clone());
             }
-            (Request::LookUpTemplate { .. }, _, reply) => {
-                self.found_template(pass, template(reply));
-            }
             (Request::CreateTemplate(_), Call::ReadTemplate(_), reply) => {
                 self.found_in_the_way(pass, template(reply));
             }
-            (Request::CreateTemplate(_), _, Reply::Template(created)) => {
-                self.found_template(pass, Some(*created));
+            (Request::LookUpTemplate { .. } | Request::CreateTemplate(_), _, reply) => {
+                self.found_template(pass, template(reply).as_ref());
             }
             (Request::DryRunTemplate(_), _, Reply::Template(stored)) => {
                 let content = Content::new(&stored.spec.spec, &pass.key);
@@ -100,41 +97,32 @@ impl Controller {
         self.index.learn_domain(Domain::new(domain).unwrap());
     }
 
-    fn learn_template(&mut self, template: &ResourceClaimTemplate) {
-        self.index.learn_template(ObservedTemplate::new(template));
-    }
-
     /// A response has this state of a template.
     fn template_changed(&mut self, pass: &mut Pass, template: &ResourceClaimTemplate) {
         let observed = ObservedTemplate::new(template);
         let is_gone = observed.is_gone();
-        if is_last(pass, &place(&template.metadata)) {
+        if is_last(pass, observed.reference()) {
             pass.findings.has_no_template = is_gone;
         }
-        match pass.findings.unlabelled.take() {
-            Some(before) if before.reference().uid == observed.reference().uid => {
-                pass.findings.unlabelled = (!is_gone).then(|| before.changed_to(&observed));
-                self.learn_template(template);
-            }
-            before => {
-                pass.findings.unlabelled = before;
-                self.learn_template(template);
-            }
+        let unlabelled = &mut pass.findings.unlabelled;
+        let of_this = |it: &mut ObservedTemplate| it.reference().uid == observed.reference().uid;
+        if let Some(before) = unlabelled.take_if(of_this) {
+            *unlabelled = (!is_gone).then(|| before.changed_to(&observed));
         }
+        self.index.learn_template(observed);
     }
 
     fn template_gone(&mut self, pass: &mut Pass, template: &TemplateRef) {
-        let of_this = |it: &ObservedTemplate| it.reference().uid == template.uid;
-        pass.findings.unlabelled.take_if(|it| of_this(it));
-        let at = (template.namespace.to_string(), template.name.to_string());
-        if is_last(pass, &at) {
+        let unlabelled = &mut pass.findings.unlabelled;
+        unlabelled.take_if(|it| it.reference().uid == template.uid);
+        if is_last(pass, template) {
             pass.findings.has_no_template = true;
         }
         self.index.remove_template(&template.uid);
     }
 
     /// The API server has this template under the wanted name, or none.
-    fn found_template(&mut self, pass: &mut Pass, found: Option<ResourceClaimTemplate>) {
+    fn found_template(&mut self, pass: &mut Pass, found: Option<&ResourceClaimTemplate>) {
         let domain = pass.observed.domain.clone().unwrap();
         let unlabelled = |it| ObservedTemplate::without_label(it, domain.uid());
         let Findings {
@@ -142,16 +130,18 @@ impl Controller {
             has_no_template,
             ..
         } = &mut pass.findings;
-        *known = found.as_ref().and_then(unlabelled);
-        let ours = found.filter(|it| ObservedTemplate::new(it).is_of(&domain));
+        *known = found.and_then(unlabelled);
+        let ours = found
+            .map(ObservedTemplate::new)
+            .filter(|it| it.is_of(&domain));
         *has_no_template = ours.is_none() && known.is_none();
         if let Some(ours) = ours {
-            self.learn_template(&ours);
+            self.index.learn_template(ours);
         }
     }
 
     fn found_in_the_way(&mut self, pass: &mut Pass, found: Option<ResourceClaimTemplate>) {
-        self.found_template(pass, found.clone());
+        self.found_template(pass, found.as_ref());
         let is_taken = std::mem::take(&mut pass.findings.has_no_template);
         let Some(taken) = found.filter(|_| is_taken) else {
             return;
@@ -178,19 +168,16 @@ fn template(reply: Reply) -> Option<ResourceClaimTemplate> {
 
 /// Whether this is where the template of the domain is to be, and no other can come there: for a
 /// domain that is being deleted nobody creates one.
-fn is_last(pass: &Pass, (namespace, name): &Place) -> bool {
-    pass.observed.domain.as_ref().is_some_and(|domain| {
-        let wanted = domain.template_name().is_ok_and(|it| it == name);
-        domain.is_being_deleted() && domain.namespace() == namespace && wanted
-    })
+fn is_last(pass: &Pass, template: &TemplateRef) -> bool {
+    let domain = pass.observed.domain.as_ref();
+    domain.is_some_and(|domain| domain.is_being_deleted() && domain.wants(template))
 }
 
 /// Reads what has changed.
 fn refresh(request: &Request, call: &Call) -> Call {
     match (request, call) {
         (Request::DeleteTemplate(template) | Request::RemoveTemplateFinalizer(template, _), _) => {
-            let at = (template.namespace.to_string(), template.name.to_string());
-            Call::ReadTemplate(at)
+            Call::ReadTemplate(place_of(template))
         }
         (_, Call::PatchDomain(at, _) | Call::WriteStatus(at, _)) => Call::ReadDomain(at.clone()),
         (_, call) => call.clone(),

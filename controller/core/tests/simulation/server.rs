@@ -299,6 +299,6 @@ impl From<ResourceClaimTemplate> for Reply {
     }
 }
 
-fn place_of(template: &TemplateRef) -> Place {
+pub(crate) fn place_of(template: &TemplateRef) -> Place {
     (template.namespace.to_string(), template.name.to_string())
 }
