@@ -203,27 +203,28 @@ impl Controller {
 
     // === a pass ===
 
-    /// Decides, or learns from a response. A request that is on its way is not ours to move.
-    pub(crate) fn advance(&mut self, mut pass: Pass) {
-        match std::mem::replace(&mut pass.stage, Stage::Deciding) {
-            Stage::Deciding => self.decide(pass),
-            stage @ Stage::Sent(..) => self.passes.push(Pass { stage, ..pass }),
-            Stage::Answered(request, call, reply) => {
-                pass.requests += 1;
-                match self.learn(&mut pass, &request, &call, reply) {
-                    Flow::Send(call) => pass.stage = Stage::Sent(request, call),
-                    Flow::Decide if pass.requests < MAX_REQUESTS => {}
-                    Flow::Decide | Flow::StopUntilLater => {
-                        self.later.insert(pass.key);
-                        return;
-                    }
-                }
-                self.passes.push(pass);
+    /// Learns from the response to a request, and goes on.
+    pub(crate) fn go_on(
+        &mut self,
+        mut pass: Pass,
+        request: Request,
+        call: &Call,
+        reply: Result<Reply, Failure>,
+    ) {
+        pass.requests += 1;
+        pass.stage = match self.learn(&mut pass, &request, call, reply) {
+            Flow::Send(call) => Stage::Sent(request, call),
+            Flow::Decide if pass.requests < MAX_REQUESTS => Stage::Deciding,
+            Flow::Decide | Flow::StopUntilLater => {
+                self.later.insert(pass.key);
+                return;
             }
-        }
+        };
+        self.passes.push(pass);
     }
 
-    fn decide(&mut self, mut pass: Pass) {
+    /// Decides on the next request, or ends the pass.
+    pub(crate) fn decide(&mut self, mut pass: Pass) {
         pass.observed = self.index.observe(&pass.key);
         pass.findings.schema = self.schema;
         match &pass.observed.domain {

@@ -21,8 +21,6 @@ pub(crate) struct World {
     random: Rng,
     /// Requests of controllers that were killed, and are still on their way.
     late: Vec<(Key, Call)>,
-    fault: Fault,
-    pub(crate) steps: usize,
 }
 
 /// Something that the machinery can do next.
@@ -46,8 +44,6 @@ impl World {
             user: User::default(),
             random: Rng::with_seed(seed),
             late: Vec::new(),
-            fault,
-            steps: 0,
         }
     }
 
@@ -80,7 +76,6 @@ impl World {
         let Some(step) = self.random.choice(enabled) else {
             return false;
         };
-        self.steps += 1;
         match step {
             Step::ListDomains => self.server.domains.list(&mut self.random),
             Step::ListTemplates => self.server.templates.list(&mut self.random),
@@ -106,12 +101,16 @@ impl World {
     /// The request that is on its way arrives, or else the controller does what comes next.
     fn advance_pass(&mut self, number: usize) {
         let mut pass = self.controller.passes.swap_remove(number);
-        if let Stage::Sent(request, call) = pass.stage {
-            let reply = self.server.handle(&pass.key, &call);
-            pass.stage = Stage::Answered(request, call, reply);
-            self.controller.passes.push(pass);
-        } else {
-            self.controller.advance(pass);
+        match std::mem::replace(&mut pass.stage, Stage::Deciding) {
+            Stage::Deciding => self.controller.decide(pass),
+            Stage::Sent(request, call) => {
+                let reply = self.server.handle(&pass.key, &call);
+                pass.stage = Stage::Answered(request, call, reply);
+                self.controller.passes.push(pass);
+            }
+            Stage::Answered(request, call, reply) => {
+                self.controller.go_on(pass, request, &call, reply);
+            }
         }
     }
 
@@ -132,7 +131,8 @@ impl World {
 
     /// The controller is killed, and another one starts. What is on its way still arrives.
     pub(crate) fn kill(&mut self) {
-        let killed = std::mem::replace(&mut self.controller, Controller::new(self.fault));
+        let successor = Controller::new(self.controller.fault);
+        let killed = std::mem::replace(&mut self.controller, successor);
         for pass in killed.passes {
             if let Stage::Sent(_, call) = pass.stage {
                 self.late.push((pass.key, call));
@@ -172,13 +172,8 @@ impl World {
     }
 
     fn drain(&mut self) -> Result<(), String> {
-        let most = self.steps + MOST_STEPS;
-        while self.step() {
-            if self.steps > most {
-                return Err("it never ends".into());
-            }
-        }
-        Ok(())
+        let ends = (0..MOST_STEPS).any(|_| !self.step());
+        ends.then_some(()).ok_or_else(|| "it never ends".into())
     }
 
     /// Every object, with its version.
