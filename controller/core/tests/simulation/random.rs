@@ -5,7 +5,7 @@ use std::thread;
 use compute_domain_core::StatusSchema;
 
 use crate::controller::Fault;
-use crate::world::World;
+use crate::world::{OLD, World};
 
 /// How many orders are tried, unless [`SEEDS_VARIABLE`] has another number.
 const SEEDS: u64 = 2_000;
@@ -14,12 +14,6 @@ const SEEDS_VARIABLE: &str = "SIMULATION_SEEDS";
 
 /// How much happens in each before everything comes to rest.
 const DISTURBED_STEPS: usize = 150;
-
-/// The CRD of the Go driver.
-const OLD: StatusSchema = StatusSchema {
-    conditions: false,
-    observed_generation: false,
-};
 
 /// One order of events. Returns what is wrong in the end.
 fn run(seed: u64, fault: Fault) -> Result<(), String> {

@@ -88,6 +88,10 @@ impl Server {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.domains.is_empty() && self.templates.is_empty()
+    }
+
     fn next_version(&mut self) -> u64 {
         self.version += 1;
         self.version

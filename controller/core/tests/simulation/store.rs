@@ -49,6 +49,10 @@ impl<K: Resource + Clone> Store<K> {
         self.objects.keys().cloned().collect()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
     pub(crate) fn has_any_in(&self, namespace: &str) -> bool {
         self.objects.keys().any(|place| place.0 == namespace)
     }

@@ -6,12 +6,7 @@ use compute_domain_core::StatusSchema;
 use crate::checks::check;
 use crate::controller::Fault;
 use crate::objects::{Place, mk_domain};
-use crate::world::World;
-
-const OLD: StatusSchema = StatusSchema {
-    conditions: false,
-    observed_generation: false,
-};
+use crate::world::{OLD, World};
 
 fn mk_place() -> Place {
     ("team-1".to_owned(), "train-a".to_owned())
@@ -59,8 +54,7 @@ fn a_create_is_three_writes_a_delete_is_three_and_nothing_is_read() {
         delete(&mut world);
         world.settle_and_check().unwrap();
         assert_eq!(requests(&mut world), (3, 0), "seed {seed}");
-        assert!(world.server.domains.values().next().is_none());
-        assert!(world.server.templates.values().next().is_none());
+        assert!(world.server.is_empty());
     }
 }
 
@@ -115,8 +109,7 @@ fn life_with_a_kill(seed: u64, kill_after: usize) -> bool {
         );
     }
     check(&world.server).unwrap();
-    assert!(world.server.domains.values().next().is_none());
-    assert!(world.server.templates.values().next().is_none());
+    assert!(world.server.is_empty());
     left > kill_after
 }
 

@@ -14,6 +14,12 @@ const MOST_STEPS: usize = 20_000;
 /// How often everything that waits for time is done again until nothing changes.
 const MOST_ROUNDS: usize = 12;
 
+/// The CRD of the Go driver.
+pub(crate) const OLD: StatusSchema = StatusSchema {
+    conditions: false,
+    observed_generation: false,
+};
+
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) controller: Controller,
