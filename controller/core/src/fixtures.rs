@@ -112,14 +112,23 @@ pub(crate) fn mk_template(patch: Value) -> ObservedTemplate {
     ObservedTemplate::new(&mk_template_object(patch))
 }
 
+/// The label that tells whom a template is for, or none.
+pub(crate) fn with_target(target: Option<&str>) -> Value {
+    json!({ "metadata": { "labels": { "resource.nvidia.com/computeDomainTarget": target } } })
+}
+
 /// What the driver-managed mode creates for the daemons, in this namespace.
-pub(crate) fn mk_daemon_template(namespace: &str) -> ObservedTemplate {
-    mk_template(json!({ "metadata": {
+pub(crate) fn daemon_in(namespace: &str) -> Value {
+    let identity = json!({ "metadata": {
         "name": format!("computedomain-daemon-{UID}"),
         "namespace": namespace,
         "uid": "daemon-uid",
-        "labels": { "resource.nvidia.com/computeDomainTarget": "Daemon" },
-    } }))
+    } });
+    merged(with_target(Some("Daemon")), identity)
+}
+
+pub(crate) fn mk_daemon_template(namespace: &str) -> ObservedTemplate {
+    mk_template(daemon_in(namespace))
 }
 
 /// Another device class: not what the controller creates.

@@ -7,10 +7,13 @@ mod strays;
 mod table;
 
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{TEMPLATE_UID, mk_reference, mk_template, removal};
+use crate::fixtures::{
+    TEMPLATE_UID, UID, finalized, merged, mk_domain, mk_reference, mk_template, mk_template_object,
+    removal, with_reported_status,
+};
 use crate::{Content, ObservedTemplate, StatusSchema, TemplateRef};
 
 /// Where the driver-managed mode keeps its objects.
@@ -43,6 +46,18 @@ fn observe_orphans(templates: impl IntoIterator<Item = ObservedTemplate>) -> Obs
     }
 }
 
+/// Ready, with our finalizer.
+fn ready() -> Domain {
+    with_reported_status(finalized(), &Admission::Admitted)
+}
+
+/// A template without our label of a domain, as it is found under the wanted name.
+fn unlabelled(patch: Value) -> Option<ObservedTemplate> {
+    let labels = json!({ "metadata": { "labels": null } });
+    let object = mk_template_object(merged(labels, patch));
+    ObservedTemplate::without_label(&object, mk_domain(json!({})).uid())
+}
+
 fn template_patched(patch: Value) -> [ObservedTemplate; 1] {
     [mk_template(patch)]
 }
@@ -61,6 +76,10 @@ fn release(template: TemplateRef) -> Decision {
     Decision::Send(Request::RemoveTemplateFinalizer(template, patch))
 }
 
+fn remove_finalizer() -> Decision {
+    Decision::Send(Request::RemoveFinalizer(removal(UID)))
+}
+
 fn write(admission: Admission) -> Decision {
     Decision::Send(Request::WriteStatus(admission))
 }
@@ -72,6 +91,29 @@ fn write_held() -> Decision {
 fn held() -> Rejection {
     Rejection::TemplateHeld {
         template: mk_reference(),
+    }
+}
+
+/// The API server has no template of the wanted name.
+fn without_template() -> Findings {
+    Findings {
+        has_no_template: true,
+        ..mk_findings()
+    }
+}
+
+/// The API server has this template under the wanted name.
+fn findings_with_unlabelled(template: Option<ObservedTemplate>) -> Findings {
+    Findings {
+        unlabelled: Some(template.unwrap()),
+        ..mk_findings()
+    }
+}
+
+fn findings_with(refusal: Rejection) -> Findings {
+    Findings {
+        refusal: Some(refusal),
+        ..mk_findings()
     }
 }
 
@@ -88,6 +130,13 @@ fn kept() -> Rejection {
     Rejection::TemplateKept {
         template: mk_reference(),
         message: "denied by policy".to_owned(),
+    }
+}
+
+fn mk_name_taken() -> Rejection {
+    Rejection::NameTaken {
+        name: "train-a-channel".to_owned(),
+        owner: "no ComputeDomain".to_owned(),
     }
 }
 

@@ -5,21 +5,9 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::{
-    OF_OTHERS, UID, being_deleted, deleted, merged, mk_daemon_template, mk_domain,
-    mk_template_object, with_reported_status, with_template_name,
+    OF_OTHERS, being_deleted, deleted, mk_daemon_template, with_device_class, with_target,
+    with_template_name,
 };
-
-/// The API server has no template of its name.
-fn without_template() -> Findings {
-    Findings {
-        has_no_template: true,
-        ..mk_findings()
-    }
-}
-
-fn remove_finalizer() -> Decision {
-    Decision::Send(Request::RemoveFinalizer(removal(UID)))
-}
 
 fn look_up_template() -> Decision {
     Decision::Send(Request::LookUpTemplate {
@@ -55,21 +43,13 @@ fn it_keeps_its_finalizer_until_the_api_server_has_said_that_there_is_no_templat
 
 #[test]
 fn a_template_without_label_is_deleted_like_any_other() {
-    let unlabelled = |patch| {
-        let labels = json!({ "metadata": { "labels": null } });
-        let object = mk_template_object(merged(labels, patch));
-        ObservedTemplate::without_label(&object, mk_domain(json!({})).uid())
-    };
     let observed = observe(mk_domain(deleted()), []);
     for (template, decision) in [
         (unlabelled(json!({})), delete_own()),
         (unlabelled(being_deleted(&[FINALIZER])), release_own()),
         (unlabelled(being_deleted(&[OF_OTHERS])), write_held()),
     ] {
-        let findings = Findings {
-            unlabelled: Some(template.unwrap()),
-            ..mk_findings()
-        };
+        let findings = findings_with_unlabelled(template);
         assert_eq!(decide_with(&observed, &findings), decision);
     }
 }
@@ -98,7 +78,7 @@ fn copies_under_other_names_are_in_the_way_of_nothing() {
     };
     let held = || mk_template(being_deleted(&[OF_OTHERS]));
     let terminating = || mk_template(being_deleted(&[FINALIZER]));
-    let foreign = || copy(crate::fixtures::with_device_class("gpu.nvidia.com"));
+    let foreign = || copy(with_device_class("gpu.nvidia.com"));
     let leaving = || copy(being_deleted(&[OF_OTHERS]));
     for copy in [copy(json!({})), foreign(), leaving()] {
         let about = |own: Option<ObservedTemplate>| {
@@ -118,10 +98,7 @@ fn copies_under_other_names_are_in_the_way_of_nothing() {
 #[test]
 fn templates_of_others_of_daemons_and_in_other_namespaces_are_left_alone() {
     let elsewhere = json!({ "metadata": { "namespace": "team-2" } });
-    let not_ours = merged(
-        crate::fixtures::with_device_class("gpu.nvidia.com"),
-        json!({ "metadata": { "labels": { "resource.nvidia.com/computeDomainTarget": null } } }),
-    );
+    let not_ours = merged(with_device_class("gpu.nvidia.com"), with_target(None));
     let templates = [
         mk_daemon_template(DRIVER_NAMESPACE),
         mk_daemon_template("team-1"),

@@ -4,10 +4,7 @@ use compute_domain_api::names::FINALIZER;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{
-    OF_OTHERS, UID, being_deleted, finalized, merged, mk_domain, reported, with_mode,
-    with_reported_status,
-};
+use crate::fixtures::{OF_OTHERS, being_deleted, reported, with_mode};
 
 #[test]
 fn a_new_domain_gets_its_finalizer_before_anything_that_needs_cleaning_up() {
@@ -92,8 +89,7 @@ fn then_it_is_ready() {
 
 #[test]
 fn then_there_is_nothing_left_to_do() {
-    let domain = with_reported_status(finalized(), &Admission::Admitted);
-    let observed = observe(domain, template_patched(json!({})));
+    let observed = observe(ready(), template_patched(json!({})));
     assert_eq!(decide_first(&observed), Decision::Done(Outcome::Admitted));
 }
 
@@ -117,11 +113,10 @@ fn a_status_about_an_older_generation_is_written_again() {
 
 #[test]
 fn a_ready_domain_whose_template_is_gone_gets_it_again() {
-    let domain = with_reported_status(finalized(), &Admission::Admitted);
     let gone = mk_template(being_deleted(&[]));
     for templates in [None, Some(gone)] {
         assert!(matches!(
-            decide_first(&observe(domain.clone(), templates)),
+            decide_first(&observe(ready(), templates)),
             Decision::Send(Request::CreateTemplate(_))
         ));
     }
@@ -129,18 +124,16 @@ fn a_ready_domain_whose_template_is_gone_gets_it_again() {
 
 #[test]
 fn a_template_that_somebody_deleted_is_finalized_to_be_created_again() {
-    let domain = with_reported_status(finalized(), &Admission::Admitted);
     for finalizers in [&[FINALIZER][..], &[FINALIZER, OF_OTHERS]] {
-        let observed = observe(domain.clone(), template_patched(being_deleted(finalizers)));
+        let observed = observe(ready(), template_patched(being_deleted(finalizers)));
         assert_eq!(decide_first(&observed), release_own());
     }
 }
 
 #[test]
 fn a_template_that_others_hold_makes_it_not_ready_and_is_reported_once() {
-    let ready = with_reported_status(finalized(), &Admission::Admitted);
     let template = || template_patched(being_deleted(&[OF_OTHERS]));
-    assert_eq!(decide_first(&observe(ready, template())), write_held());
+    assert_eq!(decide_first(&observe(ready(), template())), write_held());
     let reported = with_reported_status(finalized(), &Admission::Rejected(held()));
     assert_eq!(
         decide_first(&observe(reported.clone(), template())),

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::{
-    OF_OTHERS, being_deleted, merged, mk_daemon_template, mk_domain, mk_template_for,
-    with_device_class, with_mode,
+    OF_OTHERS, TIME, being_deleted, daemon_in, mk_daemon_template, mk_template_for,
+    with_device_class, with_mode, with_target,
 };
 
 const NOTHING: Decision = Decision::Done(Outcome::Gone);
@@ -24,12 +24,6 @@ fn look_up(namespace: &str, name: Option<&str>) -> Decision {
         namespace: namespace.into(),
         name: name.map(Into::into),
     })
-}
-
-fn labelled(key: &str, value: Value) -> Value {
-    let mut labels = json!({});
-    labels[key] = value;
-    json!({ "metadata": { "labels": labels } })
 }
 
 #[test]
@@ -54,11 +48,7 @@ fn ours_goes_once_its_domain_is_gone_for_good() {
 #[test]
 fn so_does_one_of_either_mode_and_one_without_the_label_of_its_target() {
     let all = mk_template_for(&mk_domain(with_mode("All")), json!({}));
-    let target = "resource.nvidia.com/computeDomainTarget";
-    for template in [
-        ObservedTemplate::new(&all),
-        mk_template(labelled(target, Value::Null)),
-    ] {
+    for template in [ObservedTemplate::new(&all), mk_template(with_target(None))] {
         let observed = observe_orphans([template]);
         assert_eq!(
             decide_with(&observed, &absent_in(&["team-1"])),
@@ -95,7 +85,7 @@ fn a_domain_is_looked_up_in_each_namespace_in_which_a_template_names_it() {
         Decision::Send(Request::DeleteTemplate(of_copy.clone()))
     );
     let held = mk_template(json!({ "metadata": {
-        "namespace": "team-2", "uid": "copy-uid", "deletionTimestamp": crate::fixtures::TIME,
+        "namespace": "team-2", "uid": "copy-uid", "deletionTimestamp": TIME,
         "finalizers": [OF_OTHERS],
     } }));
     let observed = observe_orphans([held, mk_template(json!({}))]);
@@ -109,10 +99,12 @@ fn a_domain_is_looked_up_in_each_namespace_in_which_a_template_names_it() {
 fn an_object_of_somebody_else_under_our_labels_is_never_deleted_and_costs_no_request() {
     let foreign = with_device_class("gpu.nvidia.com");
     let undecodable = {
-        let object = crate::fixtures::mk_template_object(json!({}));
+        let object = mk_template_object(json!({}));
         ObservedTemplate::undecodable(&object.metadata)
     };
-    let no_uid = mk_template(labelled("resource.nvidia.com/computeDomain", json!("a/b")));
+    let no_uid = mk_template(json!({ "metadata": { "labels": {
+        "resource.nvidia.com/computeDomain": "a/b",
+    } } }));
     let held = mk_template(being_deleted(&[OF_OTHERS]));
     for template in [mk_template(foreign), undecodable, no_uid, held] {
         let observed = observe_orphans([template]);
@@ -152,12 +144,10 @@ fn it_only_loses_our_finalizer_when_its_owner_deletes_it() {
 #[test]
 fn templates_of_the_driver_managed_mode_are_not_touched_even_when_they_are_deleted() {
     let daemon = mk_daemon_template(DRIVER_NAMESPACE);
-    let deleted = daemon.clone().changed_to(&mk_template(merged(
-        json!({ "metadata": { "namespace": DRIVER_NAMESPACE, "labels": {
-            "resource.nvidia.com/computeDomainTarget": "Daemon",
-        } } }),
+    let deleted = mk_template(merged(
+        daemon_in(DRIVER_NAMESPACE),
         being_deleted(&[FINALIZER]),
-    )));
+    ));
     for template in [daemon, deleted] {
         let observed = observe_orphans([template]);
         assert_eq!(decide_first(&observed), NOTHING);

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::{
-    UID, being_deleted, finalized, merged, mk_daemon_template, mk_domain, mk_domain_object,
-    with_reported_status, with_template_name,
+    being_deleted, mk_daemon_template, mk_domain_object, with_device_class, with_target,
+    with_template_name,
 };
 
 /// One of each kind that a request or a watch can tell.
@@ -26,30 +26,20 @@ fn every_rejection() -> Vec<Rejection> {
         Rejection::TemplateChanged {
             template: mk_reference(),
         },
-        Rejection::DriverManaged {
-            object: mk_daemon_template(DRIVER_NAMESPACE).reference().clone(),
-            uid: UID.to_owned(),
-        },
+        mk_driver_managed(),
     ]
 }
 
-fn mk_name_taken() -> Rejection {
-    Rejection::NameTaken {
-        name: "train-a-channel".to_owned(),
-        owner: "no ComputeDomain".to_owned(),
+fn mk_driver_managed() -> Rejection {
+    Rejection::DriverManaged {
+        object: mk_daemon_template(DRIVER_NAMESPACE).reference().clone(),
+        uid: UID.to_owned(),
     }
 }
 
 fn mk_refused() -> Rejection {
     Rejection::TemplateRefused {
         message: "exceeded quota: few, requested: 1, used: 1, limited: 1".to_owned(),
-    }
-}
-
-fn findings_with(refusal: Rejection) -> Findings {
-    Findings {
-        refusal: Some(refusal),
-        ..mk_findings()
     }
 }
 
@@ -126,13 +116,8 @@ fn a_refusal_of_before_does_not_count_once_the_template_exists() {
 
 #[test]
 fn a_template_of_its_name_that_is_not_for_a_workload_is_never_taken_over() {
-    let other_target = json!({ "metadata": { "labels": {
-        "resource.nvidia.com/computeDomainTarget": "Daemon",
-    } } });
-    let other_content = merged(
-        crate::fixtures::with_device_class("gpu.nvidia.com"),
-        json!({ "metadata": { "labels": { "resource.nvidia.com/computeDomainTarget": null } } }),
-    );
+    let other_target = with_target(Some("Daemon"));
+    let other_content = merged(with_device_class("gpu.nvidia.com"), with_target(None));
     for template in [other_target, other_content] {
         let observed = observe(mk_domain(finalized()), template_patched(template));
         let taken = rejection(decide_first(&observed));
@@ -143,9 +128,8 @@ fn a_template_of_its_name_that_is_not_for_a_workload_is_never_taken_over() {
 
 #[test]
 fn a_domain_with_driver_managed_objects_is_rejected_even_when_it_was_ready() {
-    let domain = with_reported_status(finalized(), &Admission::Admitted);
     let daemon = mk_daemon_template(DRIVER_NAMESPACE);
-    let observed = observe(domain, [mk_template(json!({})), daemon]);
+    let observed = observe(ready(), [mk_template(json!({})), daemon]);
     let rejection = rejection(decide_first(&observed));
     assert_eq!(rejection.reason(), "DriverManagedLeftovers");
     let object = format!("{DRIVER_NAMESPACE}/computedomain-daemon-{UID}");
@@ -154,11 +138,8 @@ fn a_domain_with_driver_managed_objects_is_rejected_even_when_it_was_ready() {
 
 #[test]
 fn of_two_reasons_the_same_one_is_reported_whatever_the_order_of_the_templates() {
-    let other_target = json!({ "metadata": { "labels": {
-        "resource.nvidia.com/computeDomainTarget": "Daemon",
-    } } });
     let mut templates = [
-        mk_template(other_target),
+        mk_template(with_target(Some("Daemon"))),
         mk_daemon_template(DRIVER_NAMESPACE),
     ];
     for _ in 0..2 {
@@ -171,10 +152,9 @@ fn of_two_reasons_the_same_one_is_reported_whatever_the_order_of_the_templates()
 
 #[test]
 fn driver_managed_objects_count_only_in_the_drivers_namespaces() {
-    let domain = with_reported_status(finalized(), &Admission::Admitted);
     for namespace in ["team-1", "team-2"] {
         let templates = [mk_template(json!({})), mk_daemon_template(namespace)];
-        let observed = observe(domain.clone(), templates);
+        let observed = observe(ready(), templates);
         assert_eq!(decide_first(&observed), Decision::Done(Outcome::Admitted));
         let rejected = decide(
             &observed,
@@ -198,10 +178,7 @@ fn nothing_is_left_to_do_once_the_status_says_why() {
 
 #[test]
 fn its_template_stays_but_is_let_go_when_somebody_deletes_it() {
-    let rejected = Rejection::DriverManaged {
-        object: mk_daemon_template(DRIVER_NAMESPACE).reference().clone(),
-        uid: UID.to_owned(),
-    };
+    let rejected = mk_driver_managed();
     let domain = with_reported_status(finalized(), &Admission::Rejected(rejected.clone()));
     let decide_about = |template| {
         let templates = [mk_daemon_template(DRIVER_NAMESPACE), mk_template(template)];

@@ -5,8 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::{
-    UID, being_deleted, deleted, finalized, merged, mk_domain, mk_template_for, mk_template_object,
-    with_device_class, with_mode, with_reported_status,
+    being_deleted, deleted, mk_template_for, with_device_class, with_mode, with_target,
 };
 
 fn content(object: &ResourceClaimTemplate) -> Content {
@@ -19,17 +18,6 @@ fn stored(object: &ResourceClaimTemplate) -> Findings {
         stored: Some(content(object)),
         ..mk_findings()
     }
-}
-
-fn ready() -> Domain {
-    with_reported_status(finalized(), &Admission::Admitted)
-}
-
-/// A template without our label of a domain, as it is found under the wanted name.
-fn unlabelled(patch: Value) -> Option<ObservedTemplate> {
-    let labels = json!({ "metadata": { "labels": null } });
-    let object = mk_template_object(merged(labels, patch));
-    ObservedTemplate::without_label(&object, mk_domain(json!({})).uid())
 }
 
 /// Other requests or configs than those that the controller writes.
@@ -145,10 +133,7 @@ fn ours_without_the_label_is_made_again_without_a_dry_run() {
         (unlabelled(json!({})), delete_own()),
         (unlabelled(being_deleted(&[FINALIZER])), release_own()),
     ] {
-        let findings = Findings {
-            unlabelled: Some(template.unwrap()),
-            ..mk_findings()
-        };
+        let findings = findings_with_unlabelled(template);
         assert_eq!(decide_with(&observed, &findings), decision);
     }
 }
@@ -181,11 +166,8 @@ fn what_an_unlabelled_template_asks_for_is_remembered_while_it_is_deleted() {
 
 #[test]
 fn ours_without_the_label_of_its_target_is_still_ours() {
-    let without_target = json!({ "metadata": {
-        "labels": { "resource.nvidia.com/computeDomainTarget": null },
-    } });
     let ours = stored(&mk_template_object(json!({})));
-    let template = || template_patched(without_target.clone());
+    let template = || template_patched(with_target(None));
     assert_eq!(
         decide_with(&observe(ready(), template()), &ours),
         delete_own()
@@ -201,23 +183,14 @@ fn ours_without_the_label_of_its_target_is_still_ours() {
 #[test]
 fn one_stays_while_another_could_not_be_created_and_the_reason_is_reported() {
     let altered = || template_patched(with_device_class("gpu.nvidia.com"));
-    let decide_after = |refusal| {
-        let findings = Findings {
-            refusal: Some(refusal),
-            ..mk_findings()
-        };
-        decide_with(&observe(ready(), altered()), &findings)
-    };
+    let decide_after = |refusal| decide_with(&observe(ready(), altered()), &findings_with(refusal));
     let refused = Rejection::TemplateRefused {
         message: "exceeded quota".to_owned(),
     };
     assert_eq!(rejection(decide_after(refused.clone())), refused);
     // That its name was taken, or that the last one was altered, too, says nothing about it.
     for other in [
-        Rejection::NameTaken {
-            name: "train-a-channel".to_owned(),
-            owner: "no ComputeDomain".to_owned(),
-        },
+        mk_name_taken(),
         Rejection::TemplateChanged {
             template: mk_reference(),
         },

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::{
-    OF_OTHERS, UID, being_deleted, deleted, finalized, merged, mk_daemon_template, mk_domain,
-    with_device_class, with_reported_status,
+    OF_OTHERS, being_deleted, daemon_in, deleted, mk_daemon_template, with_device_class,
+    with_target, with_template_name,
 };
 
 /// Where copies may be.
@@ -23,8 +23,7 @@ fn copy((namespace, name): (&str, &str), patch: Value) -> ObservedTemplate {
 
 /// Of a domain that is Ready, with its template.
 fn decide_beside(copy: ObservedTemplate) -> Decision {
-    let domain = with_reported_status(finalized(), &Admission::Admitted);
-    decide_first(&observe(domain, [copy, mk_template(json!({}))]))
+    decide_first(&observe(ready(), [copy, mk_template(json!({}))]))
 }
 
 #[test]
@@ -37,14 +36,11 @@ fn a_copy_that_lives_is_left_alone() {
 
 #[test]
 fn a_copy_that_is_being_deleted_loses_our_finalizer_and_nothing_else() {
-    let target = json!({ "metadata": { "labels": {
-        "resource.nvidia.com/computeDomainTarget": null,
-    } } });
     for place in PLACES {
         for patch in [
             json!({}),
             with_device_class("gpu.nvidia.com"),
-            target.clone(),
+            with_target(None),
         ] {
             let copy = copy(place, merged(patch, being_deleted(&[FINALIZER])));
             let reference = copy.reference().clone();
@@ -57,15 +53,12 @@ fn a_copy_that_is_being_deleted_loses_our_finalizer_and_nothing_else() {
 
 #[test]
 fn templates_of_the_driver_managed_mode_are_not_touched() {
-    let domain = with_reported_status(finalized(), &Admission::Admitted);
     let deleted = mk_template(merged(
-        json!({ "metadata": { "namespace": DRIVER_NAMESPACE, "uid": "daemon-uid", "labels": {
-            "resource.nvidia.com/computeDomainTarget": "Daemon",
-        } } }),
+        daemon_in(DRIVER_NAMESPACE),
         being_deleted(&[FINALIZER]),
     ));
     // They hold back the domain's admission, and nothing else.
-    let decision = decide_first(&observe(domain, [deleted, mk_template(json!({}))]));
+    let decision = decide_first(&observe(ready(), [deleted, mk_template(json!({}))]));
     assert!(matches!(
         decision,
         Decision::Send(Request::WriteStatus(Admission::Rejected(
@@ -76,18 +69,12 @@ fn templates_of_the_driver_managed_mode_are_not_touched() {
 
 #[test]
 fn under_their_labels_in_another_namespace_is_an_object_of_its_owner() {
-    let domain = || with_reported_status(finalized(), &Admission::Admitted);
     let daemon = mk_daemon_template("team-2");
-    let observed = observe(domain(), [daemon, mk_template(json!({}))]);
+    let observed = observe(ready(), [daemon, mk_template(json!({}))]);
     assert_eq!(decide_first(&observed), Decision::Done(Outcome::Admitted));
-    let deleted = mk_template(merged(
-        json!({ "metadata": { "namespace": "team-2", "uid": "daemon-uid", "labels": {
-            "resource.nvidia.com/computeDomainTarget": "Daemon",
-        } } }),
-        being_deleted(&[FINALIZER]),
-    ));
+    let deleted = mk_template(merged(daemon_in("team-2"), being_deleted(&[FINALIZER])));
     let reference = deleted.reference().clone();
-    let observed = observe(domain(), [deleted, mk_template(json!({}))]);
+    let observed = observe(ready(), [deleted, mk_template(json!({}))]);
     assert_eq!(decide_first(&observed), release(reference));
 }
 
@@ -102,13 +89,12 @@ fn the_domains_own_matters_come_first() {
         decide_first(&observe(mk_domain(finalized()), [terminating()])),
         Decision::Send(Request::CreateTemplate(_))
     ));
-    let findings = Findings {
-        has_no_template: true,
-        ..mk_findings()
-    };
     assert_eq!(
-        decide_with(&observe(mk_domain(deleted()), [terminating()]), &findings),
-        Decision::Send(Request::RemoveFinalizer(removal(UID)))
+        decide_with(
+            &observe(mk_domain(deleted()), [terminating()]),
+            &without_template()
+        ),
+        remove_finalizer()
     );
 }
 
@@ -138,27 +124,16 @@ fn what_a_controller_has_made_for_a_former_spec_goes() {
 
 #[test]
 fn it_goes_while_the_new_name_is_taken_too_or_two_that_swap_names_wait_for_each_other() {
-    let taken = Rejection::NameTaken {
-        name: "train-a-channel".to_owned(),
-        owner: "no ComputeDomain".to_owned(),
-    };
-    let domain = with_reported_status(finalized(), &Admission::Rejected(taken.clone()));
+    let domain = with_reported_status(finalized(), &Admission::Rejected(mk_name_taken()));
     let former = former(json!({}));
     let expected = Request::DeleteTemplate(former.reference().clone());
-    let findings = Findings {
-        refusal: Some(taken),
-        ..mk_findings()
-    };
-    let decision = decide_with(&observe(domain, [former]), &findings);
+    let decision = decide_with(&observe(domain, [former]), &findings_with(mk_name_taken()));
     assert_eq!(decision, Decision::Send(expected));
 }
 
 #[test]
 fn but_not_while_the_spec_names_none_since_pods_may_use_it() {
-    for spec in [
-        json!({ "spec": null }),
-        crate::fixtures::with_template_name("No_Name"),
-    ] {
+    for spec in [json!({ "spec": null }), with_template_name("No_Name")] {
         let patch = merged(finalized(), spec);
         let rejection = mk_domain(patch.clone()).template_name().unwrap_err();
         let domain = with_reported_status(patch, &Admission::Rejected(rejection.clone()));
@@ -171,14 +146,11 @@ fn but_not_while_the_spec_names_none_since_pods_may_use_it() {
 
 #[test]
 fn what_only_looks_like_one_of_a_former_spec_is_left_alone() {
-    let labels = |value| json!({ "metadata": { "labels": value } });
     for other in [
         former(created_by("kubectl", "Update")),
         former(created_by("compute-domain-controller", "Apply")),
         former(with_device_class("gpu.nvidia.com")),
-        former(labels(
-            json!({ "resource.nvidia.com/computeDomainTarget": "Daemon" }),
-        )),
+        former(with_target(Some("Daemon"))),
         former(json!({ "metadata": { "namespace": "team-2" } })),
     ] {
         let expected = Decision::Done(Outcome::Admitted);
@@ -189,8 +161,7 @@ fn what_only_looks_like_one_of_a_former_spec_is_left_alone() {
 #[test]
 fn one_that_the_api_server_keeps_is_left_for_this_reconcile() {
     for template in [former(json!({})), former(being_deleted(&[FINALIZER]))] {
-        let domain = with_reported_status(finalized(), &Admission::Admitted);
-        let observed = observe(domain, [template, mk_template(json!({}))]);
+        let observed = observe(ready(), [template, mk_template(json!({}))]);
         assert_eq!(
             decide_with(&observed, &findings_with_kept("copy-uid")),
             Decision::Done(Outcome::Admitted)

@@ -1,6 +1,7 @@
 //! Another controller that works on the same objects: the Go driver's.
 
 use super::*;
+use crate::fixtures::daemon_in;
 
 fn by(manager: &str, second: u32, number: u64) -> Domain {
     let written = json!({ "metadata": { "managedFields": [
@@ -66,14 +67,7 @@ fn writes_of_users_and_ours_are_not() {
 
 #[test]
 fn a_daemon_template_that_appears_is_its_and_one_that_was_there_is_a_leftover() {
-    let at = |number| {
-        mk_daemon_template("nvidia").changed_to(&mk_template(merged(
-            version(number),
-            json!({ "metadata": { "uid": "daemon-uid", "labels": {
-            "resource.nvidia.com/computeDomainTarget": "Daemon",
-        } } }),
-        )))
-    };
+    let at = |number| mk_template(merged(daemon_in("nvidia"), version(number)));
     let mut index = mk_index();
     index.begin_templates();
     assert_eq!(index.apply_template(at(1)), NEWER);
