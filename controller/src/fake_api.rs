@@ -153,11 +153,12 @@ impl FakeApi {
     }
 
     pub(crate) fn count(&self, call: Call) -> usize {
+        self.count_where(|it| it == call)
+    }
+
+    fn count_where(&self, is: impl Fn(Call) -> bool) -> usize {
         let requests = &self.state().requests;
-        requests
-            .iter()
-            .filter(|request| request.call == call)
-            .count()
+        requests.iter().filter(|request| is(request.call)).count()
     }
 
     /// A request arrives that was made before, or once more.
@@ -175,20 +176,12 @@ impl FakeApi {
 
     /// How many requests that change something were made, without events.
     pub(crate) fn writes(&self) -> usize {
-        let requests = &self.state().requests;
-        requests
-            .iter()
-            .filter(|request| request.call.is_write())
-            .count()
+        self.count_where(Call::is_write)
     }
 
     /// How many lists were made.
     pub(crate) fn lists(&self) -> usize {
-        let requests = &self.state().requests;
-        requests
-            .iter()
-            .filter(|request| request.call.is_list())
-            .count()
+        self.count_where(Call::is_list)
     }
 
     /// How many watches of this kind are open.

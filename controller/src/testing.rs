@@ -131,8 +131,13 @@ impl Controller {
 
     /// What `/metrics` says.
     pub(crate) fn metrics(&self) -> String {
-        let mut text = String::new();
-        encode(&mut text, &self.registry).unwrap();
-        text
+        scrape(&self.registry)
     }
+}
+
+/// The metrics of a registry, in the text format.
+pub(crate) fn scrape(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).unwrap();
+    text
 }

@@ -7,7 +7,6 @@ use super::State;
 use super::answer::Answer;
 use super::patch::{apply_status, json_patch};
 use super::request::Request;
-use super::resource::Resource;
 use super::store::{Id, Writer};
 
 /// How many objects a page has if the client does not say.
@@ -170,7 +169,7 @@ pub(super) fn is_wanted(request: &Request, namespace: &str, object: &Value) -> b
 
 /// The object as far as the client wants it.
 pub(super) fn shown(request: &Request, object: &Value) -> Value {
-    if request.resource == Resource::Events || !request.metadata_only {
+    if !request.metadata_only {
         return object.clone();
     }
     json!({

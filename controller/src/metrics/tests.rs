@@ -1,8 +1,8 @@
 use compute_domain_api::crd::{ComputeDomain, ComputeDomainStatus};
 use compute_domain_core::Domain;
-use prometheus_client::encoding::text::encode;
 
 use super::*;
+use crate::testing::scrape;
 
 fn mk_domain(uid: &str, state: Option<ComputeDomainState>) -> Domain {
     let mut domain = ComputeDomain::default();
@@ -14,12 +14,6 @@ fn mk_domain(uid: &str, state: Option<ComputeDomainState>) -> Domain {
         ..ComputeDomainStatus::default()
     });
     Domain::new(domain).unwrap()
-}
-
-fn scrape(registry: &Registry) -> String {
-    let mut text = String::new();
-    encode(&mut text, registry).unwrap();
-    text
 }
 
 #[test]
