@@ -86,10 +86,36 @@ pub(crate) fn strip_finalizers(api: &FakeApi, resource: Resource, name: &str) {
 
 /// Removes all labels of the template of this domain.
 pub(crate) fn strip_labels(api: &FakeApi, name: &str) {
-    let template = format!("{name}-channel");
-    api.edit(Resource::Templates, TEAM, &template, |object| {
-        object["metadata"]["labels"] = json!({});
+    edit_template(api, name, |template| {
+        template["metadata"]["labels"] = json!({});
     });
+}
+
+/// Another request name: no claim that is made from the template could be prepared.
+pub(crate) fn alter(template: &mut Value) {
+    template["spec"]["spec"]["devices"]["requests"][0]["name"] = json!("other");
+}
+
+/// Adds a finalizer of somebody else to the template of this domain.
+pub(crate) fn hold_template(api: &FakeApi, name: &str) {
+    edit_template(api, name, |template| {
+        let finalizers = template["metadata"]["finalizers"].as_array_mut().unwrap();
+        finalizers.push(json!("example.com/backup"));
+    });
+}
+
+pub(crate) fn edit_template(api: &FakeApi, name: &str, change: impl FnOnce(&mut Value)) {
+    let template = format!("{name}-channel");
+    api.edit(Resource::Templates, TEAM, &template, change);
+}
+
+/// Whether this domain has a template with another UID than this.
+pub(crate) fn is_replaced(api: &FakeApi, name: &str, before: &str) -> bool {
+    template(api, name).is_some_and(|now| uid(&now) != before)
+}
+
+pub(crate) fn is_being_deleted(object: &Value) -> bool {
+    object["metadata"].get("deletionTimestamp").is_some()
 }
 
 pub(crate) fn is_ready(api: &FakeApi, name: &str) -> bool {
@@ -99,8 +125,8 @@ pub(crate) fn is_ready(api: &FakeApi, name: &str) -> bool {
     status == Some(true)
 }
 
-pub(crate) fn are_ready(api: &FakeApi, names: &[String]) -> bool {
-    names.iter().all(|name| is_ready(api, name))
+pub(crate) fn are_ready(api: &FakeApi, names: &[impl AsRef<str>]) -> bool {
+    names.iter().all(|name| is_ready(api, name.as_ref()))
 }
 
 pub(crate) fn mk_names(count: usize) -> Vec<String> {

@@ -43,10 +43,7 @@ async fn a_template_that_others_hold_is_named_and_the_domain_goes_when_they_let_
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
     api.until("ready", |api| is_ready(api, "a")).await;
-    api.edit(Resource::Templates, TEAM, "a-channel", |template| {
-        let finalizers = template["metadata"]["finalizers"].as_array_mut().unwrap();
-        finalizers.push(json!("example.com/backup"));
-    });
+    hold_template(&api, "a");
     delete_domain(&api, "a");
     api.until("held", |api| reason(api, "a") == "TemplateHeld")
         .await;

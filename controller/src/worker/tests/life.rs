@@ -115,10 +115,8 @@ async fn what_happens_while_no_controller_runs_is_made_up_for() {
     api.create(mk_domain("kept"));
     api.create(mk_domain("deleted"));
     let first = Controller::start(&api);
-    api.until("ready", |api| {
-        is_ready(api, "kept") && is_ready(api, "deleted")
-    })
-    .await;
+    api.until("ready", |api| are_ready(api, &["kept", "deleted"]))
+        .await;
     first.kill().await;
 
     delete_domain(&api, "deleted");
@@ -127,9 +125,7 @@ async fn what_happens_while_no_controller_runs_is_made_up_for() {
     api.forget_requests();
     let second = Controller::start(&api);
     let as_wanted = |api: &FakeApi| {
-        let alive = |name| {
-            template(api, name).is_some_and(|it| it["metadata"].get("deletionTimestamp").is_none())
-        };
+        let alive = |name| template(api, name).is_some_and(|it| !is_being_deleted(&it));
         alive("kept") && alive("new") && is_ready(api, "new") && domain(api, "deleted").is_none()
     };
     api.until("as wanted", as_wanted).await;

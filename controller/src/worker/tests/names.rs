@@ -155,8 +155,8 @@ fn replace_spec(api: &FakeApi, domain: &str, template: &str) {
 async fn two_domains_that_swap_the_names_of_their_templates_get_them_and_a_third_the_free_one() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
-    let names = ["a".to_owned(), "b".to_owned()];
-    for name in &names {
+    let names = ["a", "b"];
+    for name in names {
         api.create(mk_domain(name));
     }
     api.until("ready", |api| are_ready(api, &names)).await;

@@ -81,11 +81,7 @@ async fn a_template_is_kept_while_the_api_server_has_its_domain_though_the_watch
     api.create(mk_template_of_go("a-channel", &uid));
     api.after(Duration::from_secs(60)).await;
     assert!(api.count(Call::FindDomain) >= 5, "it is looked up");
-    assert!(
-        template(&api, "a").unwrap()["metadata"]
-            .get("deletionTimestamp")
-            .is_none()
-    );
+    assert!(!is_being_deleted(&template(&api, "a").unwrap()));
     api.until("ready", |api| is_ready(api, "a")).await;
     assert_eq!(api.count(Call::DeleteTemplate), 0);
     controller.stop().await;
@@ -114,15 +110,11 @@ async fn copies_in_another_namespace_hold_up_nobody_and_are_released_when_they_a
     copy["metadata"]["namespace"] = json!("elsewhere");
     api.create(copy);
     api.until("ready", |api| is_ready(api, "a")).await;
-    let alive = |api: &FakeApi| api.get(Resource::Templates, "elsewhere", "a-channel");
+    let found = || api.get(Resource::Templates, "elsewhere", "a-channel");
     api.after(Duration::from_secs(60)).await;
-    assert!(
-        alive(&api).unwrap()["metadata"]
-            .get("deletionTimestamp")
-            .is_none()
-    );
+    assert!(!is_being_deleted(&found().unwrap()));
     api.delete(Resource::Templates, "elsewhere", "a-channel");
-    api.until("released", |api| alive(api).is_none()).await;
+    api.until("released", |_| found().is_none()).await;
     assert!(is_ready(&api, "a"));
     controller.stop().await;
 }

@@ -81,8 +81,8 @@ async fn failures_that_are_over_do_not_make_the_next_one_wait_longer() {
     api.break_with(Rule::once(Call::CreateTemplate, Fault::InternalError));
     let failed = Instant::now();
     api.delete(Resource::Templates, TEAM, "a-channel");
-    let is_back = |api: &FakeApi| template(api, "a").is_some_and(|it| uid(&it) != before);
-    api.until("back", is_back).await;
+    api.until("back", |api| is_replaced(api, "a", &before))
+        .await;
     assert_eq!(api.faults_fired(), 9);
     assert!(
         failed.elapsed() < Duration::from_secs(1),

@@ -9,11 +9,6 @@ use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::Controller;
 use crate::testing::objects::*;
 
-/// Another request name: no claim that is made from it could be prepared.
-fn alter(template: &mut Value) {
-    template["spec"]["spec"]["devices"]["requests"][0]["name"] = json!("other");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_template_that_asks_for_something_else_is_replaced_and_an_event_says_so() {
     let api = FakeApi::new();
@@ -23,10 +18,9 @@ async fn a_template_that_asks_for_something_else_is_replaced_and_an_event_says_s
     api.until("ready", |api| is_ready(api, "a")).await;
     let before = template(&api, "a").unwrap();
     api.forget_requests();
-    api.edit(Resource::Templates, TEAM, "a-channel", alter);
-    let is_repaired =
-        |api: &FakeApi| template(api, "a").is_some_and(|now| uid(&now) != uid(&before));
-    api.until("repaired", is_repaired).await;
+    edit_template(&api, "a", alter);
+    api.until("repaired", |api| is_replaced(api, "a", &uid(&before)))
+        .await;
     api.after(Duration::from_secs(60)).await;
     assert_eq!(template(&api, "a").unwrap()["spec"], before["spec"]);
     assert_eq!(
@@ -71,8 +65,8 @@ async fn a_template_that_has_lost_its_label_is_replaced() {
     api.until("ready", |api| is_ready(api, "a")).await;
     let before = uid(&template(&api, "a").unwrap());
     strip_labels(&api, "a");
-    let is_repaired = |api: &FakeApi| template(api, "a").is_some_and(|now| uid(&now) != before);
-    api.until("repaired", is_repaired).await;
+    api.until("repaired", |api| is_replaced(api, "a", &before))
+        .await;
     assert_eq!(api.all(Resource::Templates).len(), 1);
     delete_domain(&api, "a");
     api.until("gone", nothing_is_left).await;
@@ -86,7 +80,7 @@ async fn a_template_whose_label_names_another_domain_is_not_ours_until_it_names_
     let uid = uid(&api.create(mk_domain("a")));
     api.until("ready", |api| is_ready(api, "a")).await;
     let relabel = |uid: &str| {
-        api.edit(Resource::Templates, TEAM, "a-channel", |template| {
+        edit_template(&api, "a", |template| {
             template["metadata"]["labels"][DOMAIN_LABEL] = json!(uid);
         });
     };
@@ -107,8 +101,8 @@ async fn a_template_that_somebody_deletes_is_created_again() {
     api.until("ready", |api| is_ready(api, "a")).await;
     let before = uid(&template(&api, "a").unwrap());
     api.delete(Resource::Templates, TEAM, "a-channel");
-    let is_back = |api: &FakeApi| template(api, "a").is_some_and(|now| uid(&now) != before);
-    api.until("back", is_back).await;
+    api.until("back", |api| is_replaced(api, "a", &before))
+        .await;
     controller.stop().await;
 }
 
@@ -118,10 +112,7 @@ async fn a_deleted_template_that_others_hold_is_named_until_there_can_be_a_new_o
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
     api.until("ready", |api| is_ready(api, "a")).await;
-    api.edit(Resource::Templates, TEAM, "a-channel", |template| {
-        let finalizers = template["metadata"]["finalizers"].as_array_mut().unwrap();
-        finalizers.push(json!("example.com/backup"));
-    });
+    hold_template(&api, "a");
     api.delete(Resource::Templates, TEAM, "a-channel");
     api.until("held", |api| reason(api, "a") == "TemplateHeld")
         .await;
@@ -188,7 +179,7 @@ async fn while_no_template_can_be_created_an_altered_one_stays_and_the_reason_is
         Call::DryRunTemplate,
         Fault::Forbidden("denied"),
     ));
-    api.edit(Resource::Templates, TEAM, "a-channel", alter);
+    edit_template(&api, "a", alter);
     api.until("named", |api| reason(api, "a") == "TemplateRefused")
         .await;
     assert!(message(&api, "a").contains("denied"));

@@ -52,8 +52,7 @@ async fn once_the_crd_is_replaced_every_domain_gets_its_condition_within_half_a_
     for name in &names {
         api.create(mk_domain(name));
     }
-    api.until("ready", |api| names.iter().all(|name| is_ready(api, name)))
-        .await;
+    api.until("ready", |api| are_ready(api, &names)).await;
     api.after(Duration::from_secs(100)).await;
     api.set_older_crd(false);
     let replaced = Instant::now();

@@ -1,8 +1,6 @@
 //! What can happen to a ComputeDomain until it is gone. Together they make the controller make every
 //! call that it knows.
 
-use serde_json::json;
-
 use crate::fake_api::{Call, FakeApi, Resource};
 use crate::testing::Controller;
 use crate::testing::objects::*;
@@ -80,12 +78,9 @@ impl Story {
         match self {
             Self::TemplateAltered => {
                 let before = uid(&template(api, "a").unwrap());
-                api.edit(Resource::Templates, TEAM, "a-channel", |template| {
-                    template["spec"]["spec"]["devices"]["requests"][0]["name"] = json!("other");
-                });
-                let is_another =
-                    |api: &FakeApi| template(api, "a").is_some_and(|it| uid(&it) != before);
-                api.until("repaired", is_another).await;
+                edit_template(api, "a", alter);
+                api.until("repaired", |api| is_replaced(api, "a", &before))
+                    .await;
             }
             Self::LabelLost => {
                 // So that the deletion is what the controller sees first.

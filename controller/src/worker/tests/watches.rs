@@ -71,8 +71,7 @@ async fn what_went_while_the_watches_had_lost_their_history_is_noticed() {
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
     api.create(mk_domain("b"));
-    api.until("ready", |api| is_ready(api, "a") && is_ready(api, "b"))
-        .await;
+    api.until("ready", |api| are_ready(api, &["a", "b"])).await;
     // Without a deletion that a watch could tell of.
     strip_finalizers(&api, Resource::Domains, "a");
     api.break_with(Rule::once(Call::ListDomains, Fault::Unavailable).times(3));
