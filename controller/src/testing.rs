@@ -135,6 +135,13 @@ impl Controller {
     }
 }
 
+/// Panics unless this was less than `longest` ago.
+#[track_caller]
+pub(crate) fn assert_within(longest: Duration, since: Instant) {
+    let elapsed = since.elapsed();
+    assert!(elapsed < longest, "{elapsed:?}");
+}
+
 /// The metrics of a registry, in the text format.
 pub(crate) fn scrape(registry: &Registry) -> String {
     let mut text = String::new();

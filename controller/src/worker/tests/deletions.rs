@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::fence::Fence;
 use crate::testing::objects::*;
-use crate::testing::{Controller, mk_worker};
+use crate::testing::{Controller, assert_within, mk_worker};
 use crate::worker::Run;
 
 #[tokio::test(start_paused = true)]
@@ -24,11 +24,7 @@ async fn a_deletion_does_not_wait_for_the_pause_after_failures() {
     let deleted = Instant::now();
     delete_domain(&api, "a");
     api.until("gone", nothing_is_left).await;
-    assert!(
-        deleted.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        deleted.elapsed()
-    );
+    assert_within(Duration::from_secs(1), deleted);
     let note = api.event_note("ReconcileFailed").unwrap();
     assert!(
         note.contains("cannot write the status of the ComputeDomain: "),
@@ -53,11 +49,7 @@ async fn a_template_that_others_hold_is_named_and_the_domain_goes_when_they_let_
     strip_finalizers(&api, Resource::Templates, "a-channel");
     let released = Instant::now();
     api.until("gone", nothing_is_left).await;
-    assert!(
-        released.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        released.elapsed()
-    );
+    assert_within(Duration::from_secs(1), released);
     controller.stop().await;
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::fake_api::{Call, FakeApi, Fault, Rule};
-use crate::testing::Controller;
 use crate::testing::objects::*;
+use crate::testing::{Controller, assert_within};
 
 #[tokio::test(start_paused = true)]
 async fn domains_that_keep_failing_hold_up_no_other() {
@@ -27,11 +27,7 @@ async fn domains_that_keep_failing_hold_up_no_other() {
     }
     let created = Instant::now();
     api.until("ready", |api| are_ready(api, &names)).await;
-    assert!(
-        created.elapsed() <= Duration::from_secs(20),
-        "{:?}",
-        created.elapsed()
-    );
+    assert_within(Duration::from_secs(20), created);
     controller.stop().await;
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
-use crate::testing::Controller;
 use crate::testing::objects::*;
+use crate::testing::{Controller, assert_within};
 
 async fn rejected(api: &FakeApi) -> Controller {
     api.create(mk_foreign_template("a-channel"));
@@ -58,11 +58,7 @@ async fn a_name_that_becomes_free_is_used_at_once_and_then_the_fourth_watch_ends
     let freed = Instant::now();
     api.delete(Resource::Templates, TEAM, "a-channel");
     api.until("ready", |api| is_ready(api, "a")).await;
-    assert!(
-        freed.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        freed.elapsed()
-    );
+    assert_within(Duration::from_secs(1), freed);
     api.until("no fourth watch", |api| {
         api.open_watches(Call::WatchOtherTemplates) == 0
     })
@@ -81,11 +77,7 @@ async fn a_name_that_becomes_free_while_the_fourth_watch_is_down_is_found_when_i
     api.expire_watches();
     api.delete(Resource::Templates, TEAM, "a-channel");
     api.until("ready", |api| is_ready(api, "a")).await;
-    assert!(
-        freed.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        freed.elapsed()
-    );
+    assert_within(Duration::from_secs(5), freed);
     controller.stop().await;
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::fake_api::{Call, FakeApi, Fault, Rule};
-use crate::testing::Controller;
 use crate::testing::objects::*;
+use crate::testing::{Controller, assert_within};
 
 const QUOTA: &str =
     "exceeded quota: templates, used: count/resourceclaimtemplates.resource.k8s.io=10";
@@ -53,11 +53,7 @@ async fn a_quota_that_is_raised_lets_the_domain_become_ready_within_the_longest_
     api.heal();
     let healed = Instant::now();
     api.until("ready", |api| is_ready(api, "a")).await;
-    assert!(
-        healed.elapsed() <= Duration::from_secs(75),
-        "{:?}",
-        healed.elapsed()
-    );
+    assert_within(Duration::from_secs(75), healed);
     assert_eq!(reason(&api, "a"), "Admitted");
     controller.stop().await;
 }
@@ -91,11 +87,7 @@ async fn a_domain_that_is_refused_can_be_deleted_at_once() {
     let deleted = Instant::now();
     delete_domain(&api, "a");
     api.until("gone", nothing_is_left).await;
-    assert!(
-        deleted.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        deleted.elapsed()
-    );
+    assert_within(Duration::from_secs(1), deleted);
     controller.stop().await;
 }
 

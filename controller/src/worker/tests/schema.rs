@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::fake_api::{Call, FakeApi};
-use crate::testing::Controller;
 use crate::testing::logs::Logs;
 use crate::testing::objects::*;
+use crate::testing::{Controller, assert_within};
 
 #[tokio::test(start_paused = true)]
 async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said_once() {
@@ -60,11 +60,7 @@ async fn once_the_crd_is_replaced_every_domain_gets_its_condition_within_half_a_
         names.iter().all(|name| reason(api, name) == "Admitted")
     })
     .await;
-    assert!(
-        replaced.elapsed() <= Duration::from_secs(30),
-        "{:?}",
-        replaced.elapsed()
-    );
+    assert_within(Duration::from_secs(30), replaced);
     api.after(Duration::from_secs(100)).await;
     api.forget_requests();
     api.after(Duration::from_secs(100)).await;
