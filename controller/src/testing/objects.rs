@@ -11,12 +11,14 @@ pub(crate) const TEAM: &str = "team";
 
 /// A ComputeDomain that wants the template `NAME-channel`.
 pub(crate) fn mk_domain(name: &str) -> Value {
+    mk_domain_that_wants(&format!("{name}-channel"), name)
+}
+
+pub(crate) fn mk_domain_that_wants(template: &str, name: &str) -> Value {
     json!({
         "kind": "ComputeDomain",
         "metadata": { "name": name, "namespace": TEAM },
-        "spec": { "numNodes": 2, "channel": {
-            "resourceClaimTemplate": { "name": format!("{name}-channel") },
-        } },
+        "spec": { "numNodes": 2, "channel": { "resourceClaimTemplate": { "name": template } } },
     })
 }
 
@@ -61,6 +63,12 @@ pub(crate) fn mk_claim(name: &str, domain_uid: &str) -> Value {
     })
 }
 
+/// The object in another namespace.
+pub(crate) fn in_namespace(namespace: &str, mut object: Value) -> Value {
+    object["metadata"]["namespace"] = json!(namespace);
+    object
+}
+
 pub(crate) fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap().to_owned()
 }
@@ -71,6 +79,12 @@ pub(crate) fn domain(api: &FakeApi, name: &str) -> Option<Value> {
 
 pub(crate) fn template(api: &FakeApi, name: &str) -> Option<Value> {
     api.get(Resource::Templates, TEAM, &format!("{name}-channel"))
+}
+
+pub(crate) fn create_domains(api: &FakeApi, names: &[impl AsRef<str>]) {
+    for name in names {
+        api.create(mk_domain(name.as_ref()));
+    }
 }
 
 pub(crate) fn delete_domain(api: &FakeApi, name: &str) {

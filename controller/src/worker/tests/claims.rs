@@ -19,9 +19,7 @@ async fn who_deletes_a_domain_that_is_in_use_learns_which_claims_use_it_and_the_
         api.create(mk_claim(&format!("pod-{number}"), &uid));
     }
     api.create(mk_claim("of-another", "another-uid"));
-    let mut elsewhere = mk_claim("elsewhere", &uid);
-    elsewhere["metadata"]["namespace"] = "elsewhere".into();
-    api.create(elsewhere);
+    api.create(in_namespace("elsewhere", mk_claim("elsewhere", &uid)));
     api.delete(Resource::Claims, TEAM, "pod-2");
     // One watch may be later than another.
     api.after(Duration::from_secs(1)).await;

@@ -14,9 +14,8 @@ const DAEMONS: &str = "computedomain-daemon-x";
 
 fn mk_daemon_template(namespace: &str, domain_uid: &str) -> Value {
     let mut template = mk_template_of_go(DAEMONS, domain_uid);
-    template["metadata"]["namespace"] = json!(namespace);
     template["metadata"]["labels"][TARGET_LABEL] = json!(TARGET_DAEMON);
-    template
+    in_namespace(namespace, template)
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,9 +53,7 @@ async fn two_hundred_domains_cost_three_writes_each_and_no_list_however_late_the
     controller.settle().await;
     api.set_latency(Duration::from_millis(40));
     let names = mk_names(200);
-    for name in &names {
-        api.create(mk_domain(name));
-    }
+    create_domains(&api, &names);
     api.until("ready", |api| are_ready(api, &names)).await;
     assert_eq!((api.writes(), api.lists()), (600, 0));
     for name in &names {
@@ -71,9 +69,7 @@ async fn two_hundred_domains_cost_three_writes_each_and_no_list_however_late_the
 async fn a_restart_with_everything_in_place_writes_nothing() {
     let api = FakeApi::new();
     let names = mk_names(700);
-    for name in &names {
-        api.create(mk_domain(name));
-    }
+    create_domains(&api, &names);
     let first = Controller::start(&api);
     api.until("ready", |api| are_ready(api, &names)).await;
     first.stop().await;
@@ -98,9 +94,7 @@ async fn a_restart_with_everything_in_place_writes_nothing() {
 async fn a_list_whose_second_page_has_expired_is_made_again_and_nothing_is_taken_for_gone() {
     let api = FakeApi::new();
     let names = mk_names(600);
-    for name in &names {
-        api.create(mk_domain(name));
-    }
+    create_domains(&api, &names);
     api.break_with(Rule::once(Call::ListDomains, Fault::Expired).after(1));
     let controller = Controller::start(&api);
     api.until("ready", |api| are_ready(api, &names)).await;
@@ -154,12 +148,10 @@ async fn a_domain_that_is_created_again_under_its_name_gets_a_template_of_its_ow
 async fn two_domains_that_want_one_name_get_it_one_after_the_other() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
-    let mut second = mk_domain("b");
-    second["spec"] = mk_domain("a")["spec"].clone();
     api.create(mk_domain("a"));
     api.until("the first is ready", |api| is_ready(api, "a"))
         .await;
-    api.create(second);
+    api.create(mk_domain_that_wants("a-channel", "b"));
     api.until("the second is rejected", |api| {
         reason(api, "b") == "TemplateNameTaken"
     })

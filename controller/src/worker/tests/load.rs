@@ -17,14 +17,10 @@ async fn domains_that_keep_failing_hold_up_no_other() {
     // More than are reconciled at the same time, each of which fails after a while.
     api.break_with(Rule::always(Call::AddFinalizer, Fault::NoAnswer).in_namespace("broken"));
     for name in &names {
-        let mut broken = mk_domain(name);
-        broken["metadata"]["namespace"] = "broken".into();
-        api.create(broken);
+        api.create(in_namespace("broken", mk_domain(name)));
     }
     api.after(Duration::from_secs(120)).await;
-    for name in &names {
-        api.create(mk_domain(name));
-    }
+    create_domains(&api, &names);
     let created = Instant::now();
     api.until("ready", |api| are_ready(api, &names)).await;
     assert_within(Duration::from_secs(20), created);
@@ -38,9 +34,7 @@ async fn metrics_follow_the_domains_and_the_queue() {
     controller.settle().await;
     api.break_with(Rule::always(Call::CreateTemplate, Fault::NoAnswer));
     let names = mk_names(30);
-    for name in &names {
-        api.create(mk_domain(name));
-    }
+    create_domains(&api, &names);
     let says = |line: &str| controller.metrics().contains(line);
     api.until("queued", |_| says("\nimex_dra_queue_depth 30\n"))
         .await;

@@ -85,9 +85,7 @@ async fn a_name_that_becomes_free_while_the_fourth_watch_is_down_is_found_when_i
 async fn templates_of_other_names_and_namespaces_wake_nobody() {
     let api = FakeApi::new();
     let controller = rejected(&api).await;
-    let mut elsewhere = mk_foreign_template("a-channel");
-    elsewhere["metadata"]["namespace"] = "elsewhere".into();
-    api.create(elsewhere);
+    api.create(in_namespace("elsewhere", mk_foreign_template("a-channel")));
     api.create(mk_foreign_template("other"));
     // Just after a look at the name, the next one is far away.
     api.after(Duration::from_secs(300)).await;
@@ -120,9 +118,7 @@ async fn an_invalid_name_is_reported_without_a_request_for_it() {
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     controller.settle().await;
-    let mut bad = mk_domain("a");
-    bad["spec"]["channel"]["resourceClaimTemplate"]["name"] = "A\nnamespace: kube-system".into();
-    api.create(bad);
+    api.create(mk_domain_that_wants("A\nnamespace: kube-system", "a"));
     api.until("rejected", |api| reason(api, "a") == "InvalidTemplateName")
         .await;
     api.after(Duration::from_secs(60)).await;
@@ -148,9 +144,7 @@ async fn two_domains_that_swap_the_names_of_their_templates_get_them_and_a_third
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     let names = ["a", "b"];
-    for name in names {
-        api.create(mk_domain(name));
-    }
+    create_domains(&api, &names);
     api.until("ready", |api| are_ready(api, &names)).await;
     replace_spec(&api, "a", "b-channel");
     replace_spec(&api, "b", "a-channel");
@@ -167,9 +161,7 @@ async fn two_domains_that_swap_the_names_of_their_templates_get_them_and_a_third
     api.until("ready", |api| are_ready(api, &names)).await;
     assert!(api.event_note("FormerTemplateDeleted").is_some());
 
-    let mut third = mk_domain("c");
-    third["spec"]["channel"]["resourceClaimTemplate"]["name"] = json!("a-channel");
-    api.create(third);
+    api.create(mk_domain_that_wants("a-channel", "c"));
     api.until("waits", |api| reason(api, "c") == "TemplateNameTaken")
         .await;
     replace_spec(&api, "b", "other");

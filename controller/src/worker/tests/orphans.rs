@@ -106,9 +106,8 @@ async fn copies_in_another_namespace_hold_up_nobody_and_are_released_when_they_a
     let api = FakeApi::new();
     let controller = Controller::start(&api);
     let uid = uid(&api.create(mk_domain("a")));
-    let mut copy = mk_template_of_go("a-channel", &uid);
-    copy["metadata"]["namespace"] = json!("elsewhere");
-    api.create(copy);
+    let copy = mk_template_of_go("a-channel", &uid);
+    api.create(in_namespace("elsewhere", copy));
     api.until("ready", |api| is_ready(api, "a")).await;
     let found = || api.get(Resource::Templates, "elsewhere", "a-channel");
     api.after(Duration::from_secs(60)).await;
@@ -125,8 +124,7 @@ async fn a_copy_in_another_namespace_outlives_the_domain() {
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
     api.until("ready", |api| is_ready(api, "a")).await;
-    let mut copy = template(&api, "a").unwrap();
-    copy["metadata"]["namespace"] = json!("elsewhere");
+    let copy = in_namespace("elsewhere", template(&api, "a").unwrap());
     let copy = api.create(copy);
     delete_domain(&api, "a");
     api.until("gone", |api| domain(api, "a").is_none()).await;
@@ -144,10 +142,9 @@ async fn one_that_a_policy_keeps_is_named_by_an_event_of_its_own_and_holds_up_no
     let api = FakeApi::new();
     let refused = Fault::Forbidden("denied by policy");
     api.break_with(Rule::always(Call::DeleteTemplate, refused).in_namespace("first"));
-    let mut kept = mk_template_of_go("a-channel", "gone");
-    kept["metadata"]["namespace"] = json!("first");
-    let kept = api.create(kept);
-    api.create(mk_template_of_go("a-channel", "gone"));
+    let orphan = mk_template_of_go("a-channel", "gone");
+    let kept = api.create(in_namespace("first", orphan.clone()));
+    api.create(orphan);
     let controller = Controller::start(&api);
     api.until("the other is gone", |api| template(api, "a").is_none())
         .await;

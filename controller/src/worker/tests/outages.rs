@@ -23,9 +23,7 @@ async fn an_outage_costs_few_requests_and_everything_goes_on_after_it_but_not_in
     let controller = Controller::start(&api);
     controller.settle().await;
     let names = mk_names(100);
-    for name in &names {
-        api.create(mk_domain(name));
-    }
+    create_domains(&api, &names);
     api.until("some are ready", |api| api.writes() > 100).await;
     for name in &names[..50] {
         delete_domain(&api, name);

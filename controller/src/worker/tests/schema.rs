@@ -27,9 +27,7 @@ async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said
 
     api.forget_requests();
     let names = mk_names(20);
-    for name in &names {
-        api.create(mk_domain(name));
-    }
+    create_domains(&api, &names);
     api.until("ready", |api| are_ready(api, &names)).await;
     assert_eq!(api.count(Call::WriteStatus), 20);
     api.after(Duration::from_secs(300)).await;
@@ -49,9 +47,7 @@ async fn once_the_crd_is_replaced_every_domain_gets_its_condition_within_half_a_
     api.set_older_crd(true);
     let controller = Controller::start(&api);
     let names = mk_names(20);
-    for name in &names {
-        api.create(mk_domain(name));
-    }
+    create_domains(&api, &names);
     api.until("ready", |api| are_ready(api, &names)).await;
     api.after(Duration::from_secs(100)).await;
     api.set_older_crd(false);

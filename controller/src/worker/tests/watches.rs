@@ -155,9 +155,7 @@ async fn an_odd_time_in_managed_fields_stops_no_watch() {
     api.create(mk_claim("odd", &uid(&other)));
     api.create(mk_foreign_template("foreign"));
     // It waits for a name, so that the foreign templates are watched, too.
-    let mut waits = mk_domain("waits");
-    waits["spec"]["channel"]["resourceClaimTemplate"]["name"] = json!("foreign");
-    api.create(waits);
+    api.create(mk_domain_that_wants("foreign", "waits"));
     api.until("ready", |api| is_ready(api, "odd")).await;
     for (resource, name) in [
         (Resource::Domains, "odd"),
