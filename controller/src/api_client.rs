@@ -279,6 +279,25 @@ impl ApiClient {
         patch: Value,
     ) -> Result<ResourceClaimTemplate, RequestError> {
         let action = "remove the finalizer from the ResourceClaimTemplate";
+        self.patch_template(action, template, patch).await
+    }
+
+    /// Changes a template's label with a JSON patch.
+    pub(crate) async fn patch_template_label(
+        &self,
+        template: &TemplateRef,
+        patch: Value,
+    ) -> Result<ResourceClaimTemplate, RequestError> {
+        let action = "restore the label of the ResourceClaimTemplate";
+        self.patch_template(action, template, patch).await
+    }
+
+    async fn patch_template(
+        &self,
+        action: &'static str,
+        template: &TemplateRef,
+        patch: Value,
+    ) -> Result<ResourceClaimTemplate, RequestError> {
         self.check_fence(action)?;
         let patch = json_patch(action, patch)?;
         let templates = self.templates(&template.namespace);

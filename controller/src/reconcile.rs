@@ -4,6 +4,7 @@ mod deletions;
 mod pass;
 mod requests;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +40,9 @@ pub(crate) struct Context {
     pub(crate) refusals: Refusals,
     pub(crate) schema: Schema,
     pub(crate) stored: StoredContents,
+    /// UIDs of the templates from which our finalizer is being removed: the watch may tell that they are
+    /// gone before the response does.
+    pub(crate) releasing: Mutex<HashSet<Box<str>>>,
     /// In which the driver-managed mode keeps its objects.
     pub(crate) driver_namespaces: Vec<String>,
 }
@@ -106,6 +110,13 @@ impl Context {
         let domain = domain.as_deref().map(name);
         let span = info_span!("reconcile", domain, uid = %key);
         self.run(key, failures).instrument(span).await
+    }
+
+    pub(crate) fn releasing(&self) -> MutexGuard<'_, HashSet<Box<str>>> {
+        // A panic elsewhere cannot leave the set half-changed.
+        self.releasing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn run(&self, key: &Key, failures: u32) -> Result<Option<Instant>, ReconcileError> {

@@ -64,7 +64,7 @@ impl Reports {
 
     /// The template of a spec that was replaced goes.
     pub(crate) fn former(&self, domain: &Domain, template: &TemplateRef) {
-        let note = format!("{template} is deleted: the spec names another one now");
+        let note = format!("{template} is being deleted: the spec names another one now");
         info!("{note}");
         let object = reference(domain);
         self.events

@@ -1,4 +1,5 @@
 use std::io::Write as _;
+use std::sync::Mutex;
 
 use compute_domain_api::crd::ComputeDomain;
 use imex_runtime::{Events, Readiness, StartError, log_settings, signals};
@@ -71,6 +72,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         refusals: Refusals::default(),
         schema: Schema::default(),
         stored: StoredContents::default(),
+        releasing: Mutex::default(),
         driver_namespaces: namespaces.of_driver(),
     };
     let worker = Worker {

@@ -3,6 +3,7 @@
 pub(crate) mod logs;
 pub(crate) mod objects;
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use imex_runtime::{Events, Readiness};
@@ -41,6 +42,7 @@ pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) ->
         refusals: Refusals::default(),
         schema: Schema::default(),
         stored: StoredContents::default(),
+        releasing: Mutex::default(),
         driver_namespaces: vec![DRIVER_NAMESPACE.into()],
     };
     Worker {

@@ -2,6 +2,7 @@
 //! queue is reconciled, several UIDs at the same time.
 
 mod error_log;
+mod lost_labels;
 mod take;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use error_log::ErrorLog;
+use lost_labels::LostLabels;
 
 use crate::backoff::Backoff;
 use crate::leftovers;
@@ -54,6 +56,7 @@ struct Run<'a> {
     watches: Watches,
     queue: Queue,
     backoff: Backoff,
+    lost_labels: LostLabels,
     jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// Which of `ComputeDomains` and templates are listed. Nothing is reconciled before: a template
     /// that is not known yet would be created again.
@@ -81,6 +84,7 @@ enum Finished {
     Probed(bool),
     /// The leftovers of the driver-managed mode were looked for.
     Looked,
+    LostLabel(lost_labels::Done),
 }
 
 // === impl Worker ===
@@ -89,6 +93,7 @@ impl Worker {
     /// Reconciles until the shutdown.
     pub(crate) async fn run(&self) {
         *self.context.index.lock() = compute_domain_core::Index::default();
+        self.context.releasing().clear();
         let mut run = Run::new(self);
         run.until_shutdown().await;
         let rest = async { while run.jobs.next().await.is_some() {} };
@@ -116,6 +121,7 @@ impl<'a> Run<'a> {
             watches: Watches::start(&worker.client, &worker.readiness),
             queue: Queue::default(),
             backoff: Backoff::default(),
+            lost_labels: LostLabels::default(),
             jobs: FuturesUnordered::new(),
             listed: Listed::default(),
             probe_at: None,
@@ -142,6 +148,7 @@ impl<'a> Run<'a> {
                 }
                 () = self.queue.wait(), if !full && self.listed.all() => {}
                 () = probe => self.start_probe(),
+                () = self.lost_labels.wait(), if self.listed.all() => {}
             }
         }
     }
@@ -158,6 +165,14 @@ impl<'a> Run<'a> {
                 Some(at) => self.queue.done(&key, Some(at)),
                 None => self.jobs.push(self.reconcile(key)),
             }
+        }
+        let Worker {
+            client, context, ..
+        } = self.worker;
+        while self.listed.all()
+            && let Some(job) = self.lost_labels.next(client, &context.api)
+        {
+            self.jobs.push(job.map(Finished::LostLabel).boxed());
         }
         let depth = self.queue.depth() + self.jobs.len();
         self.worker.metrics.set_queue_depth(depth);
@@ -198,6 +213,11 @@ impl<'a> Run<'a> {
             }
             Finished::Probed(false) => self.probe_at = Some(Instant::now() + SCHEMA_PROBE),
             Finished::Looked => {}
+            Finished::LostLabel(done) => {
+                if let Some(key) = self.lost_labels.finish(done) {
+                    self.queue.add(&key);
+                }
+            }
         }
     }
 
@@ -278,6 +298,7 @@ impl<'a> Run<'a> {
             Finished::Looked
         };
         self.jobs.push(look.boxed());
+        self.lost_labels.search();
     }
 }
 

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher};
 
 use compute_domain_api::{AllocationMode, OpaqueConfig};
 use k8s_openapi::api::resource::v1::{DeviceClaimConfiguration, DeviceRequest, ResourceClaimSpec};
+use serde_json::Value;
 
 /// What the claims of a template ask for: names and device classes of its requests, and its configs.
 /// Two templates of different `ComputeDomains` that ask for the same have equal contents.
@@ -30,6 +31,26 @@ impl Content {
             hash_config(config, uid, &mut hasher);
         }
         Self(hasher.finish())
+    }
+}
+
+/// Whether the API server has stored what was sent, without fields that it does not know and with
+/// defaults, as an older one does. Otherwise somebody has changed it: a policy or a webhook.
+pub fn leaves_out_only(stored: &ResourceClaimSpec, sent: &ResourceClaimSpec) -> bool {
+    let json = |spec: &ResourceClaimSpec| serde_json::to_value(spec).unwrap_or_default();
+    is_part(&json(stored), &json(sent))
+}
+
+fn is_part(stored: &Value, sent: &Value) -> bool {
+    match (stored, sent) {
+        (Value::Object(stored), Value::Object(sent)) => stored
+            .iter()
+            .all(|(key, value)| sent.get(key).is_none_or(|sent| is_part(value, sent))),
+        (Value::Array(stored), Value::Array(sent)) => {
+            let mut pairs = stored.iter().zip(sent);
+            stored.len() <= sent.len() && pairs.all(|(stored, sent)| is_part(stored, sent))
+        }
+        (stored, sent) => stored == sent,
     }
 }
 
@@ -68,7 +89,7 @@ fn hash_config(config: &DeviceClaimConfiguration, uid: &str, hasher: &mut Defaul
 #[cfg(test)]
 mod tests {
     use compute_domain_api::DomainUid;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::template::claim_spec;
@@ -82,6 +103,10 @@ mod tests {
 
     /// As the API server returns it, with its defaults, and changed by `change`.
     fn stored(change: impl FnOnce(&mut Value)) -> Content {
+        Content::new(&stored_spec(change), UID)
+    }
+
+    fn stored_spec(change: impl FnOnce(&mut Value)) -> ResourceClaimSpec {
         let mut spec = json!({ "devices": {
             "requests": [{ "name": "channel", "exactly": {
                 "deviceClassName": "compute-domain-default-channel.nvidia.com",
@@ -98,7 +123,31 @@ mod tests {
             } }],
         } });
         change(&mut spec);
-        Content::new(&serde_json::from_value(spec).unwrap(), UID)
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn an_older_server_leaves_out_fields_and_a_policy_changes_them() {
+        let sent = claim_spec(&DomainUid::parse(UID).unwrap(), &AllocationMode::Single);
+        let leaves_out = |change: fn(&mut Value)| leaves_out_only(&stored_spec(change), &sent);
+        assert!(leaves_out(|_| {}));
+        assert!(leaves_out(|spec| spec["devices"]["config"] = json!([])));
+        assert!(leaves_out(|spec| {
+            spec["devices"]["requests"][0]["exactly"] = Value::Null;
+        }));
+        assert!(!leaves_out(|spec| {
+            spec["devices"]["requests"][0]["exactly"]["deviceClassName"] = json!("other");
+        }));
+        assert!(!leaves_out(|spec| {
+            let request = spec["devices"]["requests"][0].clone();
+            spec["devices"]["requests"]
+                .as_array_mut()
+                .unwrap()
+                .push(request);
+        }));
+        assert!(!leaves_out(|spec| {
+            spec["devices"]["config"][0]["opaque"]["parameters"]["domainID"] = json!("another");
+        }));
     }
 
     #[test]

@@ -128,15 +128,14 @@ impl Index {
         self.templates.begin();
     }
 
-    /// The watch has listed all templates: the others are gone. Returns their keys.
-    pub fn finish_templates(&mut self) -> Vec<Key> {
+    /// The watch has listed all templates: the others, which are returned, are gone, or have no label
+    /// any more.
+    pub fn finish_templates(&mut self) -> Vec<Arc<ObservedTemplate>> {
         let gone = self.templates.finish();
         for template in &gone {
             self.unlink(template);
         }
-        gone.iter()
-            .map(|template| template.domain_uid().into())
-            .collect()
+        gone
     }
 
     /// The watch has a template.
@@ -177,11 +176,11 @@ impl Index {
         }
     }
 
-    /// The template is gone, or has no label any more. Returns the key that it had.
-    pub fn remove_template(&mut self, uid: &str) -> Option<Key> {
+    /// The template is gone, or has no label any more. Returns what was known of it.
+    pub fn remove_template(&mut self, uid: &str) -> Option<Arc<ObservedTemplate>> {
         let template = self.templates.remove(uid)?;
         self.unlink(&template);
-        Some(template.domain_uid().into())
+        Some(template)
     }
 
     // === claims ===

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::content::Content;
 use crate::domain::Domain;
 use crate::finalizer;
-use crate::go_driver;
-use crate::template::{WRITER, claim_content};
+use crate::lost_label::is_by_controller;
+use crate::template::claim_content;
 use crate::template_ref::TemplateRef;
 use crate::version::Version;
 
@@ -199,6 +199,11 @@ impl ObservedTemplate {
             && *self.reference.namespace == *domain.namespace()
     }
 
+    /// Whether our finalizer is on it: then it does not go before we have removed that.
+    pub fn has_finalizer(&self) -> bool {
+        finalizer::is_on(&self.finalizers)
+    }
+
     /// The patch that removes our finalizer; `None` if it is not there.
     pub(crate) fn finalizer_removal(&self) -> Option<Value> {
         finalizer::remove(&self.reference.uid, &self.finalizers)
@@ -212,13 +217,4 @@ impl ObservedTemplate {
             format!("the ComputeDomain with UID {}", self.domain_uid)
         }
     }
-}
-
-fn is_by_controller(metadata: &ObjectMeta) -> bool {
-    let mut writes = metadata.managed_fields.iter().flatten();
-    writes.any(|write| {
-        let manager = write.manager.as_deref();
-        write.operation.as_deref() == Some(go_driver::OPERATION)
-            && (manager == Some(WRITER) || manager == Some(go_driver::MANAGER))
-    })
 }

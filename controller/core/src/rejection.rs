@@ -91,7 +91,10 @@ impl Rejection {
     /// What the user or the operator can do about it.
     pub fn hint(&self) -> String {
         match self {
-            Self::SpecMissing | Self::Unreadable { .. } => {
+            Self::SpecMissing => {
+                "give it one with spec.channel.resourceClaimTemplate.name".to_owned()
+            }
+            Self::Unreadable { .. } => {
                 "delete it and create one with spec.channel.resourceClaimTemplate.name".to_owned()
             }
             Self::InvalidTemplateName { .. } => {
@@ -107,6 +110,10 @@ impl Rejection {
                 "see who they belong to with kubectl get resourceclaimtemplate -n {} {} -o jsonpath={{.metadata.finalizers}}",
                 template.namespace, template.name
             ),
+            // Of parameters that are stored with white space, every patch says so, by anybody.
+            Self::TemplateKept { message, .. } if message.contains("immutable") => {
+                "if its parameters are stored with white space, nothing can patch it: replace it with the JSON that it was created from, without the finalizer (kubectl replace --raw)".to_owned()
+            }
             Self::TemplateKept { .. } => {
                 "have the policy or webhook admit it; it is tried again every minute".to_owned()
             }

@@ -14,7 +14,8 @@ pub struct TemplateRef {
 }
 
 impl TemplateRef {
-    pub(crate) fn new(metadata: &ObjectMeta) -> Self {
+    /// The object with this metadata.
+    pub fn new(metadata: &ObjectMeta) -> Self {
         let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
         Self {
             namespace: text(&metadata.namespace),

@@ -30,6 +30,7 @@ pub(crate) enum Call {
     DryRunTemplate,
     DeleteTemplate,
     ReleaseTemplate,
+    RestoreLabel,
     PostEvent,
     GetLease,
     CreateLease,
@@ -67,6 +68,7 @@ impl Call {
             (Method::PATCH, Domains) if status => Self::WriteStatus,
             (Method::PATCH, Domains) if adds(&request.body) => Self::AddFinalizer,
             (Method::PATCH, Domains) => Self::RemoveFinalizer,
+            (Method::PATCH, Templates) if adds(&request.body) => Self::RestoreLabel,
             (Method::PATCH, Templates) => Self::ReleaseTemplate,
             (Method::POST, Templates) if dry => Self::DryRunTemplate,
             (Method::POST, Templates) => Self::CreateTemplate,
@@ -88,6 +90,7 @@ impl Call {
                 | Self::CreateTemplate
                 | Self::DeleteTemplate
                 | Self::ReleaseTemplate
+                | Self::RestoreLabel
         )
     }
 

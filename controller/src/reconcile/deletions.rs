@@ -37,7 +37,10 @@ impl Context {
         patch: Value,
         findings: &mut Findings,
     ) -> Result<Flow, RequestError> {
-        match self.api.patch_template_finalizers(template, patch).await {
+        self.releasing().insert(template.uid.clone());
+        let released = self.api.patch_template_finalizers(template, patch).await;
+        self.releasing().remove(&template.uid);
+        match released {
             Ok(released) => {
                 info!(%template, "finalizer removed");
                 self.template_changed(domain, &released, findings);

@@ -2,7 +2,7 @@
 
 use compute_domain_core::{
     Admission, Content, Domain, Findings, Key, Observed, ObservedTemplate, Rejection, Request,
-    TemplateRef,
+    TemplateRef, leaves_out_only,
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
@@ -149,7 +149,11 @@ impl Context {
     ) -> Result<Flow, RequestError> {
         match self.api.dry_run_template(template).await {
             Ok(stored) => {
-                let content = Content::new(&stored.spec.spec, domain.uid().as_str());
+                let (stored, sent) = (&stored.spec.spec, &template.spec.spec);
+                // What somebody changes is no older server's, and not to be put up with.
+                let kept = leaves_out_only(stored, sent);
+                let spec = if kept { stored } else { sent };
+                let content = Content::new(spec, domain.uid().as_str());
                 self.stored.set(domain, content);
                 Ok(Flow::Continue)
             }

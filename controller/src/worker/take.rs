@@ -1,7 +1,9 @@
 //! What the watches tell, into the index and the queue.
 
 use compute_domain_api::names::DOMAIN_LABEL;
-use compute_domain_core::{Change, ClaimName, Domain, Index, Key, ObservedTemplate};
+use compute_domain_core::{
+    Change, ClaimName, Domain, Index, Key, ObservedTemplate, restored_label,
+};
 use imex_runtime::error_chain;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -84,15 +86,13 @@ impl Run<'_> {
         match event {
             Event::Init => index.lock().begin_templates(),
             Event::InitApply(object) | Event::Apply(object) => {
-                let template = match object.0 {
-                    Ok(template) => ObservedTemplate::new(&template),
-                    Err(invalid) => ObservedTemplate::undecodable(&invalid.metadata),
-                };
-                self.apply_template(template);
+                self.apply_template(&object);
             }
             Event::InitDone => {
                 let gone = index.lock().finish_templates();
-                self.add(&gone);
+                for template in gone {
+                    self.template_gone(&template);
+                }
                 if !std::mem::replace(&mut self.listed.templates, true) && self.listed.all() {
                     self.all_listed();
                 }
@@ -100,23 +100,52 @@ impl Run<'_> {
             Event::Delete(object) => {
                 let metadata = object.meta();
                 let uid = metadata.uid.clone().unwrap_or_default();
-                let key = index.lock().remove_template(&uid);
-                self.add(key.as_slice());
+                let gone = index.lock().remove_template(&uid);
+                if let Some(gone) = gone {
+                    self.template_gone(&gone);
+                }
                 self.name_is_free(metadata);
             }
         }
     }
 
-    fn apply_template(&mut self, template: ObservedTemplate) {
+    /// The watch does not have the template any more.
+    fn template_gone(&mut self, template: &ObservedTemplate) {
+        let key: Key = template.domain_uid().into();
+        let uid = &template.reference().uid;
+        let released = self.worker.context.releasing().contains(uid);
+        if template.has_finalizer() && !released {
+            // It has lost its label, unless somebody else has removed our finalizer.
+            self.lost_labels.add(template.reference(), Some(key));
+        } else {
+            self.add(&[key]);
+        }
+    }
+
+    fn apply_template(&mut self, object: &RawTemplate) {
         let index = &self.worker.context.index;
+        let template = match &object.0 {
+            Ok(template) => ObservedTemplate::new(template),
+            Err(invalid) => ObservedTemplate::undecodable(&invalid.metadata),
+        };
+        let reference = template.reference().clone();
         let key: Key = template.domain_uid().into();
         let before = index.lock().key_of_template(&template.reference().uid);
         let change = index.lock().apply_template(template);
-        if self.is_news(change, &key) {
-            // Somebody may have changed the label: the former domain is without a template now.
-            self.add(before.as_slice());
-            self.add(&[key]);
+        if !self.is_news(change, &key) {
+            return;
         }
+        let mislabelled = object
+            .0
+            .as_ref()
+            .is_ok_and(|it| restored_label(it).is_some());
+        if mislabelled {
+            self.lost_labels.add(&reference, before);
+            return;
+        }
+        // Somebody may have changed the label: the former domain is without a template now.
+        self.add(before.as_slice());
+        self.add(&[key]);
     }
 
     /// Whether an object of this key has changed. Reports who must not have done it.

@@ -63,6 +63,12 @@ fn templates(index: &Index, key: &str) -> Vec<String> {
     uids.collect()
 }
 
+/// The UIDs in their labels.
+fn keys_of(templates: impl IntoIterator<Item = Arc<ObservedTemplate>>) -> Vec<String> {
+    let keys = templates.into_iter().map(|it| it.domain_uid().to_owned());
+    keys.collect()
+}
+
 /// After a first list of nothing.
 fn listed() -> Index {
     let mut index = mk_index();

@@ -140,14 +140,16 @@ impl Controller {
                 }
             }
             Told::Finish => {
-                self.queue.extend(self.index.finish_templates());
+                let gone = self.index.finish_templates();
+                self.queue
+                    .extend(gone.iter().map(|it| Key::from(it.domain_uid())));
                 if !std::mem::replace(&mut self.templates_listed, true) && self.is_listed() {
                     self.queue.extend(self.index.keys());
                 }
             }
             Told::Delete(template) => {
-                let key = self.index.remove_template(uid(&template.metadata));
-                self.queue.extend(key);
+                let gone = self.index.remove_template(uid(&template.metadata));
+                self.queue.extend(gone.map(|it| Key::from(it.domain_uid())));
                 self.name_is_free(&template);
             }
         }

@@ -116,7 +116,8 @@ async fn a_copy_that_goes_does_not_hide_that_the_template_has_lost_its_label() {
     delete_domain(&api, "a");
     let controller = Controller::start(&api);
     api.until("gone", nothing_is_left).await;
-    assert_eq!(api.count(Call::GetTemplate), 1);
+    // By the search for lost labels, and for the domain.
+    assert!(api.count(Call::GetTemplate) <= 3);
     controller.stop().await;
 }
 

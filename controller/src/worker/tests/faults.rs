@@ -41,7 +41,7 @@ struct Row {
     story: Story,
 }
 
-const TABLE: [Row; 25] = [
+const TABLE: [Row; 26] = [
     row(Call::ListDomains, Story::Plain),
     row(Call::WatchDomains, Story::Plain),
     row(Call::ListTemplates, Story::Plain),
@@ -63,6 +63,7 @@ const TABLE: [Row; 25] = [
     row(Call::DryRunTemplate, Story::TemplateAltered),
     row(Call::DeleteTemplate, Story::Plain),
     row(Call::ReleaseTemplate, Story::Plain),
+    row(Call::RestoreLabel, Story::LabelChanged),
     row(Call::PostEvent, Story::Plain),
     row(Call::GetLease, Story::Elected),
     row(Call::CreateLease, Story::Elected),

@@ -80,8 +80,9 @@ async fn a_restart_with_everything_in_place_writes_nothing() {
         .await;
     api.after(Duration::from_secs(60)).await;
     assert_eq!(api.writes(), 0);
-    // Two pages of domains and templates, and one of claims, of DaemonSets and of nodes.
-    assert_eq!(api.lists(), 7);
+    // Two pages of domains and templates, and one of claims, of DaemonSets, of nodes and of templates
+    // without label.
+    assert_eq!(api.lists(), 8);
     assert!(
         second
             .metrics()

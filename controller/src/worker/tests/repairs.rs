@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use compute_domain_api::names::DOMAIN_LABEL;
+use compute_domain_api::names::{DOMAIN_LABEL, FINALIZER};
 use serde_json::{Value, json};
 
 use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
@@ -57,9 +57,61 @@ async fn what_an_older_server_leaves_out_is_not_fought_for() {
     controller.stop().await;
 }
 
+/// What somebody does to the labels of a template.
+const TAMPERINGS: [fn(&mut Value); 4] = [
+    |labels| *labels = Value::Null,
+    |labels| *labels = json!({}),
+    |labels| drop(labels.as_object_mut().unwrap().remove(DOMAIN_LABEL)),
+    |labels| labels[DOMAIN_LABEL] = json!("another"),
+];
+
 #[tokio::test(start_paused = true)]
-async fn a_template_that_has_lost_its_label_is_replaced() {
+async fn a_template_whose_label_is_removed_or_changed_gets_it_back() {
+    for tamper in TAMPERINGS {
+        let api = FakeApi::new();
+        let controller = Controller::start(&api);
+        controller.settle().await;
+        let domain = uid(&api.create(mk_domain("a")));
+        api.until("ready", |api| is_ready(api, "a")).await;
+        api.forget_requests();
+        edit_template(&api, "a", |template| {
+            tamper(&mut template["metadata"]["labels"]);
+        });
+        let is_back = |api: &FakeApi| {
+            let template = template(api, "a").unwrap();
+            template["metadata"]["labels"][DOMAIN_LABEL] == domain
+        };
+        api.until("back", is_back).await;
+        api.after(Duration::from_secs(60)).await;
+        assert_eq!(api.calls(), [Call::GetTemplate, Call::RestoreLabel]);
+        controller.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_does_one_that_lost_it_while_no_controller_ran_and_its_domain_went() {
+    for tamper in TAMPERINGS {
+        let api = FakeApi::new();
+        let controller = Controller::start(&api);
+        api.create(mk_domain("a"));
+        api.until("ready", |api| is_ready(api, "a")).await;
+        controller.stop().await;
+        edit_template(&api, "a", |template| {
+            tamper(&mut template["metadata"]["labels"]);
+        });
+        strip_finalizers(&api, Resource::Domains, "a");
+        delete_domain(&api, "a");
+        let controller = Controller::start(&api);
+        api.until("gone", nothing_is_left).await;
+        assert_eq!(api.count(Call::RestoreLabel), 1);
+        controller.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_label_cannot_be_restored_the_template_is_replaced() {
     let api = FakeApi::new();
+    api.break_with(Rule::always(Call::RestoreLabel, Fault::Forbidden("denied")));
     let controller = Controller::start(&api);
     api.create(mk_domain("a"));
     api.until("ready", |api| is_ready(api, "a")).await;
@@ -74,22 +126,17 @@ async fn a_template_that_has_lost_its_label_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_whose_label_names_another_domain_is_not_ours_until_it_names_ours_again() {
+async fn a_template_of_others_without_label_is_left_alone_whatever_its_finalizer() {
     let api = FakeApi::new();
+    let mut foreign = mk_foreign_template("foreign");
+    foreign["metadata"]["finalizers"] = json!([FINALIZER]);
+    let foreign = api.create(foreign);
     let controller = Controller::start(&api);
-    let uid = uid(&api.create(mk_domain("a")));
+    controller.settle().await;
+    api.create(mk_domain("a"));
     api.until("ready", |api| is_ready(api, "a")).await;
-    let relabel = |uid: &str| {
-        edit_template(&api, "a", |template| {
-            template["metadata"]["labels"][DOMAIN_LABEL] = json!(uid);
-        });
-    };
-    relabel("another");
-    let is_taken = |api: &FakeApi| reason(api, "a") == "TemplateNameTaken";
-    api.until("taken", is_taken).await;
-    relabel(&uid);
-    api.until("ready again", |api| is_ready(api, "a")).await;
-    assert_eq!(api.count(Call::DeleteTemplate), 0);
+    let now = api.get(Resource::Templates, TEAM, "foreign");
+    assert_eq!(now, Some(foreign));
     controller.stop().await;
 }
 
@@ -135,9 +182,13 @@ async fn a_template_of_the_go_driver_is_taken_over_as_it_is() {
     controller.stop().await;
 }
 
-/// What policies and webhooks make of our templates: without labels, with those of another domain,
+/// What policies and webhooks make of our templates: of another class, without labels, with those of another domain,
 /// without labels and altered, so that nothing tells whose they are.
-const CHANGES: [fn(&mut Value); 3] = [
+const CHANGES: [fn(&mut Value); 4] = [
+    |template| {
+        let request = &mut template["spec"]["spec"]["devices"]["requests"][0];
+        request["exactly"]["deviceClassName"] = json!("other.example.com");
+    },
     |template| template["metadata"]["labels"] = json!({}),
     |template| template["metadata"]["labels"][DOMAIN_LABEL] = json!("another"),
     |template| {

@@ -1,6 +1,9 @@
 //! What can happen to a ComputeDomain until it is gone. Together they make the controller make every
 //! call that it knows.
 
+use compute_domain_api::names::DOMAIN_LABEL;
+use serde_json::json;
+
 use crate::fake_api::{Call, FakeApi, Resource};
 use crate::testing::Controller;
 use crate::testing::objects::*;
@@ -17,6 +20,8 @@ pub(super) enum Story {
     TemplateAltered,
     /// Its template has lost its label when it is deleted.
     LabelLost,
+    /// The label of its template is changed while it is ready.
+    LabelChanged,
     /// Its CRD is an older one first.
     OlderCrd,
     /// Its finalizer is removed by hand while no controller runs, so that its template is left.
@@ -39,7 +44,7 @@ impl Story {
         let uid = uid(&api.create(mk_domain("a")));
         self.go_on(api).await;
         api.until("ready", |api| is_ready(api, "a")).await;
-        self.change(api).await;
+        self.change(api, &uid).await;
         api.create(mk_claim("a-claim", &uid));
         if self == Self::FinalizerStripped {
             controller.stop().await;
@@ -74,10 +79,13 @@ impl Story {
     }
 
     /// What happens to a domain that is ready.
-    async fn change(self, api: &FakeApi) {
+    async fn change(self, api: &FakeApi, uid: &str) {
         match self {
             Self::TemplateAltered => {
-                let before = uid(&template(api, "a").unwrap());
+                let before = template(api, "a").unwrap()["metadata"]["uid"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned();
                 edit_template(api, "a", alter);
                 api.until("repaired", |api| is_replaced(api, "a", &before))
                     .await;
@@ -86,6 +94,16 @@ impl Story {
                 // So that the deletion is what the controller sees first.
                 delete_domain(api, "a");
                 strip_labels(api, "a");
+            }
+            Self::LabelChanged => {
+                edit_template(api, "a", |template| {
+                    template["metadata"]["labels"][DOMAIN_LABEL] = json!("another");
+                });
+                let is_back = |api: &FakeApi| {
+                    let template = template(api, "a").unwrap_or_default();
+                    template["metadata"]["labels"][DOMAIN_LABEL] == *uid
+                };
+                api.until("labelled again", is_back).await;
             }
             Self::Elected => {
                 api.until("renewed", |api| api.count(Call::UpdateLease) > 1)

@@ -73,7 +73,7 @@ fn the_removal_of_the_last_finalizer_counts_although_the_version_stays() {
     let late = mk_template(merged(version(9), deleted()));
     assert_eq!(index.apply_template(late), Change::Nothing);
     assert!(index.observe(UID).templates[0].is_gone());
-    assert_eq!(index.remove_template(TEMPLATE_UID), Some(UID.into()));
+    assert_eq!(keys_of(index.remove_template(TEMPLATE_UID)), [UID]);
     assert_eq!(index.remove_template(TEMPLATE_UID), None);
 }
 

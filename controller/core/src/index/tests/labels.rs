@@ -16,7 +16,7 @@ fn a_template_is_found_under_the_uid_that_it_has_now() {
     index.learn_template(template_at(3));
     assert_eq!(templates(&index, UID), [TEMPLATE_UID]);
     assert_eq!(templates(&index, "other-uid"), Vec::<String>::new());
-    assert_eq!(index.remove_template(TEMPLATE_UID), Some(UID.into()));
+    assert_eq!(keys_of(index.remove_template(TEMPLATE_UID)), [UID]);
     assert_eq!(templates(&index, UID), Vec::<String>::new());
 }
 

@@ -1,0 +1,152 @@
+//! Templates whose label somebody has removed or changed. Their spec, which nobody can change, still
+//! tells whose they are.
+
+use compute_domain_api::names::{DOMAIN_LABEL, TARGET_LABEL, TARGET_WORKLOAD};
+use compute_domain_api::{AllocationMode, DomainUid, OpaqueConfig};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+use crate::content::Content;
+use crate::finalizer;
+use crate::go_driver;
+use crate::template::{WRITER, claim_content};
+
+/// The JSON patch that gives a template its label back; `None` if nothing is wrong with it, or if it is
+/// not exactly what a controller has created. It fails on another object of the same name.
+///
+/// Without its label, no watch tells of the template, and its finalizer would stay for ever.
+pub fn restored_label(template: &ResourceClaimTemplate) -> Option<Value> {
+    let metadata = &template.metadata;
+    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+    if !finalizer::is_on(finalizers) || !is_by_controller(metadata) {
+        return None;
+    }
+    let owner = owner_in_spec(template)?;
+    let labels = metadata.labels.as_ref();
+    if labels.and_then(|labels| labels.get(DOMAIN_LABEL)) == Some(&owner.to_string()) {
+        return None;
+    }
+    let uid = metadata.uid.as_deref().unwrap_or_default();
+    let restore = if labels.is_some() {
+        let path = format!("/metadata/labels/{}", DOMAIN_LABEL.replace('/', "~1"));
+        json!({ "op": "add", "path": path, "value": owner.as_str() })
+    } else {
+        let both = json!({ DOMAIN_LABEL: owner.as_str(), TARGET_LABEL: TARGET_WORKLOAD });
+        json!({ "op": "add", "path": "/metadata/labels", "value": both })
+    };
+    Some(json!([
+        { "op": "test", "path": "/metadata/uid", "value": uid },
+        restore,
+    ]))
+}
+
+/// Whether a template without label has our finalizer, so that it may be one that has lost it.
+pub fn may_have_lost_label(metadata: &ObjectMeta) -> bool {
+    finalizer::is_on(metadata.finalizers.as_deref().unwrap_or_default())
+}
+
+/// Whether a controller has created it, ours or the Go driver's, and not somebody who has copied or
+/// restored it.
+pub(crate) fn is_by_controller(metadata: &ObjectMeta) -> bool {
+    let mut writes = metadata.managed_fields.iter().flatten();
+    writes.any(|write| {
+        let manager = write.manager.as_deref();
+        write.operation.as_deref() == Some(go_driver::OPERATION)
+            && (manager == Some(WRITER) || manager == Some(go_driver::MANAGER))
+    })
+}
+
+/// The ComputeDomain whose channel it asks for, if it asks for exactly what we create.
+fn owner_in_spec(template: &ResourceClaimTemplate) -> Option<DomainUid> {
+    let spec = &template.spec.spec;
+    let config = spec.devices.as_ref()?.config.as_ref()?.first()?;
+    let parameters = config.opaque.as_ref()?.parameters.0.to_string();
+    let Ok(OpaqueConfig::Channel(channel)) = OpaqueConfig::decode_strict(&parameters) else {
+        return None;
+    };
+    let owner = channel.domain_uid;
+    let content = Content::new(spec, owner.as_str());
+    let modes = [AllocationMode::Single, AllocationMode::All];
+    let mut ours = modes.iter().map(|mode| claim_content(&owner, mode));
+    ours.any(|ours| ours == content).then_some(owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{TEMPLATE_UID, UID, merged, mk_template_object, with_device_class};
+
+    /// Created by a controller, with `patch` merged over it.
+    fn mk(patch: Value) -> ResourceClaimTemplate {
+        let created = json!({ "metadata": { "managedFields": [
+            { "manager": "imex-dra", "operation": "Update" },
+        ] } });
+        mk_template_object(merged(created, patch))
+    }
+
+    fn labelled(labels: Value) -> Value {
+        json!({ "metadata": { "labels": labels } })
+    }
+
+    #[test]
+    fn a_template_without_labels_gets_both_back() {
+        assert_eq!(
+            restored_label(&mk(labelled(Value::Null))),
+            Some(json!([
+                { "op": "test", "path": "/metadata/uid", "value": TEMPLATE_UID },
+                { "op": "add", "path": "/metadata/labels", "value": {
+                    "resource.nvidia.com/computeDomain": UID,
+                    "resource.nvidia.com/computeDomainTarget": "Workload",
+                } },
+            ]))
+        );
+    }
+
+    #[test]
+    fn one_whose_label_is_missing_or_names_another_domain_gets_it_back() {
+        for value in [Value::Null, json!(""), json!("another-uid")] {
+            let template = mk(labelled(
+                json!({ "resource.nvidia.com/computeDomain": value }),
+            ));
+            assert_eq!(
+                restored_label(&template),
+                Some(json!([
+                    { "op": "test", "path": "/metadata/uid", "value": TEMPLATE_UID },
+                    {
+                        "op": "add",
+                        "path": "/metadata/labels/resource.nvidia.com~1computeDomain",
+                        "value": UID,
+                    },
+                ])),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_with_its_label_and_what_no_controller_has_made_are_left_alone() {
+        let unlabelled = || labelled(Value::Null);
+        let metadata = |field: &str, value: Value| {
+            let mut patch = unlabelled();
+            patch["metadata"][field] = value;
+            patch
+        };
+        for patch in [
+            json!({}),
+            merged(unlabelled(), with_device_class("gpu.nvidia.com")),
+            metadata("finalizers", json!([])),
+            metadata("managedFields", Value::Null),
+            metadata(
+                "managedFields",
+                json!([{ "manager": "kubectl", "operation": "Update" }]),
+            ),
+            metadata(
+                "managedFields",
+                json!([{ "manager": "imex-dra", "operation": "Apply" }]),
+            ),
+        ] {
+            assert_eq!(restored_label(&mk(patch.clone())), None, "{patch}");
+        }
+    }
+}

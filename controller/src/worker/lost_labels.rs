@@ -1,0 +1,189 @@
+//! Templates that may have lost their label get it back, before anything else is decided about them:
+//! without it, no watch would tell of them, and their finalizer would stay for ever.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::time::Duration;
+
+use compute_domain_api::names::DOMAIN_LABEL;
+use compute_domain_core::{Key, TemplateRef, may_have_lost_label, restored_label};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use imex_runtime::error_chain;
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use kube::api::ListParams;
+use kube::{Api, Client, Resource as _};
+use tokio::time::{Instant, sleep_until};
+use tracing::{info, warn};
+
+use crate::api_client::{ApiClient, RequestError};
+use crate::backoff::Backoff;
+use crate::queue::Queue;
+use crate::watches::RawMetadata;
+
+/// How many templates are looked at at the same time. There are some only if somebody edits them.
+const CONCURRENCY: usize = 2;
+
+/// How many templates a page of the search has.
+const PAGE: u32 = 500;
+
+/// When a search that failed is made again.
+const SEARCH_RETRY: Duration = Duration::from_secs(30);
+
+/// The templates that may have lost their label.
+#[derive(Default)]
+pub(super) struct LostLabels {
+    /// By place: namespace, `/` and name.
+    queue: Queue,
+    backoff: Backoff,
+    /// By the same: what is to be reconciled if the label cannot be restored.
+    domains: HashMap<Key, Key>,
+    running: usize,
+    /// When those that have lost it while no controller ran are searched for; `None` once they are
+    /// known.
+    search_at: Option<Instant>,
+}
+
+/// What a job has done.
+pub(super) enum Done {
+    /// The places of the templates without label that have our finalizer.
+    Searched(Result<Vec<Key>, kube::Error>),
+    /// Whether the template at this place has got its label back. If not, nothing is wrong with it, or it
+    /// is none of ours.
+    Looked(Key, Result<bool, RequestError>),
+}
+
+impl LostLabels {
+    /// This template of the domain `key` may have lost its label.
+    pub(super) fn add(&mut self, template: &TemplateRef, key: Option<Key>) {
+        let place = place(template);
+        self.queue.add(&place);
+        if let Some(key) = key {
+            self.domains.insert(place, key);
+        }
+    }
+
+    /// Those of the time before have to be searched for.
+    pub(super) fn search(&mut self) {
+        self.search_at = Some(Instant::now());
+    }
+
+    /// The next job, if one is due.
+    pub(super) fn next<'a>(
+        &mut self,
+        client: &Client,
+        api: &'a ApiClient,
+    ) -> Option<BoxFuture<'a, Done>> {
+        let now = Instant::now();
+        if self.search_at.take_if(|at| *at <= now).is_some() {
+            let client = client.clone();
+            return Some(async move { Done::Searched(search(client).await) }.boxed());
+        }
+        if self.running >= CONCURRENCY {
+            return None;
+        }
+        let place = self.queue.pop(now)?;
+        self.running += 1;
+        Some(
+            async move {
+                let restored = restore(api, &place).await;
+                Done::Looked(place, restored)
+            }
+            .boxed(),
+        )
+    }
+
+    /// A job has ended. Returns what has to be reconciled: a template has not got its label back.
+    pub(super) fn finish(&mut self, done: Done) -> Option<Key> {
+        match done {
+            Done::Searched(Ok(places)) => {
+                for place in places {
+                    self.queue.add(&place);
+                }
+                None
+            }
+            Done::Searched(Err(err)) => {
+                let error = error_chain(&err);
+                warn!(
+                    error,
+                    "cannot search for templates that have lost their label"
+                );
+                self.search_at = Some(Instant::now() + SEARCH_RETRY);
+                None
+            }
+            Done::Looked(place, restored) => {
+                self.running -= 1;
+                self.looked(&place, restored)
+            }
+        }
+    }
+
+    fn looked(&mut self, place: &Key, restored: Result<bool, RequestError>) -> Option<Key> {
+        let domain = self.domains.remove(place);
+        match restored {
+            Ok(restored) => {
+                self.backoff.reset(place);
+                self.queue.done(place, None);
+                domain.filter(|_| !restored)
+            }
+            Err(err) => {
+                let (attempt, delay) = self.backoff.record_failure(place, false);
+                let error = error_chain(&err);
+                warn!(template = &**place, attempt, retry_in = ?delay, error, "cannot restore the label");
+                self.queue.done(place, Some(Instant::now() + delay));
+                domain
+            }
+        }
+    }
+
+    /// Returns when a job is due. For ever, if there is none.
+    pub(super) async fn wait(&self) {
+        let search = async {
+            match self.search_at {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = search => {}
+            () = self.queue.wait(), if self.running < CONCURRENCY => {}
+        }
+    }
+}
+
+fn place(template: &TemplateRef) -> Key {
+    format!("{}/{}", template.namespace, template.name).into()
+}
+
+/// Reads the template, and restores its label if that is wrong. Returns whether it was.
+async fn restore(api: &ApiClient, place: &str) -> Result<bool, RequestError> {
+    let (namespace, name) = place.split_once('/').unwrap_or_default();
+    let Some(template) = api.get_template(namespace, name).await? else {
+        return Ok(false);
+    };
+    let Some(patch) = restored_label(&template) else {
+        return Ok(false);
+    };
+    let template = TemplateRef::new(&template.metadata);
+    api.patch_template_label(&template, patch).await?;
+    info!(%template, "label restored");
+    Ok(true)
+}
+
+/// The places of the templates without label that have our finalizer.
+async fn search(client: Client) -> Result<Vec<Key>, kube::Error> {
+    let templates: Api<RawMetadata<ResourceClaimTemplate>> = Api::all(client);
+    let unlabelled = format!("!{DOMAIN_LABEL}");
+    let mut params = ListParams::default().labels(&unlabelled).limit(PAGE);
+    let mut places = Vec::new();
+    loop {
+        let list = templates.list(&params).await?;
+        let all = list.items.iter().map(RawMetadata::meta);
+        let candidates = all.filter(|template| may_have_lost_label(template));
+        places.extend(candidates.map(|template| place(&TemplateRef::new(template))));
+        match list.metadata.continue_ {
+            Some(token) if !token.is_empty() => params = params.continue_token(&token),
+            _ => return Ok(places),
+        }
+    }
+}
