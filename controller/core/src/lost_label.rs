@@ -85,14 +85,14 @@ mod tests {
         mk_template_object(merged(created, patch))
     }
 
-    fn labelled(labels: Value) -> Value {
+    fn labelled(labels: &Value) -> Value {
         json!({ "metadata": { "labels": labels } })
     }
 
     #[test]
     fn a_template_without_labels_gets_both_back() {
         assert_eq!(
-            restored_label(&mk(labelled(Value::Null))),
+            restored_label(&mk(labelled(&Value::Null))),
             Some(json!([
                 { "op": "test", "path": "/metadata/uid", "value": TEMPLATE_UID },
                 { "op": "add", "path": "/metadata/labels", "value": {
@@ -107,7 +107,7 @@ mod tests {
     fn one_whose_label_is_missing_or_names_another_domain_gets_it_back() {
         for value in [Value::Null, json!(""), json!("another-uid")] {
             let template = mk(labelled(
-                json!({ "resource.nvidia.com/computeDomain": value }),
+                &json!({ "resource.nvidia.com/computeDomain": value }),
             ));
             assert_eq!(
                 restored_label(&template),
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn one_with_its_label_and_what_no_controller_has_made_are_left_alone() {
-        let unlabelled = || labelled(Value::Null);
+        let unlabelled = || labelled(&Value::Null);
         let metadata = |field: &str, value: Value| {
             let mut patch = unlabelled();
             patch["metadata"][field] = value;

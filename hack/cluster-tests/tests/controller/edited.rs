@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::Request;
 use serde_json::{Value, json};
 
-use crate::support::{Fixture, kubectl, ready_condition, run, seconds, within};
+use crate::support::{Fixture, LABEL, kubectl, ready_condition, run, seconds, within};
 
 const SECONDS: Duration = Duration::from_secs(10);
 
@@ -109,6 +110,60 @@ fn a_status_with_an_odd_time_is_written_again() -> Result<()> {
         .await?;
         Ok(format!("after {}", seconds(took)))
     })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_template_whose_label_is_changed_gets_it_back_whether_a_controller_runs_or_not() -> Result<()> {
+    run(async |on| {
+        let controller = on.start().await?;
+        let names = ["removed", "moved", "former", "orphaned"];
+        let mut uids = Vec::new();
+        for name in names {
+            uids.push(on.create_ready(name).await?);
+        }
+        relabel(on, "removed", &json!(null)).await?;
+        relabel(on, "moved", &json!(uids[0])).await?;
+        // The last moment at which its domain could tell whose it is.
+        relabel(on, "former", &json!(null)).await?;
+        replace_spec(on, "former", "other").await?;
+        let took = within(SECONDS, "both labels are back", async || {
+            is_labelled(on, "removed", &uids[0]).await?;
+            is_labelled(on, "moved", &uids[1]).await?;
+            on.is_new_template("other", "", &uids[2]).await?;
+            on.template_is_gone(&on.namespace, "former-channel").await
+        })
+        .await?;
+        controller.kill();
+        relabel(on, "removed", &json!(null)).await?;
+        relabel(on, "orphaned", &json!(null)).await?;
+        on.delete_without_finalizers("orphaned").await?;
+        controller.start()?;
+        let later = within(SECONDS, "one is back and one is gone", async || {
+            is_labelled(on, "removed", &uids[0]).await?;
+            on.template_is_gone(&on.namespace, "orphaned-channel").await
+        })
+        .await?;
+        let (took, later) = (seconds(took), seconds(later));
+        Ok(format!("after {took}; {later} after a start"))
+    })
+}
+
+/// Gives the template of this domain another label, or none.
+async fn relabel(on: &Fixture, domain: &str, uid: &Value) -> Result<()> {
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { LABEL: uid } } }));
+    let template = format!("{domain}-channel");
+    on.templates(&on.namespace)
+        .patch(&template, &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
+}
+
+async fn is_labelled(on: &Fixture, domain: &str, uid: &str) -> Result<()> {
+    let template = on.template(&format!("{domain}-channel")).await?;
+    let label = template.labels().get(LABEL);
+    ensure!(label.is_some_and(|it| it == uid), "its label is {label:?}");
+    Ok(())
 }
 
 /// By two updates: without a spec, any other one may follow.

@@ -80,6 +80,33 @@ fn a_policy_that_refuses_the_deletion_is_named_and_its_end_lets_the_domain_go() 
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_policy_that_changes_the_template_is_named_leaves_none_and_its_end_heals() -> Result<()> {
+    run(async |on| {
+        let policy = Applied::new(&mutation(&on.namespace))?;
+        on.start().await?;
+        until("the server changes templates", async || {
+            let params = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            let probe = template("probe", "none", "Workload");
+            let created = on.templates(&on.namespace).create(&params, &probe).await?;
+            let class = created.data.pointer(CLASS).context("no class")?;
+            ensure!(class == OTHER_CLASS, "it does not: {class}");
+            Ok(())
+        })
+        .await;
+        on.create(&named("domain")).await?;
+        on.until_refused("domain", "TemplateChanged").await;
+        on.template_is_gone(&on.namespace, "domain-channel").await?;
+        policy.delete()?;
+        let took = on.ready_within(HEALED, "domain").await?;
+        Ok(format!("Ready {} after its end", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_webhook_that_does_not_answer_is_named_and_its_end_heals() -> Result<()> {
     run(async |on| {
         let name = &on.namespace;
@@ -125,6 +152,35 @@ fn denial(namespace: &str, operation: &str, words: &str) -> [Value; 2] {
         "spec": {
             "policyName": namespace,
             "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": in_namespace(namespace)},
+        },
+    });
+    [policy, binding]
+}
+
+/// Where a template names the device class of its request.
+const CLASS: &str = "/spec/spec/devices/requests/0/exactly/deviceClassName";
+
+const OTHER_CLASS: &str = "other.example.com";
+
+/// A policy and its binding that give the templates of a namespace another device class.
+fn mutation(namespace: &str) -> [Value; 2] {
+    let expression =
+        format!("[JSONPatch{{op: \"replace\", path: \"{CLASS}\", value: \"{OTHER_CLASS}\"}}]");
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": namespace},
+        "spec": {
+            "matchConstraints": {"resourceRules": [on_templates("CREATE")]},
+            "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": namespace},
+        "spec": {
+            "policyName": namespace,
             "matchResources": {"namespaceSelector": in_namespace(namespace)},
         },
     });
