@@ -1,6 +1,7 @@
 //! Which UIDs have to be reconciled, and when.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
 use compute_domain_core::Key;
 use tokio::time::{Instant, sleep_until};
@@ -8,12 +9,29 @@ use tokio::time::{Instant, sleep_until};
 /// A queue of keys, each at most once: one that is added again keeps its place or gets an earlier
 /// one, and one that is added while it is being worked on comes back afterwards. So a key is never
 /// worked on twice at the same time, and no change is missed.
+///
+/// Each key belongs to a tenant. Tenants take turns, one key each, however many keys one of them has.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    ready: VecDeque<Key>,
+    /// What is to be worked on now. No tenant is here without a key.
+    ready: HashMap<Tenant, VecDeque<Key>>,
+    /// How many keys are in `ready`.
+    depth: usize,
+    /// The tenants in `ready`, each once, the next one first.
+    turns: VecDeque<Tenant>,
     /// What waits for its time, the earliest first.
     delayed: BTreeSet<(Instant, Key)>,
-    places: HashMap<Key, Place>,
+    entries: HashMap<Key, Entry>,
+}
+
+/// A namespace. Keys that are added together share one string.
+type Tenant = Arc<str>;
+
+/// A key that is in the queue or being worked on.
+#[derive(Debug)]
+struct Entry {
+    tenant: Tenant,
+    place: Place,
 }
 
 /// Where a key is.
@@ -27,22 +45,46 @@ enum Place {
 }
 
 impl Queue {
-    /// Adds a key that is to be worked on now.
-    pub(crate) fn add(&mut self, key: &Key) {
-        let place = match self.places.get(key) {
-            Some(Place::Ready | Place::RunningAgain) => return,
-            Some(Place::Running) => Place::RunningAgain,
-            Some(Place::Delayed(at)) => {
-                self.delayed.remove(&(*at, key.clone()));
-                self.ready.push_back(key.clone());
-                Place::Ready
-            }
-            None => {
-                self.ready.push_back(key.clone());
-                Place::Ready
-            }
+    /// Adds a key that is to be worked on now. One that is in the queue already, or being worked on,
+    /// keeps the tenant that it has.
+    pub(crate) fn add(&mut self, key: &Key, tenant: &str) {
+        if self.entries.contains_key(key) {
+            self.add_known(key);
+            return;
+        }
+        let shared = self.ready.get_key_value(tenant);
+        let tenant = shared.map_or_else(|| tenant.into(), |(shared, _)| shared.clone());
+        let entry = Entry {
+            tenant: Arc::clone(&tenant),
+            place: Place::Ready,
         };
-        self.places.insert(key.clone(), place);
+        self.entries.insert(key.clone(), entry);
+        self.push(tenant, key);
+    }
+
+    fn add_known(&mut self, key: &Key) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        match entry.place {
+            Place::Ready | Place::RunningAgain => {}
+            Place::Running => entry.place = Place::RunningAgain,
+            Place::Delayed(at) => {
+                entry.place = Place::Ready;
+                let tenant = entry.tenant.clone();
+                self.delayed.remove(&(at, key.clone()));
+                self.push(tenant, key);
+            }
+        }
+    }
+
+    fn push(&mut self, tenant: Tenant, key: &Key) {
+        let keys = self.ready.entry(tenant.clone()).or_default();
+        if keys.is_empty() {
+            self.turns.push_back(tenant);
+        }
+        keys.push_back(key.clone());
+        self.depth += 1;
     }
 
     /// The next key to work on, if there is one. It is being worked on until [`Queue::done`].
@@ -51,21 +93,41 @@ impl Queue {
             && *at <= now
         {
             let key = key.clone();
-            self.add(&key);
+            self.add_known(&key);
         }
-        let key = self.ready.pop_front()?;
-        self.places.insert(key.clone(), Place::Running);
+        let tenant = self.turns.pop_front()?;
+        let keys = self.ready.get_mut(&tenant)?;
+        let key = keys.pop_front()?;
+        self.depth -= 1;
+        if keys.is_empty() {
+            self.ready.remove(&tenant);
+        } else {
+            self.turns.push_back(tenant);
+        }
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.place = Place::Running;
+        }
         Some(key)
     }
 
     /// The work on a key has ended. It comes back at `again`, or now if it was added meanwhile.
     pub(crate) fn done(&mut self, key: &Key, again: Option<Instant>) {
-        let added = self.places.remove(key) == Some(Place::RunningAgain);
-        if added {
-            self.add(key);
-        } else if let Some(at) = again {
-            self.delayed.insert((at, key.clone()));
-            self.places.insert(key.clone(), Place::Delayed(at));
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        match (entry.place, again) {
+            (Place::RunningAgain, _) => {
+                entry.place = Place::Ready;
+                let tenant = entry.tenant.clone();
+                self.push(tenant, key);
+            }
+            (_, Some(at)) => {
+                entry.place = Place::Delayed(at);
+                self.delayed.insert((at, key.clone()));
+            }
+            (_, None) => {
+                self.entries.remove(key);
+            }
         }
     }
 
@@ -79,67 +141,9 @@ impl Queue {
 
     /// How many keys are to be worked on now. Those that wait for their time do not count.
     pub(crate) fn depth(&self) -> usize {
-        self.ready.len()
+        self.depth
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn key(name: &str) -> Key {
-        name.into()
-    }
-
-    fn after(now: Instant, seconds: u64) -> Instant {
-        now + Duration::from_secs(seconds)
-    }
-
-    #[tokio::test]
-    async fn keys_come_in_the_order_in_which_they_were_added_and_each_once() {
-        let now = Instant::now();
-        let mut queue = Queue::default();
-        for name in ["a", "b", "a"] {
-            queue.add(&key(name));
-        }
-        assert_eq!(queue.depth(), 2);
-        assert_eq!(queue.pop(now), Some(key("a")));
-        assert_eq!(queue.pop(now), Some(key("b")));
-        assert_eq!(queue.pop(now), None);
-    }
-
-    #[tokio::test]
-    async fn a_key_that_waits_comes_at_its_time_or_when_it_is_added() {
-        let now = Instant::now();
-        let mut queue = Queue::default();
-        for name in ["late", "changed"] {
-            queue.add(&key(name));
-            assert_eq!(queue.pop(now), Some(key(name)));
-            queue.done(&key(name), Some(after(now, 60)));
-        }
-        assert_eq!(queue.pop(now), None);
-        queue.add(&key("changed"));
-        assert_eq!(queue.pop(now), Some(key("changed")));
-        queue.done(&key("changed"), None);
-        assert_eq!(queue.pop(after(now, 59)), None);
-        assert_eq!(queue.pop(after(now, 60)), Some(key("late")));
-        queue.done(&key("late"), None);
-        assert_eq!(queue.pop(after(now, 600)), None, "nothing is left behind");
-    }
-
-    #[tokio::test]
-    async fn a_key_that_is_added_while_it_is_worked_on_comes_back_afterwards() {
-        let now = Instant::now();
-        let mut queue = Queue::default();
-        queue.add(&key("a"));
-        assert_eq!(queue.pop(now), Some(key("a")));
-        queue.add(&key("a"));
-        assert_eq!(queue.pop(now), None, "not twice at the same time");
-        queue.done(&key("a"), Some(after(now, 60)));
-        assert_eq!(queue.pop(now), Some(key("a")));
-        queue.done(&key("a"), None);
-        assert_eq!(queue.pop(after(now, 60)), None);
-    }
-}
+mod tests;

@@ -214,9 +214,8 @@ impl<'a> Run<'a> {
             Finished::Probed(false) => self.probe_at = Some(Instant::now() + SCHEMA_PROBE),
             Finished::Looked => {}
             Finished::LostLabel(done) => {
-                if let Some(key) = self.lost_labels.finish(done) {
-                    self.queue.add(&key);
-                }
+                let key = self.lost_labels.finish(done);
+                self.add(key.as_slice());
             }
         }
     }
@@ -262,13 +261,6 @@ impl<'a> Run<'a> {
             }
         }
         Instant::now() + delay
-    }
-
-    /// Everything that is known is reconciled, also what has not changed.
-    fn add_all(&mut self) {
-        for key in self.worker.context.index.lock().keys() {
-            self.queue.add(&key);
-        }
     }
 
     fn start_probe(&mut self) {

@@ -57,7 +57,7 @@ impl LostLabels {
     /// This template of the domain `key` may have lost its label.
     pub(super) fn add(&mut self, template: &TemplateRef, key: Option<Key>) {
         let place = place(template);
-        self.queue.add(&place);
+        self.queue.add(&place, &template.namespace);
         if let Some(key) = key {
             self.domains.insert(place, key);
         }
@@ -98,7 +98,8 @@ impl LostLabels {
         match done {
             Done::Searched(Ok(places)) => {
                 for place in places {
-                    self.queue.add(&place);
+                    let (namespace, _) = place.split_once('/').unwrap_or_default();
+                    self.queue.add(&place, namespace);
                 }
                 None
             }

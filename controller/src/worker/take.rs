@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::Run;
 use crate::api_client::{RawDomain, RawTemplate, identify};
+use crate::queue::Queue;
 use crate::watches::{RawMetadata, Told};
 
 impl Run<'_> {
@@ -177,10 +178,28 @@ impl Run<'_> {
         }
     }
 
-    fn add(&mut self, keys: &[Key]) {
+    /// Everything that is known is reconciled, also what has not changed.
+    pub(super) fn add_all(&mut self) {
+        let keys = self.worker.context.index.lock().keys();
+        self.add(&keys);
+    }
+
+    pub(super) fn add<'k>(&mut self, keys: impl IntoIterator<Item = &'k Key>) {
+        let index = self.worker.context.index.lock();
         for key in keys {
-            self.queue.add(key);
+            add_in_turn(&mut self.queue, &index, key);
         }
+    }
+}
+
+/// Each namespace has its turns. That of a template stands for a ComputeDomain that is not known.
+fn add_in_turn(queue: &mut Queue, index: &Index, key: &Key) {
+    if let Some(domain) = index.domain(key) {
+        queue.add(key, domain.namespace());
+    } else {
+        let templates = index.observe(key).templates;
+        let namespace = templates.first().map(|it| &*it.reference().namespace);
+        queue.add(key, namespace.unwrap_or_default());
     }
 }
 

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::fake_api::{Call, FakeApi, Fault, Rule};
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::objects::*;
 use crate::testing::{Controller, assert_within};
+
+/// How many domains another tenant has.
+const CROWD: usize = 500;
 
 #[tokio::test(start_paused = true)]
 async fn domains_that_keep_failing_hold_up_no_other() {
@@ -24,6 +28,69 @@ async fn domains_that_keep_failing_hold_up_no_other() {
     let created = Instant::now();
     api.until("ready", |api| are_ready(api, &names)).await;
     assert_within(Duration::from_secs(20), created);
+    controller.stop().await;
+}
+
+/// Another tenant's, which all want one name.
+fn create_crowd(api: &FakeApi) {
+    for name in mk_names(CROWD) {
+        let domain = mk_domain_that_wants("shared", &name);
+        api.create(in_namespace("crowd", domain));
+    }
+}
+
+/// How many of the crowd have no status yet.
+fn unanswered(api: &FakeApi) -> usize {
+    let domains = api.all(Resource::Domains);
+    let waits = |it: &&Value| it["metadata"]["namespace"] == "crowd" && it["status"].is_null();
+    domains.iter().filter(waits).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn hundreds_of_domains_in_one_namespace_hold_up_no_other_namespace() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    api.set_latency(Duration::from_millis(20));
+    create_crowd(&api);
+    for name in mk_names(2) {
+        let created = Instant::now();
+        api.create(mk_domain(&name));
+        api.until("ready", |api| is_ready(api, &name)).await;
+        assert_within(Duration::from_millis(500), created);
+        let deleted = Instant::now();
+        delete_domain(&api, &name);
+        api.until("gone", |api| domain(api, &name).is_none()).await;
+        assert_within(Duration::from_millis(500), deleted);
+    }
+    assert!(
+        unanswered(&api) > CROWD / 2,
+        "{} are left",
+        unanswered(&api)
+    );
+    let waits = |it: &Value| it["status"].is_null();
+    api.until("answered", |api| !api.any(Resource::Domains, waits))
+        .await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_with_hundreds_of_domains_in_one_namespace_holds_up_no_other_namespace() {
+    let api = FakeApi::new();
+    create_crowd(&api);
+    let names = mk_names(3);
+    create_domains(&api, &names);
+    api.set_latency(Duration::from_millis(20));
+    let controller = Controller::start(&api);
+    controller.settle().await;
+    let listed = Instant::now();
+    api.until("ready", |api| are_ready(api, &names)).await;
+    assert_within(Duration::from_millis(500), listed);
+    assert!(
+        unanswered(&api) > CROWD / 2,
+        "{} are left",
+        unanswered(&api)
+    );
     controller.stop().await;
 }
 
