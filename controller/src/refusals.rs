@@ -25,7 +25,16 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 /// The templates that cannot be created at the moment, by the UID of their ComputeDomain.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    by_key: Mutex<HashMap<Key, Refusal>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    by_key: HashMap<Key, Refusal>,
+    /// The `ComputeDomains` whose turn it is to take a name that has become free.
+    turns: HashMap<Key, Turn>,
+    /// The place of who waits next.
+    next_place: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -34,19 +43,39 @@ struct Refusal {
     namespace: Box<str>,
     count: u32,
     retry_at: Instant,
+    /// Its place among those that wait for the same name: the lowest has waited longest.
+    place: u64,
+}
+
+/// A name has become free, and one of those that wait for it is to take it. It ends with the next
+/// reconcile of that ComputeDomain.
+#[derive(Clone, Debug)]
+struct Turn {
+    name: TakenName,
+    place: u64,
+    /// Whether a reconcile has started since. One that was running before may have read the name
+    /// when it was still taken.
+    started: bool,
+}
+
+/// The name of a template, which several `ComputeDomains` want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TakenName {
+    pub(crate) namespace: Box<str>,
+    pub(crate) name: Box<str>,
 }
 
 impl Refusals {
     /// Why the template cannot be created; `None` if it has not been tried, or is to be tried again.
     pub(crate) fn current(&self, key: &Key) -> Option<Rejection> {
-        let refusals = self.lock();
-        let refusal = refusals.get(key)?;
+        let state = self.lock();
+        let refusal = state.by_key.get(key)?;
         (Instant::now() < refusal.retry_at).then(|| refusal.rejection.clone())
     }
 
     /// When the template is to be tried again.
     pub(crate) fn retry_at(&self, key: &Key) -> Option<Instant> {
-        Some(self.lock().get(key)?.retry_at)
+        Some(self.lock().by_key.get(key)?.retry_at)
     }
 
     /// Whether the last attempt found the name taken: then reading is enough to see whether it
@@ -61,47 +90,86 @@ impl Refusals {
     }
 
     fn is_last(&self, key: &Key, is: impl Fn(&Rejection) -> bool) -> bool {
-        let refusals = self.lock();
-        refusals.get(key).is_some_and(|last| is(&last.rejection))
+        let state = self.lock();
+        let last = state.by_key.get(key);
+        last.is_some_and(|last| is(&last.rejection))
     }
 
     /// The template could not be created.
     pub(crate) fn record(&self, key: &Key, namespace: &str, rejection: Rejection) {
-        let mut refusals = self.lock();
-        let count = refusals.get(key).map_or(0, |before| before.count) + 1;
+        let mut state = self.lock();
+        let before = state.by_key.get(key);
+        let count = before.map_or(0, |before| before.count) + 1;
         let delay = (delay_after(count) * 8).clamp(FIRST_RETRY, LAST_RETRY);
-        let refusal = Refusal {
+        let mut refusal = Refusal {
             rejection,
             namespace: namespace.into(),
             count,
             retry_at: Instant::now() + jittered(delay),
+            place: state.next_place,
         };
-        refusals.insert(key.clone(), refusal);
+        let name = refusal.taken_name();
+        match before {
+            // It goes on waiting.
+            Some(before) if before.taken_name() == name => refusal.place = before.place,
+            _ => state.next_place += 1,
+        }
+        if let Some(turn) = state.turns.get(key)
+            && name.as_ref() == Some(&turn.name)
+        {
+            if turn.started {
+                // Whoever has the name by now gives the next turn, when its template goes.
+                state.turns.remove(key);
+            } else {
+                refusal.retry_at = Instant::now();
+            }
+        }
+        state.by_key.insert(key.clone(), refusal);
     }
 
     /// The template is there as it should be, or the ComputeDomain is gone.
     pub(crate) fn forget(&self, key: &Key) {
-        self.lock().remove(key);
+        self.lock().by_key.remove(key);
     }
 
-    /// A template of this name is gone: those that want it are to be tried again. Returns their keys.
-    pub(crate) fn name_is_free(&self, namespace: &str, name: &str) -> Vec<Key> {
-        self.retry_names(|refusal, taken| taken == name && *refusal.namespace == *namespace)
+    /// A template of this name is gone: of those that want it, the one that has waited longest is to
+    /// try again. Returns its key.
+    pub(crate) fn name_is_free(&self, name: &TakenName) -> Option<Key> {
+        self.lock().give_turn(name, 0)
+    }
+
+    /// A reconcile starts.
+    pub(crate) fn start_turn(&self, key: &Key) {
+        if let Some(turn) = self.lock().turns.get_mut(key) {
+            turn.started = true;
+        }
+    }
+
+    /// The reconcile has ended, or was put off. If it was this ComputeDomain's turn to take a name
+    /// and `has_taken` denies that it has, the turn goes to the next one that waits, whose key is
+    /// returned.
+    pub(crate) fn end_turn(
+        &self,
+        key: &Key,
+        has_taken: impl FnOnce(&TakenName) -> bool,
+    ) -> Option<Key> {
+        let mut state = self.lock();
+        if !state.turns.get(key)?.started {
+            return None;
+        }
+        let turn = state.turns.remove(key)?;
+        if has_taken(&turn.name) {
+            return None;
+        }
+        state.give_turn(&turn.name, turn.place + 1)
     }
 
     /// Any name may have become free unseen. Returns the keys that are to be tried again.
     pub(crate) fn names_may_be_free(&self) -> Vec<Key> {
-        self.retry_names(|_, _| true)
-    }
-
-    fn retry_names(&self, is_free: impl Fn(&Refusal, &str) -> bool) -> Vec<Key> {
         let now = Instant::now();
         let mut keys = Vec::new();
-        for (key, refusal) in &mut *self.lock() {
-            let Rejection::NameTaken { name, .. } = &refusal.rejection else {
-                continue;
-            };
-            if is_free(refusal, name) {
+        for (key, refusal) in &mut self.lock().by_key {
+            if refusal.is_name_taken() {
                 refusal.retry_at = now;
                 keys.push(key.clone());
             }
@@ -111,14 +179,57 @@ impl Refusals {
 
     /// Whether a ComputeDomain waits for a name.
     pub(crate) fn any_name_taken(&self) -> bool {
-        let refusals = self.lock();
-        let mut rejections = refusals.values().map(|refusal| &refusal.rejection);
-        rejections.any(|rejection| matches!(rejection, Rejection::NameTaken { .. }))
+        self.lock().by_key.values().any(Refusal::is_name_taken)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Refusal>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere cannot leave the map half-changed.
-        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Gives a turn to the first that waits for the name, from this place on.
+    fn give_turn(&mut self, name: &TakenName, from: u64) -> Option<Key> {
+        let waits = |refusal: &Refusal| refusal.place >= from && refusal.waits_for(name);
+        let waiting = self.by_key.iter_mut().filter(|(_, refusal)| waits(refusal));
+        let (key, first) = waiting.min_by_key(|(_, refusal)| refusal.place)?;
+        first.retry_at = Instant::now();
+        let turn = Turn {
+            name: name.clone(),
+            place: first.place,
+            started: false,
+        };
+        self.turns.insert(key.clone(), turn);
+        Some(key.clone())
+    }
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    fn is_name_taken(&self) -> bool {
+        matches!(self.rejection, Rejection::NameTaken { .. })
+    }
+
+    fn waits_for(&self, free: &TakenName) -> bool {
+        let Rejection::NameTaken { name, .. } = &self.rejection else {
+            return false;
+        };
+        **name == *free.name && self.namespace == free.namespace
+    }
+
+    /// The name that it waits for, if it does.
+    fn taken_name(&self) -> Option<TakenName> {
+        let Rejection::NameTaken { name, .. } = &self.rejection else {
+            return None;
+        };
+        Some(TakenName {
+            namespace: self.namespace.clone(),
+            name: name.as_str().into(),
+        })
     }
 }
 
@@ -144,3 +255,6 @@ pub(crate) fn is_namespace_terminating(error: &RequestError) -> bool {
     let terminating = |reason: &str| reason == "NamespaceTerminating";
     causes.is_some_and(|causes| causes.iter().any(|cause| terminating(&cause.reason)))
 }
+
+#[cfg(test)]
+mod tests;

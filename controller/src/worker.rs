@@ -159,10 +159,15 @@ impl<'a> Run<'a> {
             let Some(key) = self.queue.pop(now) else {
                 break;
             };
-            let domain = self.worker.context.index.lock().domain(&key);
+            let context = &self.worker.context;
+            context.refusals.start_turn(&key);
+            let domain = context.index.lock().domain(&key);
             let deleting = is_deleting(domain.as_deref());
             match self.backoff.not_before(&key, deleting) {
-                Some(at) => self.queue.done(&key, Some(at)),
+                Some(at) => {
+                    self.queue.done(&key, Some(at));
+                    self.end_turn(&key);
+                }
                 None => self.jobs.push(self.reconcile(key)),
             }
         }
@@ -198,6 +203,7 @@ impl<'a> Run<'a> {
             Finished::Reconciled { key, took, outcome } => {
                 self.worker.metrics.reconciled(took);
                 self.reconciled(&key, outcome);
+                self.end_turn(&key);
                 let context = &self.worker.context;
                 let waits = context.refusals.any_name_taken();
                 self.watches.watch_other_templates(waits);

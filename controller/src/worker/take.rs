@@ -14,6 +14,7 @@ use tracing::warn;
 use super::Run;
 use crate::api_client::{RawDomain, RawTemplate, identify};
 use crate::queue::Queue;
+use crate::refusals::TakenName;
 use crate::watches::{RawMetadata, Told};
 
 impl Run<'_> {
@@ -163,12 +164,27 @@ impl Run<'_> {
         true
     }
 
-    /// Those that wait for the name of this template are tried again.
+    /// The one that has waited longest for the name of this template is tried again.
     fn name_is_free(&mut self, template: &ObjectMeta) {
-        let namespace = template.namespace.as_deref().unwrap_or_default();
-        let name = template.name.as_deref().unwrap_or_default();
-        let waiting = self.worker.context.refusals.name_is_free(namespace, name);
-        self.add(&waiting);
+        let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
+        let name = TakenName {
+            namespace: text(&template.namespace),
+            name: text(&template.name),
+        };
+        let next = self.worker.context.refusals.name_is_free(&name);
+        self.add(next.as_slice());
+    }
+
+    /// This key was reconciled, or put off. If it was to take a name and has not, the next one that
+    /// waits for it is tried.
+    pub(super) fn end_turn(&mut self, key: &Key) {
+        let context = &self.worker.context;
+        let next = context.refusals.end_turn(key, |name| {
+            let templates = context.index.lock().observe(key).templates;
+            let mut places = templates.iter().map(|template| template.reference());
+            places.any(|it| it.namespace == name.namespace && it.name == name.name)
+        });
+        self.add(next.as_slice());
     }
 
     fn report_second_controller(&self, key: &Key) {

@@ -17,4 +17,5 @@ mod repairs;
 mod schema;
 mod second_controller;
 mod stories;
+mod turns;
 mod watches;

@@ -129,7 +129,7 @@ async fn an_invalid_name_is_reported_without_a_request_for_it() {
 }
 
 /// By two updates, which the CRD allows: the spec is taken away, then there is another one.
-fn replace_spec(api: &FakeApi, domain: &str, template: &str) {
+pub(super) fn replace_spec(api: &FakeApi, domain: &str, template: &str) {
     let edit = |change: &dyn Fn(&mut Value)| api.edit(Resource::Domains, TEAM, domain, change);
     let spec = api.get(Resource::Domains, TEAM, domain).unwrap()["spec"].clone();
     edit(&|object| object["spec"] = Value::Null);

@@ -1,0 +1,152 @@
+//! Several that wait for the name of one template: who gets it, and when.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::names::replace_spec;
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
+use crate::testing::objects::*;
+use crate::testing::{Controller, assert_within};
+
+/// Less than any of them waits before it looks at the name by itself.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
+/// These wait for the name `shared`, in this order.
+async fn waiting(api: &FakeApi, names: &[impl AsRef<str>]) -> Controller {
+    api.create(mk_foreign_template("shared"));
+    let controller = Controller::start(api);
+    controller.settle().await;
+    for name in names {
+        let name = name.as_ref();
+        api.create(mk_domain_that_wants("shared", name));
+        api.until("it waits", |api| reason(api, name) == "TemplateNameTaken")
+            .await;
+    }
+    api.until("their watch", |api| {
+        api.open_watches(Call::WatchOtherTemplates) == 1
+    })
+    .await;
+    // By now, each looks at the name once a minute.
+    api.after(Duration::from_secs(300)).await;
+    api.forget_requests();
+    controller
+}
+
+/// Somebody deletes the template. Returns when.
+fn free_the_name(api: &FakeApi) -> Instant {
+    api.delete(Resource::Templates, TEAM, "shared");
+    Instant::now()
+}
+
+#[track_caller]
+fn assert_only_ready(api: &FakeApi, names: &[impl AsRef<str>], ready: &str) {
+    let names = names.iter().map(AsRef::as_ref);
+    let found: Vec<_> = names.filter(|name| is_ready(api, name)).collect();
+    assert_eq!(found, [ready]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_fifty_wait_for_goes_to_the_first_at_once_and_the_others_make_no_requests() {
+    let api = FakeApi::new();
+    let names = mk_names(50);
+    let controller = waiting(&api, &names).await;
+    let freed = free_the_name(&api);
+    api.until("ready", |api| is_ready(api, "d0")).await;
+    assert_within(AT_ONCE, freed);
+    api.after(AT_ONCE).await;
+    assert_only_ready(&api, &names, "d0");
+    // Three of the first, and perhaps those of one whose minute ends now.
+    let calls = api.calls();
+    assert!(calls.len() <= 10, "{calls:?}");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_that_has_the_name_leaves_it_to_the_one_that_has_waited_longest() {
+    let api = FakeApi::new();
+    let names = mk_names(6);
+    let controller = waiting(&api, &names).await;
+    let mut freed = free_the_name(&api);
+    for name in &names {
+        api.until("ready", |api| is_ready(api, name)).await;
+        assert_within(AT_ONCE, freed);
+        delete_domain(&api, name);
+        freed = Instant::now();
+    }
+    api.until("gone", nothing_is_left).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_that_is_deleted_when_the_name_becomes_free_leaves_it_to_the_second_at_once() {
+    let api = FakeApi::new();
+    let names = ["a", "b", "c"];
+    let controller = waiting(&api, &names).await;
+    let freed = free_the_name(&api);
+    delete_domain(&api, "a");
+    api.until("ready", |api| is_ready(api, "b")).await;
+    assert_within(AT_ONCE, freed);
+    assert!(domain(&api, "a").is_none());
+    assert_only_ready(&api, &names, "b");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_that_wants_another_name_meanwhile_leaves_this_one_to_the_second_at_once() {
+    let api = FakeApi::new();
+    let controller = waiting(&api, &["a", "b"]).await;
+    let freed = free_the_name(&api);
+    replace_spec(&api, "a", "other");
+    api.until("ready", |api| are_ready(api, &["a", "b"])).await;
+    assert_within(AT_ONCE, freed);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_whose_creation_is_refused_or_fails_leave_the_name_to_the_next_at_once() {
+    let refused = Fault::Forbidden("exceeded quota");
+    for fault in [refused, Fault::InternalError, Fault::RequestLost] {
+        let api = FakeApi::new();
+        let names = mk_names(4);
+        let controller = waiting(&api, &names).await;
+        api.break_with(Rule::once(Call::CreateTemplate, fault).times(3));
+        let freed = free_the_name(&api);
+        api.until("ready", |api| is_ready(api, "d3")).await;
+        assert_within(AT_ONCE, freed);
+        assert_only_ready(&api, &names, "d3");
+        controller.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_pauses_after_a_failure_does_not_hold_up_the_next() {
+    let api = FakeApi::new();
+    let controller = waiting(&api, &["a", "b", "c"]).await;
+    api.break_with(Rule::once(Call::CreateTemplate, Fault::InternalError));
+    free_the_name(&api);
+    api.until("ready", |api| is_ready(api, "b")).await;
+    // The first pauses, and has still waited longest.
+    delete_domain(&api, "b");
+    let freed = Instant::now();
+    api.until("ready", |api| is_ready(api, "c")).await;
+    assert_within(AT_ONCE, freed);
+    assert_eq!(reason(&api, "a"), "TemplateNameTaken");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_somebody_else_takes_first_goes_to_the_one_that_has_waited_longest_later() {
+    let api = FakeApi::new();
+    let names = ["a", "b"];
+    let controller = waiting(&api, &names).await;
+    free_the_name(&api);
+    api.create(mk_foreign_template("shared"));
+    api.after(AT_ONCE).await;
+    assert_eq!(api.count(Call::CreateTemplate), 0);
+    let freed = free_the_name(&api);
+    api.until("ready", |api| is_ready(api, "a")).await;
+    assert_within(AT_ONCE, freed);
+    assert_only_ready(&api, &names, "a");
+    controller.stop().await;
+}
