@@ -38,7 +38,7 @@ impl Run<'_> {
             Told::Other(event) => {
                 let what = "ResourceClaimTemplates of others";
                 match self.log.checked(3, what, event) {
-                    Some(Event::Delete(template)) => self.name_is_free(template.meta()),
+                    Some(Event::Delete(template)) => self.template_name_is_free(template.meta()),
                     Some(Event::InitDone) => {
                         let waiting = self.worker.context.refusals.names_may_be_free();
                         self.add(&waiting);
@@ -94,6 +94,8 @@ impl Run<'_> {
                 let gone = index.lock().finish_templates();
                 for template in gone {
                     self.template_gone(&template);
+                    let place = template.reference();
+                    self.name_is_free(&place.namespace, &place.name);
                 }
                 if !std::mem::replace(&mut self.listed.templates, true) && self.listed.all() {
                     self.all_listed();
@@ -106,7 +108,7 @@ impl Run<'_> {
                 if let Some(gone) = gone {
                     self.template_gone(&gone);
                 }
-                self.name_is_free(metadata);
+                self.template_name_is_free(metadata);
             }
         }
     }
@@ -164,12 +166,18 @@ impl Run<'_> {
         true
     }
 
+    /// This template is gone.
+    fn template_name_is_free(&mut self, template: &ObjectMeta) {
+        let namespace = template.namespace.as_deref().unwrap_or_default();
+        let name = template.name.as_deref().unwrap_or_default();
+        self.name_is_free(namespace, name);
+    }
+
     /// The one that has waited longest for the name of this template is tried again.
-    fn name_is_free(&mut self, template: &ObjectMeta) {
-        let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
+    fn name_is_free(&mut self, namespace: &str, name: &str) {
         let name = TakenName {
-            namespace: text(&template.namespace),
-            name: text(&template.name),
+            namespace: namespace.into(),
+            name: name.into(),
         };
         let next = self.worker.context.refusals.name_is_free(&name);
         self.add(next.as_slice());

@@ -150,3 +150,23 @@ async fn a_name_that_somebody_else_takes_first_goes_to_the_one_that_has_waited_l
     assert_only_ready(&api, &names, "a");
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_becomes_free_while_the_watch_of_templates_is_down_is_found_when_it_is_up() {
+    let api = FakeApi::new();
+    let names = ["a", "b"];
+    let controller = waiting(&api, &names).await;
+    free_the_name(&api);
+    api.until("ready", |api| is_ready(api, "a")).await;
+    // By now, the other one looks at the name once a minute, and the other watches are up.
+    api.after(Duration::from_secs(120)).await;
+    let away = Rule::once(Call::ListTemplates, Fault::Unavailable).times(3);
+    api.break_with(away);
+    api.expire_watches();
+    api.after(Duration::from_millis(100)).await;
+    delete_domain(&api, "a");
+    let freed = Instant::now();
+    api.until("ready", |api| is_ready(api, "b")).await;
+    assert_within(Duration::from_secs(10), freed);
+    controller.stop().await;
+}
