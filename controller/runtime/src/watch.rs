@@ -20,6 +20,10 @@ use crate::readiness::ReadinessCondition;
 /// lists again.
 ///
 /// # Caveats
+/// Only the HTTP status decides. A list with status 200 that cannot be decoded and an error inside a
+/// watch that has started change nothing of the condition: the caller's watcher gets them as errors,
+/// and the caller has to report them.
+///
 /// The API server does not end a watch when its permission is taken away. That is noticed when the
 /// watch has to be started again, after at most five minutes. It does end one when the
 /// `CustomResourceDefinition` is deleted.
@@ -44,7 +48,8 @@ async fn send_and_observe(
 ) -> Result<Response<Body>, kube::Error> {
     let watch = is_watch(request.uri());
     let path = request.uri().path().to_owned();
-    let unmet = |reason: &str| condition.set_unmet(&format!("cannot watch {path}: {reason}"));
+    let verb = if watch { "watch" } else { "list" };
+    let unmet = |reason: &str| condition.set_unmet(&format!("cannot {verb} {path}: {reason}"));
     let response = client.send(request).await;
     let response = response.inspect_err(|err| unmet(&error_chain(err)))?;
     let status = response.status();

@@ -89,7 +89,7 @@ async fn a_program_is_ready_while_its_watch_has_started_and_a_list_alone_is_not_
 #[tokio::test]
 async fn a_watch_that_fails_later_makes_the_program_not_ready_says_why_and_heals() {
     let watched = Watched::new();
-    let path = "cannot watch /apis/resource.nvidia.com/v1beta1/computedomains";
+    let path = "/apis/resource.nvidia.com/v1beta1/computedomains";
     for (uri, answer, reason) in [
         (
             WATCH,
@@ -106,13 +106,14 @@ async fn a_watch_that_fails_later_makes_the_program_not_ready_says_why_and_heals
         (WATCH, status(500, "{}"), "500 Internal Server Error"),
     ] {
         let seen = watched.reason_after(uri, answer).await;
-        assert_eq!(seen.unwrap(), format!("{path}: {reason}"));
+        let verb = if uri == LIST { "list" } else { "watch" };
+        assert_eq!(seen.unwrap(), format!("cannot {verb} {path}: {reason}"));
         assert_eq!(watched.reason_after(WATCH, status(200, "")).await, None);
     }
     let failure = Answer::Error("no response within 60 s");
     assert_eq!(
         watched.reason_after(WATCH, failure).await.unwrap(),
-        format!("{path}: ServiceError: no response within 60 s")
+        format!("cannot watch {path}: ServiceError: no response within 60 s")
     );
 }
 
