@@ -106,8 +106,13 @@ fn parse_format(text: &str) -> Result<LogFormat, &'static str> {
 impl KubeArgs {
     /// Builds a client all of whose requests end in time, without connecting.
     ///
-    /// Every response meets the condition `api_server`; a timeout, a connection error, a server error
-    /// or rejected credentials make it unmet.
+    /// Each request of the client and of its clones sets the condition `api_server`. A response meets
+    /// it, whatever its status (403, 404 and 409, too), except 401 (rejected credentials) and 5xx (a
+    /// failure of the server). These two make it unmet, as does a request that gets no response: after
+    /// a connection error, say, or its deadline. Of a watch, only the start counts.
+    ///
+    /// Nothing else probes the API server. The condition keeps what the last request has shown until
+    /// the next one ends, however long ago that was.
     ///
     /// # Errors
     /// If neither a usable kubeconfig nor a service account is there.
