@@ -7,19 +7,20 @@ use kube::core::error_boundary::InvalidObject;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
 use serde_json::Value;
 
-/// An object of the API server that others may write, readable whatever they have written: the `K`
-/// in `Api<RawObject<K>>` and `watcher`, and also of a `PartialObjectMeta`. Nothing can be created
-/// with it.
+/// An object that others may write: the `K` in `Api<RawObject<K>>` and `watcher`. Nothing can be
+/// created with it.
 ///
 /// An object that cannot be decoded fails the list that it is in, and then its watch for as long as
-/// it exists, for all objects. There are two ways to make one:
+/// it exists, for all objects. Two ways are known to write one that the API server accepts, and both
+/// are harmless here:
 ///
 /// * Its spec or status is not as `K` has it, because it was stored under another schema. Then it is
 ///   `Err`, with its metadata.
 /// * A time in `metadata.managedFields` is one that Kubernetes accepts and `K` does not, such as the
 ///   end of the year 9999. Whoever may update an object may write one. It is left out.
 ///
-/// kube's own [`DeserializeGuard`] helps against the first only, since it has to decode the metadata.
+/// Metadata that cannot be decoded even without these times still fails the list. kube's own
+/// [`DeserializeGuard`] helps against the first only, since it has to decode the metadata.
 ///
 /// ```
 /// use imex_runtime::RawObject;
@@ -32,6 +33,21 @@ use serde_json::Value;
 /// assert_eq!(object.meta().name.as_deref(), Some("a"));
 /// assert!(object.0.is_ok());
 /// # Ok::<_, serde_json::Error>(())
+/// ```
+///
+/// # Metadata alone
+/// For the metadata alone, put it around `PartialObjectMeta`, in `Api` and `watcher`. The other
+/// nesting does not help: `PartialObjectMeta<RawObject<K>>` decodes the metadata itself, and that is
+/// what kube's `metadata_watcher` makes of an `Api<RawObject<K>>`.
+///
+/// ```
+/// use imex_runtime::RawObject;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::core::PartialObjectMeta;
+///
+/// let object = r#"{ "metadata": { "managedFields": [{ "time": "9999-12-31T23:59:59Z" }] } }"#;
+/// assert!(serde_json::from_str::<RawObject<PartialObjectMeta<ConfigMap>>>(object).is_ok());
+/// assert!(serde_json::from_str::<PartialObjectMeta<RawObject<ConfigMap>>>(object).is_err());
 /// ```
 #[derive(Clone, Debug)]
 pub struct RawObject<K>(pub Result<K, InvalidObject>);
