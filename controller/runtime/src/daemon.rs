@@ -15,9 +15,14 @@ const WORKER_THREADS: usize = 2;
 /// Parses the command line and calls `run`, on a tokio runtime that this function creates.
 ///
 /// Returns exit code 0 if `run` ends well, and for `--help` and `--version`. Otherwise 1, after one
-/// line `Error: ...` on stderr: for a bad command line and for the [`StartError`] of `run`. Blocking
-/// tasks that still run when `run` returns are abandoned, so whatever they write must survive a
-/// kill at any moment.
+/// line `Error: ...` on stderr: for a bad command line and for the [`StartError`] of `run`. A panic in
+/// `run` ends the program with code 101; one in a spawned task ends only that task. Blocking tasks
+/// that still run when `run` returns are abandoned, so whatever they write must survive a kill at any
+/// moment.
+///
+/// `--help` begins with the doc comment of the program's `Args`, or its `about`. Without one, clap
+/// shows that of a flattened group. The program's own options stand before the flattened groups: clap
+/// lists those after a group under that group's heading.
 ///
 /// ```standalone_crate
 /// use std::process::ExitCode;
@@ -25,8 +30,12 @@ const WORKER_THREADS: usize = 2;
 /// use clap::Parser;
 /// use imex_runtime::{LogArgs, StartError, daemon};
 ///
+/// /// Watches nodes.
 /// #[derive(Debug, Parser)]
 /// struct Args {
+///     /// Name of this pod.
+///     #[arg(long, env = "POD_NAME", default_value = "")]
+///     pod_name: String,
 ///     #[command(flatten)]
 ///     log: LogArgs,
 /// }
