@@ -111,14 +111,14 @@ impl HttpServer {
     ///
     /// * `/livez`: always 200, so it fails only if the tokio runtime hangs;
     /// * `/readyz`: 200, or 503 with one line `condition: reason` for each condition that is not met;
-    /// * the metrics of `registry`, and the gauge of each condition.
+    /// * the metrics of `registry`, and `imex_dra_condition_met{condition}` of each condition.
     pub async fn serve(
         self,
         readiness: Readiness,
         mut registry: Registry,
         shutdown: CancellationToken,
     ) {
-        registry.register_collector(Box::new(readiness.clone()));
+        readiness.register_metrics(&mut registry);
         if let Ok(address) = self.local_addr() {
             info!(%address, metrics = self.metrics_path, "serving health and metrics");
         }

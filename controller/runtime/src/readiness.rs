@@ -8,6 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
 use tracing::{info, warn};
 
 /// The gauge of each condition: 1 if it is met, else 0.
@@ -16,13 +17,21 @@ const METRIC: &str = "imex_dra_condition_met";
 /// All conditions that must be met for a program to be ready. Cheap to clone; clones share the
 /// conditions. A program without conditions is ready.
 ///
-/// [`HttpServer::serve`](crate::HttpServer::serve) shows them as `/readyz` and as metrics. Conditions
-/// may be added while it serves: the program is then not ready until they are met. Add at least one
-/// before the server starts, so that the program is not ready too early.
+/// [`HttpServer::serve`](crate::HttpServer::serve) shows them as `/readyz` and as the gauge
+/// `imex_dra_condition_met{condition}`, 1 or 0. Conditions may be added while it serves: the program
+/// is then not ready until they are met. Add at least one before the server starts, so that the
+/// program is not ready too early.
+///
+/// There is a log line when a condition becomes met or unmet, when it is unmet for another reason, and
+/// when an unmet one is removed. A condition that is new has none, since a program begins with some.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     conditions: Arc<Mutex<Conditions>>,
 }
+
+/// The gauges of all conditions, as they are when they are scraped.
+#[derive(Debug)]
+struct Gauges(Readiness);
 
 #[derive(Debug, Default)]
 struct Conditions {
@@ -55,16 +64,13 @@ pub struct ReadinessCondition {
 
 impl Readiness {
     /// Adds a condition that is not met yet, for this reason. Its name is in `/readyz`, in the metric
-    /// and in logs. A condition of that name that exists already is replaced.
+    /// and in logs. A condition of that name that exists already is replaced: its handle has no effect
+    /// any more, and it is logged if it was met, or had another reason.
     pub fn add_condition(&self, name: &'static str, reason: &str) -> ReadinessCondition {
-        let mut conditions = self.lock();
-        conditions.added += 1;
-        let id = conditions.added;
-        let entry = Entry {
-            id,
-            unmet_reason: Some(reason.to_owned()),
-        };
-        conditions.by_name.insert(name, entry);
+        let (id, replaced) = self.lock().add(name, reason);
+        if replaced.is_some_and(|entry| entry.unmet_reason.as_deref() != Some(reason)) {
+            log(name, Some(reason));
+        }
         ReadinessCondition {
             name,
             id,
@@ -73,10 +79,16 @@ impl Readiness {
     }
 
     /// Removes a condition, if there is one of that name: readiness no longer depends on it, and it
-    /// has no metric. For what a program no longer does, such as the watches of a replica that has
-    /// lost its lease.
+    /// has no metric. Logs it if it was not met. For what a program no longer does, such as the watches
+    /// of a replica that has lost its lease.
     pub fn remove_condition(&self, name: &str) {
-        self.lock().by_name.remove(name);
+        let removed = self.lock().by_name.remove(name);
+        if let Some(reason) = removed.and_then(|entry| entry.unmet_reason) {
+            info!(
+                condition = name,
+                reason, "readiness no longer depends on it"
+            );
+        }
     }
 
     /// Name and reason of every condition that is not met; empty if the program is ready.
@@ -88,14 +100,14 @@ impl Readiness {
             .collect()
     }
 
+    /// Registers the gauge of each condition. In a registry that has them, they would be twice.
+    pub(crate) fn register_metrics(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(Gauges(self.clone())));
+    }
+
     fn set(&self, condition: &ReadinessCondition, reason: Option<&str>) {
-        let name = condition.name;
-        if !self.lock().set(condition, reason) {
-            return;
-        }
-        match reason {
-            None => info!(condition = name, "ready"),
-            Some(reason) => warn!(condition = name, reason, "not ready"),
+        if self.lock().set(condition, reason) {
+            log(condition.name, reason);
         }
     }
 
@@ -107,7 +119,23 @@ impl Readiness {
     }
 }
 
+fn log(condition: &str, unmet_reason: Option<&str>) {
+    match unmet_reason {
+        None => info!(condition, "ready"),
+        Some(reason) => warn!(condition, reason, "not ready"),
+    }
+}
+
 impl Conditions {
+    /// Returns the ID of the new condition, and the one of its name that was there.
+    fn add(&mut self, name: &'static str, reason: &str) -> (u64, Option<Entry>) {
+        self.added += 1;
+        let id = self.added;
+        let unmet_reason = Some(reason.to_owned());
+        let replaced = self.by_name.insert(name, Entry { id, unmet_reason });
+        (id, replaced)
+    }
+
     /// Returns whether that changed the condition.
     fn set(&mut self, condition: &ReadinessCondition, reason: Option<&str>) -> bool {
         match self.by_name.get_mut(condition.name) {
@@ -120,11 +148,11 @@ impl Conditions {
     }
 }
 
-impl Collector for Readiness {
+impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Whether a readiness condition is met; /readyz has the reason";
         let mut family = encoder.encode_descriptor(METRIC, help, None, MetricType::Gauge)?;
-        for (name, entry) in &self.lock().by_name {
+        for (name, entry) in &self.0.lock().by_name {
             let met = u64::from(entry.unmet_reason.is_none());
             ConstGauge::new(met).encode(family.encode_family(&[("condition", *name)])?)?;
         }
@@ -161,7 +189,7 @@ mod tests {
             .add_condition("fabric", "not probed yet")
             .set_met();
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(readiness));
+        readiness.register_metrics(&mut registry);
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         assert!(
