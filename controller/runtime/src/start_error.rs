@@ -17,9 +17,14 @@ pub struct StartError {
 }
 
 impl StartError {
-    /// The error with its sources, and what to do about it. Line breaks become spaces.
+    /// The error with its sources, and what to do about it, which may be empty. Line breaks become
+    /// spaces.
     pub fn new(error: &(dyn Error + 'static), hint: &str) -> Self {
-        Self::from_line(&format!("{}; {hint}", error_chain(error)))
+        let error = error_chain(error);
+        if hint.is_empty() {
+            return Self::from_line(&error);
+        }
+        Self::from_line(&format!("{error}; {hint}"))
     }
 
     /// `text` as one line, so that a log collector gets one record.
@@ -60,7 +65,9 @@ mod tests {
         #[error("outer")]
         struct Outer(#[source] std::io::Error);
 
-        let err = StartError::new(&Outer(std::io::Error::other("in\nner")), "do this");
-        assert_eq!(err.to_string(), "outer: in ner; do this");
+        let err = Outer(std::io::Error::other("in\nner"));
+        let line = |hint| StartError::new(&err, hint).to_string();
+        assert_eq!(line("do this"), "outer: in ner; do this");
+        assert_eq!(line(""), "outer: in ner");
     }
 }
