@@ -1,5 +1,6 @@
 //! Kubernetes events: reported at once, written one after the other in the background.
 
+mod event_type;
 mod recent;
 mod report;
 mod shared;
@@ -16,7 +17,8 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::Instant;
 use tracing::warn;
 
-use self::report::{EventType, Report, Reporter, shorten_note};
+use self::event_type::EventType;
+use self::report::{Report, Reporter, shorten_note};
 use self::shared::Shared;
 use self::writer::Writer;
 
@@ -27,13 +29,27 @@ const QUEUE_LEN: usize = 500;
 /// Writes Kubernetes events. Cheap to clone; clones share queue and memory.
 ///
 /// Events are for people: a report returns at once, and does not tell whether the event is ever
-/// written. One task writes them, one request at a time, `Warning`s first. While the API server is
-/// not available, it tries the same event again, until that is two minutes old. The task ends with
-/// the last clone, or with the runtime; what waits then is lost.
+/// written. One task writes them, one request at a time, `Warning`s first. The task ends with the last
+/// clone, or with the runtime; what waits then is lost.
 ///
-/// The same event (object, reason and note) is written again only after ten minutes, so callers may
-/// report a lasting problem as often as they meet it. An event that could not be written, or that
-/// found the queue of its type full, is written the next time it is reported.
+/// An event is in the namespace of its object, or in `default` if that has none (a node, say). The
+/// program needs the verb `create` for `events` of the group `events.k8s.io` there, and no other verb.
+///
+/// The same event is written again only after ten minutes, so callers may report a lasting problem as
+/// often as they meet it. Events are the same if they have the same type, reason and note, and the
+/// namespace, name and UID of their objects are the same.
+///
+/// # When an event cannot be written
+/// * No answer, 401, 429, 503 or 504: the API server is not available. The event is tried again, after
+///   pauses that grow from half a second to 15 s, until it is two minutes old.
+/// * 409, as it exists already: an earlier attempt has written it, and its answer was lost.
+/// * 404 for its namespace, or a namespace that is being deleted: nobody could read the event. It is
+///   dropped.
+/// * Any other answer (400, 403, 422, 500), two minutes without success, or an event of which no
+///   request can be made: it is dropped, counted and logged, in one line in ten minutes.
+/// * 500 others of its type are waiting: it is dropped and counted. The first of a flood is logged.
+///
+/// What was dropped and counted is written when it is reported again.
 #[derive(Clone, Debug)]
 pub struct Events {
     shared: Arc<Shared>,
@@ -63,7 +79,8 @@ impl Events {
 
     /// Registers `imex_dra_events_dropped_total{type}`: how many events were reported but not
     /// written, because their queue was full or the API server did not take them. An event about an
-    /// object whose namespace is going away is not counted.
+    /// object whose namespace is going away is not counted. In a registry that has them, they would be
+    /// twice.
     pub fn register_metrics(&self, registry: &mut Registry) {
         // The library appends `_total`.
         registry.register(
@@ -95,7 +112,7 @@ impl Events {
     ) {
         let (note, now) = (shorten_note(note), Instant::now());
         let mut recent = self.shared.recent();
-        let key = recent.key(object, reason, note);
+        let key = recent.key(type_, object, reason, note);
         if recent.contains(key, now) {
             return;
         }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
 
+use super::event_type::EventType;
+
 /// An event is not repeated within this time. The API server keeps events for an hour.
 pub(super) const REPEAT_AFTER: Duration = Duration::from_secs(10 * 60);
 
@@ -14,8 +16,8 @@ pub(super) const REPEAT_AFTER: Duration = Duration::from_secs(10 * 60);
 /// more in ten minutes, the oldest are forgotten, and may be repeated early.
 const MAX_REMEMBERED: usize = 32_768;
 
-/// What makes two events the same, as a hash: object, reason and note. The note counts: it has the
-/// cause, which may change. With [`MAX_REMEMBERED`] events, two different ones have the same key with
+/// What makes two events the same, as a hash: type, object, reason and note. The note counts: it has
+/// the cause, which may change. With [`MAX_REMEMBERED`] events, two different ones have the same key with
 /// a probability of 1 in 30 billion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key(u64);
@@ -30,10 +32,15 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    pub(super) fn key(&self, object: &ObjectReference, reason: &str, note: &str) -> Key {
-        let (namespace, name, uid) = (&object.namespace, &object.name, &object.uid);
-        let event = (namespace, name, uid, reason, note);
-        Key(self.hasher.hash_one(event))
+    pub(super) fn key(
+        &self,
+        type_: EventType,
+        object: &ObjectReference,
+        reason: &str,
+        note: &str,
+    ) -> Key {
+        let object = (&object.namespace, &object.name, &object.uid);
+        Key(self.hasher.hash_one((type_, object, reason, note)))
     }
 
     /// Whether the event was reported less than ten minutes ago.
@@ -79,7 +86,12 @@ mod tests {
     use super::*;
 
     fn key(recent: &Recent, note: &str) -> Key {
-        recent.key(&ObjectReference::default(), "Reason", note)
+        recent.key(
+            EventType::Normal,
+            &ObjectReference::default(),
+            "Reason",
+            note,
+        )
     }
 
     #[test]

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::event_type::EventType;
 use super::recent::Key;
 
 /// The longest note that events.k8s.io accepts, in bytes.
@@ -19,13 +20,6 @@ const MAX_NAME_LEN: usize = 253;
 
 /// Events about an object without a namespace are in this one.
 const DEFAULT_NAMESPACE: &str = "default";
-
-/// Whether a person should act.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EventType {
-    Normal,
-    Warning,
-}
 
 /// Who reports.
 #[derive(Clone, Debug)]
@@ -47,15 +41,6 @@ pub(super) struct Report {
     pub(super) at: Timestamp,
     /// The same time by the clock that measures ages.
     pub(super) since: Instant,
-}
-
-impl EventType {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
-    }
 }
 
 impl Reporter {
@@ -99,11 +84,28 @@ impl Report {
     /// The object's name and the time in nanoseconds, as other programs name their events.
     fn event_name(&self) -> String {
         let time = format!(".{:x}", self.at.as_nanosecond());
-        let object = self.object.name.as_deref().unwrap_or("unnamed");
-        let object = shorten(object, MAX_NAME_LEN.saturating_sub(time.len()));
+        let object = dns_subdomain(self.object.name.as_deref().unwrap_or_default());
+        let object = match shorten(&object, MAX_NAME_LEN.saturating_sub(time.len())) {
+            "" => "unnamed",
+            object => object,
+        };
         // A shortened name may end in one of these, and a name must not.
         object.trim_end_matches(['.', '-']).to_owned() + &time
     }
+}
+
+/// A name that an event may have. It is that of the object, but for those whose rules allow more: a
+/// role's `system:node`.
+fn dns_subdomain(name: &str) -> String {
+    let valid = |c: char| match c.to_ascii_lowercase() {
+        c @ ('a'..='z' | '0'..='9' | '.') => c,
+        _ => '-',
+    };
+    let name: String = name.chars().map(valid).collect();
+    // Between dots, it neither begins nor ends with a hyphen, and is not empty.
+    let parts = name.split('.').map(|part| part.trim_matches('-'));
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    parts.join(".")
 }
 
 /// The note as far as events.k8s.io accepts it.
@@ -132,7 +134,7 @@ mod tests {
         };
         Report {
             type_: EventType::Normal,
-            key: Recent::default().key(&object, "", ""),
+            key: Recent::default().key(EventType::Normal, &object, "", ""),
             object,
             reason: "Ready".to_owned(),
             action: "Reconcile".to_owned(),
@@ -159,6 +161,22 @@ mod tests {
         assert!(name.len() <= 253, "{name}");
         assert!(name.starts_with("aaa") && name.contains("a.18ea"), "{name}");
         assert_eq!(event.reporting_instance.unwrap().len(), 128);
+    }
+
+    #[test]
+    fn an_event_about_an_object_with_any_name_has_a_valid_name() {
+        for (object, event) in [
+            ("node-1.example.com", "node-1.example.com"),
+            ("system:node", "system-node"),
+            ("Me/0", "me-0"),
+            ("a_b%c", "a-b-c"),
+            (":-:.a..b:.", "a.b"),
+            ("ä", "unnamed"),
+            ("", "unnamed"),
+        ] {
+            let name = report(object).event_name();
+            assert_eq!(name.rsplit_once('.').unwrap().0, event);
+        }
     }
 
     #[test]

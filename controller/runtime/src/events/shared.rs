@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
+use super::event_type::EventType;
 use super::recent::{Key, Recent};
-use super::report::EventType;
 
 /// How many events were not written, by type.
 pub(super) type Dropped = Family<[(&'static str, &'static str); 1], Counter>;

@@ -117,6 +117,24 @@ async fn the_same_event_is_written_once_in_ten_minutes() {
     assert_eq!(server.notes(4).await, ["a", "b", "a", "a"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_warning_is_written_after_a_normal_event_with_the_same_words() {
+    let server = Server::new();
+    let events = server.events();
+    events.normal(&claim("1"), "Refused", "Prepare", "a");
+    server.notes(1).await;
+    warn_of(&events, "a");
+    warn_of(&events, "last");
+    assert_eq!(server.notes(3).await, ["a", "a", "last"]);
+    let types: Vec<_> = server
+        .written
+        .borrow()
+        .iter()
+        .map(|event| event["type"].clone())
+        .collect();
+    assert_eq!(types, ["Normal", "Warning", "Warning"]);
+}
+
 #[tokio::test]
 async fn an_event_has_its_object_its_reporter_and_its_type() {
     let server = Server::new();
