@@ -1,7 +1,11 @@
 //! Groups of command-line options, which a program embeds in its own `Args` with clap's `flatten`.
 //!
-//! Flags and environment variables have the Go driver's names where it has them. An empty value means
-//! not set, because the chart renders an unset value as `""`.
+//! An option is a flag, or the environment variable in brackets after it if the flag is not given. They
+//! have the Go driver's names where it has them. An empty value means not set, because the chart renders
+//! an unset value as `""`.
+
+// The doc comment of a group is one paragraph. Clap would make a longer one the `long_about` of every
+// program that has only an `about`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +21,8 @@ use crate::logs::{self, LogFormat};
 use crate::readiness::ReadinessCondition;
 use crate::start_error::StartError;
 
-/// How much is logged, and in which format.
+/// How much is logged, and in which format: `-v` or `--v` (`V`) as [`LogArgs::install`] has it, and
+/// `--logging-format` (`LOGGING_FORMAT`).
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Logging")]
 pub struct LogArgs {
@@ -29,7 +34,8 @@ pub struct LogArgs {
     pub logging_format: LogFormat,
 }
 
-/// How to reach the API server.
+/// How to reach the API server: `--kubeconfig` (`KUBECONFIG`). `--kube-api-qps` (`KUBE_API_QPS`) and
+/// `--kube-api-burst` (`KUBE_API_BURST`) are ignored.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kubernetes client")]
 pub struct KubeArgs {
@@ -44,7 +50,8 @@ pub struct KubeArgs {
     pub kube_api_burst: String,
 }
 
-/// How IMEX is run and shared.
+/// How IMEX is run and shared: `--feature-gates` (`FEATURE_GATES`), `--imex-mode` (`IMEX_MODE`),
+/// `--imex-isolation` (`IMEX_ISOLATION`) and `--imex-host-socket-path` (`IMEX_HOST_SOCKET_PATH`).
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "IMEX")]
 pub struct ImexArgs {
@@ -62,7 +69,8 @@ pub struct ImexArgs {
     pub imex_host_socket_path: String,
 }
 
-/// Where health and metrics are served.
+/// Where health and metrics are served: `--http-endpoint` (`HTTP_ENDPOINT`) and `--metrics-path`
+/// (`METRICS_PATH`).
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "HTTP")]
 pub struct HttpArgs {
@@ -78,6 +86,17 @@ pub struct HttpArgs {
 
 impl LogArgs {
     /// Sends log lines to stderr, and panics as log lines. Call it once in a process.
+    ///
+    /// klog's numbers mean these tracing levels, and all that are more severe. `RUST_LOG` has no effect.
+    ///
+    /// | `-v` | the program | the libraries of kube, gRPC, HTTP and TLS |
+    /// |---|---|---|
+    /// | 0 to 3 | `INFO` | `WARN` |
+    /// | 4, 5 | `DEBUG` | `WARN` |
+    /// | 6, 7 | `TRACE`, with every request to the API server | `DEBUG` |
+    /// | 8 and more | `TRACE` | `TRACE` |
+    ///
+    /// Up to 5, kube's client logs nothing: it has a line for every watch that breaks off.
     ///
     /// # Errors
     /// If logging is installed already.
