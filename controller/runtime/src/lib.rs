@@ -45,6 +45,20 @@
 //! on stderr and exit code 1. Everything that can heal without a person (the API server, the driver,
 //! the fabric) is a [`ReadinessCondition`], a log line for each change, and an event, while the
 //! program retries.
+//!
+//! # Types of other crates
+//! Types and traits of these crates are in the public API, so a program has to use the same versions
+//! of them. Cargo takes two that are not compatible for different crates, and the compiler says that
+//! types do not match.
+//!
+//! * `kube`: `Client`, `Resource`, errors;
+//! * `k8s-openapi`: `ObjectReference` in [`Events`], metadata in [`RawObject`]. The program, not this
+//!   crate, chooses the version of Kubernetes, by a feature such as `v1_34`;
+//! * `clap`: `Parser` in [`daemon::main`], `Args` of the groups of options;
+//! * `prometheus-client`: `Registry`;
+//! * `tokio-util`: `CancellationToken`; `tokio` is the runtime on which everything runs;
+//! * `http`: `Uri` in [`KubeError`]; `serde`: [`RawObject`] is read with it;
+//! * `compute-domain-api`, of this repository: `Settings` of [`ImexArgs`].
 
 pub mod args;
 mod client;
