@@ -1,6 +1,7 @@
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_core::{
-    Admission, Domain, StatusSchema, TemplateRef, UnidentifiedError, WRITER, status_patch,
+    Admission, Domain, StatusSchema, TemplateRef, UnidentifiedError, WRITER, restored_label,
+    status_patch,
 };
 use imex_runtime::RawObject;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
@@ -54,6 +55,8 @@ enum Cause {
     Unidentified(UnidentifiedError),
     #[error(transparent)]
     Undecodable(Box<InvalidObject>),
+    #[error("the API server has stored it without the change: a policy or webhook reverts it")]
+    Reverted,
     #[error("the lease may have been taken by another replica")]
     Fenced,
 }
@@ -79,6 +82,7 @@ impl RequestError {
             (None, Cause::Kube(_)) => "no-answer".to_owned(),
             (None, Cause::Patch(_)) => "bad-patch".to_owned(),
             (None, Cause::Unidentified(_)) => "unidentified".to_owned(),
+            (None, Cause::Reverted) => "reverted".to_owned(),
             (None, Cause::Undecodable(_)) => "undecodable".to_owned(),
             (None, Cause::Fenced) => "fenced".to_owned(),
         }
@@ -282,14 +286,21 @@ impl ApiClient {
         self.patch_template(action, template, patch).await
     }
 
-    /// Changes a template's label with a JSON patch.
+    /// Restores a template's labels with this JSON patch. It is an error if they are as before then.
     pub(crate) async fn patch_template_label(
         &self,
         template: &TemplateRef,
         patch: Value,
     ) -> Result<ResourceClaimTemplate, RequestError> {
         let action = "restore the label of the ResourceClaimTemplate";
-        self.patch_template(action, template, patch).await
+        let restored = self.patch_template(action, template, patch).await?;
+        if restored_label(&restored).is_some() {
+            return Err(RequestError {
+                action,
+                source: Cause::Reverted,
+            });
+        }
+        Ok(restored)
     }
 
     async fn patch_template(

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::finalizer;
 use crate::go_driver;
-use crate::rejection::Rejection;
+use crate::rejection::{NAME_TAKEN_REASON, Rejection};
 use crate::reported::Reported;
 use crate::template_name;
 use crate::template_ref::TemplateRef;
@@ -123,6 +123,12 @@ impl Domain {
     /// The state that its status reports; `None` before the first status.
     pub fn reported_state(&self) -> Option<ComputeDomainState> {
         Some(self.reported.as_ref()?.state)
+    }
+
+    /// Whether its status says that the name of its template is somebody else's.
+    pub fn reports_name_taken(&self) -> bool {
+        let ready = self.reported.as_ref().and_then(|it| it.ready.as_ref());
+        ready.is_some_and(|ready| *ready.reason == *NAME_TAKEN_REASON)
     }
 
     /// The name that the user chose for the template.

@@ -12,7 +12,7 @@ use crate::finalizer;
 use crate::go_driver;
 use crate::template::{WRITER, claim_content};
 
-/// The JSON patch that gives a template its label back; `None` if nothing is wrong with it, or if it is
+/// The JSON patch that gives a template its labels back; `None` if nothing is wrong with it, or if it is
 /// not exactly what a controller has created. It fails on another object of the same name.
 ///
 /// Without its label, no watch tells of the template, and its finalizer would stay for ever.
@@ -23,22 +23,25 @@ pub fn restored_label(template: &ResourceClaimTemplate) -> Option<Value> {
         return None;
     }
     let owner = owner_in_spec(template)?;
+    let ours = [
+        (DOMAIN_LABEL, owner.as_str()),
+        (TARGET_LABEL, TARGET_WORKLOAD),
+    ];
     let labels = metadata.labels.as_ref();
-    if labels.and_then(|labels| labels.get(DOMAIN_LABEL)) == Some(&owner.to_string()) {
+    let has = |(key, value)| labels.and_then(|all| all.get(key)).map(String::as_str) == Some(value);
+    if ours.into_iter().all(has) {
         return None;
     }
     let uid = metadata.uid.as_deref().unwrap_or_default();
-    let restore = if labels.is_some() {
-        let path = format!("/metadata/labels/{}", DOMAIN_LABEL.replace('/', "~1"));
-        json!({ "op": "add", "path": path, "value": owner.as_str() })
-    } else {
-        let both = json!({ DOMAIN_LABEL: owner.as_str(), TARGET_LABEL: TARGET_WORKLOAD });
-        json!({ "op": "add", "path": "/metadata/labels", "value": both })
-    };
-    Some(json!([
-        { "op": "test", "path": "/metadata/uid", "value": uid },
-        restore,
-    ]))
+    let mut operations = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid })];
+    if labels.is_none() {
+        operations.push(json!({ "op": "add", "path": "/metadata/labels", "value": {} }));
+    }
+    for (key, value) in ours {
+        let path = format!("/metadata/labels/{}", key.replace('/', "~1"));
+        operations.push(json!({ "op": "add", "path": path, "value": value }));
+    }
+    Some(Value::Array(operations))
 }
 
 /// Whether a template without label has our finalizer, so that it may be one that has lost it.
@@ -89,38 +92,44 @@ mod tests {
         json!({ "metadata": { "labels": labels } })
     }
 
+    /// What gives both labels back.
+    fn both() -> [Value; 2] {
+        let add = |name: &str, value| {
+            let path = format!("/metadata/labels/resource.nvidia.com~1{name}");
+            json!({ "op": "add", "path": path, "value": value })
+        };
+        [add("computeDomain", UID), add("computeDomainTarget", "Workload")]
+    }
+
     #[test]
     fn a_template_without_labels_gets_both_back() {
+        let [domain, target] = both();
         assert_eq!(
             restored_label(&mk(labelled(&Value::Null))),
             Some(json!([
                 { "op": "test", "path": "/metadata/uid", "value": TEMPLATE_UID },
-                { "op": "add", "path": "/metadata/labels", "value": {
-                    "resource.nvidia.com/computeDomain": UID,
-                    "resource.nvidia.com/computeDomainTarget": "Workload",
-                } },
+                { "op": "add", "path": "/metadata/labels", "value": {} },
+                domain,
+                target,
             ]))
         );
     }
 
     #[test]
-    fn one_whose_label_is_missing_or_names_another_domain_gets_it_back() {
-        for value in [Value::Null, json!(""), json!("another-uid")] {
-            let template = mk(labelled(
-                &json!({ "resource.nvidia.com/computeDomain": value }),
-            ));
-            assert_eq!(
-                restored_label(&template),
-                Some(json!([
-                    { "op": "test", "path": "/metadata/uid", "value": TEMPLATE_UID },
-                    {
-                        "op": "add",
-                        "path": "/metadata/labels/resource.nvidia.com~1computeDomain",
-                        "value": UID,
-                    },
-                ])),
-                "{value}"
-            );
+    fn one_whose_label_is_missing_or_is_another_gets_it_back() {
+        let [domain, target] = both();
+        let expected = json!([
+            { "op": "test", "path": "/metadata/uid", "value": TEMPLATE_UID },
+            domain,
+            target,
+        ]);
+        for key in ["computeDomain", "computeDomainTarget"] {
+            for value in [Value::Null, json!(""), json!("another")] {
+                let mut labels = json!({});
+                labels[format!("resource.nvidia.com/{key}")] = value;
+                let restored = restored_label(&mk(labelled(&labels)));
+                assert_eq!(restored.as_ref(), Some(&expected), "{labels}");
+            }
         }
     }
 

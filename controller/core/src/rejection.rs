@@ -3,6 +3,9 @@ use compute_domain_api::names::DOMAIN_LABEL;
 use crate::template_name::TemplateNameError;
 use crate::template_ref::TemplateRef;
 
+/// Reason of [`Rejection::NameTaken`].
+pub(crate) const NAME_TAKEN_REASON: &str = "TemplateNameTaken";
+
 /// Why a ComputeDomain is not admitted. It is not an error of the controller: the status reports
 /// it for as long as it lasts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +82,7 @@ impl Rejection {
             Self::SpecMissing => "SpecMissing",
             Self::Unreadable { .. } => "Unreadable",
             Self::InvalidTemplateName { .. } => "InvalidTemplateName",
-            Self::NameTaken { .. } => "TemplateNameTaken",
+            Self::NameTaken { .. } => NAME_TAKEN_REASON,
             Self::TemplateRefused { .. } => "TemplateRefused",
             Self::TemplateHeld { .. } => "TemplateHeld",
             Self::TemplateKept { .. } => "TemplateKept",

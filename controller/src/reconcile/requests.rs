@@ -2,8 +2,9 @@
 
 use compute_domain_core::{
     Admission, Content, Domain, Findings, Key, Observed, ObservedTemplate, Rejection, Request,
-    TemplateRef, leaves_out_only,
+    TemplateRef, leaves_out_only, restored_label,
 };
+use imex_runtime::error_chain;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -110,11 +111,12 @@ impl Context {
         findings: &mut Findings,
     ) -> Result<Flow, RequestError> {
         let name = template.metadata.name.as_deref().unwrap_or_default();
-        // Whether the name is still taken costs a read, not another refused write.
-        if self.refusals.is_name_taken(pass.key) {
+        // Whether the name is still taken costs a read, not another refused write, also after a restart.
+        if self.refusals.is_name_taken(pass.key) || domain.reports_name_taken() {
             let taken = self.api.get_template(domain.namespace(), name).await?;
             if let Some(taken) = taken {
-                self.found_in_the_way(pass.key, domain, &taken, findings);
+                self.found_in_the_way(pass.key, domain, taken, findings)
+                    .await;
                 return Ok(Flow::Continue);
             }
         }
@@ -132,7 +134,8 @@ impl Context {
             Err(err) if err.is_already_exists() => {
                 let taken = self.api.get_template(domain.namespace(), name).await?;
                 if let Some(taken) = taken {
-                    self.found_in_the_way(pass.key, domain, &taken, findings);
+                    self.found_in_the_way(pass.key, domain, taken, findings)
+                        .await;
                 }
             }
             Err(err) => return self.creation_refused(pass, domain, err, findings),
@@ -202,21 +205,38 @@ impl Context {
     }
 
     /// A template of the wanted name exists, though the watch does not have it as ours.
-    fn found_in_the_way(
+    async fn found_in_the_way(
         &self,
         key: &Key,
         domain: &Domain,
-        taken: &ResourceClaimTemplate,
+        taken: ResourceClaimTemplate,
         findings: &mut Findings,
     ) {
-        self.found_template(domain, Some(taken), findings);
+        let taken = self.with_its_label(taken).await;
+        self.found_template(domain, Some(&taken), findings);
         if findings.has_no_template {
             findings.has_no_template = false;
             let refusal = Rejection::NameTaken {
                 name: taken.metadata.name.clone().unwrap_or_default(),
-                owner: ObservedTemplate::new(taken).owner(),
+                owner: ObservedTemplate::new(&taken).owner(),
             };
             self.refuse(key, domain, refusal, findings);
+        }
+    }
+
+    /// Restores the label of a template of ours, so that it need not be made again. Where that fails, it
+    /// is as it was.
+    async fn with_its_label(&self, template: ResourceClaimTemplate) -> ResourceClaimTemplate {
+        let Some(patch) = restored_label(&template) else {
+            return template;
+        };
+        let reference = TemplateRef::new(&template.metadata);
+        match self.api.patch_template_label(&reference, patch).await {
+            Ok(restored) => restored,
+            Err(err) => {
+                debug!(error = error_chain(&err), template = %reference, "cannot restore the label");
+                template
+            }
         }
     }
 

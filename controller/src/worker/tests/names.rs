@@ -100,6 +100,19 @@ async fn templates_of_other_names_and_namespaces_wake_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_restart_those_that_wait_write_nothing() {
+    let api = FakeApi::new();
+    rejected(&api).await.stop().await;
+    api.forget_requests();
+    let controller = Controller::start(&api);
+    api.until("read", |api| api.count(Call::GetTemplate) > 0)
+        .await;
+    api.after(Duration::from_secs(1)).await;
+    assert_eq!(api.writes(), 0);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_domain_that_is_deleted_while_it_waits_for_a_name_goes_and_leaves_the_template() {
     let api = FakeApi::new();
     let controller = rejected(&api).await;

@@ -109,6 +109,53 @@ async fn so_does_one_that_lost_it_while_no_controller_ran_and_its_domain_went() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_lost_it_while_no_controller_ran_is_not_made_again_even_if_others_hold_it() {
+    for tamper in TAMPERINGS {
+        let api = FakeApi::new();
+        let controller = Controller::start(&api);
+        let domain = uid(&api.create(mk_domain("a")));
+        api.until("ready", |api| is_ready(api, "a")).await;
+        controller.stop().await;
+        hold_template(&api, "a");
+        edit_template(&api, "a", |template| {
+            tamper(&mut template["metadata"]["labels"]);
+        });
+        let before = uid(&template(&api, "a").unwrap());
+        let controller = Controller::start(&api);
+        api.after(Duration::from_secs(60)).await;
+        let now = template(&api, "a").unwrap();
+        assert_eq!(uid(&now), before);
+        assert_eq!(now["metadata"]["labels"][DOMAIN_LABEL], domain);
+        assert_eq!(api.count(Call::DeleteTemplate), 0);
+        assert!(is_ready(&api, "a"));
+        controller.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restoration_that_a_policy_reverts_is_tried_again() {
+    let api = FakeApi::new();
+    let controller = Controller::start(&api);
+    let domain = uid(&api.create(mk_domain("a")));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    let is_labelled = |api: &FakeApi| {
+        let template = template(api, "a").unwrap_or_default();
+        template["metadata"]["labels"][DOMAIN_LABEL] == domain
+    };
+    api.change_when_stored(Resource::Templates, |template| {
+        template["metadata"]["labels"][DOMAIN_LABEL] = json!("another");
+    });
+    edit_template(&api, "a", |_| {});
+    api.until("tried", |api| api.count(Call::RestoreLabel) > 2)
+        .await;
+    assert!(!is_labelled(&api));
+    api.change_when_stored(Resource::Templates, |_| {});
+    api.until("back", |api| is_labelled(api) && is_ready(api, "a"))
+        .await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn where_the_label_cannot_be_restored_the_template_is_replaced() {
     let api = FakeApi::new();
     api.break_with(Rule::always(Call::RestoreLabel, Fault::Forbidden("denied")));
