@@ -98,7 +98,10 @@ mod tests {
             let path = format!("/metadata/labels/resource.nvidia.com~1{name}");
             json!({ "op": "add", "path": path, "value": value })
         };
-        [add("computeDomain", UID), add("computeDomainTarget", "Workload")]
+        [
+            add("computeDomain", UID),
+            add("computeDomainTarget", "Workload"),
+        ]
     }
 
     #[test]
