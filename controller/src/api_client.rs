@@ -1,15 +1,19 @@
+use std::fmt;
+
 use compute_domain_api::crd::ComputeDomain;
+use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_core::{
-    Admission, Domain, StatusSchema, TemplateRef, UnidentifiedError, WRITER, restored_label,
-    status_patch,
+    Admission, Domain, StatusSchema, TemplateRef, UnidentifiedError, WRITER, may_have_lost_label,
+    restored_label, status_patch,
 };
 use imex_runtime::RawObject;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::Status;
 use kube::core::error_boundary::InvalidObject;
-use kube::{Api, Client};
+use kube::core::{PartialObjectMeta, Status};
+use kube::{Api, Client, Resource as _};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fence::Fence;
@@ -18,6 +22,9 @@ use crate::fence::Fence;
 /// and the error.
 pub(crate) type RawDomain = RawObject<ComputeDomain>;
 
+/// The metadata of an object as the API server returns it.
+pub(crate) type RawMetadata<K> = RawObject<PartialObjectMeta<K>>;
+
 /// A template as the API server returns it.
 pub(crate) type RawTemplate = RawObject<ResourceClaimTemplate>;
 
@@ -25,7 +32,7 @@ pub(crate) type RawTemplate = RawObject<ResourceClaimTemplate>;
 /// and reporter of events.
 pub(crate) const CONTROLLER_NAME: &str = "compute-domain-controller";
 
-/// How many `ComputeDomains` of a namespace are read at once.
+/// How many objects of a list are read at once.
 const PAGE: u32 = 500;
 
 /// The requests that the controller makes for one ComputeDomain. `compute-domain-core` decides
@@ -130,21 +137,34 @@ impl ApiClient {
         namespace: &str,
         uid: &str,
     ) -> Result<Option<Domain>, RequestError> {
-        let mut params = ListParams::default().limit(PAGE);
-        loop {
-            let list = self.domains(namespace).list(&params).await;
-            let list = list.map_err(failed_to("list the ComputeDomains of a namespace"))?;
-            for object in list.items {
-                let domain = identify(object)?;
-                if domain.uid().as_str() == uid {
-                    return Ok(Some(domain));
-                }
-            }
-            match list.metadata.continue_ {
-                Some(token) if !token.is_empty() => params = params.continue_token(&token),
-                _ => return Ok(None),
-            }
-        }
+        let mut found = None;
+        let domains = self.domains(namespace);
+        for_each_page(&domains, ListParams::default(), |page| {
+            let mut all = page.into_iter().map(identify);
+            found = all.find(|it| it.as_ref().map_or(true, |it| it.uid().as_str() == uid));
+            found.is_none()
+        })
+        .await
+        .map_err(failed_to("list the ComputeDomains of a namespace"))?;
+        found.transpose()
+    }
+
+    /// The templates without the label of a ComputeDomain that have our finalizer.
+    pub(crate) async fn find_unlabelled(&self) -> Result<Vec<TemplateRef>, RequestError> {
+        let mut found = Vec::new();
+        let templates: Api<RawMetadata<ResourceClaimTemplate>> = Api::all(self.client.clone());
+        let unlabelled = ListParams::default().labels(&format!("!{DOMAIN_LABEL}"));
+        for_each_page(&templates, unlabelled, |page| {
+            let all = page.iter().map(RawMetadata::meta);
+            found.extend(
+                all.filter(|it| may_have_lost_label(it))
+                    .map(TemplateRef::new),
+            );
+            true
+        })
+        .await
+        .map_err(failed_to("list the ResourceClaimTemplates without label"))?;
+        Ok(found)
     }
 
     /// The template of this name as it is now, or `None` if it does not exist.
@@ -286,21 +306,25 @@ impl ApiClient {
         self.patch_template(action, template, patch).await
     }
 
-    /// Restores a template's labels with this JSON patch. It is an error if they are as before then.
-    pub(crate) async fn patch_template_label(
+    /// Gives a template of ours its labels back, and returns it; `None` if nothing is wrong with them, or
+    /// it is none of ours. It is an error if they are then as before.
+    pub(crate) async fn restore_label(
         &self,
-        template: &TemplateRef,
-        patch: Value,
-    ) -> Result<ResourceClaimTemplate, RequestError> {
+        template: &ResourceClaimTemplate,
+    ) -> Result<Option<ResourceClaimTemplate>, RequestError> {
         let action = "restore the label of the ResourceClaimTemplate";
-        let restored = self.patch_template(action, template, patch).await?;
+        let Some(patch) = restored_label(template) else {
+            return Ok(None);
+        };
+        let template = TemplateRef::new(&template.metadata);
+        let restored = self.patch_template(action, &template, patch).await?;
         if restored_label(&restored).is_some() {
             return Err(RequestError {
                 action,
                 source: Cause::Reverted,
             });
         }
-        Ok(restored)
+        Ok(Some(restored))
     }
 
     async fn patch_template(
@@ -332,6 +356,28 @@ impl ApiClient {
             action,
             source: Cause::Fenced,
         })
+    }
+}
+
+/// Lists page by page, for as long as `go_on` says so.
+async fn for_each_page<K>(
+    api: &Api<K>,
+    params: ListParams,
+    mut go_on: impl FnMut(Vec<K>) -> bool,
+) -> Result<(), kube::Error>
+where
+    K: Clone + DeserializeOwned + fmt::Debug,
+{
+    let mut params = params.limit(PAGE);
+    loop {
+        let page = api.list(&params).await?;
+        if !go_on(page.items) {
+            return Ok(());
+        }
+        match page.metadata.continue_ {
+            Some(token) if !token.is_empty() => params = params.continue_token(&token),
+            _ => return Ok(()),
+        }
     }
 }
 

@@ -246,15 +246,5 @@ pub(crate) fn refusal_in(error: &RequestError, failures: u32) -> Option<String> 
     }
 }
 
-/// Whether nothing can be created in the namespace because it is being deleted.
-pub(crate) fn is_namespace_terminating(error: &RequestError) -> bool {
-    let causes = error
-        .status()
-        .and_then(|status| status.details.as_ref())
-        .map(|details| &details.causes);
-    let terminating = |reason: &str| reason == "NamespaceTerminating";
-    causes.is_some_and(|causes| causes.iter().any(|cause| terminating(&cause.reason)))
-}
-
 #[cfg(test)]
 mod tests;

@@ -10,17 +10,13 @@ use backon::ExponentialBuilder;
 use compute_domain_api::names::DOMAIN_LABEL;
 use futures_util::stream::{BoxStream, SelectAll};
 use futures_util::{Stream, StreamExt as _};
-use imex_runtime::{RawObject, Readiness, observe_watch};
+use imex_runtime::{Readiness, observe_watch};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
-use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 
-use crate::api_client::{RawDomain, RawTemplate};
-
-/// The metadata of an object as the API server returns it.
-pub(crate) type RawMetadata<K> = RawObject<PartialObjectMeta<K>>;
+use crate::api_client::{RawDomain, RawMetadata, RawTemplate};
 
 /// Something that a watch tells, or why it cannot at the moment.
 #[derive(Debug)]

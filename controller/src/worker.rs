@@ -171,11 +171,8 @@ impl<'a> Run<'a> {
                 None => self.jobs.push(self.reconcile(key)),
             }
         }
-        let Worker {
-            client, context, ..
-        } = self.worker;
         while self.listed.all()
-            && let Some(job) = self.lost_labels.next(client, &context.api)
+            && let Some(job) = self.lost_labels.next(&self.worker.context.api)
         {
             self.jobs.push(job.map(Finished::LostLabel).boxed());
         }

@@ -2,15 +2,15 @@
 //! tells whose they are.
 
 use compute_domain_api::names::{DOMAIN_LABEL, TARGET_LABEL, TARGET_WORKLOAD};
-use compute_domain_api::{AllocationMode, DomainUid, OpaqueConfig};
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use compute_domain_api::{DomainUid, OpaqueConfig};
+use k8s_openapi::api::resource::v1::{ResourceClaimSpec, ResourceClaimTemplate};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::content::Content;
 use crate::finalizer;
 use crate::go_driver;
-use crate::template::{WRITER, claim_content};
+use crate::template::{WRITER, is_claim_content};
 
 /// The JSON patch that gives a template its labels back; `None` if nothing is wrong with it, or if it is
 /// not exactly what a controller has created. It fails on another object of the same name.
@@ -22,14 +22,17 @@ pub fn restored_label(template: &ResourceClaimTemplate) -> Option<Value> {
     if !finalizer::is_on(finalizers) || !is_by_controller(metadata) {
         return None;
     }
-    let owner = owner_in_spec(template)?;
+    let spec = &template.spec.spec;
+    let owner = named_domain(spec)?;
     let ours = [
         (DOMAIN_LABEL, owner.as_str()),
         (TARGET_LABEL, TARGET_WORKLOAD),
     ];
     let labels = metadata.labels.as_ref();
     let has = |(key, value)| labels.and_then(|all| all.get(key)).map(String::as_str) == Some(value);
-    if ours.into_iter().all(has) {
+    // In this order: nearly every template has its labels.
+    let labelled = ours.into_iter().all(has);
+    if labelled || !is_claim_content(Content::new(spec, owner.as_str()), &owner) {
         return None;
     }
     let uid = metadata.uid.as_deref().unwrap_or_default();
@@ -60,19 +63,14 @@ pub(crate) fn is_by_controller(metadata: &ObjectMeta) -> bool {
     })
 }
 
-/// The ComputeDomain whose channel it asks for, if it asks for exactly what we create.
-fn owner_in_spec(template: &ResourceClaimTemplate) -> Option<DomainUid> {
-    let spec = &template.spec.spec;
+/// The ComputeDomain whose channel the claims ask for.
+fn named_domain(spec: &ResourceClaimSpec) -> Option<DomainUid> {
     let config = spec.devices.as_ref()?.config.as_ref()?.first()?;
     let parameters = config.opaque.as_ref()?.parameters.0.to_string();
-    let Ok(OpaqueConfig::Channel(channel)) = OpaqueConfig::decode_strict(&parameters) else {
-        return None;
-    };
-    let owner = channel.domain_uid;
-    let content = Content::new(spec, owner.as_str());
-    let modes = [AllocationMode::Single, AllocationMode::All];
-    let mut ours = modes.iter().map(|mode| claim_content(&owner, mode));
-    ours.any(|ours| ours == content).then_some(owner)
+    match OpaqueConfig::decode_strict(&parameters) {
+        Ok(OpaqueConfig::Channel(channel)) => Some(channel.domain_uid),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

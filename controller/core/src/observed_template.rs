@@ -1,8 +1,8 @@
+use compute_domain_api::DomainUid;
 use compute_domain_api::names::{
     DOMAIN_LABEL, DOMAIN_NAME_ANNOTATION, DOMAIN_NAMESPACE_ANNOTATION, TARGET_DAEMON, TARGET_LABEL,
     TARGET_WORKLOAD,
 };
-use compute_domain_api::{AllocationMode, DomainUid};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::content::Content;
 use crate::domain::Domain;
 use crate::finalizer;
 use crate::lost_label::is_by_controller;
-use crate::template::claim_content;
+use crate::template::is_claim_content;
 use crate::template_ref::TemplateRef;
 use crate::version::Version;
 
@@ -182,9 +182,8 @@ impl ObservedTemplate {
     }
 
     fn asks_for_what_we_create(&self, uid: &DomainUid) -> bool {
-        let ours = [AllocationMode::Single, AllocationMode::All];
-        let ours = ours.map(|mode| Some(claim_content(uid, &mode)));
-        ours.contains(&self.content)
+        let content = self.content;
+        content.is_some_and(|content| is_claim_content(content, uid))
     }
 
     /// Whether it is for a workload, by its label, or because somebody has removed that from ours.

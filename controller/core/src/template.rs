@@ -89,6 +89,12 @@ pub(crate) fn claim_spec(uid: &DomainUid, mode: &AllocationMode) -> ResourceClai
     }
 }
 
+/// Whether this is what the claims of a domain ask for, of either allocation mode.
+pub(crate) fn is_claim_content(content: Content, uid: &DomainUid) -> bool {
+    let modes = [AllocationMode::Single, AllocationMode::All];
+    modes.iter().any(|mode| content == claim_content(uid, mode))
+}
+
 /// What the claims of this domain ask for.
 pub(crate) fn claim_content(uid: &DomainUid, mode: &AllocationMode) -> Content {
     Content::new(&claim_spec(uid, mode), uid.as_str())

@@ -74,6 +74,7 @@ mod readiness;
 mod retry_after;
 pub mod signals;
 mod start_error;
+mod terminating;
 mod watch;
 
 pub use args::{HttpArgs, ImexArgs, KubeArgs, LogArgs, log_settings};
@@ -86,4 +87,5 @@ pub use logs::LogFormat;
 pub use raw_object::RawObject;
 pub use readiness::{Readiness, ReadinessCondition};
 pub use start_error::StartError;
+pub use terminating::is_namespace_terminating;
 pub use watch::observe_watch;

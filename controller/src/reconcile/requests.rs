@@ -2,9 +2,9 @@
 
 use compute_domain_core::{
     Admission, Content, Domain, Findings, Key, Observed, ObservedTemplate, Rejection, Request,
-    TemplateRef, leaves_out_only, restored_label,
+    TemplateRef, leaves_out_only,
 };
-use imex_runtime::error_chain;
+use imex_runtime::{error_chain, is_namespace_terminating};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ use tracing::{debug, info};
 use super::pass::Pass;
 use super::{Context, Flow, WATCH_LAG};
 use crate::api_client::RequestError;
-use crate::refusals::{is_namespace_terminating, refusal_in};
+use crate::refusals::refusal_in;
 
 impl Context {
     /// Makes the request, and learns what it changed.
@@ -172,7 +172,7 @@ impl Context {
         findings: &mut Findings,
     ) -> Result<Flow, RequestError> {
         // The domain goes with its namespace.
-        if is_namespace_terminating(&err) || err.is_not_found() {
+        if err.status().is_some_and(is_namespace_terminating) || err.is_not_found() {
             debug!(error = %err, "the namespace is being deleted");
             return Ok(Flow::Stop(Some(Instant::now() + WATCH_LAG)));
         }
@@ -227,14 +227,13 @@ impl Context {
     /// Restores the label of a template of ours, so that it need not be made again. Where that fails, it
     /// is as it was.
     async fn with_its_label(&self, template: ResourceClaimTemplate) -> ResourceClaimTemplate {
-        let Some(patch) = restored_label(&template) else {
-            return template;
-        };
-        let reference = TemplateRef::new(&template.metadata);
-        match self.api.patch_template_label(&reference, patch).await {
-            Ok(restored) => restored,
+        match self.api.restore_label(&template).await {
+            Ok(restored) => restored.unwrap_or(template),
             Err(err) => {
-                debug!(error = error_chain(&err), template = %reference, "cannot restore the label");
+                debug!(
+                    error = error_chain(&err),
+                    "the template stays without its label"
+                );
                 template
             }
         }

@@ -5,27 +5,19 @@ use std::collections::HashMap;
 use std::future::pending;
 use std::time::Duration;
 
-use compute_domain_api::names::DOMAIN_LABEL;
-use compute_domain_core::{Key, TemplateRef, may_have_lost_label, restored_label};
+use compute_domain_core::{Key, TemplateRef};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use imex_runtime::error_chain;
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use kube::api::ListParams;
-use kube::{Api, Client, Resource as _};
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
 use crate::api_client::{ApiClient, RequestError};
 use crate::backoff::Backoff;
 use crate::queue::Queue;
-use crate::watches::RawMetadata;
 
 /// How many templates are looked at at the same time. There are some only if somebody edits them.
 const CONCURRENCY: usize = 2;
-
-/// How many templates a page of the search has.
-const PAGE: u32 = 500;
 
 /// When a search that failed is made again.
 const SEARCH_RETRY: Duration = Duration::from_secs(30);
@@ -46,8 +38,8 @@ pub(super) struct LostLabels {
 
 /// What a job has done.
 pub(super) enum Done {
-    /// The places of the templates without label that have our finalizer.
-    Searched(Result<Vec<Key>, kube::Error>),
+    /// The templates without label that have our finalizer.
+    Searched(Result<Vec<TemplateRef>, RequestError>),
     /// Whether the template at this place has got its label back. If not, nothing is wrong with it, or it
     /// is none of ours.
     Looked(Key, Result<bool, RequestError>),
@@ -69,15 +61,10 @@ impl LostLabels {
     }
 
     /// The next job, if one is due.
-    pub(super) fn next<'a>(
-        &mut self,
-        client: &Client,
-        api: &'a ApiClient,
-    ) -> Option<BoxFuture<'a, Done>> {
+    pub(super) fn next<'a>(&mut self, api: &'a ApiClient) -> Option<BoxFuture<'a, Done>> {
         let now = Instant::now();
         if self.search_at.take_if(|at| *at <= now).is_some() {
-            let client = client.clone();
-            return Some(async move { Done::Searched(search(client).await) }.boxed());
+            return Some(async { Done::Searched(api.find_unlabelled().await) }.boxed());
         }
         if self.running >= CONCURRENCY {
             return None;
@@ -96,10 +83,9 @@ impl LostLabels {
     /// A job has ended. Returns what has to be reconciled: a template has not got its label back.
     pub(super) fn finish(&mut self, done: Done) -> Option<Key> {
         match done {
-            Done::Searched(Ok(places)) => {
-                for place in places {
-                    let (namespace, _) = place.split_once('/').unwrap_or_default();
-                    self.queue.add(&place, namespace);
+            Done::Searched(Ok(templates)) => {
+                for template in templates {
+                    self.add(&template, None);
                 }
                 None
             }
@@ -162,29 +148,9 @@ async fn restore(api: &ApiClient, place: &str) -> Result<bool, RequestError> {
     let Some(template) = api.get_template(namespace, name).await? else {
         return Ok(false);
     };
-    let Some(patch) = restored_label(&template) else {
-        return Ok(false);
-    };
-    let template = TemplateRef::new(&template.metadata);
-    api.patch_template_label(&template, patch).await?;
-    info!(%template, "label restored");
-    Ok(true)
-}
-
-/// The places of the templates without label that have our finalizer.
-async fn search(client: Client) -> Result<Vec<Key>, kube::Error> {
-    let templates: Api<RawMetadata<ResourceClaimTemplate>> = Api::all(client);
-    let unlabelled = format!("!{DOMAIN_LABEL}");
-    let mut params = ListParams::default().labels(&unlabelled).limit(PAGE);
-    let mut places = Vec::new();
-    loop {
-        let list = templates.list(&params).await?;
-        let all = list.items.iter().map(RawMetadata::meta);
-        let candidates = all.filter(|template| may_have_lost_label(template));
-        places.extend(candidates.map(|template| place(&TemplateRef::new(template))));
-        match list.metadata.continue_ {
-            Some(token) if !token.is_empty() => params = params.continue_token(&token),
-            _ => return Ok(places),
-        }
+    let restored = api.restore_label(&template).await?.is_some();
+    if restored {
+        info!(template = place, "label restored");
     }
+    Ok(restored)
 }

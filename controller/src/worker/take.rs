@@ -2,7 +2,7 @@
 
 use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_core::{
-    Change, ClaimName, Domain, Index, Key, ObservedTemplate, restored_label,
+    Change, ClaimName, Domain, Index, Key, ObservedTemplate, TemplateRef, restored_label,
 };
 use imex_runtime::error_chain;
 use k8s_openapi::api::resource::v1::ResourceClaim;
@@ -12,10 +12,10 @@ use kube::runtime::watcher::Event;
 use tracing::warn;
 
 use super::Run;
-use crate::api_client::{RawDomain, RawTemplate, identify};
+use crate::api_client::{RawDomain, RawMetadata, RawTemplate, identify};
 use crate::queue::Queue;
 use crate::refusals::TakenName;
-use crate::watches::{RawMetadata, Told};
+use crate::watches::Told;
 
 impl Run<'_> {
     pub(super) fn take(&mut self, told: Told) {
@@ -38,7 +38,9 @@ impl Run<'_> {
             Told::Other(event) => {
                 let what = "ResourceClaimTemplates of others";
                 match self.log.checked(3, what, event) {
-                    Some(Event::Delete(template)) => self.template_name_is_free(template.meta()),
+                    Some(Event::Delete(template)) => {
+                        self.name_is_free(&TemplateRef::new(template.meta()));
+                    }
                     Some(Event::InitDone) => {
                         let waiting = self.worker.context.refusals.names_may_be_free();
                         self.add(&waiting);
@@ -94,21 +96,19 @@ impl Run<'_> {
                 let gone = index.lock().finish_templates();
                 for template in gone {
                     self.template_gone(&template);
-                    let place = template.reference();
-                    self.name_is_free(&place.namespace, &place.name);
+                    self.name_is_free(template.reference());
                 }
                 if !std::mem::replace(&mut self.listed.templates, true) && self.listed.all() {
                     self.all_listed();
                 }
             }
             Event::Delete(object) => {
-                let metadata = object.meta();
-                let uid = metadata.uid.clone().unwrap_or_default();
-                let gone = index.lock().remove_template(&uid);
+                let template = TemplateRef::new(object.meta());
+                let gone = index.lock().remove_template(&template.uid);
                 if let Some(gone) = gone {
                     self.template_gone(&gone);
                 }
-                self.template_name_is_free(metadata);
+                self.name_is_free(&template);
             }
         }
     }
@@ -166,18 +166,11 @@ impl Run<'_> {
         true
     }
 
-    /// This template is gone.
-    fn template_name_is_free(&mut self, template: &ObjectMeta) {
-        let namespace = template.namespace.as_deref().unwrap_or_default();
-        let name = template.name.as_deref().unwrap_or_default();
-        self.name_is_free(namespace, name);
-    }
-
     /// The one that has waited longest for the name of this template is tried again.
-    fn name_is_free(&mut self, namespace: &str, name: &str) {
+    fn name_is_free(&mut self, template: &TemplateRef) {
         let name = TakenName {
-            namespace: namespace.into(),
-            name: name.into(),
+            namespace: template.namespace.clone(),
+            name: template.name.clone(),
         };
         let next = self.worker.context.refusals.name_is_free(&name);
         self.add(next.as_slice());

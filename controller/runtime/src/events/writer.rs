@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::PostParams;
 use kube::core::Status;
+use kube::core::response::StatusDetails;
 use kube::{Api, Client};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep};
@@ -14,7 +15,7 @@ use tracing::{debug, warn};
 use super::recent::REPEAT_AFTER;
 use super::report::{Report, Reporter};
 use super::shared::Shared;
-use crate::error_chain;
+use crate::{error_chain, is_namespace_terminating};
 
 /// The age from which an event is not tried again. What is still true is reported again.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2 * 60);
@@ -123,14 +124,9 @@ fn classify(err: &kube::Error) -> Failure {
 }
 
 fn is_namespace_gone(status: &Status) -> bool {
-    status.details.as_ref().is_some_and(|details| {
-        let terminating = |reason: &str| reason == "NamespaceTerminating";
-        (status.is_not_found() && details.kind == "namespaces")
-            || details
-                .causes
-                .iter()
-                .any(|cause| terminating(&cause.reason))
-    })
+    let of_namespace = |details: &StatusDetails| details.kind == "namespaces";
+    let missing = status.is_not_found() && status.details.as_ref().is_some_and(of_namespace);
+    missing || is_namespace_terminating(status)
 }
 
 /// Half to one and a half times as long, so that the nodes of a cluster do not come back together.
