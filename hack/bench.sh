@@ -3,11 +3,13 @@
 #
 #   hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR]
 #   hack/bench.sh controller [--sizes N,N...] [--at-once N] [--controller PROGRAM]
+#   hack/bench.sh node [--rounds N] [--pairs N] [--plugin PROGRAM]
 #
 # DIR is on a disk (target/ of the repository); the program refuses tmpfs. What
 # is also measured in memory is in /dev/shm.
-# controller starts a cluster (hack/cluster.sh, as root) without the chart and
-# takes it down; all sizes take half an hour, 60,200 three minutes.
+# controller and node start a cluster (hack/cluster.sh, as root) without the chart
+# and take it down; the controller's sizes take half an hour, 60,200 three minutes,
+# node a few.
 # Run it on a quiet machine: times are those of the hour, the ratio to the
 # floor, which runs beside each call, is what counts.
 set -euo pipefail
@@ -15,30 +17,51 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 
+no_cluster() { ! hack/cluster.sh status >/dev/null || die "a cluster is up already; end it first with hack/cluster.sh down"; }
+
+with_crd() {
+    hack/cluster.sh kubectl create -f deployments/helm/imex-dra/crds >/dev/null
+    hack/cluster.sh kubectl wait --for=condition=Established crd/computedomains.resource.nvidia.com >/dev/null
+}
+
+# In the namespaces of a node, beside its kubelet. Its own directories are on a
+# disk, and its /run is a tmpfs.
+node() {
+    no_cluster
+    cargo build --quiet --locked --release -p bench -p dra-shim
+    cargo build --quiet --locked -p nvml-mock
+    trap 'hack/cluster.sh down' EXIT
+    hack/cluster.sh up --nodes 1
+    hack/mock-node.sh 1 >/dev/null
+    with_crd
+    hack/cluster.sh exec --node 1 "$(realpath "$target_dir")/release/bench" node --node node1 "$@"
+}
+
 # In the namespaces of the control plane, whose API server logs the requests of
 # the users that the policy names.
 controller() {
     # shellcheck source=hack/cluster/state.sh
     . hack/cluster/state.sh
-    ! hack/cluster.sh status >/dev/null || die "a cluster is up already; end it first with hack/cluster.sh down"
+    no_cluster
     cargo build --quiet --locked --release -p bench -p compute-domain-controller
     trap 'hack/cluster.sh down' EXIT
     IMEX_CLUSTER_AUDIT=hack/bench/src/controller/audit-policy.yaml hack/cluster.sh up --nodes 1
-    hack/cluster.sh kubectl create -f deployments/helm/imex-dra/crds >/dev/null
-    hack/cluster.sh kubectl wait --for=condition=Established crd/computedomains.resource.nvidia.com >/dev/null
+    with_crd
     hack/cluster.sh exec "$(realpath "$target_dir")/release/bench" controller --audit-log "$state/log/audit.log" "$@"
 }
 
 # Before the build, which takes minutes.
 case ${1-} in
-    checkpoint | cdi | kubelet | controller) ;;
-    *) die "no benchmark '${1-}'; usage: hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR], or hack/bench.sh controller [--sizes N,N...]" ;;
+    checkpoint | cdi | kubelet | controller | node) ;;
+    *) die "no benchmark '${1-}'; usage: hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR], hack/bench.sh controller [--sizes N,N...], or hack/bench.sh node [--rounds N]" ;;
 esac
 need_tools cargo cc
-if [ "$1" = controller ]; then
-    controller "${@:2}"
-    exit
-fi
+case $1 in
+    controller | node)
+        "$@"
+        exit
+        ;;
+esac
 # cdi-gen is one of the subjects, and so is the example driver of dra-kubelet.
 cargo build --quiet --locked --release -p bench -p cdi-gen
 cargo build --quiet --locked --release -p dra-kubelet --example echo

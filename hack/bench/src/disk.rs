@@ -30,15 +30,7 @@ impl Scratch {
     pub(crate) fn on_disk(parent: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(parent)
             .with_context(|| format!("cannot create {}", parent.display()))?;
-        let found = statfs::statfs(parent)
-            .with_context(|| format!("cannot stat {}", parent.display()))?
-            .filesystem_type();
-        let Some(filesystem) = name(found) else {
-            bail!(
-                "{} is in memory: name a directory on a disk with --dir",
-                parent.display()
-            );
-        };
+        let filesystem = filesystem(parent)?;
         let dir = tempfile::Builder::new()
             .prefix("bench-")
             .tempdir_in(parent)?;
@@ -61,6 +53,20 @@ impl Scratch {
         fs::create_dir(&path)?;
         Ok(path)
     }
+}
+
+/// The name of the file system of `path`. Fails for one in memory.
+pub(crate) fn filesystem(path: &Path) -> anyhow::Result<&'static str> {
+    let found = statfs::statfs(path)
+        .with_context(|| format!("cannot stat {}", path.display()))?
+        .filesystem_type();
+    let Some(name) = name(found) else {
+        bail!(
+            "{} is in memory: name a directory on a disk with --dir",
+            path.display()
+        );
+    };
+    Ok(name)
 }
 
 /// The name of the file system; `None` if it is in memory.

@@ -8,10 +8,8 @@
 //! ```
 
 mod api;
-mod caller;
 mod claim;
 mod memory;
-mod proto;
 mod servers;
 
 use std::io::Write;
@@ -20,9 +18,10 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::runtime::Builder;
 
+use crate::dra_caller::Caller;
 use crate::rounds::{Rounds, interleave};
 use crate::table::verdict;
-use caller::{AT_ONCE, Caller};
+use claim::{AT_ONCE, at_once, prepare};
 use memory::Memory;
 use servers::Servers;
 
@@ -44,19 +43,19 @@ pub(crate) fn run(out: &mut impl Write, rounds: usize) -> anyhow::Result<()> {
         rounds * CALLS_PER_ROUND,
         || {
             count += 1;
-            runtime.block_on(subject.prepare(count))
+            runtime.block_on(prepare(&subject, count))
         },
-        || runtime.block_on(floor.prepare(0)),
+        || runtime.block_on(prepare(&floor, 0)),
     )?;
     let mut spread = Spread::default();
     for round in 0..rounds {
         let first = round * AT_ONCE;
         if round % 2 == 0 {
-            spread.floor(runtime.block_on(floor.at_once(first))?);
-            spread.subject(runtime.block_on(subject.at_once(first))?);
+            spread.floor(runtime.block_on(at_once(&floor, first))?);
+            spread.subject(runtime.block_on(at_once(&subject, first))?);
         } else {
-            spread.subject(runtime.block_on(subject.at_once(first))?);
-            spread.floor(runtime.block_on(floor.at_once(first))?);
+            spread.subject(runtime.block_on(at_once(&subject, first))?);
+            spread.floor(runtime.block_on(at_once(&floor, first))?);
         }
     }
     drop((subject, floor));

@@ -14,8 +14,11 @@ mod checkpoint;
 mod content;
 mod controller;
 mod disk;
+mod dra_caller;
+mod dra_proto;
 mod kubeconfig;
 mod kubelet;
+mod node;
 mod proc;
 mod rounds;
 mod table;
@@ -48,6 +51,8 @@ enum Benchmark {
     Cdi,
     /// Calls dra-kubelet and a bare gRPC server, and measures the example driver's memory.
     Kubelet,
+    /// Calls the node plugin as kubelet does, on a node of a real cluster, and starts pods there.
+    Node(node::Args),
     /// Lets the controller create and delete many domains on a real API server.
     Controller(controller::Args),
     /// The floor of `controller`, a process of its own as the controller is.
@@ -80,6 +85,7 @@ fn main() -> anyhow::Result<()> {
             table::write_facts(out, &facts)?;
         }
         Benchmark::Kubelet => kubelet::run(out, rounds)?,
+        Benchmark::Node(args) => node::run(out, &args, rounds)?,
         Benchmark::Controller(args) => controller::run(out, args)?,
         Benchmark::ControllerFloor(args) => controller::run_floor(args.at_once.into())?,
         Benchmark::Peak { file } => writeln!(out, "{}", cdi::peak_of_parsing(&file)?)?,

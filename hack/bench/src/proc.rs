@@ -24,6 +24,11 @@ pub(crate) fn anonymous_kib(pid: u32) -> anyhow::Result<u64> {
     number(&format!("/proc/{pid}/status"), "RssAnon")
 }
 
+/// The largest resident memory that a process ever had, files included, in KiB.
+pub(crate) fn peak_kib(pid: u32) -> anyhow::Result<u64> {
+    number(&format!("/proc/{pid}/status"), "VmHWM")
+}
+
 /// CPU time of all threads of a process so far.
 pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid.try_into()?))?;

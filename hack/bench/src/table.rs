@@ -108,7 +108,8 @@ fn write_row(out: &mut impl Write, row: &Row) -> io::Result<()> {
     )
 }
 
-fn ms(time: Duration) -> String {
+/// Milliseconds.
+pub(crate) fn ms(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64() * 1000.0)
 }
 

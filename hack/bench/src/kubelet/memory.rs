@@ -9,8 +9,8 @@ use anyhow::Context;
 use serde_json::json;
 
 use super::api;
-use super::caller::{AT_ONCE, Caller};
-use super::servers::service_socket;
+use super::claim::{AT_ONCE, at_once, prepare};
+use crate::dra_caller::{Caller, service_socket};
 use crate::table::verdict;
 use crate::{kubeconfig, proc};
 
@@ -38,10 +38,10 @@ impl Memory {
         let caller = Caller::connect(&driver.socket(root.path()).await?).await?;
         let at_start = driver.anonymous_kib()?;
         for number in 0..AT_ONCE {
-            caller.prepare(number).await?;
+            prepare(&caller, number).await?;
         }
         let one_by_one = driver.anonymous_kib()?;
-        caller.at_once(AT_ONCE).await?;
+        at_once(&caller, AT_ONCE).await?;
         Ok(Self {
             at_start,
             one_by_one,

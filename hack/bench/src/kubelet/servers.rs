@@ -1,6 +1,6 @@
 //! The subject and the floor, on threads of their own: kubelet is another process.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use dra_kubelet::{
@@ -15,8 +15,9 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
 use super::claim::claim_json;
-use super::proto;
-use super::proto::dra_plugin_server::{DraPlugin, DraPluginServer};
+use crate::dra_caller::service_socket;
+use crate::dra_proto as proto;
+use crate::dra_proto::dra_plugin_server::{DraPlugin, DraPluginServer};
 
 const DRIVER: &str = "bench.example.com";
 
@@ -61,16 +62,6 @@ impl Servers {
     pub(super) fn floor(&self) -> PathBuf {
         self.root.path().join("floor.sock")
     }
-}
-
-/// The service socket of the one plugin that uses the directory.
-pub(super) fn service_socket(data: &Path) -> Option<PathBuf> {
-    let is_service = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("dra-")
-    };
-    let entries = std::fs::read_dir(data).ok()?;
-    entries.flatten().map(|entry| entry.path()).find(is_service)
 }
 
 /// A driver that does nothing.

@@ -1,0 +1,108 @@
+//! The node plugin: how long kubelet's calls take beside the least that they need, how much
+//! longer a pod with a claim takes to start, and what the process needs.
+//!
+//! ```text
+//!   kubelet's part  ── gRPC ──► compute-domain-kubelet-plugin ──► API server, disk, tmpfs
+//!   (this program)  ──────────── floor: the same GETs, raw durable writes ──►
+//!   user (this program) ── pods ──► API server, scheduler, kubelet ──► the same plugin
+//! ```
+//!
+//! It runs in the namespaces of a node, beside its real kubelet, with the plugin as a child. The
+//! claims of the calls are allocated by hand, each on a channel of its own, so that one node can
+//! hold many; those of the pods are allocated by the scheduler.
+
+mod calls;
+mod floor;
+mod objects;
+mod plugin;
+mod pods;
+mod report;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use kube::Client;
+use tokio::runtime::Builder;
+
+use self::calls::Calls;
+use self::objects::Objects;
+use self::plugin::{Plugin, Setup};
+
+/// Numbers of claims that are prepared already, one group of rows each.
+const PREPARED: [usize; 3] = [1, 16, 128];
+/// Claims of a call of many.
+const BATCH: usize = 16;
+/// How often the plugin is started to see how soon it is registered.
+const STARTS: usize = 10;
+
+/// What is measured, and where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The node whose namespaces this is run in.
+    #[arg(long)]
+    node: String,
+    /// The plugin's program; by default the one beside this program.
+    #[arg(long)]
+    plugin: Option<PathBuf>,
+    /// The root of the node's driver.
+    #[arg(long, default_value = "/run/nvidia/driver")]
+    driver_root: PathBuf,
+    /// Pairs of pods, with and without a claim.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    pairs: u16,
+}
+
+pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::Result<()> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let client = runtime.block_on(Client::try_default())?;
+    let scratch = tempfile::tempdir()?;
+    let setup = Setup {
+        program: match &args.plugin {
+            Some(path) => path.clone(),
+            None => std::env::current_exe()?.with_file_name("compute-domain-kubelet-plugin"),
+        },
+        node: args.node.clone(),
+        driver_root: args.driver_root.clone(),
+        log: scratch.path().join("plugin.log"),
+    };
+    let objects = runtime
+        .block_on(Objects::create(&client, &args.node))
+        .context("the cluster has to be a new one")?;
+
+    let mut starts = Vec::with_capacity(STARTS);
+    for _ in 1..STARTS {
+        let (plugin, took) = Plugin::start(&setup)?;
+        starts.push(took);
+        plugin.terminate()?;
+    }
+    let (plugin, took) = Plugin::start(&setup)?;
+    starts.push(took);
+    let mut memory = vec![("registered".to_owned(), plugin.memory()?)];
+
+    let calls = Calls::new(&runtime, &client, &objects, &plugin)?;
+    let mut rows = Vec::new();
+    let mut prepared = 0;
+    for size in PREPARED {
+        calls.hold(prepared..size)?;
+        prepared = size;
+        rows.extend(calls.rows(size, rounds)?);
+        memory.push((
+            format!("{size} prepared, after the calls"),
+            plugin.memory()?,
+        ));
+    }
+    calls.release(prepared)?;
+    let pods = runtime.block_on(pods::measure(&client, &args.node, args.pairs.into()))?;
+    memory.push(("after the pods".to_owned(), plugin.memory()?));
+    plugin.terminate()?;
+
+    let prepare = rows.first().map(|row| row.rounds.wall(50));
+    report::calls(out, &rows, calls.filesystem)?;
+    report::pods(out, &pods, prepare.context("no call was measured")?)?;
+    report::starts(out, &starts)?;
+    report::memory(out, &memory)
+}

@@ -1,0 +1,202 @@
+//! The calls of kubelet, each beside its floor.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use kube::Client;
+use tokio::runtime::Runtime;
+
+use super::BATCH;
+use super::floor::{Files, Floor};
+use super::objects::Objects;
+use super::plugin::Plugin;
+use super::report::{Aim, Row};
+use crate::dra_caller::{Caller, service_socket};
+use crate::dra_proto as proto;
+use crate::rounds::{Rounds, Sample, interleave_samples};
+use crate::{disk, proc};
+
+pub(super) struct Calls<'a> {
+    runtime: &'a Runtime,
+    caller: Caller,
+    floor: Floor,
+    pid: u32,
+    /// First those that are held, then those that are called for.
+    claims: &'a [proto::Claim],
+    pub(super) filesystem: &'static str,
+}
+
+/// A call of kubelet, and what makes it possible again.
+#[derive(Clone, Copy)]
+enum Call {
+    Prepare,
+    Again,
+    Unprepare,
+    PrepareMany,
+    UnprepareMany,
+}
+
+// === impl Call ===
+
+impl Call {
+    const ALL: [Self; 5] = [
+        Self::Prepare,
+        Self::Again,
+        Self::Unprepare,
+        Self::PrepareMany,
+        Self::UnprepareMany,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Prepare => "Prepare / GET, 2 checkpoints, spec",
+            Self::Again => "the same again / GET",
+            Self::Unprepare => "Unprepare / checkpoint",
+            Self::PrepareMany => "Prepare of 16 / 16 GETs, 2 checkpoints",
+            Self::UnprepareMany => "Unprepare of 16 / checkpoint",
+        }
+    }
+
+    fn is_of_many(self) -> bool {
+        matches!(self, Self::PrepareMany | Self::UnprepareMany)
+    }
+
+    /// The limit of its time.
+    fn aim(self) -> Option<Aim> {
+        let ms = Duration::from_millis(1);
+        match self {
+            Self::Prepare => Some(Aim::new(1.3, ms)),
+            Self::Again => Some(Aim::new(1.0, ms)),
+            Self::PrepareMany => Some(Aim::new(1.5, Duration::ZERO)),
+            Self::Unprepare | Self::UnprepareMany => None,
+        }
+    }
+
+    /// The limit of the plugin's CPU time with so many prepared claims.
+    fn cpu(self, prepared: usize) -> Option<Duration> {
+        let limit = Duration::from_micros(if prepared > 16 { 3000 } else { 1500 });
+        (!self.is_of_many()).then_some(limit)
+    }
+}
+
+impl<'a> Calls<'a> {
+    pub(super) fn new(
+        runtime: &'a Runtime,
+        client: &Client,
+        objects: &'a Objects,
+        plugin: &Plugin,
+    ) -> anyhow::Result<Self> {
+        let socket = service_socket(&Plugin::data()).context("there is no service socket")?;
+        Ok(Self {
+            runtime,
+            caller: runtime.block_on(Caller::connect(&socket))?,
+            floor: Floor::new(client.clone())?,
+            pid: plugin.pid(),
+            claims: &objects.claims,
+            filesystem: disk::filesystem(&Floor::disk())?,
+        })
+    }
+
+    /// Prepares these of the claims that are held.
+    pub(super) fn hold(&self, claims: Range<usize>) -> anyhow::Result<()> {
+        for claim in self.claims.get(claims).context("there are fewer claims")? {
+            let one = std::slice::from_ref(claim);
+            self.runtime.block_on(self.caller.prepare(one))?;
+        }
+        Ok(())
+    }
+
+    /// Unprepares the first claims.
+    pub(super) fn release(&self, claims: usize) -> anyhow::Result<()> {
+        let held = self
+            .claims
+            .get(..claims)
+            .context("there are fewer claims")?;
+        self.runtime.block_on(self.caller.unprepare(held))
+    }
+
+    /// Every call with so many claims prepared.
+    pub(super) fn rows(&self, prepared: usize, rounds: usize) -> anyhow::Result<Vec<Row>> {
+        let files = Files::read(self.claims.first().context("there are no claims")?)?;
+        let row = |call: Call| {
+            Ok(Row {
+                prepared,
+                checkpoint_bytes: files.checkpoint.len(),
+                operation: call.name(),
+                rounds: self.measure(call, &files, rounds)?,
+                aim: call.aim(),
+                cpu: call.cpu(prepared),
+            })
+        };
+        Call::ALL.into_iter().map(row).collect()
+    }
+
+    fn measure(&self, call: Call, files: &Files, rounds: usize) -> anyhow::Result<Rounds> {
+        let last = if call.is_of_many() { BATCH } else { 1 };
+        let first = self.claims.len() - last;
+        let claims = self.claims.get(first..).context("there are fewer claims")?;
+        let prepare = || self.runtime.block_on(self.caller.prepare(claims));
+        let unprepare = || self.runtime.block_on(self.caller.unprepare(claims));
+        if matches!(call, Call::Again) {
+            prepare()?;
+        }
+        let subject = || {
+            Ok(match call {
+                Call::Prepare | Call::PrepareMany => {
+                    let sample = self.sample(prepare)?;
+                    unprepare()?;
+                    sample
+                }
+                Call::Again => self.sample(prepare)?,
+                Call::Unprepare | Call::UnprepareMany => {
+                    prepare()?;
+                    self.sample(unprepare)?
+                }
+            })
+        };
+        let floor = || {
+            let began = Instant::now();
+            self.floor(call, claims, files)?;
+            Ok(Sample {
+                wall: began.elapsed(),
+                ..Sample::default()
+            })
+        };
+        let measured = interleave_samples(rounds, subject, floor)?;
+        unprepare()?;
+        Ok(measured)
+    }
+
+    fn floor(&self, call: Call, claims: &[proto::Claim], files: &Files) -> anyhow::Result<()> {
+        if !matches!(call, Call::Unprepare | Call::UnprepareMany) {
+            self.runtime.block_on(self.floor.get(claims))?;
+        }
+        match call {
+            Call::Again => Ok(()),
+            Call::Unprepare | Call::UnprepareMany => self.floor.write_checkpoint(files),
+            Call::Prepare => {
+                self.floor.write_checkpoint(files)?;
+                self.floor.write_spec(files)?;
+                self.floor.write_checkpoint(files)
+            }
+            Call::PrepareMany => {
+                self.floor.write_checkpoint(files)?;
+                self.floor.write_checkpoint(files)
+            }
+        }
+    }
+
+    /// The time of a call, and the plugin's CPU time for it.
+    fn sample(&self, call: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<Sample> {
+        let cpu = proc::cpu(self.pid)?;
+        let began = Instant::now();
+        call()?;
+        let wall = began.elapsed();
+        Ok(Sample {
+            wall,
+            cpu: proc::cpu(self.pid)?.saturating_sub(cpu),
+            ..Sample::default()
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! What users, the controller and the scheduler have made before kubelet calls.
+
+use std::fmt::Debug;
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate};
+use kube::api::{ApiResource, Patch, PatchParams, PostParams};
+use kube::core::{DynamicObject, GroupVersionKind};
+use kube::{Api, Client, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{BATCH, PREPARED};
+use crate::dra_proto as proto;
+
+/// Where everything is.
+pub(super) const NAMESPACE: &str = "bench";
+/// The template of the pods' claims.
+pub(super) const TEMPLATE: &str = "train-imex-channel";
+
+const CLASS: &str = "compute-domain-default-channel.nvidia.com";
+const DRIVER: &str = "compute-domain.nvidia.com";
+const DOMAIN: &str = "train";
+
+/// The claims, as kubelet names them: first those that are held, then those that are called for.
+pub(super) struct Objects {
+    pub(super) claims: Vec<proto::Claim>,
+}
+
+impl Objects {
+    pub(super) async fn create(client: &Client, node: &str) -> anyhow::Result<Self> {
+        create::<Namespace>(
+            &Api::all(client.clone()),
+            json!({"metadata": {"name": NAMESPACE}}),
+        )
+        .await?;
+        let expression = format!(
+            "device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'channel' && device.attributes['{DRIVER}'].id == 0"
+        );
+        let class = json!({
+            "metadata": {"name": CLASS},
+            "spec": {"selectors": [{"cel": {"expression": expression}}]},
+        });
+        create::<DeviceClass>(&Api::all(client.clone()), class).await?;
+        let domain = create_domain(client).await?;
+        let template = json!({
+            "metadata": {"name": TEMPLATE},
+            "spec": {"metadata": annotations(), "spec": claim_spec(&domain)},
+        });
+        create::<ResourceClaimTemplate>(&Api::namespaced(client.clone(), NAMESPACE), template)
+            .await?;
+        let held = PREPARED.into_iter().max().unwrap_or_default();
+        let mut claims = Vec::new();
+        for number in 0..held + BATCH {
+            claims.push(create_claim(client, node, &domain, number).await?);
+        }
+        Ok(Self { claims })
+    }
+}
+
+async fn create_domain(client: &Client) -> anyhow::Result<String> {
+    let kind = GroupVersionKind::gvk("resource.nvidia.com", "v1beta1", "ComputeDomain");
+    let kind = ApiResource::from_gvk_with_plural(&kind, "computedomains");
+    let spec = json!({"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": TEMPLATE}}});
+    let domain = DynamicObject::new(DOMAIN, &kind).data(json!({"spec": spec}));
+    let domains: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &kind);
+    let created = domains.create(&PostParams::default(), &domain).await?;
+    created.uid().context("a domain without a UID")
+}
+
+/// The claim of this number, allocated on a channel of its own: 0 is left to the scheduler.
+async fn create_claim(
+    client: &Client,
+    node: &str,
+    domain: &str,
+    number: usize,
+) -> anyhow::Result<proto::Claim> {
+    let name = format!("worker-{number:04}-compute-domain-channel-abcde");
+    let claims: Api<ResourceClaim> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut metadata = annotations();
+    metadata
+        .as_object_mut()
+        .context("metadata is an object")?
+        .insert("name".to_owned(), json!(name));
+    let claim = json!({"metadata": metadata, "spec": claim_spec(domain)});
+    let created = create(&claims, claim).await?;
+    let config = json!([
+        {"source": "FromClaim", "requests": ["channel"], "opaque": opaque(domain)},
+    ]);
+    let allocation = json!({
+        "devices": {
+            "results": [{
+                "request": "channel", "driver": DRIVER, "pool": node,
+                "device": format!("channel-{}", number + 1),
+            }],
+            "config": config,
+        },
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
+            {"key": "metadata.name", "operator": "In", "values": [node]},
+        ]}]},
+    });
+    let status = Patch::Merge(json!({"status": {"allocation": allocation}}));
+    claims
+        .patch_status(&name, &PatchParams::default(), &status)
+        .await?;
+    Ok(proto::Claim {
+        namespace: NAMESPACE.to_owned(),
+        uid: created.uid().context("a claim without a UID")?,
+        name,
+    })
+}
+
+/// As the controller's template has them.
+fn annotations() -> Value {
+    json!({"annotations": {"resource.nvidia.com/computeDomainName": DOMAIN}})
+}
+
+fn claim_spec(domain: &str) -> Value {
+    json!({"devices": {
+        "requests": [{"name": "channel", "exactly": {"deviceClassName": CLASS}}],
+        "config": [{"requests": ["channel"], "opaque": opaque(domain)}],
+    }})
+}
+
+fn opaque(domain: &str) -> Value {
+    json!({"driver": DRIVER, "parameters": {
+        "apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainChannelConfig",
+        "domainID": domain, "allocationMode": "Single",
+    }})
+}
+
+async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
+where
+    K: Clone + Debug + DeserializeOwned + serde::Serialize,
+{
+    let object = serde_json::from_value(object)?;
+    Ok(api.create(&PostParams::default(), &object).await?)
+}
