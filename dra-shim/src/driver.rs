@@ -11,11 +11,13 @@ use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
 use imex_runtime::{Events, error_chain};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use nvml_clique::HostImex;
 
 use crate::claim_errors::{prepare_failed, unprepare_failed};
+use crate::claim_reference::claim_reference;
+use crate::claim_status::{ClaimStatusWriter, DeviceReport, is_reported};
 use crate::domain_lookup::DomainLookup;
+use crate::in_flight::{InFlight, Step};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 use crate::shared_claims::SharedClaims;
@@ -33,6 +35,8 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) host_imex: Option<HostImex>,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) claim_status: ClaimStatusWriter,
 }
 
 impl Driver for ComputeDomainDriver {
@@ -45,6 +49,7 @@ impl Driver for ComputeDomainDriver {
         if let Some(reason) = &prepared.degraded {
             self.warn_of_degraded_fabric(&claim.id, reason);
         }
+        self.report(claim);
         Ok(prepared.devices.into_iter().map(to_device).collect())
     }
 
@@ -72,11 +77,16 @@ impl ComputeDomainDriver {
         })?;
         let request =
             ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
+        self.in_flight.step(&claim.id, Step::LookingUpDomain);
         let domain_exists = self
             .domains
             .exists(&name.namespace, &request.domain)
             .await?;
-        self.require_host_imex(context).await?;
+        if self.host_imex.is_some() {
+            self.in_flight.step(&claim.id, Step::AskingHostImex);
+            self.require_host_imex(context).await?;
+        }
+        self.in_flight.step(&claim.id, Step::WritingRecordAndSpec);
 
         let monitor = Arc::clone(&self.hardware);
         let node_claims = Arc::clone(&claims);
@@ -124,17 +134,34 @@ impl ComputeDomainDriver {
         }
     }
 
-    fn warn_of_degraded_fabric(&self, claim: &ClaimRef, reason: &str) {
-        let object = ObjectReference {
-            api_version: Some("resource.k8s.io/v1".to_owned()),
-            kind: Some("ResourceClaim".to_owned()),
-            name: Some(claim.name.clone()),
-            namespace: Some(claim.namespace.clone()),
-            uid: Some(claim.uid.clone()),
-            ..ObjectReference::default()
+    /// Reports the prepared device in the claim, unless an earlier Prepare did.
+    fn report(&self, claim: &Claim) {
+        let Ok(status) = ClaimStatus::from_raw(&claim.status) else {
+            return;
         };
+        // The record may be one of the Go driver's other modes.
+        let (Ok(request), [result]) = (
+            ChannelRequest::from_status(&status),
+            claim.results.as_slice(),
+        ) else {
+            return;
+        };
+        if is_reported(&claim.status, result) {
+            return;
+        }
+        self.claim_status.write(DeviceReport {
+            claim: claim.id.clone(),
+            result: result.clone(),
+            domain: request.domain.as_str().to_owned(),
+            clique: self.hardware.clique(),
+            channel: request.channel.get(),
+        });
+    }
+
+    fn warn_of_degraded_fabric(&self, claim: &ClaimRef, reason: &str) {
+        let claim = claim_reference(claim);
         self.events
-            .warning(&object, "FabricDegraded", "Prepare", reason);
+            .warning(&claim, "FabricDegraded", "Prepare", reason);
     }
 }
 

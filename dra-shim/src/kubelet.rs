@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use compute_domain_api::names::DRIVER_NAME;
 use dra_kubelet::{DesiredPool, DeviceHealth, KubeClaims, Plugin, Publication, Registration};
-use imex_runtime::{ReadinessCondition, StartError};
+use imex_runtime::{Events, ReadinessCondition, StartError};
 use kube::Client;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::args::Paths;
+use crate::call_observer::CallObserver;
 use crate::driver::ComputeDomainDriver;
+use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 
 /// How long directories that kubelet should have made may be missing at start.
@@ -26,6 +28,8 @@ pub(crate) struct KubeletServer {
     pub(crate) client: Client,
     pub(crate) driver: ComputeDomainDriver,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) events: Events,
     /// The node's slice, to be published.
     pub(crate) desired: watch::Receiver<DesiredPool>,
     /// The devices' health, for kubelet's health stream.
@@ -49,9 +53,12 @@ impl KubeletServer {
     /// The sockets cannot be opened, or are lost for good.
     pub(crate) async fn serve(&self, shutdown: &CancellationToken) -> Result<(), StartError> {
         let mut plugin = self.start(shutdown).await?;
-        let conditions = self.conditions.clone();
-        let conditions =
-            tokio::spawn(conditions.follow(plugin.registration(), plugin.publication()));
+        let conditions = self.conditions.clone().follow(
+            plugin.registration(),
+            plugin.publication(),
+            Arc::clone(&self.metrics),
+        );
+        let conditions = tokio::spawn(conditions);
         let ended = tokio::select! {
             () = shutdown.cancelled() => Ok(()),
             error = plugin.failed() => Err(StartError::new(&error, error.hint())),
@@ -61,6 +68,14 @@ impl KubeletServer {
         ended
     }
 
+    fn observer(&self) -> CallObserver {
+        CallObserver {
+            metrics: Arc::clone(&self.metrics),
+            in_flight: self.in_flight.clone(),
+            events: self.events.clone(),
+        }
+    }
+
     /// Opens the sockets. Directories may still be missing while kubelet starts.
     async fn start(&self, shutdown: &CancellationToken) -> Result<Plugin, StartError> {
         let until = Instant::now() + SOCKETS_WITHIN;
@@ -68,7 +83,7 @@ impl KubeletServer {
             let started = Plugin::builder(DRIVER_NAME, self.node_name.as_str())
                 .registry_dir(&self.paths.registry_dir)
                 .data_dir(&self.paths.data_dir)
-                .observer(self.metrics.as_ref().clone())
+                .observer(self.observer())
                 .health(self.health.clone())
                 .publish(self.client.clone(), self.desired.clone())
                 .start(self.driver.clone(), KubeClaims::new(self.client.clone()));
@@ -87,11 +102,12 @@ impl KubeletServer {
 // === impl KubeletConditions ===
 
 impl KubeletConditions {
-    /// Keeps the conditions up to date until the plugin ends.
+    /// Keeps conditions and metrics up to date until the plugin ends.
     async fn follow(
         self,
         mut registration: watch::Receiver<Registration>,
         publication: Option<watch::Receiver<Publication>>,
+        metrics: Arc<Metrics>,
     ) {
         let Some(mut publication) = publication else {
             return;
@@ -99,6 +115,7 @@ impl KubeletConditions {
         loop {
             self.set_registered(&registration.borrow_and_update());
             self.set_published(&publication.borrow_and_update());
+            metrics.publication_changed(&publication.borrow());
             let changed = tokio::select! {
                 changed = registration.changed() => changed,
                 changed = publication.changed() => changed,

@@ -11,6 +11,9 @@
 //!                  └────────────────┘
 //! ```
 //!
+//! What people see of a claim: `call_observer` makes metrics, events and the list of claims
+//! `in_flight` (SIGUSR2) of what dra-kubelet does, `claim_status` reports prepared devices.
+//!
 //! This program decides nothing about a claim: `driver` gathers the facts and
 //! hands them to `compute_domain_node::NodeClaims`; `kubelet` starts dra-kubelet
 //! with it. No failure of the node or of
@@ -20,12 +23,16 @@
 
 mod advertise;
 mod args;
+mod call_observer;
 mod checkpoint;
 mod claim_errors;
 mod claim_lookup;
+mod claim_reference;
+mod claim_status;
 mod device;
 mod domain_lookup;
 mod driver;
+mod in_flight;
 mod kubelet;
 mod metrics;
 mod monitor;

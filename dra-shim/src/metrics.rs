@@ -1,14 +1,20 @@
 //! Metrics, under the Go driver's names, so that dashboards keep working.
 
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use compute_domain_api::names::DRIVER_NAME;
-use dra_kubelet::{CallOutcome, ClaimError, ClaimRef, Method, Observer, Registration};
-use prometheus_client::encoding::EncodeLabelSet;
+use dra_checkpoint::CHECKPOINT_FILE;
+use dra_kubelet::{CallOutcome, ClaimError, Method, Publication, Registration};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -41,13 +47,33 @@ struct End {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Retried {
+    method: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failed {
+    method: &'static str,
+    error: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusWrite {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Slice {
     request: &'static str,
     outcome: &'static str,
 }
 
-/// The plugin's metrics. Cheap to clone. Calls, slices and registrations come
-/// from `dra-kubelet`, which calls the [`Observer`].
+/// The checkpoint, by its path.
+#[derive(Debug)]
+struct CheckpointFile(PathBuf);
+
+/// The plugin's metrics. What is about calls, slices and registrations comes from `dra-kubelet`,
+/// through [`CallObserver`](crate::call_observer::CallObserver).
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     requests: Family<Call, Counter>,
@@ -57,7 +83,11 @@ pub(crate) struct Metrics {
     unprepare_errors: Family<Failure, Counter>,
     prepared: Gauge,
     calls: Family<End, Counter>,
+    retries: Family<Retried, Counter>,
+    failed_claims: Family<Failed, Counter>,
+    status_writes: Family<StatusWrite, Counter>,
     slices: Family<Slice, Counter>,
+    generation: Gauge,
     registrations: Counter,
 }
 
@@ -78,7 +108,11 @@ impl Metrics {
             unprepare_errors: Family::default(),
             prepared: prepared_devices.get_or_create(&channels).clone(),
             calls: Family::default(),
+            retries: Family::default(),
+            failed_claims: Family::default(),
+            status_writes: Family::default(),
             slices: Family::default(),
+            generation: Gauge::default(),
             registrations: Counter::default(),
         };
         for method in [Method::Prepare, Method::Unprepare] {
@@ -90,6 +124,11 @@ impl Metrics {
         metrics.register_as_go(registry, prepared_devices);
         metrics.register_own(registry);
         Arc::new(metrics)
+    }
+
+    /// Registers size and time of the checkpoint in this directory.
+    pub(crate) fn register_checkpoint(registry: &mut Registry, directory: &Path) {
+        registry.register_collector(Box::new(CheckpointFile(directory.join(CHECKPOINT_FILE))));
     }
 
     /// Registers what the Go driver counts, too.
@@ -137,6 +176,26 @@ impl Metrics {
             self.calls.clone(),
         );
         own.register(
+            "claim_retries",
+            "Attempts at a claim after its first one",
+            self.retries.clone(),
+        );
+        own.register(
+            "failed_claims",
+            "Claims for which kubelet got an error, by the last error",
+            self.failed_claims.clone(),
+        );
+        own.register(
+            "claim_status_writes",
+            "Reports of prepared devices in claims' status.devices, by outcome",
+            self.status_writes.clone(),
+        );
+        own.register(
+            "slice_generation",
+            "Generation of the node's published pool; 0: none is published",
+            self.generation.clone(),
+        );
+        own.register(
             "slice_requests",
             "Requests to the API server for the node's ResourceSlices",
             self.slices.clone(),
@@ -152,46 +211,40 @@ impl Metrics {
         self.prepared.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    fn failed(&self, method: Method, error: &ClaimError) {
-        let failure = Failure {
-            driver: DRIVER_NAME,
-            error_type: error.code(),
-        };
-        let errors = match method {
-            Method::Prepare => &self.prepare_errors,
-            Method::Unprepare => &self.unprepare_errors,
-        };
-        errors.get_or_create(&failure).inc();
-    }
-}
-
-impl Observer for Metrics {
-    fn call_finished(&self, method: Method, end: CallOutcome, _: Duration) {
-        let end = end.code();
-        self.calls
-            .get_or_create(&End {
-                method: method.as_str(),
-                end,
-            })
+    pub(crate) fn status_written(&self, outcome: &'static str) {
+        self.status_writes
+            .get_or_create(&StatusWrite { outcome })
             .inc();
     }
 
-    /// A claim that cannot be read never reaches the driver: that is a failed
-    /// attempt, too.
-    fn claim_read(&self, _: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
-        if let Err(error) = outcome {
-            self.failed(Method::Prepare, error);
+    pub(crate) fn publication_changed(&self, publication: &Publication) {
+        match publication {
+            Publication::Published { generation, .. } => {
+                self.generation.set(*generation);
+            }
+            Publication::Withdrawn => {
+                self.generation.set(0);
+            }
+            // What is published stays.
+            _ => {}
         }
     }
 
-    fn attempt_started(&self, method: Method, _: &ClaimRef) {
+    pub(crate) fn call_finished(&self, method: Method, outcome: CallOutcome) {
+        let end = End {
+            method: method.as_str(),
+            end: outcome.code(),
+        };
+        self.calls.get_or_create(&end).inc();
+    }
+
+    pub(crate) fn attempt_started(&self, method: Method) {
         self.inflight.get_or_create(&call(method)).inc();
     }
 
-    fn attempt_finished(
+    pub(crate) fn attempt_finished(
         &self,
         method: Method,
-        _: &ClaimRef,
         outcome: Result<(), &ClaimError>,
         took: Duration,
     ) {
@@ -203,20 +256,76 @@ impl Observer for Metrics {
                 let duration = self.durations.get_or_create(&call);
                 duration.observe(took.as_secs_f64());
             }
-            Err(error) => self.failed(method, error),
+            Err(error) => self.attempt_failed(method, error),
         }
     }
 
-    fn slice_request(&self, request: &'static str, outcome: Result<(), &'static str>, _: Duration) {
+    pub(crate) fn attempt_failed(&self, method: Method, error: &ClaimError) {
+        let failure = Failure {
+            driver: DRIVER_NAME,
+            error_type: error.code(),
+        };
+        let errors = match method {
+            Method::Prepare => &self.prepare_errors,
+            Method::Unprepare => &self.unprepare_errors,
+        };
+        errors.get_or_create(&failure).inc();
+    }
+
+    pub(crate) fn retried(&self, method: Method) {
+        let method = method.as_str();
+        self.retries.get_or_create(&Retried { method }).inc();
+    }
+
+    pub(crate) fn claim_failed(&self, method: Method, error: &ClaimError) {
+        let (method, error) = (method.as_str(), error.code());
+        self.failed_claims
+            .get_or_create(&Failed { method, error })
+            .inc();
+    }
+
+    pub(crate) fn slice_request(&self, request: &'static str, outcome: Result<(), &'static str>) {
         let outcome = outcome.err().unwrap_or("ok");
         let slice = Slice { request, outcome };
         self.slices.get_or_create(&slice).inc();
     }
 
-    fn registration_changed(&self, state: &Registration) {
+    pub(crate) fn registration_changed(&self, state: &Registration) {
         if state.is_registered() {
             self.registrations.inc();
         }
+    }
+}
+
+// === impl CheckpointFile ===
+
+impl Collector for CheckpointFile {
+    /// Looks at the file when it is scraped. Nothing without one: it is written with the first claim.
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Ok(file) = fs::metadata(&self.0) else {
+            return Ok(());
+        };
+        let mut gauge = |name: &str, help: &str, value: f64| {
+            let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value).encode(gauge)
+        };
+        let modified = file.modified().ok();
+        let modified = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        gauge(
+            "imex_dra_checkpoint_modified_timestamp_seconds",
+            "When the checkpoint was written last",
+            modified.unwrap_or_default().as_secs_f64(),
+        )?;
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a checkpoint is far below 2^52 bytes"
+        )]
+        let bytes = file.len() as f64;
+        gauge(
+            "imex_dra_checkpoint_size_bytes",
+            "Size of the checkpoint",
+            bytes,
+        )
     }
 }
 
@@ -232,22 +341,48 @@ mod tests {
     use super::*;
 
     #[test]
+    fn size_and_time_of_the_checkpoint_are_there_once_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut registry = Registry::default();
+        Metrics::register_checkpoint(&mut registry, dir.path());
+        let scrape = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        assert!(!scrape().contains("imex_dra_checkpoint"));
+        fs::write(dir.path().join(CHECKPOINT_FILE), "12345").unwrap();
+        let text = scrape();
+        assert!(
+            text.contains("imex_dra_checkpoint_size_bytes 5.0\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("imex_dra_checkpoint_modified_timestamp_seconds 1"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn the_names_and_labels_are_gos_and_ours_are_apart() {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, "node-a");
-        let claim = ClaimRef {
-            namespace: "ns".into(),
-            name: "c".into(),
-            uid: "u".into(),
-        };
         let closed = ClaimError::retry("closed").with_code("checkpoint");
         let ms = Duration::from_millis(1);
-        metrics.attempt_started(Method::Prepare, &claim);
-        metrics.attempt_finished(Method::Prepare, &claim, Ok(()), ms);
-        metrics.attempt_started(Method::Unprepare, &claim);
-        metrics.attempt_finished(Method::Unprepare, &claim, Err(&closed), ms);
-        metrics.call_finished(Method::Prepare, CallOutcome::Cancelled, ms);
-        metrics.slice_request("create", Err("slice-request"), ms);
+        metrics.attempt_started(Method::Prepare);
+        metrics.attempt_finished(Method::Prepare, Ok(()), ms);
+        metrics.attempt_started(Method::Unprepare);
+        metrics.attempt_finished(Method::Unprepare, Err(&closed), ms);
+        metrics.retried(Method::Unprepare);
+        metrics.claim_failed(Method::Unprepare, &closed);
+        metrics.call_finished(Method::Prepare, CallOutcome::Cancelled);
+        metrics.status_written("refused");
+        metrics.slice_request("create", Err("slice-request"));
+        metrics.publication_changed(&Publication::Published {
+            slices: Vec::new(),
+            generation: 7,
+            dropped: Vec::new(),
+        });
         metrics.registration_changed(&Registration::Registered);
         metrics.registration_changed(&Registration::Pending);
         metrics.prepared_channels(1);
@@ -263,6 +398,10 @@ mod tests {
             r#"imex_dra_kubelet_calls_total{method="prepare",end="cancelled"} 1"#,
             r#"imex_dra_slice_requests_total{request="create",outcome="slice-request"} 1"#,
             "imex_dra_kubelet_registrations_total 1",
+            r#"imex_dra_claim_retries_total{method="unprepare"} 1"#,
+            r#"imex_dra_failed_claims_total{method="unprepare",error="checkpoint"} 1"#,
+            r#"imex_dra_claim_status_writes_total{outcome="refused"} 1"#,
+            "imex_dra_slice_generation 7",
         ] {
             assert!(
                 text.lines().any(|found| found == line),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use compute_domain_node::Hardware;
 use imex_runtime::StartError;
-use nvml_clique::{DriverRoot, FabricWatch, NvmlProbe, WatchConfig};
+use nvml_clique::{DriverRoot, Fabric, FabricWatch, NvmlProbe, WatchConfig};
 use tokio::sync::Notify;
 
 /// How often the channel major is read again: how late a driver that is loaded
@@ -44,6 +44,14 @@ impl HardwareMonitor {
             state: reading.state,
             fabric: reading.fabric,
             major: imex_cdi::read_channel_major(&self.proc_devices),
+        }
+    }
+
+    /// The clique that the node is in, as `<cluster UUID>.<id>`. Never blocks.
+    pub(crate) fn clique(&self) -> Option<String> {
+        match self.watch.latest().fabric {
+            Fabric::Clique(clique) => Some(clique.id.to_string()),
+            _ => None,
         }
     }
 

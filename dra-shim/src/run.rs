@@ -17,8 +17,10 @@ use crate::advertise::Advertiser;
 use crate::args::{Args, Paths};
 use crate::checkpoint::CheckpointTask;
 use crate::claim_lookup::ClaimLookup;
+use crate::claim_status::ClaimStatusWriter;
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
+use crate::in_flight::{InFlight, dump_on_signal};
 use crate::kubelet::{KubeletConditions, KubeletServer};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
@@ -35,6 +37,7 @@ struct Parts {
     readiness: Readiness,
     events: Events,
     metrics: Arc<Metrics>,
+    in_flight: InFlight,
     hardware: Arc<HardwareMonitor>,
     shared_claims: SharedClaims,
 }
@@ -70,11 +73,16 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         .await?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry, &node_name);
+    Metrics::register_checkpoint(&mut registry, &paths.data_dir);
     let events = Events::new(client.clone(), PROGRAM, &node_name);
     events.register_metrics(&mut registry);
     serve_http(&http, healthcheck_port, &readiness, registry, &shutdown).await?;
 
+    let in_flight = InFlight::default();
+    dump_on_signal(in_flight.clone(), shutdown.clone())?;
+
     let parts = Parts {
+        in_flight,
         events,
         hardware: Arc::new(HardwareMonitor::start(
             paths.driver_root.clone(),
@@ -183,6 +191,8 @@ impl Parts {
             client: self.client.clone(),
             driver: self.driver(),
             metrics: Arc::clone(&self.metrics),
+            in_flight: self.in_flight.clone(),
+            events: self.events.clone(),
             desired,
             health,
             conditions: KubeletConditions {
@@ -203,6 +213,8 @@ impl Parts {
             host_imex: socket.map(host_imex),
             events: self.events.clone(),
             metrics: Arc::clone(&self.metrics),
+            in_flight: self.in_flight.clone(),
+            claim_status: ClaimStatusWriter::new(self.client.clone(), Arc::clone(&self.metrics)),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::registration::Registration;
 ///   that kubelet gives up on and for an attempt that panics. The one exception is a
 ///   runtime that is dropped.
 /// * **Order.** The events of one claim come in the order in which things happened:
-///   `claim_read`, then `attempt_started` and `attempt_finished` for each attempt, then
+///   `claim_started`, `claim_read`, then `attempt_started` and `attempt_finished` for each attempt, then
 ///   `claim_finished`, all before the `call_finished` of a call that waited for it.
 ///   Events of different claims, of the publisher and of the health stream interleave.
 /// * **Codes.** An error has a [`ClaimError::code`], which is a stable word and so fit
@@ -44,6 +44,12 @@ pub trait Observer: Send + Sync + 'static {
     /// `call_started`. The work that it began may still go on.
     fn call_finished(&self, method: Method, outcome: CallOutcome, took: Duration) {
         let _ = (method, outcome, took);
+    }
+
+    /// Work for a claim begins: an earlier operation of the claim is over, and nothing has
+    /// been read or attempted yet. However many calls wait for it, this is told once.
+    fn claim_started(&self, method: Method, claim: &ClaimRef) {
+        let _ = (method, claim);
     }
 
     /// A claim was read from its [`ClaimSource`](crate::ClaimSource) and checked, for a
@@ -73,7 +79,7 @@ pub trait Observer: Send + Sync + 'static {
     }
 
     /// All attempts at a claim are over, `took` after the first call asked for it.
-    /// Once for each claim, however many calls wait: they are all answered with
+    /// Once for each `claim_started`, however many calls wait: they are all answered with
     /// `outcome`. A call whose deadline came earlier was answered without this event.
     fn claim_finished(
         &self,
@@ -217,6 +223,7 @@ macro_rules! forward {
 forward! {
     call_started(method: Method);
     call_finished(method: Method, outcome: CallOutcome, took: Duration);
+    claim_started(method: Method, claim: &ClaimRef);
     claim_read(claim: &ClaimRef, outcome: Result<(), &ClaimError>, took: Duration);
     attempt_started(method: Method, claim: &ClaimRef);
     attempt_finished(method: Method, claim: &ClaimRef, outcome: Result<(), &ClaimError>, took: Duration);

@@ -34,6 +34,7 @@ async fn a_prepare_is_observed_from_its_call_to_its_answer() {
         notes.taken(),
         [
             "call prepare started",
+            "prepare a started",
             "read a: ok",
             "attempt prepare a started",
             "attempt prepare a: ok",
@@ -49,6 +50,7 @@ async fn a_prepare_is_observed_from_its_call_to_its_answer() {
         notes.taken(),
         [
             "call unprepare started",
+            "unprepare a started",
             "attempt unprepare a started",
             "attempt unprepare a: ok",
             "unprepare a: ok",

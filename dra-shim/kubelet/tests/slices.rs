@@ -56,9 +56,10 @@ async fn publication(running: &Running, wanted: impl FnMut(&Publication) -> bool
 }
 
 #[cfg(test)]
-fn published(names: &[&str]) -> Publication {
+fn published(names: &[&str], generation: i64) -> Publication {
     Publication::Published {
         slices: names.iter().map(|name| (*name).to_owned()).collect(),
+        generation,
         dropped: Vec::new(),
     }
 }
@@ -78,7 +79,7 @@ async fn devices_are_published_changed_and_withdrawn() {
     server.put_node("n1", "node-uid");
     let (running, desired) = publish(&server, mk_devices(&["a"]));
     let state = publication(&running, |p| matches!(p, Publication::Published { .. })).await;
-    assert_eq!(state, published(&[NAME]));
+    assert_eq!(state, published(&[NAME], 1));
     let slice = &server.slices()[0];
     assert_eq!(devices(slice), ["a"]);
     assert_eq!(slice["metadata"]["ownerReferences"][0]["uid"], "node-uid");
@@ -131,7 +132,7 @@ async fn a_slice_of_another_implementation_is_adopted_without_a_write() {
     ]);
     server.put_slice(slice);
     let (running, desired) = publish(&server, mk_devices(&["a"]));
-    publication(&running, |p| *p == published(&[name])).await;
+    publication(&running, |p| *p == published(&[name], 3)).await;
     assert_eq!(server.writes(), Vec::<String>::new());
 
     desired.send_replace(mk_devices(&["b"]));
@@ -210,7 +211,7 @@ async fn a_recreated_node_becomes_the_owner_of_new_slices() {
     };
     publication(&running, missing).await;
     server.put_node("n1", "second");
-    publication(&running, |p| *p == published(&[NAME])).await;
+    publication(&running, |p| *p == published(&[NAME], 1)).await;
     let owner = &server.slices()[0]["metadata"]["ownerReferences"][0];
     assert_eq!(owner["uid"], "second");
 }
@@ -247,7 +248,7 @@ async fn many_devices_are_cut_into_slices_and_a_taint_is_one_write() {
         .map(|index| format!("{index:05x}-test.example.com-n1"))
         .collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    publication(&running, |p| *p == published(&names)).await;
+    publication(&running, |p| *p == published(&names, 1)).await;
     let sizes: Vec<_> = server
         .slices()
         .iter()
@@ -311,7 +312,7 @@ async fn a_dropped_field_is_reported_once_and_not_sent_again() {
 
     // What a driver does about it: the device goes.
     desired.send_replace(DesiredPool::Devices(Vec::new()));
-    publication(&running, |p| *p == published(&[NAME])).await;
+    publication(&running, |p| *p == published(&[NAME], 1)).await;
 }
 
 #[tokio::test]
@@ -323,7 +324,7 @@ async fn devices_that_cannot_be_published_are_refused_once_and_nothing_is_sent()
     publication(&running, refused).await;
     assert_eq!(server.writes(), Vec::<String>::new());
     desired.send_replace(mk_devices(&["a", "b"]));
-    publication(&running, |p| *p == published(&[NAME])).await;
+    publication(&running, |p| *p == published(&[NAME], 1)).await;
 }
 
 #[tokio::test]
@@ -345,5 +346,5 @@ async fn an_older_kubernetes_is_named_and_checked_again() {
     };
     publication(&running, too_old).await;
     server.set_old(false);
-    publication(&running, |p| *p == published(&[NAME])).await;
+    publication(&running, |p| *p == published(&[NAME], 1)).await;
 }

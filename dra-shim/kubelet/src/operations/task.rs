@@ -51,6 +51,8 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
                 .wait_for(|progress| matches!(progress, Progress::Done(_)))
                 .await;
         }
+        let observer = &self.shared.attempts.observer;
+        observer.claim_started(self.operation.method, &self.claim);
         // An attempt catches panics of the driver's methods. What remains is a value of
         // the driver that panics when it is dropped.
         let outcome = AssertUnwindSafe(self.attempts())

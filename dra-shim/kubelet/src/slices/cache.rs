@@ -56,6 +56,12 @@ impl SliceCache {
         true
     }
 
+    /// The newest generation of the pool; 0 without slices.
+    pub(super) fn generation(&self) -> i64 {
+        let generations = self.slices.values().map(|slice| slice.spec.pool.generation);
+        generations.max().unwrap_or_default()
+    }
+
     /// Replaces everything by a fresh list.
     pub(super) fn replace(&mut self, slices: Vec<ResourceSlice>) {
         self.slices = slices

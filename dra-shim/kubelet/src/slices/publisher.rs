@@ -196,6 +196,7 @@ impl Publisher {
                 }
                 Ok(Some(Publication::Published {
                     slices: self.cache.slices.keys().cloned().collect(),
+                    generation: self.cache.generation(),
                     dropped: self.stored_forms.dropped_fields(),
                 }))
             }

@@ -35,6 +35,8 @@ pub enum Publication {
     Published {
         /// The names of the `ResourceSlice`s, in order.
         slices: Vec<String>,
+        /// The pool's generation, which all of them have.
+        generation: i64,
         /// The fields that the API server dropped: normally none.
         ///
         /// A driver that relies on such a field needs another way. Where `taints` are

@@ -36,6 +36,10 @@ impl Observer for Notes {
         self.note(format!("call {method} {}: {end:?}", end.code()));
     }
 
+    fn claim_started(&self, method: Method, claim: &ClaimRef) {
+        self.note(format!("{method} {} started", claim.name));
+    }
+
     fn claim_read(&self, claim: &ClaimRef, outcome: Result<(), &ClaimError>, _: Duration) {
         self.note(format!("read {}: {}", claim.name, code(outcome)));
     }

@@ -1,0 +1,258 @@
+//! Reports prepared devices in their claims, where users and other programs see them:
+//!
+//! ```yaml
+//! status:
+//!   devices:
+//!   - driver: compute-domain.nvidia.com
+//!     pool: NODE
+//!     device: channel-0
+//!     conditions: [{type: Ready, status: "True", reason: Prepared, ...}]
+//!     data: {computeDomain: UID, clique: UUID.ID, channel: 0}
+//! ```
+//!
+//! A report is for people. It is written after kubelet has its answer, nobody waits for it, and it
+//! is lost with the process; the API server removes it when the claim is deallocated.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use compute_domain_api::names::DRIVER_NAME;
+use dra_kubelet::{AllocationResult, ClaimRef};
+use imex_runtime::error_chain;
+use jiff::Timestamp;
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use kube::api::{Patch, PatchParams};
+use kube::core::Request;
+use kube::{Client, Resource as _};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+use crate::metrics::Metrics;
+
+/// Who owns the reported fields.
+const FIELD_MANAGER: &str = "compute-domain-kubelet-plugin";
+
+/// A report is written within this time, at random: the pods of a job start together on all nodes,
+/// and the writes must not get in the way of those nodes that still read their claims.
+const SPREAD: Duration = Duration::from_secs(5);
+
+/// Pauses before further attempts, while the API server is away or busy; up to half as much longer.
+const RETRY_AFTER: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
+
+/// How many reports may wait: more than a node has pods.
+const LIMIT: usize = 256;
+
+/// What a prepared device is reported with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeviceReport {
+    pub(crate) claim: ClaimRef,
+    pub(crate) result: AllocationResult,
+    /// The UID of the `ComputeDomain`.
+    pub(crate) domain: String,
+    /// `<cluster UUID>.<id>`, if the node is in one.
+    pub(crate) clique: Option<String>,
+    pub(crate) channel: u32,
+}
+
+/// Writes reports. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct ClaimStatusWriter {
+    client: Client,
+    metrics: Arc<Metrics>,
+    permits: Arc<Semaphore>,
+    /// Whether a refusal was logged: the next one is most likely of the same kind.
+    was_refused: Arc<AtomicBool>,
+}
+
+/// How a write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Written,
+    /// The claim is gone, or another one has its name.
+    Gone,
+    /// The API server will not take it.
+    Refused,
+    /// It may take it later.
+    Unanswered,
+}
+
+// === impl ClaimStatusWriter ===
+
+impl ClaimStatusWriter {
+    pub(crate) fn new(client: Client, metrics: Arc<Metrics>) -> Self {
+        Self {
+            client,
+            metrics,
+            permits: Arc::new(Semaphore::new(LIMIT)),
+            was_refused: Arc::default(),
+        }
+    }
+
+    /// Writes the report soon, in the background.
+    pub(crate) fn write(&self, report: DeviceReport) {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            self.metrics.status_written("dropped");
+            return;
+        };
+        let writer = self.clone();
+        tokio::spawn(async move {
+            sleep(SPREAD.mul_f64(fastrand::f64())).await;
+            let outcome = writer.attempts(&report).await;
+            writer.metrics.status_written(outcome.code());
+            drop(permit);
+        });
+    }
+
+    async fn attempts(&self, report: &DeviceReport) -> Outcome {
+        for pause in RETRY_AFTER {
+            match self.attempt(report).await {
+                Outcome::Unanswered => sleep(pause.mul_f64(1.0 + fastrand::f64() / 2.0)).await,
+                outcome => return outcome,
+            }
+        }
+        self.attempt(report).await
+    }
+
+    async fn attempt(&self, report: &DeviceReport) -> Outcome {
+        let written = match report.request() {
+            // The answer is the whole claim, which others may have made unreadable.
+            Ok(request) => self.client.request_text(request).await.map(drop),
+            Err(error) => Err(error),
+        };
+        let outcome = Outcome::of(&written);
+        if let Err(error) = &written {
+            let (claim, error) = (&report.claim, error_chain(error));
+            if outcome == Outcome::Refused && !self.was_refused.swap(true, Ordering::Relaxed) {
+                warn!(%claim, error, "the API server refuses reports of prepared devices; further refusals are only counted");
+            } else {
+                debug!(%claim, error, "the prepared device is not reported in its claim");
+            }
+        }
+        outcome
+    }
+}
+
+// === impl DeviceReport ===
+
+impl DeviceReport {
+    /// A server-side apply of this device's entry, and of nothing else. The UID keeps it from
+    /// another claim of the same name.
+    fn request(&self) -> Result<http::Request<Vec<u8>>, kube::Error> {
+        let ClaimRef {
+            namespace,
+            name,
+            uid,
+        } = &self.claim;
+        let device = json!({
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "status": {"devices": [self.entry()]},
+        });
+        let path = ResourceClaim::url_path(&(), Some(namespace));
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        Request::new(path)
+            .patch_subresource("status", name, &params, &Patch::Apply(device))
+            .map_err(kube::Error::BuildRequest)
+    }
+
+    fn entry(&self) -> Value {
+        let mut entry = json!({
+            "driver": DRIVER_NAME,
+            "pool": self.result.pool,
+            "device": self.result.device,
+            "conditions": [{
+                "type": "Ready",
+                "status": "True",
+                "reason": "Prepared",
+                "message": "the node has prepared the IMEX channel for its pods",
+                "lastTransitionTime": format!("{:.0}", Timestamp::now()),
+            }],
+            "data": {
+                "computeDomain": self.domain,
+                "clique": self.clique,
+                "channel": self.channel,
+            },
+        });
+        if let (Some(share), Some(entry)) = (&self.result.share_id, entry.as_object_mut()) {
+            entry.insert("shareID".to_owned(), json!(share));
+        }
+        entry
+    }
+}
+
+/// Whether the claim's status has a report of this device already.
+pub(crate) fn is_reported(status: &RawValue, result: &AllocationResult) -> bool {
+    let Ok(status) = serde_json::from_str::<ReportedStatus>(status.get()) else {
+        return false;
+    };
+    status.devices.iter().any(|device| {
+        device.driver == DRIVER_NAME
+            && device.pool == result.pool
+            && device.device == result.device
+            && device.share_id == result.share_id
+            && device
+                .conditions
+                .iter()
+                .any(|condition| condition.kind == "Ready" && condition.status == "True")
+    })
+}
+
+#[derive(Deserialize)]
+struct ReportedStatus {
+    #[serde(default)]
+    devices: Vec<ReportedDevice>,
+}
+
+#[derive(Deserialize)]
+struct ReportedDevice {
+    driver: String,
+    pool: String,
+    device: String,
+    #[serde(rename = "shareID")]
+    share_id: Option<String>,
+    #[serde(default)]
+    conditions: Vec<ReportedCondition>,
+}
+
+#[derive(Deserialize)]
+struct ReportedCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    fn of(written: &Result<(), kube::Error>) -> Self {
+        match written {
+            Ok(()) => Self::Written,
+            Err(kube::Error::Api(status)) => match status.code {
+                // 409: the UID is another one's.
+                404 | 409 => Self::Gone,
+                401 | 429 | 500.. => Self::Unanswered,
+                _ => Self::Refused,
+            },
+            Err(_) => Self::Unanswered,
+        }
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Self::Written => "ok",
+            Self::Gone => "gone",
+            Self::Refused => "refused",
+            Self::Unanswered => "unanswered",
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "claim_status_tests.rs"]
+mod tests;

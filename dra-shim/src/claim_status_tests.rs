@@ -1,0 +1,173 @@
+//! Which reports are written, as the API server gets them.
+
+use std::convert::Infallible;
+use std::sync::Mutex;
+
+use http::{Method, Request, Response};
+use kube::client::Body;
+use prometheus_client::registry::Registry;
+
+use super::*;
+
+/// What the API server got: method, path with query, body.
+type Seen = Arc<Mutex<Vec<(Method, String, Value)>>>;
+
+/// A writer whose API server answers with these codes, the last one for ever.
+fn mk_writer(codes: &[u16]) -> (ClaimStatusWriter, Seen, Registry) {
+    let seen = Seen::default();
+    let codes = Arc::new(Mutex::new(codes.to_vec()));
+    let taken = Arc::clone(&seen);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (seen, codes) = (Arc::clone(&taken), Arc::clone(&codes));
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = serde_json::from_slice(&body.collect_bytes().await.unwrap()).unwrap();
+            let target = parts.uri.path_and_query().unwrap().to_string();
+            seen.lock().unwrap().push((parts.method, target, body));
+            let mut codes = codes.lock().unwrap();
+            let code = if codes.len() > 1 {
+                codes.remove(0)
+            } else {
+                codes[0]
+            };
+            let status =
+                json!({"kind": "Status", "code": code, "reason": "Because", "message": "so"});
+            let body = Body::from(status.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry, "n1");
+    let writer = ClaimStatusWriter::new(Client::new(service, "default"), metrics);
+    (writer, seen, registry)
+}
+
+fn mk_report() -> DeviceReport {
+    DeviceReport {
+        claim: ClaimRef {
+            namespace: "ns".to_owned(),
+            name: "c".to_owned(),
+            uid: "u".to_owned(),
+        },
+        result: mk_result(),
+        domain: "domain-uid".to_owned(),
+        clique: Some("cluster.7".to_owned()),
+        channel: 0,
+    }
+}
+
+fn mk_result() -> AllocationResult {
+    AllocationResult {
+        request: "channel".to_owned(),
+        pool: "n1".to_owned(),
+        device: "channel-0".to_owned(),
+        admin_access: false,
+        share_id: None,
+    }
+}
+
+/// Lets a write come to its end, whatever it pauses for.
+async fn count(registry: &Registry, outcome: &str) -> bool {
+    sleep(Duration::from_secs(600)).await;
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+    text.contains(&format!(
+        "imex_dra_claim_status_writes_total{{outcome=\"{outcome}\"}} 1"
+    ))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_device_is_reported_in_one_request() {
+    let (writer, seen, registry) = mk_writer(&[200]);
+    writer.write(mk_report());
+    assert!(seen.lock().unwrap().is_empty(), "nobody waits for it");
+    assert!(count(&registry, "ok").await);
+    let seen = seen.lock().unwrap();
+    let [(method, target, body)] = seen.as_slice() else {
+        panic!("{seen:?}")
+    };
+    assert_eq!(*method, Method::PATCH);
+    assert_eq!(
+        target,
+        "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status?&force=true&fieldManager=compute-domain-kubelet-plugin"
+    );
+    assert_eq!(body["metadata"]["uid"], "u");
+    let device = &body["status"]["devices"][0];
+    assert_eq!(
+        (&device["driver"], &device["pool"], &device["device"]),
+        (&json!(DRIVER_NAME), &json!("n1"), &json!("channel-0"))
+    );
+    assert_eq!(device["conditions"][0]["status"], "True");
+    assert_eq!(
+        device["data"],
+        json!({"computeDomain": "domain-uid", "clique": "cluster.7", "channel": 0})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_busy_is_asked_twice_more() {
+    let (writer, seen, registry) = mk_writer(&[503, 429, 200]);
+    writer.write(mk_report());
+    assert!(count(&registry, "ok").await);
+    assert_eq!(seen.lock().unwrap().len(), 3);
+
+    let (writer, seen, registry) = mk_writer(&[503]);
+    writer.write(mk_report());
+    assert!(count(&registry, "unanswered").await);
+    assert_eq!(seen.lock().unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_and_a_claim_that_is_gone_are_final() {
+    for (code, outcome) in [
+        (404, "gone"),
+        (409, "gone"),
+        (403, "refused"),
+        (422, "refused"),
+    ] {
+        let (writer, seen, registry) = mk_writer(&[code]);
+        writer.write(mk_report());
+        assert!(count(&registry, outcome).await, "{code}");
+        assert_eq!(seen.lock().unwrap().len(), 1, "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_beyond_the_limit_are_dropped() {
+    let (writer, seen, registry) = mk_writer(&[200]);
+    for _ in 0..=LIMIT {
+        writer.write(mk_report());
+    }
+    assert!(count(&registry, "dropped").await);
+    assert_eq!(seen.lock().unwrap().len(), LIMIT);
+}
+
+#[test]
+fn a_device_that_is_reported_already_is_told_from_others() {
+    let status = |device: Value| {
+        let status = json!({"devices": [device]}).to_string();
+        RawValue::from_string(status).unwrap()
+    };
+    let reported = mk_report().entry();
+    assert!(is_reported(&status(reported.clone()), &mk_result()));
+    let with = |key: &str, value: Value| {
+        let mut device = reported.clone();
+        device[key] = value;
+        device
+    };
+    for other in [
+        with("driver", json!("other.example.com")),
+        with("pool", json!("n2")),
+        with("device", json!("channel-1")),
+        with("shareID", json!("s")),
+        with("conditions", json!([{"type": "Ready", "status": "False"}])),
+        with("conditions", json!([])),
+    ] {
+        assert!(
+            !is_reported(&status(other.clone()), &mk_result()),
+            "{other}"
+        );
+    }
+    let none = RawValue::from_string("{}".to_owned()).unwrap();
+    assert!(!is_reported(&none, &mk_result()));
+}
