@@ -33,5 +33,5 @@ pub use opaque::{
     OpaqueConfig,
 };
 pub use settings::{
-    ForcedGate, ImexOptions, Isolation, Mode, Settings, SettingsError, SettingsWarning,
+    ForcedGate, ImexOptions, Isolation, Mode, Placement, Settings, SettingsError, SettingsWarning,
 };

@@ -47,6 +47,16 @@ pub const DEVICE_TYPE_CHANNEL: &str = "channel";
 /// Attribute of a published device: the channel's number, an integer.
 pub const DEVICE_ID_ATTRIBUTE: &str = "id";
 
+/// Attribute of a published device while its node has a clique: `CLUSTER-UUID.CLIQUE-ID`. The Go driver
+/// does not have it.
+pub const CLIQUE_ATTRIBUTE: &str = "clique";
+
+/// Key of the taint on the device of a node that definitely has no clique.
+pub const NO_CLIQUE_TAINT: &str = "compute-domain.nvidia.com/no-clique";
+
+/// Key of the taint on the device of a node whose fabric is degraded.
+pub const DEGRADED_FABRIC_TAINT: &str = "compute-domain.nvidia.com/degraded-fabric";
+
 /// Name of the device in the slice that is this channel.
 pub fn channel_device_name(id: u32) -> String {
     format!("channel-{id}")

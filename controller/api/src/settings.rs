@@ -22,6 +22,12 @@ pub struct ImexOptions<'a> {
     /// Chart `resources.computeDomains.imex.hostSocketPath`, `--imex-host-socket-path`,
     /// `IMEX_HOST_SOCKET_PATH`.
     pub host_socket_path: &'a str,
+    /// Chart `resources.computeDomains.imex.withoutClique`, `--imex-without-clique`,
+    /// `IMEX_WITHOUT_CLIQUE`.
+    pub without_clique: &'a str,
+    /// Chart `resources.computeDomains.imex.degradedFabric`, `--imex-degraded-fabric`,
+    /// `IMEX_DEGRADED_FABRIC`.
+    pub degraded_fabric: &'a str,
 }
 
 /// What the options mean, resolved and checked.
@@ -34,6 +40,11 @@ pub struct Settings {
     /// Control socket of the host IMEX daemon, as a path on the host; `None`: its state is not
     /// probed.
     pub host_socket_path: Option<PathBuf>,
+    /// What becomes of the device of a node that definitely has no clique.
+    pub without_clique: Placement,
+    /// What becomes of the device of a node whose fabric is degraded: a GPU is missing from the
+    /// clique, or reports a problem.
+    pub degraded_fabric: Placement,
     /// The value of every gate, including those that the mode has forced.
     pub gates: FeatureGates,
     /// Gates whose value the mode has changed.
@@ -56,6 +67,16 @@ pub enum Mode {
 pub enum Isolation {
     /// Nothing: every workload gets channel 0.
     None,
+}
+
+/// Whether the scheduler may place new claims on a node whose fabric is not as it should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// It may: the device is published as on any other node.
+    #[default]
+    Publish,
+    /// It may not, unless a claim tolerates it: the device has a taint with the effect `NoSchedule`.
+    Taint,
 }
 
 /// A gate whose value the mode has changed.
@@ -93,6 +114,10 @@ impl ImexOptions<'_> {
         let mode = resolve_mode(self.mode, gates.enabled(Gate::HostManagedIMEX))?;
         let (isolation, warnings) = resolve_isolation(self.isolation)?;
         let host_socket_path = resolve_socket(self.host_socket_path)?;
+        let without_clique = resolve_placement(self.without_clique)
+            .map_err(|value| SettingsError::UnknownWithoutClique { value })?;
+        let degraded_fabric = resolve_placement(self.degraded_fabric)
+            .map_err(|value| SettingsError::UnknownDegradedFabric { value })?;
         let forced = FORCED_OFF
             .into_iter()
             .filter(|gate| gates.force(*gate, false))
@@ -103,6 +128,8 @@ impl ImexOptions<'_> {
             mode,
             isolation,
             host_socket_path,
+            without_clique,
+            degraded_fabric,
             gates,
             forced,
             warnings,
@@ -144,7 +171,16 @@ fn resolve_socket(path: &str) -> Result<Option<PathBuf>, SettingsError> {
     }
 }
 
-// === impl Mode, Isolation, ForcedGate, SettingsWarning ===
+/// The value itself if it is unknown.
+fn resolve_placement(value: &str) -> Result<Placement, String> {
+    match value {
+        "" | "publish" => Ok(Placement::Publish),
+        "taint" => Ok(Placement::Taint),
+        other => Err(other.to_owned()),
+    }
+}
+
+// === impl Mode, Isolation, Placement, ForcedGate, SettingsWarning ===
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,6 +205,15 @@ impl fmt::Display for Isolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("none"),
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Publish => f.write_str("publish"),
+            Self::Taint => f.write_str("taint"),
         }
     }
 }

@@ -51,7 +51,8 @@ pub struct KubeArgs {
 }
 
 /// How IMEX is run and shared: `--feature-gates` (`FEATURE_GATES`), `--imex-mode` (`IMEX_MODE`),
-/// `--imex-isolation` (`IMEX_ISOLATION`) and `--imex-host-socket-path` (`IMEX_HOST_SOCKET_PATH`).
+/// `--imex-isolation` (`IMEX_ISOLATION`), `--imex-host-socket-path` (`IMEX_HOST_SOCKET_PATH`),
+/// `--imex-without-clique` (`IMEX_WITHOUT_CLIQUE`) and `--imex-degraded-fabric` (`IMEX_DEGRADED_FABRIC`).
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "IMEX")]
 pub struct ImexArgs {
@@ -67,6 +68,14 @@ pub struct ImexArgs {
     /// Control socket of the host IMEX daemon, as a path on the host; empty: it is not probed.
     #[arg(long, env = "IMEX_HOST_SOCKET_PATH", default_value = "")]
     pub imex_host_socket_path: String,
+    /// The device of a node without a clique: publish, or taint, so that new pods go elsewhere; empty
+    /// means publish.
+    #[arg(long, env = "IMEX_WITHOUT_CLIQUE", default_value = "")]
+    pub imex_without_clique: String,
+    /// The device of a node with a degraded fabric: publish, or taint, so that new pods go elsewhere;
+    /// empty means publish.
+    #[arg(long, env = "IMEX_DEGRADED_FABRIC", default_value = "")]
+    pub imex_degraded_fabric: String,
 }
 
 /// Where health and metrics are served: `--http-endpoint` (`HTTP_ENDPOINT`) and `--metrics-path`
@@ -153,6 +162,8 @@ impl ImexArgs {
             mode: &self.imex_mode,
             isolation: &self.imex_isolation,
             host_socket_path: &self.imex_host_socket_path,
+            without_clique: &self.imex_without_clique,
+            degraded_fabric: &self.imex_degraded_fabric,
         };
         Ok(options.resolve()?)
     }
@@ -165,6 +176,8 @@ pub fn log_settings(settings: &Settings) {
         mode = %settings.mode,
         isolation = %settings.isolation,
         host_socket = settings.host_socket_path.as_ref().map(|path| path.display().to_string()),
+        without_clique = %settings.without_clique,
+        degraded_fabric = %settings.degraded_fabric,
         feature_gates = %settings.gates,
         "IMEX settings: {}", settings.isolation.meaning(),
     );
@@ -249,6 +262,8 @@ mod tests {
             "--imex-mode=",
             "--imex-isolation=",
             "--imex-host-socket-path=",
+            "--imex-without-clique=",
+            "--imex-degraded-fabric=",
             "--http-endpoint=",
             "--feature-gates=HostManagedIMEX=true",
         ]);

@@ -33,6 +33,18 @@ pub enum SettingsError {
         /// As the user wrote it.
         value: String,
     },
+    /// An unknown value for nodes without a clique.
+    #[error("unknown imex.withoutClique {value:?}")]
+    UnknownWithoutClique {
+        /// As the user wrote it.
+        value: String,
+    },
+    /// An unknown value for nodes with a degraded fabric.
+    #[error("unknown imex.degradedFabric {value:?}")]
+    UnknownDegradedFabric {
+        /// As the user wrote it.
+        value: String,
+    },
     /// The control socket has to be an absolute path on the host.
     #[error("imex.hostSocketPath {path:?} is not an absolute path")]
     RelativeSocketPath {
@@ -51,6 +63,8 @@ impl SettingsError {
             Self::UnknownMode { .. } => "unknown-imex-mode",
             Self::ChannelIsolationNotImplemented => "channel-isolation-not-built",
             Self::UnknownIsolation { .. } => "unknown-imex-isolation",
+            Self::UnknownWithoutClique { .. } => "unknown-imex-without-clique",
+            Self::UnknownDegradedFabric { .. } => "unknown-imex-degraded-fabric",
             Self::RelativeSocketPath { .. } => "relative-imex-socket-path",
         }
     }
@@ -70,6 +84,12 @@ impl SettingsError {
             }
             Self::ChannelIsolationNotImplemented | Self::UnknownIsolation { .. } => {
                 "set resources.computeDomains.imex.isolation (--imex-isolation, IMEX_ISOLATION) to none, or leave it empty"
+            }
+            Self::UnknownWithoutClique { .. } => {
+                "set resources.computeDomains.imex.withoutClique (--imex-without-clique, IMEX_WITHOUT_CLIQUE) to publish or taint, or leave it empty"
+            }
+            Self::UnknownDegradedFabric { .. } => {
+                "set resources.computeDomains.imex.degradedFabric (--imex-degraded-fabric, IMEX_DEGRADED_FABRIC) to publish or taint, or leave it empty"
             }
             Self::RelativeSocketPath { .. } => {
                 "set resources.computeDomains.imex.hostSocketPath (--imex-host-socket-path, IMEX_HOST_SOCKET_PATH) to an absolute host path, or leave it empty"

@@ -34,6 +34,41 @@ fn the_host_socket_is_optional_and_must_be_absolute() {
 }
 
 #[test]
+fn nodes_with_a_fault_are_published_unless_the_option_for_that_fault_says_taint() {
+    let options = ImexOptions {
+        feature_gates: GATE,
+        ..ImexOptions::default()
+    };
+    let placed = |without_clique, degraded_fabric| {
+        let settings = ImexOptions {
+            without_clique,
+            degraded_fabric,
+            ..options
+        }
+        .resolve();
+        let settings = settings.map_err(|err| format!("{}: {}", err.code(), err.hint()))?;
+        Ok((settings.without_clique, settings.degraded_fabric))
+    };
+    let (publish, taint) = (Placement::Publish, Placement::Taint);
+    assert_eq!(placed("", ""), Ok((publish, publish)));
+    assert_eq!(placed("publish", "publish"), Ok((publish, publish)));
+    assert_eq!(placed("taint", ""), Ok((taint, publish)));
+    assert_eq!(placed("", "taint"), Ok((publish, taint)));
+    let refused: String = placed("Taint", "").unwrap_err();
+    assert!(
+        refused.starts_with("unknown-imex-without-clique: ")
+            && refused.contains("IMEX_WITHOUT_CLIQUE"),
+        "{refused}"
+    );
+    let refused: String = placed("", "withdraw").unwrap_err();
+    assert!(
+        refused.starts_with("unknown-imex-degraded-fabric: ")
+            && refused.contains("IMEX_DEGRADED_FABRIC"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn every_error_is_one_line_and_says_what_to_set_in_the_chart_and_on_the_process() {
     for (gates, mode, isolation, chart, flag, env) in [
         (
@@ -81,7 +116,7 @@ fn every_error_is_one_line_and_says_what_to_set_in_the_chart_and_on_the_process(
             feature_gates: gates,
             mode,
             isolation,
-            host_socket_path: "",
+            ..ImexOptions::default()
         };
         let err = options.resolve().unwrap_err();
         let line = format!("{err}; {}", err.hint());

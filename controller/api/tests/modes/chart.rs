@@ -10,7 +10,7 @@ use crate::Answer;
 use crate::table::Row;
 
 /// How the chart begins its line about each error.
-const REFUSALS: [(&str, &str); 15] = [
+const REFUSALS: [(&str, &str); 17] = [
     (
         "unknown-feature-gate",
         "unrecognized feature gate featureGates.",
@@ -71,6 +71,14 @@ const REFUSALS: [(&str, &str); 15] = [
         "unknown-imex-isolation",
         "unknown resources.computeDomains.imex.isolation \"Domain\": leave it empty or set none",
     ),
+    (
+        "unknown-imex-without-clique",
+        "unknown resources.computeDomains.imex.withoutClique \"Taint\": leave it empty or set publish or taint",
+    ),
+    (
+        "unknown-imex-degraded-fabric",
+        "unknown resources.computeDomains.imex.degradedFabric \"withdraw\": leave it empty or set publish or taint",
+    ),
 ];
 
 pub(crate) struct Chart {
@@ -107,6 +115,11 @@ impl Chart {
         let imex = "resources.computeDomains.imex";
         helm.arg(format!("--set={imex}.mode={}", row.mode));
         helm.arg(format!("--set={imex}.isolation={}", row.isolation));
+        helm.arg(format!("--set={imex}.withoutClique={}", row.without_clique));
+        helm.arg(format!(
+            "--set={imex}.degradedFabric={}",
+            row.degraded_fabric
+        ));
         for gate in row.gates.split_terminator(',') {
             helm.arg(format!("--set=featureGates.{gate}"));
         }
@@ -144,6 +157,8 @@ fn answer_in_pods(workload: &Value) -> Answer {
         mode: value_of("IMEX_MODE"),
         isolation: value_of("IMEX_ISOLATION"),
         host_socket_path: value_of("IMEX_HOST_SOCKET_PATH"),
+        without_clique: value_of("IMEX_WITHOUT_CLIQUE"),
+        degraded_fabric: value_of("IMEX_DEGRADED_FABRIC"),
     };
     match options.resolve() {
         Ok(settings) => Answer::accepted(&settings),

@@ -43,6 +43,8 @@ impl Row {
             mode: self.mode,
             isolation: self.isolation,
             host_socket_path: "",
+            without_clique: self.without_clique,
+            degraded_fabric: self.degraded_fabric,
         }
     }
 
@@ -59,7 +61,13 @@ impl Answer {
         let forced = settings.forced.iter();
         let warnings = settings.warnings.iter();
         Self {
-            result: format!("{} {}", settings.mode, settings.isolation),
+            result: format!(
+                "{} {} {} {}",
+                settings.mode,
+                settings.isolation,
+                settings.without_clique,
+                settings.degraded_fabric
+            ),
             said: forced
                 .map(|forced| format!("{}={}", forced.gate, forced.value))
                 .chain(warnings.map(ToString::to_string))
@@ -87,10 +95,12 @@ fn difference(row: &Row, who: &str, answer: &Answer) -> Option<String> {
             gates,
             mode,
             isolation,
+            without_clique,
+            degraded_fabric,
             ..
         } = row;
         let wanted = row.answer();
-        format!("{gates:?} {mode:?} {isolation:?}: {who}: {answer:?}, not {wanted:?}")
+        format!("{gates:?} {mode:?} {isolation:?} {without_clique:?} {degraded_fabric:?}: {who}: {answer:?}, not {wanted:?}")
     })
 }
 

@@ -77,6 +77,8 @@ impl Program {
             .arg(format!("--feature-gates={}", row.gates))
             .arg(format!("--imex-mode={}", row.mode))
             .arg(format!("--imex-isolation={}", row.isolation))
+            .arg(format!("--imex-without-clique={}", row.without_clique))
+            .arg(format!("--imex-degraded-fabric={}", row.degraded_fabric))
             .env_clear()
             .env("LOGGING_FORMAT", "json")
             .env("KUBECONFIG", dir("kubeconfig"))
@@ -126,7 +128,9 @@ fn read_answer(lines: &Receiver<String>, row: &Row) -> Result<Answer, String> {
             (None, false) => {}
             (None, true) => {
                 answer = Some(Answer {
-                    result: format!("{} {}", text("mode"), text("isolation")),
+                    result: ["mode", "isolation", "without_clique", "degraded_fabric"]
+                        .map(text)
+                        .join(" "),
                     said: Vec::new(),
                 });
             }

@@ -6,7 +6,10 @@ pub(crate) struct Row {
     pub(crate) gates: &'static str,
     pub(crate) mode: &'static str,
     pub(crate) isolation: &'static str,
-    /// Mode and isolation, or the error's code.
+    pub(crate) without_clique: &'static str,
+    pub(crate) degraded_fabric: &'static str,
+    /// Mode, isolation, and what becomes of nodes without a clique and with a degraded fabric; or the
+    /// error's code.
     pub(crate) result: &'static str,
     /// What is logged at start beside mode and isolation: forced gates, then warnings.
     pub(crate) said: &'static [&'static str],
@@ -27,7 +30,7 @@ const DNS: &str = "IMEXDaemonsWithDNSNames=false";
 const CLIQUES: &str = "ComputeDomainCliques=false";
 const WARNING: &str = "imex.isolation=\"domain\" means \"none\": in host-managed mode, nothing isolates ComputeDomains";
 
-const HOST: &str = "hostManaged none";
+const HOST: &str = "hostManaged none publish publish";
 const NOT_BUILT: &str = "driver-managed-not-built";
 const NEEDS_GATE: &str = "imex-mode-needs-gate";
 const CONTRADICTION: &str = "contradicting-feature-gates";
@@ -44,8 +47,34 @@ const fn row(
         gates,
         mode,
         isolation,
+        without_clique: "",
+        degraded_fabric: "",
         result,
         said,
+    }
+}
+
+/// Of the mode and isolation that there are.
+const fn placed(
+    without_clique: &'static str,
+    degraded_fabric: &'static str,
+    result: &'static str,
+) -> Row {
+    Row {
+        without_clique,
+        degraded_fabric,
+        ..row(GATE, "", "", result, &[DNS, CLIQUES])
+    }
+}
+
+const fn placed_wrongly(
+    without_clique: &'static str,
+    degraded_fabric: &'static str,
+    result: &'static str,
+) -> Row {
+    Row {
+        said: &[],
+        ..placed(without_clique, degraded_fabric, result)
     }
 }
 
@@ -65,6 +94,13 @@ pub(crate) const TABLE: &[Row] = &[
     row(GATE, "driverManaged", "domain", NOT_BUILT, &[]),
     row(GATE, "foo", "channel", "unknown-imex-mode", &[]),
     row(GATE, "HostManaged", "", "unknown-imex-mode", &[]),
+
+    placed("publish", "publish", HOST),
+    placed("taint", "", "hostManaged none taint publish"),
+    placed("", "taint", "hostManaged none publish taint"),
+    placed("taint", "taint", "hostManaged none taint taint"),
+    placed_wrongly("Taint", "", "unknown-imex-without-clique"),
+    placed_wrongly("", "withdraw", "unknown-imex-degraded-fabric"),
 
     // Without the gate. Its default is off, and the mode is checked before the isolation.
     row("", "", "", NOT_BUILT, &[]),

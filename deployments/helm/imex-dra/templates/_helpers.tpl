@@ -95,6 +95,14 @@ true
 - name: IMEX_HOST_SOCKET_PATH
   value: {{ .hostSocketPath | quote }}
 {{- end }}
+{{- if .withoutClique }}
+- name: IMEX_WITHOUT_CLIQUE
+  value: {{ .withoutClique | quote }}
+{{- end }}
+{{- if .degradedFabric }}
+- name: IMEX_DEGRADED_FABRIC
+  value: {{ .degradedFabric | quote }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -128,7 +136,7 @@ server rejects a variable that is set twice, and the IMEX settings must be the
 same in both programs. */}}
 {{- define "imex-dra.env" -}}
 {{- $key := index . 0 -}}
-{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_HOST_SOCKET_PATH" -}}
+{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" -}}
 {{- range fromYamlArray (index . 1) }}{{ $ours = append $ours .name }}{{ end -}}
 {{- range index . 2 -}}
 {{- if has .name $ours -}}
