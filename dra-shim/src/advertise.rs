@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use compute_domain_node::Hardware;
+use compute_domain_node::policy::PrepareAnswer;
 use dra_kubelet::{DesiredPool, DeviceHealth};
 use imex_runtime::{Events, ReadinessCondition};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -12,16 +13,22 @@ use nvml_clique::NodeFabricState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::device::{channel_health, describe, desired_slice};
+use crate::device::{Placements, channel_health};
+use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 
 /// Where it goes.
 pub(crate) struct Advertiser {
     pub(crate) pool: String,
+    pub(crate) placements: Placements,
+    /// Whether the API server was seen to drop taints. It stays so until the plugin is
+    /// started again: to find out would be to publish the device without its taint.
+    pub(crate) taints_dropped: watch::Receiver<bool>,
     pub(crate) desired: watch::Sender<DesiredPool>,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
     pub(crate) fabric_ready: ReadinessCondition,
     pub(crate) major_ready: ReadinessCondition,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
     /// The node: what events are about.
     pub(crate) node: ObjectReference,
@@ -29,15 +36,17 @@ pub(crate) struct Advertiser {
 
 impl Advertiser {
     /// Advertises every change of the hardware until `shutdown`.
-    pub(crate) async fn run(self, monitor: Arc<HardwareMonitor>, shutdown: CancellationToken) {
+    pub(crate) async fn run(mut self, monitor: Arc<HardwareMonitor>, shutdown: CancellationToken) {
         let mut reported = None;
         loop {
             let read = Arc::clone(&monitor);
             let Ok(hardware) = tokio::task::spawn_blocking(move || read.snapshot()).await else {
                 return; // the runtime is going down
             };
-            self.publish(&hardware);
-            let state = describe(&hardware);
+            let dropped = *self.taints_dropped.borrow_and_update();
+            self.publish(&hardware, dropped);
+            self.metrics.gpus(&monitor.gpus());
+            let state = self.placements.describe(&hardware, dropped);
             let is_read = hardware.state != NodeFabricState::NotReadYet;
             if is_read && reported.as_ref() != Some(&state) {
                 self.report(&hardware, &state);
@@ -46,15 +55,18 @@ impl Advertiser {
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = monitor.changed() => {}
+                // The sender lives as long as the program.
+                Ok(()) = self.taints_dropped.changed() => {}
             }
         }
     }
 
-    fn publish(&self, hardware: &Hardware) {
+    fn publish(&self, hardware: &Hardware, dropped: bool) {
         set(&self.fabric_ready, hardware.check_fabric());
         set(&self.major_ready, hardware.check_major());
-        self.desired
-            .send_if_modified(|desired| replace(desired, desired_slice(hardware)));
+        self.desired.send_if_modified(|desired| {
+            replace(desired, self.placements.desired_slice(hardware, dropped))
+        });
         let health = vec![channel_health(&self.pool, hardware)];
         self.health
             .send_if_modified(|before| replace(before, health));
@@ -62,14 +74,19 @@ impl Advertiser {
 
     /// One event about the node per change; the conditions log the rest.
     fn report(&self, hardware: &Hardware, state: &str) {
-        if hardware.policy().ready {
+        let policy = hardware.policy();
+        if policy.ready {
             let fabric = &hardware.fabric;
             tracing::info!(%fabric, code = fabric.code(), "identified fabric clique");
-            self.events
-                .normal(&self.node, "IMEXChannelReady", "Probe", state);
-        } else {
-            self.events
-                .warning(&self.node, "IMEXChannelNotReady", "Probe", state);
+        }
+        let warn = |reason| self.events.warning(&self.node, reason, "Probe", state);
+        match policy.prepare {
+            PrepareAnswer::PreparedWithWarning => warn("FabricDegraded"),
+            _ if policy.ready => {
+                self.events
+                    .normal(&self.node, "IMEXChannelReady", "Probe", state);
+            }
+            _ => warn("IMEXChannelNotReady"),
         }
     }
 }

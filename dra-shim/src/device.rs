@@ -1,17 +1,37 @@
 //! The one device of this driver: how it is published, and its health.
 
 use compute_domain_api::names::{
-    self, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE, DEVICE_TYPE_CHANNEL,
+    self, CLIQUE_ATTRIBUTE, DEGRADED_FABRIC_TAINT, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE,
+    DEVICE_TYPE_CHANNEL, NO_CLIQUE_TAINT,
 };
+use compute_domain_api::{Placement, Settings};
 use compute_domain_node::Hardware;
-use compute_domain_node::policy::{PrepareAnswer, Slice};
+use compute_domain_node::policy::{Fault, PrepareAnswer, Slice};
 use dra_kubelet::{DesiredPool, DeviceHealth, Health};
-use k8s_openapi::api::resource::v1::{Device, DeviceAttribute};
+use k8s_openapi::api::resource::v1::{Device, DeviceAttribute, DeviceTaint};
 use nvml_clique::Fabric;
 
 /// The one channel that is published: without isolation every workload shares
 /// it. Prepare uses the id of the allocated device, whichever it is.
 const PUBLISHED_CHANNEL: u32 = 0;
+
+/// What becomes of the device of a node with a fault, as the operator chose.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Placements {
+    without_clique: Placement,
+    degraded_fabric: Placement,
+}
+
+/// How the node's channel is published.
+#[derive(Debug, Clone, PartialEq)]
+enum Publishing {
+    /// As what is allocated without further ado.
+    Plain,
+    /// With a taint that keeps new claims away.
+    Tainted(DeviceTaint),
+    /// Not at all, since the API server does not store the taint.
+    Withheld,
+}
 
 /// The hardware in one line: the same text for as long as nothing changes.
 pub(crate) fn describe(hardware: &Hardware) -> String {
@@ -26,34 +46,92 @@ pub(crate) fn describe(hardware: &Hardware) -> String {
     }
 }
 
-/// What the node's slice should hold.
-pub(crate) fn desired_slice(hardware: &Hardware) -> DesiredPool {
-    match hardware.policy().slice {
-        Slice::Unchanged => DesiredPool::Undecided,
-        Slice::Channel => DesiredPool::Devices(vec![channel(PUBLISHED_CHANNEL)]),
-        Slice::Empty => DesiredPool::Withdrawn,
+// === impl Placements ===
+
+impl Placements {
+    /// As the settings have them.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            without_clique: settings.without_clique,
+            degraded_fabric: settings.degraded_fabric,
+        }
+    }
+
+    /// What the node's slice should hold. Taints are `dropped` by an API server without
+    /// the feature gate `DRADeviceTaints`, which is off by default below Kubernetes 1.36.
+    pub(crate) fn desired_slice(self, hardware: &Hardware, dropped: bool) -> DesiredPool {
+        match hardware.policy().slice {
+            Slice::Unchanged => DesiredPool::Undecided,
+            Slice::Empty => DesiredPool::Withdrawn,
+            Slice::Channel => {
+                let mut device = channel(PUBLISHED_CHANNEL, hardware);
+                match self.publishing(hardware, dropped) {
+                    Publishing::Plain => {}
+                    Publishing::Tainted(taint) => device.taints = Some(vec![taint]),
+                    Publishing::Withheld => return DesiredPool::Withdrawn,
+                }
+                DesiredPool::Devices(vec![device])
+            }
+        }
+    }
+
+    /// The hardware in one line as [`describe`] has it, and what keeps new claims away.
+    pub(crate) fn describe(self, hardware: &Hardware, dropped: bool) -> String {
+        let text = describe(hardware);
+        match self.publishing(hardware, dropped) {
+            Publishing::Plain => text,
+            Publishing::Tainted(taint) => {
+                format!("{text}; the device has the taint {}", taint.key)
+            }
+            Publishing::Withheld => format!(
+                "{text}; the device is withdrawn, because the API server does not store its taint (feature gate DRADeviceTaints)"
+            ),
+        }
+    }
+
+    fn publishing(self, hardware: &Hardware, dropped: bool) -> Publishing {
+        let Some(fault) = hardware.policy().fault else {
+            return Publishing::Plain;
+        };
+        let (placement, key) = match fault {
+            Fault::NoClique => (self.without_clique, NO_CLIQUE_TAINT),
+            Fault::DegradedFabric => (self.degraded_fabric, DEGRADED_FABRIC_TAINT),
+        };
+        match placement {
+            Placement::Publish => Publishing::Plain,
+            Placement::Taint if dropped => Publishing::Withheld,
+            Placement::Taint => Publishing::Tainted(DeviceTaint {
+                key: key.to_owned(),
+                value: Some(hardware.fabric.code().to_owned()),
+                effect: "NoSchedule".to_owned(),
+                time_added: None,
+            }),
+        }
     }
 }
 
-/// A channel with the attributes that the Go driver publishes.
-fn channel(id: u32) -> Device {
-    let kind = DeviceAttribute {
-        string: Some(DEVICE_TYPE_CHANNEL.to_owned()),
+/// A channel with the attributes that the Go driver publishes, and that of the clique.
+fn channel(id: u32, hardware: &Hardware) -> Device {
+    let text = |text: String| DeviceAttribute {
+        string: Some(text),
         ..DeviceAttribute::default()
     };
     let number = DeviceAttribute {
         int: Some(i64::from(id)),
         ..DeviceAttribute::default()
     };
+    let clique = hardware.fabric.clique().map(|clique| clique.to_string());
+    let own = clique.map(|clique| (CLIQUE_ATTRIBUTE.to_owned(), text(clique)));
+    let as_go = [
+        (
+            DEVICE_TYPE_ATTRIBUTE.to_owned(),
+            text(DEVICE_TYPE_CHANNEL.to_owned()),
+        ),
+        (DEVICE_ID_ATTRIBUTE.to_owned(), number),
+    ];
     Device {
         name: names::channel_device_name(id),
-        attributes: Some(
-            [
-                (DEVICE_TYPE_ATTRIBUTE.to_owned(), kind),
-                (DEVICE_ID_ATTRIBUTE.to_owned(), number),
-            ]
-            .into(),
-        ),
+        attributes: Some(as_go.into_iter().chain(own).collect()),
         ..Device::default()
     }
 }
@@ -76,72 +154,5 @@ pub(crate) fn channel_health(pool: &str, hardware: &Hardware) -> DeviceHealth {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use nvml_clique::{NoLibrary, NodeFabricState, NvmlFailure, Pending};
-
-    use super::*;
-
-    fn mk_hardware(state: NodeFabricState, fabric: Fabric) -> Hardware {
-        Hardware {
-            state,
-            fabric,
-            major: imex_cdi::channel_major("Character devices:\n235 nvidia-caps-imex-channels\n")
-                .map_err(|_| unreachable!()),
-        }
-    }
-
-    fn no_library() -> Fabric {
-        let reason = "not a library".to_owned();
-        Fabric::NoLibrary(NoLibrary::Unloadable {
-            path: "/libnvidia-ml.so.1".into(),
-            reason,
-        })
-    }
-
-    #[test]
-    fn the_device_is_published_as_go_publishes_it() {
-        let failing = Fabric::NvmlFailed(NvmlFailure::SymbolMissing { call: "nvmlInit" });
-        let DesiredPool::Devices(devices) =
-            desired_slice(&mk_hardware(NodeFabricState::NvmlFailed, failing))
-        else {
-            panic!("published")
-        };
-        assert_eq!(
-            serde_json::to_value(&devices).unwrap(),
-            serde_json::json!([{"name": "channel-0", "attributes": {"id": {"int": 0}, "type": {"string": "channel"}}}])
-        );
-    }
-
-    #[test]
-    fn before_the_first_read_the_slice_stays_as_it_is() {
-        let hardware = mk_hardware(
-            NodeFabricState::NotReadYet,
-            Fabric::Pending(Pending::NotReadYet),
-        );
-        assert_eq!(desired_slice(&hardware), DesiredPool::Undecided);
-    }
-
-    #[test]
-    fn without_a_driver_nothing_is_published_unless_it_was_there_before() {
-        assert_eq!(
-            desired_slice(&mk_hardware(NodeFabricState::NoLibrary, no_library())),
-            DesiredPool::Withdrawn
-        );
-        assert!(matches!(
-            desired_slice(&mk_hardware(NodeFabricState::LibraryLost, no_library())),
-            DesiredPool::Devices(_)
-        ));
-    }
-
-    #[test]
-    fn a_hung_nvml_is_one_state_however_long_it_lasts() {
-        let after = |seconds| {
-            let waited = Duration::from_secs(seconds);
-            let fabric = Fabric::NoAnswer { waited, call: None };
-            mk_hardware(NodeFabricState::NoAnswer, fabric)
-        };
-        assert_eq!(describe(&after(10)), describe(&after(20)));
-    }
-}
+#[path = "device_tests.rs"]
+mod tests;

@@ -96,7 +96,7 @@ impl ComputeDomainDriver {
                 status: &status,
                 request: &request,
                 domain_exists,
-                hardware: &monitor.snapshot(),
+                hardware: &monitor.snapshot_for_claim(),
                 now: Timestamp::now(),
             })
         };

@@ -42,6 +42,8 @@ pub(crate) struct KubeletServer {
 pub(crate) struct KubeletConditions {
     pub(crate) registered: ReadinessCondition,
     pub(crate) published: ReadinessCondition,
+    /// Becomes true when the API server has not stored a device's taints.
+    pub(crate) taints_dropped: watch::Sender<bool>,
 }
 
 // === impl KubeletServer ===
@@ -139,10 +141,14 @@ impl KubeletConditions {
 
     fn set_published(&self, publication: &Publication) {
         match publication {
-            // In a rolling update the other instance may be the one that publishes.
-            Publication::Published { .. } | Publication::Withdrawn | Publication::Standby => {
+            Publication::Published { dropped, .. } => {
                 self.published.set_met();
+                if dropped.iter().any(|field| field.field == "taints") {
+                    self.taints_dropped.send_replace(true);
+                }
             }
+            // In a rolling update the other instance may be the one that publishes.
+            Publication::Withdrawn | Publication::Standby => self.published.set_met(),
             Publication::Failing { reason, .. } => self.published.set_unmet(reason),
             Publication::Pending => {
                 let reason = "the node's devices are not published yet";

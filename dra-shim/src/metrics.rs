@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use compute_domain_api::names::DRIVER_NAME;
 use dra_checkpoint::CHECKPOINT_FILE;
 use dra_kubelet::{CallOutcome, ClaimError, Method, Publication, Registration};
+use nvml_clique::{Gpu, GpuFabricState};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
@@ -68,6 +69,11 @@ struct Slice {
     outcome: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GpuState {
+    state: &'static str,
+}
+
 /// The checkpoint, by its path.
 #[derive(Debug)]
 struct CheckpointFile(PathBuf);
@@ -89,6 +95,7 @@ pub(crate) struct Metrics {
     slices: Family<Slice, Counter>,
     generation: Gauge,
     registrations: Counter,
+    gpus: Family<GpuState, Gauge>,
 }
 
 impl Metrics {
@@ -114,6 +121,7 @@ impl Metrics {
             slices: Family::default(),
             generation: Gauge::default(),
             registrations: Counter::default(),
+            gpus: Family::default(),
         };
         for method in [Method::Prepare, Method::Unprepare] {
             let call = call(method);
@@ -205,10 +213,24 @@ impl Metrics {
             "Registrations that kubelet accepted; it asks again after each of its restarts",
             self.registrations.clone(),
         );
+        own.register(
+            "gpus",
+            "GPUs of this node by the state of their fabric registration, as last read through NVML; vanished: gone from its clique",
+            self.gpus.clone(),
+        );
     }
 
     pub(crate) fn prepared_channels(&self, count: usize) {
         self.prepared.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Counts the GPUs by state, every state with a number.
+    pub(crate) fn gpus(&self, gpus: &[Gpu]) {
+        for state in GpuFabricState::CODES {
+            let count = gpus.iter().filter(|gpu| gpu.fabric.code() == state).count();
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.gpus.get_or_create(&GpuState { state }).set(count);
+        }
     }
 
     pub(crate) fn status_written(&self, outcome: &'static str) {
@@ -338,6 +360,8 @@ fn call(method: Method) -> Call {
 
 #[cfg(test)]
 mod tests {
+    use nvml_clique::GpuRef;
+
     use super::*;
 
     #[test]
@@ -386,6 +410,17 @@ mod tests {
         metrics.registration_changed(&Registration::Registered);
         metrics.registration_changed(&Registration::Pending);
         metrics.prepared_channels(1);
+        let gpu = |index, fabric| Gpu {
+            id: GpuRef { index, uuid: None },
+            name: None,
+            fabric,
+            health: None,
+        };
+        metrics.gpus(&[gpu(0, GpuFabricState::NotStarted)]);
+        metrics.gpus(&[
+            gpu(0, GpuFabricState::InProgress),
+            gpu(1, GpuFabricState::InProgress),
+        ]);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
@@ -402,6 +437,8 @@ mod tests {
             r#"imex_dra_failed_claims_total{method="unprepare",error="checkpoint"} 1"#,
             r#"imex_dra_claim_status_writes_total{outcome="refused"} 1"#,
             "imex_dra_slice_generation 7",
+            r#"imex_dra_gpus{state="in-progress"} 2"#,
+            r#"imex_dra_gpus{state="not-started"} 0"#,
         ] {
             assert!(
                 text.lines().any(|found| found == line),

@@ -2,12 +2,13 @@
 //! major of IMEX channels.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use compute_domain_node::Hardware;
+use imex_cdi::Major;
 use imex_runtime::StartError;
-use nvml_clique::{DriverRoot, Fabric, FabricWatch, NvmlProbe, WatchConfig};
+use nvml_clique::{DriverRoot, Fabric, FabricWatch, Gpu, NvmlProbe, WatchConfig};
 use tokio::sync::Notify;
 
 /// How often the channel major is read again: how late a driver that is loaded
@@ -19,6 +20,8 @@ pub(crate) struct HardwareMonitor {
     proc_devices: PathBuf,
     changed: Arc<Notify>,
     watch: FabricWatch,
+    /// The channel major of the last snapshot, if there was one.
+    major: Mutex<Option<Major>>,
 }
 
 impl HardwareMonitor {
@@ -33,17 +36,41 @@ impl HardwareMonitor {
             proc_devices,
             changed,
             watch,
+            major: Mutex::new(None),
         })
     }
 
     /// The hardware now, without waiting for NVML. Reads one small file: call it
     /// where blocking is allowed.
     pub(crate) fn snapshot(&self) -> Hardware {
+        let major = imex_cdi::read_channel_major(&self.proc_devices);
+        self.compare_major(major.as_ref().ok().copied());
         let reading = self.watch.latest();
         Hardware {
             state: reading.state,
             fabric: reading.fabric,
-            major: imex_cdi::read_channel_major(&self.proc_devices),
+            major,
+        }
+    }
+
+    /// As [`snapshot`](Self::snapshot), for a claim that is to be prepared: since NVML
+    /// is read rarely, asks for a reading, which a later attempt gets.
+    pub(crate) fn snapshot_for_claim(&self) -> Hardware {
+        self.watch.read_soon();
+        self.snapshot()
+    }
+
+    /// The GPUs as they were last enumerated.
+    pub(crate) fn gpus(&self) -> Arc<[Gpu]> {
+        self.watch.latest().gpus.unwrap_or_default()
+    }
+
+    /// Another major is another driver, of which the last reading says nothing.
+    fn compare_major(&self, major: Option<Major>) {
+        let mut last = self.major.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != major {
+            *last = major;
+            self.watch.read_now();
         }
     }
 

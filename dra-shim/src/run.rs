@@ -18,6 +18,7 @@ use crate::args::{Args, Paths};
 use crate::checkpoint::CheckpointTask;
 use crate::claim_lookup::ClaimLookup;
 use crate::claim_status::ClaimStatusWriter;
+use crate::device::Placements;
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
 use crate::in_flight::{InFlight, dump_on_signal};
@@ -98,15 +99,16 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     };
     let (desired, desired_slice) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
+    let (taints_dropped, seen_to_drop_taints) = watch::channel(false);
     let tasks = [
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
         tokio::spawn(
             parts
-                .advertiser(desired, health)
+                .advertiser(desired, health, seen_to_drop_taints)
                 .run(Arc::clone(&parts.hardware), shutdown.clone()),
         ),
     ];
-    let kubelet = parts.kubelet_server(desired_slice, device_health);
+    let kubelet = parts.kubelet_server(desired_slice, device_health, taints_dropped);
     let ended = kubelet.serve(&shutdown).await;
     shutdown.cancel();
     for task in tasks {
@@ -166,10 +168,14 @@ impl Parts {
         &self,
         desired: watch::Sender<DesiredPool>,
         health: watch::Sender<Vec<DeviceHealth>>,
+        taints_dropped: watch::Receiver<bool>,
     ) -> Advertiser {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
         Advertiser {
             pool: self.node_name.clone(),
+            placements: Placements::new(&self.settings),
+            taints_dropped,
+            metrics: Arc::clone(&self.metrics),
             desired,
             health,
             fabric_ready: condition("fabric", "the fabric has not been read yet"),
@@ -183,6 +189,7 @@ impl Parts {
         &self,
         desired: watch::Receiver<DesiredPool>,
         health: watch::Receiver<Vec<DeviceHealth>>,
+        taints_dropped: watch::Sender<bool>,
     ) -> KubeletServer {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
         KubeletServer {
@@ -198,6 +205,7 @@ impl Parts {
             conditions: KubeletConditions {
                 registered: condition("kubelet", "not registered with kubelet yet"),
                 published: condition("resource-slice", "the node's devices are not published yet"),
+                taints_dropped,
             },
         }
     }

@@ -10,7 +10,7 @@ use crate::gpu_groups::{group_by_value, write_groups};
 use crate::health::Health;
 use crate::node_state::{FabricEvent, NodeFabricState};
 use crate::nvml_failure::NvmlFailure;
-use crate::pending::Pending;
+use crate::pending::{Pending, PendingGpu, write_states};
 use crate::probe_error::{NoLibrary, ProbeError};
 
 /// What is known about the clique of a node.
@@ -43,13 +43,18 @@ pub enum Fabric {
     },
 }
 
-/// The clique of a node, and its GPUs that report a problem.
+/// The clique of a node, and its GPUs that have a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clique {
     /// Which clique.
     pub id: CliqueId,
     /// The GPUs of this clique that report a problem; usually empty.
     pub degraded: Vec<DegradedGpu>,
+    /// The GPUs whose registration has failed or is not completed while the others
+    /// keep their clique, from worse to better; usually empty, and always without
+    /// a [`FabricWatch`](crate::FabricWatch), which alone knows how long it has
+    /// been so.
+    pub missing: Vec<PendingGpu>,
 }
 
 /// A GPU that belongs to its clique and reports a problem.
@@ -105,7 +110,7 @@ impl Fabric {
         match members.as_slice() {
             [] => Self::NoClique(NoClique::from_gpus(&gpus)),
             [(_, id), others @ ..] if others.iter().all(|(_, other)| other == id) => {
-                Self::Clique(Clique::new(*id, &gpus))
+                Self::Clique(Clique::new(*id, &gpus, Vec::new()))
             }
             _ => Self::Pending(Pending::Disagree { members }),
         }
@@ -130,6 +135,7 @@ impl Fabric {
     /// node.
     pub fn event(&self) -> FabricEvent {
         match self {
+            Self::Clique(clique) if !clique.missing.is_empty() => FabricEvent::ReadCliqueIncomplete,
             Self::Clique(clique) if clique.degraded.is_empty() => FabricEvent::ReadClique,
             Self::Clique(_) => FabricEvent::ReadCliqueDegraded,
             Self::NoClique(_) => FabricEvent::ReadNoClique,
@@ -143,6 +149,7 @@ impl Fabric {
     /// A stable identifier in kebab case, for logs, metrics, conditions and findings.
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Clique(clique) if !clique.missing.is_empty() => "clique-incomplete",
             Self::Clique(clique) if clique.degraded.is_empty() => "clique",
             Self::Clique(_) => "clique-degraded",
             Self::NoClique(NoClique::NotSupported { .. }) => "fabric-not-supported",
@@ -157,10 +164,7 @@ impl Fabric {
     /// How to fix it, in one line; empty where there is nothing to fix.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Clique(clique) if clique.degraded.is_empty() => "",
-            Self::Clique(_) => {
-                "look at `nvidia-smi -q` (Fabric, Health) and at the fabric manager's log for this GPU"
-            }
+            Self::Clique(clique) => clique.hint(),
             Self::NoClique(_) => {
                 "use a node whose GPUs belong to a multi-node NVLink fabric (GB200 NVL72 and the like)"
             }
@@ -206,7 +210,7 @@ impl From<ProbeError> for Fabric {
 // === impl Clique ===
 
 impl Clique {
-    fn new(id: CliqueId, gpus: &[&Gpu]) -> Self {
+    pub(crate) fn new(id: CliqueId, gpus: &[&Gpu], missing: Vec<PendingGpu>) -> Self {
         let degraded = gpus
             .iter()
             .filter(|gpu| gpu.clique() == Some(id))
@@ -218,13 +222,31 @@ impl Clique {
                 })
             })
             .collect();
-        Self { id, degraded }
+        Self {
+            id,
+            degraded,
+            missing,
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match self.missing.first() {
+            Some(worst) => worst.hint(),
+            None if self.degraded.is_empty() => "",
+            None => {
+                "look at `nvidia-smi -q` (Fabric, Health) and at the fabric manager's log for this GPU"
+            }
+        }
     }
 }
 
 impl fmt::Display for Clique {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "clique {}", self.id)?;
+        if !self.missing.is_empty() {
+            f.write_str(" without ")?;
+            write_states(f, self.missing.iter())?;
+        }
         if self.degraded.is_empty() {
             return Ok(());
         }

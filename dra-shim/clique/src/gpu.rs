@@ -61,6 +61,9 @@ pub enum GpuFabricState {
     Unrecognised(u8),
     /// A call about this GPU failed.
     Unreadable(NvmlFailure),
+    /// It was in the clique that is in force, and NVML no longer enumerates it.
+    /// Only a [`FabricWatch`](crate::FabricWatch) reports it.
+    Vanished,
 }
 
 // === impl Gpu ===
@@ -95,6 +98,45 @@ impl fmt::Display for GpuRef {
 
 // === impl GpuFabricState ===
 
+impl GpuFabricState {
+    /// Every [`code`](Self::code).
+    pub const CODES: [&'static str; 9] = [
+        "display-adapter",
+        "not-supported",
+        "not-started",
+        "in-progress",
+        "completed",
+        "failed",
+        "unrecognised",
+        "unreadable",
+        "vanished",
+    ];
+
+    /// A stable identifier in kebab case, for the label of a metric.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::DisplayAdapter => "display-adapter",
+            Self::NotSupported => "not-supported",
+            Self::NotStarted => "not-started",
+            Self::InProgress => "in-progress",
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::Unrecognised(_) => "unrecognised",
+            Self::Unreadable(_) => "unreadable",
+            Self::Vanished => "vanished",
+        }
+    }
+
+    /// True if the registration may yet be completed without anybody's help. What
+    /// a state means that this crate does not know is not known either: it counts.
+    pub const fn is_registering(&self) -> bool {
+        matches!(
+            self,
+            Self::NotStarted | Self::InProgress | Self::Unrecognised(_)
+        )
+    }
+}
+
 impl fmt::Display for GpuFabricState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -114,6 +156,34 @@ impl fmt::Display for GpuFabricState {
             Self::Failed { status } => write!(f, "fabric registration failed with {status}"),
             Self::Unrecognised(state) => write!(f, "unknown fabric state {state}"),
             Self::Unreadable(failure) => write!(f, "unreadable: {failure}"),
+            Self::Vanished => f.write_str("no longer enumerated by NVML"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_a_code_of_its_own_that_is_listed() {
+        let call = "f";
+        let states = [
+            GpuFabricState::DisplayAdapter,
+            GpuFabricState::NotSupported,
+            GpuFabricState::NotStarted,
+            GpuFabricState::InProgress,
+            GpuFabricState::Completed {
+                cluster: ClusterUuid([0; 16]),
+                clique_id: 0,
+            },
+            GpuFabricState::Failed {
+                status: NvmlCode(1),
+            },
+            GpuFabricState::Unrecognised(9),
+            GpuFabricState::Unreadable(NvmlFailure::SymbolMissing { call }),
+            GpuFabricState::Vanished,
+        ];
+        assert_eq!(states.map(|state| state.code()), GpuFabricState::CODES);
     }
 }

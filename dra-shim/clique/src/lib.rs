@@ -46,6 +46,7 @@
 //! interface (`sys`), and entering the host's root (one function of `command`).
 
 mod clique_id;
+mod clique_in_force;
 pub mod command;
 mod current_call;
 mod driver_root;

@@ -20,12 +20,16 @@ pub enum NodeFabricState {
     /// As [`Clique`](Self::Clique), and at least one GPU reports a problem. Final:
     /// memory can be shared, perhaps slowly or not with every peer.
     CliqueDegraded,
+    /// All GPUs that name a clique name the same one, and at least one other has
+    /// failed, has vanished, or has not been registered for a long time. Final, as far
+    /// as the others are concerned: memory can be shared without that GPU.
+    CliqueIncomplete,
     /// No GPU of this node belongs to a multi-node fabric. Final: work that
     /// needs a clique belongs on another node.
     NoClique,
     /// The GPUs do not (yet) agree on a clique: none is visible, or a
-    /// registration is not completed, has failed or cannot be read, or two GPUs
-    /// name different cliques.
+    /// registration is not completed, has failed or cannot be read and the clique
+    /// of the others is not in force, or two GPUs name different cliques.
     Pending,
     /// There is no usable `libnvidia-ml.so.1`, and no read since the watch began
     /// found one or was overdue: the driver is not installed, or not yet.
@@ -48,6 +52,9 @@ pub enum FabricEvent {
     ReadClique,
     /// It returned GPUs of one clique, of which at least one reports a problem.
     ReadCliqueDegraded,
+    /// It returned GPUs of one clique and others that are not registered, and the
+    /// clique is in force: it was before, or the others have been given their time.
+    ReadCliqueIncomplete,
     /// It returned GPUs of which none belongs to a multi-node fabric.
     ReadNoClique,
     /// It returned GPUs that do not agree on a clique, or no GPU.
@@ -64,10 +71,11 @@ pub enum FabricEvent {
 
 impl NodeFabricState {
     /// Every state, in the order of their declaration.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NotReadYet,
         Self::Clique,
         Self::CliqueDegraded,
+        Self::CliqueIncomplete,
         Self::NoClique,
         Self::Pending,
         Self::NoLibrary,
@@ -86,6 +94,7 @@ impl NodeFabricState {
         match event {
             FabricEvent::ReadClique => Self::Clique,
             FabricEvent::ReadCliqueDegraded => Self::CliqueDegraded,
+            FabricEvent::ReadCliqueIncomplete => Self::CliqueIncomplete,
             FabricEvent::ReadNoClique => Self::NoClique,
             FabricEvent::ReadPending => Self::Pending,
             FabricEvent::ReadNoLibrary => match self {
@@ -97,9 +106,18 @@ impl NodeFabricState {
         }
     }
 
-    /// True if only a change of the host leads to another state.
+    /// True if this node has a clique, with or without problems.
+    pub const fn has_clique(self) -> bool {
+        matches!(
+            self,
+            Self::Clique | Self::CliqueDegraded | Self::CliqueIncomplete
+        )
+    }
+
+    /// True if only a change of the host leads to another state, the return of a
+    /// GPU that was missing aside.
     pub const fn is_final(self) -> bool {
-        matches!(self, Self::Clique | Self::CliqueDegraded | Self::NoClique)
+        self.has_clique() || matches!(self, Self::NoClique)
     }
 
     /// The state's name in tables; not a stable code, which
@@ -109,6 +127,7 @@ impl NodeFabricState {
             Self::NotReadYet => "not read yet",
             Self::Clique => "clique",
             Self::CliqueDegraded => "clique, degraded",
+            Self::CliqueIncomplete => "clique, incomplete",
             Self::NoClique => "no clique",
             Self::Pending => "pending",
             Self::NoLibrary => "no library",
@@ -123,9 +142,10 @@ impl NodeFabricState {
 
 impl FabricEvent {
     /// Every event, in the order of their declaration.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ReadClique,
         Self::ReadCliqueDegraded,
+        Self::ReadCliqueIncomplete,
         Self::ReadNoClique,
         Self::ReadPending,
         Self::ReadNoLibrary,
@@ -138,6 +158,7 @@ impl FabricEvent {
         match self {
             Self::ReadClique => "read: one clique",
             Self::ReadCliqueDegraded => "read: one clique, degraded",
+            Self::ReadCliqueIncomplete => "read: one clique, incomplete",
             Self::ReadNoClique => "read: no clique",
             Self::ReadPending => "read: GPUs pending",
             Self::ReadNoLibrary => "read: no library",
@@ -206,7 +227,12 @@ mod tests {
         let final_states: Vec<_> = State::ALL.into_iter().filter(|it| it.is_final()).collect();
         assert_eq!(
             final_states,
-            [State::Clique, State::CliqueDegraded, State::NoClique]
+            [
+                State::Clique,
+                State::CliqueDegraded,
+                State::CliqueIncomplete,
+                State::NoClique
+            ]
         );
     }
 

@@ -26,6 +26,9 @@ pub enum Pending {
         others: Vec<PendingGpu>,
         /// How many GPUs this node has, including the completed ones.
         gpus: usize,
+        /// The clique that all completed GPUs name that name one; `None` if none
+        /// does, or if they disagree.
+        clique: Option<CliqueId>,
     },
     /// GPUs belong to different cliques.
     Disagree {
@@ -57,10 +60,13 @@ impl Pending {
             gpu: gpu.id.clone(),
             state: gpu.fabric.clone(),
         });
+        let mut cliques = gpus.iter().filter_map(|gpu| gpu.clique());
+        let first = cliques.next();
         Some(Self::IncompleteRegistration {
             worst: pending.next()?,
             others: pending.collect(),
             gpus: gpus.len(),
+            clique: first.filter(|first| cliques.all(|other| other == *first)),
         })
     }
 
@@ -74,6 +80,7 @@ impl Pending {
                 GpuFabricState::NotStarted => "fabric-not-started",
                 GpuFabricState::Failed { .. } => "fabric-failed",
                 GpuFabricState::Unreadable(_) => "gpu-unreadable",
+                GpuFabricState::Vanished => "gpu-vanished",
                 _ => "fabric-state-unknown",
             },
         }
@@ -88,16 +95,28 @@ impl Pending {
             Self::Disagree { .. } => {
                 "put all GPUs of this node into one partition of the fabric (fabric manager or NMX controller)"
             }
-            Self::IncompleteRegistration { worst, .. } => match &worst.state {
-                GpuFabricState::Unreadable(failure) => failure.hint(),
-                GpuFabricState::InProgress | GpuFabricState::NotStarted => {
-                    "wait for the fabric manager; if it lasts, check that it runs and that this GPU is in a partition"
-                }
-                GpuFabricState::Failed { .. } => {
-                    "look at the fabric manager's log for this GPU; resetting the GPU registers it again"
-                }
-                _ => "the driver is newer than this program; update this program",
-            },
+            Self::IncompleteRegistration { worst, .. } => worst.hint(),
+        }
+    }
+}
+
+// === impl PendingGpu ===
+
+impl PendingGpu {
+    /// How to get this GPU registered.
+    pub(crate) fn hint(&self) -> &'static str {
+        match &self.state {
+            GpuFabricState::Unreadable(failure) => failure.hint(),
+            GpuFabricState::InProgress | GpuFabricState::NotStarted => {
+                "wait for the fabric manager; if it lasts, check that it runs and that this GPU is in a partition"
+            }
+            GpuFabricState::Failed { .. } => {
+                "look at the fabric manager's log for this GPU; resetting the GPU registers it again"
+            }
+            GpuFabricState::Vanished => {
+                "look at dmesg for Xid lines and at `lspci` for this GPU; if it was given to a virtual machine, restart this program"
+            }
+            _ => "the driver is newer than this program; update this program",
         }
     }
 }
@@ -107,14 +126,26 @@ impl Pending {
 fn severity(state: &GpuFabricState) -> Option<u8> {
     match state {
         GpuFabricState::Failed { .. } => Some(0),
-        GpuFabricState::Unreadable(_) => Some(1),
-        GpuFabricState::Unrecognised(_) => Some(2),
-        GpuFabricState::NotStarted => Some(3),
-        GpuFabricState::InProgress => Some(4),
+        GpuFabricState::Vanished => Some(1),
+        GpuFabricState::Unreadable(_) => Some(2),
+        GpuFabricState::Unrecognised(_) => Some(3),
+        GpuFabricState::NotStarted => Some(4),
+        GpuFabricState::InProgress => Some(5),
         GpuFabricState::DisplayAdapter
         | GpuFabricState::NotSupported
         | GpuFabricState::Completed { .. } => None,
     }
+}
+
+/// Writes GPUs in the same state together.
+pub(crate) fn write_states<'a>(
+    f: &mut fmt::Formatter<'_>,
+    gpus: impl Iterator<Item = &'a PendingGpu>,
+) -> fmt::Result {
+    let groups = group_by_value(gpus.map(|it| (&it.gpu, &it.state)));
+    write_groups(f, &groups, |f, group| {
+        write!(f, "{}: {}", group.gpus(), group.value)
+    })
 }
 
 impl fmt::Display for Pending {
@@ -139,12 +170,9 @@ impl fmt::Display for Pending {
                 worst,
                 others,
                 gpus,
+                ..
             } => {
-                let pending = iter::once(worst).chain(others);
-                let groups = group_by_value(pending.map(|it| (&it.gpu, &it.state)));
-                write_groups(f, &groups, |f, group| {
-                    write!(f, "{}: {}", group.gpus(), group.value)
-                })?;
+                write_states(f, iter::once(worst).chain(others))?;
                 write!(
                     f,
                     " ({} of {gpus} GPUs without a final state)",

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::clique_in_force::CliqueInForce;
 use crate::fabric::Fabric;
 use crate::gpu::Gpu;
 use crate::node_state::{FabricEvent, NodeFabricState};
 use crate::pending::Pending;
 use crate::probe_error::ProbeError;
+use crate::watch_config::{Pause, WatchConfig};
 
 /// What a [`FabricWatch`](crate::FabricWatch) knows at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +20,8 @@ pub struct Reading {
     /// overdue.
     pub fabric: Fabric,
     /// The GPUs as NVML last enumerated them, which may be before `fabric` was
-    /// read; `None` if it has not since the watch began.
+    /// read, and after them those that [vanished](crate::GpuFabricState::Vanished)
+    /// from the clique in force; `None` if it has not since the watch began.
     pub gpus: Option<Arc<[Gpu]>>,
 }
 
@@ -29,6 +32,9 @@ pub(crate) struct Latest {
     /// The last result. Hidden while `state` is [`NodeFabricState::NoAnswer`].
     fabric: Fabric,
     gpus: Option<Arc<[Gpu]>>,
+    clique: CliqueInForce,
+    /// When a result last differed from the one before it.
+    changed: Instant,
     /// When the last read began, whether or not it has returned.
     read_began: Instant,
 }
@@ -42,6 +48,8 @@ impl Latest {
             state: NodeFabricState::default(),
             fabric: Fabric::Pending(Pending::NotReadYet),
             gpus: None,
+            clique: CliqueInForce::default(),
+            changed: Instant::now(),
             read_began: Instant::now(),
         }
     }
@@ -54,22 +62,38 @@ impl Latest {
         self.state = self.state.next(FabricEvent::Overdue);
     }
 
-    /// Returns whether the reading changed.
-    pub(crate) fn read_returned(&mut self, result: Result<Vec<Gpu>, ProbeError>) -> bool {
+    /// Takes the result of a read that returned at `now`. Returns whether the reading
+    /// changed.
+    pub(crate) fn read_returned(
+        &mut self,
+        result: Result<Vec<Gpu>, ProbeError>,
+        now: Instant,
+        config: &WatchConfig,
+    ) -> bool {
         let (fabric, gpus) = match result {
-            Ok(gpus) => (Fabric::from_gpus(&gpus), Some(Arc::from(gpus))),
-            Err(error) => (Fabric::from(error), self.gpus.clone()),
+            Ok(mut gpus) => {
+                let fabric = self.clique.read(&mut gpus, now, config);
+                (fabric, Some(Arc::from(gpus)))
+            }
+            Err(error) => {
+                self.clique.forget();
+                (Fabric::from(error), self.gpus.clone())
+            }
         };
         let state = self.state.next(fabric.event());
         let changed = state != self.state || fabric != self.fabric || gpus != self.gpus;
         self.state = state;
         self.fabric = fabric;
         self.gpus = gpus;
+        if changed {
+            self.changed = now;
+        }
         changed
     }
 
-    pub(crate) fn state(&self) -> NodeFabricState {
-        self.state
+    /// The pause before the next read.
+    pub(crate) fn pause(&self, now: Instant, config: &WatchConfig) -> Pause {
+        config.pause(self.state, now.duration_since(self.changed))
     }
 
     /// The reading now, without the call in [`Fabric::NoAnswer`].

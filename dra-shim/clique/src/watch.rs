@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::fabric::Fabric;
 use crate::gpu::Gpu;
@@ -42,6 +42,10 @@ type ReadResult = Result<Vec<Gpu>, ProbeError>;
 enum Message {
     /// The probe thread has finished the read it was asked for.
     ReadReturned(ReadResult),
+    /// Somebody waits for the fabric to be read again.
+    ReadSoon,
+    /// The host has changed.
+    ReadNow,
     /// The watch was dropped.
     Stop,
 }
@@ -120,6 +124,26 @@ impl FabricWatch {
     pub fn latest(&self) -> Reading {
         self.shared.reading()
     }
+
+    /// Asks for a read before the pause between two reads is over, and returns at
+    /// once: `on_change` gets what it finds. As often as it is called, the shortest
+    /// pause of [`WatchConfig`] is kept; and a read that is under way is enough.
+    ///
+    /// For callers with work for which the latest reading may be too old.
+    pub fn read_soon(&self) {
+        self.send(Message::ReadSoon);
+    }
+
+    /// As [`read_soon`](Self::read_soon), with the shortest pause of all states: for
+    /// callers who have seen that the host has changed, say that a driver was loaded.
+    pub fn read_now(&self) {
+        self.send(Message::ReadNow);
+    }
+
+    fn send(&self, message: Message) {
+        // An error means that the watch thread has already ended.
+        let _ = self.messages.send(message);
+    }
 }
 
 impl fmt::Debug for FabricWatch {
@@ -132,8 +156,7 @@ impl fmt::Debug for FabricWatch {
 
 impl Drop for FabricWatch {
     fn drop(&mut self) {
-        // An error means that the watch thread has already ended.
-        let _ = self.messages.send(Message::Stop);
+        self.send(Message::Stop);
     }
 }
 
@@ -149,6 +172,10 @@ fn run_probe(probe: &dyn FabricProbe, requested: &Receiver<()>, results: &Sender
             return;
         }
     }
+}
+
+fn until(instant: Instant) -> Duration {
+    instant.saturating_duration_since(Instant::now())
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
@@ -171,13 +198,15 @@ impl<F: FnMut(&Reading)> WatchThread<F> {
             let Some(result) = self.await_result() else {
                 return;
             };
-            if self.shared.lock().read_returned(result) {
+            let changed = self
+                .shared
+                .lock()
+                .read_returned(result, Instant::now(), &self.config);
+            if changed {
                 self.notify();
             }
-            // No read is under way, so the only possible message is the end.
-            match self.messages.recv_timeout(self.pause()) {
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
+            if !self.pause() {
+                return;
             }
         }
     }
@@ -185,26 +214,44 @@ impl<F: FnMut(&Reading)> WatchThread<F> {
     /// Waits for the read under way for as long as it takes, and reports it once
     /// it is overdue. `None` if the watch was dropped.
     fn await_result(&mut self) -> Option<ReadResult> {
-        let message = match self.messages.recv_timeout(self.config.hung_after) {
-            Ok(message) => message,
-            Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) => {
-                self.shared.lock().read_is_overdue();
-                self.notify();
+        let overdue = Instant::now() + self.config.hung_after;
+        let mut is_reported = false;
+        loop {
+            let message = if is_reported {
                 self.messages.recv().ok()?
+            } else {
+                match self.messages.recv_timeout(until(overdue)) {
+                    Ok(message) => message,
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) => {
+                        self.shared.lock().read_is_overdue();
+                        self.notify();
+                        is_reported = true;
+                        continue;
+                    }
+                }
+            };
+            match message {
+                Message::ReadReturned(result) => return Some(result),
+                Message::ReadSoon | Message::ReadNow => {} // under way
+                Message::Stop => return None,
             }
-        };
-        match message {
-            Message::ReadReturned(result) => Some(result),
-            Message::Stop => None,
         }
     }
 
-    fn pause(&self) -> Duration {
-        if self.shared.lock().state().is_final() {
-            self.config.final_pause
-        } else {
-            self.config.pending_pause
+    /// Waits until the next read is due. False if the watch was dropped.
+    fn pause(&self) -> bool {
+        let began = Instant::now();
+        let pause = self.shared.lock().pause(began, &self.config);
+        let mut due = began + pause.longest;
+        loop {
+            match self.messages.recv_timeout(until(due)) {
+                Err(RecvTimeoutError::Timeout) => return true,
+                Ok(Message::ReadSoon) => due = due.min(began + pause.shortest),
+                Ok(Message::ReadNow) => due = due.min(began + self.config.shortest_pause()),
+                Ok(Message::ReadReturned(_)) => {} // none is under way
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
+            }
         }
     }
 

@@ -61,8 +61,8 @@ fn fixture(config: WatchConfig) -> Fixture {
 /// Reads again without a pause, and reports no read as hung.
 fn eager() -> WatchConfig {
     WatchConfig::default()
-        .pending_pause(Duration::ZERO)
-        .final_pause(Duration::ZERO)
+        .pending_pause(Duration::ZERO, Duration::ZERO)
+        .final_pause(Duration::ZERO, Duration::ZERO)
         .hung_after(GIVE_UP * 10)
 }
 
@@ -180,7 +180,7 @@ fn a_hang_hides_the_last_result_and_the_same_result_shows_it_again() {
 
 #[test]
 fn a_final_state_is_read_slowly_and_a_pending_one_fast() {
-    let fixture = fixture(eager().final_pause(GIVE_UP * 10));
+    let fixture = fixture(eager().final_pause(Duration::ZERO, GIVE_UP * 10));
     fixture.read_begins();
     fixture.answers.send(Err(no_library())).unwrap();
     fixture.read_begins();
@@ -188,6 +188,52 @@ fn a_final_state_is_read_slowly_and_a_pending_one_fast() {
     while fixture.change().fabric.code() != "clique" {}
     let early = fixture.begun.recv_timeout(Duration::from_millis(200));
     assert!(early.is_err(), "read again although final");
+}
+
+#[test]
+fn whoever_asks_for_a_read_gets_one_before_the_pause_is_over() {
+    let long = GIVE_UP * 10;
+    let fixture = fixture(eager().final_pause(Duration::ZERO, long));
+    fixture.answers.send(Ok(mk_gpus(1))).unwrap();
+    assert_eq!(fixture.change().fabric.code(), "clique");
+    fixture.answers.send(Ok(mk_gpus(2))).unwrap();
+    fixture.watch.read_soon();
+    assert_eq!(fixture.change().fabric.clique().map(|it| it.id), Some(2));
+}
+
+#[test]
+fn however_many_ask_the_shortest_pause_is_kept() {
+    let long = GIVE_UP * 10;
+    let fixture = fixture(eager().final_pause(long, long));
+    fixture.read_begins();
+    for _ in 0..100 {
+        fixture.watch.read_soon();
+    }
+    fixture.answers.send(Ok(mk_gpus(1))).unwrap();
+    assert_eq!(fixture.change().fabric.code(), "clique");
+    for _ in 0..100 {
+        fixture.watch.read_soon();
+    }
+    let early = fixture.begun.recv_timeout(Duration::from_millis(200));
+    assert!(early.is_err(), "read again although just read");
+    // A host that has changed does not wait.
+    fixture.watch.read_now();
+    fixture.read_begins();
+}
+
+#[test]
+fn a_read_that_is_asked_for_during_a_hang_neither_hides_nor_doubles_it() {
+    let fixture = fixture(eager().hung_after(Duration::from_millis(50)));
+    fixture.read_begins();
+    for _ in 0..10 {
+        fixture.watch.read_soon();
+    }
+    assert_eq!(fixture.change().fabric.code(), "nvml-no-answer");
+    fixture.watch.read_soon();
+    let again = fixture.begun.recv_timeout(Duration::from_millis(200));
+    assert!(again.is_err(), "a second read beside the hung one");
+    fixture.answers.send(Ok(mk_gpus(1))).unwrap();
+    assert_eq!(fixture.change().fabric.code(), "clique");
 }
 
 #[test]

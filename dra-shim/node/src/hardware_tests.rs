@@ -1,4 +1,4 @@
-use nvml_clique::{GpuFabricState, NvmlCode};
+use nvml_clique::{GpuFabricState, NvmlCode, PendingGpu};
 
 use super::*;
 use crate::Class;
@@ -24,6 +24,18 @@ fn no_library() -> Fabric {
 }
 
 const DEVICES: &str = "Character devices:\n235 nvidia-caps-imex-channels\n";
+
+/// The clique of one GPU while another is in this state.
+fn incomplete(state: GpuFabricState) -> Fabric {
+    let Fabric::Clique(mut clique) = Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]) else {
+        panic!("a clique")
+    };
+    clique.missing = vec![PendingGpu {
+        gpu: mk_gpu(1, state.clone()).id,
+        state,
+    }];
+    Fabric::Clique(clique)
+}
 
 /// What Prepare does: "ok", or the class of its error.
 fn prepare(hardware: &Hardware) -> Result<(), Class> {
@@ -65,7 +77,14 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
         (of(&[mk_completed(0)]), yes, yes, yes, refused),
         (of(&[GpuFabricState::NotStarted]), yes, yes, no, retried),
         (of(&[GpuFabricState::InProgress]), yes, yes, no, retried),
-        (of(&[mk_completed(1), failed]), yes, yes, no, retried),
+        (
+            of(&[mk_completed(1), failed.clone()]),
+            yes,
+            yes,
+            no,
+            retried,
+        ),
+        (incomplete(failed), yes, yes, yes, prepared),
         (
             of(&[mk_completed(1), mk_completed(2)]),
             yes,
@@ -126,4 +145,13 @@ fn clique_id_0_is_a_clique() {
     assert_eq!(fabric.clique().unwrap().id, 0);
     let hardware = mk_hardware(NodeFabricState::NotReadYet, fabric, DEVICES);
     assert_eq!(prepare(&hardware), Ok(()));
+}
+
+#[test]
+fn a_claim_that_is_prepared_without_one_gpu_of_the_clique_is_warned_which() {
+    let lost = GpuFabricState::Vanished;
+    let hardware = mk_hardware(NodeFabricState::Clique, incomplete(lost), DEVICES);
+    assert_eq!(prepare(&hardware), Ok(()));
+    let warning = hardware.warning().unwrap();
+    assert!(warning.contains("without gpu 1"), "{warning}");
 }

@@ -11,6 +11,9 @@ use nvml_clique::NodeFabricState;
 pub struct Policy {
     /// What the node's `ResourceSlice` holds.
     pub slice: Slice,
+    /// What keeps new claims away from the published channel, if the option for it
+    /// says so: claims that hold the channel keep it.
+    pub fault: Option<Fault>,
     /// Whether the plugin is ready. It serves kubelet's calls in any case.
     pub ready: bool,
     /// What Prepare answers to a claim that is not prepared yet.
@@ -28,6 +31,16 @@ pub enum Slice {
     Channel,
     /// Nothing: the scheduler places no claim on this node.
     Empty,
+}
+
+/// A fault of a node whose fabric is known, for which the operator chooses whether the
+/// scheduler may place new claims on the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The node definitely belongs to no clique: `imex.withoutClique`.
+    NoClique,
+    /// The clique has lost a GPU, or a GPU reports a problem: `imex.degradedFabric`.
+    DegradedFabric,
 }
 
 /// What Prepare answers as far as the hardware decides.
@@ -51,8 +64,13 @@ impl Policy {
     /// The policy for the fabric's state and for whether the kernel has a major
     /// for IMEX channels, without which no device node can be made.
     pub const fn new(fabric: NodeFabricState, has_major: bool) -> Self {
+        let slice = Slice::new(fabric, has_major);
         Self {
-            slice: Slice::new(fabric, has_major),
+            slice,
+            fault: match slice {
+                Slice::Channel => Fault::new(fabric),
+                Slice::Unchanged | Slice::Empty => None,
+            },
             ready: fabric.is_final() && has_major,
             prepare: PrepareAnswer::new(fabric, has_major),
         }
@@ -78,6 +96,7 @@ impl Slice {
             // A fabric that is lost keeps the slice: claims may use the device.
             NodeFabricState::Clique
             | NodeFabricState::CliqueDegraded
+            | NodeFabricState::CliqueIncomplete
             | NodeFabricState::NoClique
             | NodeFabricState::Pending
             | NodeFabricState::LibraryLost
@@ -89,6 +108,35 @@ impl Slice {
                     Self::Empty
                 }
             }
+        }
+    }
+}
+
+// === impl Fault ===
+
+impl Fault {
+    /// The option that says what becomes of the device, for tables and messages.
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::NoClique => "withoutClique",
+            Self::DegradedFabric => "degradedFabric",
+        }
+    }
+
+    const fn new(fabric: NodeFabricState) -> Option<Self> {
+        match fabric {
+            NodeFabricState::NoClique => Some(Self::NoClique),
+            NodeFabricState::CliqueDegraded | NodeFabricState::CliqueIncomplete => {
+                Some(Self::DegradedFabric)
+            }
+            // A transition may end well: a slice is not written for each.
+            NodeFabricState::NotReadYet
+            | NodeFabricState::Clique
+            | NodeFabricState::Pending
+            | NodeFabricState::NoLibrary
+            | NodeFabricState::LibraryLost
+            | NodeFabricState::NvmlFailed
+            | NodeFabricState::NoAnswer => None,
         }
     }
 }
@@ -111,8 +159,12 @@ impl PrepareAnswer {
         match fabric {
             NodeFabricState::NoClique => Self::NoClique,
             NodeFabricState::Clique if has_major => Self::Prepared,
-            NodeFabricState::CliqueDegraded if has_major => Self::PreparedWithWarning,
-            NodeFabricState::Clique | NodeFabricState::CliqueDegraded => Self::NoMajor,
+            NodeFabricState::CliqueDegraded | NodeFabricState::CliqueIncomplete if has_major => {
+                Self::PreparedWithWarning
+            }
+            NodeFabricState::Clique
+            | NodeFabricState::CliqueDegraded
+            | NodeFabricState::CliqueIncomplete => Self::NoMajor,
             NodeFabricState::NotReadYet
             | NodeFabricState::Pending
             | NodeFabricState::NoLibrary
@@ -149,6 +201,40 @@ mod tests {
         for (fabric, _, policy) in policies().filter(|(_, _, policy)| is_prepared(*policy)) {
             assert_eq!(policy.slice, Slice::Channel, "{}", fabric.name());
             assert!(policy.ready, "{}", fabric.name());
+        }
+    }
+
+    #[test]
+    fn a_clique_is_prepared_with_or_without_problems_and_a_problem_is_told() {
+        for (fabric, has_major, policy) in policies().filter(|(_, has_major, _)| *has_major) {
+            assert_eq!(
+                is_prepared(policy),
+                fabric.has_clique(),
+                "{}",
+                fabric.name()
+            );
+            let warns = policy.prepare == PrepareAnswer::PreparedWithWarning;
+            let is_perfect = fabric == NodeFabricState::Clique;
+            assert_eq!(warns, has_major && fabric.has_clique() && !is_perfect);
+        }
+    }
+
+    #[test]
+    fn new_claims_are_kept_away_only_from_a_published_channel_whose_fault_is_certain() {
+        for (fabric, _, policy) in policies() {
+            let certain = fabric.is_final() && fabric != NodeFabricState::Clique;
+            let is_published = policy.slice == Slice::Channel;
+            assert_eq!(
+                policy.fault.is_some(),
+                certain && is_published,
+                "{}",
+                fabric.name()
+            );
+            let is_refused = policy.prepare == PrepareAnswer::NoClique;
+            assert_eq!(
+                policy.fault == Some(Fault::NoClique),
+                is_refused && is_published
+            );
         }
     }
 

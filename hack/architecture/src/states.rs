@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use compute_domain_core::lifecycle as domain_life;
 use compute_domain_node::lifecycle::{ClaimState, Transaction};
-use compute_domain_node::policy::Policy;
+use compute_domain_node::policy::{Fault, Policy};
 use dra_checkpoint::lifecycle::{self as record_life, Refusal};
 use nvml_clique::{FabricEvent, NodeFabricState};
 
@@ -130,17 +130,18 @@ fn fabric() -> Machine {
 /// A table of what the plugin does in each state of the fabric.
 fn policies() -> String {
     let mut text = String::from(
-        "| fabric | channel major | slice | plugin ready | Prepare |\n|---|---|---|---|---|\n",
+        "| fabric | channel major | slice | may be tainted by | plugin ready | Prepare |\n|---|---|---|---|---|---|\n",
     );
     for fabric in NodeFabricState::ALL {
         for (has_major, major) in [(true, "known"), (false, "missing")] {
             let policy = Policy::new(fabric, has_major);
             let ready = if policy.ready { "yes" } else { "no" };
+            let fault = policy.fault.map_or("", Fault::option);
             let (slice, prepare) = (policy.slice.name(), policy.prepare.name());
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "| {} | {major} | {slice} | {ready} | {prepare} |",
+                "| {} | {major} | {slice} | {fault} | {ready} | {prepare} |",
                 fabric.name()
             );
         }

@@ -13,8 +13,10 @@ fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there
     let namespace = Namespace::create(&cluster, "no-clique")?;
     let domain = TestDomain::create(&cluster, &namespace, "lonely", "Single")?;
     let driver = BrokenDriver::install(2, &["--state", "not-supported"])?;
+    // A good clique is read again after minutes only; a plugin that starts reads at once.
+    let plugin = PluginPod::on(&cluster, 2)?.replace(2)?;
     wait_until(&cluster, "the plugin has noticed", || {
-        let log = PluginPod::on(&cluster, 2)?.log()?;
+        let log = plugin.log()?;
         let last = log
             .lines()
             .rfind(|line| line.contains("fabric="))

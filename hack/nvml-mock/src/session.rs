@@ -95,6 +95,7 @@ fn require_session() -> Result<(), nvmlReturn_t> {
 }
 
 fn begin_named(names: &CallNames) -> Result<Config, nvmlReturn_t> {
+    Config::record(names);
     let mut config = Config::read().ok_or(DRIVER_NOT_LOADED)?;
     thread::sleep(Duration::from_millis(config.delay_ms(names)));
     while config.hangs(names) {

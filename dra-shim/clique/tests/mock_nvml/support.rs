@@ -55,6 +55,16 @@ impl MockDriver {
         self.replace("nvml-mock.json", config.as_bytes());
     }
 
+    /// The calls of NVML while `read` runs.
+    pub(crate) fn calls(&self, read: impl FnOnce()) -> Vec<String> {
+        let file = self.dir.path().join("usr/lib64/nvml-mock.calls");
+        fs::write(&file, "").unwrap();
+        read();
+        let calls = fs::read_to_string(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        calls.lines().map(str::to_owned).collect()
+    }
+
     pub(crate) fn remove_library(&self) {
         fs::remove_file(self.dir.path().join("usr/lib64/libnvidia-ml.so.1")).unwrap();
     }

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use nvml_clique::{FabricWatch, Reading, WatchConfig};
 
-use crate::support::{MockDriver, RACK, device, devices, member, rack};
+use crate::support::{MockDriver, OTHER_RACK, RACK, device, devices, member, rack};
 
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(60);
+
+const PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) fn watch(driver: &MockDriver) -> (FabricWatch, Receiver<Reading>) {
     let (to, changes) = channel();
     let config = WatchConfig::default()
-        .pending_pause(Duration::from_millis(10))
-        .final_pause(Duration::from_millis(10))
+        .pending_pause(PAUSE, PAUSE)
+        .final_pause(PAUSE, PAUSE)
         .hung_after(Duration::from_millis(500));
     let watch = FabricWatch::spawn(driver.probe(), config, move |reading| {
         // The test may have ended.
@@ -75,4 +77,55 @@ fn a_hang_in_any_call_is_reported_and_ends_when_the_call_does() {
         driver.configure(&rack());
     }
     await_code(&changes, "clique");
+}
+
+/// Eight GPUs of one clique, except that GPU 3 is `third`.
+fn eight(third: &str, rest: &str) -> String {
+    let gpus: Vec<_> = (0..8)
+        .map(|index| match index {
+            3 => third.to_owned(),
+            _ => member(index, RACK, 5),
+        })
+        .collect();
+    devices(&gpus, rest)
+}
+
+#[test]
+fn one_gpu_of_eight_that_fails_in_any_way_leaves_the_others_their_clique() {
+    let well = eight(&member(3, RACK, 5), "");
+    let lost = r#", "errors": {"nvmlDeviceGetHandleByIndex_v2@3": 15}"#;
+    let no_answer = r#", "errors": {"nvmlDeviceGetGpuFabricInfoV@3": 10}"#;
+    let failed = device(3, r#""state": "completed", "status": 999"#);
+    let in_progress = device(3, r#""state": "in-progress""#);
+    let seven: Vec<_> = (0..8)
+        .filter(|index| *index != 3)
+        .map(|index| member(index, RACK, 5))
+        .collect();
+    let ways = [
+        (eight(&member(3, RACK, 5), lost), "NVML_ERROR_GPU_IS_LOST"),
+        (eight(&member(3, RACK, 5), no_answer), "NVML_ERROR_TIMEOUT"),
+        (eight(&failed, ""), "registration failed"),
+        (eight(&in_progress, ""), "registration in progress"),
+        (devices(&seven, ""), "no longer enumerated"),
+    ];
+    let driver = MockDriver::new(&well);
+    let (_watch, changes) = watch(&driver);
+    await_code(&changes, "clique");
+    for (config, reason) in ways {
+        driver.configure(&config);
+        let text = await_code(&changes, "clique-incomplete").fabric.to_string();
+        assert!(text.contains("without gpu 3 (GPU-3): "), "{text}");
+        assert!(text.contains(reason), "{text}");
+        driver.configure(&well);
+        await_code(&changes, "clique");
+    }
+    driver.configure(&eight(&member(3, OTHER_RACK, 5), ""));
+    await_code(&changes, "gpus-disagree");
+}
+
+#[test]
+fn one_read_is_three_calls_and_four_for_each_gpu() {
+    let driver = MockDriver::new(&eight(&member(3, RACK, 5), ""));
+    let calls = driver.calls(|| assert_eq!(driver.gpus().len(), 8));
+    assert_eq!(calls.len(), 3 + 4 * 8, "{calls:?}");
 }

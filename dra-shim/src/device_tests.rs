@@ -1,0 +1,202 @@
+use std::time::Duration;
+
+use nvml_clique::{
+    ClusterUuid, Gpu, GpuFabricState, GpuRef, Health as GpuHealth, NoLibrary, NodeFabricState,
+    NvmlFailure, Pending,
+};
+use serde_json::{Value, json};
+
+use super::*;
+
+const CLIQUE: &str = "07070707-0707-0707-0707-070707070707.3";
+const TAINT: Placements = Placements {
+    without_clique: Placement::Taint,
+    degraded_fabric: Placement::Taint,
+};
+const PUBLISH: Placements = Placements {
+    without_clique: Placement::Publish,
+    degraded_fabric: Placement::Publish,
+};
+
+fn mk_hardware(state: NodeFabricState, fabric: Fabric) -> Hardware {
+    Hardware {
+        state,
+        fabric,
+        major: imex_cdi::channel_major("Character devices:\n235 nvidia-caps-imex-channels\n")
+            .map_err(|_| unreachable!()),
+    }
+}
+
+/// Hardware with GPUs of this state and health.
+fn mk_gpus(gpus: &[(GpuFabricState, u32)]) -> Hardware {
+    let gpus: Vec<_> = (0..)
+        .zip(gpus)
+        .map(|(index, (fabric, mask))| Gpu {
+            id: GpuRef { index, uuid: None },
+            name: None,
+            fabric: fabric.clone(),
+            health: Some(GpuHealth {
+                mask: *mask,
+                summary: None,
+            }),
+        })
+        .collect();
+    let fabric = Fabric::from_gpus(&gpus);
+    mk_hardware(NodeFabricState::default().next(fabric.event()), fabric)
+}
+
+fn completed() -> GpuFabricState {
+    GpuFabricState::Completed {
+        cluster: ClusterUuid([7; 16]),
+        clique_id: 3,
+    }
+}
+
+fn in_clique() -> Hardware {
+    mk_gpus(&[(completed(), 0)])
+}
+
+fn degraded() -> Hardware {
+    mk_gpus(&[(completed(), 1)])
+}
+
+fn without_clique() -> Hardware {
+    mk_gpus(&[(GpuFabricState::NotSupported, 0)])
+}
+
+fn no_library() -> Fabric {
+    let reason = "not a library".to_owned();
+    Fabric::NoLibrary(NoLibrary::Unloadable {
+        path: "/libnvidia-ml.so.1".into(),
+        reason,
+    })
+}
+
+/// The one device that is published.
+fn published(placements: Placements, hardware: &Hardware) -> Value {
+    match placements.desired_slice(hardware, false) {
+        DesiredPool::Devices(devices) => serde_json::to_value(devices).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_a_clique_that_is_known_the_device_is_as_go_publishes_it() {
+    let failing = Fabric::NvmlFailed(NvmlFailure::SymbolMissing { call: "nvmlInit" });
+    for hardware in [
+        mk_hardware(NodeFabricState::NvmlFailed, failing),
+        without_clique(),
+    ] {
+        assert_eq!(
+            published(PUBLISH, &hardware),
+            json!([{"name": "channel-0", "attributes": {"id": {"int": 0}, "type": {"string": "channel"}}}])
+        );
+    }
+}
+
+#[test]
+fn a_device_of_a_clique_names_it_beside_what_go_publishes() {
+    for hardware in [in_clique(), degraded()] {
+        assert_eq!(
+            published(PUBLISH, &hardware),
+            json!([{"name": "channel-0", "attributes": {
+                "clique": {"string": CLIQUE}, "id": {"int": 0}, "type": {"string": "channel"},
+            }}])
+        );
+    }
+}
+
+#[test]
+fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
+    let taint =
+        |key: &str, value: &str| json!([{"key": key, "value": value, "effect": "NoSchedule"}]);
+    let no_clique = taint(
+        "compute-domain.nvidia.com/no-clique",
+        "fabric-not-supported",
+    );
+    let degraded_fabric = taint(
+        "compute-domain.nvidia.com/degraded-fabric",
+        "clique-degraded",
+    );
+    let only = |without_clique, degraded_fabric| Placements {
+        without_clique,
+        degraded_fabric,
+    };
+    let (yes, no) = (Placement::Taint, Placement::Publish);
+    for (placements, hardware, taints) in [
+        (TAINT, without_clique(), no_clique.clone()),
+        (TAINT, degraded(), degraded_fabric.clone()),
+        (TAINT, in_clique(), Value::Null),
+        (only(yes, no), without_clique(), no_clique),
+        (only(yes, no), degraded(), Value::Null),
+        (only(no, yes), without_clique(), Value::Null),
+        (only(no, yes), degraded(), degraded_fabric),
+    ] {
+        let device = &published(placements, &hardware)[0];
+        assert_eq!(device["taints"], taints, "{placements:?} {hardware:?}");
+        assert_eq!(device["attributes"]["type"]["string"], "channel");
+        assert_eq!(device["attributes"]["id"]["int"], 0);
+    }
+}
+
+#[test]
+fn where_taints_are_dropped_the_device_with_a_fault_is_withdrawn_and_no_other() {
+    for hardware in [without_clique(), degraded()] {
+        assert_eq!(TAINT.desired_slice(&hardware, true), DesiredPool::Withdrawn);
+        let text = TAINT.describe(&hardware, true);
+        assert!(text.contains("; the device is withdrawn"), "{text}");
+        assert!(matches!(
+            PUBLISH.desired_slice(&hardware, true),
+            DesiredPool::Devices(_)
+        ));
+    }
+    assert_eq!(
+        TAINT.desired_slice(&in_clique(), true),
+        TAINT.desired_slice(&in_clique(), false)
+    );
+    assert_eq!(TAINT.describe(&in_clique(), true), describe(&in_clique()));
+}
+
+#[test]
+fn before_the_first_read_the_slice_stays_as_it_is() {
+    let hardware = mk_hardware(
+        NodeFabricState::NotReadYet,
+        Fabric::Pending(Pending::NotReadYet),
+    );
+    assert_eq!(TAINT.desired_slice(&hardware, true), DesiredPool::Undecided);
+}
+
+#[test]
+fn without_a_driver_nothing_is_published_unless_it_was_there_before() {
+    let slice = |state| PUBLISH.desired_slice(&mk_hardware(state, no_library()), false);
+    assert_eq!(slice(NodeFabricState::NoLibrary), DesiredPool::Withdrawn);
+    assert!(matches!(
+        slice(NodeFabricState::LibraryLost),
+        DesiredPool::Devices(_)
+    ));
+}
+
+#[test]
+fn a_hung_nvml_is_one_state_however_long_it_lasts() {
+    let after = |seconds| {
+        let waited = Duration::from_secs(seconds);
+        let fabric = Fabric::NoAnswer { waited, call: None };
+        mk_hardware(NodeFabricState::NoAnswer, fabric)
+    };
+    assert_eq!(describe(&after(10)), describe(&after(20)));
+}
+
+#[test]
+fn a_degraded_fabric_is_in_the_text_of_the_devices_health() {
+    let health = channel_health("node-1", &degraded());
+    assert_eq!(health.health, Health::Unhealthy);
+    assert!(
+        health.message.contains("gpu 0 is degraded"),
+        "{}",
+        health.message
+    );
+    assert_eq!(
+        channel_health("node-1", &in_clique()).health,
+        Health::Healthy
+    );
+}
