@@ -1,13 +1,13 @@
 use std::fmt;
 
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_api::names::DOMAIN_LABEL;
+use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME, NO_CLIQUE_TAINT};
 use compute_domain_core::{
-    Admission, Domain, StatusSchema, TemplateRef, UnidentifiedError, WRITER, may_have_lost_label,
-    restored_label, status_patch,
+    Admission, Domain, NodeCount, Notice, StatusSchema, TemplateRef, UnidentifiedError, WRITER,
+    may_have_lost_label, restored_label, status_patch,
 };
 use imex_runtime::RawObject;
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::api::resource::v1::{ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::error_boundary::InvalidObject;
@@ -167,6 +167,26 @@ impl ApiClient {
         Ok(found)
     }
 
+    /// How many nodes publish devices of our driver, which are one slice each, and how many of them
+    /// have the taint of nodes without a clique.
+    pub(crate) async fn count_nodes(&self) -> Result<NodeCount, RequestError> {
+        let mut count = NodeCount::default();
+        let slices: Api<RawObject<ResourceSlice>> = Api::all(self.client.clone());
+        let ours = ListParams::default().fields(&format!("spec.driver={DRIVER_NAME}"));
+        for_each_page(&slices, ours, |page| {
+            // One that cannot be decoded is not the plugin's.
+            let readable = page.into_iter().filter_map(|slice| slice.0.ok());
+            for slice in readable.filter(|slice| slice.spec.node_name.is_some()) {
+                count.all += 1;
+                count.without_clique += usize::from(is_without_clique(&slice));
+            }
+            true
+        })
+        .await
+        .map_err(failed_to("list the ResourceSlices of the driver"))?;
+        Ok(count)
+    }
+
     /// The template of this name as it is now, or `None` if it does not exist.
     pub(crate) async fn get_template(
         &self,
@@ -200,9 +220,11 @@ impl ApiClient {
         &self,
         domain: &Domain,
         admission: &Admission,
+        notice: Option<&Notice>,
         schema: StatusSchema,
     ) -> Result<Domain, RequestError> {
-        self.apply_status(domain, admission, schema, false).await
+        self.apply_status(domain, admission, notice, schema, false)
+            .await
     }
 
     /// Finds out whether a status of this schema could be written. Writes nothing.
@@ -212,7 +234,7 @@ impl ApiClient {
         schema: StatusSchema,
     ) -> Result<(), RequestError> {
         let any = Admission::Admitted;
-        let tried = self.apply_status(domain, &any, schema, true).await;
+        let tried = self.apply_status(domain, &any, None, schema, true).await;
         tried.map(drop)
     }
 
@@ -220,12 +242,14 @@ impl ApiClient {
         &self,
         domain: &Domain,
         admission: &Admission,
+        notice: Option<&Notice>,
         schema: StatusSchema,
         dry_run: bool,
     ) -> Result<Domain, RequestError> {
         let action = "write the status of the ComputeDomain";
         self.check_fence(action)?;
-        let patch = Patch::Apply(status_patch(domain, admission, schema, Timestamp::now()));
+        let status = status_patch(domain, admission, notice, schema, Timestamp::now());
+        let patch = Patch::Apply(status);
         let params = PatchParams {
             dry_run,
             ..PatchParams::apply(CONTROLLER_NAME).force()
@@ -357,6 +381,12 @@ impl ApiClient {
             source: Cause::Fenced,
         })
     }
+}
+
+fn is_without_clique(slice: &ResourceSlice) -> bool {
+    let devices = slice.spec.devices.iter().flatten();
+    let mut taints = devices.flat_map(|device| device.taints.iter().flatten());
+    taints.any(|taint| taint.key == NO_CLIQUE_TAINT)
 }
 
 /// Lists page by page, for as long as `go_on` says so.

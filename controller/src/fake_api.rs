@@ -21,6 +21,7 @@ mod user;
 mod verbs;
 mod watch;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -56,6 +57,8 @@ struct State {
     store: Store,
     faults: Faults,
     requests: Vec<Recorded>,
+    /// The types of the conditions that each manager applied last, by the object's UID.
+    applied: HashMap<(String, String), Vec<String>>,
     /// The requests that no rule of [`Call`] knows.
     unknown: Vec<String>,
     /// The watches that are open.

@@ -41,6 +41,7 @@ mod schema;
 mod stored_content;
 #[cfg(test)]
 mod testing;
+mod waiting;
 mod watches;
 mod worker;
 

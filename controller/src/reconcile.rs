@@ -21,6 +21,7 @@ use crate::refusals::Refusals;
 use crate::reports::{Reports, name};
 use crate::schema::Schema;
 use crate::stored_content::StoredContents;
+use crate::waiting::WaitingClaims;
 
 /// Upper bound of the requests in one reconcile. No ComputeDomain needs more than eight; beyond
 /// this, another client reverts our changes, and the backoff keeps us from fighting at full speed.
@@ -40,6 +41,7 @@ pub(crate) struct Context {
     pub(crate) refusals: Refusals,
     pub(crate) schema: Schema,
     pub(crate) stored: StoredContents,
+    pub(crate) waiting: WaitingClaims,
     /// UIDs of the templates from which our finalizer is being removed: the watch may tell that they are
     /// gone before the response does.
     pub(crate) releasing: Mutex<HashSet<Box<str>>>,
@@ -122,6 +124,10 @@ impl Context {
     async fn run(&self, key: &Key, failures: u32) -> Result<Option<Instant>, ReconcileError> {
         let mut findings = Findings::new(self.schema.current());
         findings.refusal = self.refusals.current(key);
+        let domain = self.index.lock().domain(key);
+        if let Some(domain) = domain {
+            findings.waiting = self.waiting.of(key, domain.namespace());
+        }
         let mut pass = pass::Pass::new(key, failures);
         for _ in 0..MAX_REQUESTS {
             let observed = self.index.lock().observe(key);

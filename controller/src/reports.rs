@@ -1,7 +1,7 @@
 //! What users and operators are told about a ComputeDomain, as events and in the log.
 
 use compute_domain_api::names::API_VERSION;
-use compute_domain_core::{Admission, Domain, TemplateRef};
+use compute_domain_core::{Admission, Domain, NodeCount, TemplateRef};
 use imex_runtime::Events;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::{info, warn};
@@ -49,6 +49,15 @@ impl Reports {
         warn!("{note}");
         let object = reference(domain);
         self.events.warning(&object, "ClaimsInUse", "Delete", &note);
+    }
+
+    /// A claim has waited long, and some nodes have no clique.
+    pub(crate) fn nodes_without_clique(&self, domain: &Domain, count: NodeCount) {
+        let note = count.message();
+        warn!("{note}");
+        let object = reference(domain);
+        self.events
+            .warning(&object, "NodesWithoutClique", "Schedule", &note);
     }
 
     /// The template is not what it should be, and is replaced.

@@ -1,6 +1,7 @@
 use std::io::Write as _;
 use std::sync::Mutex;
 
+use compute_domain_api::Placement;
 use compute_domain_api::crd::ComputeDomain;
 use imex_runtime::{Events, Readiness, StartError, log_settings, signals};
 use kube::CustomResourceExt as _;
@@ -17,6 +18,7 @@ use crate::refusals::Refusals;
 use crate::reports::Reports;
 use crate::schema::Schema;
 use crate::stored_content::StoredContents;
+use crate::waiting::WaitingClaims;
 use crate::worker::Worker;
 
 /// Runs the controller until a signal ends it.
@@ -72,6 +74,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         refusals: Refusals::default(),
         schema: Schema::default(),
         stored: StoredContents::default(),
+        waiting: WaitingClaims::new(settings.without_clique == Placement::Taint),
         releasing: Mutex::default(),
         driver_namespaces: namespaces.of_driver(),
     };

@@ -24,6 +24,7 @@ use crate::reports::Reports;
 use crate::run::run_while_leader;
 use crate::schema::Schema;
 use crate::stored_content::StoredContents;
+use crate::waiting::WaitingClaims;
 use crate::worker::Worker;
 
 /// Where the driver-managed mode keeps its objects.
@@ -42,6 +43,7 @@ pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) ->
         refusals: Refusals::default(),
         schema: Schema::default(),
         stored: StoredContents::default(),
+        waiting: WaitingClaims::default(),
         releasing: Mutex::default(),
         driver_namespaces: vec![DRIVER_NAMESPACE.into()],
     };
@@ -66,7 +68,12 @@ pub(crate) struct Controller {
 impl Controller {
     /// Starts one without leader election.
     pub(crate) fn start(api: &FakeApi) -> Self {
-        Self::start_with(api, None)
+        Self::start_with(api, None, WaitingClaims::default())
+    }
+
+    /// Starts one with `imex.withoutClique=taint`.
+    pub(crate) fn start_with_taints(api: &FakeApi) -> Self {
+        Self::start_with(api, None, WaitingClaims::new(true))
     }
 
     /// Starts one that reconciles while it has the lease.
@@ -79,13 +86,14 @@ impl Controller {
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
         };
-        Self::start_with(api, Some(lease))
+        Self::start_with(api, Some(lease), WaitingClaims::default())
     }
 
-    fn start_with(api: &FakeApi, lease: Option<LeaseConfig>) -> Self {
+    fn start_with(api: &FakeApi, lease: Option<LeaseConfig>, waiting: WaitingClaims) -> Self {
         let mut registry = Registry::default();
         let fence = Fence::default();
-        let worker = mk_worker(api, fence.clone(), &mut registry);
+        let mut worker = mk_worker(api, fence.clone(), &mut registry);
+        worker.context.waiting = waiting;
         let (readiness, shutdown) = (worker.readiness.clone(), worker.shutdown.clone());
         let client = worker.client.clone();
         let task = tokio::spawn(async move {

@@ -94,6 +94,7 @@ impl Worker {
     pub(crate) async fn run(&self) {
         *self.context.index.lock() = compute_domain_core::Index::default();
         self.context.releasing().clear();
+        self.context.waiting.clear();
         let mut run = Run::new(self);
         run.until_shutdown().await;
         let rest = async { while run.jobs.next().await.is_some() {} };
@@ -149,6 +150,10 @@ impl<'a> Run<'a> {
                 () = self.queue.wait(), if !full && self.listed.all() => {}
                 () = probe => self.start_probe(),
                 () = self.lost_labels.wait(), if self.listed.all() => {}
+                () = self.worker.context.waiting.wait() => {
+                    let due = self.worker.context.waiting.take_due();
+                    self.add(&due);
+                }
             }
         }
     }

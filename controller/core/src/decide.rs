@@ -136,7 +136,14 @@ fn state(domain: &Domain) -> State {
 /// Writes the status, unless it says so already or cannot be read.
 fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decision {
     let unreadable = matches!(domain.wanted(), Err(Rejection::Unreadable { .. }));
-    if !unreadable && !admission.is_reported_in(domain, findings.schema) {
+    let is_admitted = admission == Admission::Admitted;
+    if is_admitted && findings.waiting.needs_count(domain) {
+        return Decision::Send(Request::CountNodes);
+    }
+    let notice = findings.notice(domain, &admission).is_some();
+    let noticed = !findings.schema.conditions || notice == domain.reports_nodes_without_clique();
+    let is_reported = noticed && admission.is_reported_in(domain, findings.schema);
+    if !unreadable && !is_reported {
         return Decision::Send(Request::WriteStatus(admission));
     }
     Decision::Done(match admission {

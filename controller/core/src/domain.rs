@@ -131,6 +131,12 @@ impl Domain {
         ready.is_some_and(|ready| *ready.reason == *NAME_TAKEN_REASON)
     }
 
+    /// Whether its status says how many nodes have no clique, because a claim waits.
+    pub fn reports_nodes_without_clique(&self) -> bool {
+        let reported = self.reported.as_ref();
+        reported.is_some_and(|it| it.nodes_without_clique.is_some())
+    }
+
     /// The name that the user chose for the template.
     ///
     /// # Errors

@@ -107,6 +107,13 @@ impl Index {
         self.domains.get(key).cloned()
     }
 
+    /// The `ComputeDomains` whose status says how many nodes have no clique.
+    pub fn with_nodes_without_clique(&self) -> Vec<Key> {
+        let domains = self.domains.values();
+        let told = domains.filter(|domain| domain.reports_nodes_without_clique());
+        told.map(|domain| key_of(domain)).collect()
+    }
+
     /// How many `ComputeDomains` report this state.
     pub fn count(&self, state: ComputeDomainState) -> usize {
         let domains = self.domains.values();

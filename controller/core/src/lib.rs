@@ -47,6 +47,7 @@ mod template;
 mod template_name;
 mod template_ref;
 mod version;
+mod waiting;
 
 pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};
@@ -59,3 +60,4 @@ pub use status::{Admission, StatusSchema, status_patch};
 pub use template::WRITER;
 pub use template_name::TemplateNameError;
 pub use template_ref::TemplateRef;
+pub use waiting::{NodeCount, Notice, Waiting};

@@ -4,19 +4,23 @@ use compute_domain_api::crd::{ComputeDomainState, ComputeDomainStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 
-/// Type of the only condition that the controller writes.
+/// Type of the condition that every status has.
 pub(crate) const READY_CONDITION: &str = "Ready";
+
+/// Type of the condition about nodes on which no claim can be placed; see [`crate::Waiting`].
+pub(crate) const NODES_WITHOUT_CLIQUE: &str = "NodesWithoutClique";
 
 /// What a status reports already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reported {
     pub(crate) state: ComputeDomainState,
     pub(crate) observed_generation: Option<i64>,
-    pub(crate) ready: Option<ReadyCondition>,
+    pub(crate) ready: Option<ReportedCondition>,
+    pub(crate) nodes_without_clique: Option<Box<ReportedCondition>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReadyCondition {
+pub(crate) struct ReportedCondition {
     pub(crate) status: Box<str>,
     pub(crate) reason: Box<str>,
     pub(crate) message: Box<str>,
@@ -27,20 +31,16 @@ pub(crate) struct ReadyCondition {
 
 impl Reported {
     pub(crate) fn new(status: &ComputeDomainStatus) -> Self {
-        let is_ready = |condition: &&Condition| condition.type_ == READY_CONDITION;
+        let condition = |kind: &str| {
+            let mut conditions = status.conditions.iter();
+            let found = conditions.find(|condition| condition.type_ == kind);
+            found.map(ReportedCondition::new)
+        };
         Self {
             state: status.status,
             observed_generation: status.observed_generation,
-            ready: status
-                .conditions
-                .iter()
-                .find(is_ready)
-                .map(|condition| ReadyCondition {
-                    status: condition.status.as_str().into(),
-                    reason: condition.reason.as_str().into(),
-                    message: condition.message.as_str().into(),
-                    since: condition.last_transition_time.0,
-                }),
+            ready: condition(READY_CONDITION),
+            nodes_without_clique: condition(NODES_WITHOUT_CLIQUE).map(Box::new),
         }
     }
 
@@ -53,4 +53,22 @@ impl Reported {
             _ => None,
         }
     }
+}
+
+// === impl ReportedCondition ===
+
+impl ReportedCondition {
+    fn new(condition: &Condition) -> Self {
+        Self {
+            status: condition.status.as_str().into(),
+            reason: condition.reason.as_str().into(),
+            message: condition.message.as_str().into(),
+            since: condition.last_transition_time.0,
+        }
+    }
+}
+
+/// As conditions have it.
+pub(crate) fn time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

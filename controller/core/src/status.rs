@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::Domain;
 use crate::rejection::Rejection;
-use crate::reported::READY_CONDITION;
+use crate::reported::{READY_CONDITION, time};
+use crate::waiting::Notice;
 
 /// Reason of the condition and the event of an admitted ComputeDomain.
 const ADMITTED_REASON: &str = "Admitted";
@@ -92,7 +93,7 @@ impl Admission {
     }
 
     /// Whether the domain's status reports exactly this already, as far as the CRD allows.
-    pub(crate) fn is_reported_in(&self, domain: &Domain, schema: StatusSchema) -> bool {
+    pub fn is_reported_in(&self, domain: &Domain, schema: StatusSchema) -> bool {
         let Some(reported) = &domain.reported else {
             return false;
         };
@@ -111,16 +112,19 @@ impl Admission {
 
 /// The status as a server-side apply patch. It contains the fields that the controller owns and no
 /// others, so that what other writers add stays. `lastTransitionTime` is `now` only if the
-/// condition's status changes. It applies only to the object with this UID.
+/// condition's status changes. Without `notice`, a condition that had it goes. It applies only to the object with this UID.
 pub fn status_patch(
     domain: &Domain,
     admission: &Admission,
+    notice: Option<&Notice>,
     schema: StatusSchema,
     now: Timestamp,
 ) -> Value {
     let mut status = Map::from_iter([("status".to_owned(), json!(admission.state()))]);
     if schema.conditions {
-        let conditions = json!([condition(domain, admission, now)]);
+        let ready = condition(domain, admission, now);
+        let notice = notice.map(|notice| notice.condition(domain, now));
+        let conditions = [ready].into_iter().chain(notice).collect();
         status.insert("conditions".to_owned(), conditions);
     }
     if schema.observed_generation {
@@ -151,7 +155,7 @@ fn condition(domain: &Domain, admission: &Admission, now: Timestamp) -> Value {
         "reason": admission.reason(),
         "message": admission.message(),
         "observedGeneration": domain.generation,
-        "lastTransitionTime": since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "lastTransitionTime": time(since),
     })
 }
 

@@ -19,6 +19,7 @@ pub(crate) enum Call {
     WatchOtherTemplates,
     ListDaemonSets,
     ListNodes,
+    ListSlices,
     GetDomain,
     FindDomain,
     GetTemplate,
@@ -40,7 +41,7 @@ pub(crate) enum Call {
 impl Call {
     /// `None` for what the controller has no business to ask.
     pub(super) fn of(request: &Request) -> Option<Self> {
-        use Resource::{Claims, DaemonSets, Domains, Events, Leases, Nodes, Templates};
+        use Resource::{Claims, DaemonSets, Domains, Events, Leases, Nodes, Slices, Templates};
 
         let all = request.namespace.is_empty();
         let named = !request.name.is_empty();
@@ -63,6 +64,10 @@ impl Call {
             (Method::GET, Claims) if !named => Self::ListClaims,
             (Method::GET, DaemonSets) if !named && !all => Self::ListDaemonSets,
             (Method::GET, Nodes) if !named => Self::ListNodes,
+            // Of every driver, it would be the whole cluster's.
+            (Method::GET, Slices) if !named && !request.query("fieldSelector").is_empty() => {
+                Self::ListSlices
+            }
             (Method::GET, Leases) if named => Self::GetLease,
             (Method::PATCH, Domains) if status && dry => Self::TryStatus,
             (Method::PATCH, Domains) if status => Self::WriteStatus,
@@ -103,6 +108,7 @@ impl Call {
                 | Self::ListOtherTemplates
                 | Self::ListDaemonSets
                 | Self::ListNodes
+                | Self::ListSlices
                 | Self::FindDomain
         )
     }

@@ -36,7 +36,16 @@ fn apply(object: &mut Value, operation: &Value) -> Option<()> {
 }
 
 /// Merges an applied status: fields replace those of their name, and each condition that of its type.
-pub(super) fn apply_status(object: &mut Value, applied: &Value) {
+/// Conditions of the types that the same manager applied `before`, and does not now, go.
+pub(super) fn apply_status(object: &mut Value, applied: &Value, before: &[String]) {
+    let now = condition_types(applied);
+    let conditions = object.pointer_mut("/status/conditions");
+    if let Some(conditions) = conditions.and_then(Value::as_array_mut) {
+        let is_type = |it: &Value, kind: &String| it["type"] == **kind;
+        conditions.retain(|it| {
+            now.iter().any(|kind| is_type(it, kind)) || !before.iter().any(|kind| is_type(it, kind))
+        });
+    }
     let applied = applied["status"].as_object().unwrap();
     if !object["status"].is_object() {
         object["status"] = Value::Object(Map::new());
@@ -50,6 +59,15 @@ pub(super) fn apply_status(object: &mut Value, applied: &Value) {
             object["status"][field] = value.clone();
         }
     }
+}
+
+/// The types of the conditions that are applied.
+pub(super) fn condition_types(applied: &Value) -> Vec<String> {
+    let conditions = applied["status"]["conditions"].as_array();
+    let types = conditions.into_iter().flatten().map(|it| &it["type"]);
+    types
+        .filter_map(|it| Some(it.as_str()?.to_owned()))
+        .collect()
 }
 
 fn apply_condition(conditions: &mut Value, applied: &Value) {

@@ -8,10 +8,11 @@ pub(crate) enum Resource {
     Events,
     DaemonSets,
     Nodes,
+    Slices,
 }
 
 impl Resource {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Domains,
         Self::Templates,
         Self::Claims,
@@ -19,6 +20,7 @@ impl Resource {
         Self::Events,
         Self::DaemonSets,
         Self::Nodes,
+        Self::Slices,
     ];
 
     /// `apiVersion`, `kind` and the name in paths.
@@ -39,6 +41,7 @@ impl Resource {
             Self::Events => ["events.k8s.io/v1", "Event", "events"],
             Self::DaemonSets => ["apps/v1", "DaemonSet", "daemonsets"],
             Self::Nodes => ["v1", "Node", "nodes"],
+            Self::Slices => ["resource.k8s.io/v1", "ResourceSlice", "resourceslices"],
         }
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::State;
 use super::answer::Answer;
-use super::patch::{apply_status, json_patch};
+use super::patch::{apply_status, condition_types, json_patch};
 use super::request::Request;
 use super::store::{Id, Writer};
 
@@ -117,10 +117,13 @@ impl State {
             );
             return Err(Answer::failure(500, "InternalError", &message));
         }
-        apply_status(&mut object, &request.body);
+        let owner = (found.to_string(), request.manager().to_owned());
+        let before = self.applied.get(&owner).cloned().unwrap_or_default();
+        apply_status(&mut object, &request.body, &before);
         if request.is_dry_run() {
             return Ok(object);
         }
+        self.applied.insert(owner, condition_types(&request.body));
         let writer = Writer {
             manager: request.manager(),
             operation: "Apply",
@@ -155,8 +158,8 @@ fn updater(request: &Request) -> Writer<'_> {
     }
 }
 
-/// Whether a list or watch is about this object: by namespace, and by a label that it has to have, or
-/// with `!` must not have.
+/// Whether a list or watch is about this object: by namespace, by a label that it has to have, or
+/// with `!` must not have, and by the one field that is selected by.
 pub(super) fn is_wanted(request: &Request, namespace: &str, object: &Value) -> bool {
     let selector = request.query("labelSelector");
     let has = |label: &str| object["metadata"]["labels"].get(label).is_some();
@@ -164,6 +167,9 @@ pub(super) fn is_wanted(request: &Request, namespace: &str, object: &Value) -> b
         Some(label) => !has(label),
         None => selector.is_empty() || has(selector),
     };
+    let fields = request.query("fieldSelector");
+    let driver = object["spec"]["driver"].as_str().unwrap_or_default();
+    let selected = selected && (fields.is_empty() || *fields == *format!("spec.driver={driver}"));
     selected && (request.namespace.is_empty() || request.namespace == namespace)
 }
 

@@ -2,13 +2,13 @@
 
 use compute_domain_core::{
     Admission, Content, Domain, Findings, Key, Observed, ObservedTemplate, Rejection, Request,
-    TemplateRef, leaves_out_only,
+    TemplateRef, Waiting, leaves_out_only,
 };
 use imex_runtime::{error_chain, is_namespace_terminating};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::pass::Pass;
 use super::{Context, Flow, WATCH_LAG};
@@ -30,6 +30,10 @@ impl Context {
             }
             (Request::WriteStatus(admission), Some(domain)) => {
                 self.write_status(pass, domain, admission, findings).await
+            }
+            (Request::CountNodes, Some(domain)) => {
+                self.count_nodes(pass, domain, findings).await;
+                Ok(Flow::Continue)
             }
             (Request::CreateTemplate(template), Some(domain)) => {
                 self.create_template(pass, domain, &template, findings)
@@ -88,19 +92,44 @@ impl Context {
         admission: Admission,
         findings: &Findings,
     ) -> Result<Flow, RequestError> {
+        let notice = findings.notice(domain, &admission);
         let written = self
             .api
-            .write_status(domain, &admission, findings.schema)
+            .write_status(domain, &admission, notice.as_ref(), findings.schema)
             .await;
         match written {
             Ok(written) => {
-                self.reports.admission(domain, &admission);
+                if !admission.is_reported_in(domain, findings.schema) {
+                    self.reports.admission(domain, &admission);
+                }
                 self.index.lock().learn_domain(written);
             }
             Err(err) if self.schema.learn_from(&err) => {}
             Err(err) => self.refresh_domain(pass, domain, err).await?,
         }
         Ok(Flow::Continue)
+    }
+
+    /// What it leads to is no more than an event and a condition: if it fails, all else goes on.
+    async fn count_nodes(&self, pass: &Pass<'_>, domain: &Domain, findings: &mut Findings) {
+        let count = async || self.api.count_nodes().await;
+        findings.waiting = match self
+            .waiting
+            .count(pass.key, domain.namespace(), count)
+            .await
+        {
+            Ok(count) => {
+                if count.without_clique > 0 {
+                    self.reports.nodes_without_clique(domain, count);
+                }
+                Waiting::Counted(count)
+            }
+            Err(err) => {
+                let error = error_chain(&err);
+                warn!(error, "the nodes without a clique are not counted yet");
+                Waiting::Unknown
+            }
+        };
     }
 
     async fn create_template(

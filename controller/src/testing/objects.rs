@@ -63,6 +63,28 @@ pub(crate) fn mk_claim(name: &str, domain_uid: &str) -> Value {
     })
 }
 
+/// The slice of a node, as the kubelet plugin publishes it with these taints.
+pub(crate) fn mk_slice(node: &str, taints: &[&str]) -> Value {
+    let taints = taints.iter();
+    let taints = taints.map(|key| json!({ "key": key, "effect": "NoSchedule" }));
+    json!({
+        "kind": "ResourceSlice",
+        "metadata": { "name": format!("{node}-slice"), "namespace": "" },
+        "spec": {
+            "driver": "compute-domain.nvidia.com", "nodeName": node,
+            "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 },
+            "devices": [{ "name": "channel-0", "taints": taints.collect::<Vec<_>>() }],
+        },
+    })
+}
+
+/// What the scheduler does just before it writes the allocation of a claim.
+pub(crate) fn allocate(api: &FakeApi, claim: &str) {
+    api.edit(Resource::Claims, TEAM, claim, |claim| {
+        claim["metadata"]["finalizers"] = json!(["resource.kubernetes.io/delete-protection"]);
+    });
+}
+
 /// The object in another namespace.
 pub(crate) fn in_namespace(namespace: &str, mut object: Value) -> Value {
     object["metadata"]["namespace"] = json!(namespace);
@@ -155,6 +177,15 @@ pub(crate) fn reason(api: &FakeApi, name: &str) -> String {
 /// The message in its condition; empty without one.
 pub(crate) fn message(api: &FakeApi, name: &str) -> String {
     condition(api, name, "message")
+}
+
+/// The condition about nodes without a clique, if there is one.
+pub(crate) fn told(api: &FakeApi, name: &str) -> Option<Value> {
+    let domain = domain(api, name)?;
+    let mut conditions = domain["status"]["conditions"].as_array()?.iter();
+    conditions
+        .find(|it| it["type"] == "NodesWithoutClique")
+        .cloned()
 }
 
 fn condition(api: &FakeApi, name: &str, field: &str) -> String {

@@ -14,7 +14,9 @@ use tracing::warn;
 use super::Run;
 use crate::api_client::{RawDomain, RawMetadata, RawTemplate, identify};
 use crate::queue::Queue;
+use crate::reconcile::Context;
 use crate::refusals::TakenName;
+use crate::waiting::ALLOCATED_FINALIZER;
 use crate::watches::Told;
 
 impl Run<'_> {
@@ -32,7 +34,7 @@ impl Run<'_> {
             }
             Told::Claim(event) => {
                 if let Some(event) = self.log.checked(2, "ResourceClaims", event) {
-                    take_claim(&mut self.worker.context.index.lock(), event);
+                    self.take_claim(event);
                 }
             }
             Told::Other(event) => {
@@ -110,6 +112,48 @@ impl Run<'_> {
                 }
                 self.name_is_free(&template);
             }
+        }
+    }
+
+    fn take_claim(&mut self, event: Event<RawMetadata<ResourceClaim>>) {
+        let Context { index, waiting, .. } = &self.worker.context;
+        match event {
+            Event::Init => {
+                index.lock().begin_claims();
+                waiting.begin();
+            }
+            Event::InitApply(claim) | Event::Apply(claim) => {
+                if let Some((key, name)) = identified_claim(claim.meta()) {
+                    let is_last = waiting.apply(&key, &name, is_allocated(claim.meta()));
+                    index.lock().apply_claim(key.clone(), name);
+                    self.waits_no_more(&key, is_last);
+                }
+            }
+            Event::InitDone => {
+                index.lock().finish_claims();
+                waiting.finish();
+                let told = index.lock().with_nodes_without_clique();
+                self.add(&told);
+            }
+            Event::Delete(claim) => {
+                if let Some((key, name)) = identified_claim(claim.meta()) {
+                    let is_last = waiting.remove(&key, &name);
+                    index.lock().remove_claim(&key, &name);
+                    self.waits_no_more(&key, is_last);
+                }
+            }
+        }
+    }
+
+    /// What the domain was told about claims that wait is to go when none does.
+    fn waits_no_more(&mut self, key: &Key, is_last: bool) {
+        let index = &self.worker.context.index;
+        let is_told = || {
+            let domain = index.lock().domain(key);
+            domain.is_some_and(|domain| domain.reports_nodes_without_clique())
+        };
+        if is_last && is_told() {
+            self.add([key]);
         }
     }
 
@@ -220,21 +264,9 @@ fn add_in_turn(queue: &mut Queue, index: &Index, key: &Key) {
     }
 }
 
-fn take_claim(index: &mut Index, event: Event<RawMetadata<ResourceClaim>>) {
-    match event {
-        Event::Init => index.begin_claims(),
-        Event::InitApply(claim) | Event::Apply(claim) => {
-            if let Some((key, name)) = identified_claim(claim.meta()) {
-                index.apply_claim(key, name);
-            }
-        }
-        Event::InitDone => index.finish_claims(),
-        Event::Delete(claim) => {
-            if let Some((key, name)) = identified_claim(claim.meta()) {
-                index.remove_claim(&key, &name);
-            }
-        }
-    }
+fn is_allocated(claim: &ObjectMeta) -> bool {
+    let finalizers = claim.finalizers.iter().flatten();
+    finalizers.into_iter().any(|it| it == ALLOCATED_FINALIZER)
 }
 
 fn identified_claim(claim: &ObjectMeta) -> Option<(Key, ClaimName)> {

@@ -18,4 +18,5 @@ mod schema;
 mod second_controller;
 mod stories;
 mod turns;
+mod waiting;
 mod watches;

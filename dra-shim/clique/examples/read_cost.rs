@@ -28,7 +28,7 @@ fn main() {
     }
     let cpu = cpu_time().saturating_sub(before) / reads;
     times.sort();
-    let at = |part: usize| times.get(times.len() * part / 100).or(times.last());
+    let at = |part: usize| times.get(times.len() * part / 100).or_else(|| times.last());
     if let (Some((median, gpus)), Some((p99, _))) = (at(50), at(99)) {
         println!("{reads} reads of {gpus} GPUs: median {median:?}, p99 {p99:?}, CPU {cpu:?} each");
     }

@@ -33,7 +33,9 @@ pub enum Request {
     RemoveTemplateFinalizer(TemplateRef, Value),
     /// Remove our finalizer from the ComputeDomain, with this JSON patch. The last request.
     RemoveFinalizer(Value),
-    /// Write this into the status.
+    /// Count the nodes that publish devices of our driver, and those of them without a clique.
+    CountNodes,
+    /// Write this into the status, with [`Findings::notice`](crate::Findings::notice).
     WriteStatus(Admission),
     /// Read whether this namespace has the ComputeDomain: the one of that name, or if there is no
     /// name, any with the UID.

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::content::Content;
+use crate::domain::Domain;
 use crate::observed_template::ObservedTemplate;
 use crate::rejection::Rejection;
-use crate::status::StatusSchema;
+use crate::status::{Admission, StatusSchema};
 use crate::template_ref::TemplateRef;
+use crate::waiting::{Notice, Waiting};
 
 /// What one reconcile has found out by its requests, and the watches do not tell.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct Findings {
     pub kept: BTreeMap<Box<str>, String>,
     /// The fields that the CRD has.
     pub schema: StatusSchema,
+    /// The claims that wait.
+    pub waiting: Waiting,
 }
 
 // === impl Findings ===
@@ -40,6 +44,16 @@ impl Findings {
             stored: None,
             kept: BTreeMap::new(),
             schema,
+            waiting: Waiting::default(),
+        }
+    }
+
+    /// The condition that the domain should have beside that of its admission.
+    pub fn notice(&self, domain: &Domain, admission: &Admission) -> Option<Notice> {
+        match admission {
+            Admission::Admitted => self.waiting.notice(domain),
+            // No claim is made from a template that does not exist.
+            Admission::Rejected(_) => None,
         }
     }
 

@@ -31,7 +31,13 @@ fn now() -> Timestamp {
 #[test]
 fn the_status_patch_has_our_fields_and_no_others() {
     let domain = mk_domain(finalized());
-    let patch = status_patch(&domain, &Admission::Admitted, StatusSchema::FULL, now());
+    let patch = status_patch(
+        &domain,
+        &Admission::Admitted,
+        None,
+        StatusSchema::FULL,
+        now(),
+    );
     assert_eq!(
         patch,
         json!({
@@ -58,7 +64,7 @@ fn the_status_patch_has_our_fields_and_no_others() {
 fn what_the_crd_lacks_is_left_out() {
     let domain = mk_domain(finalized());
     let status =
-        |schema| status_patch(&domain, &Admission::Admitted, schema, now())["status"].take();
+        |schema| status_patch(&domain, &Admission::Admitted, None, schema, now())["status"].take();
     assert_eq!(status(MINIMAL), json!({ "status": "Ready" }));
     assert_eq!(
         status(WITHOUT_CONDITIONS),
@@ -117,7 +123,7 @@ fn each_part_of_a_status_that_differs_is_reason_to_write_it() {
 fn the_transition_time_changes_only_when_the_condition_does() {
     let domain = with_reported_status(finalized(), &rejected("x"));
     let since = |admission: &Admission| {
-        let patch = status_patch(&domain, admission, StatusSchema::FULL, now());
+        let patch = status_patch(&domain, admission, None, StatusSchema::FULL, now());
         patch["status"]["conditions"][0]["lastTransitionTime"].clone()
     };
     assert_eq!(since(&rejected("y")), "1970-01-01T00:00:00Z");

@@ -275,9 +275,11 @@ fn call_of(request: &Request, domain: Option<&Arc<Domain>>, findings: &Findings)
         }
         Request::WriteStatus(admission) => {
             let now = Timestamp::UNIX_EPOCH;
-            let patch = status_patch(domain.unwrap(), &admission, findings.schema, now);
+            let patch = status_patch(domain.unwrap(), &admission, None, findings.schema, now);
             Call::WriteStatus(at(), patch)
         }
+        // No claim waits in the simulation.
+        Request::CountNodes => unreachable!(),
         Request::CreateTemplate(template) => Call::CreateTemplate(template),
         Request::DryRunTemplate(template) => Call::DryRun(template),
         Request::DeleteTemplate(template) => Call::DeleteTemplate(template),

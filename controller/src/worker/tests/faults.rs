@@ -41,7 +41,7 @@ struct Row {
     story: Story,
 }
 
-const TABLE: [Row; 26] = [
+const TABLE: [Row; 27] = [
     row(Call::ListDomains, Story::Plain),
     row(Call::WatchDomains, Story::Plain),
     row(Call::ListTemplates, Story::Plain),
@@ -52,6 +52,7 @@ const TABLE: [Row; 26] = [
     row(Call::WatchOtherTemplates, Story::NameTaken),
     row(Call::ListDaemonSets, Story::Plain),
     row(Call::ListNodes, Story::Plain),
+    row(Call::ListSlices, Story::ClaimWaits),
     row(Call::GetDomain, Story::FinalizerStripped),
     row(Call::FindDomain, Story::FinalizerStrippedOfGo),
     row(Call::GetTemplate, Story::LabelLost),
@@ -123,6 +124,8 @@ fn longest(call: Call, fault: Fault) -> Duration {
     let goes_on = match call {
         // Every 20 s, an older CRD is tried again.
         Call::TryStatus => 40,
+        // A claim waits for 30 s, and a count that fails is made again after 30 s.
+        Call::ListSlices => 63,
         // The lease is renewed every 2 s.
         Call::GetLease | Call::CreateLease | Call::UpdateLease => 7,
         _ => 3,

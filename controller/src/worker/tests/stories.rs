@@ -1,7 +1,7 @@
 //! What can happen to a ComputeDomain until it is gone. Together they make the controller make every
 //! call that it knows.
 
-use compute_domain_api::names::DOMAIN_LABEL;
+use compute_domain_api::names::{DOMAIN_LABEL, NO_CLIQUE_TAINT};
 use serde_json::json;
 
 use crate::fake_api::{Call, FakeApi, Resource};
@@ -28,6 +28,8 @@ pub(super) enum Story {
     FinalizerStripped,
     /// The same with a template of the Go driver's controller, which does not say whose it is.
     FinalizerStrippedOfGo,
+    /// A claim of it waits, in a cluster in which a node without a clique has a taint.
+    ClaimWaits,
 }
 
 impl Story {
@@ -36,6 +38,7 @@ impl Story {
         self.begin(api);
         let mut controller = match self {
             Self::Elected => Controller::start_candidate(api, "me"),
+            Self::ClaimWaits => Controller::start_with_taints(api),
             _ => Controller::start(api),
         };
         if self == Self::FinalizerStrippedOfGo {
@@ -62,6 +65,7 @@ impl Story {
         match self {
             Self::NameTaken => drop(api.create(mk_foreign_template("a-channel"))),
             Self::OlderCrd => api.set_older_crd(true),
+            Self::ClaimWaits => drop(api.create(mk_slice("node1", &[NO_CLIQUE_TAINT]))),
             Self::FinalizerStrippedOfGo => {
                 api.create(mk_template_of_go("a-channel", "gone"));
             }
@@ -108,6 +112,12 @@ impl Story {
             Self::Elected => {
                 api.until("renewed", |api| api.count(Call::UpdateLease) > 1)
                     .await;
+            }
+            Self::ClaimWaits => {
+                api.create(mk_claim("waits", uid));
+                api.until("told", |api| told(api, "a").is_some()).await;
+                allocate(api, "waits");
+                api.until("no longer", |api| told(api, "a").is_none()).await;
             }
             Self::OlderCrd => {
                 assert_eq!(reason(api, "a"), "");

@@ -4,7 +4,8 @@ use compute_domain_api::names::FINALIZER;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{OF_OTHERS, being_deleted, reported, with_mode};
+use crate::fixtures::{OF_OTHERS, being_deleted, deleted, reported, with_mode, with_template_name};
+use crate::{NodeCount, Waiting};
 
 #[test]
 fn a_new_domain_gets_its_finalizer_before_anything_that_needs_cleaning_up() {
@@ -157,4 +158,65 @@ fn only_a_template_in_its_own_namespace_and_under_its_own_name_is_its_own() {
             Decision::Send(Request::CreateTemplate(_))
         ));
     }
+}
+
+#[test]
+fn nodes_are_counted_for_a_ready_domain_whose_claim_has_waited_long_and_the_count_is_written() {
+    let with = |waiting| {
+        let mut findings = mk_findings();
+        findings.waiting = waiting;
+        decide_with(&observe(ready(), [mk_template(json!({}))]), &findings)
+    };
+    let count = |without_clique| {
+        Waiting::Counted(NodeCount {
+            without_clique,
+            all: 4,
+        })
+    };
+    let done = Decision::Done(Outcome::Admitted);
+    assert_eq!(with(Waiting::Long), Decision::Send(Request::CountNodes));
+    assert_eq!(
+        with(count(1)),
+        Decision::Send(Request::WriteStatus(Admission::Admitted))
+    );
+    for waiting in [
+        Waiting::Unknown,
+        Waiting::Nothing,
+        Waiting::Briefly,
+        count(0),
+    ] {
+        assert_eq!(with(waiting), done, "{waiting:?}");
+    }
+}
+
+#[test]
+fn no_node_is_counted_for_a_domain_that_is_rejected_or_being_deleted() {
+    let mut findings = mk_findings();
+    findings.waiting = Waiting::Long;
+    for domain in [
+        mk_domain(deleted()),
+        mk_domain(merged(finalized(), with_template_name("Train_A"))),
+    ] {
+        let decision = decide_with(&observe(domain, []), &findings);
+        assert_ne!(decision, Decision::Send(Request::CountNodes));
+    }
+}
+
+#[test]
+fn a_crd_without_conditions_gets_no_count_written_again_and_again() {
+    let schema = StatusSchema {
+        conditions: false,
+        ..StatusSchema::FULL
+    };
+    let domain = mk_domain(reported(schema, finalized(), &Admission::Admitted));
+    let mut findings = Findings::new(schema);
+    findings.stored = mk_findings().stored;
+    findings.waiting = Waiting::Counted(NodeCount {
+        without_clique: 1,
+        all: 4,
+    });
+    assert!(!matches!(
+        decide_with(&observe(domain, [mk_template(json!({}))]), &findings),
+        Decision::Send(Request::WriteStatus(_) | Request::CountNodes)
+    ));
 }

@@ -105,6 +105,7 @@ impl Objects {
                 self.findings.has_no_template = self.template.is_none();
             }
             Request::LookUpDomain { .. } => panic!("the domain is there"),
+            Request::CountNodes => panic!("no claim waits"),
         }
         // The API server removes what is deleted and has no finalizer.
         self.template
@@ -164,7 +165,9 @@ fn action_of(decision: &Decision) -> Action {
         Decision::Done(Outcome::Gone) => Action::Nothing,
         Decision::Send(Request::LookUpTemplate { .. }) => Action::LookUpTemplate,
         Decision::Send(Request::LookUpDomain { .. }) => Action::LookUpDomain,
-        Decision::Send(Request::DryRunTemplate(_)) => panic!("not an action of the table"),
+        Decision::Send(Request::DryRunTemplate(_) | Request::CountNodes) => {
+            panic!("not an action of the table")
+        }
     }
 }
 

@@ -1,0 +1,91 @@
+use super::*;
+use crate::fixtures::{finalized, merged, mk_domain};
+use crate::{Admission, StatusSchema, status_patch};
+
+const COUNT: NodeCount = NodeCount {
+    without_clique: 3,
+    all: 10,
+};
+
+fn now() -> Timestamp {
+    "2026-01-02T03:04:05Z".parse().unwrap()
+}
+
+/// Everything that can be known of the claims.
+fn all() -> [Waiting; 6] {
+    [
+        Waiting::Unknown,
+        Waiting::Nothing,
+        Waiting::Briefly,
+        Waiting::Long,
+        Waiting::Counted(COUNT),
+        Waiting::Counted(NodeCount {
+            without_clique: 0,
+            all: 10,
+        }),
+    ]
+}
+
+fn status(domain: &Domain, waiting: Waiting, now: Timestamp) -> Value {
+    let notice = waiting.notice(domain);
+    let (admission, schema) = (Admission::Admitted, StatusSchema::FULL);
+    status_patch(domain, &admission, notice.as_ref(), schema, now)["status"].take()
+}
+
+/// A domain that was told.
+fn told() -> Domain {
+    let domain = mk_domain(finalized());
+    let status = status(&domain, Waiting::Counted(COUNT), now());
+    mk_domain(merged(finalized(), json!({ "status": status })))
+}
+
+#[test]
+fn only_a_claim_that_has_waited_long_makes_the_controller_count_and_only_once() {
+    let domain = mk_domain(finalized());
+    for waiting in all() {
+        let counts = waiting.needs_count(&domain);
+        assert_eq!(counts, waiting == Waiting::Long, "{waiting:?}");
+        assert!(!waiting.needs_count(&told()), "{waiting:?}");
+    }
+}
+
+#[test]
+fn the_condition_says_how_many_nodes_have_no_clique() {
+    let domain = mk_domain(finalized());
+    let conditions = status(&domain, Waiting::Counted(COUNT), now())["conditions"].take();
+    assert_eq!(conditions[0]["type"], "Ready");
+    assert_eq!(
+        conditions[1],
+        json!({
+            "type": "NodesWithoutClique",
+            "status": "True",
+            "reason": "ClaimWaits",
+            "message": "a ResourceClaim waits to be allocated; nodes without an NVLink clique: 3 of 10 that publish IMEX channels; no pod of this ComputeDomain is placed on these (taint compute-domain.nvidia.com/no-clique)",
+            "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-02T03:04:05Z",
+        })
+    );
+    for waiting in all() {
+        let noticed = waiting.notice(&domain).is_some();
+        assert_eq!(noticed, waiting == Waiting::Counted(COUNT), "{waiting:?}");
+    }
+}
+
+#[test]
+fn once_told_it_stays_word_for_word_until_no_claim_waits() {
+    let later = "2026-02-02T03:04:05Z".parse().unwrap();
+    let domain = told();
+    assert!(domain.reports_nodes_without_clique());
+    let before = status(&domain, Waiting::Unknown, now());
+    for waiting in all() {
+        let after = status(&domain, waiting, later);
+        if waiting == Waiting::Nothing {
+            assert_eq!(after["conditions"].as_array().unwrap().len(), 1);
+        } else {
+            assert_eq!(
+                after["conditions"][1], before["conditions"][1],
+                "{waiting:?}"
+            );
+        }
+    }
+}
