@@ -38,6 +38,7 @@ all=(
     echo_driver_serves_a_pod
     doctor_finds_a_healthy_node_healthy
     a_node_without_clique_fails_claims_until_it_has_one
+    a_node_without_clique_that_is_tainted_is_avoided
     a_missing_driver_is_reported_and_retried
     a_damaged_checkpoint_is_rebuilt
     killed_and_restarted_components_recover

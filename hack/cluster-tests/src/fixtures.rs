@@ -91,7 +91,20 @@ pub fn create_pod(
     node: u8,
     domain: Option<&TestDomain>,
 ) -> Result<()> {
-    cluster.apply(&pod_manifest(namespace, name, node, domain))
+    cluster.apply(&pod_manifest(namespace, name, Some(node), domain))
+}
+
+/// As [`create_pod`], on whichever node the scheduler finds.
+///
+/// # Errors
+/// As [`Cluster::script`].
+pub fn create_pod_anywhere(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    name: &str,
+    domain: &TestDomain,
+) -> Result<()> {
+    cluster.apply(&pod_manifest(namespace, name, None, Some(domain)))
 }
 
 /// As [`create_pod`], and waits until the pod is running.
@@ -112,13 +125,14 @@ pub fn run_pod(
 fn pod_manifest(
     namespace: &Namespace,
     name: &str,
-    node: u8,
+    node: Option<u8>,
     domain: Option<&TestDomain>,
 ) -> String {
     let channel = |domain: &TestDomain| {
         let template = &domain.template;
         json!({"name": "channel", "resourceClaimTemplateName": template})
     };
+    let node = node.map(|node| json!({"kubernetes.io/hostname": format!("node{node}")}));
     let claims: Vec<Value> = domain.into_iter().map(channel).collect();
     let container_claims: Vec<Value> = domain.iter().map(|_| json!({"name": "channel"})).collect();
     json!({
@@ -128,7 +142,7 @@ fn pod_manifest(
         "spec": {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 5,
-            "nodeSelector": {"kubernetes.io/hostname": format!("node{node}")},
+            "nodeSelector": node,
             "resourceClaims": claims,
             "containers": [{
                 "name": "main",
@@ -164,6 +178,47 @@ pub fn wait_until_running(cluster: &Cluster, namespace: &Namespace, pod: &str) -
         );
         Ok(())
     })
+}
+
+/// A value of the chart, away from its default until this is dropped.
+#[derive(Debug)]
+pub struct ChartValue {
+    cluster: Cluster,
+    key: &'static str,
+}
+
+impl ChartValue {
+    /// Upgrades the release, and waits until its pods are ready.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn set(cluster: &Cluster, key: &'static str, value: &str) -> Result<Self> {
+        let chart_value = Self {
+            cluster: cluster.clone(),
+            key,
+        };
+        chart_value.upgrade(value)?;
+        Ok(chart_value)
+    }
+
+    fn upgrade(&self, value: &str) -> Result<()> {
+        let chart = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../deployments/helm/imex-dra"
+        );
+        let upgrade = ["helm", "upgrade", "imex-dra", chart, "--namespace=imex-dra"];
+        let set = format!("--set={}={value}", self.key);
+        let options = ["--reuse-values", "--wait", "--timeout=120s", &set];
+        self.cluster
+            .script(&[&upgrade[..], &options].concat(), "")
+            .map(drop)
+    }
+}
+
+impl Drop for ChartValue {
+    fn drop(&mut self) {
+        drop(self.upgrade("")); // ignored: if it fails, the next test does, too
+    }
 }
 
 /// Breaks the mock driver of one node until this is dropped.

@@ -1,0 +1,101 @@
+//! With `imex.withoutClique=taint`, pods go to nodes that have a clique; when none is left, the
+//! ComputeDomain is told why its claim waits, until it does not wait any more.
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, BrokenDriver, ChartValue, TestDomain};
+use cluster_tests::plugin::PluginPod;
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::Value;
+
+/// The clique of `hack/mock-node.sh`.
+const CLIQUE: &str = "8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7";
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn pods_go_to_the_node_with_a_clique_and_the_domain_is_told_when_it_is_full() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "tainted")?;
+    let driver = BrokenDriver::install(2, &["--state", "not-supported"])?;
+    // The plugins start anew with it, and read their node at once.
+    let key = "resources.computeDomains.imex.withoutClique";
+    let _taint = ChartValue::set(&cluster, key, "taint")?;
+    wait_until(
+        &cluster,
+        "only node2 has a taint, and only node1 a clique",
+        || {
+            let (with, without) = (device(&cluster, 1)?, device(&cluster, 2)?);
+            ensure!(
+                taint(&with).is_none() && clique(&with) == Some(CLIQUE),
+                "node1: {with}"
+            );
+            ensure!(
+                taint(&without) == Some("compute-domain.nvidia.com/no-clique")
+                    && clique(&without).is_none(),
+                "node2: {without}"
+            );
+            Ok(())
+        },
+    )?;
+
+    let domain = TestDomain::create(&cluster, &namespace, "picky", "Single")?;
+    fixtures::create_pod_anywhere(&cluster, &namespace, "first", &domain)?;
+    fixtures::wait_until_running(&cluster, &namespace, "first")?;
+    ensure!(node_of(&cluster, &namespace, "first")? == "node1");
+
+    // The only node with a clique is taken.
+    fixtures::create_pod_anywhere(&cluster, &namespace, "second", &domain)?;
+    wait_until(&cluster, "the domain is told", || {
+        let told = told(&cluster, &namespace)?.context("not yet")?;
+        ensure!(told.contains("without an NVLink clique: 1 of 2"), "{told}");
+        let events = cluster.events_about(&namespace.name, "picky")?;
+        let told = |event: &&String| event.starts_with("NodesWithoutClique");
+        ensure!(
+            events.iter().filter(told).count() == 1,
+            "its events: {events:#?}"
+        );
+        Ok(())
+    })?;
+
+    driver.repair()?;
+    PluginPod::on(&cluster, 2)?.replace(2)?;
+    fixtures::wait_until_running(&cluster, &namespace, "second")?;
+    ensure!(node_of(&cluster, &namespace, "second")? == "node2");
+    wait_until(&cluster, "what the domain was told is gone", || {
+        let told = told(&cluster, &namespace)?;
+        ensure!(told.is_none(), "{told:?}");
+        Ok(())
+    })
+}
+
+/// The device that the node publishes.
+fn device(cluster: &Cluster, node: u8) -> Result<Value> {
+    let selector = format!("--field-selector=spec.nodeName=node{node}");
+    let slices = cluster.items(&["resourceslices", &selector])?;
+    let slice = slices.first().context("no slice")?;
+    let device = slice.pointer("/spec/devices/0");
+    device.cloned().context("no device")
+}
+
+fn taint(device: &Value) -> Option<&str> {
+    device.pointer("/taints/0/key")?.as_str()
+}
+
+fn clique(device: &Value) -> Option<&str> {
+    device.pointer("/attributes/clique/string")?.as_str()
+}
+
+fn node_of(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<String> {
+    let path = "jsonpath={.spec.nodeName}";
+    cluster.kubectl(&["get", "pod", pod, "-n", &namespace.name, "-o", path])
+}
+
+/// The condition's message.
+fn told(cluster: &Cluster, namespace: &Namespace) -> Result<Option<String>> {
+    let domain = cluster.json(&["get", "computedomain", "picky", "-n", &namespace.name])?;
+    let conditions = domain.pointer("/status/conditions");
+    let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
+    let mut messages = conditions
+        .filter(|it| it.pointer("/type").and_then(Value::as_str) == Some("NodesWithoutClique"))
+        .filter_map(|it| it.pointer("/message")?.as_str());
+    Ok(messages.next().map(str::to_owned))
+}
