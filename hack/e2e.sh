@@ -39,6 +39,7 @@ all=(
     doctor_finds_a_healthy_node_healthy
     a_node_without_clique_fails_claims_until_it_has_one
     a_node_without_clique_that_is_tainted_is_avoided
+    one_bad_gpu_leaves_the_node_its_clique
     a_missing_driver_is_reported_and_retried
     a_damaged_checkpoint_is_rebuilt
     killed_and_restarted_components_recover
