@@ -79,14 +79,16 @@ impl Advertiser {
             let fabric = &hardware.fabric;
             tracing::info!(%fabric, code = fabric.code(), "identified fabric clique");
         }
+        let tell = |reason| self.events.normal(&self.node, reason, "Probe", state);
         let warn = |reason| self.events.warning(&self.node, reason, "Probe", state);
         match policy.prepare {
+            PrepareAnswer::Prepared => tell("IMEXChannelReady"),
             PrepareAnswer::PreparedWithWarning => warn("FabricDegraded"),
-            _ if policy.ready => {
-                self.events
-                    .normal(&self.node, "IMEXChannelReady", "Probe", state);
+            // As it should be on a host that is not part of a multi-node fabric.
+            PrepareAnswer::NoClique if policy.ready => tell("NoClique"),
+            PrepareAnswer::NoClique | PrepareAnswer::FabricNotReady | PrepareAnswer::NoMajor => {
+                warn("IMEXChannelNotReady");
             }
-            _ => warn("IMEXChannelNotReady"),
         }
     }
 }

@@ -157,3 +157,41 @@ impl KubeletConditions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dra_kubelet::DroppedField;
+    use imex_runtime::Readiness;
+
+    use super::*;
+
+    #[test]
+    fn an_api_server_that_drops_taints_is_remembered_and_one_that_drops_others_is_not() {
+        let readiness = Readiness::default();
+        let (taints_dropped, dropped) = watch::channel(false);
+        let conditions = KubeletConditions {
+            registered: readiness.add_condition("kubelet", "not yet"),
+            published: readiness.add_condition("resource-slice", "not yet"),
+            taints_dropped,
+        };
+        let publish = |field: &str| {
+            let dropped = DroppedField {
+                field: field.to_owned(),
+                devices: vec!["channel-0".to_owned()],
+                gate: None,
+            };
+            conditions.set_published(&Publication::Published {
+                slices: Vec::new(),
+                generation: 1,
+                dropped: vec![dropped],
+            });
+        };
+        publish("bindsToNode");
+        assert!(!*dropped.borrow());
+        publish("taints");
+        assert!(*dropped.borrow());
+        // The device is withdrawn then: that must not bring it back.
+        conditions.set_published(&Publication::Withdrawn);
+        assert!(*dropped.borrow());
+    }
+}
