@@ -9,6 +9,7 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,6 +64,8 @@ struct WatchThread<F> {
     /// Asks the probe thread for one read.
     requests: Sender<()>,
     messages: Receiver<Message>,
+    /// The host has changed since the read under way began.
+    is_outdated: bool,
 }
 
 // === impl FabricWatch ===
@@ -110,6 +113,7 @@ impl FabricWatch {
             on_change,
             requests,
             messages: inbox,
+            is_outdated: false,
         };
         thread::Builder::new()
             .name("fabric-watch".to_owned())
@@ -134,8 +138,9 @@ impl FabricWatch {
         self.send(Message::ReadSoon);
     }
 
-    /// As [`read_soon`](Self::read_soon), with the shortest pause of all states: for
-    /// callers who have seen that the host has changed, say that a driver was loaded.
+    /// As [`read_soon`](Self::read_soon), with the shortest pause of all states, and
+    /// after a read that is under way: for callers who have seen that the host has
+    /// changed, say that a driver was loaded.
     pub fn read_now(&self) {
         self.send(Message::ReadNow);
     }
@@ -233,22 +238,27 @@ impl<F: FnMut(&Reading)> WatchThread<F> {
             };
             match message {
                 Message::ReadReturned(result) => return Some(result),
-                Message::ReadSoon | Message::ReadNow => {} // under way
+                Message::ReadSoon => {} // under way
+                Message::ReadNow => self.is_outdated = true,
                 Message::Stop => return None,
             }
         }
     }
 
     /// Waits until the next read is due. False if the watch was dropped.
-    fn pause(&self) -> bool {
+    fn pause(&mut self) -> bool {
         let began = Instant::now();
         let pause = self.shared.lock().pause(began, &self.config);
+        let now = began + self.config.shortest_pause();
         let mut due = began + pause.longest;
+        if mem::take(&mut self.is_outdated) {
+            due = due.min(now);
+        }
         loop {
             match self.messages.recv_timeout(until(due)) {
                 Err(RecvTimeoutError::Timeout) => return true,
                 Ok(Message::ReadSoon) => due = due.min(began + pause.shortest),
-                Ok(Message::ReadNow) => due = due.min(began + self.config.shortest_pause()),
+                Ok(Message::ReadNow) => due = due.min(now),
                 Ok(Message::ReadReturned(_)) => {} // none is under way
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
             }

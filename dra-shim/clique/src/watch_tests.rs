@@ -222,6 +222,18 @@ fn however_many_ask_the_shortest_pause_is_kept() {
 }
 
 #[test]
+fn a_host_that_changes_during_a_read_is_read_again() {
+    let long = GIVE_UP * 10;
+    let fixture = fixture(eager().final_pause(long, long));
+    fixture.read_begins();
+    fixture.watch.read_now();
+    fixture.answers.send(Ok(mk_gpus(1))).unwrap();
+    fixture.answers.send(Ok(mk_gpus(2))).unwrap();
+    assert_eq!(fixture.change().fabric.clique().map(|it| it.id), Some(1));
+    assert_eq!(fixture.change().fabric.clique().map(|it| it.id), Some(2));
+}
+
+#[test]
 fn a_read_that_is_asked_for_during_a_hang_neither_hides_nor_doubles_it() {
     let fixture = fixture(eager().hung_after(Duration::from_millis(50)));
     fixture.read_begins();
