@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use compute_domain_api::names::{DEGRADED_FABRIC_TAINT, NO_CLIQUE_TAINT};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::Controller;
@@ -210,5 +211,20 @@ async fn a_claim_that_is_allocated_while_the_watch_is_down_waits_no_more() {
     allocate(&api, "pod");
     api.expire_watches();
     api.until("no longer", |api| told(api, "a").is_none()).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_domain_is_told_when_one_claim_has_waited_long_not_when_several_have_together() {
+    let (api, controller, uid) = fixture(Controller::start_with_taints).await;
+    api.create(mk_claim("first", &uid));
+    api.after(SECOND * 20).await;
+    api.create(mk_claim("second", &uid));
+    let created = Instant::now();
+    api.after(SECOND * 5).await;
+    allocate(&api, "first");
+    api.until("told", |api| told(api, "a").is_some()).await;
+    let waited = created.elapsed();
+    assert!(waited >= NOT_LONG && waited <= LONG + SECOND, "{waited:?}");
     controller.stop().await;
 }
