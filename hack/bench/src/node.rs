@@ -26,13 +26,9 @@ use kube::Client;
 use tokio::runtime::Builder;
 
 use self::calls::Calls;
-use self::objects::Objects;
+use self::objects::{Objects, PREPARED};
 use self::plugin::{Plugin, Setup};
 
-/// Numbers of claims that are prepared already, one group of rows each.
-const PREPARED: [usize; 3] = [1, 16, 128];
-/// Claims of a call of many.
-const BATCH: usize = 16;
 /// How often the plugin is started to see how soon it is registered.
 const STARTS: usize = 10;
 

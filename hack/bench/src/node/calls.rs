@@ -7,9 +7,8 @@ use anyhow::Context;
 use kube::Client;
 use tokio::runtime::Runtime;
 
-use super::BATCH;
 use super::floor::{Files, Floor};
-use super::objects::Objects;
+use super::objects::{BATCH, Objects};
 use super::plugin::Plugin;
 use super::report::{Aim, Row};
 use crate::dra_caller::{Caller, service_socket};

@@ -11,9 +11,12 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{BATCH, PREPARED};
 use crate::dra_proto as proto;
 
+/// Numbers of claims that are prepared already, one group of rows each.
+pub(super) const PREPARED: [usize; 3] = [1, 16, 128];
+/// Claims of a call of many.
+pub(super) const BATCH: usize = 16;
 /// Where everything is.
 pub(super) const NAMESPACE: &str = "bench";
 /// The template of the pods' claims.
