@@ -1,6 +1,7 @@
 //! A claim as a driver sees it: its identity, the allocation results and configs of
 //! that driver, and the status exactly as the API server sent it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::value::RawValue;
@@ -30,6 +31,8 @@ impl fmt::Display for ClaimRef {
 pub struct Claim {
     /// Namespace, name and UID. The UID is the one that kubelet asked for.
     pub id: ClaimRef,
+    /// `metadata.annotations`: written by users too, so untrusted.
+    pub annotations: BTreeMap<String, String>,
     /// This driver's entries of `status.allocation.devices.results`, in order.
     /// Never empty for a claim that kubelet asked for: it skips other drivers.
     pub results: Vec<AllocationResult>,
@@ -158,6 +161,7 @@ impl Claim {
             .filter(|result| result.driver == driver);
         Ok(Self {
             id: id.clone(),
+            annotations: object.metadata.annotations.unwrap_or_default(),
             results: results.map(allocation_result).collect(),
             configs: configs(devices.config, driver)?,
             status: status.to_owned(),
@@ -244,6 +248,19 @@ mod tests {
         let claim = Claim::parse(&mk_object(STATUS), &mk_ref("u1"), "ours").unwrap();
         assert_eq!(claim.status.get(), STATUS);
         assert_eq!(claim.configs[0].parameters.get(), r#"{"z": 1,   "a": 2}"#);
+    }
+
+    #[test]
+    fn annotations_are_handed_over_and_may_be_absent_or_null() {
+        for (annotations, expected) in [
+            (r#", "annotations": {"a": "1"}"#, Some("1")),
+            (r#", "annotations": null"#, None),
+            ("", None),
+        ] {
+            let object = mk_object(STATUS).replace("\"u1\"", &format!("\"u1\"{annotations}"));
+            let claim = Claim::parse(&object, &mk_ref("u1"), "ours").unwrap();
+            assert_eq!(claim.annotations.get("a").map(String::as_str), expected);
+        }
     }
 
     #[test]

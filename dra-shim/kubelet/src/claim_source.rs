@@ -7,9 +7,11 @@ use std::sync::Arc;
 use http::header::ACCEPT;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::Resource as _;
-use kube::core::Request;
 use kube::core::params::GetParams;
+use kube::core::{Request, Status};
 use tokio::sync::Semaphore;
+
+use crate::names::{MAX_OBJECT_NAME, is_label, is_subdomain};
 
 /// Reads `ResourceClaim`s. [`KubeClaims`] reads them from the API server; tests
 /// implement the trait over claims in memory.
@@ -42,15 +44,23 @@ pub trait ClaimSource: Send + Sync + 'static {
 
 /// Why a claim could not be read.
 ///
-/// [`GetClaimError::NotFound`] fails the claim at once; every other error is retried
-/// until [`Context::deadline`](crate::Context::deadline). The pod's event shows the
-/// message and its cause.
+/// [`GetClaimError::NotFound`] and [`GetClaimError::BadName`] fail the claim at once;
+/// every other error is retried until [`Context::deadline`](crate::Context::deadline).
+/// The pod's event shows the message and its cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GetClaimError {
-    /// The API server answered, and no such claim exists. Permanent.
+    /// The API server said of this very claim that it does not exist. Permanent.
     #[error("the ResourceClaim does not exist any more")]
     NotFound,
+    /// No object can have this namespace or name, so nothing was requested. Permanent.
+    #[error("no ResourceClaim can have the name {namespace:?}/{name:?}")]
+    BadName {
+        /// The namespace that kubelet sent.
+        namespace: String,
+        /// The name that kubelet sent.
+        name: String,
+    },
     /// The API server refused the request, failed, or was not reached. Retried; the
     /// event shows the server's own message, or the innermost error.
     #[error("the ResourceClaim could not be read from the API server")]
@@ -66,6 +76,7 @@ impl GetClaimError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NotFound => "claim-not-found",
+            Self::BadName { .. } => "claim-bad-name",
             Self::Api(_) => "claim-read",
             Self::Source(_) => "claim-source",
         }
@@ -79,6 +90,10 @@ const MAX_IN_FLIGHT: usize = 32;
 /// Reads each claim live from the API server: `GET` by name, without cache or list, so
 /// the driver needs only the verb `get` on `resourceclaims`. All clones together have
 /// at most 32 requests in flight.
+///
+/// A claim is [`GetClaimError::NotFound`] only if the answer is a `Status` that names it.
+/// Any other 404 is retried: the API server may not serve `resource.k8s.io/v1` while it
+/// starts or is updated, and a proxy in between has 404s of its own.
 #[derive(Clone)]
 pub struct KubeClaims {
     client: kube::Client,
@@ -98,6 +113,13 @@ impl KubeClaims {
 
 impl ClaimSource for KubeClaims {
     async fn get(&self, namespace: &str, name: &str) -> Result<String, GetClaimError> {
+        // They come from kubelet's socket and become a part of the URL.
+        if !is_label(namespace) || !is_subdomain(name, MAX_OBJECT_NAME) {
+            return Err(GetClaimError::BadName {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            });
+        }
         let path = ResourceClaim::url_path(&(), Some(namespace));
         let mut request = Request::new(path)
             .get(name, &GetParams::default())
@@ -110,10 +132,18 @@ impl ClaimSource for KubeClaims {
             .request_text(request)
             .await
             .map_err(|error| match error {
-                kube::Error::Api(status) if status.is_not_found() => GetClaimError::NotFound,
+                kube::Error::Api(status) if says_gone(&status, name) => GetClaimError::NotFound,
                 error => GetClaimError::Api(Box::new(error)),
             })
     }
+}
+
+/// Whether the API server says that the claim `name` does not exist.
+fn says_gone(status: &Status, name: &str) -> bool {
+    let is_about_it = status.details.as_ref().is_some_and(|about| {
+        about.name == name && about.kind == ResourceClaim::plural(&())
+    });
+    status.reason == "NotFound" && is_about_it
 }
 
 #[cfg(test)]
@@ -168,12 +198,56 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_missing_claim_is_distinguished_from_a_refusal_of_the_server() {
-        let gone = r#"{"kind": "Status", "reason": "NotFound", "message": "gone", "code": 404}"#;
+    async fn only_an_answer_that_names_the_claim_says_that_it_is_gone() {
+        // As a real API server says it.
+        let gone = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
+            "message":"resourceclaims.resource.k8s.io \"c\" not found","reason":"NotFound",
+            "details":{"name":"c","group":"resource.k8s.io","kind":"resourceclaims"},"code":404}"#;
         let error = mk_source(404, gone).get("ns", "c").await.unwrap_err();
         assert!(matches!(error, GetClaimError::NotFound), "{error:?}");
-        let refused = r#"{"kind": "Status", "reason": "Forbidden", "message": "no", "code": 403}"#;
-        let error = mk_source(403, refused).get("ns", "c").await.unwrap_err();
-        assert!(matches!(error, GetClaimError::Api(_)), "{error:?}");
+
+        let other_claim = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
+            "message":"resourceclaims.resource.k8s.io \"d\" not found","reason":"NotFound",
+            "details":{"name":"d","group":"resource.k8s.io","kind":"resourceclaims"},"code":404}"#;
+        // A kind that the API server does not serve in a version that it does.
+        let other_kind = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
+            "message":"the server could not find the requested resource","reason":"NotFound",
+            "details":{},"code":404}"#;
+        let refused = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,
+            "message":"no","details":{"name":"c","kind":"resourceclaims"}}"#;
+        for (code, answer) in [
+            // A version that the API server does not serve.
+            (404, "404 page not found\n"),
+            (404, "<html><head><title>404 Not Found</title></head></html>"),
+            (404, ""),
+            (404, other_claim),
+            (404, other_kind),
+            (403, refused),
+        ] {
+            let error = mk_source(code, answer).get("ns", "c").await.unwrap_err();
+            assert!(matches!(error, GetClaimError::Api(_)), "{answer}: {error:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_would_lead_to_another_object_is_never_sent() {
+        let source = mk_source(200, "{}"); // panics at any path but the claim's
+        for (namespace, name) in [
+            ("..", "c"),
+            ("ns/secrets", "c"),
+            ("", "c"),
+            ("ns", "../../secrets/s"),
+            ("ns", ".."),
+            ("ns", "c/status"),
+            ("ns", "c?watch=true"),
+            ("ns", "c#"),
+            ("ns", "c%2f.."),
+            ("ns", "c d"),
+            ("ns", ""),
+        ] {
+            let error = source.get(namespace, name).await.unwrap_err();
+            assert_eq!(error.code(), "claim-bad-name", "{namespace}/{name}");
+        }
+        assert!(source.get("ns", "c").await.is_ok());
     }
 }

@@ -1,6 +1,8 @@
 //! The fields of `resource.k8s.io/v1` that the library reads. Not k8s-openapi's types:
 //! they would re-encode the opaque parameters and drop fields of newer servers.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -14,6 +16,8 @@ pub(super) struct Object<'a> {
 #[derive(Deserialize)]
 pub(super) struct Metadata {
     pub(super) uid: String,
+    #[serde(default)]
+    pub(super) annotations: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]

@@ -145,7 +145,7 @@ fn timed_out() -> ClaimError {
 
 fn get_error(error: &GetClaimError) -> ClaimError {
     let claim_error = match error {
-        GetClaimError::NotFound => ClaimError::permanent(error),
+        GetClaimError::NotFound | GetClaimError::BadName { .. } => ClaimError::permanent(error),
         GetClaimError::Api(source) => {
             ClaimError::retry(format_args!("{error}: {}", root_cause(source)))
         }
