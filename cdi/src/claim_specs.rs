@@ -172,6 +172,14 @@ impl ClaimSpecs {
         }
     }
 
+    /// The claims that have a spec file here, whatever its content.
+    pub fn claims(&self) -> Result<BTreeSet<ClaimUid>, ClaimSpecsError> {
+        let names = self.dir.list();
+        let names = names.map_err(|source| ClaimSpecsError::List { source })?;
+        let claim = |name: &String| ClaimUid::from_spec_file_name(&self.kind, name);
+        Ok(names.iter().filter_map(claim).collect())
+    }
+
     /// Removes `claim`'s spec file. It is no error if there is none.
     pub fn remove(&self, claim: &ClaimUid) -> Result<(), ClaimSpecsError> {
         self.remove_file(claim.spec_file_name(&self.kind))

@@ -1,52 +1,68 @@
 //! When a claim that is gone may be unprepared without kubelet's call.
 
-use std::collections::BTreeMap;
-
-use jiff::{SignedDuration, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 /// For how long every check must miss a claim before it is unprepared. kubelet
 /// comes first: its loop over deleted pods takes up to 60 s to notice and 45 s for
 /// the call, and a restart may repeat the call (45 s more).
-pub const ABSENT_FOR: SignedDuration = SignedDuration::from_secs(60 + 45 + 45);
+pub const ABSENT_FOR: Duration = Duration::from_secs(60 + 45 + 45);
 
-/// What the API server answered about a claim's UID.
+/// What the API server answered about a recorded claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// A claim with this UID exists.
+    /// A claim with this UID exists and is allocated to this node.
     Present,
-    /// The API server answered, and none does.
+    /// The API server answered, and the claim does not exist, is not allocated, or
+    /// is allocated elsewhere.
     Absent,
     /// The API server did not answer, or cannot be asked.
     Unknown,
 }
 
-/// Since when each recorded claim is missing from the API server. Keep one for
-/// as long as the process lives: a new one starts every wait again.
+/// Since when recorded claims are missing from the API server, by a clock that does
+/// not jump. Keep one for as long as the process lives: a new one starts every wait
+/// again.
 #[derive(Debug, Default)]
 pub struct AbsenceTracker {
-    since: BTreeMap<String, Timestamp>,
+    /// The claims that a check has missed since one has seen them. `None`: the last
+    /// check had no answer, so the wait has not begun again.
+    missed: BTreeMap<String, Option<Instant>>,
 }
 
 impl AbsenceTracker {
-    /// Adds one check of all records, made at `now`, and returns the UIDs that
-    /// every check has missed for [`ABSENT_FOR`]. A check without an answer proves
-    /// nothing: the wait for that claim starts again. Claims that are not in
-    /// `check` are dropped.
-    pub fn observe(&mut self, check: &BTreeMap<String, Presence>, now: Timestamp) -> Vec<String> {
-        self.since
-            .retain(|uid, _| check.get(uid) == Some(&Presence::Absent));
-        for (uid, presence) in check {
-            if *presence == Presence::Absent {
-                let since = self.since.entry(uid.clone()).or_insert(now);
-                // A clock that was set back must not let a claim wait for longer.
-                *since = now.min(*since);
+    /// Adds a check of the claim `uid` that was made at `now`. True if every check
+    /// has missed it for [`ABSENT_FOR`]. A check without an answer proves nothing:
+    /// the wait starts again with the next one that misses the claim.
+    pub fn observe(&mut self, uid: &str, presence: Presence, now: Instant) -> bool {
+        match presence {
+            Presence::Present => {
+                self.missed.remove(uid);
+                false
+            }
+            Presence::Unknown => {
+                if let Some(since) = self.missed.get_mut(uid) {
+                    *since = None;
+                }
+                false
+            }
+            Presence::Absent => {
+                let since = self.missed.entry(uid.to_owned()).or_default();
+                let since = *since.get_or_insert(now);
+                now.saturating_duration_since(since) >= ABSENT_FOR
             }
         }
-        self.since
-            .iter()
-            .filter(|(_, since)| now.duration_since(**since) >= ABSENT_FOR)
-            .map(|(uid, _)| uid.clone())
-            .collect()
+    }
+
+    /// The claims that a check has missed, and none has seen since: to be checked
+    /// again soon.
+    pub fn missed(&self) -> impl Iterator<Item = &str> {
+        self.missed.keys().map(String::as_str)
+    }
+
+    /// Forgets the claims that have no record any more.
+    pub fn keep_only(&mut self, recorded: &BTreeSet<String>) {
+        self.missed.retain(|uid, _| recorded.contains(uid));
     }
 }
 
@@ -54,64 +70,54 @@ impl AbsenceTracker {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_700_000_000 + seconds).unwrap()
-    }
-
-    fn check(presence: Presence) -> BTreeMap<String, Presence> {
-        BTreeMap::from([("claim".to_owned(), presence)])
+    /// The result of each check of one claim, as seconds and answer.
+    fn observe(checks: &[(u64, Presence)]) -> Vec<bool> {
+        let mut absences = AbsenceTracker::default();
+        let start = Instant::now();
+        checks
+            .iter()
+            .map(|(at, presence)| {
+                absences.observe("claim", *presence, start + Duration::from_secs(*at))
+            })
+            .collect()
     }
 
     #[test]
     fn a_claim_that_every_check_misses_for_the_whole_time_is_gone() {
-        let mut absences = AbsenceTracker::default();
-        assert!(absences.observe(&check(Presence::Absent), at(0)).is_empty());
-        assert!(
-            absences
-                .observe(&check(Presence::Absent), at(149))
-                .is_empty()
-        );
-        assert_eq!(
-            absences.observe(&check(Presence::Absent), at(150)),
-            ["claim"]
-        );
+        let checks = [0, 30, 149, 150, 151].map(|at| (at, Presence::Absent));
+        assert_eq!(observe(&checks), [false, false, false, true, true]);
     }
 
     #[test]
     fn an_api_error_or_one_sighting_starts_the_wait_anew() {
         for interruption in [Presence::Unknown, Presence::Present] {
-            let mut absences = AbsenceTracker::default();
-            absences.observe(&check(Presence::Absent), at(0));
-            absences.observe(&check(interruption), at(100));
-            assert!(
-                absences
-                    .observe(&check(Presence::Absent), at(160))
-                    .is_empty(),
+            let checks = [
+                (0, Presence::Absent),
+                (100, interruption),
+                (160, Presence::Absent),
+                (309, Presence::Absent),
+                (310, Presence::Absent),
+            ];
+            assert_eq!(
+                observe(&checks),
+                [false, false, false, false, true],
                 "{interruption:?}"
             );
-            assert_eq!(
-                absences.observe(&check(Presence::Absent), at(310)),
-                ["claim"]
-            );
         }
     }
 
     #[test]
-    fn a_clock_that_is_set_back_starts_the_wait_anew() {
+    fn a_missed_claim_is_checked_again_until_it_is_seen_or_its_record_is_gone() {
         let mut absences = AbsenceTracker::default();
-        absences.observe(&check(Presence::Absent), at(0));
-        for now in [-1000, -851] {
-            let gone = absences.observe(&check(Presence::Absent), at(now));
-            assert!(gone.is_empty(), "{now}");
+        let now = Instant::now();
+        for uid in ["back", "silent", "gone"] {
+            absences.observe(uid, Presence::Absent, now);
         }
-        let gone = absences.observe(&check(Presence::Absent), at(-850));
-        assert_eq!(gone, ["claim"]);
-    }
-
-    #[test]
-    fn a_record_that_went_meanwhile_is_not_named() {
-        let mut absences = AbsenceTracker::default();
-        absences.observe(&check(Presence::Absent), at(0));
-        assert!(absences.observe(&BTreeMap::new(), at(200)).is_empty());
+        absences.observe("never-missed", Presence::Unknown, now);
+        absences.observe("back", Presence::Present, now);
+        absences.observe("silent", Presence::Unknown, now);
+        assert_eq!(absences.missed().collect::<Vec<_>>(), ["gone", "silent"]);
+        absences.keep_only(&BTreeSet::from(["silent".to_owned()]));
+        assert_eq!(absences.missed().collect::<Vec<_>>(), ["silent"]);
     }
 }

@@ -171,6 +171,15 @@ impl PrepareError {
         }
     }
 
+    /// The UID of the claim that has the device, of [`InUse`](Self::InUse).
+    pub fn holder_uid(&self) -> Option<&str> {
+        match self {
+            // No name and no UID has a colon.
+            Self::InUse { holder, .. } => holder.rsplit_once(':').map(|(_, uid)| uid),
+            _ => None,
+        }
+    }
+
     /// Whether the same claim can succeed later without anybody changing it.
     pub fn class(&self) -> Class {
         match self {

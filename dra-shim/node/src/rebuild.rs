@@ -22,13 +22,31 @@ pub struct AllocatedClaim {
 }
 
 impl NodeClaims {
+    /// The claims that a damaged checkpoint may have lost: they have a CDI spec on
+    /// this node and no record. No other claim can have been prepared here, so
+    /// [`rebuild`](Self::rebuild) needs to know of no other. None after a reboot:
+    /// nothing is prepared then, and every spec is stale.
+    ///
+    /// # Errors
+    /// [`StartError::Cdi`]: try again.
+    pub fn lost_claims(&self) -> Result<BTreeSet<String>, StartError> {
+        let view = self.store.view();
+        if matches!(view.boot(), Boot::Changed { .. }) {
+            return Ok(BTreeSet::new());
+        }
+        let specs = self.specs.claims()?;
+        let uids = specs.iter().map(ClaimUid::as_str);
+        let lost = uids.filter(|uid| view.get(uid).is_none());
+        Ok(lost.map(str::to_owned).collect())
+    }
+
     /// Restores the records that a damaged checkpoint has lost: a claim that is
     /// allocated here and has a CDI spec here was prepared here. Then specs are
     /// aligned with records, as by [`start`](Self::start), and claims can be
     /// prepared again.
     ///
-    /// `allocated` is every claim of the cluster with a device in this node's
-    /// pool: one that is missing from it loses its device.
+    /// `allocated` is every claim of [`lost_claims`](Self::lost_claims) that is
+    /// allocated to this node: one that is missing from it loses its device.
     ///
     /// # Errors
     /// [`StartError`]: try again; nothing is prepared before.

@@ -106,6 +106,7 @@ fn damage_found_after_a_reboot_has_no_holders() {
         .unwrap();
 
     let (node, _) = start(&checkpoint, &cdi, "boot-2");
+    assert!(node.lost_claims().unwrap().is_empty());
     node.rebuild(vec![mk_allocated("holder")], mk_hardware().major.ok())
         .unwrap();
     assert_eq!(node.prepared_channels(), 0);
@@ -132,4 +133,21 @@ fn damage_under_a_running_node_is_found_by_the_next_call_and_rebuilt_without_a_r
         .unwrap();
     assert_eq!(node.damage(), Damage::None);
     assert_eq!(node.prepared_channels(), 1);
+}
+
+#[test]
+fn only_a_claim_with_a_spec_and_without_a_record_can_have_been_lost() {
+    let (checkpoint, cdi) = (SimDir::new(), SimDir::new());
+    let (node, _) = start(&checkpoint, &cdi, "boot-1");
+    prepare(&node, &mk_allocated("holder")).unwrap();
+    assert!(node.lost_claims().unwrap().is_empty());
+    cdi.replace("nvidia.com-gpu.yaml", b"{}", 0o644).unwrap();
+    checkpoint
+        .replace("checkpoint.json", b"scribble", 0o600)
+        .unwrap();
+    let (node, _) = start(&checkpoint, &cdi, "boot-1");
+    assert_eq!(
+        node.lost_claims().unwrap().into_iter().collect::<Vec<_>>(),
+        ["holder"]
+    );
 }
