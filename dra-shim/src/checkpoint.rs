@@ -1,6 +1,6 @@
 //! Keeps the node's claims usable for as long as the process lives: opens the
-//! checkpoint, rebuilds it after damage, has it reconciled. Retries for as long
-//! as the disk or the API server fails.
+//! checkpoint, rebuilds it after damage. Retries for as long as the disk or the
+//! API server fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use durable_file::OsDir;
 use imex_runtime::{Events, ReadinessCondition, error_chain};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -20,15 +20,10 @@ use crate::args::Paths;
 use crate::claim_lookup::ClaimLookup;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
-use crate::reconciler::Reconciler;
 use crate::shared_claims::SharedClaims;
 
 /// Pause after a failed attempt, and between two checks for damage.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
-
-/// Pause between two checks of the recorded claims against the API server: five
-/// of them fit into [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
-const RECONCILE_EVERY: Duration = Duration::from_secs(30);
 
 /// Modes of the directories, as the Go driver creates them.
 const DATA_MODE: u32 = 0o750;
@@ -58,8 +53,6 @@ impl CheckpointTask {
     async fn keep_usable(&self) {
         let claims = self.open().await;
         self.shared_claims.set_available(Arc::clone(&claims));
-        let mut reconciler = Reconciler::new(Arc::clone(&claims), self.lookup.clone());
-        let mut reconcile_at = Instant::now();
         loop {
             if let Damage::Damaged {
                 reason,
@@ -75,10 +68,6 @@ impl CheckpointTask {
             }
             self.ready.set_met();
             self.metrics.prepared_channels(claims.prepared_channels());
-            if reconcile_at <= Instant::now() {
-                reconciler.reconcile().await;
-                reconcile_at = Instant::now() + RECONCILE_EVERY;
-            }
             sleep(RETRY_PAUSE).await;
         }
     }
@@ -133,7 +122,11 @@ impl CheckpointTask {
     }
 
     async fn try_rebuild(&self, claims: &Arc<NodeClaims>) -> Result<SpecReport, String> {
-        let allocated = self.lookup.allocated_here().await;
+        let node_claims = Arc::clone(claims);
+        let lost = spawn_blocking(move || node_claims.lost_claims()).await;
+        let lost = lost.map_err(|join_error| join_error.to_string())?;
+        let lost = lost.map_err(|error| error_chain(&error))?;
+        let allocated = self.lookup.find_allocated(&lost).await;
         let allocated = allocated.map_err(|error| error_chain(&error))?;
         let (claims, hardware) = (Arc::clone(claims), Arc::clone(&self.hardware));
         let work = move || claims.rebuild(allocated, hardware.snapshot().major.ok());

@@ -1,31 +1,29 @@
-//! Which claims exist in the cluster: for the rebuild after damage and for the
-//! reconciler.
+//! What the API server knows of recorded claims: for the reconciler, and for the
+//! rebuild after damage.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
-use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_node::{AllocatedClaim, Presence};
 use dra_checkpoint::{ClaimName, ClaimStatus};
+use dra_kubelet::{ClaimSource as _, GetClaimError, KubeClaims};
 use k8s_openapi::api::resource::v1::ResourceClaim;
-use kube::api::{ListParams, PartialObjectMeta};
-use kube::core::Request;
-use kube::{Api, Client, Resource as _, ResourceExt};
+use kube::{Client, Resource as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::claim_presence::{is_allocated_to, presence_in};
+use crate::list_pages::{Part, visit_pages};
 
 /// Asks the API server about claims. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ClaimLookup {
     client: Client,
+    claims: KubeClaims,
     node: String,
 }
 
-/// The part of a list of claims that is read; each status stays as it was sent.
-#[derive(Deserialize)]
-struct List {
-    items: Vec<Item>,
-}
-
+/// The part of a listed claim that is read; its status stays as it was sent.
 #[derive(Deserialize)]
 struct Item {
     metadata: Metadata,
@@ -40,86 +38,96 @@ struct Metadata {
     namespace: String,
 }
 
+// === impl ClaimLookup ===
+
 impl ClaimLookup {
     pub(crate) fn new(client: Client, node: &str) -> Self {
         Self {
+            claims: KubeClaims::new(client.clone()),
             client,
             node: node.to_owned(),
         }
     }
 
-    /// Every claim of the cluster with a device of this driver in this node's pool.
-    pub(crate) async fn allocated_here(&self) -> Result<Vec<AllocatedClaim>, kube::Error> {
-        let path = ResourceClaim::url_path(&(), None);
-        let request = Request::new(path)
-            .list(&ListParams::default())
-            .map_err(kube::Error::BuildRequest)?;
-        let list: List = self.client.request(request).await?;
-        Ok(list
-            .items
-            .into_iter()
-            .filter_map(|item| self.allocated(item))
-            .collect())
-    }
-
-    /// The claim in `item`, if it is allocated on this node.
-    fn allocated(&self, item: Item) -> Option<AllocatedClaim> {
-        let status = ClaimStatus::from_raw(&item.status?).ok()?;
-        let ours = status
-            .results()
-            .iter()
-            .any(|result| result.driver() == DRIVER_NAME && result.pool() == self.node);
-        let Metadata {
-            uid,
-            name,
-            namespace,
-        } = item.metadata;
-        ours.then_some(AllocatedClaim {
-            claim: ClaimName {
-                uid,
-                name,
-                namespace,
-            },
-            status,
-        })
-    }
-
-    /// Whether each of these claims exists, by its UID. A claim whose name is not
-    /// known (records of 25.3.x have none) is searched for in all namespaces.
-    pub(crate) async fn presence(&self, claims: &[ClaimName]) -> BTreeMap<String, Presence> {
-        let all = if claims.iter().any(|claim| claim.name.is_empty()) {
-            self.all_uids().await
-        } else {
-            None
-        };
-        let mut presence = BTreeMap::new();
-        for claim in claims {
-            let found = match &all {
-                _ if !claim.name.is_empty() => self.by_name(claim).await,
-                None => Presence::Unknown,
-                Some(uids) if uids.contains(&claim.uid) => Presence::Present,
-                Some(_) => Presence::Absent,
-            };
-            presence.insert(claim.uid.clone(), found);
-        }
-        presence
-    }
-
-    async fn by_name(&self, claim: &ClaimName) -> Presence {
-        let claims: Api<PartialObjectMeta<ResourceClaim>> =
-            Api::namespaced(self.client.clone(), &claim.namespace);
-        match claims.get_opt(&claim.name).await {
-            Ok(Some(found)) if found.uid().as_deref() == Some(claim.uid.as_str()) => {
-                Presence::Present
-            }
-            Ok(_) => Presence::Absent,
+    /// Whether the claim exists and is allocated to this node: one GET by its name.
+    pub(crate) async fn presence(&self, claim: &ClaimName) -> Presence {
+        match self.claims.get(&claim.namespace, &claim.name).await {
+            Ok(json) => presence_in(&json, &claim.uid, &self.node),
+            Err(GetClaimError::NotFound) => Presence::Absent,
             Err(_) => Presence::Unknown,
         }
     }
 
-    async fn all_uids(&self) -> Option<BTreeSet<String>> {
-        let claims: Api<PartialObjectMeta<ResourceClaim>> = Api::all(self.client.clone());
-        let list = claims.list(&ListParams::default()).await.ok()?;
-        Some(list.iter().filter_map(ResourceExt::uid).collect())
+    /// The names of the claims with these UIDs, as far as they exist: the pages of
+    /// all claims' metadata, until all are found.
+    pub(crate) async fn find_names(
+        &self,
+        uids: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, ClaimName>, kube::Error> {
+        let mut found = BTreeMap::new();
+        let visit = |item: Item| {
+            if uids.contains(&item.metadata.uid) {
+                found.insert(item.metadata.uid.clone(), item.metadata.into_name());
+            }
+            until(found.len() == uids.len())
+        };
+        let path = ResourceClaim::url_path(&(), None);
+        visit_pages(&self.client, &path, Part::Metadata, visit).await?;
+        Ok(found)
+    }
+
+    /// Those of the claims with these UIDs that are allocated to this node: the pages
+    /// of all claims, until all are found. No UIDs, no request.
+    pub(crate) async fn find_allocated(
+        &self,
+        uids: &BTreeSet<String>,
+    ) -> Result<Vec<AllocatedClaim>, kube::Error> {
+        if uids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = BTreeMap::new();
+        let visit = |item: Item| {
+            if uids.contains(&item.metadata.uid) {
+                let uid = item.metadata.uid.clone();
+                found.insert(uid, self.allocated(item));
+            }
+            until(found.len() == uids.len())
+        };
+        let path = ResourceClaim::url_path(&(), None);
+        visit_pages(&self.client, &path, Part::Whole, visit).await?;
+        Ok(found.into_values().flatten().collect())
+    }
+
+    fn allocated(&self, item: Item) -> Option<AllocatedClaim> {
+        let status = item.status?;
+        let is_here = is_allocated_to(status.get(), &self.node);
+        is_here.then_some(AllocatedClaim {
+            claim: item.metadata.into_name(),
+            status: ClaimStatus::from_raw(&status).ok()?,
+        })
     }
 }
+
+// === impl Metadata ===
+
+impl Metadata {
+    fn into_name(self) -> ClaimName {
+        ClaimName {
+            uid: self.uid,
+            name: self.name,
+            namespace: self.namespace,
+        }
+    }
+}
+
+fn until(done: bool) -> ControlFlow<()> {
+    if done {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+#[path = "claim_lookup_tests.rs"]
+mod tests;

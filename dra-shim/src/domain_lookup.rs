@@ -1,43 +1,208 @@
 //! Whether a claim's ComputeDomain exists.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use compute_domain_api::DomainUid;
 use compute_domain_api::crd::ComputeDomain;
-use dra_kubelet::ClaimError;
+use compute_domain_api::names::DOMAIN_NAME_ANNOTATION;
+use dra_kubelet::{Claim, ClaimError};
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
 use imex_runtime::error_chain;
-use kube::api::{ListParams, PartialObjectMeta};
-use kube::{Api, Client, ResourceExt as _};
+use kube::api::GetParams;
+use kube::core::{Request, Status};
+use kube::{Client, Resource as _};
+use serde::Deserialize;
 
-/// Asks the API server when a claim is prepared. There is no watch: one list of
-/// one namespace per new claim costs less than a watch of all domains on every
-/// node, and is never out of date. Cheap to clone.
+use crate::list_pages::{Part, visit_pages};
+
+/// How many domains are remembered. A node has claims of a few at a time; a thousand
+/// take 100 KiB.
+const MAX_REMEMBERED: usize = 1000;
+
+/// Asks the API server whether domains exist: once per domain and process, as long
+/// as the answer is yes. UIDs are never used again, so a domain that is deleted later
+/// is the only thing that this misses; its claims go with it. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct DomainLookup {
     client: Client,
+    memory: Arc<Mutex<Memory>>,
 }
+
+#[derive(Default)]
+struct Memory {
+    /// Namespace and UID of domains that exist.
+    existing: BTreeSet<(String, DomainUid)>,
+    /// The requests under way: claims of one domain share one.
+    under_way: BTreeMap<Question, WeakShared<Lookup>>,
+}
+
+type Lookup = BoxFuture<'static, Result<bool, ClaimError>>;
+
+/// What is asked. The name is a part of it, since a claim may carry a wrong one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Question {
+    namespace: String,
+    uid: DomainUid,
+    name: Option<String>,
+}
+
+/// The part of a ComputeDomain that is read.
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    uid: String,
+}
+
+// === impl DomainLookup ===
 
 impl DomainLookup {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client }
-    }
-
-    /// Whether a domain with this UID is in the namespace. The API server cannot
-    /// select by UID; a namespace has few domains.
-    pub(crate) async fn exists(
-        &self,
-        namespace: &str,
-        domain: &DomainUid,
-    ) -> Result<bool, ClaimError> {
-        let domains: Api<PartialObjectMeta<ComputeDomain>> =
-            Api::namespaced(self.client.clone(), namespace);
-        match domains.list(&ListParams::default()).await {
-            Ok(list) => Ok(list
-                .iter()
-                .any(|found| found.uid().as_deref() == Some(domain.as_str()))),
-            Err(error) => Err(ClaimError::retry(format!(
-                "the ComputeDomain cannot be looked up: {}",
-                error_chain(&error)
-            ))
-            .with_code("domain-lookup")),
+        Self {
+            client,
+            memory: Arc::default(),
         }
     }
+
+    /// Whether the domain with this UID is in the claim's namespace: one GET by the
+    /// name that the claim's annotation gives, or, without it (a claim of the Go
+    /// driver's template), a list of the namespace, since the API server cannot
+    /// select by UID.
+    ///
+    /// # Errors
+    /// The API server has not said whether it exists. Try again.
+    pub(crate) async fn exists(&self, claim: &Claim, uid: &DomainUid) -> Result<bool, ClaimError> {
+        let name = claim.annotations.get(DOMAIN_NAME_ANNOTATION);
+        let question = Question {
+            namespace: claim.id.namespace.clone(),
+            uid: uid.clone(),
+            name: name.filter(|name| is_path_segment(name)).cloned(),
+        };
+        let Some(lookup) = self.begin_or_join(question) else {
+            return Ok(true);
+        };
+        lookup.await
+    }
+
+    /// `None` if the domain is known to exist.
+    fn begin_or_join(&self, question: Question) -> Option<Shared<Lookup>> {
+        let mut memory = self.memory();
+        if memory.existing.contains(&question.key()) {
+            return None;
+        }
+        let under_way = memory.under_way.get(&question);
+        if let Some(lookup) = under_way.and_then(WeakShared::upgrade) {
+            return Some(lookup);
+        }
+        let lookup = self.clone().ask(question.clone()).boxed().shared();
+        // What nobody waits for any more is over.
+        memory
+            .under_way
+            .retain(|_, other| other.upgrade().is_some());
+        if let Some(weak) = lookup.downgrade() {
+            memory.under_way.insert(question, weak);
+        }
+        Some(lookup)
+    }
+
+    async fn ask(self, question: Question) -> Result<bool, ClaimError> {
+        let found = match &question.name {
+            _ if !is_path_segment(&question.namespace) => Ok(false),
+            Some(name) => self.get(&question, name).await,
+            None => self.search(&question).await,
+        };
+        let exists = found.map_err(|error| lookup_failed(&error))?;
+        if exists {
+            let mut memory = self.memory();
+            if memory.existing.len() >= MAX_REMEMBERED {
+                memory.existing.clear();
+            }
+            memory.existing.insert(question.key());
+        }
+        Ok(exists)
+    }
+
+    async fn get(&self, question: &Question, name: &str) -> Result<bool, kube::Error> {
+        let path = ComputeDomain::url_path(&(), Some(&question.namespace));
+        let request = Request::new(path)
+            .get_metadata(name, &GetParams::default())
+            .map_err(kube::Error::BuildRequest)?;
+        match self.client.request::<Object>(request).await {
+            Ok(found) => Ok(found.metadata.uid == question.uid.as_str()),
+            Err(kube::Error::Api(status)) if says_gone(&status, name) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn search(&self, question: &Question) -> Result<bool, kube::Error> {
+        let path = ComputeDomain::url_path(&(), Some(&question.namespace));
+        let mut exists = false;
+        let visit = |found: Object| {
+            exists = found.metadata.uid == question.uid.as_str();
+            if exists {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        visit_pages(&self.client, &path, Part::Metadata, visit).await?;
+        Ok(exists)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
+
+// === impl Question ===
+
+impl Question {
+    fn key(&self) -> (String, DomainUid) {
+        (self.namespace.clone(), self.uid.clone())
+    }
+}
+
+/// Whether the API server says that the domain `name` does not exist. Any other 404
+/// says that it does not serve domains, or comes from something in between.
+fn says_gone(status: &Status, name: &str) -> bool {
+    let is_about_it = status
+        .details
+        .as_ref()
+        .is_some_and(|about| about.name == name && about.kind == ComputeDomain::plural(&()));
+    status.reason == "NotFound" && is_about_it
+}
+
+/// Whether `text` stays one segment of a URL's path, as every name of an object does.
+fn is_path_segment(text: &str) -> bool {
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    text.bytes().all(is_safe) && text.bytes().any(|byte| byte != b'.')
+}
+
+/// One sentence for the pod's event.
+fn lookup_failed(error: &kube::Error) -> ClaimError {
+    let reason = match error {
+        kube::Error::Api(status) if status.code == 404 => {
+            "the API server does not serve ComputeDomains (HTTP 404); is the CRD installed?"
+                .to_owned()
+        }
+        kube::Error::Api(status) if status.reason.is_empty() || status.details.is_none() => {
+            format!("the API server responds HTTP {}", status.code)
+        }
+        kube::Error::Api(status) => status.message.clone(),
+        error => error_chain(error),
+    };
+    ClaimError::retry(format_args!(
+        "the ComputeDomain cannot be looked up: {reason}"
+    ))
+    .with_code("domain-lookup")
+}
+
+#[cfg(test)]
+#[path = "domain_lookup_tests.rs"]
+mod tests;

@@ -20,6 +20,7 @@ use crate::domain_lookup::DomainLookup;
 use crate::in_flight::{InFlight, Step};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
+use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
 
 /// How long `nvidia-imex-ctl` may take; it answers in milliseconds.
@@ -31,6 +32,8 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) shared_claims: SharedClaims,
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) domains: DomainLookup,
+    /// Is told who has a device that a claim was refused for.
+    pub(crate) holders: ReportedHolders,
     /// Set with `imex.hostSocketPath`: Prepare waits for the host IMEX daemon.
     pub(crate) host_imex: Option<HostImex>,
     pub(crate) events: Events,
@@ -78,10 +81,7 @@ impl ComputeDomainDriver {
         let request =
             ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
         self.in_flight.step(&claim.id, Step::LookingUpDomain);
-        let domain_exists = self
-            .domains
-            .exists(&name.namespace, &request.domain)
-            .await?;
+        let domain_exists = self.domains.exists(claim, &request.domain).await?;
         if self.host_imex.is_some() {
             self.in_flight.step(&claim.id, Step::AskingHostImex);
             self.require_host_imex(context).await?;
@@ -100,7 +100,14 @@ impl ComputeDomainDriver {
                 now: Timestamp::now(),
             })
         };
-        let prepared = blocking(context, prepare, prepare_failed).await?;
+        let holders = self.holders.clone();
+        let refused = move |error: &PrepareError| {
+            if let Some(holder) = error.holder_uid() {
+                holders.report(holder);
+            }
+            prepare_failed(error)
+        };
+        let prepared = blocking(context, prepare, refused).await?;
         self.metrics.prepared_channels(claims.prepared_channels());
         Ok(prepared)
     }
@@ -169,7 +176,7 @@ impl ComputeDomainDriver {
 async fn blocking<T, E>(
     context: &Context,
     operation: impl FnOnce() -> Result<T, E> + Send + 'static,
-    to_claim_error: fn(&E) -> ClaimError,
+    to_claim_error: impl FnOnce(&E) -> ClaimError + Send + 'static,
 ) -> Result<T, ClaimError>
 where
     T: Send + 'static,

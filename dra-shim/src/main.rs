@@ -6,13 +6,15 @@
 //!                  ▲           ▲    ▲              ▲
 //!     slice, health│    domain_│    │ monitor      │ checkpoint: opens, rebuilds
 //!                  │    lookup │    │ (NVML,       │ reconciler: unprepares claims that are gone
-//!              advertise       │    │  channel     │
-//!                  ▲                │  major)   claim_lookup
-//!                  └────────────────┘
+//!              advertise            │  channel     │      ▲
+//!                  ▲                │  major)      │      └── check_schedule: which one when
+//!                  └────────────────┘         claim_lookup
 //! ```
 //!
 //! What people see of a claim: `call_observer` makes metrics, events and the list of claims
 //! `in_flight` (SIGUSR2) of what dra-kubelet does, `claim_status` reports prepared devices.
+//!
+//! `README.md` of this crate has the number of requests to the API server for each event.
 //!
 //! This program decides nothing about a claim: `driver` gathers the facts and
 //! hands them to `compute_domain_node::NodeClaims`; `kubelet` starts dra-kubelet
@@ -24,9 +26,11 @@
 mod advertise;
 mod args;
 mod call_observer;
+mod check_schedule;
 mod checkpoint;
 mod claim_errors;
 mod claim_lookup;
+mod claim_presence;
 mod claim_reference;
 mod claim_status;
 mod device;
@@ -34,11 +38,15 @@ mod domain_lookup;
 mod driver;
 mod in_flight;
 mod kubelet;
+mod list_pages;
 mod metrics;
 mod monitor;
 mod reconciler;
+mod reported_holders;
 mod run;
 mod shared_claims;
+#[cfg(test)]
+mod tests;
 
 use std::process::ExitCode;
 

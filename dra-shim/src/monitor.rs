@@ -33,7 +33,8 @@ impl HardwareMonitor {
             .map_err(|error| StartError::new(&error, "raise the limits on threads"))
     }
 
-    fn watch(
+    /// Starts to watch what `probe` reads.
+    pub(crate) fn watch(
         probe: impl FabricProbe,
         config: WatchConfig,
         proc_devices: PathBuf,

@@ -1,69 +1,186 @@
 //! Removes what kubelet does not: unprepares claims that are gone, and drops
 //! aborted records whose fence has expired.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use compute_domain_node::{AbsenceTracker, NodeClaims};
+use compute_domain_node::{AbsenceTracker, NodeClaims, Presence};
+use dra_checkpoint::{ClaimName, Damage};
 use imex_runtime::error_chain;
 use jiff::Timestamp;
 use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::check_schedule::{CheckSchedule, RECHECK_PAUSE};
 use crate::claim_lookup::ClaimLookup;
+use crate::reported_holders::ReportedHolders;
+use crate::shared_claims::SharedClaims;
 
-/// Compares the node's records with the API server's claims.
+/// Compares the node's records with the API server's claims. A claim is unprepared
+/// once every check has missed it for [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
 pub(crate) struct Reconciler {
-    claims: Arc<NodeClaims>,
+    shared_claims: SharedClaims,
     lookup: ClaimLookup,
+    holders: ReportedHolders,
     absences: AbsenceTracker,
+    schedule: CheckSchedule,
+    /// The claims of records without names (25.3.x of the Go driver), once they were
+    /// looked for: `None` if no such claim exists, which is final.
+    found_names: BTreeMap<String, Option<ClaimName>>,
 }
+
+// === impl Reconciler ===
 
 impl Reconciler {
-    pub(crate) fn new(claims: Arc<NodeClaims>, lookup: ClaimLookup) -> Self {
+    /// It begins to wait now. `holders` are checked as soon as they are reported.
+    pub(crate) fn new(
+        shared_claims: SharedClaims,
+        lookup: ClaimLookup,
+        holders: ReportedHolders,
+    ) -> Self {
         Self {
-            claims,
+            shared_claims,
             lookup,
+            holders,
             absences: AbsenceTracker::default(),
+            schedule: CheckSchedule::new(Instant::now()),
+            found_names: BTreeMap::new(),
         }
     }
 
-    /// One comparison. A claim is unprepared once every comparison has missed it
-    /// for [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
-    pub(crate) async fn reconcile(&mut self) {
-        self.expire().await;
-        let presence = self.lookup.presence(&self.claims.recorded_claims()).await;
-        for uid in self.absences.observe(&presence, Timestamp::now()) {
-            self.unprepare(uid).await;
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = self.reconcile() => {}
         }
     }
 
-    async fn expire(&self) {
-        let claims = Arc::clone(&self.claims);
-        let expired = spawn_blocking(move || claims.expire(Timestamp::now())).await;
-        if let Ok(Err(error)) = expired {
-            let error = error_chain(&error);
-            warn!(error, "expired records cannot be removed yet");
-        }
-    }
-
-    async fn unprepare(&self, uid: String) {
-        let (claims, claim) = (Arc::clone(&self.claims), uid.clone());
-        let unprepare = move || claims.unprepare(&claim, Timestamp::now());
-        let failure = match spawn_blocking(unprepare).await {
-            Ok(Ok(())) => {
-                info!(
-                    claim.uid = uid,
-                    "unprepared: the claim is gone and kubelet did not ask"
-                );
-                return;
+    async fn reconcile(&mut self) {
+        let mut expire_at = Instant::now();
+        loop {
+            let wake_at = self.schedule.next(self.absences.missed()).min(expire_at);
+            let holder = tokio::select! {
+                uid = self.holders.next() => Some(uid),
+                () = sleep_until(wake_at) => None,
+            };
+            let now = Instant::now();
+            let claims = self.usable_claims();
+            if expire_at <= now {
+                expire_at = now + RECHECK_PAUSE;
+                if let Some(claims) = &claims {
+                    expire(claims).await;
+                }
             }
-            Ok(Err(error)) => error_chain(&error),
-            Err(join_error) => join_error.to_string(),
+            self.check(claims, holder, now).await;
+        }
+    }
+
+    /// None while it is not known which claims have records.
+    fn usable_claims(&self) -> Option<Arc<NodeClaims>> {
+        let claims = self.shared_claims.get().ok()?;
+        (claims.damage() == Damage::None).then_some(claims)
+    }
+
+    /// Checks what is due, and `holder`.
+    async fn check(
+        &mut self,
+        claims: Option<Arc<NodeClaims>>,
+        holder: Option<String>,
+        now: Instant,
+    ) {
+        let recorded = claims.as_ref().map(|claims| claims.recorded_claims());
+        let recorded: BTreeMap<_, _> = recorded
+            .into_iter()
+            .flatten()
+            .map(|claim| (claim.uid.clone(), claim))
+            .collect();
+        let uids: BTreeSet<_> = recorded.keys().cloned().collect();
+        let mut due = self.schedule.due(&uids, self.absences.missed(), now);
+        let Some(claims) = claims else {
+            return;
         };
-        warn!(
-            claim.uid = uid,
-            error = failure,
-            "a claim that is gone cannot be unprepared yet"
-        );
+        self.absences.keep_only(&uids);
+        self.found_names.retain(|uid, _| uids.contains(uid));
+        due.extend(holder.filter(|uid| uids.contains(uid) && self.schedule.may_check(uid, now)));
+        for uid in due {
+            let presence = self.presence(&uid, &recorded).await;
+            if self.absences.observe(&uid, presence, now.into_std()) {
+                unprepare(&claims, uid).await;
+            }
+        }
+    }
+
+    async fn presence(&mut self, uid: &str, recorded: &BTreeMap<String, ClaimName>) -> Presence {
+        match recorded.get(uid) {
+            Some(claim) if !claim.name.is_empty() => self.lookup.presence(claim).await,
+            _ => {
+                if !self.found_names.contains_key(uid) {
+                    self.find_names(recorded).await;
+                }
+                match self.found_names.get(uid) {
+                    Some(Some(claim)) => self.lookup.presence(claim).await,
+                    Some(None) => Presence::Absent,
+                    None => Presence::Unknown,
+                }
+            }
+        }
+    }
+
+    /// Looks for all claims without names at once: each search may take many pages.
+    async fn find_names(&mut self, recorded: &BTreeMap<String, ClaimName>) {
+        let nameless = recorded.values().filter(|claim| claim.name.is_empty());
+        let uids: BTreeSet<_> = nameless
+            .map(|claim| claim.uid.clone())
+            .filter(|uid| !self.found_names.contains_key(uid))
+            .collect();
+        match self.lookup.find_names(&uids).await {
+            Ok(mut found) => {
+                let names = uids.into_iter().map(|uid| {
+                    let name = found.remove(&uid);
+                    (uid, name)
+                });
+                self.found_names.extend(names);
+            }
+            Err(error) => {
+                let error = error_chain(&error);
+                warn!(error, "claims without names cannot be looked for yet");
+            }
+        }
     }
 }
+
+async fn expire(claims: &Arc<NodeClaims>) {
+    let claims = Arc::clone(claims);
+    let expired = spawn_blocking(move || claims.expire(Timestamp::now())).await;
+    if let Ok(Err(error)) = expired {
+        let error = error_chain(&error);
+        warn!(error, "expired records cannot be removed yet");
+    }
+}
+
+async fn unprepare(claims: &Arc<NodeClaims>, uid: String) {
+    let (claims, claim) = (Arc::clone(claims), uid.clone());
+    let unprepare = move || claims.unprepare(&claim, Timestamp::now());
+    let failure = match spawn_blocking(unprepare).await {
+        Ok(Ok(())) => {
+            info!(
+                claim.uid = uid,
+                "unprepared: the claim is gone and kubelet did not ask"
+            );
+            return;
+        }
+        Ok(Err(error)) => error_chain(&error),
+        Err(join_error) => join_error.to_string(),
+    };
+    warn!(
+        claim.uid = uid,
+        error = failure,
+        "a claim that is gone cannot be unprepared yet"
+    );
+}
+
+#[cfg(test)]
+#[path = "reconciler_tests.rs"]
+mod tests;

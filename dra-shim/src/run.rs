@@ -25,6 +25,8 @@ use crate::in_flight::{InFlight, dump_on_signal};
 use crate::kubelet::{KubeletConditions, KubeletServer};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
+use crate::reconciler::Reconciler;
+use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
 
 const PROGRAM: &str = "compute-domain-kubelet-plugin";
@@ -41,6 +43,7 @@ struct Parts {
     in_flight: InFlight,
     hardware: Arc<HardwareMonitor>,
     shared_claims: SharedClaims,
+    holders: ReportedHolders,
 }
 
 /// Runs the plugin until a signal ends it.
@@ -90,6 +93,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
             paths.proc_devices.clone(),
         )?),
         shared_claims: SharedClaims::new(),
+        holders: ReportedHolders::default(),
         node_name,
         paths,
         settings,
@@ -102,6 +106,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (taints_dropped, seen_to_drop_taints) = watch::channel(false);
     let tasks = [
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
+        tokio::spawn(parts.reconciler().run(shutdown.clone())),
         tokio::spawn(
             parts
                 .advertiser(desired, health, seen_to_drop_taints)
@@ -154,7 +159,7 @@ impl Parts {
             paths: self.paths.clone(),
             shared_claims: self.shared_claims.clone(),
             hardware: Arc::clone(&self.hardware),
-            lookup: ClaimLookup::new(self.client.clone(), &self.node_name),
+            lookup: self.claim_lookup(),
             ready: self
                 .readiness
                 .add_condition("checkpoint", "the checkpoint is being opened"),
@@ -162,6 +167,18 @@ impl Parts {
             events: self.events.clone(),
             node: self.node_reference(),
         }
+    }
+
+    fn reconciler(&self) -> Reconciler {
+        Reconciler::new(
+            self.shared_claims.clone(),
+            self.claim_lookup(),
+            self.holders.clone(),
+        )
+    }
+
+    fn claim_lookup(&self) -> ClaimLookup {
+        ClaimLookup::new(self.client.clone(), &self.node_name)
     }
 
     fn advertiser(
@@ -218,6 +235,7 @@ impl Parts {
             shared_claims: self.shared_claims.clone(),
             hardware: Arc::clone(&self.hardware),
             domains: DomainLookup::new(self.client.clone()),
+            holders: self.holders.clone(),
             host_imex: socket.map(host_imex),
             events: self.events.clone(),
             metrics: Arc::clone(&self.metrics),

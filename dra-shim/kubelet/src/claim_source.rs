@@ -140,9 +140,10 @@ impl ClaimSource for KubeClaims {
 
 /// Whether the API server says that the claim `name` does not exist.
 fn says_gone(status: &Status, name: &str) -> bool {
-    let is_about_it = status.details.as_ref().is_some_and(|about| {
-        about.name == name && about.kind == ResourceClaim::plural(&())
-    });
+    let is_about_it = status
+        .details
+        .as_ref()
+        .is_some_and(|about| about.name == name && about.kind == ResourceClaim::plural(&()));
     status.reason == "NotFound" && is_about_it
 }
 
@@ -218,14 +219,20 @@ mod tests {
         for (code, answer) in [
             // A version that the API server does not serve.
             (404, "404 page not found\n"),
-            (404, "<html><head><title>404 Not Found</title></head></html>"),
+            (
+                404,
+                "<html><head><title>404 Not Found</title></head></html>",
+            ),
             (404, ""),
             (404, other_claim),
             (404, other_kind),
             (403, refused),
         ] {
             let error = mk_source(code, answer).get("ns", "c").await.unwrap_err();
-            assert!(matches!(error, GetClaimError::Api(_)), "{answer}: {error:?}");
+            assert!(
+                matches!(error, GetClaimError::Api(_)),
+                "{answer}: {error:?}"
+            );
         }
     }
 

@@ -1,0 +1,162 @@
+//! When each recorded claim is looked for on the API server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Between two checks in the round of all records: what an idle node with claims costs
+/// the API server. A leftover of which nobody complains is found after as many of them
+/// as the node has records.
+const ROUND_PAUSE: Duration = Duration::from_secs(10 * 60);
+
+/// Up to this much is added, so that nodes that started together drift apart.
+const ROUND_JITTER: Duration = Duration::from_secs(2 * 60);
+
+/// Between two checks of one claim that a check has missed, or of which somebody
+/// complains: six of them fit into [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
+pub(crate) const RECHECK_PAUSE: Duration = Duration::from_secs(30);
+
+/// Which claim is checked when: one of all records at a time, in turn; a claim that a
+/// check has missed, every 30 s; and one of which a Prepare complains, at once.
+pub(crate) struct CheckSchedule {
+    next_in_round: Instant,
+    /// The last one in the round.
+    last: String,
+    /// When each claim was checked last.
+    checked: BTreeMap<String, Instant>,
+}
+
+// === impl CheckSchedule ===
+
+impl CheckSchedule {
+    /// The first check is at a random time: nodes may start together.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            next_in_round: now + ROUND_PAUSE.mul_f64(fastrand::f64()),
+            last: String::new(),
+            checked: BTreeMap::new(),
+        }
+    }
+
+    /// When [`due`](Self::due) may have something next.
+    pub(crate) fn next<'a>(&self, missed: impl Iterator<Item = &'a str>) -> Instant {
+        let rechecks = missed.filter_map(|uid| Some(*self.checked.get(uid)? + RECHECK_PAUSE));
+        rechecks.fold(self.next_in_round, Instant::min)
+    }
+
+    /// The recorded claims that are to be checked now.
+    pub(crate) fn due<'a>(
+        &mut self,
+        recorded: &BTreeSet<String>,
+        missed: impl Iterator<Item = &'a str>,
+        now: Instant,
+    ) -> BTreeSet<String> {
+        self.checked.retain(|uid, _| recorded.contains(uid));
+        let mut due: BTreeSet<_> = missed
+            .filter(|uid| recorded.contains(*uid) && self.may_check(uid, now))
+            .map(str::to_owned)
+            .collect();
+        if self.next_in_round <= now {
+            self.next_in_round = now + ROUND_PAUSE + ROUND_JITTER.mul_f64(fastrand::f64());
+            let next = self.next_of(recorded);
+            due.extend(next.filter(|uid| self.may_check(uid, now)));
+        }
+        due
+    }
+
+    /// Whether the claim may be checked now, which it then counts as: false within 30 s
+    /// of its last check.
+    pub(crate) fn may_check(&mut self, uid: &str, now: Instant) -> bool {
+        let last = self.checked.get(uid);
+        let rests = last.is_some_and(|last| now < *last + RECHECK_PAUSE);
+        if !rests {
+            self.checked.insert(uid.to_owned(), now);
+        }
+        !rests
+    }
+
+    fn next_of(&mut self, recorded: &BTreeSet<String>) -> Option<String> {
+        let after = (Bound::Excluded(self.last.clone()), Bound::Unbounded);
+        let next = recorded.range(after).next().or_else(|| recorded.first())?;
+        self.last.clone_from(next);
+        Some(next.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_records(uids: &[&str]) -> BTreeSet<String> {
+        uids.iter().map(|uid| (*uid).to_owned()).collect()
+    }
+
+    /// The checks of a day, as seconds after the start and UID.
+    fn a_day(recorded: &BTreeSet<String>) -> Vec<(u64, String)> {
+        let start = Instant::now();
+        let mut schedule = CheckSchedule::new(start);
+        let mut checks = Vec::new();
+        loop {
+            let now = schedule.next(std::iter::empty());
+            let at = (now - start).as_secs();
+            if at > 24 * 60 * 60 {
+                return checks;
+            }
+            for uid in schedule.due(recorded, std::iter::empty(), now) {
+                checks.push((at, uid));
+            }
+        }
+    }
+
+    #[test]
+    fn an_idle_node_makes_one_check_in_ten_minutes_and_gets_round_to_every_record() {
+        let recorded = mk_records(&["a", "b", "c"]);
+        let checks = a_day(&recorded);
+        assert!(checks[0].0 < ROUND_PAUSE.as_secs());
+        let pauses: Vec<_> = checks.windows(2).map(|two| two[1].0 - two[0].0).collect();
+        assert!(
+            pauses.iter().all(|pause| (600..=720).contains(pause)),
+            "{pauses:?}"
+        );
+        let three: BTreeSet<_> = checks[..3].iter().map(|(_, uid)| uid.clone()).collect();
+        assert_eq!(three, recorded);
+        assert!(
+            checks[3..]
+                .iter()
+                .zip(&checks)
+                .all(|(later, earlier)| later.1 == earlier.1)
+        );
+    }
+
+    #[test]
+    fn nodes_that_start_together_check_at_different_times() {
+        let recorded = mk_records(&["a"]);
+        let first: BTreeSet<_> = (0..20).map(|_| a_day(&recorded)[0].0).collect();
+        assert!(first.len() > 10, "{first:?}");
+        let tenth: BTreeSet<_> = (0..20).map(|_| a_day(&recorded)[9].0).collect();
+        assert!(tenth.len() > 10, "{tenth:?}");
+    }
+
+    #[test]
+    fn a_missed_claim_is_checked_every_half_minute_however_often_somebody_complains() {
+        let recorded = mk_records(&["a", "b"]);
+        let start = Instant::now();
+        let mut schedule = CheckSchedule::new(start);
+        schedule.next_in_round = start + Duration::from_secs(3600);
+        let mut checks = Vec::new();
+        for second in 0..=150 {
+            let now = start + Duration::from_secs(second);
+            if schedule.may_check("a", now) {
+                checks.push(second);
+            }
+            assert!(schedule.due(&recorded, ["a"].into_iter(), now).is_empty());
+        }
+        assert_eq!(checks, [0, 30, 60, 90, 120, 150]);
+        let next = schedule.next(["a"].into_iter());
+        assert_eq!(next, start + Duration::from_secs(180));
+        let due = schedule.due(&recorded, ["a"].into_iter(), next);
+        assert_eq!(due, mk_records(&["a"]));
+    }
+}

@@ -1,0 +1,162 @@
+//! Which requests a domain costs, and which answers count.
+
+use dra_kubelet::ErrorClass;
+use futures_util::future::join_all;
+
+use super::*;
+use crate::tests::api_server::{ApiServer, DOMAIN};
+use crate::tests::node::mk_ref;
+
+fn mk_claim(name: Option<&str>) -> Claim {
+    let json = r#"{"metadata": {"uid": "c"}, "status": {"allocation": {}}}"#;
+    let mut claim = Claim::parse(json, &mk_ref("ns", "c"), "d").unwrap();
+    if let Some(name) = name {
+        let key = DOMAIN_NAME_ANNOTATION.to_owned();
+        claim.annotations.insert(key, name.to_owned());
+    }
+    claim
+}
+
+fn domain() -> DomainUid {
+    DomainUid::parse(DOMAIN).unwrap()
+}
+
+fn mk_server() -> (ApiServer, DomainLookup) {
+    let server = ApiServer::default();
+    server.put_domain("ns", "train", DOMAIN);
+    let lookup = DomainLookup::new(server.client());
+    (server, lookup)
+}
+
+async fn exists(lookup: &DomainLookup, name: Option<&str>) -> Result<bool, ClaimError> {
+    lookup.exists(&mk_claim(name), &domain()).await
+}
+
+#[tokio::test]
+async fn a_domain_that_exists_is_asked_for_once_by_name_and_remembered() {
+    let (server, lookup) = mk_server();
+    for _ in 0..3 {
+        assert!(exists(&lookup, Some("train")).await.unwrap());
+    }
+    // Another claim of it does not need the name any more.
+    assert!(exists(&lookup, None).await.unwrap());
+    assert_eq!(server.requests(), ["get computedomains"]);
+}
+
+#[tokio::test]
+async fn claims_that_ask_at_the_same_time_share_one_request() {
+    let (server, lookup) = mk_server();
+    let claim = mk_claim(Some("train"));
+    let uid = domain();
+    let answers = join_all((0..16).map(|_| lookup.exists(&claim, &uid))).await;
+    assert!(answers.into_iter().all(|answer| answer.unwrap()));
+    assert_eq!(server.requests(), ["get computedomains"]);
+
+    let missing = mk_claim(Some("gone"));
+    let other = DomainUid::parse("other").unwrap();
+    let answers = join_all((0..16).map(|_| lookup.exists(&missing, &other))).await;
+    assert!(!answers.into_iter().any(|answer| answer.unwrap()));
+    assert_eq!(server.requests(), ["get computedomains"]);
+}
+
+#[tokio::test]
+async fn a_lookup_that_nobody_waits_for_any_more_is_begun_again() {
+    let (server, lookup) = mk_server();
+    let claim = mk_claim(Some("train"));
+    let uid = domain();
+    {
+        let mut dropped = Box::pin(lookup.exists(&claim, &uid));
+        assert!(futures_util::poll!(&mut dropped).is_pending());
+    }
+    assert!(exists(&lookup, Some("train")).await.unwrap());
+    assert!(server.requests().len() <= 2);
+}
+
+#[tokio::test]
+async fn a_domain_that_is_gone_or_has_another_uid_does_not_exist_and_is_asked_for_again() {
+    let (server, lookup) = mk_server();
+    server.put_domain("ns", "recreated", "another-uid");
+    for name in ["recreated", "deleted"] {
+        for _ in 0..2 {
+            assert!(!exists(&lookup, Some(name)).await.unwrap());
+            assert_eq!(server.requests(), ["get computedomains"]);
+        }
+    }
+    // A wrong name in one claim refuses no other claim.
+    assert!(exists(&lookup, Some("train")).await.unwrap());
+}
+
+#[tokio::test]
+async fn without_a_name_the_namespace_is_listed_page_by_page_up_to_the_domain() {
+    let (server, lookup) = mk_server();
+    for number in 0..1200 {
+        server.put_domain("ns", &format!("a{number:04}"), &format!("uid-{number}"));
+        server.put_domain("other", &format!("z{number:04}"), "uid");
+    }
+    // A name that could lead to another object counts as none.
+    for name in [None, Some("../secrets/s"), Some(".."), Some("")] {
+        let lookup = DomainLookup::new(server.client());
+        assert!(exists(&lookup, name).await.unwrap());
+        assert_eq!(server.requests(), ["list computedomains"; 3], "{name:?}");
+    }
+    let first = DomainUid::parse("uid-3").unwrap();
+    assert!(lookup.exists(&mk_claim(None), &first).await.unwrap());
+    assert_eq!(server.requests().len(), 1);
+    let unknown = DomainUid::parse("unknown").unwrap();
+    assert!(!lookup.exists(&mk_claim(None), &unknown).await.unwrap());
+}
+
+#[tokio::test]
+async fn any_other_failure_is_retried_with_one_clear_sentence() {
+    let (server, lookup) = mk_server();
+    let forbidden = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"details":{},
+        "message":"computedomains.resource.nvidia.com \"train\" is forbidden"}"#;
+    let other = r#"{"kind":"Status","status":"Failure","reason":"NotFound","code":404,
+        "message":"computedomains.resource.nvidia.com \"other\" not found",
+        "details":{"name":"other","group":"resource.nvidia.com","kind":"computedomains"}}"#;
+    let not_served =
+        "the API server does not serve ComputeDomains (HTTP 404); is the CRD installed?";
+    for (code, body, reason) in [
+        (404, "404 page not found\n", not_served),
+        (404, "<html>404 Not Found</html>", not_served),
+        (404, other, not_served),
+        (
+            403,
+            forbidden,
+            "computedomains.resource.nvidia.com \"train\" is forbidden",
+        ),
+        (
+            502,
+            "<html>Bad Gateway</html>",
+            "the API server responds HTTP 502",
+        ),
+        (503, "", "the API server responds HTTP 503"),
+    ] {
+        server.refuse(Some((code, body)));
+        for name in [Some("train"), None] {
+            let error = exists(&lookup, name).await.unwrap_err();
+            assert_eq!(
+                (error.class(), error.code()),
+                (ErrorClass::Retry, "domain-lookup")
+            );
+            let sentence = format!("the ComputeDomain cannot be looked up: {reason}");
+            assert_eq!(error.message(), sentence, "{code} {body}");
+        }
+    }
+    server.refuse(None);
+    assert!(exists(&lookup, Some("train")).await.unwrap());
+}
+
+#[tokio::test]
+async fn the_memory_is_bounded() {
+    let (server, lookup) = mk_server();
+    for number in 0..=MAX_REMEMBERED {
+        let uid = format!("uid-{number}");
+        server.put_domain("ns", "train", &uid);
+        let uid = DomainUid::parse(&uid).unwrap();
+        assert!(lookup.exists(&mk_claim(Some("train")), &uid).await.unwrap());
+    }
+    let memory = lookup.memory();
+    assert!(memory.existing.len() <= MAX_REMEMBERED);
+    assert!(memory.under_way.len() <= 1);
+}

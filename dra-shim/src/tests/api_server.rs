@@ -1,0 +1,355 @@
+//! An API server in memory that writes down what it is asked: claims, domains, the
+//! node's slices with their watch.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Channel, Full};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
+
+/// Decodes as no time of Kubernetes' Rust types; the API server accepts it.
+const YEAR_9999: &str = "9999-12-31T23:59:59Z";
+
+type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+
+/// Clones are the same server.
+#[derive(Clone, Default)]
+pub(crate) struct ApiServer {
+    state: Arc<Mutex<State>>,
+    /// Counts how often the watches were ended.
+    ended: Arc<watch::Sender<u32>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By namespace and name.
+    claims: BTreeMap<(String, String), Value>,
+    domains: BTreeMap<(String, String), Value>,
+    slices: BTreeMap<String, Value>,
+    version: u64,
+    requests: Vec<String>,
+    /// Status and body of every answer.
+    refusal: Option<(u16, String)>,
+    /// How many pages are refused because their token has expired.
+    expired_tokens: u32,
+    /// The history is lost: a watch has to begin with a list.
+    history_from: u64,
+}
+
+impl ApiServer {
+    pub(crate) fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { Ok::<_, io::Error>(server.answer(request).await) }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// A claim of `DOMAIN`, allocated to node n1. Its name is its UID.
+    pub(crate) fn put_claim(&self, namespace: &str, name: &str) {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.state().claims.insert(key, mk_claim(namespace, name));
+    }
+
+    /// Many claims of others, which are not allocated.
+    pub(crate) fn put_pending_claims(&self, count: u32) {
+        let mut state = self.state();
+        for number in 0..count {
+            let name = format!("pending-{number:06}");
+            let claim = json!({"metadata": {"namespace": "jobs", "name": name, "uid": name}});
+            state.claims.insert(("jobs".to_owned(), name), claim);
+        }
+    }
+
+    pub(crate) fn change_claim(&self, namespace: &str, name: &str, change: impl Fn(&mut Value)) {
+        let key = (namespace.to_owned(), name.to_owned());
+        change(self.state().claims.get_mut(&key).unwrap());
+    }
+
+    pub(crate) fn delete_claim(&self, namespace: &str, name: &str) {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.state().claims.remove(&key).unwrap();
+    }
+
+    pub(crate) fn put_domain(&self, namespace: &str, name: &str, uid: &str) {
+        let domain = json!({
+            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": {"name": name, "namespace": namespace, "uid": uid,
+                "managedFields": [{"manager": "m", "time": YEAR_9999}]},
+        });
+        let key = (namespace.to_owned(), name.to_owned());
+        self.state().domains.insert(key, domain);
+    }
+
+    pub(crate) fn slices(&self) -> usize {
+        self.state().slices.len()
+    }
+
+    /// Answers everything with this, or nothing any more.
+    pub(crate) fn refuse(&self, refusal: Option<(u16, &str)>) {
+        self.state().refusal = refusal.map(|(code, body)| (code, body.to_owned()));
+    }
+
+    pub(crate) fn expire_tokens(&self, count: u32) {
+        self.state().expired_tokens = count;
+    }
+
+    /// Ends all watches, as an API server does that shuts down.
+    pub(crate) fn end_watches(&self) {
+        self.ended.send_modify(|count| *count += 1);
+    }
+
+    /// Forgets what happened, so that every watch has to begin with a list.
+    pub(crate) fn lose_history(&self) {
+        let mut state = self.state();
+        state.version += 1;
+        state.history_from = state.version;
+    }
+
+    /// What was asked since the last call, such as `get resourceclaims`; events apart.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().requests)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Answer {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let path = head.uri.path().to_owned();
+        let query = head.uri.query().unwrap_or_default().to_owned();
+        if path.ends_with("/events") {
+            return ok(&json!({"metadata": {}}));
+        }
+        let mut state = self.state();
+        let asked = Asked::parse(&head.method, &path, &query);
+        state
+            .requests
+            .push(format!("{} {}", asked.verb, asked.kind));
+        if let Some((code, body)) = &state.refusal {
+            return plain(*code, body.clone());
+        }
+        match (asked.verb, asked.kind.as_str()) {
+            ("get", "nodes") => ok(&json!({"metadata": {"name": "n1", "uid": "node-uid"}})),
+            ("get", "resourceclaims") => asked.pick(&state.claims),
+            ("get", "computedomains") => asked.pick(&state.domains),
+            ("list", "resourceclaims") => {
+                let State {
+                    claims,
+                    expired_tokens,
+                    ..
+                } = &mut *state;
+                asked.page(claims, expired_tokens)
+            }
+            ("list", "computedomains") => {
+                let State {
+                    domains,
+                    expired_tokens,
+                    ..
+                } = &mut *state;
+                asked.page(domains, expired_tokens)
+            }
+            ("list", "resourceslices") => state.list_slices(),
+            ("watch", "resourceslices") => {
+                let from = asked.query("resourceVersion").unwrap().parse().unwrap();
+                let lost = state.history_from > from;
+                drop(state);
+                self.watch(lost, &asked)
+            }
+            ("create", "resourceslices") => state.create(&body),
+            (verb, kind) => panic!("unexpected {verb} {kind}: {path}"),
+        }
+    }
+
+    /// Ends after the time that it asks for, or with [`ApiServer::end_watches`].
+    fn watch(&self, lost: bool, asked: &Asked) -> Answer {
+        let (mut body, answer) = Channel::<Bytes, io::Error>::new(1);
+        let seconds = asked.query("timeoutSeconds").unwrap().parse().unwrap();
+        let mut ended = self.ended.subscribe();
+        tokio::spawn(async move {
+            if lost {
+                let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410,
+                    "reason": "Expired", "message": "too old resource version"}});
+                let _ = body.send_data(format!("{gone}\n").into()).await;
+                return;
+            }
+            tokio::select! {
+                () = sleep(Duration::from_secs(seconds)) => {}
+                _ = ended.changed() => {}
+            }
+        });
+        Response::new(answer.boxed_unsync())
+    }
+}
+
+/// One request.
+struct Asked {
+    verb: &'static str,
+    kind: String,
+    namespace: Option<String>,
+    name: String,
+    query: String,
+}
+
+impl Asked {
+    fn parse(method: &Method, path: &str, query: &str) -> Self {
+        let mut parts = path
+            .split('/')
+            .skip_while(|part| !part.starts_with('v'))
+            .skip(1);
+        let mut kind = parts.next().unwrap_or_default();
+        let mut namespace = None;
+        if kind == "namespaces" {
+            namespace = parts.next().map(str::to_owned);
+            kind = parts.next().unwrap();
+        }
+        let name = parts.next().unwrap_or_default().to_owned();
+        assert_eq!(parts.next(), None, "{path}");
+        let verb = match (method, name.is_empty()) {
+            (&Method::GET, false) => "get",
+            (&Method::GET, true) if query.contains("watch=true") => "watch",
+            (&Method::GET, true) => "list",
+            (&Method::POST, _) => "create",
+            _ => panic!("unexpected {method} {path}"),
+        };
+        Self {
+            verb,
+            kind: kind.to_owned(),
+            namespace,
+            name,
+            query: query.to_owned(),
+        }
+    }
+
+    fn query(&self, key: &str) -> Option<&str> {
+        let mut pairs = self
+            .query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='));
+        pairs.find(|pair| pair.0 == key).map(|pair| pair.1)
+    }
+
+    fn pick(&self, objects: &BTreeMap<(String, String), Value>) -> Answer {
+        let key = (self.namespace.clone().unwrap(), self.name.clone());
+        if let Some(object) = objects.get(&key) {
+            return ok(object);
+        }
+        let group = if self.kind == "computedomains" {
+            "resource.nvidia.com"
+        } else {
+            "resource.k8s.io"
+        };
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": format!("{}.{group} \"{}\" not found", self.kind, self.name),
+            "reason": "NotFound", "code": 404,
+            "details": {"name": self.name, "group": group, "kind": self.kind},
+        });
+        plain(404, status.to_string())
+    }
+
+    /// Refuses a list without a limit.
+    fn page(&self, objects: &BTreeMap<(String, String), Value>, expired: &mut u32) -> Answer {
+        let limit: usize = self.query("limit").expect("a paged list").parse().unwrap();
+        let after = self.query("continue").map(|token| {
+            let (namespace, name) = token.split_once('.').unwrap();
+            (namespace.to_owned(), name.to_owned())
+        });
+        if after.is_some() && *expired > 0 {
+            *expired -= 1;
+            return plain(
+                410,
+                r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,
+                "message":"The provided continue parameter is too old"}"#
+                    .to_owned(),
+            );
+        }
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let in_namespace = |key: &(String, String)| {
+            self.namespace
+                .as_ref()
+                .is_none_or(|namespace| *namespace == key.0)
+        };
+        let mut left = objects
+            .range((from, Bound::Unbounded))
+            .filter(|(key, _)| in_namespace(key));
+        let page: Vec<_> = left.by_ref().take(limit).collect();
+        let token = left
+            .next()
+            .and_then(|_| page.last())
+            .map(|(key, _)| format!("{}.{}", key.0, key.1));
+        let items: Vec<_> = page.into_iter().map(|(_, object)| object).collect();
+        ok(&json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": items}))
+    }
+}
+
+impl State {
+    fn list_slices(&self) -> Answer {
+        ok(&json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList",
+            "metadata": {"resourceVersion": self.version.to_string()},
+            "items": self.slices.values().collect::<Vec<_>>(),
+        }))
+    }
+
+    fn create(&mut self, body: &[u8]) -> Answer {
+        let mut slice: Value = serde_json::from_slice(body).unwrap();
+        self.version += 1;
+        slice["metadata"]["resourceVersion"] = self.version.to_string().into();
+        slice["metadata"]["uid"] = format!("uid-{}", self.version).into();
+        let name = slice["metadata"]["name"].as_str().unwrap().to_owned();
+        self.slices.insert(name, slice.clone());
+        ok(&slice)
+    }
+}
+
+/// As the scheduler leaves it.
+fn mk_claim(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"namespace": namespace, "name": name, "uid": name,
+            "annotations": {"resource.nvidia.com/computeDomainName": "train"},
+            "managedFields": [{"manager": "m", "time": YEAR_9999}]},
+        "status": {
+            "allocation": {
+                "devices": {
+                    "results": [{"request": "channel", "driver": "compute-domain.nvidia.com",
+                        "pool": "any", "device": "channel-0"}],
+                    "config": [{"source": "FromClaim", "requests": ["channel"], "opaque": {
+                        "driver": "compute-domain.nvidia.com", "parameters": {
+                            "apiVersion": "resource.nvidia.com/v1beta1",
+                            "kind": "ComputeDomainChannelConfig",
+                            "domainID": DOMAIN, "allocationMode": "Single"}}}],
+                },
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
+                    {"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]},
+            },
+            "reservedFor": [{"resource": "pods", "name": "pod", "uid": "pod-of-the-claim"}],
+        },
+    })
+}
+
+fn ok(object: &Value) -> Answer {
+    plain(200, object.to_string())
+}
+
+fn plain(code: u16, body: String) -> Answer {
+    let body = Full::from(body).map_err(|never| match never {});
+    let mut answer = Response::new(body.boxed_unsync());
+    *answer.status_mut() = code.try_into().unwrap();
+    answer
+}

@@ -1,0 +1,152 @@
+//! A node with the plugin's real parts: driver, claims on disk, reconciler; its
+//! hardware is healthy.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use compute_domain_node::NodeClaims;
+use dra_checkpoint::BootId;
+use dra_kubelet::{
+    Claim, ClaimRef, ClaimSource as _, Context, Driver as _, KubeClaims, PreparedDevice,
+};
+use durable_file::OsDir;
+use imex_runtime::Events;
+use nvml_clique::{ClusterUuid, FabricProbe, Gpu, GpuFabricState, GpuRef, ProbeError};
+use prometheus_client::registry::Registry;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::api_server::ApiServer;
+use crate::claim_lookup::ClaimLookup;
+use crate::domain_lookup::DomainLookup;
+use crate::driver::ComputeDomainDriver;
+use crate::metrics::Metrics;
+use crate::monitor::HardwareMonitor;
+use crate::reconciler::Reconciler;
+use crate::reported_holders::ReportedHolders;
+use crate::shared_claims::SharedClaims;
+
+pub(crate) const NODE: &str = "n1";
+
+/// One plugin and its directories.
+pub(crate) struct TestNode {
+    pub(crate) root: TempDir,
+    pub(crate) driver: ComputeDomainDriver,
+    pub(crate) claims: Arc<NodeClaims>,
+    pub(crate) lookup: ClaimLookup,
+    source: KubeClaims,
+}
+
+/// One GPU that has joined its fabric.
+struct HealthyGpu;
+
+impl FabricProbe for HealthyGpu {
+    fn read(&self) -> Result<Vec<Gpu>, ProbeError> {
+        let fabric = GpuFabricState::Completed {
+            cluster: ClusterUuid([7; 16]),
+            clique_id: 0,
+        };
+        let id = GpuRef {
+            index: 0,
+            uuid: None,
+        };
+        Ok(vec![Gpu {
+            id,
+            name: None,
+            fabric,
+            health: None,
+        }])
+    }
+}
+
+impl TestNode {
+    pub(crate) fn start(server: &ApiServer) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let devices = root.path().join("devices");
+        std::fs::write(
+            &devices,
+            "Character devices:\n235 nvidia-caps-imex-channels\n",
+        )
+        .unwrap();
+        let hardware = HardwareMonitor::watch(HealthyGpu, devices).unwrap();
+        while hardware.snapshot().check_fabric().is_err() {
+            std::thread::yield_now(); // until the first reading
+        }
+        let claims = open(root.path());
+        let shared_claims = SharedClaims::new();
+        shared_claims.set_available(Arc::clone(&claims));
+        let client = server.client();
+        let driver = ComputeDomainDriver {
+            shared_claims,
+            hardware: Arc::new(hardware),
+            domains: DomainLookup::new(client.clone()),
+            holders: ReportedHolders::default(),
+            host_imex: None,
+            events: Events::new(client.clone(), "test", NODE),
+            metrics: Metrics::register(&mut Registry::default(), NODE),
+        };
+        Self {
+            root,
+            driver,
+            claims,
+            lookup: ClaimLookup::new(client.clone(), NODE),
+            source: KubeClaims::new(client),
+        }
+    }
+
+    /// One attempt, as kubelet's call makes it: the claim is read, then prepared.
+    pub(crate) async fn prepare(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<PreparedDevice>, String> {
+        let json = self
+            .source
+            .get(namespace, name)
+            .await
+            .map_err(|error| error.to_string())?;
+        let claim =
+            Claim::parse(&json, &mk_ref(namespace, name), "compute-domain.nvidia.com").unwrap();
+        let prepared = self.driver.prepare(&mk_context(), &claim).await;
+        prepared.map_err(|error| error.message().to_owned())
+    }
+
+    /// A reconciler of this node's records, that runs until it is dropped.
+    pub(crate) fn reconciler(&self) -> Reconciler {
+        Reconciler::new(
+            self.driver.shared_claims.clone(),
+            self.lookup.clone(),
+            self.driver.holders.clone(),
+        )
+    }
+
+    pub(crate) fn recorded(&self) -> Vec<String> {
+        let recorded = self.claims.recorded_claims();
+        recorded.into_iter().map(|claim| claim.uid).collect()
+    }
+}
+
+/// The claims in the directories below `root`.
+pub(crate) fn open(root: &Path) -> Arc<NodeClaims> {
+    let dir = |name: &str| Arc::new(OsDir::create(root.join(name), 0o755).unwrap());
+    let boot = BootId::new("boot-1").unwrap();
+    let (claims, _) = NodeClaims::start(dir("data"), dir("cdi"), boot, None).unwrap();
+    Arc::new(claims)
+}
+
+/// A claim whose name is its UID.
+pub(crate) fn mk_ref(namespace: &str, name: &str) -> ClaimRef {
+    ClaimRef {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: name.to_owned(),
+    }
+}
+
+fn mk_context() -> Context {
+    Context::new(
+        Instant::now() + Duration::from_secs(30),
+        CancellationToken::new(),
+    )
+}
