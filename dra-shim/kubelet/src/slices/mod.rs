@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! DesiredPool (watch) ──┐
-//! watch of the node's   ├─► Schedule ─► Election ─► GET node ─► plan ──► Requests
-//! slices (SliceCache) ──┤      ▲       (lock files)            (pure:   (stage by stage)
+//! SliceWatch of the     ├─► Schedule ─► Election ─► GET node ─► plan ──► Requests
+//! node (SliceCache) ────┤      ▲       (lock files)            (pure:   (stage by stage)
 //! kubelet's Notify ─────┘      │                               layout,     │
 //!                              │                               StoredForms)│
 //!                              └──────────── back-off on errors ───────────┘
@@ -33,6 +33,7 @@ mod plan;
 mod publisher;
 mod requests;
 mod schedule;
+mod slice_watch;
 mod state;
 mod stored_form;
 

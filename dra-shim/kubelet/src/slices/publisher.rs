@@ -1,15 +1,10 @@
 //! The publisher's task: watches the slices, decides through [`super::plan`], and writes.
 
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use backon::ExponentialBuilder;
-use futures_util::StreamExt as _;
-use k8s_openapi::api::resource::v1::{self, ResourceSlice};
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, watcher as watch_slices};
+use k8s_openapi::api::resource::v1;
+use kube::runtime::watcher;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +14,7 @@ use super::error::{SliceError, status};
 use super::plan::{self, Pool, Stage};
 use super::requests::{Applied, Requests};
 use super::schedule::Schedule;
+use super::slice_watch::{SliceWatch, Watched};
 use super::state::{DesiredPool, DroppedField, Publication};
 use super::stored_form::StoredForms;
 use crate::observer::Observer;
@@ -41,7 +37,13 @@ pub(crate) struct Publisher {
     /// The dropped fields that were logged last.
     logged_drops: Vec<DroppedField>,
     schedule: Schedule,
+    /// The state before a broken watch could not begin again.
+    before_failed_watch: Option<Publication>,
+    is_watching: bool,
 }
+
+/// [`Publication::Failing`]'s code for the watch.
+const WATCH_FAILS: &str = "watch-slices";
 
 // === impl Publisher ===
 
@@ -67,6 +69,8 @@ impl Publisher {
             stored_forms: StoredForms::default(),
             logged_drops: Vec::new(),
             schedule: Schedule::never(),
+            before_failed_watch: None,
+            is_watching: false,
         }
     }
 
@@ -81,9 +85,7 @@ impl Publisher {
         mut registration: watch::Receiver<Registration>,
         stop: CancellationToken,
     ) {
-        let config = watcher::Config::default().fields(self.requests.selector());
-        let events = watch_slices(self.requests.slices(), config);
-        let mut events = pin!(events.backoff(watch_backoff()));
+        let mut watch = SliceWatch::new(self.requests.client(), self.requests.selector());
         let mut desired = self.desired.clone();
         let mut desired_may_change = true;
         let mut registration_may_change = true;
@@ -91,8 +93,8 @@ impl Publisher {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                event = events.next() => match event {
-                    Some(event) => self.handle_event(event).await,
+                watched = watch.next() => match watched {
+                    Some(watched) => self.handle_watch(watched).await,
                     None => return,
                 },
                 changed = desired.changed(), if desired_may_change => {
@@ -112,19 +114,35 @@ impl Publisher {
         }
     }
 
-    async fn handle_event(&mut self, event: Result<Event<ResourceSlice>, watcher::Error>) {
-        let error = match event {
-            Ok(event) => {
+    async fn handle_watch(&mut self, watched: Watched) {
+        match watched {
+            Watched::Slice(event) => {
                 if self.cache.apply(event) {
                     self.schedule.soon();
                 }
-                return;
             }
-            Err(error) => error,
-        };
-        match &error {
-            // The watch was too old and restarts by itself: routine.
-            watcher::Error::WatchError(status) if status.code == 410 => {}
+            Watched::Begun => {
+                self.is_watching = true;
+                let is_failing = matches!(
+                    *self.state.borrow(),
+                    Publication::Failing {
+                        code: WATCH_FAILS,
+                        ..
+                    }
+                );
+                let before = self.before_failed_watch.take();
+                if let Some(before) = before.filter(|_| is_failing) {
+                    self.report(before);
+                }
+            }
+            // One that breaks begins again within a minute: that it cannot is worth a report.
+            Watched::Failed(_) if std::mem::take(&mut self.is_watching) => {}
+            Watched::Failed(error) => self.handle_failed_watch(&error).await,
+        }
+    }
+
+    async fn handle_failed_watch(&mut self, error: &watcher::Error) {
+        match error {
             watcher::Error::InitialListFailed(source) if status(source) == Some(404) => {
                 let error = self.requests.not_served().await;
                 self.report_error(&error);
@@ -132,10 +150,13 @@ impl Publisher {
             // On standby the watch does not matter; while failing, the failed request says
             // more than this. The slices may be right all the same.
             _ if self.is_standby_or_failing() => {}
-            _ => self.report(Publication::Failing {
-                code: "watch-slices",
-                reason: format!("cannot watch ResourceSlices: {}", watch_reason(&error)),
-            }),
+            _ => {
+                self.before_failed_watch = Some(self.state.borrow().clone());
+                self.report(Publication::Failing {
+                    code: WATCH_FAILS,
+                    reason: format!("cannot watch ResourceSlices: {}", watch_reason(error)),
+                });
+            }
         }
     }
 
@@ -306,16 +327,4 @@ fn watch_reason(error: &watcher::Error) -> String {
         watcher::Error::WatchError(status) => status.message.clone(),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
-}
-
-/// Pauses between attempts to watch. kube's default waits up to a minute, twice in a row
-/// if the API server lost its history while it was down; with 8 s and jitter, thousands
-/// of nodes send a server that comes back some hundred requests a second.
-fn watch_backoff() -> watcher::ExponentialBackoff {
-    ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(800))
-        .with_max_delay(Duration::from_secs(8))
-        .with_jitter()
-        .without_max_times()
-        .into()
 }

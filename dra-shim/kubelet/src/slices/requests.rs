@@ -77,8 +77,8 @@ impl Requests {
         }
     }
 
-    pub(super) fn slices(&self) -> Api<ResourceSlice> {
-        self.slices.clone()
+    pub(super) fn client(&self) -> &kube::Client {
+        &self.client
     }
 
     pub(super) fn selector(&self) -> &str {

@@ -1,4 +1,5 @@
 //! Properties of whole publishers, against a model of the API server and the scheduler.
 
 pub(super) mod api;
+mod restarts;
 mod rolling_update;

@@ -1,0 +1,180 @@
+//! The watch of the node's slices, and how soon it begins again: there is one on every
+//! node, and an API server that restarts ends all of them at once.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt as _};
+use http::{Request, Response};
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use kube::client::Body;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// The nodes whose watches end together come back spread over this time: 10 000 of them
+/// with 170 requests a second, or 340 at first if they have tried in vain before.
+/// kubelet's registration and a changed pool do not wait for the watch.
+const SPREAD: Duration = Duration::from_secs(60);
+
+/// kube asks the API server to end a watch after 290 s. One that has lasted nearly as
+/// long has expired, and the next one begins at once: expiries are spread already.
+const EXPIRED_AFTER: Duration = Duration::from_secs(280);
+
+/// The longest pause after the first failure of a watch that has never begun; it doubles
+/// with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What happens to the watch.
+pub(super) enum Watched {
+    /// A slice has changed, or the slices are being listed.
+    Slice(watcher::Event<ResourceSlice>),
+    /// The API server has accepted the watch.
+    Begun,
+    /// The watch has failed, and begins again after a pause.
+    Failed(watcher::Error),
+}
+
+/// A watch that begins again for as long as it lives.
+pub(super) struct SliceWatch {
+    events: Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<ResourceSlice>>> + Send>>,
+    pace: Arc<Pace>,
+    /// The end of the pause after a failure.
+    resume_at: Option<Instant>,
+    has_begun: bool,
+    /// Failures before it has begun.
+    failures: u32,
+    /// When a list was last made because the history was lost.
+    listed_again: Option<Instant>,
+}
+
+/// What the watch and its client know of each other.
+#[derive(Default)]
+struct Pace {
+    /// When the watch that is open, or has ended without an error, began.
+    began: Mutex<Option<Instant>>,
+    begun: Notify,
+}
+
+// === impl SliceWatch ===
+
+impl SliceWatch {
+    /// Watches the slices that match the field selector.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, as every `Client::new`.
+    pub(super) fn new(client: &Client, selector: &str) -> Self {
+        let pace = Arc::new(Pace::default());
+        let slices = Api::all(paced(client, &pace));
+        let config = watcher::Config::default().fields(selector);
+        Self {
+            events: watcher::watcher(slices, config).boxed(),
+            pace,
+            resume_at: None,
+            has_begun: false,
+            failures: 0,
+            listed_again: None,
+        }
+    }
+
+    /// Cancel-safe. None only if kube's watcher ends, which it never does.
+    pub(super) async fn next(&mut self) -> Option<Watched> {
+        if let Some(at) = self.resume_at {
+            sleep_until(at).await;
+            self.resume_at = None;
+        }
+        tokio::select! {
+            biased;
+            () = self.pace.begun.notified() => {
+                self.has_begun = true;
+                Some(Watched::Begun)
+            }
+            event = self.events.next() => Some(match event? {
+                Ok(event) => Watched::Slice(event),
+                Err(error) => {
+                    self.pace.forget();
+                    self.resume_at = Some(Instant::now() + self.pause(&error));
+                    Watched::Failed(error)
+                }
+            }),
+        }
+    }
+
+    fn pause(&mut self, error: &watcher::Error) -> Duration {
+        let is_history_lost =
+            matches!(error, watcher::Error::WatchError(status) if status.code == 410);
+        let now = Instant::now();
+        let listed_lately = self.listed_again.is_some_and(|at| now - at < SPREAD);
+        if is_history_lost && !listed_lately {
+            // The watch before it has paused; a list is next.
+            self.listed_again = Some(now);
+            return Duration::ZERO;
+        }
+        if self.has_begun {
+            return up_to(SPREAD);
+        }
+        let doubled = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures));
+        self.failures += 1;
+        up_to(doubled.min(SPREAD))
+    }
+}
+
+// === impl Pace ===
+
+impl Pace {
+    /// The pause before a watch is asked for: none, unless the last one has ended early
+    /// and without an error, as when an API server shuts down. kube's watcher takes that
+    /// for an expiry.
+    fn before_watch(&self) -> Duration {
+        match self.forget() {
+            Some(began) if began.elapsed() < EXPIRED_AFTER => up_to(SPREAD),
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn begun(&self) {
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.begun.notify_one();
+    }
+
+    fn forget(&self) -> Option<Instant> {
+        self.began
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+/// A client for one watch, which it paces.
+fn paced(client: &Client, pace: &Arc<Pace>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let (client, pace) = (client.clone(), Arc::clone(pace));
+    let service = tower::service_fn(move |request| {
+        let (client, pace) = (client.clone(), Arc::clone(&pace));
+        async move { send(&client, &pace, request).await }
+    });
+    Client::new(service, namespace)
+}
+
+async fn send(
+    client: &Client,
+    pace: &Pace,
+    request: Request<Body>,
+) -> Result<Response<Body>, kube::Error> {
+    let query = request.uri().query().unwrap_or_default();
+    let is_watch = query.split('&').any(|pair| pair == "watch=true");
+    if is_watch {
+        sleep(pace.before_watch()).await;
+    }
+    let response = client.send(request).await?;
+    if is_watch && response.status().is_success() {
+        pace.begun();
+    }
+    Ok(response)
+}
+
+fn up_to(longest: Duration) -> Duration {
+    longest.mul_f64(fastrand::f64())
+}
