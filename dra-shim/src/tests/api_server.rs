@@ -3,25 +3,25 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Channel, Full};
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Channel};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use asked::{Answer, Asked, Objects, ok, plain};
+
+mod asked;
+
 pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
 
 /// Decodes as no time of Kubernetes' Rust types; the API server accepts it.
 const YEAR_9999: &str = "9999-12-31T23:59:59Z";
-
-type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 /// Clones are the same server.
 #[derive(Clone, Default)]
@@ -33,9 +33,8 @@ pub(crate) struct ApiServer {
 
 #[derive(Default)]
 struct State {
-    /// By namespace and name.
-    claims: BTreeMap<(String, String), Value>,
-    domains: BTreeMap<(String, String), Value>,
+    claims: Objects,
+    domains: Objects,
     slices: BTreeMap<String, Value>,
     version: u64,
     requests: Vec<String>,
@@ -196,107 +195,6 @@ impl ApiServer {
     }
 }
 
-/// One request.
-struct Asked {
-    verb: &'static str,
-    kind: String,
-    namespace: Option<String>,
-    name: String,
-    query: String,
-}
-
-impl Asked {
-    fn parse(method: &Method, path: &str, query: &str) -> Self {
-        let mut parts = path
-            .split('/')
-            .skip_while(|part| !part.starts_with('v'))
-            .skip(1);
-        let mut kind = parts.next().unwrap_or_default();
-        let mut namespace = None;
-        if kind == "namespaces" {
-            namespace = parts.next().map(str::to_owned);
-            kind = parts.next().unwrap();
-        }
-        let name = parts.next().unwrap_or_default().to_owned();
-        assert_eq!(parts.next(), None, "{path}");
-        let verb = match (method, name.is_empty()) {
-            (&Method::GET, false) => "get",
-            (&Method::GET, true) if query.contains("watch=true") => "watch",
-            (&Method::GET, true) => "list",
-            (&Method::POST, _) => "create",
-            _ => panic!("unexpected {method} {path}"),
-        };
-        Self {
-            verb,
-            kind: kind.to_owned(),
-            namespace,
-            name,
-            query: query.to_owned(),
-        }
-    }
-
-    fn query(&self, key: &str) -> Option<&str> {
-        let mut pairs = self
-            .query
-            .split('&')
-            .filter_map(|pair| pair.split_once('='));
-        pairs.find(|pair| pair.0 == key).map(|pair| pair.1)
-    }
-
-    fn pick(&self, objects: &BTreeMap<(String, String), Value>) -> Answer {
-        let key = (self.namespace.clone().unwrap(), self.name.clone());
-        if let Some(object) = objects.get(&key) {
-            return ok(object);
-        }
-        let group = if self.kind == "computedomains" {
-            "resource.nvidia.com"
-        } else {
-            "resource.k8s.io"
-        };
-        let status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": format!("{}.{group} \"{}\" not found", self.kind, self.name),
-            "reason": "NotFound", "code": 404,
-            "details": {"name": self.name, "group": group, "kind": self.kind},
-        });
-        plain(404, status.to_string())
-    }
-
-    /// Refuses a list without a limit.
-    fn page(&self, objects: &BTreeMap<(String, String), Value>, expired: &mut u32) -> Answer {
-        let limit: usize = self.query("limit").expect("a paged list").parse().unwrap();
-        let after = self.query("continue").map(|token| {
-            let (namespace, name) = token.split_once('.').unwrap();
-            (namespace.to_owned(), name.to_owned())
-        });
-        if after.is_some() && *expired > 0 {
-            *expired -= 1;
-            return plain(
-                410,
-                r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,
-                "message":"The provided continue parameter is too old"}"#
-                    .to_owned(),
-            );
-        }
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let in_namespace = |key: &(String, String)| {
-            self.namespace
-                .as_ref()
-                .is_none_or(|namespace| *namespace == key.0)
-        };
-        let mut left = objects
-            .range((from, Bound::Unbounded))
-            .filter(|(key, _)| in_namespace(key));
-        let page: Vec<_> = left.by_ref().take(limit).collect();
-        let token = left
-            .next()
-            .and_then(|_| page.last())
-            .map(|(key, _)| format!("{}.{}", key.0, key.1));
-        let items: Vec<_> = page.into_iter().map(|(_, object)| object).collect();
-        ok(&json!({"metadata": {"resourceVersion": "1", "continue": token}, "items": items}))
-    }
-}
-
 impl State {
     fn list_slices(&self) -> Answer {
         ok(&json!({
@@ -341,15 +239,4 @@ fn mk_claim(namespace: &str, name: &str) -> Value {
             "reservedFor": [{"resource": "pods", "name": "pod", "uid": "pod-of-the-claim"}],
         },
     })
-}
-
-fn ok(object: &Value) -> Answer {
-    plain(200, object.to_string())
-}
-
-fn plain(code: u16, body: String) -> Answer {
-    let body = Full::from(body).map_err(|never| match never {});
-    let mut answer = Response::new(body.boxed_unsync());
-    *answer.status_mut() = code.try_into().unwrap();
-    answer
 }

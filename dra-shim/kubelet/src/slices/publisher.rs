@@ -117,7 +117,7 @@ impl Publisher {
     async fn handle_watch(&mut self, watched: Watched) {
         match watched {
             Watched::Slice(event) => {
-                if self.cache.apply(event) {
+                if self.cache.apply(*event) {
                     self.schedule.soon();
                 }
             }

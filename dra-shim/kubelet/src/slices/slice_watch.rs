@@ -30,7 +30,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// What happens to the watch.
 pub(super) enum Watched {
     /// A slice has changed, or the slices are being listed.
-    Slice(watcher::Event<ResourceSlice>),
+    Slice(Box<watcher::Event<ResourceSlice>>),
     /// The API server has accepted the watch.
     Begun,
     /// The watch has failed, and begins again after a pause.
@@ -92,7 +92,7 @@ impl SliceWatch {
                 Some(Watched::Begun)
             }
             event = self.events.next() => Some(match event? {
-                Ok(event) => Watched::Slice(event),
+                Ok(event) => Watched::Slice(Box::new(event)),
                 Err(error) => {
                     self.pace.forget();
                     self.resume_at = Some(Instant::now() + self.pause(&error));
