@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use compute_domain_api::DomainUid;
 use compute_domain_api::crd::ComputeDomain;
@@ -15,12 +16,17 @@ use kube::api::GetParams;
 use kube::core::{Request, Status};
 use kube::{Client, Resource as _};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use crate::list_pages::{Part, visit_pages};
 
 /// How many domains are remembered. A node has claims of a few at a time; a thousand
 /// take 100 KiB.
 const MAX_REMEMBERED: usize = 1000;
+
+/// How long a no is remembered: for all attempts of one call of kubelet, which may find
+/// the device in use all the while. kubelet repeats a call after a minute.
+const MISSING_FOR: Duration = Duration::from_secs(60);
 
 /// Asks the API server whether domains exist: once per domain and process, as long
 /// as the answer is yes. UIDs are never used again, so a domain that is deleted later
@@ -35,6 +41,8 @@ pub(crate) struct DomainLookup {
 struct Memory {
     /// Namespace and UID of domains that exist.
     existing: BTreeSet<(String, DomainUid)>,
+    /// When it was answered that a domain does not exist.
+    missing: BTreeMap<Question, Instant>,
     /// The requests under way: claims of one domain share one.
     under_way: BTreeMap<Question, WeakShared<Lookup>>,
 }
@@ -84,21 +92,18 @@ impl DomainLookup {
             uid: uid.clone(),
             name: name.filter(|name| is_path_segment(name)).cloned(),
         };
-        let Some(lookup) = self.begin_or_join(question) else {
-            return Ok(true);
-        };
-        lookup.await
+        let known = self.memory().recall(&question);
+        match known {
+            Some(exists) => Ok(exists),
+            None => self.begin_or_join(question).await,
+        }
     }
 
-    /// `None` if the domain is known to exist.
-    fn begin_or_join(&self, question: Question) -> Option<Shared<Lookup>> {
+    fn begin_or_join(&self, question: Question) -> Shared<Lookup> {
         let mut memory = self.memory();
-        if memory.existing.contains(&question.key()) {
-            return None;
-        }
         let under_way = memory.under_way.get(&question);
         if let Some(lookup) = under_way.and_then(WeakShared::upgrade) {
-            return Some(lookup);
+            return lookup;
         }
         let lookup = self.clone().ask(question.clone()).boxed().shared();
         // What nobody waits for any more is over.
@@ -108,7 +113,7 @@ impl DomainLookup {
         if let Some(weak) = lookup.downgrade() {
             memory.under_way.insert(question, weak);
         }
-        Some(lookup)
+        lookup
     }
 
     async fn ask(self, question: Question) -> Result<bool, ClaimError> {
@@ -118,13 +123,7 @@ impl DomainLookup {
             None => self.search(&question).await,
         };
         let exists = found.map_err(|error| lookup_failed(&error))?;
-        if exists {
-            let mut memory = self.memory();
-            if memory.existing.len() >= MAX_REMEMBERED {
-                memory.existing.clear();
-            }
-            memory.existing.insert(question.key());
-        }
+        self.memory().remember(question, exists);
         Ok(exists)
     }
 
@@ -157,6 +156,32 @@ impl DomainLookup {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Memory ===
+
+impl Memory {
+    fn recall(&self, question: &Question) -> Option<bool> {
+        if self.existing.contains(&question.key()) {
+            return Some(true);
+        }
+        let missing = self.missing.get(question);
+        missing
+            .is_some_and(|answered| answered.elapsed() < MISSING_FOR)
+            .then_some(false)
+    }
+
+    fn remember(&mut self, question: Question, exists: bool) {
+        if self.existing.len() + self.missing.len() >= MAX_REMEMBERED {
+            self.existing.clear();
+            self.missing.clear();
+        }
+        if exists {
+            self.existing.insert(question.key());
+        } else {
+            self.missing.insert(question, Instant::now());
+        }
     }
 }
 

@@ -2,3 +2,4 @@
 
 pub(crate) mod api_server;
 pub(crate) mod node;
+mod requests;

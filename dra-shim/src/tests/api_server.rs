@@ -92,6 +92,11 @@ impl ApiServer {
         self.state().domains.insert(key, domain);
     }
 
+    /// As kubelet does when it starts.
+    pub(crate) fn delete_slices(&self) {
+        self.state().slices.clear();
+    }
+
     pub(crate) fn slices(&self) -> usize {
         self.state().slices.len()
     }
@@ -120,6 +125,11 @@ impl ApiServer {
     /// What was asked since the last call, such as `get resourceclaims`; events apart.
     pub(crate) fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.state().requests)
+    }
+
+    /// The same, and the next call returns them again.
+    pub(crate) fn peek_requests(&self) -> Vec<String> {
+        self.state().requests.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
