@@ -3,3 +3,4 @@
 pub(crate) mod api_server;
 pub(crate) mod node;
 mod requests;
+mod simulation;

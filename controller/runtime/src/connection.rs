@@ -68,6 +68,28 @@ pub(crate) fn client(
     Ok(Client::new(service, config.default_namespace))
 }
 
+/// A client that passes its requests through the deadline and the pauses of the real one, and then to
+/// `server`.
+///
+/// # Panics
+/// Outside a tokio runtime, as every `Client::new`.
+#[cfg(feature = "testing")]
+pub fn test_client<S, B>(server: S, api_server: &ReadinessCondition) -> Client
+where
+    S: tower::Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: axum::body::HttpBody<Data = axum::body::Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(api_server.clone()))
+        .layer_fn(RetryAfter::new)
+        .map_err(Into::into)
+        .service(server);
+    Client::new(service, "default")
+}
+
 fn tcp_connector() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     // TLS is the layer above.

@@ -79,6 +79,8 @@ mod watch;
 
 pub use args::{HttpArgs, ImexArgs, KubeArgs, LogArgs, log_settings};
 pub use client::KubeError;
+#[cfg(feature = "testing")]
+pub use connection::test_client;
 pub use deadline::REQUEST_DEADLINE;
 pub use error_chain::error_chain;
 pub use events::Events;
