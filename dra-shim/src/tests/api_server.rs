@@ -97,10 +97,6 @@ impl ApiServer {
         self.state().slices.clear();
     }
 
-    pub(crate) fn slices(&self) -> usize {
-        self.state().slices.len()
-    }
-
     /// Answers everything with this, or nothing any more.
     pub(crate) fn refuse(&self, refusal: Option<(u16, &str)>) {
         self.state().refusal = refusal.map(|(code, body)| (code, body.to_owned()));
@@ -178,6 +174,13 @@ impl ApiServer {
                 let lost = state.history_from > from;
                 drop(state);
                 self.watch(lost, &asked)
+            }
+            ("patch", "resourceclaims/status") => {
+                let applied: Value = serde_json::from_slice(&body).unwrap();
+                if let Some(claim) = state.claims.get_mut(&asked.key()) {
+                    claim["status"]["devices"] = applied["status"]["devices"].clone();
+                }
+                asked.pick(&state.claims)
             }
             ("create", "resourceslices") => state.create(&body),
             (verb, kind) => panic!("unexpected {verb} {kind}: {path}"),

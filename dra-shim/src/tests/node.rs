@@ -12,15 +12,17 @@ use dra_kubelet::{
 };
 use durable_file::OsDir;
 use imex_runtime::Events;
-use nvml_clique::{ClusterUuid, FabricProbe, Gpu, GpuFabricState, GpuRef, ProbeError};
+use nvml_clique::{ClusterUuid, FabricProbe, Gpu, GpuFabricState, GpuRef, ProbeError, WatchConfig};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::api_server::ApiServer;
 use crate::claim_lookup::ClaimLookup;
+use crate::claim_status::ClaimStatusWriter;
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
+use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 use crate::reconciler::Reconciler;
@@ -69,7 +71,7 @@ impl TestNode {
             "Character devices:\n235 nvidia-caps-imex-channels\n",
         )
         .unwrap();
-        let hardware = HardwareMonitor::watch(HealthyGpu, devices).unwrap();
+        let hardware = HardwareMonitor::watch(HealthyGpu, WatchConfig::default(), devices).unwrap();
         while hardware.snapshot().check_fabric().is_err() {
             std::thread::yield_now(); // until the first reading
         }
@@ -77,6 +79,7 @@ impl TestNode {
         let shared_claims = SharedClaims::new();
         shared_claims.set_available(Arc::clone(&claims));
         let client = server.client();
+        let metrics = Metrics::register(&mut Registry::default(), NODE);
         let driver = ComputeDomainDriver {
             shared_claims,
             hardware: Arc::new(hardware),
@@ -84,7 +87,9 @@ impl TestNode {
             holders: ReportedHolders::default(),
             host_imex: None,
             events: Events::new(client.clone(), "test", NODE),
-            metrics: Metrics::register(&mut Registry::default(), NODE),
+            in_flight: InFlight::default(),
+            claim_status: ClaimStatusWriter::new(client.clone(), Arc::clone(&metrics)),
+            metrics,
         };
         Self {
             root,

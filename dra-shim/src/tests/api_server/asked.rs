@@ -37,17 +37,19 @@ impl Asked {
             kind = parts.next().unwrap();
         }
         let name = parts.next().unwrap_or_default().to_owned();
+        let subresource = parts.next().map(|part| format!("/{part}"));
         assert_eq!(parts.next(), None, "{path}");
         let verb = match (method, name.is_empty()) {
             (&Method::GET, false) => "get",
             (&Method::GET, true) if query.contains("watch=true") => "watch",
             (&Method::GET, true) => "list",
             (&Method::POST, _) => "create",
+            (&Method::PATCH, _) => "patch",
             _ => panic!("unexpected {method} {path}"),
         };
         Self {
             verb,
-            kind: kind.to_owned(),
+            kind: kind.to_owned() + &subresource.unwrap_or_default(),
             namespace,
             name,
             query: query.to_owned(),
@@ -62,9 +64,12 @@ impl Asked {
         pairs.find(|pair| pair.0 == key).map(|pair| pair.1)
     }
 
+    pub(super) fn key(&self) -> (String, String) {
+        (self.namespace.clone().unwrap(), self.name.clone())
+    }
+
     pub(super) fn pick(&self, objects: &Objects) -> Answer {
-        let key = (self.namespace.clone().unwrap(), self.name.clone());
-        if let Some(object) = objects.get(&key) {
+        if let Some(object) = objects.get(&self.key()) {
             return ok(object);
         }
         let group = if self.kind == "computedomains" {
