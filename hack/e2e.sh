@@ -40,6 +40,9 @@ all=(
     a_node_without_clique_fails_claims_until_it_has_one
     a_node_without_clique_that_is_tainted_is_avoided
     one_bad_gpu_leaves_the_node_its_clique
+    a_second_claim_goes_to_another_node
+    a_prepared_device_is_reported_in_its_claim
+    a_stopped_host_daemon_is_left_alone
     a_missing_driver_is_reported_and_retried
     a_damaged_checkpoint_is_rebuilt
     killed_and_restarted_components_recover

@@ -1,0 +1,70 @@
+//! With the rights of the chart, and no others, the plugin reports a prepared device in the claim's
+//! status, and cannot write the slices of another node.
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, TestDomain};
+use cluster_tests::plugin::NAMESPACE;
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::json;
+
+/// The plugin's service account.
+const ACCOUNT: &str = "imex-dra-service-account-kubeletplugin";
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_claim_of_a_running_pod_names_its_domain_clique_and_channel() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "reported")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
+    let uid = cluster.json(&["get", "computedomain", "train", "-n", &namespace.name])?;
+    let uid = uid.pointer("/metadata/uid").context("no UID")?.clone();
+    wait_until(&cluster, "the device is reported", || {
+        let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
+        let device = claims
+            .first()
+            .and_then(|claim| claim.pointer("/status/devices/0"))
+            .with_context(|| format!("the claims: {claims:#?}"))?;
+        let field = |path: &str| device.pointer(path).cloned().unwrap_or_default();
+        ensure!(field("/conditions/0/type") == "Ready", "{device:#}");
+        ensure!(field("/conditions/0/status") == "True", "{device:#}");
+        let data = json!({
+            "computeDomain": uid,
+            "clique": "8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7",
+            "channel": 0,
+        });
+        ensure!(field("/data") == data, "{device:#}");
+        Ok(())
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_plugin_of_one_node_cannot_write_the_slice_of_another() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let mut slices = cluster.items(&["resourceslices", "--field-selector=spec.nodeName=node2"])?;
+    let mut slice = slices.pop().context("node 2 has no slice")?;
+    slice["spec"]["devices"] = json!([]);
+    let replace = |node: &str| {
+        let node = format!("--as-user-extra=authentication.kubernetes.io/node-name={node}");
+        let user = format!("--as=system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
+        let command = [
+            "kubectl",
+            "replace",
+            "--dry-run=server",
+            "-f",
+            "-",
+            &user,
+            &node,
+        ];
+        cluster.script(&command, &slice.to_string())
+    };
+    let refused = replace("node1").err().context("it was written")?;
+    let refused = format!("{refused:#}");
+    ensure!(
+        refused.contains("may not write a ResourceSlice of node 'node2'"),
+        "refused by something else: {refused}"
+    );
+    // It is the node that makes the difference.
+    replace("node2").map(drop)
+}

@@ -1,0 +1,79 @@
+//! The host's nvidia-imex is the operator's: when it stops below a running workload, the driver does
+//! not start it again, does not mention it, and leaves the workload and its device as they are.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
+use cluster_tests::plugin::PluginPod;
+use cluster_tests::{Cluster, Namespace, throughout, wait_until};
+
+const NODE: u8 = 1;
+
+/// Twice as long as the plugin's slowest loop over local state; it looks every two seconds.
+const WATCHED_FOR: Duration = Duration::from_secs(8);
+
+/// Starts the stand-in for the daemon again, as `hack/install.sh` does.
+struct StoppedDaemon<'a>(&'a Cluster);
+
+impl StoppedDaemon<'_> {
+    fn stop(cluster: &Cluster) -> Result<StoppedDaemon<'_>> {
+        let pid = "$(cat /run/nvidia-imex.pid)";
+        let stop = format!("kill -9 {pid} && while [ -d /proc/{pid} ]; do sleep 0.05; done");
+        cluster.on_node(NODE, &stop)?;
+        Ok(StoppedDaemon(cluster))
+    }
+
+    fn is_running(&self) -> Result<bool> {
+        let count = "grep -lx nvidia-imex /proc/[0-9]*/comm 2>/dev/null | wc -l";
+        Ok(self.0.on_node(NODE, count)?.trim() != "0")
+    }
+}
+
+impl Drop for StoppedDaemon<'_> {
+    fn drop(&mut self) {
+        // ignored: if it fails, the next test does, too
+        drop(fixtures::BrokenDriver::install(NODE, &[]));
+    }
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_workload_keeps_its_device_and_can_end_while_the_daemon_is_down() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "host-daemon")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    fixtures::run_pod(&cluster, &namespace, "worker", NODE, Some(&domain))?;
+    let claim = fixtures::only_claim_uid(&cluster, &namespace)?;
+    let device = || {
+        let stat = format!("stat -c '%F %a %t %T %i' {CHANNEL_PATH}");
+        cluster.in_pod(&namespace.name, "worker", &stat)
+    };
+    let before = device()?;
+    let plugin = PluginPod::on(&cluster, NODE)?;
+    let (restarts, log) = (plugin.restarts()?, plugin.log()?);
+
+    let daemon = StoppedDaemon::stop(&cluster)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    runtime.block_on(throughout(WATCHED_FOR, async || {
+        ensure!(!daemon.is_running()?, "something has started the daemon");
+        ensure!(plugin.restarts()? == restarts, "the plugin was restarted");
+        Ok(())
+    }))?;
+    let new_lines = plugin.log()?.replacen(&log, "", 1);
+    ensure!(
+        !new_lines.to_lowercase().contains("imex"),
+        "the plugin has printed {new_lines:?}"
+    );
+    ensure!(device()? == before, "the device has changed");
+    ensure!(plugin.is_ready()?, "the plugin is not ready");
+
+    cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
+    wait_until(&cluster, "the claim is unprepared", || {
+        let traces = fixtures::traces_on_node(&cluster, NODE, &claim)?;
+        ensure!(traces.is_empty(), "left: {traces}");
+        Ok(())
+    })
+}
