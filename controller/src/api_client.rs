@@ -1,3 +1,5 @@
+mod cliques;
+
 use std::fmt;
 
 use compute_domain_api::crd::ComputeDomain;

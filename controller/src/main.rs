@@ -21,6 +21,10 @@
 //! somebody else's template name shares a fourth watch with all others that do, and reads the name
 //! once a minute; one whose template is refused tries once a minute.
 //!
+//! `worker::claim_cliques` lists the claims of a domain after its nodes have reported prepared devices in
+//! them: one list, of 500 claims each page, for a burst of reports; of all domains, one at a time and ten
+//! a second at most. A claim without a report, or a domain without claims, costs none.
+//!
 //! Logs, health, the Kubernetes client and events come from `imex-runtime`.
 
 mod api_client;

@@ -29,6 +29,8 @@ pub(crate) struct Metrics {
     errors: Family<[(&'static str, String); 1], Counter>,
     queue_depth: Gauge<i64, AtomicI64>,
     leader: Gauge<i64, AtomicI64>,
+    shared_cliques: Gauge<i64, AtomicI64>,
+    split_domains: Gauge<i64, AtomicI64>,
 }
 
 /// Counts `ComputeDomains` in the index whenever the metrics are scraped, so that the numbers are right
@@ -44,6 +46,8 @@ impl Metrics {
             errors: Family::default(),
             queue_depth: Gauge::default(),
             leader: Gauge::default(),
+            shared_cliques: Gauge::default(),
+            split_domains: Gauge::default(),
         };
         registry.register(
             "imex_dra_reconcile_duration_seconds",
@@ -66,6 +70,16 @@ impl Metrics {
             "Whether this replica reconciles",
             metrics.leader.clone(),
         );
+        registry.register(
+            "imex_dra_shared_cliques",
+            "NVLink cliques in which more than one ComputeDomain holds prepared claims",
+            metrics.shared_cliques.clone(),
+        );
+        registry.register(
+            "imex_dra_split_domains",
+            "ComputeDomains that hold prepared claims in more than one NVLink clique",
+            metrics.split_domains.clone(),
+        );
         registry.register_collector(Box::new(DomainCounts(index)));
         metrics
     }
@@ -81,13 +95,22 @@ impl Metrics {
     }
 
     pub(crate) fn set_queue_depth(&self, depth: usize) {
-        self.queue_depth
-            .set(i64::try_from(depth).unwrap_or(i64::MAX));
+        self.queue_depth.set(gauge(depth));
+    }
+
+    /// In how many cliques more than one domain holds claims, and how many domains do in more than one.
+    pub(crate) fn set_cliques(&self, shared: usize, split: usize) {
+        self.shared_cliques.set(gauge(shared));
+        self.split_domains.set(gauge(split));
     }
 
     pub(crate) fn set_leader(&self, leader: bool) {
         self.leader.set(leader.into());
     }
+}
+
+fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 impl Collector for DomainCounts {

@@ -1,13 +1,15 @@
 //! What users and operators are told about a ComputeDomain, as events and in the log.
 
 use compute_domain_api::names::API_VERSION;
-use compute_domain_core::{Admission, Domain, NodeCount, TemplateRef};
+use std::collections::BTreeSet;
+
+use compute_domain_core::{Admission, Clique, Domain, NodeCount, TemplateRef};
 use imex_runtime::Events;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::{info, warn};
 
-/// How many claims an event names.
-const NAMED_CLAIMS: usize = 5;
+/// How many claims, cliques or other domains an event names.
+const NAMED: usize = 5;
 
 /// Writes the events of `ComputeDomains`.
 #[derive(Clone, Debug)]
@@ -35,16 +37,12 @@ impl Reports {
     /// until they end, and pods that are still to start do not get one.
     pub(crate) fn claims_in_use<'a>(&self, domain: &Domain, claims: impl Iterator<Item = &'a str>) {
         let claims: Vec<_> = claims.collect();
-        let Some(named) = claims.chunks(NAMED_CLAIMS).next() else {
+        if claims.is_empty() {
             return;
-        };
-        let more = match claims.len().saturating_sub(named.len()) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        }
+        let named = enumerate(&claims);
         let note = format!(
-            "deleted while ResourceClaims of it exist: {}{more}; running pods keep their channel, pods that have not started will not get one",
-            named.join(", ")
+            "deleted while ResourceClaims of it exist: {named}; running pods keep their channel, pods that have not started will not get one"
         );
         warn!("{note}");
         let object = reference(domain);
@@ -58,6 +56,35 @@ impl Reports {
         let object = reference(domain);
         self.events
             .warning(&object, "NodesWithoutClique", "Schedule", &note);
+    }
+
+    /// These others hold prepared claims in these cliques, too.
+    pub(crate) fn clique_shared(
+        &self,
+        domain: &Domain,
+        cliques: &BTreeSet<Clique>,
+        others: &[String],
+    ) {
+        let (cliques, others) = (enumerate(cliques), enumerate(others));
+        let note = format!(
+            "prepared claims in NVLink clique {cliques}, where {others} has some, too: with imex.isolation=none all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; if they must be, run them one after the other, or keep their pods in different cliques by a node selector"
+        );
+        warn!(domain = name(domain), "{note}");
+        let object = reference(domain);
+        self.events
+            .warning(&object, "CliqueShared", "Prepare", &note);
+    }
+
+    /// Pods of the domain are in more than one clique.
+    pub(crate) fn cliques_split(&self, domain: &Domain, cliques: &BTreeSet<Clique>) {
+        let (count, named) = (cliques.len(), enumerate(cliques));
+        let note = format!(
+            "prepared claims in {count} NVLink cliques: {named}; there is no NVLink between cliques, so pods in different ones cannot share GPU memory over IMEX; if they must, keep the pods of the ComputeDomain in one clique by a node selector"
+        );
+        warn!(domain = name(domain), "{note}");
+        let object = reference(domain);
+        self.events
+            .warning(&object, "CliquesSplit", "Prepare", &note);
     }
 
     /// The template is not what it should be, and is replaced.
@@ -111,6 +138,20 @@ impl Reports {
         self.events
             .warning(&object, "ReconcileFailed", "Reconcile", &note);
     }
+}
+
+/// The first few, and how many more there are.
+fn enumerate<T: AsRef<str>>(
+    all: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+) -> String {
+    let all = all.into_iter();
+    let more = match all.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<_> = all.take(NAMED).collect();
+    let named: Vec<_> = named.iter().map(AsRef::as_ref).collect();
+    named.join(", ") + &more
 }
 
 /// `namespace/name`.

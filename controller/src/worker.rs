@@ -1,6 +1,8 @@
 //! The loop of the leader: what the watches tell goes into the index and the queue; what is in the
 //! queue is reconciled, several UIDs at the same time.
 
+mod claim_cliques;
+mod cliques;
 mod error_log;
 mod lost_labels;
 mod take;
@@ -17,6 +19,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use claim_cliques::ClaimCliques;
 use error_log::ErrorLog;
 use lost_labels::LostLabels;
 
@@ -57,6 +60,7 @@ struct Run<'a> {
     queue: Queue,
     backoff: Backoff,
     lost_labels: LostLabels,
+    cliques: ClaimCliques,
     jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// Which of `ComputeDomains` and templates are listed. Nothing is reconciled before: a template
     /// that is not known yet would be created again.
@@ -85,6 +89,7 @@ enum Finished {
     /// The leftovers of the driver-managed mode were looked for.
     Looked,
     LostLabel(lost_labels::Done),
+    Cliques(claim_cliques::Listed),
 }
 
 // === impl Worker ===
@@ -95,6 +100,7 @@ impl Worker {
         *self.context.index.lock() = compute_domain_core::Index::default();
         self.context.releasing().clear();
         self.context.waiting.clear();
+        self.metrics.set_cliques(0, 0);
         let mut run = Run::new(self);
         run.until_shutdown().await;
         let rest = async { while run.jobs.next().await.is_some() {} };
@@ -109,6 +115,7 @@ impl Worker {
             self.readiness.remove_condition(name);
         }
         self.metrics.set_queue_depth(0);
+        self.metrics.set_cliques(0, 0);
         *self.context.index.lock() = compute_domain_core::Index::default();
     }
 }
@@ -123,6 +130,7 @@ impl<'a> Run<'a> {
             queue: Queue::default(),
             backoff: Backoff::default(),
             lost_labels: LostLabels::default(),
+            cliques: ClaimCliques::default(),
             jobs: FuturesUnordered::new(),
             listed: Listed::default(),
             probe_at: None,
@@ -150,6 +158,7 @@ impl<'a> Run<'a> {
                 () = self.queue.wait(), if !full && self.listed.all() => {}
                 () = probe => self.start_probe(),
                 () = self.lost_labels.wait(), if self.listed.all() => {}
+                () = self.cliques.wait(), if self.listed.all() => {}
                 () = self.worker.context.waiting.wait() => {
                     let due = self.worker.context.waiting.take_due();
                     self.add(&due);
@@ -180,6 +189,11 @@ impl<'a> Run<'a> {
             && let Some(job) = self.lost_labels.next(&self.worker.context.api)
         {
             self.jobs.push(job.map(Finished::LostLabel).boxed());
+        }
+        if self.listed.all()
+            && let Some(list) = self.next_list()
+        {
+            self.jobs.push(list);
         }
         let depth = self.queue.depth() + self.jobs.len();
         self.worker.metrics.set_queue_depth(depth);
@@ -221,6 +235,7 @@ impl<'a> Run<'a> {
             }
             Finished::Probed(false) => self.probe_at = Some(Instant::now() + SCHEMA_PROBE),
             Finished::Looked => {}
+            Finished::Cliques(listed) => self.finish_list(listed),
             Finished::LostLabel(done) => {
                 let key = self.lost_labels.finish(done);
                 self.add(key.as_slice());

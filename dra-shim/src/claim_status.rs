@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_api::names::{CLAIM_REPORTER, DRIVER_NAME};
 use dra_kubelet::{AllocationResult, ClaimRef};
 use imex_runtime::error_chain;
 use jiff::Timestamp;
@@ -33,9 +33,6 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use crate::metrics::Metrics;
-
-/// Who owns the reported fields.
-const FIELD_MANAGER: &str = "compute-domain-kubelet-plugin";
 
 /// A report is written within this time, at random: the pods of a job start together on all nodes,
 /// and the writes must not get in the way of those nodes that still read their claims.
@@ -155,7 +152,7 @@ impl DeviceReport {
             "status": {"devices": [self.entry()]},
         });
         let path = ResourceClaim::url_path(&(), Some(namespace));
-        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let params = PatchParams::apply(CLAIM_REPORTER).force();
         Request::new(path)
             .patch_subresource("status", name, &params, &Patch::Apply(device))
             .map_err(kube::Error::BuildRequest)

@@ -57,6 +57,10 @@ pub const NO_CLIQUE_TAINT: &str = "compute-domain.nvidia.com/no-clique";
 /// Key of the taint on the device of a node whose fabric is degraded.
 pub const DEGRADED_FABRIC_TAINT: &str = "compute-domain.nvidia.com/degraded-fabric";
 
+/// Field manager of the node plugin's reports in `status.devices` of claims. The Go driver does not
+/// report there.
+pub const CLAIM_REPORTER: &str = "compute-domain-kubelet-plugin";
+
 /// Name of the device in the slice that is this channel.
 pub fn channel_device_name(id: u32) -> String {
     format!("channel-{id}")

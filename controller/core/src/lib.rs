@@ -25,10 +25,14 @@
 //! the ComputeDomain. A template whose ComputeDomain does not exist any more goes, too. [`lifecycle`]
 //! is this order as a state machine, the only place that knows it; `ARCHITECTURE.md` shows its table.
 //!
+//! [`Cliques`] stands apart: what the nodes have reported of prepared claims, and what users are told
+//! of it. No request depends on it.
+//!
 //! This is the host-managed mode, in which the operator runs `nvidia-imex` on the hosts. The
 //! driver-managed mode of the Go driver runs it in pods instead and creates `DaemonSets` and
 //! further templates. Such objects are recognised and reported, never changed.
 
+mod cliques;
 mod content;
 mod decide;
 mod domain;
@@ -49,6 +53,7 @@ mod template_ref;
 mod version;
 mod waiting;
 
+pub use cliques::{Clique, CliqueFinding, Cliques};
 pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};
 pub use domain::{Domain, UnidentifiedError};

@@ -14,6 +14,7 @@ pub(crate) enum Call {
     ListTemplates,
     WatchTemplates,
     ListClaims,
+    ListClaimsOfDomain,
     WatchClaims,
     ListOtherTemplates,
     WatchOtherTemplates,
@@ -61,7 +62,10 @@ impl Call {
                 (false, false) => Self::ListTemplates,
             },
             (Method::GET, Claims) if request.is_watch() => Self::WatchClaims,
-            (Method::GET, Claims) if !named => Self::ListClaims,
+            (Method::GET, Claims) if !named && all => Self::ListClaims,
+            (Method::GET, Claims) if !named && request.query("labelSelector").contains('=') => {
+                Self::ListClaimsOfDomain
+            }
             (Method::GET, DaemonSets) if !named && !all => Self::ListDaemonSets,
             (Method::GET, Nodes) if !named => Self::ListNodes,
             // Of every driver, it would be the whole cluster's.
@@ -105,6 +109,7 @@ impl Call {
             Self::ListDomains
                 | Self::ListTemplates
                 | Self::ListClaims
+                | Self::ListClaimsOfDomain
                 | Self::ListOtherTemplates
                 | Self::ListDaemonSets
                 | Self::ListNodes

@@ -158,14 +158,17 @@ fn updater(request: &Request) -> Writer<'_> {
     }
 }
 
-/// Whether a list or watch is about this object: by namespace, by a label that it has to have, or
-/// with `!` must not have, and by the one field that is selected by.
+/// Whether a list or watch is about this object: by namespace, by a label that it has to have, with a
+/// value or any, or with `!` must not have, and by the one field that is selected by.
 pub(super) fn is_wanted(request: &Request, namespace: &str, object: &Value) -> bool {
     let selector = request.query("labelSelector");
     let has = |label: &str| object["metadata"]["labels"].get(label).is_some();
     let selected = match selector.strip_prefix('!') {
         Some(label) => !has(label),
-        None => selector.is_empty() || has(selector),
+        None => match selector.split_once('=') {
+            Some((label, value)) => object["metadata"]["labels"][label] == *value,
+            None => selector.is_empty() || has(selector),
+        },
     };
     let fields = request.query("fieldSelector");
     let driver = object["spec"]["driver"].as_str().unwrap_or_default();

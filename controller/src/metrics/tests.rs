@@ -55,6 +55,7 @@ fn names_and_labels_are_what_dashboards_expect() {
     metrics.failed("500");
     metrics.set_queue_depth(3);
     metrics.set_leader(true);
+    metrics.set_cliques(2, 5);
     let text = scrape(&registry);
     for line in [
         "imex_dra_reconcile_duration_seconds_count 1",
@@ -63,6 +64,8 @@ fn names_and_labels_are_what_dashboards_expect() {
         "imex_dra_reconcile_errors_total{code=\"500\"} 2",
         "imex_dra_queue_depth 3",
         "imex_dra_leader 1",
+        "imex_dra_shared_cliques 2",
+        "imex_dra_split_domains 5",
         "nvidia_dra_compute_domain_info{status=\"Ready\"} 0",
         "nvidia_dra_compute_domain_info{status=\"NotReady\"} 0",
     ] {

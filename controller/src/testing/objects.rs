@@ -1,7 +1,7 @@
 //! Objects of the tests. Everything is in the namespace [`TEAM`].
 
 use compute_domain_api::names::{
-    CHANNEL_DEVICE_CLASS, DOMAIN_LABEL, FINALIZER, TARGET_LABEL, TARGET_WORKLOAD,
+    CHANNEL_DEVICE_CLASS, CLAIM_REPORTER, DOMAIN_LABEL, FINALIZER, TARGET_LABEL, TARGET_WORKLOAD,
 };
 use serde_json::{Value, json};
 
@@ -83,6 +83,23 @@ pub(crate) fn allocate(api: &FakeApi, claim: &str) {
     api.edit(Resource::Claims, TEAM, claim, |claim| {
         claim["metadata"]["finalizers"] = json!(["resource.kubernetes.io/delete-protection"]);
     });
+}
+
+/// What the node plugin writes into a claim that it has prepared for this domain.
+pub(crate) fn report(api: &FakeApi, claim: &str, domain_uid: &str, clique: &str) {
+    api.edit_as(Resource::Claims, TEAM, claim, CLAIM_REPORTER, |claim| {
+        claim["status"]["devices"] = json!([{
+            "driver": "compute-domain.nvidia.com", "pool": "node1", "device": "channel-0",
+            "conditions": [{ "type": "Ready", "status": "True", "reason": "Prepared" }],
+            "data": { "computeDomain": domain_uid, "clique": clique, "channel": 0 },
+        }]);
+    });
+}
+
+/// A claim of this domain that is prepared in this clique.
+pub(crate) fn create_prepared(api: &FakeApi, claim: &str, domain_uid: &str, clique: &str) {
+    api.create(mk_claim(claim, domain_uid));
+    report(api, claim, domain_uid, clique);
 }
 
 /// The object in another namespace.

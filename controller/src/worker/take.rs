@@ -65,6 +65,9 @@ impl Run<'_> {
             Event::InitDone => {
                 let gone = index.lock().finish_domains();
                 self.add(&gone);
+                for key in &gone {
+                    self.domain_gone(key);
+                }
                 if !std::mem::replace(&mut self.listed.domains, true) && self.listed.all() {
                     self.all_listed();
                 }
@@ -73,7 +76,9 @@ impl Run<'_> {
                 let uid = object.meta().uid.clone().unwrap_or_default();
                 index.lock().remove_domain(&uid);
                 // Its template may be left, and what is remembered of it can go.
-                self.add(&[uid.into()]);
+                let key = uid.into();
+                self.add([&key]);
+                self.domain_gone(&key);
             }
         }
     }
@@ -121,12 +126,14 @@ impl Run<'_> {
             Event::Init => {
                 index.lock().begin_claims();
                 waiting.begin();
+                self.claims_begin();
             }
             Event::InitApply(claim) | Event::Apply(claim) => {
                 if let Some((key, name)) = identified_claim(claim.meta()) {
                     let is_last = waiting.apply(&key, &name, is_allocated(claim.meta()));
                     index.lock().apply_claim(key.clone(), name);
                     self.waits_no_more(&key, is_last);
+                    self.claim_applied(&key, claim.meta());
                 }
             }
             Event::InitDone => {
@@ -134,12 +141,14 @@ impl Run<'_> {
                 waiting.finish();
                 let told = index.lock().with_nodes_without_clique();
                 self.add(&told);
+                self.claims_listed();
             }
             Event::Delete(claim) => {
                 if let Some((key, name)) = identified_claim(claim.meta()) {
                     let is_last = waiting.remove(&key, &name);
                     index.lock().remove_claim(&key, &name);
                     self.waits_no_more(&key, is_last);
+                    self.claim_gone(&key);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 mod chaos;
 mod claims;
+mod cliques;
 mod deletions;
 mod faults;
 mod late_writes;

@@ -41,7 +41,7 @@ struct Row {
     story: Story,
 }
 
-const TABLE: [Row; 27] = [
+const TABLE: [Row; 28] = [
     row(Call::ListDomains, Story::Plain),
     row(Call::WatchDomains, Story::Plain),
     row(Call::ListTemplates, Story::Plain),
@@ -53,6 +53,7 @@ const TABLE: [Row; 27] = [
     row(Call::ListDaemonSets, Story::Plain),
     row(Call::ListNodes, Story::Plain),
     row(Call::ListSlices, Story::ClaimWaits),
+    row(Call::ListClaimsOfDomain, Story::CliqueShared),
     row(Call::GetDomain, Story::FinalizerStripped),
     row(Call::FindDomain, Story::FinalizerStrippedOfGo),
     row(Call::GetTemplate, Story::LabelLost),
@@ -126,6 +127,8 @@ fn longest(call: Call, fault: Fault) -> Duration {
         Call::TryStatus => 40,
         // A claim waits for 30 s, and a count that fails is made again after 30 s.
         Call::ListSlices => 63,
+        // Reports have to be quiet for 15 s, and a list that fails is made again after 30 s.
+        Call::ListClaimsOfDomain => 50,
         // The lease is renewed every 2 s.
         Call::GetLease | Call::CreateLease | Call::UpdateLease => 7,
         _ => 3,

@@ -30,6 +30,8 @@ pub(super) enum Story {
     FinalizerStrippedOfGo,
     /// A claim of it waits, in a cluster in which a node without a clique has a taint.
     ClaimWaits,
+    /// It and another one have claims in one clique.
+    CliqueShared,
 }
 
 impl Story {
@@ -118,6 +120,14 @@ impl Story {
                 api.until("told", |api| told(api, "a").is_some()).await;
                 allocate(api, "waits");
                 api.until("no longer", |api| told(api, "a").is_none()).await;
+            }
+            Self::CliqueShared => {
+                let other = crate::testing::objects::uid(&api.create(mk_domain("b")));
+                create_prepared(api, "first", uid, "x");
+                create_prepared(api, "second", &other, "x");
+                api.until("told", |api| api.event_note("CliqueShared").is_some())
+                    .await;
+                delete_domain(api, "b");
             }
             Self::OlderCrd => {
                 assert_eq!(reason(api, "a"), "");

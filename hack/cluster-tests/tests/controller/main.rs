@@ -10,6 +10,7 @@
 #![cfg(test)]
 
 mod claims;
+mod cliques;
 mod coming_and_going;
 mod edited;
 mod election;

@@ -1,0 +1,142 @@
+//! What the watches and lists tell of claims, into the cliques, and what users are told of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use compute_domain_api::names::CLAIM_REPORTER;
+use compute_domain_core::{CliqueFinding, Domain, Key};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use imex_runtime::error_chain;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use tracing::warn;
+
+use super::claim_cliques::Listed;
+use super::{Finished, Run};
+use crate::reports::name;
+
+// === impl Run ===
+
+impl<'a> Run<'a> {
+    /// The watch of claims begins to list.
+    pub(super) fn claims_begin(&mut self) {
+        self.cliques.set_watch_lists(true);
+    }
+
+    /// The watch has listed all claims. Those of before that are gone were not among them.
+    pub(super) fn claims_listed(&mut self) {
+        self.cliques.set_watch_lists(false);
+        let known: Vec<_> = self.cliques.known.holders().cloned().collect();
+        for key in known {
+            self.claim_gone(&key);
+        }
+    }
+
+    /// The watch has a claim of this domain.
+    pub(super) fn claim_applied(&mut self, key: &Key, claim: &ObjectMeta) {
+        // One without a report may have had one.
+        if is_reported(claim) || self.cliques.known.holds_any(key) {
+            self.cliques.changed(key);
+        }
+    }
+
+    /// A claim of this domain is gone. If it was the last one, others must not be told that they share
+    /// a clique with it.
+    pub(super) fn claim_gone(&mut self, key: &Key) {
+        if !self.cliques.known.holds_any(key) {
+            return;
+        }
+        if self.domain_with_claims(key).is_some() {
+            self.cliques.changed(key);
+        } else {
+            self.set_cliques(key, BTreeSet::new());
+        }
+    }
+
+    /// The domain is gone: it has no name under which others could be told of it.
+    pub(super) fn domain_gone(&mut self, key: &Key) {
+        if self.cliques.known.holds_any(key) {
+            self.set_cliques(key, BTreeSet::new());
+        }
+    }
+
+    /// The next list of a domain's claims, if one is due.
+    pub(super) fn next_list(&mut self) -> Option<BoxFuture<'a, Finished>> {
+        loop {
+            let key = self.cliques.pop()?;
+            let Some(domain) = self.domain_with_claims(&key) else {
+                self.set_cliques(&key, BTreeSet::new());
+                continue;
+            };
+            self.cliques.start();
+            let api = &self.worker.context.api;
+            let list = async move {
+                let cliques = api.reported_cliques(&domain).await;
+                Finished::Cliques(Listed { key, cliques })
+            };
+            return Some(list.boxed());
+        }
+    }
+
+    /// The claims of a domain are listed, or could not be.
+    pub(super) fn finish_list(&mut self, Listed { key, cliques }: Listed) {
+        self.cliques.finish(&key, cliques.is_ok());
+        match cliques {
+            // It may have gone meanwhile.
+            Ok(cliques) if self.domain_with_claims(&key).is_some() => {
+                self.set_cliques(&key, cliques);
+            }
+            Ok(_) => {}
+            Err(err) => {
+                let (uid, error) = (&*key, error_chain(&err));
+                warn!(
+                    uid,
+                    error, "the cliques of a ComputeDomain are not known yet"
+                );
+            }
+        }
+    }
+
+    /// Learns in which cliques a domain holds claims, and tells who is concerned.
+    fn set_cliques(&mut self, key: &Key, cliques: BTreeSet<Box<str>>) {
+        let known = &mut self.cliques.known;
+        let findings = known.set(key, cliques);
+        let (shared, split) = (known.count_shared(), known.count_split());
+        self.worker.metrics.set_cliques(shared, split);
+        for (key, finding) in findings {
+            self.tell(&key, &finding);
+        }
+    }
+
+    fn tell(&self, key: &Key, finding: &CliqueFinding) {
+        let context = &self.worker.context;
+        let Some(domain) = context.index.lock().domain(key) else {
+            return;
+        };
+        match finding {
+            CliqueFinding::Shared { cliques, with } => {
+                let index = context.index.lock();
+                let others = with.iter().filter_map(|key| index.domain(key));
+                let mut others: Vec<_> = others.map(|domain| name(&domain)).collect();
+                drop(index);
+                others.sort();
+                context.reports.clique_shared(&domain, cliques, &others);
+            }
+            CliqueFinding::Split { cliques } => context.reports.cliques_split(&domain, cliques),
+        }
+    }
+
+    /// The domain, if there is one, and claims of it are.
+    fn domain_with_claims(&self, key: &Key) -> Option<Arc<Domain>> {
+        let index = self.worker.context.index.lock();
+        let domain = index.domain(key)?;
+        let has_claims = index.claims(&domain).next().is_some();
+        has_claims.then_some(domain)
+    }
+}
+
+/// Whether a node has reported a device of the claim.
+fn is_reported(claim: &ObjectMeta) -> bool {
+    let mut entries = claim.managed_fields.iter().flatten();
+    entries.any(|entry| entry.manager.as_deref() == Some(CLAIM_REPORTER))
+}
