@@ -10,6 +10,10 @@
 //!     data: {computeDomain: UID, clique: UUID.ID, channel: 0}
 //! ```
 //!
+//! It is written with a JSON patch. A server-side apply would have the API server write the whole
+//! claim anew, opaque parameters with sorted keys included, and refuse its own result: that changes
+//! an allocation.
+//!
 //! A report is for people. It is written after kubelet has its answer, nobody waits for it, and it
 //! is lost with the process; the API server removes it when the claim is deallocated.
 
@@ -54,6 +58,8 @@ pub(crate) struct DeviceReport {
     /// `<cluster UUID>.<id>`, if the node is in one.
     pub(crate) clique: Option<String>,
     pub(crate) channel: u32,
+    /// Whether the claim had reports of other devices when it was read.
+    pub(crate) has_others: bool,
 }
 
 /// Writes reports. Cheap to clone.
@@ -137,24 +143,32 @@ impl ClaimStatusWriter {
 // === impl DeviceReport ===
 
 impl DeviceReport {
-    /// A server-side apply of this device's entry, and of nothing else. The UID keeps it from
-    /// another claim of the same name.
+    /// A patch that adds this device's entry and changes nothing else. The tests keep it from
+    /// another claim of the same name, and from what another driver has reported meanwhile.
     fn request(&self) -> Result<http::Request<Vec<u8>>, kube::Error> {
         let ClaimRef {
             namespace,
             name,
             uid,
         } = &self.claim;
-        let device = json!({
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "metadata": {"namespace": namespace, "name": name, "uid": uid},
-            "status": {"devices": [self.entry()]},
-        });
-        let path = ResourceClaim::url_path(&(), Some(namespace));
-        let params = PatchParams::apply(CLAIM_REPORTER).force();
-        Request::new(path)
-            .patch_subresource("status", name, &params, &Patch::Apply(device))
+        let mut patch = vec![json!({"op": "test", "path": "/metadata/uid", "value": uid})];
+        if self.has_others {
+            patch.push(json!({"op": "add", "path": "/status/devices/-", "value": self.entry()}));
+        } else {
+            // A value that is missing is equal to null.
+            patch.push(json!({"op": "test", "path": "/status/devices", "value": null}));
+            patch.push(json!({"op": "add", "path": "/status/devices", "value": [self.entry()]}));
+        }
+        let patch = serde_json::from_value(Value::Array(patch))
+            .map(Patch::<()>::Json)
+            .map_err(kube::Error::SerdeError)?;
+        let claims = ResourceClaim::url_path(&(), Some(namespace));
+        let params = PatchParams {
+            field_manager: Some(CLAIM_REPORTER.to_owned()),
+            ..PatchParams::default()
+        };
+        Request::new(claims)
+            .patch_subresource("status", name, &params, &patch)
             .map_err(kube::Error::BuildRequest)
     }
 
@@ -183,21 +197,33 @@ impl DeviceReport {
     }
 }
 
-/// Whether the claim's status has a report of this device already.
-pub(crate) fn is_reported(status: &RawValue, result: &AllocationResult) -> bool {
+/// What a claim's status says of its devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reported {
+    /// Nothing of any device.
+    Nothing,
+    /// Something of other devices.
+    Others,
+    /// This device is reported already.
+    ThisDevice,
+}
+
+/// What the claim's `status` says of the device of `result`.
+pub(crate) fn reported(status: &RawValue, result: &AllocationResult) -> Reported {
     let Ok(status) = serde_json::from_str::<ReportedStatus>(status.get()) else {
-        return false;
+        return Reported::Nothing;
     };
-    status.devices.iter().any(|device| {
+    let is_this = |device: &ReportedDevice| {
         device.driver == DRIVER_NAME
             && device.pool == result.pool
             && device.device == result.device
             && device.share_id == result.share_id
-            && device
-                .conditions
-                .iter()
-                .any(|condition| condition.kind == "Ready" && condition.status == "True")
-    })
+    };
+    match status.devices.as_slice() {
+        [] => Reported::Nothing,
+        devices if devices.iter().any(is_this) => Reported::ThisDevice,
+        _ => Reported::Others,
+    }
 }
 
 #[derive(Deserialize)]
@@ -213,15 +239,6 @@ struct ReportedDevice {
     device: String,
     #[serde(rename = "shareID")]
     share_id: Option<String>,
-    #[serde(default)]
-    conditions: Vec<ReportedCondition>,
-}
-
-#[derive(Deserialize)]
-struct ReportedCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
 }
 
 // === impl Outcome ===

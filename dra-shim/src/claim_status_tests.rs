@@ -53,6 +53,7 @@ fn mk_report() -> DeviceReport {
         domain: "domain-uid".to_owned(),
         clique: Some("cluster.7".to_owned()),
         channel: 0,
+        has_others: false,
     }
 }
 
@@ -89,10 +90,18 @@ async fn a_prepared_device_is_reported_in_one_request() {
     assert_eq!(*method, Method::PATCH);
     assert_eq!(
         target,
-        "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status?&force=true&fieldManager=compute-domain-kubelet-plugin"
+        "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c/status?&fieldManager=compute-domain-kubelet-plugin"
     );
-    assert_eq!(body["metadata"]["uid"], "u");
-    let device = &body["status"]["devices"][0];
+    let change = |op: &str, path: &str| {
+        let changes = body.as_array().unwrap();
+        let found = changes
+            .iter()
+            .find(|it| it["op"] == op && it["path"] == path);
+        found.expect(path)["value"].clone()
+    };
+    assert_eq!(change("test", "/metadata/uid"), "u");
+    assert_eq!(change("test", "/status/devices"), Value::Null);
+    let device = change("add", "/status/devices")[0].clone();
     assert_eq!(
         (&device["driver"], &device["pool"], &device["device"]),
         (&json!(DRIVER_NAME), &json!("n1"), &json!("channel-0"))
@@ -143,31 +152,39 @@ async fn reports_beyond_the_limit_are_dropped() {
 }
 
 #[test]
+fn beside_reports_of_other_devices_it_adds_its_own() {
+    let report = DeviceReport {
+        has_others: true,
+        ..mk_report()
+    };
+    let request = report.request().unwrap();
+    let patch: Value = serde_json::from_slice(request.body()).unwrap();
+    assert_eq!(
+        (&patch[0]["path"], &patch[1]["path"], patch.get(2)),
+        (&json!("/metadata/uid"), &json!("/status/devices/-"), None)
+    );
+}
+
+#[test]
 fn a_device_that_is_reported_already_is_told_from_others() {
-    let status = |device: Value| {
-        let status = json!({"devices": [device]}).to_string();
-        RawValue::from_string(status).unwrap()
+    let status = |devices: Value| {
+        let status = json!({"devices": devices}).to_string();
+        reported(&RawValue::from_string(status).unwrap(), &mk_result())
     };
-    let reported = mk_report().entry();
-    assert!(is_reported(&status(reported.clone()), &mk_result()));
-    let with = |key: &str, value: Value| {
-        let mut device = reported.clone();
-        device[key] = value;
-        device
-    };
-    for other in [
-        with("driver", json!("other.example.com")),
-        with("pool", json!("n2")),
-        with("device", json!("channel-1")),
-        with("shareID", json!("s")),
-        with("conditions", json!([{"type": "Ready", "status": "False"}])),
-        with("conditions", json!([])),
+    let entry = mk_report().entry();
+    assert_eq!(status(json!([entry])), Reported::ThisDevice);
+    assert_eq!(status(json!([])), Reported::Nothing);
+    for (key, value) in [
+        ("driver", "other.example.com"),
+        ("pool", "n2"),
+        ("device", "channel-1"),
+        ("shareID", "s"),
     ] {
-        assert!(
-            !is_reported(&status(other.clone()), &mk_result()),
-            "{other}"
-        );
+        let mut other = entry.clone();
+        other[key] = value.into();
+        assert_eq!(status(json!([other])), Reported::Others, "{key}");
+        assert_eq!(status(json!([other, entry])), Reported::ThisDevice, "{key}");
     }
     let none = RawValue::from_string("{}".to_owned()).unwrap();
-    assert!(!is_reported(&none, &mk_result()));
+    assert_eq!(reported(&none, &mk_result()), Reported::Nothing);
 }

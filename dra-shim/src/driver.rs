@@ -15,7 +15,7 @@ use nvml_clique::HostImex;
 
 use crate::claim_errors::{prepare_failed, unprepare_failed};
 use crate::claim_reference::claim_reference;
-use crate::claim_status::{ClaimStatusWriter, DeviceReport, is_reported};
+use crate::claim_status::{ClaimStatusWriter, DeviceReport, Reported, reported};
 use crate::domain_lookup::DomainLookup;
 use crate::in_flight::{InFlight, Step};
 use crate::metrics::Metrics;
@@ -153,7 +153,8 @@ impl ComputeDomainDriver {
         ) else {
             return;
         };
-        if is_reported(&claim.status, result) {
+        let reported = reported(&claim.status, result);
+        if reported == Reported::ThisDevice {
             return;
         }
         self.claim_status.write(DeviceReport {
@@ -162,6 +163,7 @@ impl ComputeDomainDriver {
             domain: request.domain.as_str().to_owned(),
             clique: self.hardware.clique(),
             channel: request.channel.get(),
+            has_others: reported == Reported::Others,
         });
     }
 
