@@ -2,12 +2,12 @@ mod job;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
-use std::time::Duration;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::time::{Duration, Instant};
 
 use durable_file::Dir;
 
-use self::job::Job;
+use self::job::{Caller, Job};
 use self::writer::Writer;
 use crate::boot::BootId;
 use crate::claims::Claims;
@@ -21,8 +21,8 @@ use crate::view::{Published, View};
 /// after 45 s.
 const COMMIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// How many changes may wait for the writer. Each has, or had, a caller's
-/// thread that waits for it; tokio's pool for them has 512 at most, and a node
+/// How many calls may wait for the writer. Each has, or had, a caller's thread
+/// that waits for it; tokio's pool for them has 512 at most, and a node
 /// prepares tens of claims at once. More than this means that nothing moves.
 const QUEUE_LIMIT: usize = 256;
 
@@ -42,7 +42,7 @@ const QUEUE_LIMIT: usize = 256;
 /// ends its thread after the commits in its queue, and does not wait for it.
 #[derive(Debug)]
 pub struct Store<P> {
-    queue: SyncSender<Job<P>>,
+    queue: SyncSender<Vec<Job<P>>>,
     published: Arc<Published<P>>,
 }
 
@@ -138,20 +138,45 @@ impl<P: Payload> Store<P> {
         E: Send + 'static,
     {
         let (job, caller) = Job::new(change);
-        self.queue.try_send(job).map_err(|unsent| match unsent {
+        self.send(vec![job])?;
+        caller
+            .answer(limit)?
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// As [`commit`](Self::commit) for several changes that become durable
+    /// together: they run in their order under one lock, each sees those before
+    /// it, and one write has them all. Returns their answers in the same order.
+    ///
+    /// Each is on its own in everything else: one that fails or panics leaves no
+    /// trace, and the others go on ([`StoreError::ChangePanicked`]). For callers
+    /// who have several claims at once; calls of several threads that meet share
+    /// a write anyway.
+    pub fn commit_all<R, E, F>(&self, changes: Vec<F>) -> Vec<Result<R, CommitError<E>>>
+    where
+        F: FnOnce(&mut Claims<P>) -> Result<R, E> + Send + 'static,
+        R: Send + 'static,
+        E: Send + 'static,
+    {
+        let (jobs, callers): (Vec<_>, Vec<_>) = changes.into_iter().map(Job::new).unzip();
+        let sent = self.send(jobs);
+        let until = Instant::now() + COMMIT_LIMIT;
+        let answer = |caller: &Caller<R, E>| {
+            sent.clone()?;
+            let limit = until.saturating_duration_since(Instant::now());
+            caller
+                .answer(limit)?
+                .unwrap_or_else(|_| Err(StoreError::ChangePanicked.into()))
+        };
+        callers.iter().map(answer).collect()
+    }
+
+    fn send(&self, jobs: Vec<Job<P>>) -> Result<(), StoreError> {
+        self.queue.try_send(jobs).map_err(|unsent| match unsent {
             TrySendError::Full(_) => StoreError::QueueFull {
                 waiting: QUEUE_LIMIT,
             },
             TrySendError::Disconnected(_) => StoreError::WriterPanicked,
-        })?;
-        match caller.wait(limit) {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            Err(RecvTimeoutError::Disconnected) => Err(StoreError::WriterPanicked.into()),
-            Err(RecvTimeoutError::Timeout) if caller.withdraw() => {
-                Err(StoreError::NotBegun { limit }.into())
-            }
-            Err(RecvTimeoutError::Timeout) => Err(StoreError::Unanswered { limit }.into()),
-        }
+        })
     }
 }

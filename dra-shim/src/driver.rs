@@ -91,14 +91,15 @@ impl ComputeDomainDriver {
         let monitor = Arc::clone(&self.hardware);
         let node_claims = Arc::clone(&claims);
         let prepare = move || {
-            node_claims.prepare(&PrepareInput {
+            let input = PrepareInput {
                 claim: &name,
                 status: &status,
                 request: &request,
                 domain_exists,
                 hardware: &monitor.snapshot_for_claim(),
                 now: Timestamp::now(),
-            })
+            };
+            node_claims.prepare_all(&[input]).remove(0)
         };
         let holders = self.holders.clone();
         let refused = move |error: &PrepareError| {
@@ -120,7 +121,7 @@ impl ComputeDomainDriver {
     ) -> Result<Option<Prepared>, ClaimError> {
         let (claims, claim) = (Arc::clone(claims), claim.clone());
         let hardware = Arc::clone(&self.hardware);
-        let look_up = move || claims.already_prepared(&claim, || hardware.snapshot().major.ok());
+        let look_up = move || claims.already_prepared(&claim, hardware.snapshot().major.ok());
         blocking(context, look_up, prepare_failed).await
     }
 

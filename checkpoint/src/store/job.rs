@@ -82,6 +82,19 @@ impl<P: Payload> Job<P> {
 // === impl Caller ===
 
 impl<R, E> Caller<R, E> {
+    /// The answer, if it comes within `limit`; else the change is withdrawn, if
+    /// it is not under way.
+    pub(super) fn answer(&self, limit: Duration) -> Result<Answer<R, E>, StoreError> {
+        match self.wait(limit) {
+            Ok(answer) => Ok(answer),
+            Err(RecvTimeoutError::Disconnected) => Err(StoreError::WriterPanicked),
+            Err(RecvTimeoutError::Timeout) if self.withdraw() => {
+                Err(StoreError::NotBegun { limit })
+            }
+            Err(RecvTimeoutError::Timeout) => Err(StoreError::Unanswered { limit }),
+        }
+    }
+
     pub(super) fn wait(&self, limit: Duration) -> Result<Answer<R, E>, RecvTimeoutError> {
         self.answer.recv_timeout(limit)
     }

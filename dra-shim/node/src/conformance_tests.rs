@@ -6,12 +6,12 @@ use std::sync::Arc;
 use dra_checkpoint::lifecycle::Phase;
 use dra_checkpoint::{BootId, Checkpoint, ClaimStatus};
 use durable_file::Dir as _;
-use imex_cdi::{ClaimDevice, ClaimUid};
+use imex_cdi::ClaimUid;
 use jiff::Timestamp;
 
 use crate::lifecycle::{ClaimState, Transaction};
-use crate::test_objects::{Disks, at, mk_claim, mk_hardware, mk_input, mk_status, prepare};
-use crate::{AllocatedClaim, ChannelRequest, DeviceGroup, NodeClaims, PrepareError, PrepareInput};
+use crate::test_objects::{self, Disks, at, mk_claim, mk_hardware, mk_input, mk_status, prepare};
+use crate::{AllocatedClaim, ChannelRequest, DeviceGroup, NodeClaims, PrepareInput};
 
 const CLAIM: &str = "claim-1";
 
@@ -24,32 +24,41 @@ fn uid() -> ClaimUid {
     ClaimUid::new(CLAIM).unwrap()
 }
 
-fn device(request: &ChannelRequest) -> ClaimDevice {
-    ClaimDevice::imex_channel(request.channel, mk_hardware().major.unwrap())
+/// Calls `then` with the input of a Prepare for this claim status.
+fn with_input<T>(status: &ClaimStatus, then: impl FnOnce(PrepareInput<'_>) -> T) -> T {
+    let claim = mk_claim(CLAIM);
+    let (request, hardware) = (ChannelRequest::from_status(status).unwrap(), mk_hardware());
+    then(mk_input(&claim, status, &request, &hardware))
+}
+
+fn status() -> ClaimStatus {
+    mk_status("pod-1", "channel-0")
 }
 
 fn write_spec(claims: &NodeClaims) {
-    let request = ChannelRequest::from_status(&mk_status("pod-1", "channel-0")).unwrap();
-    claims.specs.ensure(&uid(), &[device(&request)]).unwrap();
+    with_input(&status(), |input| test_objects::write_spec(claims, &input));
 }
 
-fn begin(claims: &NodeClaims, now: Timestamp) -> Result<(), PrepareError> {
-    let (claim, status) = (mk_claim(CLAIM), mk_status("pod-1", "channel-0"));
-    let (request, hardware) = (ChannelRequest::from_status(&status)?, mk_hardware());
-    let input = mk_input(&claim, &status, &request, &hardware);
-    claims.begin(&PrepareInput { now, ..input }, &uid())
+fn begin(claims: &NodeClaims, now: Timestamp) {
+    with_input(&status(), |input| {
+        test_objects::begin(claims, PrepareInput { now, ..input }).unwrap();
+    });
 }
 
 fn end(claims: &NodeClaims, status: &ClaimStatus) {
-    let claim = mk_claim(CLAIM);
-    let (request, hardware) = (ChannelRequest::from_status(status).unwrap(), mk_hardware());
-    let input = mk_input(&claim, status, &request, &hardware);
-    let group = request.device_group(vec!["id".to_owned()]);
-    let ended = claims.end(&input, uid(), device(&request), group);
+    let ended = with_input(status, |input| test_objects::end(claims, &input));
     assert_eq!(
         ended.is_ok(),
         claims.store.view().phase(CLAIM) == Phase::Completed
     );
+}
+
+/// Another claim takes the device while this one is being prepared.
+fn end_refused(claims: &NodeClaims) {
+    let holds = claims.store.view().phase(CLAIM) == Phase::Completed;
+    let other = prepare(claims, &mk_claim("claim-2"));
+    assert_eq!(other.is_err(), holds);
+    end(claims, &status());
 }
 
 /// A node on which the claim is in `state`.
@@ -58,10 +67,10 @@ fn mk_node(state: ClaimState) -> (Disks, NodeClaims) {
     let claims = disks.start();
     match state.record {
         Phase::Absent => {}
-        Phase::Started => begin(&claims, at(0)).unwrap(),
+        Phase::Started => begin(&claims, at(0)),
         Phase::Completed => drop(prepare(&claims, &mk_claim(CLAIM)).unwrap()),
         Phase::Aborted => {
-            begin(&claims, at(0)).unwrap();
+            begin(&claims, at(0));
             claims.unprepare(CLAIM, at(0)).unwrap();
         }
     }
@@ -128,11 +137,14 @@ fn rebuild(disks: &Disks) -> NodeClaims {
 fn run(transaction: Transaction, disks: &Disks, claims: NodeClaims) -> NodeClaims {
     match transaction {
         Transaction::BeginPrepare => {
-            begin(&claims, later()).unwrap();
-            write_spec(&claims);
+            begin(&claims, later());
+            if claims.store.view().phase(CLAIM) == Phase::Started {
+                write_spec(&claims);
+            }
         }
-        Transaction::EndPrepare => end(&claims, &mk_status("pod-1", "channel-0")),
-        Transaction::EndPrepareRefused => end(&claims, &mk_status("pod-2", "channel-0")),
+        Transaction::EndPrepare => end(&claims, &status()),
+        Transaction::EndPrepareRefused => end_refused(&claims),
+        Transaction::EndPrepareSuperseded => end(&claims, &mk_status("pod-2", "channel-0")),
         Transaction::Unprepare => claims.unprepare(CLAIM, later()).unwrap(),
         Transaction::Start => return disks.try_start("boot-1").unwrap().0,
         Transaction::StartAfterReboot => return disks.try_start("boot-2").unwrap().0,

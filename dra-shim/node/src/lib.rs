@@ -7,11 +7,11 @@
 //!                        │
 //! facts: domain exists?  Hardware (fabric, major)  looked up by the caller
 //!                        ▼
-//! NodeClaims::start      removes what an earlier boot left, aligns specs with records
-//! NodeClaims::prepare    record Started ──► CDI spec ──► record Completed ──► devices for kubelet
-//! NodeClaims::unprepare  CDI spec removed ──► record removed, or Aborted
-//! NodeClaims::rebuild    after damage: restores the records that are lost
-//! AbsenceTracker         which recorded claims are gone long enough to be unprepared
+//! NodeClaims::start         removes what an earlier boot left, aligns specs with records
+//! NodeClaims::prepare_all   records Started ──► CDI specs ──► records Completed ──► devices for kubelet
+//! NodeClaims::unprepare     CDI spec removed ──► record removed, or Aborted
+//! NodeClaims::rebuild       after damage: restores the records that are lost
+//! AbsenceTracker            which recorded claims are gone long enough to be unprepared
 //! ```
 //!
 //! Two tables decide, and the code asks them: [`lifecycle`] has the durable steps
@@ -26,13 +26,16 @@
 #![forbid(unsafe_code)]
 
 mod absence_tracker;
+mod begin_prepare;
 #[cfg(test)]
 mod conformance_tests;
 #[cfg(test)]
 mod crash_tests;
 mod device_group;
+mod end_prepare;
 mod error;
 mod hardware;
+mod holders;
 pub mod lifecycle;
 mod node_claims;
 pub mod policy;
@@ -44,6 +47,8 @@ mod start;
 #[cfg(test)]
 mod test_objects;
 mod text;
+#[cfg(test)]
+mod two_instances_tests;
 mod unprepare;
 
 pub use absence_tracker::{ABSENT_FOR, AbsenceTracker, Presence};

@@ -52,9 +52,12 @@ pub enum Transaction {
     /// This Prepare has written its spec. No other claim uses the device, and
     /// the record is not that of another claim status.
     EndPrepare,
-    /// This Prepare has written its spec, but another claim uses the device, or
-    /// the record is that of another claim status.
+    /// This Prepare has written its spec, but another claim uses the device. The
+    /// record is not that of another claim status.
     EndPrepareRefused,
+    /// This Prepare has written its spec, but the record is that of another claim
+    /// status by now.
+    EndPrepareSuperseded,
     /// kubelet called Unprepare; or the claim has been gone for
     /// [`ABSENT_FOR`](crate::ABSENT_FOR), and kubelet did not call.
     Unprepare,
@@ -136,18 +139,25 @@ impl ClaimState {
                     &[Step::RecordStarted, Step::WriteSpec]
                 }
             },
-            Transaction::EndPrepare => match (self.record, self.has_spec) {
-                (Phase::Started, true) => &[Step::RecordCompleted],
-                // A Prepare in another process has lost and removed the spec.
-                (Phase::Started, false) => &[Step::WriteSpec, Step::RecordCompleted],
+            Transaction::EndPrepare => match self.record {
+                // Again: a Prepare in another process may have removed the spec,
+                // or written one for another claim status.
+                Phase::Started => &[Step::WriteSpec, Step::RecordCompleted],
                 // A Prepare in another process has won, for the same claim.
-                (Phase::Completed, _) => &[],
+                Phase::Completed => &[],
                 // An Unprepare came in between.
-                (Phase::Absent | Phase::Aborted, _) => &[Step::RemoveSpec],
+                Phase::Absent | Phase::Aborted => &[Step::RemoveSpec],
             },
             Transaction::EndPrepareRefused => match self.record {
                 Phase::Completed => &[],
                 Phase::Absent | Phase::Started | Phase::Aborted => &[Step::RemoveSpec],
+            },
+            Transaction::EndPrepareSuperseded => match self.record {
+                // The spec is the other Prepare's to assert and to remove.
+                Phase::Started => &[],
+                // The other one has answered: this one's spec may differ.
+                Phase::Completed => &[Step::WriteSpec],
+                Phase::Absent | Phase::Aborted => &[Step::RemoveSpec],
             },
             // The spec goes first: no container may start with the device once
             // another claim can hold it.
@@ -202,10 +212,11 @@ impl ClaimState {
 
 impl Transaction {
     /// Every transaction, in the order of a claim's life.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::BeginPrepare,
         Self::EndPrepare,
         Self::EndPrepareRefused,
+        Self::EndPrepareSuperseded,
         Self::Unprepare,
         Self::Start,
         Self::StartAfterReboot,
@@ -219,6 +230,7 @@ impl Transaction {
             Self::BeginPrepare => "Prepare begins",
             Self::EndPrepare => "Prepare ends",
             Self::EndPrepareRefused => "Prepare ends, refused",
+            Self::EndPrepareSuperseded => "Prepare ends, superseded",
             Self::Unprepare => "Unprepare",
             Self::Start => "start",
             Self::StartAfterReboot => "start after a reboot",

@@ -1,19 +1,21 @@
-//! Prepare: the claim's record becomes Started, its CDI spec is written, its
-//! record becomes Completed.
+//! Prepare: the claims' records become Started, their CDI specs are written, their
+//! records become Completed. Two durable writes of the checkpoint, however many
+//! claims there are.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use dra_checkpoint::{ClaimName, ClaimRecord, ClaimStatus, Claims, View};
-use imex_cdi::{ClaimDevice, ClaimSpecs, ClaimUid, Major};
+use dra_checkpoint::{ClaimName, ClaimStatus, StoreError};
+use imex_cdi::{ClaimDevice, ClaimUid, Major};
 use jiff::Timestamp;
 
-use crate::device_group::{DeviceGroup, KubeletDevice};
+use crate::begin_prepare::{Beginning, Begun, answer_if_prepared};
+use crate::device_group::KubeletDevice;
+use crate::end_prepare::Ending;
 use crate::error::PrepareError;
 use crate::hardware::Hardware;
-use crate::lifecycle::{ClaimState, Step, Transaction};
-use crate::node_claims::{NodeClaims, steps};
+use crate::node_claims::NodeClaims;
 use crate::request::ChannelRequest;
-use crate::spec::{kubelet_devices, rewrite};
 use crate::text::error_chain;
 
 /// The claim to prepare, and every fact that decides about it.
@@ -43,13 +45,10 @@ pub struct Prepared {
     pub degraded: Option<String>,
 }
 
-/// The last transaction of a Prepare, with everything that it may write.
-struct Ending {
-    uid: ClaimUid,
-    status: ClaimStatus,
-    request: ChannelRequest,
-    device: ClaimDevice,
-    group: DeviceGroup,
+/// The last transaction of a Prepare, or the answer that needs none.
+pub(crate) enum Continued {
+    Prepared(Vec<KubeletDevice>),
+    Ends(Ending),
 }
 
 // === impl NodeClaims ===
@@ -57,194 +56,138 @@ struct Ending {
 impl NodeClaims {
     /// The answer for a claim that is prepared already, after its CDI spec is
     /// written again if it is missing or different. Neither config nor fabric
-    /// matter: a prepared claim stays prepared.
+    /// matter: a prepared claim stays prepared. Writes no record.
     ///
-    /// `None`: [`prepare`](Self::prepare) the claim. `major` looks up the channel
-    /// major; it is called only for a prepared claim.
+    /// `None`: [prepare](Self::prepare_all) the claim. `major` is the channel major,
+    /// if it is known.
     ///
     /// # Errors
     /// [`PrepareError`] where the spec or the checkpoint cannot be used.
     pub fn already_prepared(
         &self,
         claim: &ClaimName,
-        major: impl FnOnce() -> Option<Major>,
+        major: Option<Major>,
     ) -> Result<Option<Prepared>, PrepareError> {
-        if !is_prepared(&self.store.view(), &claim.uid) {
-            return Ok(None);
-        }
         let uid = claim_uid(&claim.uid)?;
-        let major = major();
         let specs = Arc::clone(&self.specs);
-        // In a commit, though it writes no record: without the lock, an
-        // Unprepare of another process could come in between and leave a spec
-        // without record.
-        let devices = self.commit(move |claims| match claims.get(uid.as_str()) {
-            Some(record) if is_prepared(claims, uid.as_str()) => {
-                rewrite(&specs, &uid, record, major).map(Some)
-            }
-            _ => Ok::<_, PrepareError>(None),
-        })?;
+        // In a commit, since another process may have changed the record; and
+        // without the lock, an Unprepare there could come in between and leave a
+        // spec without record.
+        let devices = self.commit(move |claims| answer_if_prepared(claims, &specs, &uid, major))?;
         Ok(devices.map(|devices| Prepared {
             devices,
             degraded: None,
         }))
     }
 
-    /// Prepares a claim for which [`already_prepared`](Self::already_prepared)
-    /// has no answer. May be repeated, and resumes what a crash interrupted.
+    /// Prepares claims for which [`already_prepared`](Self::already_prepared) has no
+    /// answer, each of them once. May be repeated, and resumes what a crash
+    /// interrupted.
+    ///
+    /// The claims share the two durable writes, and nothing else: each has its own
+    /// answer, in the order of `inputs`, and one that is refused or panics does not
+    /// harm the others. Of two that want one device, the first one gets it.
     ///
     /// # Errors
-    /// [`PrepareError`]: the device is in use, the domain does not exist, the
-    /// hardware does not allow it, a file cannot be written; in this order. The
-    /// claim then holds no device. A Started record and its spec may remain: the
-    /// next call resumes them, [`unprepare`](Self::unprepare) removes them.
-    pub fn prepare(&self, input: &PrepareInput<'_>) -> Result<Prepared, PrepareError> {
-        let uid = claim_uid(&input.claim.uid)?;
-        check_unused(&self.store.view(), &uid, input.request)?;
-        if !input.domain_exists {
-            return Err(PrepareError::DomainNotFound {
-                domain: input.request.domain.clone(),
-                namespace: input.claim.namespace.clone(),
-            });
-        }
-        let major = input.hardware.require_major()?;
+    /// [`PrepareError`], of each claim: the device is in use, the domain does not
+    /// exist, the hardware does not allow it, a file cannot be written; in this
+    /// order. The claim then holds no device. A Started record and its spec may
+    /// remain: the next call resumes them, [`unprepare`](Self::unprepare) removes
+    /// them.
+    pub fn prepare_all(&self, inputs: &[PrepareInput<'_>]) -> Vec<Result<Prepared, PrepareError>> {
+        let begun = self.begin_all(inputs);
+        let written = inputs.iter().zip(begun).map(|(input, begun)| {
+            let write = AssertUnwindSafe(|| self.write_spec(input, begun?));
+            // The panic's message is in the log.
+            catch_unwind(write).unwrap_or_else(|_| Err(StoreError::ChangePanicked.into()))
+        });
+        let ended = self.end_all(written.collect());
+        let answers = inputs.iter().zip(ended).map(|(input, devices)| {
+            Ok(Prepared {
+                devices: devices?,
+                degraded: input.hardware.warning(),
+            })
+        });
+        answers.collect()
+    }
 
-        self.begin(input, &uid)?;
+    /// Writes the Started records before the first side effect, and answers early
+    /// where the claim is prepared or refused.
+    pub(crate) fn begin_all(
+        &self,
+        inputs: &[PrepareInput<'_>],
+    ) -> Vec<Result<Begun, PrepareError>> {
+        let beginnings: Vec<_> = inputs.iter().map(Beginning::new).collect();
+        let changes = beginnings.into_iter().map(|beginning| {
+            let specs = Arc::clone(&self.specs);
+            move |claims: &mut _| beginning?.run(claims, &specs)
+        });
+        self.commit_all(changes.collect())
+    }
+
+    /// Writes a begun claim's spec. The lock is not held: the record announces it.
+    fn write_spec(
+        &self,
+        input: &PrepareInput<'_>,
+        begun: Begun,
+    ) -> Result<Continued, PrepareError> {
+        let major = match begun {
+            Begun::Prepared(devices) => return Ok(Continued::Prepared(devices)),
+            Begun::Started(major) => major,
+        };
+        let uid = claim_uid(&input.claim.uid)?;
         let device = ClaimDevice::imex_channel(input.request.channel, major);
         let written = self
             .specs
             .ensure(&uid, std::slice::from_ref(&device))
             .map_err(|source| PrepareError::Cdi { source })?;
         let ids = written.ids.iter().map(ToString::to_string).collect();
-        let group = input.request.device_group(ids);
-        let devices = self.end(input, uid, device, group)?;
-
-        Ok(Prepared {
-            devices,
-            degraded: input.hardware.warning(),
-        })
-    }
-
-    /// Writes the Started record before the first side effect, and answers early
-    /// where the device is in use.
-    pub(crate) fn begin(
-        &self,
-        input: &PrepareInput<'_>,
-        uid: &ClaimUid,
-    ) -> Result<(), PrepareError> {
-        let (claim, status, request) = (
-            input.claim.clone(),
-            input.status.clone(),
-            input.request.clone(),
-        );
-        let (uid, now) = (uid.clone(), input.now);
-        self.commit(move |claims| {
-            check_unused(claims, &uid, &request)?;
-            let steps = steps(claims, uid.as_str(), Transaction::BeginPrepare);
-            if steps.contains(&Step::RecordStarted) {
-                claims.start(&claim, &status, now)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// The deciding check and the record that it guards, in one commit. Of two
-    /// claims that want the device, the second one loses and removes its spec.
-    pub(crate) fn end(
-        &self,
-        input: &PrepareInput<'_>,
-        uid: ClaimUid,
-        device: ClaimDevice,
-        group: DeviceGroup,
-    ) -> Result<Vec<KubeletDevice>, PrepareError> {
-        let ending = Ending {
+        Ok(Continued::Ends(Ending {
             uid,
             status: input.status.clone(),
             request: input.request.clone(),
-            device,
-            group,
-        };
-        let specs = Arc::clone(&self.specs);
-        self.commit(move |claims| ending.run(claims, &specs))
+            major,
+            group: input.request.device_group(ids),
+        }))
     }
-}
 
-// === impl Ending ===
-
-impl Ending {
-    fn run(
-        self,
-        claims: &mut Claims<DeviceGroup>,
-        specs: &ClaimSpecs,
-    ) -> Result<Vec<KubeletDevice>, PrepareError> {
-        let cdi = |source| PrepareError::Cdi { source };
-        let lost = self.check_may_complete(claims).err();
-        let transaction = match lost {
-            None => Transaction::EndPrepare,
-            Some(_) => Transaction::EndPrepareRefused,
-        };
-        let uid = &self.uid;
-        let state = ClaimState {
-            record: claims.phase(uid.as_str()),
-            has_spec: specs.exists(uid).map_err(cdi)?,
-        };
-        for step in state.steps(transaction) {
-            match step {
-                Step::WriteSpec => {
-                    let device = std::slice::from_ref(&self.device);
-                    specs.ensure(uid, device).map_err(cdi)?;
-                }
-                Step::RecordCompleted => {
-                    claims.complete(uid.as_str(), &self.status, vec![self.group.clone()])?;
-                }
-                Step::RemoveSpec => specs.remove(uid).map_err(cdi)?,
-                _ => {} // no other step ends a Prepare
+    /// The deciding checks and the records that they guard, in one commit. Of two
+    /// claims that want the device, the second one loses and removes its spec.
+    pub(crate) fn end_all(
+        &self,
+        claims: Vec<Result<Continued, PrepareError>>,
+    ) -> Vec<Result<Vec<KubeletDevice>, PrepareError>> {
+        let changes = claims.into_iter().map(|claim| {
+            let specs = Arc::clone(&self.specs);
+            move |claims: &mut _| match claim? {
+                Continued::Prepared(devices) => Ok(devices),
+                Continued::Ends(ending) => ending.run(claims, &specs),
             }
-        }
-        match claims.get(uid.as_str()) {
-            Some(record) if record.is_completed() => Ok(kubelet_devices(record)),
-            _ => Err(lost.unwrap_or(PrepareError::Aborted)),
-        }
-    }
-
-    /// Fails if another claim uses the device, or if a Prepare of another claim
-    /// status has taken the record over.
-    fn check_may_complete(&self, view: &View<DeviceGroup>) -> Result<(), PrepareError> {
-        check_unused(view, &self.uid, &self.request)?;
-        match view.get(self.uid.as_str()) {
-            Some(record) if record.status != self.status => Err(PrepareError::Aborted),
-            _ => Ok(()),
-        }
+        });
+        self.commit_all(changes.collect())
     }
 }
 
-// === the checks ===
+// === impl Beginning ===
 
-/// Whether the claim holds its device already.
-fn is_prepared(view: &View<DeviceGroup>, uid: &str) -> bool {
-    !steps(view, uid, Transaction::BeginPrepare).contains(&Step::RecordStarted)
-}
-
-/// Fails if another claim uses the requested channel.
-fn check_unused(
-    view: &View<DeviceGroup>,
-    uid: &ClaimUid,
-    request: &ChannelRequest,
-) -> Result<(), PrepareError> {
-    let mut records = view.records().map_err(|_| PrepareError::NeedsRecovery)?;
-    let holds = |record: &ClaimRecord<DeviceGroup>| {
-        record
-            .devices()
-            .iter()
-            .flat_map(DeviceGroup::channels)
-            .any(|held| held.info.id == request.channel.get())
-    };
-    match records.find(|(other, record)| *other != uid.as_str() && holds(record)) {
-        None => Ok(()),
-        Some((other, record)) => Err(PrepareError::InUse {
-            device: request.device.clone(),
-            holder: format!("{}/{}:{other}", record.namespace, record.name),
-        }),
+impl Beginning {
+    fn new(input: &PrepareInput<'_>) -> Result<Self, PrepareError> {
+        let domain_not_found = || PrepareError::DomainNotFound {
+            domain: input.request.domain.clone(),
+            namespace: input.claim.namespace.clone(),
+        };
+        let domain = input.domain_exists.then_some(());
+        Ok(Self {
+            uid: claim_uid(&input.claim.uid)?,
+            claim: input.claim.clone(),
+            status: input.status.clone(),
+            request: input.request.clone(),
+            major: input.hardware.major.as_ref().ok().copied(),
+            allowed: domain
+                .ok_or_else(domain_not_found)
+                .and_then(|()| input.hardware.require_major()),
+            now: input.now,
+        })
     }
 }
 

@@ -6,8 +6,8 @@ use nvml_clique::Fabric;
 use super::*;
 use crate::Class;
 use crate::test_objects::{
-    DOMAIN, Disks, at, mk_claim, mk_hardware, mk_hardware_with, mk_input, mk_status, prepare,
-    prepare_in,
+    DOMAIN, Disks, at, begin, end, mk_claim, mk_hardware, mk_hardware_with, mk_input, mk_status,
+    prepare, prepare_in, prepare_input, write_spec,
 };
 
 #[test]
@@ -66,7 +66,7 @@ fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
         .unwrap();
 
     let dark = mk_hardware_with(300, Fabric::from_gpus(&[]));
-    node.already_prepared(&claim, || dark.major.as_ref().ok().copied())
+    node.already_prepared(&claim, dark.major.as_ref().ok().copied())
         .unwrap()
         .unwrap();
     assert!(
@@ -94,21 +94,6 @@ fn a_second_claim_waits_until_the_first_is_unprepared_and_learns_which_claim_use
     prepare(&node, &mk_claim("claim-2")).unwrap();
 }
 
-fn device(request: &ChannelRequest) -> ClaimDevice {
-    ClaimDevice::imex_channel(request.channel, mk_hardware().major.unwrap())
-}
-
-/// What a Prepare does between its two commits.
-fn write_spec(claims: &NodeClaims, uid: &ClaimUid, request: &ChannelRequest) {
-    claims.specs.ensure(uid, &[device(request)]).unwrap();
-}
-
-fn end(claims: &NodeClaims, input: &PrepareInput<'_>) -> Result<Vec<KubeletDevice>, PrepareError> {
-    let uid = claim_uid(&input.claim.uid)?;
-    let group = input.request.device_group(Vec::new());
-    claims.end(input, uid, device(input.request), group)
-}
-
 #[test]
 fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     let disks = Disks::default();
@@ -118,9 +103,8 @@ fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     let request = ChannelRequest::from_status(&status).unwrap();
     let hardware = mk_hardware();
     let input = mk_input(&slow, &status, &request, &hardware);
-    let uid = ClaimUid::new("slow").unwrap();
-    first.begin(&input, &uid).unwrap();
-    write_spec(&first, &uid, &request);
+    begin(&first, mk_input(&slow, &status, &request, &hardware)).unwrap();
+    write_spec(&first, &input);
 
     prepare(&second, &fast).unwrap();
 
@@ -139,12 +123,11 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
     let request = ChannelRequest::from_status(&status).unwrap();
     let hardware = mk_hardware();
     let input = mk_input(&claim, &status, &request, &hardware);
-    let uid = ClaimUid::new("claim-1").unwrap();
-    old.begin(&input, &uid).unwrap();
+    begin(&old, mk_input(&claim, &status, &request, &hardware)).unwrap();
 
     new.unprepare("claim-1", at(1)).unwrap();
 
-    write_spec(&old, &uid, &request);
+    write_spec(&old, &input);
     assert!(matches!(end(&old, &input), Err(PrepareError::Aborted)));
     assert_eq!(disks.spec_of(&claim), None);
     // A late Prepare for the same status waits; a new pod's comes through, and so does the same one later.
@@ -189,8 +172,7 @@ fn an_aborted_record_is_removed_when_its_fence_has_expired() {
     );
     let request = ChannelRequest::from_status(&status).unwrap();
     let input = mk_input(&claim, &status, &request, &hardware);
-    node.begin(&input, &ClaimUid::new("claim-1").unwrap())
-        .unwrap();
+    begin(&node, input).unwrap();
     node.unprepare("claim-1", at(0)).unwrap();
 
     node.expire(at(89)).unwrap();
@@ -211,7 +193,7 @@ fn without_domain_or_clique_nothing_is_written() {
             domain_exists,
             ..mk_input(&claim, &status, &request, hardware)
         };
-        node.prepare(&input).unwrap_err()
+        prepare_input(&node, input).unwrap_err()
     };
     let error = prepare(false, &mk_hardware());
     assert_eq!(error.class(), Class::Permanent);
@@ -225,4 +207,60 @@ fn without_domain_or_clique_nothing_is_written() {
     );
     assert_eq!(disks.checkpoint.read("checkpoint.json").unwrap(), None);
     assert!(disks.cdi.list().unwrap().is_empty());
+}
+
+#[test]
+fn claims_that_are_prepared_together_share_two_writes_and_not_their_refusals() {
+    let disks = Disks::default();
+    let node = disks.start();
+    let hardware = mk_hardware();
+    prepare(&node, &mk_claim("holder")).unwrap();
+    let claims: Vec<_> = (0..16).map(|n| mk_claim(&format!("claim-{n}"))).collect();
+    let statuses: Vec<_> = (0..16)
+        .map(|n| mk_status("pod", &format!("channel-{n}")))
+        .collect();
+    let requests: Vec<_> = statuses
+        .iter()
+        .map(|status| ChannelRequest::from_status(status).unwrap())
+        .collect();
+    let inputs: Vec<_> = (0..16)
+        .map(|n| PrepareInput {
+            domain_exists: n != 5,
+            ..mk_input(&claims[n], &statuses[n], &requests[n], &hardware)
+        })
+        .collect();
+    let writes_before = disks.checkpoint_writes();
+    let answers = node.prepare_all(&inputs);
+    for (n, answer) in answers.iter().enumerate() {
+        match n {
+            0 => assert!(matches!(answer, Err(PrepareError::InUse { .. }))),
+            5 => assert!(matches!(answer, Err(PrepareError::DomainNotFound { .. }))),
+            _ => {
+                let device = &answer.as_ref().unwrap().devices[0];
+                assert_eq!(device.device_name, format!("channel-{n}"));
+                assert!(disks.spec_of(&claims[n]).is_some());
+            }
+        }
+    }
+    assert_eq!(disks.checkpoint_writes() - writes_before, 2);
+    assert_eq!(node.prepared_channels(), 15);
+    let again = node.prepare_all(&inputs);
+    assert_eq!(again.iter().filter(|answer| answer.is_ok()).count(), 14);
+    assert_eq!(disks.checkpoint_writes() - writes_before, 2, "nothing new");
+}
+
+#[test]
+fn of_two_claims_prepared_together_for_one_device_the_first_gets_it() {
+    let disks = Disks::default();
+    let node = disks.start();
+    let (first, second) = (mk_claim("first"), mk_claim("second"));
+    let (status, hardware) = (mk_status("pod", "channel-0"), mk_hardware());
+    let request = ChannelRequest::from_status(&status).unwrap();
+    let inputs = [&first, &second].map(|claim| mk_input(claim, &status, &request, &hardware));
+    let answers = node.prepare_all(&inputs);
+    assert!(answers[0].is_ok());
+    assert!(
+        matches!(&answers[1], Err(PrepareError::InUse { holder, .. }) if holder.ends_with(":first"))
+    );
+    assert_eq!(disks.spec_of(&second), None);
 }

@@ -5,7 +5,7 @@ use dra_checkpoint::{BootId, Damage};
 use durable_file::{Dir as _, SimDir};
 
 use super::*;
-use crate::test_objects::{at, mk_claim, mk_hardware, mk_input, mk_status};
+use crate::test_objects::{at, mk_claim, mk_hardware, mk_input, mk_status, prepare_input};
 use crate::{PrepareError, StartReport};
 
 fn mk_allocated(uid: &str) -> AllocatedClaim {
@@ -19,7 +19,7 @@ fn prepare(node: &NodeClaims, allocated: &AllocatedClaim) -> Result<(), PrepareE
     let request = ChannelRequest::from_status(&allocated.status)?;
     let hardware = mk_hardware();
     let input = mk_input(&allocated.claim, &allocated.status, &request, &hardware);
-    node.prepare(&input).map(drop)
+    prepare_input(node, input).map(drop)
 }
 
 fn start(checkpoint: &SimDir, cdi: &SimDir, boot: &str) -> (NodeClaims, StartReport) {

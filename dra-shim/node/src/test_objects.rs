@@ -4,14 +4,16 @@
 use std::sync::Arc;
 
 use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
-use durable_file::{Dir as _, SimDir};
-use imex_cdi::{ReadMajorError, channel_major};
+use durable_file::{Dir as _, SimDir, Step};
+use imex_cdi::{ClaimDevice, ClaimUid, ReadMajorError, channel_major};
 use jiff::Timestamp;
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 
+use crate::end_prepare::Ending;
+use crate::prepare::Continued;
 use crate::{
-    ChannelRequest, Hardware, NodeClaims, PrepareError, PrepareInput, Prepared, StartError,
-    StartReport,
+    ChannelRequest, Hardware, KubeletDevice, NodeClaims, PrepareError, PrepareInput, Prepared,
+    StartError, StartReport,
 };
 
 /// The UID of the claims' domain.
@@ -50,13 +52,30 @@ impl Disks {
         self.checkpoint.has_crashed() || self.cdi.has_crashed()
     }
 
-    pub(crate) fn spec_of(&self, claim: &ClaimName) -> Option<String> {
-        let name = format!("k8s.compute-domain.nvidia.com-claim_{}.yaml", claim.uid);
-        self.cdi
-            .read(&name)
-            .unwrap()
-            .map(|bytes| String::from_utf8(bytes).unwrap())
+    /// How often the checkpoint was written durably: each write ends in a rename.
+    pub(crate) fn checkpoint_writes(&self) -> usize {
+        let steps = self.checkpoint.steps();
+        let renames = steps.iter().filter(|step| matches!(step, Step::Rename(..)));
+        renames.count()
     }
+
+    pub(crate) fn spec_of(&self, claim: &ClaimName) -> Option<String> {
+        let spec = self.cdi.read(&spec_file(claim)).unwrap();
+        spec.map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    /// As somebody else would: another process, or a clean-up.
+    pub(crate) fn set_spec_of(&self, claim: &ClaimName, content: Option<&str>) {
+        let name = spec_file(claim);
+        match content {
+            Some(content) => drop(self.cdi.replace(&name, content.as_bytes(), 0o644).unwrap()),
+            None => self.cdi.remove(&name).unwrap(),
+        }
+    }
+}
+
+fn spec_file(claim: &ClaimName) -> String {
+    format!("k8s.compute-domain.nvidia.com-claim_{}.yaml", claim.uid)
 }
 
 /// As the plugin does it: answers if the claim is prepared, else prepares it.
@@ -67,16 +86,56 @@ pub(crate) fn prepare_in(
     hardware: &Hardware,
     now: Timestamp,
 ) -> Result<Prepared, PrepareError> {
-    if let Some(prepared) =
-        node.already_prepared(claim, || hardware.major.as_ref().ok().copied())?
-    {
+    if let Some(prepared) = node.already_prepared(claim, hardware.major.as_ref().ok().copied())? {
         return Ok(prepared);
     }
     let request = ChannelRequest::from_status(status)?;
-    node.prepare(&PrepareInput {
-        now,
-        ..mk_input(claim, status, &request, hardware)
-    })
+    prepare_input(
+        node,
+        PrepareInput {
+            now,
+            ..mk_input(claim, status, &request, hardware)
+        },
+    )
+}
+
+/// The second half alone.
+pub(crate) fn prepare_input(
+    node: &NodeClaims,
+    input: PrepareInput<'_>,
+) -> Result<Prepared, PrepareError> {
+    node.prepare_all(&[input]).remove(0)
+}
+
+/// What a Prepare does under the first lock.
+pub(crate) fn begin(node: &NodeClaims, input: PrepareInput<'_>) -> Result<(), PrepareError> {
+    node.begin_all(&[input]).remove(0).map(drop)
+}
+
+/// What a Prepare does between its two locks.
+pub(crate) fn write_spec(node: &NodeClaims, input: &PrepareInput<'_>) {
+    let uid = ClaimUid::new(input.claim.uid.as_str()).unwrap();
+    node.specs.ensure(&uid, &[device(input)]).unwrap();
+}
+
+/// What a Prepare does under the second lock.
+pub(crate) fn end(
+    node: &NodeClaims,
+    input: &PrepareInput<'_>,
+) -> Result<Vec<KubeletDevice>, PrepareError> {
+    let ending = Ending {
+        uid: ClaimUid::new(input.claim.uid.as_str()).unwrap(),
+        status: input.status.clone(),
+        request: input.request.clone(),
+        major: *input.hardware.major.as_ref().unwrap(),
+        group: input.request.device_group(vec!["id".to_owned()]),
+    };
+    node.end_all(vec![Ok(Continued::Ends(ending))]).remove(0)
+}
+
+fn device(input: &PrepareInput<'_>) -> ClaimDevice {
+    let major = input.hardware.major.as_ref().unwrap();
+    ClaimDevice::imex_channel(input.request.channel, *major)
 }
 
 pub(crate) fn prepare(node: &NodeClaims, claim: &ClaimName) -> Result<Prepared, PrepareError> {

@@ -1,0 +1,70 @@
+//! The first transaction of a Prepare: nothing is refused, and nothing answered,
+//! from records that another process may have changed meanwhile.
+
+use dra_checkpoint::{ClaimName, ClaimStatus, Claims, View};
+use imex_cdi::{ClaimSpecs, ClaimUid, Major};
+use jiff::Timestamp;
+
+use crate::device_group::{DeviceGroup, KubeletDevice};
+use crate::error::PrepareError;
+use crate::holders::check_unused;
+use crate::lifecycle::{Step, Transaction};
+use crate::node_claims::steps;
+use crate::request::ChannelRequest;
+use crate::spec::rewrite;
+
+/// The transaction, with everything that decides about it.
+pub(crate) struct Beginning {
+    pub(crate) uid: ClaimUid,
+    pub(crate) claim: ClaimName,
+    pub(crate) status: ClaimStatus,
+    pub(crate) request: ChannelRequest,
+    /// For a claim that is prepared already.
+    pub(crate) major: Option<Major>,
+    /// For any other: the major, or why domain or hardware do not allow it.
+    pub(crate) allowed: Result<Major, PrepareError>,
+    pub(crate) now: Timestamp,
+}
+
+/// How a Prepare goes on.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// Not at all: the claim was prepared already, and its spec is in place.
+    Prepared(Vec<KubeletDevice>),
+    /// The record is Started; the device is to have this major.
+    Started(Major),
+}
+
+// === impl Beginning ===
+
+impl Beginning {
+    pub(crate) fn run(
+        self,
+        claims: &mut Claims<DeviceGroup>,
+        specs: &ClaimSpecs,
+    ) -> Result<Begun, PrepareError> {
+        if let Some(devices) = answer_if_prepared(claims, specs, &self.uid, self.major)? {
+            return Ok(Begun::Prepared(devices));
+        }
+        check_unused(claims, &self.uid, &self.request)?;
+        let major = self.allowed?;
+        claims.start(&self.claim, &self.status, self.now)?;
+        Ok(Begun::Started(major))
+    }
+}
+
+/// The answer if the claim holds its device already, after its spec is asserted.
+pub(crate) fn answer_if_prepared(
+    view: &View<DeviceGroup>,
+    specs: &ClaimSpecs,
+    uid: &ClaimUid,
+    major: Option<Major>,
+) -> Result<Option<Vec<KubeletDevice>>, PrepareError> {
+    let steps = steps(view, uid.as_str(), Transaction::BeginPrepare);
+    match view.get(uid.as_str()) {
+        Some(record) if !steps.contains(&Step::RecordStarted) => {
+            rewrite(specs, uid, record, major).map(Some)
+        }
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,78 @@
+//! The last transaction of a Prepare, which decides who gets the device.
+
+use dra_checkpoint::{ClaimStatus, Claims, View};
+use imex_cdi::{ClaimDevice, ClaimSpecs, ClaimUid, Major};
+
+use crate::device_group::{DeviceGroup, KubeletDevice};
+use crate::error::PrepareError;
+use crate::holders::check_unused;
+use crate::lifecycle::{Step, Transaction};
+use crate::node_claims::steps;
+use crate::request::ChannelRequest;
+use crate::spec::{kubelet_devices, rewrite};
+
+/// The transaction, with everything that it may write.
+pub(crate) struct Ending {
+    pub(crate) uid: ClaimUid,
+    pub(crate) status: ClaimStatus,
+    pub(crate) request: ChannelRequest,
+    pub(crate) major: Major,
+    pub(crate) group: DeviceGroup,
+}
+
+// === impl Ending ===
+
+impl Ending {
+    pub(crate) fn run(
+        self,
+        claims: &mut Claims<DeviceGroup>,
+        specs: &ClaimSpecs,
+    ) -> Result<Vec<KubeletDevice>, PrepareError> {
+        let uid = &self.uid;
+        let (transaction, lost) = self.decide(claims);
+        for step in steps(claims, uid.as_str(), transaction) {
+            match step {
+                Step::WriteSpec => self.write_spec(claims, specs)?,
+                Step::RecordCompleted => {
+                    claims.complete(uid.as_str(), &self.status, vec![self.group.clone()])?;
+                }
+                Step::RemoveSpec => {
+                    let removed = specs.remove(uid);
+                    removed.map_err(|source| PrepareError::Cdi { source })?;
+                }
+                _ => {} // no other step ends a Prepare
+            }
+        }
+        match claims.get(uid.as_str()) {
+            Some(record) if record.is_completed() => Ok(kubelet_devices(record)),
+            _ => Err(lost.unwrap_or(PrepareError::Aborted)),
+        }
+    }
+
+    /// The spec that the record stands for: of another claim status, if that is
+    /// prepared.
+    fn write_spec(&self, view: &View<DeviceGroup>, specs: &ClaimSpecs) -> Result<(), PrepareError> {
+        let record = view.get(self.uid.as_str());
+        if let Some(record) = record.filter(|record| record.is_completed()) {
+            return rewrite(specs, &self.uid, record, Some(self.major)).map(drop);
+        }
+        let device = ClaimDevice::imex_channel(self.request.channel, self.major);
+        let written = specs.ensure(&self.uid, &[device]);
+        written
+            .map(drop)
+            .map_err(|source| PrepareError::Cdi { source })
+    }
+
+    /// Which end it is, and why the claim does not get the device.
+    fn decide(&self, view: &View<DeviceGroup>) -> (Transaction, Option<PrepareError>) {
+        let record = view.get(self.uid.as_str());
+        if record.is_some_and(|record| record.status != self.status) {
+            let error = PrepareError::Aborted;
+            return (Transaction::EndPrepareSuperseded, Some(error));
+        }
+        match check_unused(view, &self.uid, &self.request) {
+            Ok(()) => (Transaction::EndPrepare, None),
+            Err(error) => (Transaction::EndPrepareRefused, Some(error)),
+        }
+    }
+}
