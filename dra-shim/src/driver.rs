@@ -2,29 +2,24 @@
 //! node's claims.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use compute_domain_node::{
-    ChannelRequest, KubeletDevice, NodeClaims, PrepareError, PrepareInput, Prepared, with_hint,
-};
+use compute_domain_node::{ChannelRequest, KubeletDevice, NodeClaims, PrepareError, Prepared};
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
 use imex_runtime::{Events, error_chain};
 use jiff::Timestamp;
-use nvml_clique::HostImex;
 
 use crate::claim_errors::{prepare_failed, unprepare_failed};
 use crate::claim_reference::claim_reference;
 use crate::claim_status::{ClaimStatusWriter, DeviceReport, Reported, reported};
 use crate::domain_lookup::DomainLookup;
+use crate::host_imex::HostImexGate;
 use crate::in_flight::{InFlight, Step};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
+use crate::prepare_queue::{PrepareQueue, ReadyClaim};
 use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
-
-/// How long `nvidia-imex-ctl` may take; it answers in milliseconds.
-const HOST_IMEX_LIMIT: Duration = Duration::from_secs(5);
 
 /// The driver of ComputeDomain claims. Cheap to clone.
 #[derive(Clone)]
@@ -34,8 +29,8 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) domains: DomainLookup,
     /// Is told who has a device that a claim was refused for.
     pub(crate) holders: ReportedHolders,
-    /// Set with `imex.hostSocketPath`: Prepare waits for the host IMEX daemon.
-    pub(crate) host_imex: Option<HostImex>,
+    pub(crate) host_imex: HostImexGate,
+    pub(crate) prepares: PrepareQueue,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) in_flight: InFlight,
@@ -68,6 +63,7 @@ impl Driver for ComputeDomainDriver {
 
 impl ComputeDomainDriver {
     async fn prepare_once(&self, context: &Context, claim: &Claim) -> Result<Prepared, ClaimError> {
+        let announced = self.prepares.announce();
         let claims = self.shared_claims.get()?;
         let name = claim_name(&claim.id);
         if let Some(prepared) = self.already_prepared(context, &claims, &name).await? {
@@ -82,24 +78,18 @@ impl ComputeDomainDriver {
             ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
         self.in_flight.step(&claim.id, Step::LookingUpDomain);
         let domain_exists = self.domains.exists(claim, &request.domain).await?;
-        if self.host_imex.is_some() {
+        if self.host_imex.is_asked() {
             self.in_flight.step(&claim.id, Step::AskingHostImex);
-            self.require_host_imex(context).await?;
+            self.host_imex.require_ready(context.remaining()).await?;
         }
         self.in_flight.step(&claim.id, Step::WritingRecordAndSpec);
 
-        let monitor = Arc::clone(&self.hardware);
-        let node_claims = Arc::clone(&claims);
-        let prepare = move || {
-            let input = PrepareInput {
-                claim: &name,
-                status: &status,
-                request: &request,
-                domain_exists,
-                hardware: &monitor.snapshot_for_claim(),
-                now: Timestamp::now(),
-            };
-            node_claims.prepare_all(&[input]).remove(0)
+        let ready = ReadyClaim {
+            claims: Arc::clone(&claims),
+            name,
+            status,
+            request,
+            domain_exists,
         };
         let holders = self.holders.clone();
         let refused = move |error: &PrepareError| {
@@ -108,7 +98,10 @@ impl ComputeDomainDriver {
             }
             prepare_failed(error)
         };
-        let prepared = blocking(context, prepare, refused).await?;
+        let prepared = self
+            .prepares
+            .prepare(context, ready, announced, refused)
+            .await?;
         self.metrics.prepared_channels(claims.prepared_channels());
         Ok(prepared)
     }
@@ -123,23 +116,6 @@ impl ComputeDomainDriver {
         let hardware = Arc::clone(&self.hardware);
         let look_up = move || claims.already_prepared(&claim, hardware.snapshot().major.ok());
         blocking(context, look_up, prepare_failed).await
-    }
-
-    /// Asks the host IMEX daemon whether it is ready, outside any lock.
-    async fn require_host_imex(&self, context: &Context) -> Result<(), ClaimError> {
-        let Some(host_imex) = self.host_imex.clone() else {
-            return Ok(());
-        };
-        let limit = HOST_IMEX_LIMIT.min(context.remaining());
-        let result = tokio::task::spawn_blocking(move || host_imex.check_ready(limit)).await;
-        match result {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => {
-                let message = with_hint(&error_chain(&error), error.hint());
-                Err(ClaimError::retry(message).with_code(error.code()))
-            }
-            Err(join_error) => Err(ClaimError::retry(join_error).with_code("panic")),
-        }
     }
 
     /// Reports the prepared device in the claim, unless an earlier Prepare did.

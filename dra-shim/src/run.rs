@@ -21,10 +21,12 @@ use crate::claim_status::ClaimStatusWriter;
 use crate::device::Placements;
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
+use crate::host_imex::HostImexGate;
 use crate::in_flight::{InFlight, dump_on_signal};
 use crate::kubelet::{KubeletConditions, KubeletServer};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
+use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
 use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
@@ -104,6 +106,8 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (desired, desired_slice) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
     let (taints_dropped, seen_to_drop_taints) = watch::channel(false);
+    let hardware = Arc::clone(&parts.hardware);
+    let (prepares, _prepare_worker) = PrepareQueue::start(move || hardware.snapshot_for_claim());
     let tasks = [
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
         tokio::spawn(parts.reconciler().run(shutdown.clone())),
@@ -113,7 +117,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
                 .run(Arc::clone(&parts.hardware), shutdown.clone()),
         ),
     ];
-    let kubelet = parts.kubelet_server(desired_slice, device_health, taints_dropped);
+    let kubelet = parts.kubelet_server(prepares, desired_slice, device_health, taints_dropped);
     let ended = kubelet.serve(&shutdown).await;
     shutdown.cancel();
     for task in tasks {
@@ -204,6 +208,7 @@ impl Parts {
 
     fn kubelet_server(
         &self,
+        prepares: PrepareQueue,
         desired: watch::Receiver<DesiredPool>,
         health: watch::Receiver<Vec<DeviceHealth>>,
         taints_dropped: watch::Sender<bool>,
@@ -213,7 +218,7 @@ impl Parts {
             node_name: self.node_name.clone(),
             paths: self.paths.clone(),
             client: self.client.clone(),
-            driver: self.driver(),
+            driver: self.driver(prepares),
             metrics: Arc::clone(&self.metrics),
             in_flight: self.in_flight.clone(),
             events: self.events.clone(),
@@ -227,7 +232,7 @@ impl Parts {
         }
     }
 
-    fn driver(&self) -> ComputeDomainDriver {
+    fn driver(&self, prepares: PrepareQueue) -> ComputeDomainDriver {
         let socket = self.settings.host_socket_path.clone();
         let host_imex =
             |socket| HostImex::new(DriverRoot::new(self.paths.host_root.clone()), socket);
@@ -236,7 +241,8 @@ impl Parts {
             hardware: Arc::clone(&self.hardware),
             domains: DomainLookup::new(self.client.clone()),
             holders: self.holders.clone(),
-            host_imex: socket.map(host_imex),
+            host_imex: HostImexGate::new(socket.map(host_imex)),
+            prepares,
             events: self.events.clone(),
             metrics: Arc::clone(&self.metrics),
             in_flight: self.in_flight.clone(),

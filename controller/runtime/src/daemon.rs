@@ -12,6 +12,11 @@ use crate::StartError;
 /// tokio's default is one per CPU: more than a hundred on GPU hosts, for a few requests a minute.
 const WORKER_THREADS: usize = 2;
 
+/// tokio's default is 512, each with a stack and an arena of the allocator. The kubelet plugin uses the
+/// most: one for each of the 32 Prepares and 32 Unprepares that `dra-kubelet` runs at once, and one for
+/// each of its own tasks.
+const BLOCKING_THREADS: usize = 80;
+
 /// Parses the command line and calls `run`, on a tokio runtime that this function creates.
 ///
 /// Returns exit code 0 if `run` ends well, and for `--help` and `--version`. Otherwise 1, after one
@@ -82,6 +87,7 @@ where
 fn runtime() -> Result<Runtime, StartError> {
     Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .map_err(|err| StartError::new(&err, "raise the limits on threads and open files"))

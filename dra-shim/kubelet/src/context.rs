@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
@@ -16,17 +17,24 @@ use crate::error::ClaimError;
 pub struct Context {
     deadline: Instant,
     cancellation: CancellationToken,
+    reads: watch::Receiver<usize>,
 }
 
 // === impl Context ===
 
 impl Context {
     /// What the library does before each attempt; public for the tests of drivers.
-    pub const fn new(deadline: Instant, cancellation: CancellationToken) -> Self {
+    /// No other claims are being read.
+    pub fn new(deadline: Instant, cancellation: CancellationToken) -> Self {
         Self {
             deadline,
             cancellation,
+            reads: watch::channel(0).1,
         }
+    }
+
+    pub(crate) fn with_reads(self, reads: watch::Receiver<usize>) -> Self {
+        Self { reads, ..self }
     }
 
     /// When the library answers kubelet, even if the attempt is still running: about
@@ -45,6 +53,14 @@ impl Context {
     /// waits until it returns, so it should return soon.
     pub const fn cancellation(&self) -> &CancellationToken {
         &self.cancellation
+    }
+
+    /// How many claims the library is reading at the moment, for Prepares that reach
+    /// the driver next: of the same call of kubelet's, or of others. For a driver that
+    /// prepares several claims at less cost together; it should wait for them for
+    /// milliseconds at most, since a read may take ten seconds, or fail.
+    pub fn claims_being_read(&self) -> watch::Receiver<usize> {
+        self.reads.clone()
     }
 
     /// Runs blocking work (file system, ioctl, a C library) on tokio's blocking

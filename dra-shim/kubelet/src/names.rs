@@ -17,6 +17,12 @@ pub(crate) fn is_subdomain(name: &str, max: usize) -> bool {
     name.len() <= max && name.split('.').all(is_part)
 }
 
+/// Whether `uid` can be an object's UID and a part of a file's name: 1 to 63 ASCII
+/// letters, digits and inner dashes. The API server makes UUIDs.
+pub(crate) fn is_uid(uid: &str) -> bool {
+    uid.len() <= MAX_LABEL && is_made_of(uid, "-")
+}
+
 fn is_part(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !name.is_empty() && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-')

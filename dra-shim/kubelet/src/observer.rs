@@ -128,7 +128,8 @@ pub enum Method {
     Unprepare,
 }
 
-/// How one of kubelet's calls ended. It never fails as a whole.
+/// How one of kubelet's calls ended. A call with more claims than the library takes is
+/// answered as one of which all failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallOutcome {

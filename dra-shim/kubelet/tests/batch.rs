@@ -5,12 +5,15 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dra_kubelet::{ClaimSource, GetClaimError};
 use support::proto::v1beta1;
-use support::{Claims, Script, devices, prepare_request, soon, start, start_with};
-use tokio::sync::Barrier;
+use support::{
+    Claims, Script, devices, prepare_request, soon, start, start_with, unprepare_request, until,
+};
+use tokio::sync::{Barrier, watch};
 use tonic::Code;
 
 const LONG: Duration = Duration::from_secs(45);
@@ -80,6 +83,59 @@ async fn a_claim_that_occurs_twice_in_a_call_is_prepared_and_answered_once() {
         .node_prepare_resources(prepare_request(&["a", "a"], LONG))
         .await;
     assert_eq!(answer.unwrap().into_inner().claims.len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_with_more_claims_than_any_pod_has_is_refused_before_anything_is_done() {
+    let running = start(Script::instant(), Claims::allocated(&[]));
+    let names: Vec<_> = (0..10_000).map(|n| format!("claim-{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut client = running.dra().await;
+    let refused = client
+        .node_prepare_resources(prepare_request(&names, LONG))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(refused.message().contains("10000 claims"), "{refused}");
+    let answers = client
+        .node_prepare_resources(prepare_request(&names[..1024], LONG))
+        .await
+        .unwrap();
+    assert_eq!(answers.into_inner().claims.len(), 1024);
+}
+
+#[tokio::test]
+async fn of_many_claims_few_are_under_way_at_once_and_unprepare_does_not_wait_for_them() {
+    let names: Vec<_> = (0..200).map(|n| format!("claim-{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let (let_go, gate) = watch::channel(false);
+    let under_way = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (counted, highest) = (Arc::clone(&under_way), Arc::clone(&most));
+    let driver = Script::preparing(move |_, claim| {
+        let (counted, highest, mut gate) =
+            (Arc::clone(&counted), Arc::clone(&highest), gate.clone());
+        async move {
+            highest.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            gate.wait_for(|open| *open).await.unwrap();
+            counted.fetch_sub(1, Ordering::SeqCst);
+            Ok(devices(&claim))
+        }
+    });
+    let running = start(driver, Claims::allocated(&names));
+    let (mut prepares, mut unprepares) = (running.dra().await, running.dra().await);
+    let call = prepares.node_prepare_resources(prepare_request(&names, LONG));
+    let meanwhile = async {
+        until("a full plugin", || under_way.load(Ordering::SeqCst) >= 32).await;
+        let other = unprepare_request(&["other"], LONG);
+        let answer = soon("unprepare", unprepares.node_unprepare_resources(other)).await;
+        assert_eq!(answer.unwrap().into_inner().claims["uid-other"].error, "");
+        let_go.send_replace(true);
+    };
+    let (answers, ()) = tokio::join!(soon("the answers", call), meanwhile);
+    let answers = answers.unwrap().into_inner().claims;
+    assert!(answers.values().all(|answer| answer.error.is_empty()));
+    assert_eq!((answers.len(), most.load(Ordering::SeqCst)), (200, 32));
 }
 
 #[tokio::test]

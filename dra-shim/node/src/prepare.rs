@@ -48,7 +48,7 @@ pub struct Prepared {
 /// The last transaction of a Prepare, or the answer that needs none.
 pub(crate) enum Continued {
     Prepared(Vec<KubeletDevice>),
-    Ends(Ending),
+    Ends(Box<Ending>),
 }
 
 // === impl NodeClaims ===
@@ -142,13 +142,13 @@ impl NodeClaims {
             .ensure(&uid, std::slice::from_ref(&device))
             .map_err(|source| PrepareError::Cdi { source })?;
         let ids = written.ids.iter().map(ToString::to_string).collect();
-        Ok(Continued::Ends(Ending {
+        Ok(Continued::Ends(Box::new(Ending {
             uid,
             status: input.status.clone(),
             request: input.request.clone(),
             major,
             group: input.request.device_group(ids),
-        }))
+        })))
     }
 
     /// The deciding checks and the records that they guard, in one commit. Of two

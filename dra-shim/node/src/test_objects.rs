@@ -130,7 +130,8 @@ pub(crate) fn end(
         major: *input.hardware.major.as_ref().unwrap(),
         group: input.request.device_group(vec!["id".to_owned()]),
     };
-    node.end_all(vec![Ok(Continued::Ends(ending))]).remove(0)
+    node.end_all(vec![Ok(Continued::Ends(Box::new(ending)))])
+        .remove(0)
 }
 
 fn device(input: &PrepareInput<'_>) -> ClaimDevice {

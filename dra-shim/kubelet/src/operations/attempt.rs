@@ -1,13 +1,15 @@
 //! One attempt at one claim: read it, check it, call the driver, and contain whatever
 //! goes wrong there.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use futures_util::FutureExt as _;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +32,26 @@ pub(crate) struct Attempts<D, S> {
     pub(crate) driver: D,
     pub(crate) source: S,
     pub(crate) observer: Arc<dyn Observer>,
+    /// How many claims are being read.
+    pub(crate) reads: watch::Sender<usize>,
+    pub(crate) permits: Permits,
 }
+
+/// Limits the attempts that run at once. Those of each method are limited apart: a
+/// Prepare that hangs must not keep an Unprepare waiting.
+pub(crate) struct Permits {
+    prepare: Semaphore,
+    unprepare: Semaphore,
+}
+
+/// How many attempts of each method run at once; the others wait for a few hundred
+/// bytes each. A node has tens of pods that start at once, and reads of claims are
+/// limited to as many.
+const MAX_ATTEMPTS: usize = 32;
+
+/// Counts one claim as being read for as long as it lives: until the driver has begun
+/// with it.
+struct Reading<'a>(&'a watch::Sender<usize>);
 
 /// A claim that was read for the calls that were waiting until `answer_by`.
 pub(crate) struct FetchedClaim {
@@ -62,15 +83,24 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         let current = fetched
             .take()
             .filter(|fetched| fetched.answer_by == answer_by);
-        let claim = match current {
-            Some(FetchedClaim { claim, .. }) => claim,
-            None => self.fetch(id, answer_by, cancellation).await?,
+        let mut reading = None;
+        let claim = if let Some(FetchedClaim { claim, .. }) = current {
+            claim
+        } else {
+            reading = Some(Reading::begin(&self.reads));
+            self.fetch(id, answer_by, cancellation).await?
         };
-        let context = Context::new(answer_by.into_std(), cancellation.clone());
+        let context = Context::new(answer_by.into_std(), cancellation.clone())
+            .with_reads(self.reads.subscribe());
         // The method is called when this is polled: it may panic before it returns a future.
         let attempt = async {
-            let devices = self.driver.prepare(&context, &claim).await?;
-            check(&claim, devices)
+            let mut prepare = pin!(self.driver.prepare(&context, &claim));
+            let devices = poll_fn(|cx| {
+                let polled = prepare.as_mut().poll(cx);
+                reading = None; // the driver knows the claim now
+                polled
+            });
+            check(&claim, devices.await?)
         };
         let outcome = self.attempt(Method::Prepare, id, attempt).await;
         *fetched = Some(FetchedClaim { claim, answer_by });
@@ -136,6 +166,56 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         };
         Claim::parse(&json, id, &self.driver_name)
             .map_err(|error| ClaimError::permanent(error_chain(&error)).with_code(error.code()))
+    }
+}
+
+// === impl Permits ===
+
+impl Permits {
+    pub(crate) const fn new() -> Self {
+        Self {
+            prepare: Semaphore::const_new(MAX_ATTEMPTS),
+            unprepare: Semaphore::const_new(MAX_ATTEMPTS),
+        }
+    }
+
+    /// Waits for the attempt's turn, in the order of asking.
+    ///
+    /// # Errors
+    /// It was cancelled, or did not come before `answer_by`.
+    pub(crate) async fn acquire(
+        &self,
+        method: Method,
+        answer_by: Instant,
+        cancellation: &CancellationToken,
+    ) -> Result<SemaphorePermit<'_>, ClaimError> {
+        let permits = match method {
+            Method::Prepare => &self.prepare,
+            Method::Unprepare => &self.unprepare,
+        };
+        tokio::select! {
+            // Fails only for a closed semaphore, and nobody closes these.
+            permit = permits.acquire() => permit.map_err(|_| ClaimError::shutting_down()),
+            () = cancellation.cancelled() => Err(ClaimError::cancelled()),
+            () = tokio::time::sleep_until(answer_by) => {
+                Err(ClaimError::retry("too many other claims are under way").with_code("busy"))
+            }
+        }
+    }
+}
+
+// === impl Reading ===
+
+impl<'a> Reading<'a> {
+    fn begin(reads: &'a watch::Sender<usize>) -> Self {
+        reads.send_modify(|reads| *reads += 1);
+        Self(reads)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|reads| *reads = reads.saturating_sub(1));
     }
 }
 

@@ -28,7 +28,7 @@ mod chains;
 mod device_checks;
 mod task;
 
-use attempt::Attempts;
+use attempt::{Attempts, Permits};
 use chains::{Chains, Place, Progress};
 use task::{Shared, Task};
 
@@ -76,6 +76,8 @@ impl<D: Driver, S: ClaimSource> Operations<D, S> {
                     driver,
                     source,
                     observer,
+                    reads: watch::Sender::new(0),
+                    permits: Permits::new(),
                 },
                 chains: Chains::default(),
                 stop: CancellationToken::new(),

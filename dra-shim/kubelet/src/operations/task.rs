@@ -116,7 +116,10 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         let answer_by = self.operation.answer_by();
         let attempts = &self.shared.attempts;
         let cancellation = &self.operation.cancellation;
-        match self.operation.method {
+        let method = self.operation.method;
+        let permits = &attempts.permits;
+        let _permit = permits.acquire(method, answer_by, cancellation).await?;
+        match method {
             Method::Prepare => {
                 attempts
                     .prepare(&self.claim, fetched, answer_by, cancellation)

@@ -12,6 +12,8 @@ use super::message_size::fit_answers;
 use crate::claim::ClaimRef;
 use crate::claim_source::ClaimSource;
 use crate::driver::{Driver, Outcome};
+use crate::error::ClaimError;
+use crate::names::{MAX_OBJECT_NAME, is_label, is_subdomain, is_uid};
 use crate::observer::{CallOutcome, Method, Observer};
 use crate::operations::Operations;
 
@@ -22,6 +24,11 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// The answer is sent this long before the deadline: if it came too late, the pod would
 /// get no reason, and wait a minute for the next call.
 const MARGIN: Duration = Duration::from_secs(2);
+
+/// The most claims in a call: far more than a pod can use, whose devices the scheduler
+/// chooses one by one, though the API has no limit of its own. kubelet sends the claims
+/// of one pod, and 4 MiB at most.
+const MAX_CLAIMS: usize = 1024;
 
 /// The service in both versions; the conversions are in [`super::convert`].
 pub(super) struct DraService<D, S>(pub(super) Operations<D, S>);
@@ -62,30 +69,43 @@ impl Drop for CallInFlight<'_> {
 // === impl DraService ===
 
 impl<D: Driver, S: ClaimSource> DraService<D, S> {
-    /// One answer for each UID in the request. All operations have begun before the
+    /// One answer for each UID in the request; an error if there are too many. All operations have begun before the
     /// first await, so a call that is cut off loses its answer and nothing else.
     async fn answer<C, A>(
         &self,
         method: Method,
         metadata: &MetadataMap,
         claims: Vec<C>,
-    ) -> BTreeMap<String, A>
+    ) -> Result<BTreeMap<String, A>, Status>
     where
         C: Into<ClaimRef>,
         A: From<Outcome> + prost::Message,
     {
         let call = CallInFlight::start(self.0.observer(), method);
+        if claims.len() > MAX_CLAIMS {
+            let claims = claims.len();
+            call.answered(claims, claims);
+            return Err(Status::resource_exhausted(format!(
+                "the call has {claims} claims, and this plugin takes {MAX_CLAIMS} at most"
+            )));
+        }
         let answer_by = answer_by(Instant::now(), metadata);
         let handles: Vec<_> = claims
             .into_iter()
             .map(|claim| {
                 let claim: ClaimRef = claim.into();
-                (claim.uid.clone(), self.0.submit(method, claim, answer_by))
+                let uid = claim.uid.clone();
+                let valid = check_names(method, &claim);
+                (uid, valid.map(|()| self.0.submit(method, claim, answer_by)))
             })
             .collect();
-        let outcomes = handles
-            .into_iter()
-            .map(|(uid, handle)| async move { (uid, handle.outcome(answer_by).await) });
+        let outcomes = handles.into_iter().map(|(uid, handle)| async move {
+            let outcome = match handle {
+                Ok(handle) => handle.outcome(answer_by).await,
+                Err(invalid) => Err(invalid),
+            };
+            (uid, outcome)
+        });
         let outcomes = join_all(outcomes).await;
         let claims = outcomes.len();
         let failed = outcomes.iter().filter(|(_, outcome)| outcome.is_err());
@@ -93,7 +113,7 @@ impl<D: Driver, S: ClaimSource> DraService<D, S> {
         let answer = |(uid, outcome)| (uid, A::from(outcome));
         let mut answers = outcomes.into_iter().map(answer).collect();
         call.answered(claims, failed + fit_answers(&mut answers));
-        answers
+        Ok(answers)
     }
 }
 
@@ -111,7 +131,7 @@ macro_rules! dra_plugin {
                 let (metadata, _, request) = request.into_parts();
                 let claims = self
                     .answer(Method::Prepare, &metadata, request.claims)
-                    .await;
+                    .await?;
                 Ok(Response::new(
                     crate::proto::$version::NodePrepareResourcesResponse { claims },
                 ))
@@ -125,7 +145,7 @@ macro_rules! dra_plugin {
                 let (metadata, _, request) = request.into_parts();
                 let claims = self
                     .answer(Method::Unprepare, &metadata, request.claims)
-                    .await;
+                    .await?;
                 Ok(Response::new(
                     crate::proto::$version::NodeUnprepareResourcesResponse { claims },
                 ))
@@ -136,6 +156,24 @@ macro_rules! dra_plugin {
 
 dra_plugin!(v1);
 dra_plugin!(v1beta1);
+
+/// Whether the names can be an object's: they become parts of URLs, and the UID becomes
+/// one of files. Unprepare uses the UID only.
+fn check_names(method: Method, claim: &ClaimRef) -> Result<(), ClaimError> {
+    let named = is_label(&claim.namespace) && is_subdomain(&claim.name, MAX_OBJECT_NAME);
+    let invalid = if !is_uid(&claim.uid) {
+        "UID"
+    } else if method == Method::Prepare && !named {
+        "namespace or name"
+    } else {
+        return Ok(());
+    };
+    tracing::warn!(invalid, "refused a claim that cannot exist");
+    Err(
+        ClaimError::permanent(format_args!("no ResourceClaim can have this {invalid}"))
+            .with_code("claim-name-invalid"),
+    )
+}
 
 /// When the call must be answered: [`MARGIN`] before the caller's deadline, or a quarter
 /// of the timeout before it, if that is shorter.
@@ -182,6 +220,39 @@ mod tests {
         assert_eq!(parse_timeout("2M"), Some(Duration::from_secs(120)));
         for bad in ["", "S", "45", "123456789S", "+4S", "4x", "4ä"] {
             assert_eq!(parse_timeout(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_cannot_exist_is_refused_and_unprepare_asks_for_the_uid_only() {
+        let claim = |namespace: &str, name: &str, uid: &str| ClaimRef {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+        };
+        let good = claim("ns", "a.b-c", "c0ffee00-1234-4567-89ab-0123456789ab");
+        assert_eq!(check_names(Method::Prepare, &good), Ok(()));
+        let long = "a".repeat(254);
+        for (namespace, name) in [
+            ("", "a"),
+            ("n/s", "a"),
+            ("ns", ""),
+            ("ns", "a/b"),
+            ("ns", "a?b"),
+            ("ns", "%2e%2e"),
+            ("ns", ".."),
+            ("ns", &long),
+        ] {
+            let odd = claim(namespace, name, "u");
+            let refused = check_names(Method::Prepare, &odd);
+            assert_eq!(refused.unwrap_err().code(), "claim-name-invalid", "{odd}");
+            assert_eq!(check_names(Method::Unprepare, &odd), Ok(()));
+        }
+        for uid in ["", "..", "a/b", "../../etc/passwd", "a\0", "-", &long] {
+            let odd = claim("ns", "a", uid);
+            for method in [Method::Prepare, Method::Unprepare] {
+                assert!(check_names(method, &odd).is_err(), "{odd}");
+            }
         }
     }
 
