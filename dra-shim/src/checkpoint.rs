@@ -27,7 +27,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// Modes of the directories, as the Go driver creates them.
 const DATA_MODE: u32 = 0o750;
-const CDI_MODE: u32 = 0o755;
+pub(crate) const CDI_MODE: u32 = 0o755;
 
 /// The task that opens and repairs the checkpoint.
 pub(crate) struct CheckpointTask {

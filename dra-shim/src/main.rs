@@ -47,6 +47,7 @@ mod reconciler;
 mod reported_holders;
 mod run;
 mod shared_claims;
+mod spec_keeper;
 #[cfg(test)]
 mod tests;
 

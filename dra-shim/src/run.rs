@@ -30,6 +30,7 @@ use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
 use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
+use crate::spec_keeper::SpecKeeper;
 
 const PROGRAM: &str = "compute-domain-kubelet-plugin";
 
@@ -109,6 +110,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let hardware = Arc::clone(&parts.hardware);
     let (prepares, _prepare_worker) = PrepareQueue::start(move || hardware.snapshot_for_claim());
     let tasks = [
+        tokio::spawn(parts.spec_keeper().run(shutdown.clone())),
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
         tokio::spawn(parts.reconciler().run(shutdown.clone())),
         tokio::spawn(
@@ -183,6 +185,14 @@ impl Parts {
 
     fn claim_lookup(&self) -> ClaimLookup {
         ClaimLookup::new(self.client.clone(), &self.node_name)
+    }
+
+    fn spec_keeper(&self) -> SpecKeeper {
+        SpecKeeper {
+            cdi_root: self.paths.cdi_root.clone(),
+            shared_claims: self.shared_claims.clone(),
+            hardware: Arc::clone(&self.hardware),
+        }
     }
 
     fn advertiser(

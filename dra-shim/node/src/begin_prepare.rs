@@ -63,7 +63,8 @@ pub(crate) fn answer_if_prepared(
     let steps = steps(view, uid.as_str(), Transaction::BeginPrepare);
     match view.get(uid.as_str()) {
         Some(record) if !steps.contains(&Step::RecordStarted) => {
-            rewrite(specs, uid, record, major).map(Some)
+            let rewritten = rewrite(specs, uid, record, major)?;
+            Ok(Some(rewritten.devices))
         }
         _ => Ok(None),
     }

@@ -148,6 +148,7 @@ fn run(transaction: Transaction, disks: &Disks, claims: NodeClaims) -> NodeClaim
         Transaction::Unprepare => claims.unprepare(CLAIM, later()).unwrap(),
         Transaction::Start => return disks.try_start("boot-1").unwrap().0,
         Transaction::StartAfterReboot => return disks.try_start("boot-2").unwrap().0,
+        Transaction::Repair => drop(claims.repair_specs(mk_hardware().major.ok()).unwrap()),
         Transaction::Rebuild => return rebuild(disks),
         Transaction::Expire => claims.expire(later()).unwrap(),
     }

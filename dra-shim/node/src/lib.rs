@@ -10,6 +10,7 @@
 //! NodeClaims::start         removes what an earlier boot left, aligns specs with records
 //! NodeClaims::prepare_all   records Started ──► CDI specs ──► records Completed ──► devices for kubelet
 //! NodeClaims::unprepare     CDI spec removed ──► record removed, or Aborted
+//! NodeClaims::repair_specs  writes the specs that somebody else has removed
 //! NodeClaims::rebuild       after damage: restores the records that are lost
 //! AbsenceTracker            which recorded claims are gone long enough to be unprepared
 //! ```
@@ -41,6 +42,7 @@ mod node_claims;
 pub mod policy;
 mod prepare;
 mod rebuild;
+mod repair;
 mod request;
 mod spec;
 mod start;
@@ -60,6 +62,7 @@ pub use hardware::Hardware;
 pub use node_claims::NodeClaims;
 pub use prepare::{PrepareInput, Prepared};
 pub use rebuild::AllocatedClaim;
+pub use repair::RepairReport;
 pub use request::ChannelRequest;
 pub use start::{SpecReport, StartError, StartReport};
 pub use text::{error_chain, with_hint};

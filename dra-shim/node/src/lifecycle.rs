@@ -66,6 +66,9 @@ pub enum Transaction {
     /// The plugin started for the first time since a reboot: no container is
     /// left that uses a device of the earlier boot.
     StartAfterReboot,
+    /// Somebody has removed specs while the plugin runs, or the driver was loaded
+    /// again and its channels have another major.
+    Repair,
     /// The checkpoint was damaged, and the API server reports that the claim is
     /// allocated on this node.
     Rebuild,
@@ -178,6 +181,10 @@ impl ClaimState {
                     &[Step::RemoveSpec, Step::RemoveOldRecord]
                 }
             },
+            Transaction::Repair => match self.record {
+                Phase::Completed => &[Step::WriteSpec],
+                Phase::Absent | Phase::Started | Phase::Aborted => &[],
+            },
             // Without a spec the claim was never prepared on this node.
             Transaction::Rebuild if self.has_spec => &[Step::RestoreRecord],
             Transaction::Rebuild => &[],
@@ -212,7 +219,7 @@ impl ClaimState {
 
 impl Transaction {
     /// Every transaction, in the order of a claim's life.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::BeginPrepare,
         Self::EndPrepare,
         Self::EndPrepareRefused,
@@ -220,6 +227,7 @@ impl Transaction {
         Self::Unprepare,
         Self::Start,
         Self::StartAfterReboot,
+        Self::Repair,
         Self::Rebuild,
         Self::Expire,
     ];
@@ -234,6 +242,7 @@ impl Transaction {
             Self::Unprepare => "Unprepare",
             Self::Start => "start",
             Self::StartAfterReboot => "start after a reboot",
+            Self::Repair => "repair",
             Self::Rebuild => "rebuild",
             Self::Expire => "fence expired",
         }

@@ -7,21 +7,28 @@ use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
 use crate::request::ChannelRequest;
 
-/// Writes a Completed record's spec unless it is right already, and returns the
-/// devices. A spec of a driver in another mode is left as it is: this driver
+/// A Completed record, whose spec is right now.
+pub(crate) struct Rewritten {
+    /// The devices in kubelet's answer.
+    pub(crate) devices: Vec<KubeletDevice>,
+    /// Whether the spec was missing or different.
+    pub(crate) written: bool,
+}
+
+/// Writes a Completed record's spec unless it is right already. A spec of a driver in another mode is left as it is: this driver
 /// cannot write one.
 pub(crate) fn rewrite(
     specs: &ClaimSpecs,
     uid: &ClaimUid,
     record: &ClaimRecord<DeviceGroup>,
     major: Option<Major>,
-) -> Result<Vec<KubeletDevice>, PrepareError> {
+) -> Result<Rewritten, PrepareError> {
     let cdi = |source| PrepareError::Cdi { source };
+    let mut written = false;
     match (own_channel(record), major) {
         (Some(channel), Some(major)) => {
-            specs
-                .ensure(uid, &[ClaimDevice::imex_channel(channel, major)])
-                .map_err(cdi)?;
+            let ensured = specs.ensure(uid, &[ClaimDevice::imex_channel(channel, major)]);
+            written = ensured.map_err(cdi)?.written;
         }
         (own, _) => {
             if !specs.exists(uid).map_err(cdi)? {
@@ -34,7 +41,10 @@ pub(crate) fn rewrite(
             }
         }
     }
-    Ok(kubelet_devices(record))
+    Ok(Rewritten {
+        devices: kubelet_devices(record),
+        written,
+    })
 }
 
 /// The devices in kubelet's answer when the claim was prepared.
@@ -48,7 +58,7 @@ pub(crate) fn kubelet_devices(record: &ClaimRecord<DeviceGroup>) -> Vec<KubeletD
 }
 
 /// The channel of a record that this driver wrote: one channel, one CDI device.
-fn own_channel(record: &ClaimRecord<DeviceGroup>) -> Option<ChannelId> {
+pub(crate) fn own_channel(record: &ClaimRecord<DeviceGroup>) -> Option<ChannelId> {
     let [group] = record.devices() else {
         return None;
     };

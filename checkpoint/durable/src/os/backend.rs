@@ -85,6 +85,27 @@ impl OsBackend {
         Ok(File::from(fd))
     }
 
+    /// A file that `claim` fails for is gone again: nobody would know of it before
+    /// the next open of the directory.
+    fn create_with(
+        &self,
+        name: &str,
+        mode: u32,
+        claim: impl FnOnce(&File, u32) -> io::Result<()>,
+    ) -> io::Result<File> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+        let file = self.open_at(name, flags, mode)?;
+        match claim(&file, mode) {
+            Ok(()) => Ok(file),
+            // The sweeper removes it, or has done so: the name may be another's.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            Err(error) => {
+                let _ = self.unlink(name);
+                Err(error)
+            }
+        }
+    }
+
     fn unlink(&self, name: &str) -> io::Result<()> {
         Ok(unlinkat(
             self.dir.as_fd(),
@@ -98,24 +119,7 @@ impl Backend for OsBackend {
     type File = File;
 
     fn create(&self, name: &str, mode: u32) -> io::Result<File> {
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
-        let file = self.open_at(name, flags, mode)?;
-        // A sweeper of another process may have been quicker with the lock.
-        let swept = io::ErrorKind::AlreadyExists;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(swept.into()),
-            Err(TryLockError::Error(err)) => return Err(err),
-        }
-        let found = file.metadata()?;
-        if found.nlink() == 0 {
-            return Err(swept.into());
-        }
-        // The umask has no say in who may read the file.
-        if found.mode() & PERMISSIONS != mode {
-            file.set_permissions(Permissions::from_mode(mode))?;
-        }
-        Ok(file)
+        self.create_with(name, mode, claim)
     }
 
     fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
@@ -240,7 +244,46 @@ impl From<&FileStat> for Stamp {
     }
 }
 
+/// Marks a new file as in use, and gives it its mode.
+fn claim(file: &File, mode: u32) -> io::Result<()> {
+    // A sweeper of another process may have been quicker with the lock.
+    let swept = io::ErrorKind::AlreadyExists;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(swept.into()),
+        Err(TryLockError::Error(err)) => return Err(err),
+    }
+    let found = file.metadata()?;
+    if found.nlink() == 0 {
+        return Err(swept.into());
+    }
+    // The umask has no say in who may read the file.
+    if found.mode() & PERMISSIONS != mode {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}
+
 fn version(file: File) -> io::Result<Version> {
     let stamp = Stamp::from(&fstat(&file)?);
     Ok(Version::new(OsVersion { _file: file, stamp }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_that_cannot_be_locked_or_examined_does_not_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = OsBackend::open(dir.path()).unwrap();
+        for errno in [nix::errno::Errno::ENOLCK, nix::errno::Errno::EIO] {
+            let failed = backend.create_with("a", 0o600, |_, _| Err(errno.into()));
+            assert_eq!(failed.unwrap_err().raw_os_error(), Some(errno as i32));
+            assert!(backend.list().unwrap().is_empty());
+        }
+        let sweeper = |_: &File, _| Err(io::ErrorKind::AlreadyExists.into());
+        backend.create_with("a", 0o600, sweeper).unwrap_err();
+        assert_eq!(backend.list().unwrap(), ["a"], "it may be another's by now");
+    }
 }

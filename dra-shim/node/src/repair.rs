@@ -1,0 +1,80 @@
+//! The CDI specs of prepared claims are kept right while the plugin runs.
+
+use std::sync::Arc;
+
+use imex_cdi::{ClaimUid, Major};
+
+use crate::lifecycle::{Step, Transaction};
+use crate::node_claims::{NodeClaims, steps};
+use crate::spec::{own_channel, rewrite};
+use crate::start::StartError;
+use crate::text::error_chain;
+
+/// What [`NodeClaims::repair_specs`] did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// The UIDs of the claims whose specs were written: they were missing or different.
+    pub written: Vec<String>,
+    /// Why other specs are not right yet, one line each.
+    pub failures: Vec<String>,
+}
+
+// === impl NodeClaims ===
+
+impl NodeClaims {
+    /// Whether a prepared claim lacks its CDI spec, and
+    /// [`repair_specs`](Self::repair_specs) can help. A look at the directory without
+    /// lock, and so from what this process knows of the records: cheap enough for
+    /// every few seconds, and decides nothing.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    pub fn lacks_specs(&self) -> Result<bool, StartError> {
+        let view = self.store.view();
+        let mut records = view
+            .records_unchecked()
+            .filter(|(_, record)| own_channel(record).is_some())
+            .peekable();
+        if records.peek().is_none() {
+            return Ok(false);
+        }
+        let found = self.specs.claims()?;
+        let lacks = |uid: &str| ClaimUid::new(uid).is_ok_and(|uid| !found.contains(&uid));
+        Ok(records.any(|(uid, _)| lacks(uid)))
+    }
+
+    /// Writes the specs of prepared claims that are missing, or that have another
+    /// major than `major`. Changes no record, and writes nothing if all is well.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be used: try again. What is wrong with single specs is in
+    /// the report.
+    pub fn repair_specs(&self, major: Option<Major>) -> Result<RepairReport, StartError> {
+        let specs = Arc::clone(&self.specs);
+        self.commit(move |claims| {
+            let mut report = RepairReport::default();
+            for (uid, record) in claims.records_unchecked() {
+                let Ok(uid) = ClaimUid::new(uid) else {
+                    continue;
+                };
+                let steps = steps(claims, uid.as_str(), Transaction::Repair);
+                if !steps.contains(&Step::WriteSpec) {
+                    continue;
+                }
+                match rewrite(&specs, &uid, record, major) {
+                    Ok(rewritten) if rewritten.written => report.written.push(uid.to_string()),
+                    Ok(_) => {}
+                    Err(error) => {
+                        let failure = format!("claim {uid}: {}", error_chain(&error));
+                        report.failures.push(failure);
+                    }
+                }
+            }
+            Ok(report)
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "repair_tests.rs"]
+mod tests;

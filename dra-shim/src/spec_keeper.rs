@@ -1,0 +1,127 @@
+//! Keeps the CDI specs of prepared claims in place while the plugin runs: a clean-up
+//! job may empty the directory, and a driver that is loaded again may have another
+//! channel major. Runtimes read the specs whenever a container starts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_node::{NodeClaims, RepairReport};
+use dra_checkpoint::Damage;
+use durable_file::OsDir;
+use imex_cdi::Major;
+use imex_runtime::error_chain;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::checkpoint::CDI_MODE;
+use crate::monitor::HardwareMonitor;
+use crate::shared_claims::SharedClaims;
+
+/// Pause between two looks: each is one listing of a small directory and one read of
+/// `/proc/devices`. A container that restarts waits ten seconds first.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The task that looks.
+pub(crate) struct SpecKeeper {
+    pub(crate) cdi_root: PathBuf,
+    pub(crate) shared_claims: SharedClaims,
+    pub(crate) hardware: Arc<HardwareMonitor>,
+}
+
+/// What the last look left.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Kept {
+    /// The major that all specs have.
+    major: Option<Major>,
+    /// Why others are not right, one line each.
+    failures: Vec<String>,
+}
+
+// === impl SpecKeeper ===
+
+impl SpecKeeper {
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = self.keep() => {}
+        }
+    }
+
+    async fn keep(&self) {
+        let mut kept = Kept::default();
+        loop {
+            if let Ok(claims) = self.shared_claims.get() {
+                let (hardware, root) = (Arc::clone(&self.hardware), self.cdi_root.clone());
+                let before = kept.clone();
+                let look = move || look(&claims, &root, hardware.snapshot().major.ok(), &before);
+                match spawn_blocking(look).await {
+                    Ok(now) => {
+                        now.log_new_failures(&kept);
+                        kept = now;
+                    }
+                    Err(error) => warn!(%error, "the CDI specs cannot be looked at"),
+                }
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    /// The major is tried again.
+    fn failed(&self, failure: String) -> Self {
+        Self {
+            major: self.major,
+            failures: vec![failure],
+        }
+    }
+
+    fn log_new_failures(&self, before: &Self) {
+        for failure in &self.failures {
+            if !before.failures.contains(failure) {
+                warn!(reason = failure, "a CDI spec does not match its record");
+            }
+        }
+    }
+}
+
+/// Repairs only if the look, which needs no lock, has found a reason.
+fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -> Kept {
+    if claims.damage() != Damage::None {
+        return before.clone(); // the rebuilding takes care of the specs
+    }
+    let lacking = claims.lacks_specs().unwrap_or(true);
+    let reloaded = major.is_some() && major != before.major;
+    if !lacking && !reloaded {
+        return Kept {
+            failures: Vec::new(),
+            ..before.clone()
+        };
+    }
+    // The directory itself may be gone.
+    if let Err(error) = OsDir::create(root, CDI_MODE) {
+        return before.failed(error_chain(&error));
+    }
+    match claims.repair_specs(major) {
+        Ok(RepairReport { written, failures }) => {
+            if !written.is_empty() {
+                info!(claims = ?written, "wrote CDI specs that were missing or of another major");
+            }
+            let complete = failures.is_empty();
+            Kept {
+                major: if complete {
+                    major.or(before.major)
+                } else {
+                    before.major
+                },
+                failures,
+            }
+        }
+        Err(error) => before.failed(error_chain(&error)),
+    }
+}
