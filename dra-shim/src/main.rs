@@ -49,6 +49,8 @@ mod run;
 mod shared_claims;
 mod spec_keeper;
 #[cfg(test)]
+mod test_objects;
+#[cfg(test)]
 mod tests;
 
 use std::process::ExitCode;

@@ -1,14 +1,12 @@
 //! Claims that come together, over a simulated disk.
 
-use compute_domain_api::names::DRIVER_NAME;
 use dra_checkpoint::BootId;
 use durable_file::{SimDir, Step};
-use imex_cdi::channel_major;
-use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::claim_errors::prepare_failed;
+use crate::test_objects::{mk_hardware, mk_status};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -52,40 +50,6 @@ impl Bench {
         let steps = self.checkpoint.steps();
         let renames = steps.iter().filter(|step| matches!(step, Step::Rename(..)));
         renames.count()
-    }
-}
-
-fn mk_status(channel: u32) -> ClaimStatus {
-    let text = format!(
-        r#"{{"allocation":{{"devices":{{
-            "results":[{{"request":"channel","driver":"{DRIVER_NAME}","pool":"node-a","device":"channel-{channel}"}}],
-            "config":[{{"source":"FromClaim","requests":["channel"],"opaque":{{"driver":"{DRIVER_NAME}","parameters":
-                {{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomainChannelConfig",
-                  "domainID":"c0ffee00-1234-4567-89ab-0123456789ab","allocationMode":"Single"}}}}}}]
-        }}}}}}"#
-    );
-    ClaimStatus::from_json(&text).unwrap()
-}
-
-/// A healthy node of one clique.
-fn mk_hardware() -> Hardware {
-    let fabric = Fabric::from_gpus(&[Gpu {
-        id: GpuRef {
-            index: 0,
-            uuid: None,
-        },
-        name: None,
-        fabric: GpuFabricState::Completed {
-            cluster: ClusterUuid([7; 16]),
-            clique_id: 0,
-        },
-        health: None,
-    }]);
-    let list = "Character devices:\n235 nvidia-caps-imex-channels\n";
-    Hardware {
-        state: NodeFabricState::default().next(fabric.event()),
-        fabric,
-        major: Ok(channel_major(list).unwrap()),
     }
 }
 

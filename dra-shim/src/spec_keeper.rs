@@ -125,3 +125,79 @@ fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -
         Err(error) => before.failed(error_chain(&error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use compute_domain_node::{ChannelRequest, PrepareInput};
+    use dra_checkpoint::{BootId, ClaimName};
+    use durable_file::SimDir;
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::test_objects::{mk_hardware, mk_status};
+
+    fn mk_prepared(cdi: &Path) -> NodeClaims {
+        let hardware = mk_hardware();
+        let major = hardware.major.as_ref().ok().copied();
+        let cdi = Arc::new(OsDir::create(cdi, CDI_MODE).unwrap());
+        let boot = BootId::new("boot-1").unwrap();
+        let (claims, _) = NodeClaims::start(Arc::new(SimDir::new()), cdi, boot, major).unwrap();
+        let claim = ClaimName {
+            uid: "claim-1".to_owned(),
+            name: "name".to_owned(),
+            namespace: "default".to_owned(),
+        };
+        let status = mk_status(0);
+        let input = PrepareInput {
+            claim: &claim,
+            status: &status,
+            request: &ChannelRequest::from_status(&status).unwrap(),
+            domain_exists: true,
+            hardware: &hardware,
+            now: Timestamp::now(),
+        };
+        claims.prepare_all(&[input]).remove(0).unwrap();
+        claims
+    }
+
+    fn spec(cdi: &Path) -> String {
+        let file = "k8s.compute-domain.nvidia.com-claim_claim-1.yaml";
+        std::fs::read_to_string(cdi.join(file)).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_directory_that_is_wiped_or_gone_is_repaired_and_a_new_major_is_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let cdi = root.path().join("cdi");
+        let claims = mk_prepared(&cdi);
+        let major = Major::new(235).ok();
+        let kept = look(&claims, &cdi, major, &Kept::default());
+        assert_eq!(kept.major, major);
+        let whole = spec(&cdi);
+
+        std::fs::remove_dir_all(&cdi).unwrap();
+        let kept = look(&claims, &cdi, major, &kept);
+        assert_eq!(spec(&cdi), whole);
+
+        let reloaded = Major::new(300).ok();
+        let kept = look(&claims, &cdi, reloaded, &kept);
+        assert!(spec(&cdi).contains(r#""major":300"#));
+        assert_eq!(look(&claims, &cdi, None, &kept), kept, "unloaded for now");
+        assert!(spec(&cdi).contains(r#""major":300"#));
+    }
+
+    #[test]
+    fn a_repair_that_fails_is_reported_and_tried_again() {
+        let root = tempfile::tempdir().unwrap();
+        let cdi = root.path().join("cdi");
+        let claims = mk_prepared(&cdi);
+        std::fs::remove_dir_all(&cdi).unwrap();
+        std::fs::write(&cdi, "a file is in the way").unwrap();
+        let failed = look(&claims, &cdi, Major::new(235).ok(), &Kept::default());
+        assert!(!failed.failures.is_empty());
+        std::fs::remove_file(&cdi).unwrap();
+        let kept = look(&claims, &cdi, Major::new(235).ok(), &failed);
+        assert_eq!(kept.failures, Vec::<String>::new());
+        assert!(!spec(&cdi).is_empty());
+    }
+}
