@@ -7,7 +7,7 @@ use std::sync::Arc;
 use compute_domain_node::Hardware;
 use compute_domain_node::policy::PrepareAnswer;
 use dra_kubelet::{DesiredPool, DeviceHealth};
-use imex_runtime::{Events, ReadinessCondition};
+use imex_runtime::{Events, Heartbeat, ReadinessCondition};
 use k8s_openapi::api::core::v1::ObjectReference;
 use nvml_clique::NodeFabricState;
 use tokio::sync::watch;
@@ -20,6 +20,7 @@ use crate::monitor::HardwareMonitor;
 /// Where it goes.
 pub(crate) struct Advertiser {
     pub(crate) pool: String,
+    pub(crate) heartbeat: Heartbeat,
     pub(crate) placements: Placements,
     /// Whether the API server was seen to drop taints. It stays so until the plugin is
     /// started again: to find out would be to publish the device without its taint.
@@ -39,6 +40,7 @@ impl Advertiser {
     pub(crate) async fn run(mut self, monitor: Arc<HardwareMonitor>, shutdown: CancellationToken) {
         let mut reported = None;
         loop {
+            self.heartbeat.beat();
             let read = Arc::clone(&monitor);
             let Ok(hardware) = tokio::task::spawn_blocking(move || read.snapshot()).await else {
                 return; // the runtime is going down

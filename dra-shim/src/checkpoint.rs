@@ -9,7 +9,7 @@ use std::time::Duration;
 use compute_domain_node::{NodeClaims, SpecReport, StartReport};
 use dra_checkpoint::{BootId, Damage};
 use durable_file::OsDir;
-use imex_runtime::{Events, ReadinessCondition, error_chain};
+use imex_runtime::{Events, Heartbeat, ReadinessCondition, error_chain};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -33,6 +33,7 @@ pub(crate) const CDI_MODE: u32 = 0o755;
 pub(crate) struct CheckpointTask {
     pub(crate) paths: Paths,
     pub(crate) shared_claims: SharedClaims,
+    pub(crate) heartbeat: Heartbeat,
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) lookup: ClaimLookup,
     pub(crate) ready: ReadinessCondition,
@@ -54,6 +55,7 @@ impl CheckpointTask {
         let claims = self.open().await;
         self.shared_claims.set_available(Arc::clone(&claims));
         loop {
+            self.heartbeat.beat();
             if let Damage::Damaged {
                 reason,
                 set_aside_as,
@@ -75,6 +77,7 @@ impl CheckpointTask {
     /// Opens the checkpoint, however long that takes.
     async fn open(&self) -> Arc<NodeClaims> {
         loop {
+            self.heartbeat.beat();
             let (paths, hardware) = (self.paths.clone(), Arc::clone(&self.hardware));
             let opened = spawn_blocking(move || open(&paths, &hardware)).await;
             let reason = match opened {
@@ -105,6 +108,7 @@ impl CheckpointTask {
         self.events
             .warning(&self.node, "CheckpointDamaged", "Rebuild", &reason);
         loop {
+            self.heartbeat.beat();
             self.ready.set_unmet(&reason);
             match self.try_rebuild(claims).await {
                 Ok(specs) => {

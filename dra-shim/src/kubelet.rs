@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use compute_domain_api::names::DRIVER_NAME;
 use dra_kubelet::{DesiredPool, DeviceHealth, KubeClaims, Plugin, Publication, Registration};
-use imex_runtime::{Events, ReadinessCondition, StartError};
+use imex_runtime::{Events, Heartbeat, ReadinessCondition, StartError};
 use kube::Client;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -35,11 +35,14 @@ pub(crate) struct KubeletServer {
     /// The devices' health, for kubelet's health stream.
     pub(crate) health: watch::Receiver<Vec<DeviceHealth>>,
     pub(crate) conditions: KubeletConditions,
+    /// Of the slices' publisher, which ends only with the plugin.
+    pub(crate) publisher: Heartbeat,
 }
 
 /// What kubelet and the API server make of this plugin.
 #[derive(Clone)]
 pub(crate) struct KubeletConditions {
+    pub(crate) api_server: ReadinessCondition,
     pub(crate) registered: ReadinessCondition,
     pub(crate) published: ReadinessCondition,
     /// Becomes true when the API server has not stored a device's taints.
@@ -53,14 +56,20 @@ impl KubeletServer {
     ///
     /// # Errors
     /// The sockets cannot be opened, or are lost for good.
-    pub(crate) async fn serve(&self, shutdown: &CancellationToken) -> Result<(), StartError> {
+    pub(crate) async fn serve(self, shutdown: &CancellationToken) -> Result<(), StartError> {
         let mut plugin = self.start(shutdown).await?;
-        let conditions = self.conditions.clone().follow(
+        let conditions = self.conditions.clone();
+        self.publisher.idle();
+        let following = conditions.follow(
             plugin.registration(),
             plugin.publication(),
             Arc::clone(&self.metrics),
         );
-        let conditions = tokio::spawn(conditions);
+        let publisher = self.publisher;
+        let conditions = tokio::spawn(async move {
+            following.await;
+            drop(publisher); // it has ended before the plugin
+        });
         let ended = tokio::select! {
             () = shutdown.cancelled() => Ok(()),
             error = plugin.failed() => Err(StartError::new(&error, error.hint())),
@@ -149,6 +158,8 @@ impl KubeletConditions {
             }
             // In a rolling update the other instance may be the one that publishes.
             Publication::Withdrawn | Publication::Standby => self.published.set_met(),
+            // Then what is published stays, and no instance could do better.
+            Publication::Failing { .. } if !self.api_server.is_met() => {}
             Publication::Failing { reason, .. } => self.published.set_unmet(reason),
             Publication::Pending => {
                 let reason = "the node's devices are not published yet";
@@ -170,6 +181,7 @@ mod tests {
         let readiness = Readiness::default();
         let (taints_dropped, dropped) = watch::channel(false);
         let conditions = KubeletConditions {
+            api_server: readiness.add_start_condition("api-server", "not yet"),
             registered: readiness.add_condition("kubelet", "not yet"),
             published: readiness.add_condition("resource-slice", "not yet"),
             taints_dropped,
@@ -193,5 +205,36 @@ mod tests {
         // The device is withdrawn then: that must not bring it back.
         conditions.set_published(&Publication::Withdrawn);
         assert!(*dropped.borrow());
+    }
+
+    fn failing(reason: &str) -> Publication {
+        Publication::Failing {
+            code: "slice-request",
+            reason: reason.to_owned(),
+        }
+    }
+
+    #[test]
+    fn slices_that_cannot_be_written_count_unless_the_api_server_is_away() {
+        let readiness = Readiness::default();
+        let conditions = KubeletConditions {
+            api_server: readiness.add_start_condition("api-server", "not reached"),
+            registered: readiness.add_condition("kubelet", "not registered"),
+            published: readiness.add_condition("resource-slice", "not published"),
+            taints_dropped: watch::channel(false).0,
+        };
+        conditions.set_registered(&Registration::Registered);
+        conditions.api_server.set_met();
+        conditions.set_published(&Publication::Withdrawn);
+        assert_eq!(readiness.unmet(), []);
+
+        conditions.api_server.set_unmet("connection refused");
+        conditions.set_published(&failing("connection refused"));
+        assert_eq!(readiness.unmet(), [], "ready during an outage");
+
+        conditions.api_server.set_met();
+        conditions.set_published(&failing("forbidden"));
+        let forbidden = ("resource-slice", "forbidden".to_owned());
+        assert_eq!(readiness.unmet(), [forbidden]);
     }
 }

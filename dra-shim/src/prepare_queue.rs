@@ -18,9 +18,10 @@ use compute_domain_node::{
 };
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{ClaimError, Context};
+use imex_runtime::Heartbeat;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 /// How long a claim waits for others whose facts are being looked up: about what the
@@ -56,6 +57,7 @@ struct Worker {
     queue: mpsc::UnboundedReceiver<Waiting>,
     lookups: watch::Receiver<usize>,
     hardware: Arc<dyn Fn() -> Hardware + Send + Sync>,
+    heartbeat: Heartbeat,
 }
 
 // === impl PrepareQueue ===
@@ -65,15 +67,18 @@ impl PrepareQueue {
     /// called once for each batch, where blocking is allowed.
     pub(crate) fn start(
         hardware: impl Fn() -> Hardware + Send + Sync + 'static,
-    ) -> (Self, JoinHandle<()>) {
+        heartbeat: Heartbeat,
+    ) -> Self {
         let (queue, waiting) = mpsc::unbounded_channel();
         let lookups = Arc::new(watch::Sender::new(0));
         let worker = Worker {
             queue: waiting,
             lookups: lookups.subscribe(),
             hardware: Arc::new(hardware),
+            heartbeat,
         };
-        (Self { queue, lookups }, tokio::spawn(worker.run()))
+        tokio::spawn(worker.run());
+        Self { queue, lookups }
     }
 
     /// Announces a claim that may come to [`prepare`](Self::prepare) soon.
@@ -127,11 +132,14 @@ impl Drop for Lookup {
 
 impl Worker {
     async fn run(mut self) {
+        self.heartbeat.idle();
         while let Some(first) = self.queue.recv().await {
+            self.heartbeat.beat();
             let batch = self.gather(first).await;
             let hardware = Arc::clone(&self.hardware);
             // A panic drops the senders of the answers, and is logged by the hook.
             let _ = spawn_blocking(move || prepare(batch, &*hardware)).await;
+            self.heartbeat.idle();
         }
     }
 

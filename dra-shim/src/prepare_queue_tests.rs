@@ -2,6 +2,7 @@
 
 use dra_checkpoint::BootId;
 use durable_file::{SimDir, Step};
+use imex_runtime::Liveness;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -23,10 +24,11 @@ impl Bench {
         let dirs = (Arc::new(checkpoint.clone()), Arc::new(cdi));
         let (claims, _) =
             NodeClaims::start(dirs.0, dirs.1, boot, mk_hardware().major.ok()).unwrap();
+        let heartbeat = Liveness::default().add("prepare-worker", PATIENCE);
         Self {
             checkpoint,
             claims: Arc::new(claims),
-            queue: PrepareQueue::start(mk_hardware).0,
+            queue: PrepareQueue::start(mk_hardware, heartbeat),
         }
     }
 

@@ -1,10 +1,14 @@
 //! Puts the parts together and runs them until a signal comes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use compute_domain_api::Settings;
 use dra_kubelet::{DesiredPool, DeviceHealth};
-use imex_runtime::{Events, HttpArgs, HttpServer, Readiness, StartError, log_settings, signals};
+use imex_runtime::{
+    Events, HttpArgs, HttpServer, Liveness, Readiness, ReadinessCondition, StartError,
+    log_settings, signals,
+};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use nvml_clique::{DriverRoot, HostImex};
@@ -34,6 +38,13 @@ use crate::spec_keeper::SpecKeeper;
 
 const PROGRAM: &str = "compute-domain-kubelet-plugin";
 
+/// How long a task may be silent that asks the API server for many claims, one after the other.
+const REQUESTS_LIMIT: Duration = Duration::from_secs(600);
+/// How long one may be silent that writes the checkpoint twice: each commit waits for 30 s at most.
+const WRITES_LIMIT: Duration = Duration::from_secs(180);
+/// How long one may be silent that reads small files.
+const READS_LIMIT: Duration = Duration::from_secs(120);
+
 /// What the parts are made of.
 struct Parts {
     node_name: String,
@@ -41,6 +52,8 @@ struct Parts {
     settings: Settings,
     client: Client,
     readiness: Readiness,
+    api_server: ReadinessCondition,
+    liveness: Liveness,
     events: Events,
     metrics: Arc<Metrics>,
     in_flight: InFlight,
@@ -74,16 +87,17 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     );
     log_settings(&settings);
     let shutdown = signals::shutdown()?;
-    let readiness = Readiness::default();
-    let client = kube
-        .client(&readiness.add_condition("api-server", "it has not answered yet"))
-        .await?;
+    let (readiness, liveness) = (Readiness::default(), Liveness::default());
+    // An outage of the API server is no reason for every node's pod to be not ready.
+    let api_server = readiness.add_start_condition("api-server", "it has not answered yet");
+    let client = kube.client(&api_server).await?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry, &node_name);
     Metrics::register_checkpoint(&mut registry, &paths.data_dir);
     let events = Events::new(client.clone(), PROGRAM, &node_name);
     events.register_metrics(&mut registry);
-    serve_http(&http, healthcheck_port, &readiness, registry, &shutdown).await?;
+    let health = (&readiness, &liveness);
+    serve_http(&http, healthcheck_port, health, registry, &shutdown).await?;
 
     let in_flight = InFlight::default();
     dump_on_signal(in_flight.clone(), shutdown.clone())?;
@@ -102,13 +116,16 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         settings,
         client,
         readiness,
+        api_server,
+        liveness,
         metrics,
     };
     let (desired, desired_slice) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
     let (taints_dropped, seen_to_drop_taints) = watch::channel(false);
     let hardware = Arc::clone(&parts.hardware);
-    let (prepares, _prepare_worker) = PrepareQueue::start(move || hardware.snapshot_for_claim());
+    let heartbeat = parts.liveness.add("prepare-worker", WRITES_LIMIT);
+    let prepares = PrepareQueue::start(move || hardware.snapshot_for_claim(), heartbeat);
     let tasks = [
         tokio::spawn(parts.spec_keeper().run(shutdown.clone())),
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
@@ -135,11 +152,12 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
 async fn serve_http(
     http: &HttpArgs,
     healthcheck_port: i32,
-    readiness: &Readiness,
+    (readiness, liveness): (&Readiness, &Liveness),
     registry: Registry,
     shutdown: &CancellationToken,
 ) -> Result<(), StartError> {
     let serve = |server: HttpServer, registry| {
+        let server = server.liveness(liveness.clone());
         tokio::spawn(server.serve(readiness.clone(), registry, shutdown.clone()));
     };
     if healthcheck_port >= 0 {
@@ -164,6 +182,7 @@ impl Parts {
         CheckpointTask {
             paths: self.paths.clone(),
             shared_claims: self.shared_claims.clone(),
+            heartbeat: self.liveness.add("checkpoint-keeper", REQUESTS_LIMIT),
             hardware: Arc::clone(&self.hardware),
             lookup: self.claim_lookup(),
             ready: self
@@ -190,6 +209,8 @@ impl Parts {
     fn spec_keeper(&self) -> SpecKeeper {
         SpecKeeper {
             cdi_root: self.paths.cdi_root.clone(),
+            heartbeat: self.liveness.add("spec-keeper", WRITES_LIMIT),
+            writer: self.liveness.add("checkpoint-writer", 2 * WRITES_LIMIT),
             shared_claims: self.shared_claims.clone(),
             hardware: Arc::clone(&self.hardware),
         }
@@ -204,6 +225,7 @@ impl Parts {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
         Advertiser {
             pool: self.node_name.clone(),
+            heartbeat: self.liveness.add("advertiser", READS_LIMIT),
             placements: Placements::new(&self.settings),
             taints_dropped,
             metrics: Arc::clone(&self.metrics),
@@ -234,7 +256,9 @@ impl Parts {
             events: self.events.clone(),
             desired,
             health,
+            publisher: self.liveness.add("publisher", READS_LIMIT),
             conditions: KubeletConditions {
+                api_server: self.api_server.clone(),
                 registered: condition("kubelet", "not registered with kubelet yet"),
                 published: condition("resource-slice", "the node's devices are not published yet"),
                 taints_dropped,

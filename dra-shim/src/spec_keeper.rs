@@ -10,9 +10,9 @@ use compute_domain_node::{NodeClaims, RepairReport};
 use dra_checkpoint::Damage;
 use durable_file::OsDir;
 use imex_cdi::Major;
-use imex_runtime::error_chain;
+use imex_runtime::{Heartbeat, error_chain};
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -24,11 +24,18 @@ use crate::shared_claims::SharedClaims;
 /// `/proc/devices`. A container that restarts waits ten seconds first.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// Pause between two questions whether the checkpoint's writer answers, which take the
+/// lock and write nothing. Most nodes change no claim for hours.
+const ASK_WRITER_EVERY: Duration = Duration::from_secs(60);
+
 /// The task that looks.
 pub(crate) struct SpecKeeper {
     pub(crate) cdi_root: PathBuf,
     pub(crate) shared_claims: SharedClaims,
     pub(crate) hardware: Arc<HardwareMonitor>,
+    pub(crate) heartbeat: Heartbeat,
+    /// Of the checkpoint's writer, a thread of its own that can be asked only.
+    pub(crate) writer: Heartbeat,
 }
 
 /// What the last look left.
@@ -52,8 +59,15 @@ impl SpecKeeper {
 
     async fn keep(&self) {
         let mut kept = Kept::default();
+        let mut ask_writer_at = Instant::now();
+        self.writer.idle(); // until there is one
         loop {
+            self.heartbeat.beat();
             if let Ok(claims) = self.shared_claims.get() {
+                if ask_writer_at <= Instant::now() {
+                    self.ask_writer(&claims).await;
+                    ask_writer_at = Instant::now() + ASK_WRITER_EVERY;
+                }
                 let (hardware, root) = (Arc::clone(&self.hardware), self.cdi_root.clone());
                 let before = kept.clone();
                 let look = move || look(&claims, &root, hardware.snapshot().major.ok(), &before);
@@ -66,6 +80,13 @@ impl SpecKeeper {
                 }
             }
             sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn ask_writer(&self, claims: &Arc<NodeClaims>) {
+        let claims = Arc::clone(claims);
+        if let Ok(true) = spawn_blocking(move || claims.writer_answers()).await {
+            self.writer.beat();
         }
     }
 }

@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
+use crate::liveness::Liveness;
 use crate::readiness::Readiness;
 
 /// The server of health and metrics. [`HttpArgs::bind`](crate::HttpArgs::bind) has bound it already,
@@ -24,6 +25,7 @@ pub struct HttpServer {
     listener: TcpListener,
     /// With a leading slash; `None`: metrics are not served.
     metrics_path: Option<String>,
+    liveness: Liveness,
 }
 
 /// Why health and metrics cannot be served.
@@ -57,6 +59,7 @@ pub(crate) enum HttpError {
 #[derive(Clone)]
 struct HandlerState {
     readiness: Readiness,
+    liveness: Liveness,
     registry: Arc<Registry>,
 }
 
@@ -95,6 +98,7 @@ impl HttpServer {
         Ok(Self {
             listener,
             metrics_path,
+            liveness: Liveness::default(),
         })
     }
 
@@ -106,10 +110,17 @@ impl HttpServer {
         self.listener.local_addr()
     }
 
+    /// What `/livez` depends on; nothing unless set.
+    #[must_use]
+    pub fn liveness(self, liveness: Liveness) -> Self {
+        Self { liveness, ..self }
+    }
+
     /// Serves until `shutdown` is cancelled, so spawn it. Start it before anything that may be slow:
     /// kubelet restarts a container whose `/livez` does not respond.
     ///
-    /// * `/livez`: always 200, so it fails only if the tokio runtime hangs;
+    /// * `/livez`: 200, or 503 with one line `task: reason` for each task that has died or hangs
+    ///   ([`liveness`](Self::liveness)); no response if the tokio runtime hangs;
     /// * `/readyz`: 200, or 503 with one line `condition: reason` for each condition that is not met;
     /// * the metrics of `registry`, and `imex_dra_condition_met{condition}` of each condition.
     pub async fn serve(
@@ -123,13 +134,14 @@ impl HttpServer {
             info!(%address, metrics = self.metrics_path, "serving health and metrics");
         }
         let mut router = Router::new()
-            .route("/livez", get(|| async { "ok\n" }))
+            .route("/livez", get(livez))
             .route("/readyz", get(readyz));
         if let Some(path) = &self.metrics_path {
             router = router.route(path, get(metrics));
         }
         let router = router.with_state(HandlerState {
             readiness,
+            liveness: self.liveness,
             registry: Arc::new(registry),
         });
         let serving = axum::serve(self.listener, router).into_future();
@@ -143,13 +155,24 @@ impl HttpServer {
     }
 }
 
+async fn livez(State(state): State<HandlerState>) -> Response {
+    let failures = state.liveness.failures();
+    for (task, reason) in &failures {
+        error!(task, reason, "not alive");
+    }
+    ok_unless(failures)
+}
+
 async fn readyz(State(state): State<HandlerState>) -> Response {
-    let unmet = state.readiness.unmet();
-    if unmet.is_empty() {
+    ok_unless(state.readiness.unmet())
+}
+
+fn ok_unless(failures: Vec<(&'static str, String)>) -> Response {
+    if failures.is_empty() {
         return "ok\n".into_response();
     }
     let mut body = String::new();
-    for (name, reason) in unmet {
+    for (name, reason) in failures {
         body.extend([name, ": ", &reason, "\n"]);
     }
     (StatusCode::SERVICE_UNAVAILABLE, body).into_response()

@@ -16,6 +16,8 @@
 //!                 │    └─ observe_watch ──> a Client for one watch, which sets its condition
 //!                 ├─ Events ──────────────> a queue, and a task that writes to events.k8s.io,
 //!                 │                         without repetitions
+//!                 ├─ Liveness ────────────> a Heartbeat for each long-lived task; together they are
+//!                 │                         /livez
 //!                 └─ HttpArgs::bind ──────> HttpServer: /livez, /readyz, metrics
 //! ```
 //!
@@ -68,6 +70,7 @@ mod deadline;
 mod error_chain;
 mod events;
 mod http;
+mod liveness;
 mod logs;
 mod raw_object;
 mod readiness;
@@ -85,6 +88,7 @@ pub use deadline::REQUEST_DEADLINE;
 pub use error_chain::error_chain;
 pub use events::Events;
 pub use http::HttpServer;
+pub use liveness::{Heartbeat, Liveness};
 pub use logs::LogFormat;
 pub use raw_object::RawObject;
 pub use readiness::{Readiness, ReadinessCondition};

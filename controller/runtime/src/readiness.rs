@@ -46,6 +46,9 @@ struct Entry {
     id: u64,
     /// Why it is not met; `None` if it is.
     unmet_reason: Option<String>,
+    /// Readiness depends on it only until it has been met once.
+    of_start: bool,
+    was_met: bool,
 }
 
 /// One condition of a program's readiness, such as "the API server responds". The task that observes
@@ -67,9 +70,21 @@ impl Readiness {
     /// and in logs. A condition of that name that exists already is replaced: its handle has no effect
     /// any more, and it is logged if it was met, or had another reason.
     pub fn add_condition(&self, name: &'static str, reason: &str) -> ReadinessCondition {
-        let (id, replaced) = self.lock().add(name, reason);
+        self.add(name, reason, false)
+    }
+
+    /// As [`add_condition`](Self::add_condition), for what a program needs once, to start: readiness
+    /// depends on it until it is met for the first time. Later changes are logged and in the metric
+    /// all the same. For what many replicas share and none can heal: an outage of the API server must
+    /// not make every pod of a cluster not ready.
+    pub fn add_start_condition(&self, name: &'static str, reason: &str) -> ReadinessCondition {
+        self.add(name, reason, true)
+    }
+
+    fn add(&self, name: &'static str, reason: &str, of_start: bool) -> ReadinessCondition {
+        let (id, replaced) = self.lock().add(name, reason, of_start);
         if replaced.is_some_and(|entry| entry.unmet_reason.as_deref() != Some(reason)) {
-            log(name, Some(reason));
+            log(name, Some(reason), true);
         }
         ReadinessCondition {
             name,
@@ -91,11 +106,13 @@ impl Readiness {
         }
     }
 
-    /// Name and reason of every condition that is not met; empty if the program is ready.
+    /// Name and reason of every condition that is not met and that readiness depends on; empty if the
+    /// program is ready.
     pub fn unmet(&self) -> Vec<(&'static str, String)> {
         self.lock()
             .by_name
             .iter()
+            .filter(|(_, entry)| entry.is_required())
             .filter_map(|(name, entry)| Some((*name, entry.unmet_reason.clone()?)))
             .collect()
     }
@@ -106,8 +123,10 @@ impl Readiness {
     }
 
     fn set(&self, condition: &ReadinessCondition, reason: Option<&str>) {
-        if self.lock().set(condition, reason) {
-            log(condition.name, reason);
+        // The lock is released before the line is written.
+        let changed = self.lock().set(condition, reason);
+        if let Some(was_required) = changed {
+            log(condition.name, reason, was_required);
         }
     }
 
@@ -119,31 +138,46 @@ impl Readiness {
     }
 }
 
-fn log(condition: &str, unmet_reason: Option<&str>) {
+fn log(condition: &str, unmet_reason: Option<&str>, is_required: bool) {
     match unmet_reason {
         None => info!(condition, "ready"),
-        Some(reason) => warn!(condition, reason, "not ready"),
+        Some(reason) if is_required => warn!(condition, reason, "not ready"),
+        Some(reason) => warn!(
+            condition,
+            reason, "not met any more; readiness does not depend on it"
+        ),
+    }
+}
+
+impl Entry {
+    fn is_required(&self) -> bool {
+        !(self.of_start && self.was_met)
     }
 }
 
 impl Conditions {
     /// Returns the ID of the new condition, and the one of its name that was there.
-    fn add(&mut self, name: &'static str, reason: &str) -> (u64, Option<Entry>) {
+    fn add(&mut self, name: &'static str, reason: &str, of_start: bool) -> (u64, Option<Entry>) {
         self.added += 1;
         let id = self.added;
-        let unmet_reason = Some(reason.to_owned());
-        let replaced = self.by_name.insert(name, Entry { id, unmet_reason });
-        (id, replaced)
+        let entry = Entry {
+            id,
+            unmet_reason: Some(reason.to_owned()),
+            of_start,
+            was_met: false,
+        };
+        (id, self.by_name.insert(name, entry))
     }
 
-    /// Returns whether that changed the condition.
-    fn set(&mut self, condition: &ReadinessCondition, reason: Option<&str>) -> bool {
+    /// If that changed the condition: whether readiness depends on it.
+    fn set(&mut self, condition: &ReadinessCondition, reason: Option<&str>) -> Option<bool> {
         match self.by_name.get_mut(condition.name) {
             Some(entry) if entry.id == condition.id && entry.unmet_reason.as_deref() != reason => {
                 entry.unmet_reason = reason.map(str::to_owned);
-                true
+                entry.was_met |= reason.is_none();
+                Some(entry.is_required())
             }
-            _ => false,
+            _ => None,
         }
     }
 }
@@ -166,6 +200,13 @@ impl ReadinessCondition {
     /// Marks the condition as met. Logs it if it was not.
     pub fn set_met(&self) {
         self.readiness.set(self, None);
+    }
+
+    /// Whether it is met at the moment. False for one that was removed or replaced.
+    pub fn is_met(&self) -> bool {
+        let conditions = self.readiness.lock();
+        let own = conditions.by_name.get(self.name);
+        own.is_some_and(|entry| entry.id == self.id && entry.unmet_reason.is_none())
     }
 
     /// Marks the condition as not met, for this reason. Logs it if it was met, or had another reason.
@@ -219,6 +260,30 @@ mod tests {
         assert_eq!(readiness.unmet(), []);
         fabric.set_unmet("GPUs disagree");
         assert_eq!(readiness.unmet(), [("fabric", "GPUs disagree".to_owned())]);
+    }
+
+    #[test]
+    fn a_condition_of_the_start_counts_until_it_was_met_and_its_gauge_goes_on() {
+        let readiness = Readiness::default();
+        let api = readiness.add_start_condition("api-server", "not reached yet");
+        api.set_unmet("connection refused");
+        assert_eq!(
+            readiness.unmet(),
+            [("api-server", "connection refused".to_owned())]
+        );
+        api.set_met();
+        assert!(api.is_met());
+        api.set_unmet("connection refused");
+        assert_eq!(readiness.unmet(), []);
+        assert!(!api.is_met());
+        let mut registry = Registry::default();
+        readiness.register_metrics(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        assert!(
+            text.contains("imex_dra_condition_met{condition=\"api-server\"} 0\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The claims of one node: what is known of them, and how they are changed.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use dra_checkpoint::{ClaimName, Claims, CommitError, Damage, Store, StoreError, View};
@@ -56,6 +57,22 @@ impl NodeClaims {
             .flat_map(|(_, record)| record.devices())
             .flat_map(DeviceGroup::channels)
             .count()
+    }
+
+    /// Whether the checkpoint's writer does its work, whatever comes of it: false if
+    /// it has died, or hangs in a call of the disk. Takes the lock, writes nothing, and
+    /// waits for 30 s at most.
+    pub fn writer_answers(&self) -> bool {
+        let answer = self.store.commit(|_| Ok::<_, Infallible>(()));
+        !matches!(
+            answer,
+            Err(CommitError::Store(
+                StoreError::QueueFull { .. }
+                    | StoreError::NotBegun { .. }
+                    | StoreError::Unanswered { .. }
+                    | StoreError::WriterPanicked
+            ))
+        )
     }
 
     /// Changes records under the checkpoint's lock. An error of `change` leaves

@@ -1,6 +1,10 @@
 //! Two plugins on one node, as in an update with surge: each knows of the other's
 //! changes whatever it remembers.
 
+use std::time::Duration;
+
+use durable_file::Dir as _;
+
 use crate::test_objects::{
     Disks, at, begin, end, mk_claim, mk_hardware, mk_input, mk_status, prepare, prepare_input,
     write_spec,
@@ -110,4 +114,18 @@ fn a_late_prepare_leaves_the_spec_of_the_newer_one_which_asserts_it_again() {
         let spec = disks.spec_of(&claim).unwrap();
         assert!(spec.contains(r#""major":235"#), "{spec}");
     }
+}
+
+#[test]
+fn a_writer_that_waits_for_the_other_instances_lock_in_vain_does_its_work() {
+    let disks = Disks::default();
+    let node = disks.start();
+    assert!(node.writer_answers());
+    let theirs = disks.checkpoint.lock("pu.lock", Duration::ZERO).unwrap();
+    assert!(
+        node.writer_answers(),
+        "it answers that it did not get the lock"
+    );
+    drop(theirs);
+    assert_eq!(disks.checkpoint_writes(), 0);
 }

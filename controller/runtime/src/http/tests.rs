@@ -49,6 +49,36 @@ async fn readyz_names_what_is_missing_until_all_is_met() {
 }
 
 #[tokio::test]
+async fn livez_names_the_tasks_that_do_not_work() {
+    let liveness = Liveness::default();
+    let (keeper, writer) = (
+        liveness.add("keeper", std::time::Duration::from_secs(60)),
+        liveness.add("writer", std::time::Duration::ZERO),
+    );
+    writer.idle();
+    let server = server("").await.liveness(liveness);
+    let address = server.local_addr().unwrap();
+    tokio::spawn(server.serve(
+        Readiness::default(),
+        Registry::default(),
+        CancellationToken::new(),
+    ));
+    assert!(fetch(address, "/livez").await.starts_with("HTTP/1.1 200"));
+
+    drop(keeper);
+    writer.beat();
+    let answer = fetch(address, "/livez").await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(
+        answer.ends_with(
+            "keeper: the task has ended\nwriter: the task has given no sign of life for 0 s\n"
+        ),
+        "{answer}"
+    );
+    assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
 async fn metrics_are_served_under_the_configured_path() {
     let mut registry = Registry::default();
     let gauge: Gauge = Gauge::default();
