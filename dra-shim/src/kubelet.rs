@@ -17,6 +17,7 @@ use crate::call_observer::CallObserver;
 use crate::driver::ComputeDomainDriver;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
+use crate::second_plugin::SecondPluginAlarm;
 
 /// How long directories that kubelet should have made may be missing at start.
 const SOCKETS_WITHIN: Duration = Duration::from_secs(30);
@@ -35,6 +36,7 @@ pub(crate) struct KubeletServer {
     /// The devices' health, for kubelet's health stream.
     pub(crate) health: watch::Receiver<Vec<DeviceHealth>>,
     pub(crate) conditions: KubeletConditions,
+    pub(crate) second_plugin: SecondPluginAlarm,
     /// Of the slices' publisher, which ends only with the plugin.
     pub(crate) publisher: Heartbeat,
 }
@@ -70,11 +72,13 @@ impl KubeletServer {
             following.await;
             drop(publisher); // it has ended before the plugin
         });
+        let second = tokio::spawn(self.second_plugin.follow(plugin.other_instances()));
         let ended = tokio::select! {
             () = shutdown.cancelled() => Ok(()),
             error = plugin.failed() => Err(StartError::new(&error, error.hint())),
         };
         conditions.abort();
+        second.abort();
         plugin.shutdown().await;
         ended
     }

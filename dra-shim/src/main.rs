@@ -46,6 +46,7 @@ mod prepare_queue;
 mod reconciler;
 mod reported_holders;
 mod run;
+mod second_plugin;
 mod shared_claims;
 mod spec_keeper;
 #[cfg(test)]

@@ -96,6 +96,7 @@ pub(crate) struct Metrics {
     generation: Gauge,
     registrations: Counter,
     gpus: Family<GpuState, Gauge>,
+    second_plugin: Gauge,
 }
 
 impl Metrics {
@@ -122,6 +123,7 @@ impl Metrics {
             generation: Gauge::default(),
             registrations: Counter::default(),
             gpus: Family::default(),
+            second_plugin: Gauge::default(),
         };
         for method in [Method::Prepare, Method::Unprepare] {
             let call = call(method);
@@ -218,6 +220,15 @@ impl Metrics {
             "GPUs of this node by the state of their fabric registration, as last read through NVML; vanished: gone from its clique",
             self.gpus.clone(),
         );
+        own.register(
+            "second_plugin",
+            "Whether another plugin serves this driver's name on the node, too: 1 or 0",
+            self.second_plugin.clone(),
+        );
+    }
+
+    pub(crate) fn second_plugin(&self, is_there: bool) {
+        self.second_plugin.set(i64::from(is_there));
     }
 
     pub(crate) fn prepared_channels(&self, count: usize) {
@@ -421,6 +432,7 @@ mod tests {
             gpu(0, GpuFabricState::InProgress),
             gpu(1, GpuFabricState::InProgress),
         ]);
+        metrics.second_plugin(true);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
@@ -439,6 +451,7 @@ mod tests {
             "imex_dra_slice_generation 7",
             r#"imex_dra_gpus{state="in-progress"} 2"#,
             r#"imex_dra_gpus{state="not-started"} 0"#,
+            "imex_dra_second_plugin 1",
         ] {
             assert!(
                 text.lines().any(|found| found == line),

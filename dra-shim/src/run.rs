@@ -33,6 +33,7 @@ use crate::monitor::HardwareMonitor;
 use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
 use crate::reported_holders::ReportedHolders;
+use crate::second_plugin::SecondPluginAlarm;
 use crate::shared_claims::SharedClaims;
 use crate::spec_keeper::SpecKeeper;
 
@@ -256,6 +257,11 @@ impl Parts {
             events: self.events.clone(),
             desired,
             health,
+            second_plugin: SecondPluginAlarm {
+                metrics: Arc::clone(&self.metrics),
+                events: self.events.clone(),
+                node: self.node_reference(),
+            },
             publisher: self.liveness.add("publisher", READS_LIMIT),
             conditions: KubeletConditions {
                 api_server: self.api_server.clone(),

@@ -190,8 +190,11 @@ impl PluginBuilder {
         let state = RegistrationState::pending(Arc::clone(&observer));
         let registration = state.subscribe();
         let drain = operations.drain();
+        let other_instances = watch::Sender::new(Vec::new());
+        let others = other_instances.subscribe();
         let services = Services {
             directories,
+            other_instances,
             operations,
             observer: Arc::clone(&observer),
             health: self.health,
@@ -219,6 +222,7 @@ impl PluginBuilder {
         Ok(Plugin {
             registration,
             publication,
+            other_instances: others,
             supervisor: Some(supervisor),
             publisher,
             drain,

@@ -1,5 +1,6 @@
 //! A running plugin: its status and its end.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -26,6 +27,7 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Plugin {
     pub(crate) registration: watch::Receiver<Registration>,
     pub(crate) publication: Option<watch::Receiver<Publication>>,
+    pub(crate) other_instances: watch::Receiver<Vec<PathBuf>>,
     /// None once it has ended.
     pub(crate) supervisor: Option<JoinHandle<Result<(), SocketError>>>,
     pub(crate) publisher: Option<AbortOnDropHandle<()>>,
@@ -48,6 +50,15 @@ impl Plugin {
     /// the last value remains, and the sender is dropped.
     pub fn publication(&self) -> Option<watch::Receiver<Publication>> {
         self.publication.clone()
+    }
+
+    /// The sockets of other instances of the driver on this node that accept connections
+    /// and stay: those of this library for longer than an update takes (ten minutes),
+    /// those of Go's kubeletplugin for more than a minute. Empty if all is well. Two
+    /// plugins of one name take each other's registration and calls: one of them has to
+    /// go. Looked at once a minute, on this node only.
+    pub fn other_instances(&self) -> watch::Receiver<Vec<PathBuf>> {
+        self.other_instances.clone()
     }
 
     /// Returns only if the sockets were lost and could not be opened again for 30 s. The

@@ -150,7 +150,7 @@ same in both programs. */}}
 {{- end }}
 
 {{/* (list PORT): the three probes. /livez fails only if a
-restart can help: with a missing or broken driver, the plugin is not ready, but
+restart can help, because a task has died or hangs: with a missing or broken driver, the plugin is not ready, but
 never restarted. */}}
 {{- define "imex-dra.probes" -}}
 {{- if gt (int (index . 0)) 0 -}}

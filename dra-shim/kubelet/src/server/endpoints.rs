@@ -2,6 +2,7 @@
 //! closing.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub(crate) struct Services<D, S> {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) health: watch::Receiver<Vec<DeviceHealth>>,
     pub(crate) registration: RegistrationState,
+    /// The sockets of other instances that stay.
+    pub(crate) other_instances: watch::Sender<Vec<PathBuf>>,
     /// Neither advertise nor serve the newer version of the API.
     pub(crate) only_v1beta1: bool,
 }
@@ -104,6 +107,10 @@ impl Endpoints {
             servers,
             stop,
         })
+    }
+
+    pub(super) fn paths(&self) -> [&Path; 2] {
+        [self.registration.path(), self.service.path()]
     }
 
     /// Returns when kubelet can no longer reach the plugin here, with the reason.

@@ -3,7 +3,8 @@
 //! ```text
 //! supervise ──► Endpoints ──┬─ registration socket ─ RegistrationService ─► RegistrationState
 //!     │                     └─ service socket ──┬─── DraService ──────────► Operations
-//!     └─► stale_sockets                         └─── HealthService
+//!     ├─► stale_sockets                         └─── HealthService
+//!     └─► other_instances
 //! ```
 
 mod convert;
@@ -11,6 +12,7 @@ mod dra;
 mod endpoints;
 mod health;
 mod message_size;
+mod other_instances;
 mod registration;
 mod sockets;
 mod stale_sockets;

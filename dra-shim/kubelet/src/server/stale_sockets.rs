@@ -5,7 +5,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::net::UnixStream;
@@ -16,6 +16,14 @@ use crate::file_id::file_id;
 /// Removes them from both directories. Errors are logged only: the next registration
 /// tries again.
 pub(super) async fn remove(directories: &Directories) {
+    for path in sockets(directories) {
+        remove_if_dead(&path).await;
+    }
+}
+
+/// The sockets in both directories that have this driver's name, of whichever instance:
+/// of this library, or of Go's kubeletplugin.
+pub(super) fn sockets(directories: &Directories) -> Vec<PathBuf> {
     let prefix = format!("{}-", directories.driver);
     let registration = |name: &str| {
         let name = name.strip_prefix('.').unwrap_or(name);
@@ -31,8 +39,9 @@ pub(super) async fn remove(directories: &Directories) {
         };
         is_instance(rest, "@plugin.sock", ".sock")
     };
-    remove_from(&directories.registry, registration).await;
-    remove_from(&directories.data, service).await;
+    let mut sockets = sockets_in(&directories.registry, registration);
+    sockets.extend(sockets_in(&directories.data, service));
+    sockets
 }
 
 /// Whether what follows the driver's prefix names an instance: this library's suffix of
@@ -48,30 +57,31 @@ fn is_instance(rest: &str, ours: &str, foreign: &str) -> bool {
         .is_some_and(|uid| uid.len() == 36 && is_hex(&uid.replace('-', "")))
 }
 
-async fn remove_from(directory: &Path, is_ours: impl Fn(&str) -> bool) {
+fn sockets_in(directory: &Path, is_ours: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else {
-        return;
+        return Vec::new();
     };
     let ours = entries.flatten().filter(|entry| {
         entry.file_type().is_ok_and(|kind| kind.is_socket())
             && entry.file_name().to_str().is_some_and(&is_ours)
     });
-    let paths: Vec<_> = ours.map(|entry| entry.path()).collect();
-    for path in paths {
-        let Ok(id) = file_id(&path) else { continue };
-        if !refuses(&path).await {
-            continue;
-        }
-        // A socket that is bound but does not listen yet refuses too, for microseconds.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        if refuses(&path).await && file_id(&path).is_ok_and(|now| now == id) {
-            match fs::remove_file(&path) {
-                Ok(()) => {
-                    tracing::info!(path = %path.display(), "removed a dead instance's socket");
-                }
-                Err(error) => {
-                    tracing::warn!(path = %path.display(), %error, "cannot remove a dead instance's socket");
-                }
+    ours.map(|entry| entry.path()).collect()
+}
+
+async fn remove_if_dead(path: &Path) {
+    let Ok(id) = file_id(path) else { return };
+    if !refuses(path).await {
+        return;
+    }
+    // A socket that is bound but does not listen yet refuses too, for microseconds.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    if refuses(path).await && file_id(path).is_ok_and(|now| now == id) {
+        match fs::remove_file(path) {
+            Ok(()) => {
+                tracing::info!(path = %path.display(), "removed a dead instance's socket");
+            }
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "cannot remove a dead instance's socket");
             }
         }
     }

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::endpoints::{Endpoints, Services};
+use super::other_instances::{LOOK_EVERY, OtherInstances};
 use super::sockets::SocketError;
 use super::stale_sockets;
 use crate::claim_source::ClaimSource;
@@ -16,8 +17,8 @@ use crate::registration::Registration;
 /// How long reopening lost sockets may fail before the plugin gives up.
 const REOPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Keeps endpoints open until `stop`, and removes the sockets of dead instances after
-/// each registration.
+/// Keeps endpoints open until `stop`, removes the sockets of dead instances after each
+/// registration, and reports living ones that stay.
 ///
 /// Lost endpoints go on serving until kubelet has registered their successor: kubelet
 /// may still hold a connection to them, though the file is gone.
@@ -28,6 +29,9 @@ pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
 ) -> Result<(), SocketError> {
     let mut registration = services.registration.subscribe();
     let mut predecessor: Option<Endpoints> = None;
+    let mut others = OtherInstances::new(services.other_instances.clone());
+    let mut look_at_others = tokio::time::interval(LOOK_EVERY);
+    look_at_others.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let reason = tokio::select! {
             reason = endpoints.lost() => reason,
@@ -41,6 +45,12 @@ pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
                     close(predecessor.take()).await;
                     stale_sockets::remove(&services.directories).await;
                 }
+                continue;
+            }
+            _ = look_at_others.tick() => {
+                let own = std::iter::once(&endpoints).chain(&predecessor);
+                let own: Vec<_> = own.flat_map(Endpoints::paths).collect();
+                others.look(&services.directories, &own).await;
                 continue;
             }
         };

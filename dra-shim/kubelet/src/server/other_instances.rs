@@ -1,0 +1,138 @@
+//! Notices other instances of the driver on the node that stay: two plugins with one
+//! name take each other's registrations and calls.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::sockets::Directories;
+use super::stale_sockets;
+
+/// How often the directories are looked at: two listings, and a connection to each
+/// socket of another instance.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How long another instance of this library may stay: as long as an update takes, in
+/// which the old one ends when the new one is ready.
+const UPDATE_TAKES: Duration = Duration::from_secs(600);
+/// How long an instance of Go's kubeletplugin may stay: it is being replaced, and has
+/// ended by the next look.
+const REPLACEMENT_TAKES: Duration = LOOK_EVERY;
+
+/// The living sockets of other instances, and since when they have been seen.
+pub(super) struct OtherInstances {
+    seen: BTreeMap<PathBuf, Instant>,
+    reported: watch::Sender<Vec<PathBuf>>,
+}
+
+// === impl OtherInstances ===
+
+impl OtherInstances {
+    pub(super) const fn new(reported: watch::Sender<Vec<PathBuf>>) -> Self {
+        Self {
+            seen: BTreeMap::new(),
+            reported,
+        }
+    }
+
+    /// Reports the sockets, other than `own`, that have accepted connections for longer
+    /// than an update takes.
+    pub(super) async fn look(&mut self, directories: &Directories, own: &[&Path]) {
+        let mut living = Vec::new();
+        for path in stale_sockets::sockets(directories) {
+            if !own.contains(&path.as_path()) && accepts(&path).await {
+                living.push(path);
+            }
+        }
+        let staying = self.observe(living, Instant::now());
+        self.reported.send_if_modified(|reported| {
+            let changed = *reported != staying;
+            *reported = staying;
+            changed
+        });
+    }
+
+    /// Those that stay too long.
+    fn observe(&mut self, living: Vec<PathBuf>, now: Instant) -> Vec<PathBuf> {
+        self.seen.retain(|path, _| living.contains(path));
+        for path in living {
+            self.seen.entry(path).or_insert(now);
+        }
+        let stays = |(path, since): &(&PathBuf, &Instant)| {
+            // The names of this library's sockets carry an `@`.
+            let is_ours = path.to_string_lossy().contains('@');
+            let limit = if is_ours {
+                UPDATE_TAKES
+            } else {
+                REPLACEMENT_TAKES
+            };
+            now.saturating_duration_since(**since) >= limit
+        };
+        let staying = self.seen.iter().filter(stays);
+        staying.map(|(path, _)| path.clone()).collect()
+    }
+}
+
+async fn accepts(path: &Path) -> bool {
+    let connect = tokio::time::timeout(Duration::from_secs(1), UnixStream::connect(path)).await;
+    matches!(connect, Ok(Ok(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    fn listen(directories: &Directories, name: &str) -> (PathBuf, UnixListener) {
+        let path = directories.registry.join(name);
+        let listener = UnixListener::bind(&path).unwrap();
+        (path, listener)
+    }
+
+    fn mk_directories(root: &Path) -> Directories {
+        let directories = Directories {
+            driver: "d.example.com".into(),
+            registry: root.join("plugins_registry"),
+            data: root.join("plugins/d.example.com"),
+        };
+        std::fs::create_dir_all(&directories.registry).unwrap();
+        std::fs::create_dir_all(&directories.data).unwrap();
+        directories
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instance_that_stays_is_reported_until_it_ends_and_our_own_sockets_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let directories = mk_directories(root.path());
+        let (own, _own) = listen(&directories, "d.example.com-00000000@reg.sock");
+        let (go, go_listens) = listen(&directories, "d.example.com-reg.sock");
+        let (update, _update) = listen(&directories, "d.example.com-0011aabb@reg.sock");
+        let (_other, _listens) = listen(&directories, "other.example.com-reg.sock");
+        let (dead, dead_listener) = listen(
+            &directories,
+            "d.example.com-12345678-1234-1234-1234-123456789abc-reg.sock",
+        );
+        drop(dead_listener);
+        assert!(dead.exists());
+
+        let sender = watch::Sender::new(Vec::new());
+        let reported = sender.subscribe();
+        let mut others = OtherInstances::new(sender);
+        let own = [own.as_path()];
+        others.look(&directories, &own).await;
+        assert!(reported.borrow().is_empty(), "it may be on its way out");
+        tokio::time::advance(LOOK_EVERY).await;
+        others.look(&directories, &own).await;
+        assert_eq!(*reported.borrow(), [go.clone()]);
+        tokio::time::advance(UPDATE_TAKES).await;
+        others.look(&directories, &own).await;
+        assert_eq!(*reported.borrow(), [update.clone(), go]);
+        drop(go_listens);
+        others.look(&directories, &own).await;
+        assert_eq!(*reported.borrow(), [update]);
+    }
+}
