@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use compute_domain_node::{ChannelRequest, KubeletDevice, NodeClaims, PrepareError, Prepared};
+use compute_domain_node::{
+    ChannelRequest, KubeletDevice, Moment, NodeClaims, PrepareError, Prepared,
+};
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
 use imex_runtime::{Events, error_chain};
-use jiff::Timestamp;
 
 use crate::claim_errors::{prepare_failed, unprepare_failed};
 use crate::claim_reference::claim_reference;
@@ -54,7 +55,7 @@ impl Driver for ComputeDomainDriver {
     async fn unprepare(&self, context: &Context, claim: &ClaimRef) -> Result<(), ClaimError> {
         let claims = self.shared_claims.get()?;
         let (node_claims, uid) = (Arc::clone(&claims), claim.uid.clone());
-        let unprepare = move || node_claims.unprepare(&uid, Timestamp::now());
+        let unprepare = move || node_claims.unprepare(&uid, Moment::now());
         blocking(context, unprepare, unprepare_failed).await?;
         self.metrics.prepared_channels(claims.prepared_channels());
         Ok(())

@@ -14,12 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_node::{
-    ChannelRequest, Hardware, NodeClaims, PrepareError, PrepareInput, Prepared,
+    ChannelRequest, Hardware, Moment, NodeClaims, PrepareError, PrepareInput, Prepared,
 };
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{ClaimError, Context};
 use imex_runtime::Heartbeat;
-use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -172,7 +171,7 @@ fn prepare(mut batch: Vec<Waiting>, hardware: &dyn Fn() -> Hardware) {
     let Some(claims) = batch.first().map(|first| Arc::clone(&first.claim.claims)) else {
         return;
     };
-    let (hardware, now) = (hardware(), Timestamp::now());
+    let (hardware, now) = (hardware(), Moment::now());
     let inputs: Vec<_> = batch
         .iter()
         .map(|Waiting { claim, .. }| PrepareInput {

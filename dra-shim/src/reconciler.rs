@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use compute_domain_node::{AbsenceTracker, NodeClaims, Presence};
+use compute_domain_node::{AbsenceTracker, Moment, NodeClaims, Presence};
 use dra_checkpoint::{ClaimName, Damage};
 use imex_runtime::error_chain;
-use jiff::Timestamp;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -153,7 +152,7 @@ impl Reconciler {
 
 async fn expire(claims: &Arc<NodeClaims>) {
     let claims = Arc::clone(claims);
-    let expired = spawn_blocking(move || claims.expire(Timestamp::now())).await;
+    let expired = spawn_blocking(move || claims.expire(Moment::now())).await;
     if let Ok(Err(error)) = expired {
         let error = error_chain(&error);
         warn!(error, "expired records cannot be removed yet");
@@ -162,7 +161,7 @@ async fn expire(claims: &Arc<NodeClaims>) {
 
 async fn unprepare(claims: &Arc<NodeClaims>, uid: String) {
     let (claims, claim) = (Arc::clone(claims), uid.clone());
-    let unprepare = move || claims.unprepare(&claim, Timestamp::now());
+    let unprepare = move || claims.unprepare(&claim, Moment::now());
     let failure = match spawn_blocking(unprepare).await {
         Ok(Ok(())) => {
             info!(

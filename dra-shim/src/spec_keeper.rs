@@ -149,10 +149,9 @@ fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -
 
 #[cfg(test)]
 mod tests {
-    use compute_domain_node::{ChannelRequest, PrepareInput};
+    use compute_domain_node::{ChannelRequest, Moment, PrepareInput};
     use dra_checkpoint::{BootId, ClaimName};
     use durable_file::SimDir;
-    use jiff::Timestamp;
 
     use super::*;
     use crate::test_objects::{mk_hardware, mk_status};
@@ -175,7 +174,7 @@ mod tests {
             request: &ChannelRequest::from_status(&status).unwrap(),
             domain_exists: true,
             hardware: &hardware,
-            now: Timestamp::now(),
+            now: Moment::now(),
         };
         claims.prepare_all(&[input]).remove(0).unwrap();
         claims

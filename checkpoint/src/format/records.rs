@@ -72,10 +72,6 @@ impl<P> Records<P> {
         self.slots.iter().map(|(uid, slot)| (&**uid, &*slot.record))
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &ClaimRecord<P>> {
-        self.slots.values().map(|slot| &*slot.record)
-    }
-
     pub(crate) fn insert(&mut self, uid: &str, record: ClaimRecord<P>) {
         self.slots.insert(uid.into(), Slot::without_text(record));
         self.changed = true;

@@ -3,12 +3,12 @@
 
 use dra_checkpoint::{ClaimName, ClaimStatus, Claims, View};
 use imex_cdi::{ClaimSpecs, ClaimUid, Major};
-use jiff::Timestamp;
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
 use crate::holders::check_unused;
 use crate::lifecycle::{Step, Transaction};
+use crate::moment::{FenceClock, Moment};
 use crate::node_claims::steps;
 use crate::request::ChannelRequest;
 use crate::spec::rewrite;
@@ -23,7 +23,7 @@ pub(crate) struct Beginning {
     pub(crate) major: Option<Major>,
     /// For any other: the major, or why domain or hardware do not allow it.
     pub(crate) allowed: Result<Major, PrepareError>,
-    pub(crate) now: Timestamp,
+    pub(crate) now: Moment,
 }
 
 /// How a Prepare goes on.
@@ -42,13 +42,19 @@ impl Beginning {
         self,
         claims: &mut Claims<DeviceGroup>,
         specs: &ClaimSpecs,
+        fences: &FenceClock,
     ) -> Result<Begun, PrepareError> {
         if let Some(devices) = answer_if_prepared(claims, specs, &self.uid, self.major)? {
             return Ok(Begun::Prepared(devices));
         }
         check_unused(claims, &self.uid, &self.request)?;
         let major = self.allowed?;
-        claims.start(&self.claim, &self.status, self.now)?;
+        let uid = self.uid.as_str();
+        let now = match claims.get(uid) {
+            Some(record) => fences.now(uid, record, self.now),
+            None => self.now.wall,
+        };
+        claims.start(&self.claim, &self.status, now)?;
         Ok(Begun::Started(major))
     }
 }

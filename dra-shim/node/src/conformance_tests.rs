@@ -7,16 +7,15 @@ use dra_checkpoint::lifecycle::Phase;
 use dra_checkpoint::{BootId, Checkpoint, ClaimStatus};
 use durable_file::Dir as _;
 use imex_cdi::ClaimUid;
-use jiff::Timestamp;
 
 use crate::lifecycle::{ClaimState, Transaction};
 use crate::test_objects::{self, Disks, at, mk_claim, mk_hardware, mk_input, mk_status, prepare};
-use crate::{AllocatedClaim, ChannelRequest, DeviceGroup, NodeClaims, PrepareInput};
+use crate::{AllocatedClaim, ChannelRequest, DeviceGroup, Moment, NodeClaims, PrepareInput};
 
 const CLAIM: &str = "claim-1";
 
 /// When the fence of what was aborted at 0 has expired.
-fn later() -> Timestamp {
+fn later() -> Moment {
     at(100)
 }
 
@@ -39,7 +38,7 @@ fn write_spec(claims: &NodeClaims) {
     with_input(&status(), |input| test_objects::write_spec(claims, &input));
 }
 
-fn begin(claims: &NodeClaims, now: Timestamp) {
+fn begin(claims: &NodeClaims, now: Moment) {
     with_input(&status(), |input| {
         test_objects::begin(claims, PrepareInput { now, ..input }).unwrap();
     });

@@ -38,6 +38,7 @@ mod error;
 mod hardware;
 mod holders;
 pub mod lifecycle;
+mod moment;
 mod node_claims;
 pub mod policy;
 mod prepare;
@@ -59,6 +60,7 @@ pub use device_group::{
 };
 pub use error::{Class, PrepareError, UnprepareError};
 pub use hardware::Hardware;
+pub use moment::Moment;
 pub use node_claims::NodeClaims;
 pub use prepare::{PrepareInput, Prepared};
 pub use rebuild::AllocatedClaim;

@@ -8,6 +8,7 @@ use imex_cdi::ClaimSpecs;
 
 use crate::device_group::DeviceGroup;
 use crate::lifecycle::{ClaimState, Step, Transaction};
+use crate::moment::FenceClock;
 
 /// The claims of one node: its checkpoint and its CDI specs.
 ///
@@ -24,6 +25,7 @@ use crate::lifecycle::{ClaimState, Step, Transaction};
 pub struct NodeClaims {
     pub(crate) store: Store<DeviceGroup>,
     pub(crate) specs: Arc<ClaimSpecs>,
+    pub(crate) fences: Arc<FenceClock>,
 }
 
 // === impl NodeClaims ===

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use dra_checkpoint::{ClaimName, ClaimStatus, StoreError};
 use imex_cdi::{ClaimDevice, ClaimUid, Major};
-use jiff::Timestamp;
 
 use crate::begin_prepare::{Beginning, Begun, answer_if_prepared};
 use crate::device_group::KubeletDevice;
 use crate::end_prepare::Ending;
 use crate::error::PrepareError;
 use crate::hardware::Hardware;
+use crate::moment::Moment;
 use crate::node_claims::NodeClaims;
 use crate::request::ChannelRequest;
 use crate::text::error_chain;
@@ -33,7 +33,7 @@ pub struct PrepareInput<'a> {
     /// The node's hardware.
     pub hardware: &'a Hardware,
     /// The current time, for the fence of an aborted Prepare.
-    pub now: Timestamp,
+    pub now: Moment,
 }
 
 /// A prepared claim.
@@ -119,8 +119,8 @@ impl NodeClaims {
     ) -> Vec<Result<Begun, PrepareError>> {
         let beginnings: Vec<_> = inputs.iter().map(Beginning::new).collect();
         let changes = beginnings.into_iter().map(|beginning| {
-            let specs = Arc::clone(&self.specs);
-            move |claims: &mut _| beginning?.run(claims, &specs)
+            let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
+            move |claims: &mut _| beginning?.run(claims, &specs, &fences)
         });
         self.commit_all(changes.collect())
     }

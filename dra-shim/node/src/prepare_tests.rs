@@ -6,8 +6,8 @@ use nvml_clique::Fabric;
 use super::*;
 use crate::Class;
 use crate::test_objects::{
-    DOMAIN, Disks, at, begin, end, mk_claim, mk_hardware, mk_hardware_with, mk_input, mk_status,
-    prepare, prepare_in, prepare_input, write_spec,
+    DOMAIN, Disks, at, at_clocks, begin, end, mk_claim, mk_hardware, mk_hardware_with, mk_input,
+    mk_status, prepare, prepare_in, prepare_input, write_spec,
 };
 
 #[test]
@@ -263,4 +263,49 @@ fn of_two_claims_prepared_together_for_one_device_the_first_gets_it() {
         matches!(&answers[1], Err(PrepareError::InUse { holder, .. }) if holder.ends_with(":first"))
     );
     assert_eq!(disks.spec_of(&second), None);
+}
+
+/// What a Prepare for the aborted status gets at this moment.
+fn retried(node: &NodeClaims, now: Moment) -> Result<(), PrepareError> {
+    let (status, hardware) = (mk_status("pod-1", "channel-0"), mk_hardware());
+    let request = ChannelRequest::from_status(&status)?;
+    let claim = mk_claim("claim-1");
+    let input = mk_input(&claim, &status, &request, &hardware);
+    begin(node, PrepareInput { now, ..input })
+}
+
+#[test]
+fn a_clock_that_is_set_neither_lifts_a_fence_early_nor_keeps_it_for_longer() {
+    for jump in [-1_000_000, -80, 80, 1_000_000] {
+        let disks = Disks::default();
+        let node = disks.start();
+        retried(&node, at(0)).unwrap();
+        node.unprepare("claim-1", at(0)).unwrap();
+
+        let early = at_clocks(89 + jump, 89);
+        node.expire(early).unwrap();
+        assert!(
+            matches!(retried(&node, early), Err(PrepareError::Aborted)),
+            "{jump}"
+        );
+        retried(&node, at_clocks(90 + jump, 90)).unwrap_or_else(|error| panic!("{jump}: {error}"));
+    }
+}
+
+#[test]
+fn a_fence_of_another_process_that_lies_in_the_future_holds_for_ninety_seconds() {
+    let disks = Disks::default();
+    let (old, new) = (disks.start(), disks.start());
+    retried(&old, at(1_000_000)).unwrap();
+    old.unprepare("claim-1", at(1_000_000)).unwrap();
+    // The clock is set back before the other one sees the record.
+    assert!(matches!(
+        retried(&new, at_clocks(0, 0)),
+        Err(PrepareError::Aborted)
+    ));
+    assert!(matches!(
+        retried(&new, at_clocks(89, 89)),
+        Err(PrepareError::Aborted)
+    ));
+    retried(&new, at_clocks(90, 90)).unwrap();
 }

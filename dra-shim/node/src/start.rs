@@ -73,7 +73,11 @@ impl NodeClaims {
     ) -> Result<(Self, StartReport), StartError> {
         let (store, damage) = Store::open(checkpoint, boot).map_err(StartError::Open)?;
         let specs = Arc::new(ClaimSpecs::new(cdi, Kind::compute_domain_claim()));
-        let claims = Self { store, specs };
+        let claims = Self {
+            store,
+            specs,
+            fences: Arc::default(),
+        };
         let removed_records = claims.end_earlier_boot()?;
         let specs = match damage {
             Damage::None => claims.align_specs(major)?,

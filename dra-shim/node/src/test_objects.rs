@@ -1,7 +1,8 @@
 //! The objects that this crate's tests are about: a node's two directories, and
 //! claims to prepare there.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
 use durable_file::{Dir as _, SimDir, Step};
@@ -12,8 +13,8 @@ use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricSt
 use crate::end_prepare::Ending;
 use crate::prepare::Continued;
 use crate::{
-    ChannelRequest, Hardware, KubeletDevice, NodeClaims, PrepareError, PrepareInput, Prepared,
-    StartError, StartReport,
+    ChannelRequest, Hardware, KubeletDevice, Moment, NodeClaims, PrepareError, PrepareInput,
+    Prepared, StartError, StartReport,
 };
 
 /// The UID of the claims' domain.
@@ -84,7 +85,7 @@ pub(crate) fn prepare_in(
     claim: &ClaimName,
     status: &ClaimStatus,
     hardware: &Hardware,
-    now: Timestamp,
+    now: Moment,
 ) -> Result<Prepared, PrepareError> {
     if let Some(prepared) = node.already_prepared(claim, hardware.major.as_ref().ok().copied())? {
         return Ok(prepared);
@@ -220,6 +221,16 @@ pub(crate) fn mk_completed(cluster: u8) -> GpuFabricState {
     }
 }
 
-pub(crate) fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(1_700_000_000 + second).unwrap()
+/// A moment of a time in which both clocks agree.
+pub(crate) fn at(second: u64) -> Moment {
+    at_clocks(i64::try_from(second).unwrap(), second)
+}
+
+/// The wall clock may have been set meanwhile, also back.
+pub(crate) fn at_clocks(wall: i64, steady: u64) -> Moment {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    Moment {
+        wall: Timestamp::from_second(1_700_000_000 + wall).unwrap(),
+        steady: *START + Duration::from_secs(steady),
+    }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use dra_checkpoint::Claims;
+use dra_checkpoint::lifecycle::Phase;
 use imex_cdi::{ClaimSpecs, ClaimUid};
-use jiff::Timestamp;
 
 use crate::device_group::DeviceGroup;
 use crate::error::UnprepareError;
 use crate::lifecycle::{Step, Transaction};
+use crate::moment::{FenceClock, Moment};
 use crate::node_claims::{NodeClaims, steps};
 
 impl NodeClaims {
@@ -21,10 +22,14 @@ impl NodeClaims {
     ///
     /// # Errors
     /// [`UnprepareError`]: repeat the call.
-    pub fn unprepare(&self, uid: &str, now: Timestamp) -> Result<(), UnprepareError> {
+    pub fn unprepare(&self, uid: &str, now: Moment) -> Result<(), UnprepareError> {
         let uid = uid.to_owned();
-        let specs = Arc::clone(&self.specs);
-        self.commit(move |claims| remove(claims, &specs, &uid, now))
+        let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
+        self.commit(move |claims| {
+            remove(claims, &specs, &uid, now)?;
+            note_fence(claims, &fences, &uid, now);
+            Ok(())
+        })
     }
 
     /// Removes aborted records whose fence has expired at `now`. Call it once in
@@ -32,11 +37,20 @@ impl NodeClaims {
     ///
     /// # Errors
     /// [`UnprepareError`]: a later call removes them.
-    pub fn expire(&self, now: Timestamp) -> Result<(), UnprepareError> {
+    pub fn expire(&self, now: Moment) -> Result<(), UnprepareError> {
+        let fences = Arc::clone(&self.fences);
         self.commit(move |claims| {
-            claims.expire(now);
+            claims.expire_by(|uid, record| fences.now(uid, record, now));
+            fences.retain(|uid| claims.phase(uid) == Phase::Aborted);
             Ok(())
         })
+    }
+}
+
+/// From here on the fence's time is the steady clock's.
+fn note_fence(claims: &Claims<DeviceGroup>, fences: &FenceClock, uid: &str, now: Moment) {
+    if let Some(record) = claims.get(uid) {
+        fences.now(uid, record, now);
     }
 }
 
@@ -44,12 +58,12 @@ fn remove(
     claims: &mut Claims<DeviceGroup>,
     specs: &ClaimSpecs,
     uid: &str,
-    now: Timestamp,
+    now: Moment,
 ) -> Result<(), UnprepareError> {
     for step in steps(claims, uid, Transaction::Unprepare) {
         match step {
             Step::RemoveSpec => remove_spec(specs, uid)?,
-            Step::RecordAborted => claims.abort(uid, now)?,
+            Step::RecordAborted => claims.abort(uid, now.wall)?,
             Step::RemoveRecord => drop(claims.remove(uid)?),
             _ => {} // no other step is one of Unprepare
         }

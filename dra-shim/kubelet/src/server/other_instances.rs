@@ -127,7 +127,7 @@ mod tests {
         assert!(reported.borrow().is_empty(), "it may be on its way out");
         tokio::time::advance(LOOK_EVERY).await;
         others.look(&directories, &own).await;
-        assert_eq!(*reported.borrow(), [go.clone()]);
+        assert_eq!(reported.borrow().as_slice(), std::slice::from_ref(&go));
         tokio::time::advance(UPDATE_TAKES).await;
         others.look(&directories, &own).await;
         assert_eq!(*reported.borrow(), [update.clone(), go]);
