@@ -25,6 +25,8 @@
 
 mod advertise;
 mod args;
+#[cfg(test)]
+mod batch_tests;
 mod call_observer;
 mod check_schedule;
 mod checkpoint;

@@ -8,15 +8,18 @@ use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricSt
 
 /// A claim's status that allocates this channel.
 pub(crate) fn mk_status(channel: u32) -> ClaimStatus {
-    let text = format!(
+    ClaimStatus::from_json(&mk_status_json(channel)).unwrap()
+}
+
+pub(crate) fn mk_status_json(channel: u32) -> String {
+    format!(
         r#"{{"allocation":{{"devices":{{
             "results":[{{"request":"channel","driver":"{DRIVER_NAME}","pool":"node-a","device":"channel-{channel}"}}],
             "config":[{{"source":"FromClaim","requests":["channel"],"opaque":{{"driver":"{DRIVER_NAME}","parameters":
                 {{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomainChannelConfig",
                   "domainID":"c0ffee00-1234-4567-89ab-0123456789ab","allocationMode":"Single"}}}}}}]
         }}}}}}"#
-    );
-    ClaimStatus::from_json(&text).unwrap()
+    )
 }
 
 /// A healthy node of one clique.
