@@ -38,6 +38,18 @@ fn a_claim_whose_uid_starts_with_a_letter_needs_only_cdi_0_3_0() {
 }
 
 #[test]
+fn the_claims_that_have_a_file_are_found_with_one_look_and_other_files_are_not() {
+    let dir = SimDir::new();
+    let specs = specs(&dir);
+    assert!(specs.claims().unwrap().is_empty());
+    specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap();
+    for other in ["gpu.yaml", "spec.1.tmp", "k8s.gpu.nvidia.com-claim_a.yaml"] {
+        dir.replace(other, b"{}", 0o644).unwrap();
+    }
+    assert!(specs.claims().unwrap().into_iter().eq([uid(UID)]));
+}
+
+#[test]
 fn a_file_that_is_right_is_not_written_again() {
     let dir = SimDir::new();
     let specs = specs(&dir);

@@ -14,8 +14,10 @@ use crate::error::ClaimError;
 /// * **Order.** Attempts at one claim UID never overlap within one
 ///   [`Plugin`](crate::Plugin): `prepare` and `unprepare` of a claim run strictly one
 ///   after another, whatever kubelet does. Attempts at different claims run
-///   concurrently, in any number: a method must not assume that it is alone. Another
-///   plugin, in this process or another, is not coordinated with.
+///   concurrently, 32 of each method at most: a method must not assume that it is
+///   alone. Another plugin, in this process or another, is not coordinated with.
+/// * **Names.** Namespace, name and UID are what the API server allows: fit for URLs,
+///   and the UID for a file's name. A call with more than 1024 claims is refused.
 /// * **Completion.** A future that was started is polled to its end. A call that
 ///   kubelet gave up on, or that its restart cut off, does not drop it; a repeated
 ///   call joins it. Only a runtime that is dropped drops it midway.
@@ -32,7 +34,8 @@ use crate::error::ClaimError;
 ///   that blocks a worker stalls other claims and the health stream.
 /// * **Time.** Both methods return by [`Context::deadline`], and `prepare` soon after
 ///   [`Context::cancellation`] fires. One that does not is not interrupted: kubelet
-///   gets an error in time, and whatever is to follow for the claim waits.
+///   gets an error in time, and whatever is to follow for the claim waits; it counts
+///   as one of the 32 until it returns.
 /// * **Idempotence.** Each method may be called any number of times for one claim,
 ///   in any order, also after a reboot: see the methods.
 /// * **State.** During a rolling update two processes serve one node, and kubelet may
