@@ -119,16 +119,14 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
         let method = self.operation.method;
         let permits = &attempts.permits;
         let _permit = permits.acquire(method, answer_by, cancellation).await?;
+        // Boxed, so that an operation that waits for its turn takes no room for the
+        // driver's futures, which are many times as large as itself.
         match method {
             Method::Prepare => {
-                attempts
-                    .prepare(&self.claim, fetched, answer_by, cancellation)
-                    .await
+                Box::pin(attempts.prepare(&self.claim, fetched, answer_by, cancellation)).await
             }
             Method::Unprepare => {
-                attempts
-                    .unprepare(&self.claim, answer_by, cancellation)
-                    .await
+                Box::pin(attempts.unprepare(&self.claim, answer_by, cancellation)).await
             }
         }
     }
