@@ -54,7 +54,9 @@ impl Driver for BatchDriver {
             status,
             domain_exists: true,
         };
-        self.queue.prepare(context, ready, announced).await?;
+        self.queue
+            .prepare(context, ready, announced, prepare_failed)
+            .await?;
         Ok(Vec::new())
     }
 

@@ -149,9 +149,9 @@ fn prepare_without_name(node: &TestNode, uid: &str) {
         request: &ChannelRequest::from_status(&status).unwrap(),
         domain_exists: true,
         hardware: &node.driver.hardware.snapshot(),
-        now: Timestamp::now(),
+        now: Moment::now(),
     };
-    node.claims.prepare(&input).unwrap();
+    node.claims.prepare_all(&[input]).remove(0).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

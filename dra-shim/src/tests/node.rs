@@ -11,7 +11,7 @@ use dra_kubelet::{
     Claim, ClaimRef, ClaimSource as _, Context, Driver as _, KubeClaims, PreparedDevice,
 };
 use durable_file::OsDir;
-use imex_runtime::Events;
+use imex_runtime::{Events, Liveness};
 use nvml_clique::{ClusterUuid, FabricProbe, Gpu, GpuFabricState, GpuRef, ProbeError, WatchConfig};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
@@ -22,9 +22,11 @@ use crate::claim_lookup::ClaimLookup;
 use crate::claim_status::ClaimStatusWriter;
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
+use crate::host_imex::HostImexGate;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
+use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
 use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
@@ -80,12 +82,18 @@ impl TestNode {
         shared_claims.set_available(Arc::clone(&claims));
         let client = server.client();
         let metrics = Metrics::register(&mut Registry::default(), NODE);
+        let hardware = Arc::new(hardware);
+        let monitor = Arc::clone(&hardware);
         let driver = ComputeDomainDriver {
             shared_claims,
-            hardware: Arc::new(hardware),
+            hardware,
             domains: DomainLookup::new(client.clone()),
             holders: ReportedHolders::default(),
-            host_imex: None,
+            host_imex: HostImexGate::default(),
+            prepares: PrepareQueue::start(
+                move || monitor.snapshot_for_claim(),
+                Liveness::default().add("prepare-worker", Duration::from_secs(60)),
+            ),
             events: Events::new(client.clone(), "test", NODE),
             in_flight: InFlight::default(),
             claim_status: ClaimStatusWriter::new(client.clone(), Arc::clone(&metrics)),
