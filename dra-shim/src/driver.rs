@@ -67,31 +67,20 @@ impl ComputeDomainDriver {
         let announced = self.prepares.announce();
         let claims = self.shared_claims.get()?;
         let name = claim_name(&claim.id);
-        if let Some(prepared) = self.already_prepared(context, &claims, &name).await? {
+        if claims.seems_prepared(&name.uid)
+            && let Some(prepared) = self.already_prepared(context, &claims, &name).await?
+        {
             return Ok(prepared);
         }
-        let status = ClaimStatus::from_raw(&claim.status).map_err(|error| {
-            prepare_failed(&PrepareError::BadClaim {
-                reason: error_chain(&error),
-            })
-        })?;
-        let request =
-            ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
-        self.in_flight.step(&claim.id, Step::LookingUpDomain);
-        let domain_exists = self.domains.exists(claim, &request.domain).await?;
-        if self.host_imex.is_asked() {
-            self.in_flight.step(&claim.id, Step::AskingHostImex);
-            self.host_imex.require_ready(context.remaining()).await?;
-        }
-        self.in_flight.step(&claim.id, Step::WritingRecordAndSpec);
-
-        let ready = ReadyClaim {
-            claims: Arc::clone(&claims),
-            name,
-            status,
-            request,
-            domain_exists,
+        let ready = match self.look_up(context, claim, &claims, &name).await {
+            Ok(ready) => ready,
+            // It does not matter to a claim that another instance has prepared meanwhile.
+            Err(error) => {
+                let prepared = self.already_prepared(context, &claims, &name).await?;
+                return prepared.ok_or(error);
+            }
         };
+        self.in_flight.step(&claim.id, Step::WritingRecordAndSpec);
         let holders = self.holders.clone();
         let refused = move |error: &PrepareError| {
             if let Some(holder) = error.holder_uid() {
@@ -105,6 +94,36 @@ impl ComputeDomainDriver {
             .await?;
         self.metrics.prepared_channels(claims.prepared_channels());
         Ok(prepared)
+    }
+
+    /// What decides about a claim that is not prepared, from claim, API server and host.
+    async fn look_up(
+        &self,
+        context: &Context,
+        claim: &Claim,
+        claims: &Arc<NodeClaims>,
+        name: &ClaimName,
+    ) -> Result<ReadyClaim, ClaimError> {
+        let status = ClaimStatus::from_raw(&claim.status).map_err(|error| {
+            prepare_failed(&PrepareError::BadClaim {
+                reason: error_chain(&error),
+            })
+        })?;
+        let request =
+            ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
+        self.in_flight.step(&claim.id, Step::LookingUpDomain);
+        let domain_exists = self.domains.exists(claim, &request.domain).await?;
+        if self.host_imex.is_asked() {
+            self.in_flight.step(&claim.id, Step::AskingHostImex);
+            self.host_imex.require_ready(context.remaining()).await?;
+        }
+        Ok(ReadyClaim {
+            claims: Arc::clone(claims),
+            name: name.clone(),
+            status,
+            request,
+            domain_exists,
+        })
     }
 
     async fn already_prepared(

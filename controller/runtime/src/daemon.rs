@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -16,6 +17,9 @@ const WORKER_THREADS: usize = 2;
 /// most: one for each of the 32 Prepares and 32 Unprepares that `dra-kubelet` runs at once, and one for
 /// each of its own tasks.
 const BLOCKING_THREADS: usize = 80;
+
+/// How long an unused one of them is kept: longer than a pause within a burst of work.
+const BLOCKING_THREAD_IDLE: Duration = Duration::from_secs(2);
 
 /// Parses the command line and calls `run`, on a tokio runtime that this function creates.
 ///
@@ -88,6 +92,7 @@ fn runtime() -> Result<Runtime, StartError> {
     Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .max_blocking_threads(BLOCKING_THREADS)
+        .thread_keep_alive(BLOCKING_THREAD_IDLE)
         .enable_all()
         .build()
         .map_err(|err| StartError::new(&err, "raise the limits on threads and open files"))

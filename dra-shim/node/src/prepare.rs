@@ -5,6 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use dra_checkpoint::lifecycle::Phase;
 use dra_checkpoint::{ClaimName, ClaimStatus, StoreError};
 use imex_cdi::{ClaimDevice, ClaimUid, Major};
 
@@ -54,6 +55,12 @@ pub(crate) enum Continued {
 // === impl NodeClaims ===
 
 impl NodeClaims {
+    /// Whether this process knows the claim as prepared. Another one may have changed that: ask
+    /// [`already_prepared`](Self::already_prepared) before answering.
+    pub fn seems_prepared(&self, uid: &str) -> bool {
+        self.store.view().phase(uid) == Phase::Completed
+    }
+
     /// The answer for a claim that is prepared already, after its CDI spec is
     /// written again if it is missing or different. Neither config nor fabric
     /// matter: a prepared claim stays prepared. Writes no record.

@@ -66,6 +66,8 @@ impl Plugin {
             .arg("--container-driver-root")
             .arg(&setup.driver_root)
             .args(["--feature-gates", "HostManagedIMEX=true"])
+            // As the image has it.
+            .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
