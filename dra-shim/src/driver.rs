@@ -1,6 +1,7 @@
 //! Implements `dra_kubelet::Driver`: gathers the facts of a call, then changes the
 //! node's claims.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use compute_domain_node::{
@@ -9,11 +10,13 @@ use compute_domain_node::{
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{Claim, ClaimError, ClaimRef, Context, Driver, PreparedDevice};
 use imex_runtime::{Events, error_chain};
+use tokio::task::spawn_blocking;
 
 use crate::claim_errors::{prepare_failed, unprepare_failed};
 use crate::claim_reference::claim_reference;
 use crate::claim_status::{ClaimStatusWriter, DeviceReport, Reported, reported};
 use crate::domain_lookup::DomainLookup;
+use crate::held_since;
 use crate::host_imex::HostImexGate;
 use crate::in_flight::{InFlight, Step};
 use crate::metrics::Metrics;
@@ -35,6 +38,8 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) in_flight: InFlight,
+    /// The directory of the CDI specs.
+    pub(crate) cdi_root: PathBuf,
     pub(crate) claim_status: ClaimStatusWriter,
 }
 
@@ -81,19 +86,29 @@ impl ComputeDomainDriver {
             }
         };
         self.in_flight.step(&claim.id, Step::WritingRecordAndSpec);
-        let holders = self.holders.clone();
-        let refused = move |error: &PrepareError| {
-            if let Some(holder) = error.holder_uid() {
-                holders.report(holder);
-            }
+        let mut holder = None;
+        let refused = |error: &PrepareError| {
+            holder = error.holder_uid().map(str::to_owned);
             prepare_failed(error)
         };
         let prepared = self
             .prepares
             .prepare(context, ready, announced, refused)
-            .await?;
+            .await;
+        let prepared = match (prepared, holder) {
+            (Err(error), Some(holder)) => return Err(self.held(error, holder).await),
+            (prepared, _) => prepared?,
+        };
         self.metrics.prepared_channels(claims.prepared_channels());
         Ok(prepared)
+    }
+
+    /// Has the holder looked for, since it may be gone, and names the time since when it holds.
+    async fn held(&self, error: ClaimError, holder: String) -> ClaimError {
+        self.holders.report(&holder);
+        let (cdi_root, plain) = (self.cdi_root.clone(), error.clone());
+        let with_time = move || held_since::with_time(error, &cdi_root, &holder);
+        spawn_blocking(with_time).await.unwrap_or(plain)
     }
 
     /// What decides about a claim that is not prepared, from claim, API server and host.

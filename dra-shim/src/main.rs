@@ -38,6 +38,7 @@ mod claim_status;
 mod device;
 mod domain_lookup;
 mod driver;
+mod held_since;
 mod host_imex;
 mod in_flight;
 mod kubelet;

@@ -286,6 +286,7 @@ impl Parts {
             events: self.events.clone(),
             metrics: Arc::clone(&self.metrics),
             in_flight: self.in_flight.clone(),
+            cdi_root: self.paths.cdi_root.clone(),
             claim_status: ClaimStatusWriter::new(self.client.clone(), Arc::clone(&self.metrics)),
         }
     }

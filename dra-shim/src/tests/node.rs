@@ -96,6 +96,7 @@ impl TestNode {
             ),
             events: Events::new(client.clone(), "test", NODE),
             in_flight: InFlight::default(),
+            cdi_root: root.path().join("cdi"),
             claim_status: ClaimStatusWriter::new(client.clone(), Arc::clone(&metrics)),
             metrics,
         };

@@ -1,0 +1,53 @@
+//! Since when a claim holds its device: the time of its CDI spec's file, which is written before the
+//! claim is prepared, and again only if it was lost.
+
+use std::fs;
+use std::path::Path;
+
+use dra_kubelet::ClaimError;
+use imex_cdi::{ClaimUid, Kind};
+use jiff::Timestamp;
+
+/// The error of a claim that wants the device of `holder`, with the time since when that one has it,
+/// if the file tells. Reads a directory entry: call it where blocking is allowed.
+pub(crate) fn with_time(error: ClaimError, cdi_root: &Path, holder: &str) -> ClaimError {
+    let Some(since) = prepared_at(cdi_root, holder) else {
+        return error;
+    };
+    // A time, and not an age, so that the same event is not written again and again.
+    let message = format!("{} (prepared there at {since:.0})", error.message());
+    ClaimError::new(error.class(), message).with_code(error.code())
+}
+
+fn prepared_at(cdi_root: &Path, claim: &str) -> Option<Timestamp> {
+    let name = ClaimUid::new(claim)
+        .ok()?
+        .spec_file_name(&Kind::compute_domain_claim());
+    let written = fs::metadata(cdi_root.join(name)).ok()?.modified().ok()?;
+    Timestamp::try_from(written).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn the_time_of_the_holders_spec_is_added_if_there_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = || ClaimError::retry("held by ns/a:a").with_code("device-held");
+        assert_eq!(with_time(error(), dir.path(), "a"), error());
+        let path = dir
+            .path()
+            .join("k8s.compute-domain.nvidia.com-claim_a.yaml");
+        let at = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        fs::File::create(path).unwrap().set_modified(at).unwrap();
+        let with_time = with_time(error(), dir.path(), "a");
+        assert_eq!(
+            with_time.message(),
+            "held by ns/a:a (prepared there at 2027-01-15T08:00:00Z)"
+        );
+        assert_eq!(with_time.code(), "device-held");
+    }
+}
