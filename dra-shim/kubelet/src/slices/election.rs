@@ -109,16 +109,18 @@ impl Election {
     }
 
     /// Whether this instance is elected. Creates its lock file first, again if someone
-    /// removed it, and a higher-ranking one once it is `registered`. Blocks, but not for
-    /// long.
+    /// removed it, and a higher-ranking one once it is `registered`. Removes the files of
+    /// all dead instances: one that dies again and again would leave one each time. Blocks,
+    /// but not for long.
     pub(super) fn is_elected(&mut self, registered: bool) -> io::Result<bool> {
         let rank = self.stand(registered)?;
+        let mut is_highest = true;
         for other in self.candidates()? {
-            if other > rank && self.is_alive(other)? {
-                return Ok(false);
+            if other != rank && self.is_alive(other)? && other > rank {
+                is_highest = false;
             }
         }
-        Ok(true)
+        Ok(is_highest)
     }
 
     /// Makes sure that this instance has its lock file, and returns its rank.
@@ -280,16 +282,18 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_file_of_a_killed_instance_is_ignored_and_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let dead = Rank {
-            registered: true,
-            started: u64::MAX / 2,
-        };
-        fs::write(directory.path().join(dead.file_name(DRIVER)), "").unwrap();
-        let mut election = mk_election(&directory);
-        assert!(election.is_elected(false).unwrap());
-        assert_eq!(lock_files(&directory), 1);
+    fn the_lock_files_of_killed_instances_are_ignored_and_removed_whatever_their_rank() {
+        for (registered, started) in [(true, u64::MAX / 2), (true, 1), (false, 1)] {
+            let directory = tempfile::tempdir().unwrap();
+            let dead = Rank {
+                registered,
+                started,
+            };
+            fs::write(directory.path().join(dead.file_name(DRIVER)), "").unwrap();
+            let mut election = mk_election(&directory);
+            assert!(election.is_elected(registered).unwrap());
+            assert_eq!(lock_files(&directory), 1, "{dead:?}");
+        }
     }
 
     const HOLDER: &str = "slices::election::tests::hold_a_lock_file_for_another_process";
