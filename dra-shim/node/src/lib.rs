@@ -45,6 +45,8 @@ mod prepare;
 mod rebuild;
 mod repair;
 mod request;
+#[cfg(test)]
+mod sequence_tests;
 mod spec;
 mod start;
 #[cfg(test)]
