@@ -5,8 +5,9 @@
 #                         dependencies, unit tests, chart render, modes, packages;
 #                         the first run builds the cluster's programs even so, for helm
 #   hack/test.sh          all of that, then what needs root: an API server that
-#                         vanishes, and the behaviours that must never break on a
-#                         real cluster (see hack/e2e.sh)
+#                         vanishes, every fault at every step of the kubelet plugin,
+#                         and the behaviours that must never break on a real cluster
+#                         (see hack/e2e.sh)
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -132,6 +133,10 @@ case ${1-} in
         step "connections: an API server that vanishes"
         need_tools ip nft unshare
         cargo test --quiet --locked -p imex-runtime --test dead_peer -- --ignored
+        step "faults: the kubelet plugin's own system calls, its API server, its death"
+        need_tools strace unshare
+        # Its tables are worth reading.
+        cargo test --quiet --locked -p dra-shim --test faults -- --ignored --nocapture
         step "behaviours that must never break, on a real cluster"
         hack/e2e.sh --must
         ;;

@@ -1,0 +1,317 @@
+//! The part of an API server that the plugin needs, over plain HTTP, on a port of its own. One
+//! kind of request can be answered badly.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+/// The UID of the domain of all claims.
+pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
+
+/// How a request is answered badly.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Behaviour {
+    /// With this status, 429 with `Retry-After`.
+    Status(u16),
+    /// Never, while the connection stays open.
+    NeverAnswers,
+    /// The connection is closed instead.
+    Resets,
+    /// As always, but later.
+    Delays(Duration),
+}
+
+/// A kind of request, such as `get resourceclaims`, for objects of one name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) what: &'static str,
+    pub(crate) name: &'static str,
+}
+
+/// Clones are the same server. It serves until the runtime ends.
+#[derive(Clone)]
+pub(crate) struct ApiServer {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By kind and name; all are in namespace `ns`.
+    objects: BTreeMap<(&'static str, String), Value>,
+    fault: Option<(Asked, Behaviour)>,
+    /// How often the fault was met.
+    hits: usize,
+    events: Vec<Value>,
+}
+
+struct Request {
+    /// As in [`Asked`].
+    what: String,
+    name: String,
+    watches: bool,
+    body: Vec<u8>,
+}
+
+impl ApiServer {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Self {
+            address: listener.local_addr().unwrap(),
+            state: Arc::default(),
+        };
+        server.put_domain();
+        let serving = server.clone();
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                let server = serving.clone();
+                // It ends with the connection, whose client may be killed.
+                tokio::spawn(async move { drop(server.serve(connection).await) });
+            }
+        });
+        server
+    }
+
+    pub(crate) fn kubeconfig(&self) -> String {
+        json!({
+            "clusters": [{"name": "c", "cluster": {"server": format!("http://{}", self.address)}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {}}],
+            "current-context": "x",
+        })
+        .to_string()
+    }
+
+    /// A claim as the scheduler leaves it: channel-0 of node n1, reserved for a pod.
+    pub(crate) fn put_claim(&self, name: &str, uid: &str) {
+        let key = ("resourceclaims", name.to_owned());
+        self.state().objects.insert(key, mk_claim(name, uid));
+    }
+
+    /// As a user does it with `--force` and no finalizers: kubelet is not asked.
+    pub(crate) fn delete_claim(&self, name: &str) {
+        let key = ("resourceclaims", name.to_owned());
+        self.state().objects.remove(&key);
+    }
+
+    fn put_domain(&self) {
+        let domain = json!({
+            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": {"namespace": "ns", "name": "train", "uid": DOMAIN},
+        });
+        let key = ("computedomains", "train".to_owned());
+        self.state().objects.insert(key, domain);
+    }
+
+    /// Answers these requests badly from now on.
+    pub(crate) fn begin_fault(&self, asked: Asked, behaviour: Behaviour) {
+        let mut state = self.state();
+        state.fault = Some((asked, behaviour));
+        state.hits = 0;
+    }
+
+    pub(crate) fn end_fault(&self) {
+        self.state().fault = None;
+    }
+
+    /// How many requests the fault has met.
+    pub(crate) fn hits(&self) -> usize {
+        self.state().hits
+    }
+
+    /// All events so far.
+    pub(crate) fn events(&self) -> Vec<String> {
+        let events = &self.state().events;
+        events.iter().map(ToString::to_string).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    async fn serve(&self, connection: TcpStream) -> std::io::Result<()> {
+        let mut connection = BufReader::new(connection);
+        while let Some(request) = read(&mut connection).await? {
+            match self.fault(&request) {
+                Some(Behaviour::Resets) => return Ok(()),
+                Some(Behaviour::NeverAnswers) => {
+                    // Until the client hangs up.
+                    let mut ignored = Vec::new();
+                    connection.read_to_end(&mut ignored).await?;
+                    return Ok(());
+                }
+                Some(Behaviour::Status(code)) => {
+                    write(&mut connection, code, &failure(code, &request)).await?;
+                    continue;
+                }
+                Some(Behaviour::Delays(pause)) => sleep(pause).await,
+                None => {}
+            }
+            if request.watches {
+                return watch(connection).await;
+            }
+            let (code, body) = self.answer(&request);
+            write(&mut connection, code, &body).await?;
+        }
+        Ok(())
+    }
+
+    fn fault(&self, request: &Request) -> Option<Behaviour> {
+        let mut state = self.state();
+        let (asked, behaviour) = state.fault?;
+        let is_met = asked.what == request.what && asked.name == request.name;
+        is_met.then(|| {
+            state.hits += 1;
+            behaviour
+        })
+    }
+
+    fn answer(&self, request: &Request) -> (u16, Value) {
+        let found = |kind| {
+            let state = self.state();
+            let object = state.objects.get(&(kind, request.name.clone()));
+            object.map_or_else(|| (404, failure(404, request)), |it| (200, it.clone()))
+        };
+        match request.what.as_str() {
+            "get resourceclaims" | "patch resourceclaims/status" => found("resourceclaims"),
+            "get computedomains" => found("computedomains"),
+            "get nodes" => (200, json!({"metadata": {"name": "n1", "uid": "node-uid"}})),
+            // A slice is stored and never seen again: nobody here reads it.
+            "get resourceslices" => (
+                200,
+                json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList",
+                    "metadata": {"resourceVersion": "1"}, "items": []}),
+            ),
+            "post resourceslices" => (201, stored(&request.body)),
+            "post events" => {
+                let event = stored(&request.body);
+                self.state().events.push(event.clone());
+                (201, event)
+            }
+            _ => (404, failure(404, request)),
+        }
+    }
+}
+
+fn stored(body: &[u8]) -> Value {
+    let mut object: Value = serde_json::from_slice(body).unwrap_or_default();
+    object["metadata"]["uid"] = "stored-uid".into();
+    object["metadata"]["resourceVersion"] = "2".into();
+    object
+}
+
+/// As the API server says it.
+fn failure(code: u16, request: &Request) -> Value {
+    let reason = match code {
+        404 => "NotFound",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        _ => "InternalError",
+    };
+    let kind = request.what.split(' ').nth(1).unwrap_or_default();
+    json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
+        "reason": reason, "message": format!("{} {}: {reason}", request.what, request.name),
+        "details": {"name": request.name, "kind": kind}})
+}
+
+/// `None` at the end of the connection.
+async fn read(connection: &mut BufReader<TcpStream>) -> std::io::Result<Option<Request>> {
+    let mut first = String::new();
+    if connection.read_line(&mut first).await? == 0 {
+        return Ok(None);
+    }
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        connection.read_line(&mut line).await?;
+        let Some((name, value)) = line.trim().split_once(':') else {
+            break; // the empty line
+        };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    connection.read_exact(&mut body).await?;
+    let mut words = first.split(' ');
+    let (method, url) = (words.next().unwrap(), words.next().unwrap());
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let (kind, name) = kind_and_name(path);
+    Ok(Some(Request {
+        what: format!("{} {kind}", method.to_ascii_lowercase()),
+        name,
+        watches: query.contains("watch=true"),
+        body,
+    }))
+}
+
+/// `/apis/GROUP/VERSION[/namespaces/NS]/KIND[/NAME[/SUBRESOURCE]]`, or the core's.
+fn kind_and_name(path: &str) -> (String, String) {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let of_version = if parts[0] == "api" { 2 } else { 3 };
+    let rest = parts.get(of_version..).unwrap_or_default();
+    match rest {
+        ["namespaces", _, kind] | [kind] => ((*kind).to_owned(), String::new()),
+        ["namespaces", _, kind, name] | [kind, name] => ((*kind).to_owned(), (*name).to_owned()),
+        ["namespaces", _, kind, name, sub] => (format!("{kind}/{sub}"), (*name).to_owned()),
+        _ => (path.to_owned(), String::new()),
+    }
+}
+
+async fn write(
+    connection: &mut BufReader<TcpStream>,
+    code: u16,
+    body: &Value,
+) -> std::io::Result<()> {
+    let body = body.to_string();
+    let retry_after = if code == 429 {
+        "Retry-After: 1\r\n"
+    } else {
+        ""
+    };
+    let head = format!(
+        "HTTP/1.1 {code} x\r\nContent-Type: application/json\r\n{retry_after}Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    connection.write_all((head + &body).as_bytes()).await
+}
+
+/// Nothing ever changes.
+async fn watch(mut connection: BufReader<TcpStream>) -> std::io::Result<()> {
+    let head =
+        b"HTTP/1.1 200 x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    connection.write_all(head).await?;
+    let mut ignored = Vec::new();
+    connection.read_to_end(&mut ignored).await?;
+    Ok(())
+}
+
+fn mk_claim(name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"namespace": "ns", "name": name, "uid": uid,
+            "annotations": {"resource.nvidia.com/computeDomainName": "train"}},
+        "status": {
+            "allocation": {
+                "devices": {
+                    "results": [{"request": "channel", "driver": "compute-domain.nvidia.com",
+                        "pool": "n1", "device": "channel-0"}],
+                    "config": [{"source": "FromClaim", "requests": ["channel"], "opaque": {
+                        "driver": "compute-domain.nvidia.com", "parameters": {
+                            "apiVersion": "resource.nvidia.com/v1beta1",
+                            "kind": "ComputeDomainChannelConfig",
+                            "domainID": DOMAIN, "allocationMode": "Single"}}}],
+                },
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
+                    {"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]},
+            },
+            "reservedFor": [{"resource": "pods", "name": "pod", "uid": "pod-of-the-claim"}],
+        },
+    })
+}

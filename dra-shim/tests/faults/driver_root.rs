@@ -1,0 +1,66 @@
+//! A driver root around the workspace's mock of NVML, and a `/proc/devices`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+const CLUSTER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+
+/// One GPU in a clique.
+pub(crate) const HEALTHY: &str = "";
+/// What a driver answers that has lost its GPU.
+pub(crate) const FAILS: &str = r#", "errors": {"nvmlDeviceGetGpuFabricInfoV": 15}"#;
+/// Each reading takes two seconds.
+pub(crate) const SLOW: &str = r#", "delay_ms": {"nvmlDeviceGetCount_v2": 2000}"#;
+/// A reading that does not end.
+pub(crate) const HANGS: &str = r#", "hang": ["nvmlDeviceGetGpuFabricInfoV"]"#;
+
+/// Lays the root out in `root`.
+pub(crate) fn lay_out(root: &Path) {
+    let lib = root.join("usr/lib64");
+    fs::create_dir_all(&lib).unwrap();
+    fs::copy(library(), lib.join("libnvidia-ml.so.1")).unwrap();
+    fs::write(
+        proc_devices(root),
+        "Character devices:\n235 nvidia-caps-imex-channels\n",
+    )
+    .unwrap();
+    configure(root, HEALTHY);
+}
+
+pub(crate) fn proc_devices(root: &Path) -> PathBuf {
+    root.join("proc-devices")
+}
+
+/// What the driver is like from its next call on: one of the constants above.
+pub(crate) fn configure(root: &Path, rest: &str) {
+    let config = format!(
+        r#"{{"driver_version": "580.82.07", "devices": [{{"name": "NVIDIA GB200", "uuid": "GPU-0",
+            "fabric": {{"state": "completed", "cluster_uuid": "{CLUSTER}", "clique_id": 1,
+            "health_mask": 426, "health_summary": 1}}}}]{rest}}}"#
+    );
+    let lib = root.join("usr/lib64");
+    fs::write(lib.join("new"), config).unwrap();
+    fs::rename(lib.join("new"), lib.join("nvml-mock.json")).unwrap();
+}
+
+/// The mock, built by the cargo that runs these tests.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "-p", "nvml-mock"])
+            .arg("--message-format=json")
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&built.stderr);
+        assert!(built.status.success(), "cannot build nvml-mock: {errors}");
+        let messages = String::from_utf8(built.stdout).unwrap();
+        let file = messages
+            .split('"')
+            .find(|text| text.ends_with("/libnvml_mock.so"));
+        file.expect("cargo names the library it built").into()
+    })
+}

@@ -1,0 +1,184 @@
+//! Which fault is made at which step, or why none can occur there. A row without a cell, or a step
+//! without a row, does not compile.
+
+use std::time::Duration;
+
+use crate::api::{Asked, Behaviour};
+use crate::driver_root::{FAILS, HANGS, SLOW};
+use crate::matrix::{Cell, Fault, On, Row, Step};
+
+const CLAIM_A: Asked = Asked {
+    what: "get resourceclaims",
+    name: "a",
+};
+const DOMAIN: Asked = Asked {
+    what: "get computedomains",
+    name: "train",
+};
+const SECOND: Duration = Duration::from_secs(1);
+const CHECKPOINT: On = On::Named("checkpoint.json");
+/// The first start creates it.
+const LOCK: On = On::Named("pu.lock");
+const BOOT_ID: On = On::Named("/proc/sys/kernel/random/boot_id");
+
+const IN_MEMORY: Cell = Cell::Never("decided from the claim in memory: there is nothing to fail");
+const IN_BETWEEN: Cell = Cell::Never(
+    "nothing durable happens between the read of the claim and the next request: killed there",
+);
+const NO_REQUEST: Cell = Cell::Never("a local file: no request is made");
+const NO_FILE: Cell = Cell::Never("no file is written");
+const ONLY_READS: Cell = Cell::Never("a file is read, none is written");
+const NOT_API: Cell = Cell::Never("NVML was read before: no request is made");
+
+const PURE: Row = [
+    IN_MEMORY, IN_MEMORY, IN_BETWEEN, IN_MEMORY, IN_MEMORY, IN_MEMORY, IN_MEMORY, IN_MEMORY,
+];
+
+const fn api(asked: Asked, behaviour: Behaviour) -> Cell {
+    Cell::Fault(Fault::Api(asked, behaviour))
+}
+
+/// The row of a step that asks the API server.
+const fn requests(asked: Asked, error: Cell, no_space: Cell) -> Row {
+    [
+        error,
+        api(asked, Behaviour::Delays(SECOND)),
+        Cell::Fault(Fault::KilledAsking(asked)),
+        no_space,
+        api(asked, Behaviour::Status(409)),
+        api(asked, Behaviour::Status(429)),
+        api(asked, Behaviour::Status(500)),
+        api(asked, Behaviour::NeverAnswers),
+    ]
+}
+
+const fn calls(names: &'static str, on: On, how: &'static str) -> Cell {
+    Cell::Fault(Fault::Calls { names, on, how })
+}
+
+/// The row of a step that is local.
+const fn local(error: Cell, delay: Cell, kill: Cell, no_space: Cell, time_out: Cell) -> Row {
+    [
+        error, delay, kill, no_space, NO_REQUEST, NO_REQUEST, NO_REQUEST, time_out,
+    ]
+}
+
+// Calls are counted for each thread: the second write of the checkpoint's thread is that of the
+// Completed record.
+const RENAME: &str = "renameat,renameat2";
+const STAT: &str = "newfstatat";
+
+const READ_CLAIM: Row = requests(CLAIM_A, api(CLAIM_A, Behaviour::Resets), NO_FILE);
+
+const CONFLICT_AND_STARTED: Row = local(
+    calls("fsync", On::DataTemporaries, "error=EIO:when=1+"),
+    calls("fsync", On::DataTemporaries, "delay_enter=1s:when=1"),
+    calls(RENAME, On::Data, "signal=SIGKILL:when=1"),
+    calls("write", On::DataTemporaries, "error=ENOSPC:when=1+"),
+    Cell::Fault(Fault::Locked),
+);
+
+const DOMAIN_LOOKUP: Row = requests(DOMAIN, api(DOMAIN, Behaviour::Resets), NO_FILE);
+
+const CLIQUE: Row = [
+    Cell::Fault(Fault::Driver(FAILS)),
+    Cell::Fault(Fault::Driver(SLOW)),
+    Cell::Fault(Fault::KilledWaitingFor(FAILS)),
+    NO_FILE,
+    NOT_API,
+    NOT_API,
+    NOT_API,
+    Cell::Fault(Fault::Driver(HANGS)),
+];
+
+const CDI_SPEC: Row = local(
+    calls("fsync", On::CdiTemporaries, "error=EIO:when=1+"),
+    calls("fsync", On::CdiTemporaries, "delay_enter=1s:when=1"),
+    calls(RENAME, On::Cdi, "signal=SIGKILL:when=1"),
+    calls("write", On::CdiTemporaries, "error=ENOSPC:when=1+"),
+    calls("fsync", On::CdiTemporaries, "delay_enter=6s:when=1"),
+);
+
+const COMPLETED_RECORD: Row = local(
+    calls("fsync", On::DataTemporaries, "error=EIO:when=2+"),
+    calls("fsync", On::DataTemporaries, "delay_enter=1s:when=2"),
+    calls(RENAME, On::Data, "signal=SIGKILL:when=2"),
+    calls("write", On::DataTemporaries, "error=ENOSPC:when=2+"),
+    calls("fsync", On::DataTemporaries, "delay_enter=6s:when=2"),
+);
+
+const UNPREPARE_READ_RECORD: Row = local(
+    calls(STAT, On::Data, "error=EIO:when=1+"),
+    calls(STAT, On::Data, "delay_enter=1s:when=1"),
+    calls(STAT, On::Data, "signal=SIGKILL:when=1"),
+    ONLY_READS,
+    Cell::Fault(Fault::Locked),
+);
+
+const UNPREPARE_REMOVE_SPEC: Row = local(
+    calls("unlinkat", On::Cdi, "error=EIO:when=1+"),
+    calls("unlinkat", On::Cdi, "delay_enter=1s:when=1"),
+    calls("unlinkat", On::Cdi, "signal=SIGKILL:when=1"),
+    // File systems that never overwrite need space to remove.
+    calls("unlinkat", On::Cdi, "error=ENOSPC:when=1+"),
+    calls("unlinkat", On::Cdi, "delay_enter=6s:when=1"),
+);
+
+const UNPREPARE_REMOVE_RECORD: Row = local(
+    calls("fsync", On::DataTemporaries, "error=EIO:when=1+"),
+    calls("fsync", On::DataTemporaries, "delay_enter=1s:when=1"),
+    calls(RENAME, On::Data, "signal=SIGKILL:when=1"),
+    calls("write", On::DataTemporaries, "error=ENOSPC:when=1+"),
+    calls("fsync", On::DataTemporaries, "delay_enter=6s:when=1"),
+);
+
+const START_OPEN: Row = local(
+    calls("openat", CHECKPOINT, "error=EIO:when=1+"),
+    calls("openat", CHECKPOINT, "delay_enter=1s:when=1"),
+    calls("openat", CHECKPOINT, "signal=SIGKILL:when=1"),
+    calls("openat", LOCK, "error=ENOSPC:when=1+"),
+    Cell::Fault(Fault::Locked),
+);
+
+const START_BOOT_ID: Row = local(
+    calls("openat", BOOT_ID, "error=EIO:when=1+"),
+    calls("openat", BOOT_ID, "delay_enter=1s:when=1"),
+    calls("openat", BOOT_ID, "signal=SIGKILL:when=1"),
+    ONLY_READS,
+    calls("openat", BOOT_ID, "delay_enter=6s:when=1"),
+);
+
+const START_ALIGN: Row = local(
+    calls(RENAME, On::Cdi, "error=EIO:when=1+"),
+    calls(RENAME, On::Cdi, "delay_enter=1s:when=1"),
+    calls(RENAME, On::Cdi, "signal=SIGKILL:when=1"),
+    calls(RENAME, On::Cdi, "error=ENOSPC:when=1+"),
+    calls(RENAME, On::Cdi, "delay_enter=6s:when=1"),
+);
+
+const RECONCILE: Row = requests(
+    CLAIM_A,
+    calls("unlinkat", On::Cdi, "error=EIO:when=1"),
+    calls("write", On::DataTemporaries, "error=ENOSPC:when=1"),
+);
+
+impl Step {
+    pub(crate) const fn row(self) -> Row {
+        match self {
+            Self::ReadClaim => READ_CLAIM,
+            Self::DecodeConfig | Self::OneResult | Self::AllocationMode | Self::ConfigState => PURE,
+            Self::ConflictAndStarted => CONFLICT_AND_STARTED,
+            Self::DomainLookup => DOMAIN_LOOKUP,
+            Self::Clique => CLIQUE,
+            Self::CdiSpec => CDI_SPEC,
+            Self::CompletedRecord => COMPLETED_RECORD,
+            Self::UnprepareReadRecord => UNPREPARE_READ_RECORD,
+            Self::UnprepareRemoveSpec => UNPREPARE_REMOVE_SPEC,
+            Self::UnprepareRemoveRecord => UNPREPARE_REMOVE_RECORD,
+            Self::StartOpen => START_OPEN,
+            Self::StartBootId => START_BOOT_ID,
+            Self::StartAlign => START_ALIGN,
+            Self::Reconcile => RECONCILE,
+        }
+    }
+}
