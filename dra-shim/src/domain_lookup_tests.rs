@@ -44,6 +44,20 @@ async fn a_domain_that_exists_is_asked_for_once_by_name_and_remembered() {
 }
 
 #[tokio::test]
+async fn a_domain_that_was_made_a_moment_ago_is_found_at_the_first_look_up() {
+    let server = ApiServer::default();
+    let lookup = DomainLookup::new(server.client());
+    for name in [Some("train"), None] {
+        let uid = format!("{}-{}", name.is_some(), "1234-4567-89ab-0123456789ab");
+        let uid = DomainUid::parse(&uid).unwrap();
+        let other = DomainUid::parse("other").unwrap();
+        assert!(!lookup.exists(&mk_claim(name), &other).await.unwrap());
+        server.put_domain("ns", "train", uid.as_str());
+        assert!(lookup.exists(&mk_claim(name), &uid).await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn claims_that_ask_at_the_same_time_share_one_request() {
     let (server, lookup) = mk_server();
     let claim = mk_claim(Some("train"));

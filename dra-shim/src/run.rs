@@ -212,6 +212,9 @@ impl Parts {
             cdi_root: self.paths.cdi_root.clone(),
             heartbeat: self.liveness.add("spec-keeper", WRITES_LIMIT),
             writer: self.liveness.add("checkpoint-writer", 2 * WRITES_LIMIT),
+            changeable: self
+                .readiness
+                .add_condition("checkpoint-lock", "the checkpoint is being opened"),
             shared_claims: self.shared_claims.clone(),
             hardware: Arc::clone(&self.hardware),
         }

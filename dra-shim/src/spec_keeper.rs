@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_node::{NodeClaims, RepairReport};
+use compute_domain_node::{NodeClaims, RepairReport, WriterError};
 use dra_checkpoint::Damage;
 use durable_file::OsDir;
 use imex_cdi::Major;
-use imex_runtime::{Heartbeat, error_chain};
+use imex_runtime::{Heartbeat, ReadinessCondition, error_chain};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Pause between two questions whether the checkpoint's writer answers, which take the
 /// lock and write nothing. Most nodes change no claim for hours.
 const ASK_WRITER_EVERY: Duration = Duration::from_secs(60);
+/// The same after a question that was not answered with yes.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The task that looks.
 pub(crate) struct SpecKeeper {
@@ -36,6 +38,9 @@ pub(crate) struct SpecKeeper {
     pub(crate) heartbeat: Heartbeat,
     /// Of the checkpoint's writer, a thread of its own that can be asked only.
     pub(crate) writer: Heartbeat,
+    /// Whether the checkpoint could be changed when it was asked last: somebody may keep its
+    /// lock, and no restart of this process helps.
+    pub(crate) changeable: ReadinessCondition,
 }
 
 /// What the last look left.
@@ -61,12 +66,12 @@ impl SpecKeeper {
         let mut kept = Kept::default();
         let mut ask_writer_at = Instant::now();
         self.writer.idle(); // until there is one
+        self.changeable.set_met(); // there is another condition for the start
         loop {
             self.heartbeat.beat();
             if let Ok(claims) = self.shared_claims.get() {
                 if ask_writer_at <= Instant::now() {
-                    self.ask_writer(&claims).await;
-                    ask_writer_at = Instant::now() + ASK_WRITER_EVERY;
+                    ask_writer_at = self.ask_writer(&claims).await;
                 }
                 let (hardware, root) = (Arc::clone(&self.hardware), self.cdi_root.clone());
                 let before = kept.clone();
@@ -83,11 +88,23 @@ impl SpecKeeper {
         }
     }
 
-    async fn ask_writer(&self, claims: &Arc<NodeClaims>) {
+    /// Returns when to ask again.
+    async fn ask_writer(&self, claims: &Arc<NodeClaims>) -> Instant {
         let claims = Arc::clone(claims);
-        if let Ok(true) = spawn_blocking(move || claims.writer_answers()).await {
+        let answer = spawn_blocking(move || claims.ask_writer()).await;
+        if matches!(answer, Ok(Ok(()) | Err(WriterError::Hindered(_)))) {
             self.writer.beat();
         }
+        let reason = match answer {
+            Ok(Ok(())) => {
+                self.changeable.set_met();
+                return Instant::now() + ASK_WRITER_EVERY;
+            }
+            Ok(Err(error)) => error_chain(&error),
+            Err(join_error) => join_error.to_string(),
+        };
+        self.changeable.set_unmet(&reason);
+        Instant::now() + ASK_AGAIN_AFTER
     }
 }
 

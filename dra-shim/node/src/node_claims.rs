@@ -28,6 +28,17 @@ pub struct NodeClaims {
     pub(crate) fences: Arc<FenceClock>,
 }
 
+/// Why the checkpoint cannot be changed now.
+#[derive(Debug, thiserror::Error)]
+pub enum WriterError {
+    /// Its writer, a thread of this process, has died or hangs in a call of the disk.
+    #[error("the checkpoint's writer does not answer")]
+    Silent(#[source] StoreError),
+    /// Its writer does its work, and the lock of another process or the disk do not let it.
+    #[error("the checkpoint cannot be changed")]
+    Hindered(#[source] StoreError),
+}
+
 // === impl NodeClaims ===
 
 impl NodeClaims {
@@ -61,20 +72,23 @@ impl NodeClaims {
             .count()
     }
 
-    /// Whether the checkpoint's writer does its work, whatever comes of it: false if
-    /// it has died, or hangs in a call of the disk. Takes the lock, writes nothing, and
+    /// Whether the checkpoint could be changed now. Takes the lock, writes nothing, and
     /// waits for 30 s at most.
-    pub fn writer_answers(&self) -> bool {
-        let answer = self.store.commit(|_| Ok::<_, Infallible>(()));
-        !matches!(
-            answer,
-            Err(CommitError::Store(
+    ///
+    /// # Errors
+    /// [`WriterError`]: what stands in the way, and whether the writer is it.
+    pub fn ask_writer(&self) -> Result<(), WriterError> {
+        match self.store.commit(|_| Ok::<_, Infallible>(())) {
+            Ok(()) => Ok(()),
+            Err(CommitError::Refused(never)) => match never {},
+            Err(CommitError::Store(source)) => Err(match source {
                 StoreError::QueueFull { .. }
-                    | StoreError::NotBegun { .. }
-                    | StoreError::Unanswered { .. }
-                    | StoreError::WriterPanicked
-            ))
-        )
+                | StoreError::NotBegun { .. }
+                | StoreError::Unanswered { .. }
+                | StoreError::WriterPanicked => WriterError::Silent(source),
+                source => WriterError::Hindered(source),
+            }),
+        }
     }
 
     /// Changes records under the checkpoint's lock. An error of `change` leaves

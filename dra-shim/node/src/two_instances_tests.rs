@@ -9,7 +9,7 @@ use crate::test_objects::{
     Disks, at, begin, end, mk_claim, mk_hardware, mk_input, mk_status, prepare, prepare_input,
     write_spec,
 };
-use crate::{ChannelRequest, PrepareError, PrepareInput, Prepared};
+use crate::{ChannelRequest, PrepareError, PrepareInput, Prepared, WriterError};
 
 /// The CDI device ids of the answer.
 fn ids(prepared: &Prepared) -> Vec<&str> {
@@ -120,12 +120,14 @@ fn a_late_prepare_leaves_the_spec_of_the_newer_one_which_asserts_it_again() {
 fn a_writer_that_waits_for_the_other_instances_lock_in_vain_does_its_work() {
     let disks = Disks::default();
     let node = disks.start();
-    assert!(node.writer_answers());
+    node.ask_writer().unwrap();
     let theirs = disks.checkpoint.lock("pu.lock", Duration::ZERO).unwrap();
+    let hindered = node.ask_writer();
     assert!(
-        node.writer_answers(),
-        "it answers that it did not get the lock"
+        matches!(hindered, Err(WriterError::Hindered(_))),
+        "it answers that it did not get the lock: {hindered:?}"
     );
     drop(theirs);
+    node.ask_writer().unwrap();
     assert_eq!(disks.checkpoint_writes(), 0);
 }
