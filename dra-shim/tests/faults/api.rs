@@ -7,12 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
+use crate::http::{Request, read, watch, write};
+
 /// The UID of the domain of all claims.
 pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
+
+/// The node of all claims, as in the records that the Go driver wrote.
+pub(crate) const NODE: &str = "node-a";
 
 /// How a request is answered badly.
 #[derive(Debug, Clone, Copy)]
@@ -43,20 +48,14 @@ pub(crate) struct ApiServer {
 
 #[derive(Default)]
 struct State {
-    /// By kind and name; all are in namespace `ns`.
+    /// By kind and name; no two namespaces have objects of one name.
     objects: BTreeMap<(&'static str, String), Value>,
     fault: Option<(Asked, Behaviour)>,
     /// How often the fault was met.
     hits: usize,
     events: Vec<Value>,
-}
-
-struct Request {
-    /// As in [`Asked`].
-    what: String,
-    name: String,
-    watches: bool,
-    body: Vec<u8>,
+    /// Each request that wrote a slice.
+    slice_writes: Vec<String>,
 }
 
 impl ApiServer {
@@ -92,6 +91,18 @@ impl ApiServer {
     pub(crate) fn put_claim(&self, name: &str, uid: &str) {
         let key = ("resourceclaims", name.to_owned());
         self.state().objects.insert(key, mk_claim(name, uid));
+    }
+
+    /// An object of any kind, such as `resourceclaims`.
+    pub(crate) fn put(&self, kind: &'static str, object: Value) {
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        self.state().objects.insert((kind, name), object);
+    }
+
+    /// Each request so far that wrote a slice, and the slices that are there now.
+    pub(crate) fn slices(&self) -> (Vec<String>, Vec<Value>) {
+        let state = self.state();
+        (state.slice_writes.clone(), state.all("resourceslices"))
     }
 
     /// As a user does it with `--force` and no finalizers: kubelet is not asked.
@@ -175,20 +186,20 @@ impl ApiServer {
     fn answer(&self, request: &Request) -> (u16, Value) {
         let found = |kind| {
             let state = self.state();
+            if request.name.is_empty() {
+                return (200, list(&state.all(kind)));
+            }
             let object = state.objects.get(&(kind, request.name.clone()));
             object.map_or_else(|| (404, failure(404, request)), |it| (200, it.clone()))
         };
         match request.what.as_str() {
             "get resourceclaims" | "patch resourceclaims/status" => found("resourceclaims"),
             "get computedomains" => found("computedomains"),
-            "get nodes" => (200, json!({"metadata": {"name": "n1", "uid": "node-uid"}})),
-            // A slice is stored and never seen again: nobody here reads it.
-            "get resourceslices" => (
-                200,
-                json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList",
-                    "metadata": {"resourceVersion": "1"}, "items": []}),
-            ),
-            "post resourceslices" => (201, stored(&request.body)),
+            "get nodes" => (200, json!({"metadata": {"name": NODE, "uid": "node-uid"}})),
+            "get resourceslices" => found("resourceslices"),
+            "post resourceslices" | "put resourceslices" | "delete resourceslices" => {
+                (200, self.state().write_slice(request))
+            }
             "post events" => {
                 let event = stored(&request.body);
                 self.state().events.push(event.clone());
@@ -197,6 +208,31 @@ impl ApiServer {
             _ => (404, failure(404, request)),
         }
     }
+}
+
+impl State {
+    fn all(&self, kind: &str) -> Vec<Value> {
+        let objects = self.objects.iter().filter(|((of, _), _)| *of == kind);
+        objects.map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Nobody sees it in a watch.
+    fn write_slice(&mut self, request: &Request) -> Value {
+        let asked = format!("{} {}", request.what, request.name);
+        self.slice_writes.push(asked.trim().to_owned());
+        let key = |name: &str| ("resourceslices", name.to_owned());
+        if request.what.starts_with("delete") {
+            return self.objects.remove(&key(&request.name)).unwrap_or_default();
+        }
+        let slice = stored(&request.body);
+        let name = slice["metadata"]["name"].as_str().unwrap_or_default();
+        self.objects.insert(key(name), slice.clone());
+        slice
+    }
+}
+
+fn list(items: &[Value]) -> Value {
+    json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": items})
 }
 
 fn stored(body: &[u8]) -> Value {
@@ -220,78 +256,6 @@ fn failure(code: u16, request: &Request) -> Value {
         "details": {"name": request.name, "kind": kind}})
 }
 
-/// `None` at the end of the connection.
-async fn read(connection: &mut BufReader<TcpStream>) -> std::io::Result<Option<Request>> {
-    let mut first = String::new();
-    if connection.read_line(&mut first).await? == 0 {
-        return Ok(None);
-    }
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        connection.read_line(&mut line).await?;
-        let Some((name, value)) = line.trim().split_once(':') else {
-            break; // the empty line
-        };
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse().unwrap();
-        }
-    }
-    let mut body = vec![0; length];
-    connection.read_exact(&mut body).await?;
-    let mut words = first.split(' ');
-    let (method, url) = (words.next().unwrap(), words.next().unwrap());
-    let (path, query) = url.split_once('?').unwrap_or((url, ""));
-    let (kind, name) = kind_and_name(path);
-    Ok(Some(Request {
-        what: format!("{} {kind}", method.to_ascii_lowercase()),
-        name,
-        watches: query.contains("watch=true"),
-        body,
-    }))
-}
-
-/// `/apis/GROUP/VERSION[/namespaces/NS]/KIND[/NAME[/SUBRESOURCE]]`, or the core's.
-fn kind_and_name(path: &str) -> (String, String) {
-    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let of_version = if parts[0] == "api" { 2 } else { 3 };
-    let rest = parts.get(of_version..).unwrap_or_default();
-    match rest {
-        ["namespaces", _, kind] | [kind] => ((*kind).to_owned(), String::new()),
-        ["namespaces", _, kind, name] | [kind, name] => ((*kind).to_owned(), (*name).to_owned()),
-        ["namespaces", _, kind, name, sub] => (format!("{kind}/{sub}"), (*name).to_owned()),
-        _ => (path.to_owned(), String::new()),
-    }
-}
-
-async fn write(
-    connection: &mut BufReader<TcpStream>,
-    code: u16,
-    body: &Value,
-) -> std::io::Result<()> {
-    let body = body.to_string();
-    let retry_after = if code == 429 {
-        "Retry-After: 1\r\n"
-    } else {
-        ""
-    };
-    let head = format!(
-        "HTTP/1.1 {code} x\r\nContent-Type: application/json\r\n{retry_after}Content-Length: {}\r\n\r\n",
-        body.len()
-    );
-    connection.write_all((head + &body).as_bytes()).await
-}
-
-/// Nothing ever changes.
-async fn watch(mut connection: BufReader<TcpStream>) -> std::io::Result<()> {
-    let head =
-        b"HTTP/1.1 200 x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
-    connection.write_all(head).await?;
-    let mut ignored = Vec::new();
-    connection.read_to_end(&mut ignored).await?;
-    Ok(())
-}
-
 fn mk_claim(name: &str, uid: &str) -> Value {
     json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
@@ -301,7 +265,7 @@ fn mk_claim(name: &str, uid: &str) -> Value {
             "allocation": {
                 "devices": {
                     "results": [{"request": "channel", "driver": "compute-domain.nvidia.com",
-                        "pool": "n1", "device": "channel-0"}],
+                        "pool": NODE, "device": "channel-0"}],
                     "config": [{"source": "FromClaim", "requests": ["channel"], "opaque": {
                         "driver": "compute-domain.nvidia.com", "parameters": {
                             "apiVersion": "resource.nvidia.com/v1beta1",
@@ -309,7 +273,7 @@ fn mk_claim(name: &str, uid: &str) -> Value {
                             "domainID": DOMAIN, "allocationMode": "Single"}}}],
                 },
                 "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
-                    {"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]},
+                    {"key": "metadata.name", "operator": "In", "values": [NODE]}]}]},
             },
             "reservedFor": [{"resource": "pods", "name": "pod", "uid": "pod-of-the-claim"}],
         },

@@ -62,7 +62,7 @@ async fn until_event(node: &Node) {
     }
 }
 
-fn get(address: &str, path: &str) -> String {
+pub(crate) fn get(address: &str, path: &str) -> String {
     let mut connection = TcpStream::connect(address).unwrap();
     connection.set_read_timeout(Some(GIVE_UP)).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

@@ -1,13 +1,16 @@
 //! The plugin as a process, between a kubelet and an API server that are the test's: every fault
-//! at every step ([`rows`]), random sequences of calls, crashes and reboots, and what it says of
-//! the host's IMEX daemon. It has a mock of NVML and directories of its own; strace fails its
+//! at every step ([`rows`]), random sequences of calls, crashes and reboots, a second plugin, a Go
+//! driver before it ([`takeover`]) or beside it, and what it says of its health and of the host's
+//! IMEX daemon. It has a mock of NVML and directories of its own; strace fails its
 //! system calls.
 //!
 //! ```text
 //! rows ──► cells, armed ─┐
 //!         sequences ─────┼──► node ──► plugin (process) ◄── strace
-//!         host_imex ─────┘     ├─────► kubelet (dra-kubelet's)
-//!                              └─────► api, driver_root
+//! host_imex, health ─────┤     ├─────► kubelet (dra-kubelet's)
+//!       two_plugins ─────┤     └─────► ground ──► api ──► http
+//! takeover, go_beside ───┘                   └──► driver_root
+//!     └─────► go_node ──► go_driver
 //! ```
 
 #![expect(
@@ -22,7 +25,13 @@ mod api;
 mod armed;
 mod cells;
 mod driver_root;
+mod go_beside;
+mod go_driver;
+mod go_node;
+mod ground;
+mod health;
 mod host_imex;
+mod http;
 mod kept;
 mod matrix;
 mod node;
@@ -31,6 +40,8 @@ mod rows;
 mod sequences;
 mod strace;
 mod table;
+mod takeover;
+mod two_plugins;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,8 +11,9 @@ use dra_kubelet::{ClaimRef, PreparedDevice};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::api::ApiServer;
+use crate::api::{ApiServer, NODE};
 use crate::driver_root;
+use crate::ground::Ground;
 use crate::kept::Kept;
 use crate::plugin::Plugin;
 
@@ -28,7 +29,7 @@ const READY: [&str; 3] = [
     "identified fabric clique",
 ];
 
-/// A node named n1. Dropping it kills the plugin.
+/// A node named [`NODE`]. Dropping it kills the plugin.
 pub(crate) struct Node {
     dir: TempDir,
     pub(crate) api: ApiServer,
@@ -57,12 +58,17 @@ impl Node {
     /// The same, and the driver is in this state, the plugin starts below `wrapper`, and
     /// need not be ready.
     pub(crate) async fn start_early(arguments: &[&str], driver: &str, wrapper: &[String]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let api = ApiServer::start().await;
-        api.put_claim("a", "a");
-        api.put_claim("b", "b");
-        fs::write(dir.path().join("kubeconfig"), api.kubeconfig()).unwrap();
-        driver_root::lay_out(&dir.path().join("driver"));
+        Self::start_on(Ground::new().await, arguments, driver, wrapper)
+    }
+
+    /// The same, on a node that somebody else has used.
+    pub(crate) fn start_on(
+        ground: Ground,
+        arguments: &[&str],
+        driver: &str,
+        wrapper: &[String],
+    ) -> Self {
+        let Ground { dir, api, boot } = ground;
         driver_root::configure(&dir.path().join("driver"), driver);
         let options = Options {
             times: Times {
@@ -73,7 +79,8 @@ impl Node {
         };
         let kubelet = FakeKubelet::start(dir.path(), options).unwrap();
         let arguments: Vec<_> = arguments.iter().map(|&it| it.to_owned()).collect();
-        let command = command(dir.path(), None, &arguments, wrapper);
+        let boot_file = boot.as_ref().map(|_| dir.path().join("boot_id"));
+        let command = command(dir.path(), boot_file.as_deref(), &arguments, wrapper);
         let plugin = Plugin::start(command, &dir.path().join("plugin-1.log"));
         Self {
             dir,
@@ -81,7 +88,7 @@ impl Node {
             kubelet,
             plugin,
             starts: 1,
-            boot: None,
+            boot,
             arguments,
         }
     }
@@ -223,8 +230,9 @@ fn command(dir: &Path, boot: Option<&Path>, arguments: &[String], wrapper: &[Str
     }
     words.extend_from_slice(wrapper);
     words.push(env!("CARGO_BIN_EXE_compute-domain-kubelet-plugin").to_owned());
-    words.extend(["--node-name=n1", "--feature-gates=HostManagedIMEX=true"].map(str::to_owned));
     words.extend([
+        format!("--node-name={NODE}"),
+        "--feature-gates=HostManagedIMEX=true".to_owned(),
         format!("--kubelet-root={}", dir.to_str().unwrap()),
         format!("--cdi-root={}", path("cdi")),
         format!("--container-driver-root={}", path("driver")),

@@ -1,0 +1,110 @@
+//! What the plugin's health shows of what it depends on.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::GIVE_UP;
+use crate::api::{Asked, Behaviour};
+use crate::driver_root::{HANGS, HEALTHY};
+use crate::go_driver;
+use crate::go_node::until;
+use crate::host_imex::get;
+use crate::node::{Node, claim};
+
+/// The lock is asked for every minute, and waited for ten seconds.
+const NOTICED_WITHIN: Duration = Duration::from_secs(100);
+const HTTP: &str = "--http-endpoint=127.0.0.1:0";
+
+// === impl Node ===
+
+impl Node {
+    /// Where its health is served. Needs [`HTTP`].
+    async fn http_address(&mut self) -> String {
+        let address = "serving health and metrics address=";
+        self.plugin.until_printed(&[address]).await;
+        let printed = self.plugin.printed();
+        let rest = printed.split(address).nth(1).unwrap();
+        rest.split_whitespace().next().unwrap().to_owned()
+    }
+
+    /// Returns once a condition of `/readyz` is met (1) or not (0).
+    pub(crate) async fn until_condition(&mut self, condition: &str, value: u8) {
+        let series = format!("imex_dra_condition_met{{condition=\"{condition}\"}} {value}\n");
+        let address = self.http_address().await;
+        until(&series, NOTICED_WITHIN, || {
+            get(&address, "/metrics").contains(&series)
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a minute: hack/test.sh runs it"]
+async fn a_lock_that_somebody_keeps_is_a_reason_not_to_be_ready_and_none_to_be_restarted() {
+    let mut node = Node::start_with(&[HTTP]).await;
+    node.until_condition("checkpoint-lock", 1).await;
+    let lock = go_driver::lock(&node.data());
+    node.until_condition("checkpoint-lock", 0).await;
+    let address = node.http_address().await;
+    let (ready, live) = (get(&address, "/readyz?verbose"), get(&address, "/livez"));
+    assert!(
+        ready.contains("503") && ready.contains("pu.lock"),
+        "{ready}"
+    );
+    assert!(live.contains("200 OK"), "{live}");
+    drop(lock);
+    node.until_condition("checkpoint-lock", 1).await;
+    node.prepare(&claim("a")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_nvml_that_hangs_is_a_reason_not_to_be_ready_and_none_to_be_restarted() {
+    let mut node = Node::start_early(&[HTTP], HANGS, &[]).await;
+    let address = node.http_address().await;
+    until("the hang is told", NOTICED_WITHIN, || {
+        get(&address, "/readyz?verbose").contains("no answer from NVML")
+    })
+    .await;
+    node.until_condition("fabric", 0).await;
+    let live = get(&address, "/livez");
+    assert!(live.contains("200 OK"), "{live}");
+    node.configure_driver(HEALTHY);
+    node.until_condition("fabric", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_time_out_leave_no_thread_and_no_connection_behind() {
+    const CALLS: usize = 30;
+    let node = Node::start().await;
+    node.prepare(&claim("a")).await.unwrap();
+    node.unprepare(&claim("a")).await.unwrap();
+    let proc = format!("/proc/{}", node.plugin.pid());
+    let count = |of: &str| fs::read_dir(format!("{proc}/{of}")).unwrap().count();
+    let before = [count("task"), count("fd")];
+    let asked = Asked {
+        what: "get resourceclaims",
+        name: "b",
+    };
+    node.api.begin_fault(asked, Behaviour::NeverAnswers);
+    let b = claim("b");
+    let calls = (0..CALLS).map(|_| node.prepare(&b));
+    for answer in futures_util::future::join_all(calls).await {
+        let refused = answer.unwrap_err();
+        // Of the request, or of the attempt.
+        let is_told = ["did not answer in time", "takes longer than kubelet waits"]
+            .iter()
+            .any(|reason| refused.contains(reason));
+        assert!(is_told, "{refused}");
+    }
+    assert!(node.api.hits() > 0);
+    node.api.end_fault();
+    node.until_prepared(&b, GIVE_UP).await;
+    node.unprepare(&b).await.unwrap();
+    until("all is as before", GIVE_UP, || {
+        let now = [count("task"), count("fd")];
+        now.iter()
+            .zip(before)
+            .all(|(&now, before)| now <= before + 2)
+    })
+    .await;
+}
