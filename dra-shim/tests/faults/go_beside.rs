@@ -139,6 +139,7 @@ async fn gos_slice_is_taken_over_and_written_only_where_it_differs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes ten seconds of both cores: hack/test.sh runs it"]
 async fn a_go_driver_that_changes_records_at_the_same_time_loses_none_and_costs_none() {
     let ground = Ground::new().await;
     leave_empty_checkpoint(&ground);
@@ -157,7 +158,7 @@ async fn a_go_driver_that_changes_records_at_the_same_time_loses_none_and_costs_
         (rounds, go.join().unwrap())
     });
     println!("{rounds} rounds of the plugin, {others} of the other");
-    assert!(rounds > 20 && others > 20, "{rounds} and {others}");
+    assert!(rounds > 5 && others > 5, "{rounds} and {others}");
     assert_eq!(node.states(), [], "all was unprepared");
     assert_eq!(node.kept().claims_with_specs(), Vec::<&str>::new());
     node.plugin.kill();

@@ -203,6 +203,7 @@ impl Pair {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes 20 seconds of both cores: hack/test.sh runs it"]
 async fn claims_that_two_plugins_prepare_and_unprepare_by_turns_while_both_are_killed_agree() {
     let seed =
         std::env::var("IMEX_SEED").map_or_else(|_| fastrand::u64(..), |it| it.parse().unwrap());
@@ -221,7 +222,7 @@ async fn claims_that_two_plugins_prepare_and_unprepare_by_turns_while_both_are_k
     let (answered, kills) = (count(&pair.answered), count(&pair.kills));
     println!("{answered} calls, {kills} kills");
     assert!(
-        answered > 50 && kills > 3,
+        answered > 20 && kills > 2,
         "{answered} calls, {kills} kills"
     );
 
