@@ -176,9 +176,11 @@ impl ApiServer {
                 self.watch(lost, &asked)
             }
             ("patch", "resourceclaims/status") => {
-                let applied: Value = serde_json::from_slice(&body).unwrap();
+                let changes: Vec<Value> = serde_json::from_slice(&body).unwrap();
+                let adds = changes.iter().find(|change| change["op"] == "add").unwrap();
+                assert_eq!(adds["path"], "/status/devices");
                 if let Some(claim) = state.claims.get_mut(&asked.key()) {
-                    claim["status"]["devices"] = applied["status"]["devices"].clone();
+                    claim["status"]["devices"] = adds["value"].clone();
                 }
                 asked.pick(&state.claims)
             }
