@@ -1,6 +1,7 @@
 mod recovery;
 mod refused;
 
+use std::fmt;
 use std::ops::Deref;
 
 use jiff::Timestamp;
@@ -39,6 +40,18 @@ pub struct ClaimName {
     pub name: String,
     /// `metadata.namespace`.
     pub namespace: String,
+}
+
+impl fmt::Display for ClaimName {
+    /// `namespace/name:uid`, as the Go driver names claims.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            uid,
+            name,
+            namespace,
+        } = self;
+        write!(f, "{namespace}/{name}:{uid}")
+    }
 }
 
 // === impl Claims ===

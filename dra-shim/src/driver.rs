@@ -88,7 +88,9 @@ impl ComputeDomainDriver {
         self.in_flight.step(&claim.id, Step::WritingRecordAndSpec);
         let mut holder = None;
         let refused = |error: &PrepareError| {
-            holder = error.holder_uid().map(str::to_owned);
+            if let PrepareError::InUse { holder: other, .. } = error {
+                holder = Some(other.uid.clone());
+            }
             prepare_failed(error)
         };
         let prepared = self

@@ -11,7 +11,7 @@ use crate::lifecycle::{Step, Transaction};
 use crate::moment::{FenceClock, Moment};
 use crate::node_claims::steps;
 use crate::request::ChannelRequest;
-use crate::spec::rewrite;
+use crate::spec::{kubelet_devices, rewrite};
 
 /// The transaction, with everything that decides about it.
 pub(crate) struct Beginning {
@@ -69,8 +69,8 @@ pub(crate) fn answer_if_prepared(
     let steps = steps(view, uid.as_str(), Transaction::BeginPrepare);
     match view.get(uid.as_str()) {
         Some(record) if !steps.contains(&Step::RecordStarted) => {
-            let rewritten = rewrite(specs, uid, record, major)?;
-            Ok(Some(rewritten.devices))
+            rewrite(specs, uid, record, major)?;
+            Ok(Some(kubelet_devices(record)))
         }
         _ => Ok(None),
     }

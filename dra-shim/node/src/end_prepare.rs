@@ -1,7 +1,7 @@
 //! The last transaction of a Prepare, which decides who gets the device.
 
 use dra_checkpoint::{ClaimStatus, Claims, View};
-use imex_cdi::{ClaimDevice, ClaimSpecs, ClaimUid, Major};
+use imex_cdi::{ClaimSpecs, ClaimUid, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
@@ -9,7 +9,7 @@ use crate::holders::check_unused;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::steps;
 use crate::request::ChannelRequest;
-use crate::spec::{kubelet_devices, rewrite};
+use crate::spec::{ensure, kubelet_devices, rewrite};
 
 /// The transaction, with everything that it may write.
 pub(crate) struct Ending {
@@ -56,11 +56,7 @@ impl Ending {
         if let Some(record) = record.filter(|record| record.is_completed()) {
             return rewrite(specs, &self.uid, record, Some(self.major)).map(drop);
         }
-        let device = ClaimDevice::imex_channel(self.request.channel, self.major);
-        let written = specs.ensure(&self.uid, &[device]);
-        written
-            .map(drop)
-            .map_err(|source| PrepareError::Cdi { source })
+        ensure(specs, &self.uid, self.request.channel, self.major).map(drop)
     }
 
     /// Which end it is, and why the claim does not get the device.

@@ -1,7 +1,7 @@
 //! Why a claim could not be prepared or unprepared, as one sentence each.
 
 use compute_domain_api::{ConfigError, DomainUid};
-use dra_checkpoint::{Refused, StoreError};
+use dra_checkpoint::{ClaimName, Refused, StoreError};
 use imex_cdi::{ChannelIdError, ClaimSpecsError};
 
 use crate::text::error_chain;
@@ -63,8 +63,8 @@ pub enum PrepareError {
     InUse {
         /// The device.
         device: String,
-        /// The holder as `namespace/name:uid`.
-        holder: String,
+        /// The claim that holds it.
+        holder: ClaimName,
     },
     /// The API server knows no such domain in the claim's namespace.
     #[error("no ComputeDomain with UID {domain} exists in namespace {namespace}")]
@@ -168,15 +168,6 @@ impl PrepareError {
             Self::Checkpoint { .. } => "checkpoint",
             Self::Cdi { source } => source.code(),
             Self::BadClaim { .. } => "bad-claim",
-        }
-    }
-
-    /// The UID of the claim that has the device, of [`InUse`](Self::InUse).
-    pub fn holder_uid(&self) -> Option<&str> {
-        match self {
-            // No name and no UID has a colon.
-            Self::InUse { holder, .. } => holder.rsplit_once(':').map(|(_, uid)| uid),
-            _ => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which claim holds which channel.
 
-use dra_checkpoint::{ClaimRecord, View};
+use dra_checkpoint::{ClaimName, ClaimRecord, View};
 use imex_cdi::ClaimUid;
 
 use crate::device_group::DeviceGroup;
@@ -25,7 +25,11 @@ pub(crate) fn check_unused(
         None => Ok(()),
         Some((other, record)) => Err(PrepareError::InUse {
             device: request.device.clone(),
-            holder: format!("{}/{}:{other}", record.namespace, record.name),
+            holder: ClaimName {
+                uid: other.to_owned(),
+                name: record.name.clone(),
+                namespace: record.namespace.clone(),
+            },
         }),
     }
 }

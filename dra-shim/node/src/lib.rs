@@ -66,7 +66,7 @@ pub use moment::Moment;
 pub use node_claims::{NodeClaims, WriterError};
 pub use prepare::{PrepareInput, Prepared};
 pub use rebuild::AllocatedClaim;
-pub use repair::RepairReport;
 pub use request::ChannelRequest;
+pub use spec::RepairReport;
 pub use start::{SpecReport, StartError, StartReport};
 pub use text::{error_chain, with_hint};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use dra_checkpoint::lifecycle::Phase;
 use dra_checkpoint::{ClaimName, ClaimStatus, StoreError};
-use imex_cdi::{ClaimDevice, ClaimUid, Major};
+use imex_cdi::{ClaimUid, Major};
 
 use crate::begin_prepare::{Beginning, Begun, answer_if_prepared};
 use crate::device_group::KubeletDevice;
@@ -17,6 +17,7 @@ use crate::hardware::Hardware;
 use crate::moment::Moment;
 use crate::node_claims::NodeClaims;
 use crate::request::ChannelRequest;
+use crate::spec::ensure;
 use crate::text::error_chain;
 
 /// The claim to prepare, and every fact that decides about it.
@@ -143,11 +144,7 @@ impl NodeClaims {
             Begun::Started(major) => major,
         };
         let uid = claim_uid(&input.claim.uid)?;
-        let device = ClaimDevice::imex_channel(input.request.channel, major);
-        let written = self
-            .specs
-            .ensure(&uid, std::slice::from_ref(&device))
-            .map_err(|source| PrepareError::Cdi { source })?;
+        let written = ensure(&self.specs, &uid, input.request.channel, major)?;
         let ids = written.ids.iter().map(ToString::to_string).collect();
         Ok(Continued::Ends(Box::new(Ending {
             uid,
@@ -179,20 +176,21 @@ impl NodeClaims {
 
 impl Beginning {
     fn new(input: &PrepareInput<'_>) -> Result<Self, PrepareError> {
-        let domain_not_found = || PrepareError::DomainNotFound {
-            domain: input.request.domain.clone(),
-            namespace: input.claim.namespace.clone(),
+        let allowed = if input.domain_exists {
+            input.hardware.require_major()
+        } else {
+            Err(PrepareError::DomainNotFound {
+                domain: input.request.domain.clone(),
+                namespace: input.claim.namespace.clone(),
+            })
         };
-        let domain = input.domain_exists.then_some(());
         Ok(Self {
             uid: claim_uid(&input.claim.uid)?,
             claim: input.claim.clone(),
             status: input.status.clone(),
             request: input.request.clone(),
             major: input.hardware.major.as_ref().ok().copied(),
-            allowed: domain
-                .ok_or_else(domain_not_found)
-                .and_then(|()| input.hardware.require_major()),
+            allowed,
             now: input.now,
         })
     }

@@ -109,7 +109,9 @@ fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     prepare(&second, &fast).unwrap();
 
     let error = end(&first, &input).unwrap_err();
-    assert!(matches!(error, PrepareError::InUse { holder, .. } if holder.ends_with(":fast")));
+    assert!(
+        matches!(error, PrepareError::InUse { holder, .. } if holder.to_string().ends_with(":fast"))
+    );
     assert_eq!(disks.spec_of(&slow), None, "the loser takes its file back");
     assert!(disks.spec_of(&fast).is_some());
 }
@@ -260,7 +262,7 @@ fn of_two_claims_prepared_together_for_one_device_the_first_gets_it() {
     let answers = node.prepare_all(&inputs);
     assert!(answers[0].is_ok());
     assert!(
-        matches!(&answers[1], Err(PrepareError::InUse { holder, .. }) if holder.ends_with(":first"))
+        matches!(&answers[1], Err(PrepareError::InUse { holder, .. }) if holder.to_string().ends_with(":first"))
     );
     assert_eq!(disks.spec_of(&second), None);
 }

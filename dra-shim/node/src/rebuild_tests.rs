@@ -83,7 +83,7 @@ fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes(
     );
     assert!(matches!(
         prepare(&node, &mk_allocated("other")),
-        Err(PrepareError::InUse { holder, .. }) if holder == "default/holder-name:holder"
+        Err(PrepareError::InUse { holder, .. }) if holder.to_string() == "default/holder-name:holder"
     ));
     // And the next process starts without damage.
     let (node, report) = start(&checkpoint, &cdi, "boot-1");

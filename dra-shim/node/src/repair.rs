@@ -4,20 +4,10 @@ use std::sync::Arc;
 
 use imex_cdi::{ClaimUid, Major};
 
-use crate::lifecycle::{Step, Transaction};
-use crate::node_claims::{NodeClaims, steps};
-use crate::spec::{own_channel, rewrite};
+use crate::lifecycle::Transaction;
+use crate::node_claims::NodeClaims;
+use crate::spec::{RepairReport, own_channel, rewrite_all};
 use crate::start::StartError;
-use crate::text::error_chain;
-
-/// What [`NodeClaims::repair_specs`] did.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct RepairReport {
-    /// The UIDs of the claims whose specs were written: they were missing or different.
-    pub written: Vec<String>,
-    /// Why other specs are not right yet, one line each.
-    pub failures: Vec<String>,
-}
 
 // === impl NodeClaims ===
 
@@ -51,27 +41,7 @@ impl NodeClaims {
     /// the report.
     pub fn repair_specs(&self, major: Option<Major>) -> Result<RepairReport, StartError> {
         let specs = Arc::clone(&self.specs);
-        self.commit(move |claims| {
-            let mut report = RepairReport::default();
-            for (uid, record) in claims.records_unchecked() {
-                let Ok(uid) = ClaimUid::new(uid) else {
-                    continue;
-                };
-                let steps = steps(claims, uid.as_str(), Transaction::Repair);
-                if !steps.contains(&Step::WriteSpec) {
-                    continue;
-                }
-                match rewrite(&specs, &uid, record, major) {
-                    Ok(rewritten) if rewritten.written => report.written.push(uid.to_string()),
-                    Ok(_) => {}
-                    Err(error) => {
-                        let failure = format!("claim {uid}: {}", error_chain(&error));
-                        report.failures.push(failure);
-                    }
-                }
-            }
-            Ok(report)
-        })
+        self.commit(move |claims| Ok(rewrite_all(claims, &specs, Transaction::Repair, major)))
     }
 }
 

@@ -1,50 +1,86 @@
-//! The CDI spec of a claim that is prepared already.
+//! The CDI specs of claims.
 
-use dra_checkpoint::ClaimRecord;
-use imex_cdi::{ChannelId, ClaimDevice, ClaimSpecs, ClaimUid, Major};
+use dra_checkpoint::{ClaimRecord, View};
+use imex_cdi::{ChannelId, ClaimDevice, ClaimSpecs, ClaimUid, Ensured, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
+use crate::lifecycle::{Step, Transaction};
+use crate::node_claims::steps;
 use crate::request::ChannelRequest;
+use crate::text::error_chain;
 
-/// A Completed record, whose spec is right now.
-pub(crate) struct Rewritten {
-    /// The devices in kubelet's answer.
-    pub(crate) devices: Vec<KubeletDevice>,
-    /// Whether the spec was missing or different.
-    pub(crate) written: bool,
+/// What [`NodeClaims::repair_specs`](crate::NodeClaims::repair_specs) did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// The UIDs of the claims whose specs were written: they were missing or different.
+    pub written: Vec<String>,
+    /// Why other specs are not right yet, one line each.
+    pub failures: Vec<String>,
 }
 
-/// Writes a Completed record's spec unless it is right already. A spec of a driver in another mode is left as it is: this driver
-/// cannot write one.
+/// Writes a claim's spec with this channel, unless it is right already.
+pub(crate) fn ensure(
+    specs: &ClaimSpecs,
+    uid: &ClaimUid,
+    channel: ChannelId,
+    major: Major,
+) -> Result<Ensured, PrepareError> {
+    let ensured = specs.ensure(uid, &[ClaimDevice::imex_channel(channel, major)]);
+    ensured.map_err(|source| PrepareError::Cdi { source })
+}
+
+/// Writes a Completed record's spec unless it is right already; returns whether it was
+/// written. A spec of a driver in another mode is left as it is: this driver cannot
+/// write one.
 pub(crate) fn rewrite(
     specs: &ClaimSpecs,
     uid: &ClaimUid,
     record: &ClaimRecord<DeviceGroup>,
     major: Option<Major>,
-) -> Result<Rewritten, PrepareError> {
-    let cdi = |source| PrepareError::Cdi { source };
-    let mut written = false;
+) -> Result<bool, PrepareError> {
     match (own_channel(record), major) {
-        (Some(channel), Some(major)) => {
-            let ensured = specs.ensure(uid, &[ClaimDevice::imex_channel(channel, major)]);
-            written = ensured.map_err(cdi)?.written;
-        }
+        (Some(channel), Some(major)) => Ok(ensure(specs, uid, channel, major)?.written),
         (own, _) => {
-            if !specs.exists(uid).map_err(cdi)? {
-                return Err(match own {
-                    Some(_) => PrepareError::NoMajor {
-                        reason: "the claim's CDI spec is missing, too".to_owned(),
-                    },
-                    None => PrepareError::ForeignSpecLost,
-                });
+            let exists = specs.exists(uid);
+            if exists.map_err(|source| PrepareError::Cdi { source })? {
+                return Ok(false);
+            }
+            Err(match own {
+                Some(_) => PrepareError::NoMajor {
+                    reason: "the claim's CDI spec is missing, too".to_owned(),
+                },
+                None => PrepareError::ForeignSpecLost,
+            })
+        }
+    }
+}
+
+/// [Rewrites](rewrite) the specs of all records for which `transaction` says so.
+pub(crate) fn rewrite_all(
+    view: &View<DeviceGroup>,
+    specs: &ClaimSpecs,
+    transaction: Transaction,
+    major: Option<Major>,
+) -> RepairReport {
+    let mut report = RepairReport::default();
+    for (uid, record) in view.records_unchecked() {
+        let Ok(uid) = ClaimUid::new(uid) else {
+            continue;
+        };
+        if !steps(view, uid.as_str(), transaction).contains(&Step::WriteSpec) {
+            continue;
+        }
+        match rewrite(specs, &uid, record, major) {
+            Ok(true) => report.written.push(uid.to_string()),
+            Ok(false) => {}
+            Err(error) => {
+                let failure = format!("claim {uid}: {}", error_chain(&error));
+                report.failures.push(failure);
             }
         }
     }
-    Ok(Rewritten {
-        devices: kubelet_devices(record),
-        written,
-    })
+    report
 }
 
 /// The devices in kubelet's answer when the claim was prepared.

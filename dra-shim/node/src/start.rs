@@ -10,7 +10,7 @@ use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
 
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
-use crate::spec::rewrite;
+use crate::spec::rewrite_all;
 use crate::text::error_chain;
 
 /// What [`NodeClaims::start`] found and did, for log and event.
@@ -129,23 +129,16 @@ impl NodeClaims {
     pub(crate) fn align_specs(&self, major: Option<Major>) -> Result<SpecReport, StartError> {
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {
-            let mut failures = Vec::new();
-            let mut keep = BTreeSet::new();
-            for (uid, record) in claims.records_unchecked() {
-                let Ok(uid) = ClaimUid::new(uid) else {
-                    continue;
-                };
-                let steps = steps(claims, uid.as_str(), Transaction::Start);
-                if steps.contains(&Step::WriteSpec)
-                    && let Err(error) = rewrite(&specs, &uid, record, major)
-                {
-                    failures.push(format!("claim {uid}: {}", error_chain(&error)));
-                }
-                if !steps.contains(&Step::RemoveSpec) {
-                    keep.insert(uid);
-                }
-            }
+            let mut failures = rewrite_all(claims, &specs, Transaction::Start, major).failures;
             // A claim without a record is not among those to keep.
+            let recorded = claims.records_unchecked();
+            let keep: BTreeSet<_> = recorded
+                .filter_map(|(uid, _)| ClaimUid::new(uid).ok())
+                .filter(|uid| {
+                    let steps = steps(claims, uid.as_str(), Transaction::Start);
+                    !steps.contains(&Step::RemoveSpec)
+                })
+                .collect();
             let swept = specs.sweep(&keep)?;
             failures.extend(swept.failed.iter().map(|error| error_chain(error)));
             Ok(SpecReport {
