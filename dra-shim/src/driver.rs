@@ -157,20 +157,18 @@ impl ComputeDomainDriver {
 
     /// Reports the prepared device in the claim, unless an earlier Prepare did.
     fn report(&self, claim: &Claim) {
-        let Ok(status) = ClaimStatus::from_raw(&claim.status) else {
-            return;
-        };
-        // The record may be one of the Go driver's other modes.
-        let (Ok(request), [result]) = (
-            ChannelRequest::from_status(&status),
-            claim.results.as_slice(),
-        ) else {
+        let [result] = claim.results.as_slice() else {
             return;
         };
         let reported = reported(&claim.status, result);
         if reported == Reported::ThisDevice {
             return;
         }
+        // The record may be one of the Go driver's other modes.
+        let status = ClaimStatus::from_raw(&claim.status).ok();
+        let Some(request) = status.and_then(|it| ChannelRequest::from_status(&it).ok()) else {
+            return;
+        };
         self.claim_status.write(DeviceReport {
             claim: claim.id.clone(),
             result: result.clone(),

@@ -11,6 +11,9 @@
 //!                  └────────────────┘         claim_lookup
 //! ```
 //!
+//! Beside all that, `spec_keeper` keeps the CDI files of prepared claims in place, and `writer_watch` asks
+//! whether the checkpoint could be changed.
+//!
 //! What people see of a claim: `call_observer` makes metrics, events and the list of claims
 //! `in_flight` (SIGUSR2) of what dra-kubelet does, `claim_status` reports prepared devices.
 //!
@@ -30,6 +33,7 @@ mod batch_tests;
 mod call_observer;
 mod check_schedule;
 mod checkpoint;
+mod checkpoint_gauges;
 mod claim_errors;
 mod claim_lookup;
 mod claim_presence;
@@ -56,6 +60,7 @@ mod spec_keeper;
 mod test_objects;
 #[cfg(test)]
 mod tests;
+mod writer_watch;
 
 use std::process::ExitCode;
 

@@ -1,21 +1,15 @@
 //! Metrics, under the Go driver's names, so that dashboards keep working.
 
-use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use compute_domain_api::names::DRIVER_NAME;
-use dra_checkpoint::CHECKPOINT_FILE;
 use dra_kubelet::{CallOutcome, ClaimError, Method, Publication, Registration};
 use nvml_clique::{Gpu, GpuFabricState};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -74,10 +68,6 @@ struct GpuState {
     state: &'static str,
 }
 
-/// The checkpoint, by its path.
-#[derive(Debug)]
-struct CheckpointFile(PathBuf);
-
 /// The plugin's metrics. What is about calls, slices and registrations comes from `dra-kubelet`,
 /// through [`CallObserver`](crate::call_observer::CallObserver).
 #[derive(Debug, Clone)]
@@ -134,11 +124,6 @@ impl Metrics {
         metrics.register_as_go(registry, prepared_devices);
         metrics.register_own(registry);
         Arc::new(metrics)
-    }
-
-    /// Registers size and time of the checkpoint in this directory.
-    pub(crate) fn register_checkpoint(registry: &mut Registry, directory: &Path) {
-        registry.register_collector(Box::new(CheckpointFile(directory.join(CHECKPOINT_FILE))));
     }
 
     /// Registers what the Go driver counts, too.
@@ -330,38 +315,6 @@ impl Metrics {
     }
 }
 
-// === impl CheckpointFile ===
-
-impl Collector for CheckpointFile {
-    /// Looks at the file when it is scraped. Nothing without one: it is written with the first claim.
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Ok(file) = fs::metadata(&self.0) else {
-            return Ok(());
-        };
-        let mut gauge = |name: &str, help: &str, value: f64| {
-            let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            ConstGauge::new(value).encode(gauge)
-        };
-        let modified = file.modified().ok();
-        let modified = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        gauge(
-            "imex_dra_checkpoint_modified_timestamp_seconds",
-            "When the checkpoint was written last",
-            modified.unwrap_or_default().as_secs_f64(),
-        )?;
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a checkpoint is far below 2^52 bytes"
-        )]
-        let bytes = file.len() as f64;
-        gauge(
-            "imex_dra_checkpoint_size_bytes",
-            "Size of the checkpoint",
-            bytes,
-        )
-    }
-}
-
 fn call(method: Method) -> Call {
     Call {
         driver: DRIVER_NAME,
@@ -374,29 +327,6 @@ mod tests {
     use nvml_clique::GpuRef;
 
     use super::*;
-
-    #[test]
-    fn size_and_time_of_the_checkpoint_are_there_once_it_is() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut registry = Registry::default();
-        Metrics::register_checkpoint(&mut registry, dir.path());
-        let scrape = || {
-            let mut text = String::new();
-            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-            text
-        };
-        assert!(!scrape().contains("imex_dra_checkpoint"));
-        fs::write(dir.path().join(CHECKPOINT_FILE), "12345").unwrap();
-        let text = scrape();
-        assert!(
-            text.contains("imex_dra_checkpoint_size_bytes 5.0\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains("imex_dra_checkpoint_modified_timestamp_seconds 1"),
-            "{text}"
-        );
-    }
 
     #[test]
     fn the_names_and_labels_are_gos_and_ours_are_apart() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use compute_domain_node::Hardware;
 use imex_cdi::Major;
 use imex_runtime::StartError;
-use nvml_clique::{DriverRoot, Fabric, FabricProbe, FabricWatch, Gpu, NvmlProbe, WatchConfig};
+use nvml_clique::{DriverRoot, FabricProbe, FabricWatch, Gpu, NvmlProbe, WatchConfig};
 use tokio::sync::Notify;
 
 /// How often the channel major is read again: how late a driver that is loaded
@@ -76,6 +76,11 @@ impl HardwareMonitor {
         self.watch.latest().gpus.unwrap_or_default()
     }
 
+    /// The channel major when it was last read, if there was one. Never blocks.
+    pub(crate) fn last_major(&self) -> Option<Major> {
+        *self.major.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Another major is another driver, of which the last reading says nothing.
     fn compare_major(&self, major: Option<Major>) {
         let mut last = self.major.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,10 +92,8 @@ impl HardwareMonitor {
 
     /// The clique that the node is in, as `<cluster UUID>.<id>`. Never blocks.
     pub(crate) fn clique(&self) -> Option<String> {
-        match self.watch.latest().fabric {
-            Fabric::Clique(clique) => Some(clique.id.to_string()),
-            _ => None,
-        }
+        let fabric = self.watch.latest().fabric;
+        fabric.clique().map(|clique| clique.to_string())
     }
 
     /// Returns when another [`snapshot`](Self::snapshot) is due: the fabric has

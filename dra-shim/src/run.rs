@@ -20,6 +20,7 @@ use tracing::info;
 use crate::advertise::Advertiser;
 use crate::args::{Args, Paths};
 use crate::checkpoint::CheckpointTask;
+use crate::checkpoint_gauges;
 use crate::claim_lookup::ClaimLookup;
 use crate::claim_status::ClaimStatusWriter;
 use crate::device::Placements;
@@ -36,6 +37,7 @@ use crate::reported_holders::ReportedHolders;
 use crate::second_plugin::SecondPluginAlarm;
 use crate::shared_claims::SharedClaims;
 use crate::spec_keeper::SpecKeeper;
+use crate::writer_watch::WriterWatch;
 
 const PROGRAM: &str = "compute-domain-kubelet-plugin";
 
@@ -94,7 +96,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let client = kube.client(&api_server).await?;
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry, &node_name);
-    Metrics::register_checkpoint(&mut registry, &paths.data_dir);
+    checkpoint_gauges::register(&mut registry, &paths.data_dir);
     let events = Events::new(client.clone(), PROGRAM, &node_name);
     events.register_metrics(&mut registry);
     let health = (&readiness, &liveness);
@@ -129,6 +131,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let prepares = PrepareQueue::start(move || hardware.snapshot_for_claim(), heartbeat);
     let tasks = [
         tokio::spawn(parts.spec_keeper().run(shutdown.clone())),
+        tokio::spawn(parts.writer_watch().run(shutdown.clone())),
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
         tokio::spawn(parts.reconciler().run(shutdown.clone())),
         tokio::spawn(
@@ -211,12 +214,18 @@ impl Parts {
         SpecKeeper {
             cdi_root: self.paths.cdi_root.clone(),
             heartbeat: self.liveness.add("spec-keeper", WRITES_LIMIT),
+            shared_claims: self.shared_claims.clone(),
+            hardware: Arc::clone(&self.hardware),
+        }
+    }
+
+    fn writer_watch(&self) -> WriterWatch {
+        WriterWatch {
+            shared_claims: self.shared_claims.clone(),
             writer: self.liveness.add("checkpoint-writer", 2 * WRITES_LIMIT),
             changeable: self
                 .readiness
                 .add_condition("checkpoint-lock", "the checkpoint is being opened"),
-            shared_claims: self.shared_claims.clone(),
-            hardware: Arc::clone(&self.hardware),
         }
     }
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_node::{NodeClaims, RepairReport, WriterError};
+use compute_domain_node::{NodeClaims, RepairReport};
 use dra_checkpoint::Damage;
 use durable_file::OsDir;
 use imex_cdi::Major;
-use imex_runtime::{Heartbeat, ReadinessCondition, error_chain};
+use imex_runtime::{Heartbeat, error_chain};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -20,15 +20,9 @@ use crate::checkpoint::CDI_MODE;
 use crate::monitor::HardwareMonitor;
 use crate::shared_claims::SharedClaims;
 
-/// Pause between two looks: each is one listing of a small directory and one read of
-/// `/proc/devices`. A container that restarts waits ten seconds first.
+/// Pause between two looks: each is one listing of a small directory. A container that
+/// restarts waits ten seconds first.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-
-/// Pause between two questions whether the checkpoint's writer answers, which take the
-/// lock and write nothing. Most nodes change no claim for hours.
-const ASK_WRITER_EVERY: Duration = Duration::from_secs(60);
-/// The same after a question that was not answered with yes.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The task that looks.
 pub(crate) struct SpecKeeper {
@@ -36,11 +30,6 @@ pub(crate) struct SpecKeeper {
     pub(crate) shared_claims: SharedClaims,
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) heartbeat: Heartbeat,
-    /// Of the checkpoint's writer, a thread of its own that can be asked only.
-    pub(crate) writer: Heartbeat,
-    /// Whether the checkpoint could be changed when it was asked last: somebody may keep its
-    /// lock, and no restart of this process helps.
-    pub(crate) changeable: ReadinessCondition,
 }
 
 /// What the last look left.
@@ -64,18 +53,12 @@ impl SpecKeeper {
 
     async fn keep(&self) {
         let mut kept = Kept::default();
-        let mut ask_writer_at = Instant::now();
-        self.writer.idle(); // until there is one
-        self.changeable.set_met(); // there is another condition for the start
         loop {
             self.heartbeat.beat();
             if let Ok(claims) = self.shared_claims.get() {
-                if ask_writer_at <= Instant::now() {
-                    ask_writer_at = self.ask_writer(&claims).await;
-                }
-                let (hardware, root) = (Arc::clone(&self.hardware), self.cdi_root.clone());
+                let (major, root) = (self.hardware.last_major(), self.cdi_root.clone());
                 let before = kept.clone();
-                let look = move || look(&claims, &root, hardware.snapshot().major.ok(), &before);
+                let look = move || look(&claims, &root, major, &before);
                 match spawn_blocking(look).await {
                     Ok(now) => {
                         now.log_new_failures(&kept);
@@ -86,25 +69,6 @@ impl SpecKeeper {
             }
             sleep(LOOK_EVERY).await;
         }
-    }
-
-    /// Returns when to ask again.
-    async fn ask_writer(&self, claims: &Arc<NodeClaims>) -> Instant {
-        let claims = Arc::clone(claims);
-        let answer = spawn_blocking(move || claims.ask_writer()).await;
-        if matches!(answer, Ok(Ok(()) | Err(WriterError::Hindered(_)))) {
-            self.writer.beat();
-        }
-        let reason = match answer {
-            Ok(Ok(())) => {
-                self.changeable.set_met();
-                return Instant::now() + ASK_WRITER_EVERY;
-            }
-            Ok(Err(error)) => error_chain(&error),
-            Err(join_error) => join_error.to_string(),
-        };
-        self.changeable.set_unmet(&reason);
-        Instant::now() + ASK_AGAIN_AFTER
     }
 }
 
