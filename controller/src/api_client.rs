@@ -1,21 +1,18 @@
 mod cliques;
 
-use std::fmt;
-
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME, NO_CLIQUE_TAINT};
 use compute_domain_core::{
     Admission, Domain, NodeCount, Notice, StatusSchema, TemplateRef, UnidentifiedError, WRITER,
     may_have_lost_label, restored_label, status_patch,
 };
-use imex_runtime::RawObject;
+use imex_runtime::{Part, RawObject, for_each_page};
 use k8s_openapi::api::resource::v1::{ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::error_boundary::InvalidObject;
 use kube::core::{PartialObjectMeta, Status};
 use kube::{Api, Client, Resource as _};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fence::Fence;
@@ -33,9 +30,6 @@ pub(crate) type RawTemplate = RawObject<ResourceClaimTemplate>;
 /// The controller's name: field manager of the status, which the Go driver's controller has, too,
 /// and reporter of events.
 pub(crate) const CONTROLLER_NAME: &str = "compute-domain-controller";
-
-/// How many objects of a list are read at once.
-const PAGE: u32 = 500;
 
 /// The requests that the controller makes for one ComputeDomain. `compute-domain-core` decides
 /// which. Cheap to clone.
@@ -140,12 +134,19 @@ impl ApiClient {
         uid: &str,
     ) -> Result<Option<Domain>, RequestError> {
         let mut found = None;
-        let domains = self.domains(namespace);
-        for_each_page(&domains, ListParams::default(), |page| {
+        let url_path = ComputeDomain::url_path(&(), Some(namespace));
+        let visit = |page: Vec<RawDomain>| {
             let mut all = page.into_iter().map(identify);
             found = all.find(|it| it.as_ref().map_or(true, |it| it.uid().as_str() == uid));
             found.is_none()
-        })
+        };
+        for_each_page(
+            &self.client,
+            &url_path,
+            Part::Whole,
+            ListParams::default(),
+            visit,
+        )
         .await
         .map_err(failed_to("list the ComputeDomains of a namespace"))?;
         found.transpose()
@@ -154,18 +155,17 @@ impl ApiClient {
     /// The templates without the label of a ComputeDomain that have our finalizer.
     pub(crate) async fn find_unlabelled(&self) -> Result<Vec<TemplateRef>, RequestError> {
         let mut found = Vec::new();
-        let templates: Api<RawMetadata<ResourceClaimTemplate>> = Api::all(self.client.clone());
+        let url_path = ResourceClaimTemplate::url_path(&(), None);
         let unlabelled = ListParams::default().labels(&format!("!{DOMAIN_LABEL}"));
-        for_each_page(&templates, unlabelled, |page| {
+        let visit = |page: Vec<RawMetadata<ResourceClaimTemplate>>| {
             let all = page.iter().map(RawMetadata::meta);
-            found.extend(
-                all.filter(|it| may_have_lost_label(it))
-                    .map(TemplateRef::new),
-            );
+            let lost = all.filter(|it| may_have_lost_label(it));
+            found.extend(lost.map(TemplateRef::new));
             true
-        })
-        .await
-        .map_err(failed_to("list the ResourceClaimTemplates without label"))?;
+        };
+        for_each_page(&self.client, &url_path, Part::Metadata, unlabelled, visit)
+            .await
+            .map_err(failed_to("list the ResourceClaimTemplates without label"))?;
         Ok(found)
     }
 
@@ -173,9 +173,9 @@ impl ApiClient {
     /// have the taint of nodes without a clique.
     pub(crate) async fn count_nodes(&self) -> Result<NodeCount, RequestError> {
         let mut count = NodeCount::default();
-        let slices: Api<RawObject<ResourceSlice>> = Api::all(self.client.clone());
+        let url_path = ResourceSlice::url_path(&(), None);
         let ours = ListParams::default().fields(&format!("spec.driver={DRIVER_NAME}"));
-        for_each_page(&slices, ours, |page| {
+        let visit = |page: Vec<RawObject<ResourceSlice>>| {
             // One that cannot be decoded is not the plugin's.
             let readable = page.into_iter().filter_map(|slice| slice.0.ok());
             for slice in readable.filter(|slice| slice.spec.node_name.is_some()) {
@@ -183,9 +183,10 @@ impl ApiClient {
                 count.without_clique += usize::from(is_without_clique(&slice));
             }
             true
-        })
-        .await
-        .map_err(failed_to("list the ResourceSlices of the driver"))?;
+        };
+        for_each_page(&self.client, &url_path, Part::Whole, ours, visit)
+            .await
+            .map_err(failed_to("list the ResourceSlices of the driver"))?;
         Ok(count)
     }
 
@@ -389,28 +390,6 @@ fn is_without_clique(slice: &ResourceSlice) -> bool {
     let devices = slice.spec.devices.iter().flatten();
     let mut taints = devices.flat_map(|device| device.taints.iter().flatten());
     taints.any(|taint| taint.key == NO_CLIQUE_TAINT)
-}
-
-/// Lists page by page, for as long as `go_on` says so.
-async fn for_each_page<K>(
-    api: &Api<K>,
-    params: ListParams,
-    mut go_on: impl FnMut(Vec<K>) -> bool,
-) -> Result<(), kube::Error>
-where
-    K: Clone + DeserializeOwned + fmt::Debug,
-{
-    let mut params = params.limit(PAGE);
-    loop {
-        let page = api.list(&params).await?;
-        if !go_on(page.items) {
-            return Ok(());
-        }
-        match page.metadata.continue_ {
-            Some(token) if !token.is_empty() => params = params.continue_token(&token),
-            _ => return Ok(()),
-        }
-    }
 }
 
 /// The domain in an object of the API server.

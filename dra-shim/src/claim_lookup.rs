@@ -2,18 +2,18 @@
 //! rebuild after damage.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 use compute_domain_node::{AllocatedClaim, Presence};
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{ClaimSource as _, GetClaimError, KubeClaims};
+use imex_runtime::Part;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::{Client, Resource as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::claim_presence::{is_allocated_to, presence_in};
-use crate::list_pages::{Part, visit_pages};
+use crate::list_pages::for_each_object;
 
 /// Asks the API server about claims. Cheap to clone.
 #[derive(Clone)]
@@ -69,10 +69,10 @@ impl ClaimLookup {
             if uids.contains(&item.metadata.uid) {
                 found.insert(item.metadata.uid.clone(), item.metadata.into_name());
             }
-            until(found.len() == uids.len())
+            found.len() < uids.len()
         };
         let path = ResourceClaim::url_path(&(), None);
-        visit_pages(&self.client, &path, Part::Metadata, visit).await?;
+        for_each_object(&self.client, &path, Part::Metadata, visit).await?;
         Ok(found)
     }
 
@@ -91,10 +91,10 @@ impl ClaimLookup {
                 let uid = item.metadata.uid.clone();
                 found.insert(uid, self.allocated(item));
             }
-            until(found.len() == uids.len())
+            found.len() < uids.len()
         };
         let path = ResourceClaim::url_path(&(), None);
-        visit_pages(&self.client, &path, Part::Whole, visit).await?;
+        for_each_object(&self.client, &path, Part::Whole, visit).await?;
         Ok(found.into_values().flatten().collect())
     }
 
@@ -117,14 +117,6 @@ impl Metadata {
             name: self.name,
             namespace: self.namespace,
         }
-    }
-}
-
-fn until(done: bool) -> ControlFlow<()> {
-    if done {
-        ControlFlow::Break(())
-    } else {
-        ControlFlow::Continue(())
     }
 }
 

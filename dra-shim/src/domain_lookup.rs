@@ -1,7 +1,6 @@
 //! Whether a claim's ComputeDomain exists.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,14 +10,14 @@ use compute_domain_api::names::DOMAIN_NAME_ANNOTATION;
 use dra_kubelet::{Claim, ClaimError};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
-use imex_runtime::error_chain;
+use imex_runtime::{Part, error_chain};
 use kube::api::GetParams;
 use kube::core::{Request, Status};
 use kube::{Client, Resource as _};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::list_pages::{Part, visit_pages};
+use crate::list_pages::for_each_object;
 
 /// How many domains are remembered. A node has claims of a few at a time; a thousand
 /// take 100 KiB.
@@ -144,13 +143,9 @@ impl DomainLookup {
         let mut exists = false;
         let visit = |found: Object| {
             exists = found.metadata.uid == question.uid.as_str();
-            if exists {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            !exists
         };
-        visit_pages(&self.client, &path, Part::Metadata, visit).await?;
+        for_each_object(&self.client, &path, Part::Metadata, visit).await?;
         Ok(exists)
     }
 

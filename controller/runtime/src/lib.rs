@@ -34,7 +34,8 @@
 //! ```
 //!
 //! What comes back is decoded as a [`RawObject`] wherever others may write the objects: one object that
-//! cannot be decoded would fail the list or the watch of all.
+//! cannot be decoded would fail the list or the watch of all. Lists of any length are read with
+//! [`for_each_page`].
 //!
 //! A server that hangs while its kernel still answers is noticed by the deadline of the next request,
 //! and on a watch after at most 300 s. Proxies are not supported.
@@ -72,6 +73,7 @@ mod events;
 mod http;
 mod liveness;
 mod logs;
+mod pages;
 mod raw_object;
 mod readiness;
 mod retry_after;
@@ -90,6 +92,7 @@ pub use events::Events;
 pub use http::HttpServer;
 pub use liveness::{Heartbeat, Liveness};
 pub use logs::LogFormat;
+pub use pages::{Part, for_each_page};
 pub use raw_object::RawObject;
 pub use readiness::{Readiness, ReadinessCondition};
 pub use start_error::StartError;

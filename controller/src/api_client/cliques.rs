@@ -5,29 +5,21 @@ use std::collections::BTreeSet;
 
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
 use compute_domain_core::Domain;
+use imex_runtime::{Part, for_each_page};
 use k8s_openapi::api::resource::v1::ResourceClaim;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Resource as _;
 use kube::api::ListParams;
-use kube::core::Request;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ApiClient, PAGE, RequestError, failed_to};
+use super::{ApiClient, RequestError, failed_to};
 
 /// Whoever may write the status of claims may report anything. A clique of a node is shorter: a UUID, a
 /// dot and a number.
 const LONGEST_CLIQUE: usize = 64;
 
-/// A page of a list of claims. Of a claim nothing is decoded but its devices: there are thousands, and
-/// what others have written in them must not fail the list.
-#[derive(Deserialize)]
-struct Page {
-    #[serde(default)]
-    metadata: ListMeta,
-    items: Option<Vec<Claim>>,
-}
-
+/// Of a claim nothing is decoded but its devices: there are thousands, and what others have written in
+/// them must not fail the list.
 #[derive(Deserialize)]
 struct Claim {
     status: Option<ClaimStatus>,
@@ -64,24 +56,18 @@ impl ApiClient {
         &self,
         domain: &Domain,
     ) -> Result<BTreeSet<Box<str>>, RequestError> {
-        let failed = failed_to("list the ResourceClaims of the ComputeDomain");
-        let url = ResourceClaim::url_path(&(), Some(domain.namespace()));
+        let url_path = ResourceClaim::url_path(&(), Some(domain.namespace()));
         let uid = domain.uid().as_str();
-        let labelled = format!("{DOMAIN_LABEL}={uid}");
-        let mut params = ListParams::default().labels(&labelled).limit(PAGE);
+        let labelled = ListParams::default().labels(&format!("{DOMAIN_LABEL}={uid}"));
         let mut found = BTreeSet::new();
-        loop {
-            let request = Request::new(url.as_str()).list(&params);
-            let request = request.map_err(|err| failed(kube::Error::BuildRequest(err)))?;
-            let page: Page = self.client.request(request).await.map_err(&failed)?;
-            for claim in page.items.into_iter().flatten() {
-                found.extend(claim.cliques(uid));
-            }
-            match page.metadata.continue_ {
-                Some(token) if !token.is_empty() => params = params.continue_token(&token),
-                _ => return Ok(found),
-            }
-        }
+        let visit = |page: Vec<Claim>| {
+            found.extend(page.into_iter().flat_map(|claim| claim.cliques(uid)));
+            true
+        };
+        for_each_page(&self.client, &url_path, Part::Whole, labelled, visit)
+            .await
+            .map_err(failed_to("list the ResourceClaims of the ComputeDomain"))?;
+        Ok(found)
     }
 }
 
@@ -127,10 +113,8 @@ mod tests {
     }
 
     fn cliques(claims: &Value) -> Vec<String> {
-        let page = json!({ "metadata": { "resourceVersion": "7" }, "items": claims });
-        let page: Page = serde_json::from_value(page).unwrap();
-        let claims = page.items.into_iter().flatten();
-        let cliques = claims.flat_map(|claim| claim.cliques("uid"));
+        let claims: Vec<Claim> = serde_json::from_value(claims.clone()).unwrap();
+        let cliques = claims.into_iter().flat_map(|claim| claim.cliques("uid"));
         cliques.map(String::from).collect()
     }
 
@@ -151,7 +135,6 @@ mod tests {
             { "status": { "devices": [{ "driver": "gpu.nvidia.com", "pool": "a", "device": "b" }] } },
         ]);
         assert_eq!(cliques(&claims), ["x.1", "x.2"]);
-        assert_eq!(cliques(&Value::Null), Vec::<String>::new());
     }
 
     #[test]

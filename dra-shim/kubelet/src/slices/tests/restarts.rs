@@ -209,9 +209,11 @@ async fn ten_thousand_nodes_come_back_spread_over_a_minute_after_a_restart() {
         let last = requests.last().unwrap().0;
         println!("{name:<33} {:>8} {peak:>17} {last:>10} s", requests.len());
         assert_eq!(requests.len(), NODES);
-        // 167 a second; twice as many at first if all have tried in vain before.
-        assert!(peak < 400, "{peak}");
-        assert!(last < 60);
+        // 167 a second; twice as many at first if all have tried in vain before. Of 60
+        // seconds with 333, one has more than 500 once in 10^17 runs.
+        assert!(peak < 500, "{peak}");
+        // A pause just short of a minute ends with the timer's next millisecond.
+        assert!(last <= 60);
         drop(running);
     }
 }

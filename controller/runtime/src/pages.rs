@@ -1,0 +1,109 @@
+use kube::Client;
+use kube::api::ListParams;
+use kube::core::Request;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+
+/// Objects in a page: what an API server sends well within a request's deadline.
+const PAGE: u32 = 500;
+
+/// What is asked for of each object of a list.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    /// Its metadata alone, as `PartialObjectMeta`.
+    Metadata,
+    /// All of it.
+    Whole,
+}
+
+/// The part of a page that is read.
+#[derive(Deserialize)]
+#[serde(bound = "T: DeserializeOwned")]
+struct Page<T> {
+    #[serde(default)]
+    metadata: PageMetadata,
+    /// What has none is no list, but an empty list may be null: Go writes an empty slice so.
+    #[serde(deserialize_with = "null_or_objects")]
+    items: Vec<T>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMetadata {
+    #[serde(default, rename = "continue")]
+    continue_token: Option<String>,
+}
+
+/// Lists what is under `url_path` in pages of 500, for as long as `go_on` returns true for the objects of
+/// a page. `params` has the selectors; its limit is not used.
+///
+/// `T` may be a type of only those fields that are read, so that what others write into the rest cannot
+/// fail the list. [`RawObject`](crate::RawObject) is one of whole objects.
+///
+/// # Errors
+/// A page could not be read. An API server answers 410 for one that is asked for more than about five
+/// minutes after the first: the list may be begun again then.
+pub async fn for_each_page<T: DeserializeOwned>(
+    client: &Client,
+    url_path: &str,
+    part: Part,
+    params: ListParams,
+    mut go_on: impl FnMut(Vec<T>) -> bool,
+) -> Result<(), kube::Error> {
+    let list = Request::new(url_path);
+    let mut params = params.limit(PAGE);
+    loop {
+        let request = match part {
+            Part::Metadata => list.list_metadata(&params),
+            Part::Whole => list.list(&params),
+        };
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let page: Page<T> = client.request(request).await?;
+        if !go_on(page.items) {
+            return Ok(());
+        }
+        match page.metadata.continue_token {
+            Some(token) if !token.is_empty() => params = params.continue_token(&token),
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn null_or_objects<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_a_page_only_the_objects_and_the_place_of_the_next_are_read() {
+        let page = json!({
+            "kind": "List",
+            "metadata": { "continue": "there", "remainingItemCount": "many" },
+            "items": [1, 2],
+        });
+        let page: Page<u8> = serde_json::from_value(page).unwrap();
+        assert_eq!(page.items, [1, 2]);
+        assert_eq!(page.metadata.continue_token.as_deref(), Some("there"));
+    }
+
+    #[test]
+    fn an_empty_page_is_the_last_and_what_has_no_objects_is_no_page() {
+        for page in [
+            json!({ "items": null }),
+            json!({ "metadata": {}, "items": [] }),
+        ] {
+            let page: Page<u8> = serde_json::from_value(page).unwrap();
+            assert!(page.items.is_empty());
+            assert_eq!(page.metadata.continue_token, None);
+        }
+        assert!(serde_json::from_value::<Page<u8>>(json!({ "metadata": {} })).is_err());
+    }
+}
