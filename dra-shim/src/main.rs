@@ -8,11 +8,11 @@
 //!                  │    lookup │    │ (NVML,       │ reconciler: unprepares claims that are gone
 //!              advertise            │  channel     │      ▲
 //!                  ▲                │  major)      │      └── check_schedule: which one when
-//!                  └────────────────┘         claim_lookup
+//!                  └────────────────┘         claim_lookup, pod_lookup
 //! ```
 //!
-//! Beside all that, `spec_keeper` keeps the CDI files of prepared claims in place, and `writer_watch` asks
-//! whether the checkpoint could be changed.
+//! Beside all that, `spec_keeper` keeps the CDI files of prepared claims in place, `writer_watch` asks
+//! whether the checkpoint could be changed, and `removed_mounts` whether the host's directories are there.
 //!
 //! What people see of a claim: `call_observer` makes metrics, events and the list of claims
 //! `in_flight` (SIGUSR2) of what dra-kubelet does, `claim_status` reports prepared devices.
@@ -49,8 +49,11 @@ mod kubelet;
 mod list_pages;
 mod metrics;
 mod monitor;
+mod named_object;
+mod pod_lookup;
 mod prepare_queue;
 mod reconciler;
+mod removed_mounts;
 mod reported_holders;
 mod run;
 mod second_plugin;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use compute_domain_node::{AbsenceTracker, Moment, NodeClaims, Presence};
 use dra_checkpoint::{ClaimName, Damage};
-use imex_runtime::error_chain;
+use imex_runtime::{Heartbeat, error_chain};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -14,20 +14,24 @@ use tracing::{info, warn};
 
 use crate::check_schedule::{CheckSchedule, RECHECK_PAUSE};
 use crate::claim_lookup::ClaimLookup;
+use crate::pod_lookup::PodLookup;
 use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
 
 /// Compares the node's records with the API server's claims. A claim is unprepared
-/// once every check has missed it for [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
+/// once every check has missed it for [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR), and
+/// the pods that it was prepared for have ended.
 pub(crate) struct Reconciler {
     shared_claims: SharedClaims,
     lookup: ClaimLookup,
+    pods: PodLookup,
     holders: ReportedHolders,
     absences: AbsenceTracker,
     schedule: CheckSchedule,
     /// The claims of records without names (25.3.x of the Go driver), once they were
     /// looked for: `None` if no such claim exists, which is final.
     found_names: BTreeMap<String, Option<ClaimName>>,
+    heartbeat: Heartbeat,
 }
 
 // === impl Reconciler ===
@@ -37,15 +41,19 @@ impl Reconciler {
     pub(crate) fn new(
         shared_claims: SharedClaims,
         lookup: ClaimLookup,
+        pods: PodLookup,
         holders: ReportedHolders,
+        heartbeat: Heartbeat,
     ) -> Self {
         Self {
             shared_claims,
             lookup,
+            pods,
             holders,
             absences: AbsenceTracker::default(),
             schedule: CheckSchedule::new(Instant::now()),
             found_names: BTreeMap::new(),
+            heartbeat,
         }
     }
 
@@ -59,6 +67,7 @@ impl Reconciler {
     async fn reconcile(&mut self) {
         let mut expire_at = Instant::now();
         loop {
+            self.heartbeat.beat();
             let wake_at = self.schedule.next(self.absences.missed()).min(expire_at);
             let holder = tokio::select! {
                 uid = self.holders.next() => Some(uid),
@@ -104,11 +113,27 @@ impl Reconciler {
         self.found_names.retain(|uid, _| uids.contains(uid));
         due.extend(holder.filter(|uid| uids.contains(uid) && self.schedule.may_check(uid, now)));
         for uid in due {
+            self.heartbeat.beat();
             let presence = self.presence(&uid, &recorded).await;
-            if self.absences.observe(&uid, presence, now.into_std()) {
+            let is_gone = self.absences.observe(&uid, presence, now.into_std());
+            if is_gone && !self.is_in_use(&claims, &uid, now).await {
                 unprepare(&claims, uid).await;
             }
         }
+    }
+
+    /// Whether a pod still runs, or may, that the claim was prepared for: then the wait
+    /// begins again. kubelet unprepares the claim when the pod ends.
+    async fn is_in_use(&mut self, claims: &NodeClaims, uid: &str, now: Instant) -> bool {
+        let presence = self.pods.presence(&claims.pods_of(uid)).await;
+        if presence == Presence::Present {
+            warn!(
+                claim.uid = uid,
+                "the claim is gone, but a pod that it was prepared for has not ended: the device stays held"
+            );
+        }
+        self.absences.observe(uid, presence, now.into_std());
+        presence != Presence::Absent
     }
 
     async fn presence(&mut self, uid: &str, recorded: &BTreeMap<String, ClaimName>) -> Presence {

@@ -31,8 +31,10 @@ use crate::in_flight::{InFlight, dump_on_signal};
 use crate::kubelet::{KubeletConditions, KubeletServer};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
+use crate::pod_lookup::PodLookup;
 use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
+use crate::removed_mounts::RemovedMounts;
 use crate::reported_holders::ReportedHolders;
 use crate::second_plugin::SecondPluginAlarm;
 use crate::shared_claims::SharedClaims;
@@ -131,6 +133,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let prepares = PrepareQueue::start(move || hardware.snapshot_for_claim(), heartbeat);
     let tasks = [
         tokio::spawn(parts.spec_keeper().run(shutdown.clone())),
+        tokio::spawn(parts.removed_mounts().run(shutdown.clone())),
         tokio::spawn(parts.writer_watch().run(shutdown.clone())),
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
         tokio::spawn(parts.reconciler().run(shutdown.clone())),
@@ -198,11 +201,28 @@ impl Parts {
         }
     }
 
+    fn removed_mounts(&self) -> RemovedMounts {
+        let Paths {
+            registry_dir,
+            data_dir,
+            cdi_root,
+            ..
+        } = &self.paths;
+        // The data directory is made by this process, in one that is mounted.
+        let plugins = data_dir.parent().unwrap_or(data_dir);
+        RemovedMounts {
+            mounts: vec![cdi_root.clone(), registry_dir.clone(), plugins.to_owned()],
+            heartbeat: self.liveness.add("mounts", READS_LIMIT),
+        }
+    }
+
     fn reconciler(&self) -> Reconciler {
         Reconciler::new(
             self.shared_claims.clone(),
             self.claim_lookup(),
+            PodLookup::new(self.client.clone()),
             self.holders.clone(),
+            self.liveness.add("reconciler", REQUESTS_LIMIT),
         )
     }
 

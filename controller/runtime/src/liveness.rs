@@ -26,12 +26,14 @@ struct Task {
     state: State,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum State {
     /// The next sign is due `limit` after this one.
     Beating(Instant),
     /// It waits for work, however long.
     Idle,
+    /// Why it needs a restart.
+    Failed(String),
     Died,
 }
 
@@ -59,11 +61,12 @@ impl Liveness {
     fn failures_at(&self, now: Instant) -> Vec<(&'static str, String)> {
         let tasks = self.lock();
         let failed = tasks.iter().filter_map(|(name, task)| {
-            let reason = match task.state {
+            let reason = match &task.state {
                 State::Died => "the task has ended".to_owned(),
                 State::Idle => return None,
+                State::Failed(reason) => reason.clone(),
                 State::Beating(last) => {
-                    let silent = now.saturating_duration_since(last);
+                    let silent = now.saturating_duration_since(*last);
                     if silent <= task.limit {
                         return None;
                     }
@@ -76,6 +79,15 @@ impl Liveness {
             Some((*name, reason))
         });
         failed.collect()
+    }
+
+    /// A task that ends after it has said why keeps its reason.
+    fn end(&self, name: &str) {
+        if let Some(task) = self.lock().get_mut(name)
+            && !matches!(task.state, State::Failed(_))
+        {
+            task.state = State::Died;
+        }
     }
 
     fn set(&self, name: &str, state: State) {
@@ -98,6 +110,11 @@ impl Heartbeat {
         self.liveness.set(self.name, State::Beating(Instant::now()));
     }
 
+    /// The task has found something that only a restart of the process or its container heals.
+    pub fn fail(&self, reason: String) {
+        self.liveness.set(self.name, State::Failed(reason));
+    }
+
     /// The task waits for work: no sign is due until the next [`beat`](Self::beat).
     pub fn idle(&self) {
         self.liveness.set(self.name, State::Idle);
@@ -106,7 +123,7 @@ impl Heartbeat {
 
 impl Drop for Heartbeat {
     fn drop(&mut self) {
-        self.liveness.set(self.name, State::Died);
+        self.liveness.end(self.name);
     }
 }
 
@@ -132,6 +149,17 @@ mod tests {
         worker.beat();
         assert_eq!(failed(&liveness, 2 * LIMIT), ["worker"]);
         assert!(liveness.failures().is_empty());
+    }
+
+    #[test]
+    fn a_task_that_asks_for_a_restart_keeps_its_reason_when_it_ends() {
+        let liveness = Liveness::default();
+        let mounts = liveness.add("mounts", LIMIT);
+        mounts.fail("removed".to_owned());
+        let failures = [("mounts", "removed".to_owned())];
+        assert_eq!(liveness.failures(), failures);
+        drop(mounts);
+        assert_eq!(liveness.failures(), failures);
     }
 
     #[tokio::test]

@@ -4,8 +4,6 @@
 #[cfg(test)]
 mod support;
 
-use std::time::{Duration, Instant};
-
 use dra_kubelet::{DesiredPool, Publication};
 use k8s_openapi::api::resource::v1::{Device, DeviceTaint};
 use serde_json::{Value, json};
@@ -94,19 +92,35 @@ async fn devices_are_published_changed_and_withdrawn() {
 }
 
 #[tokio::test]
-async fn a_slice_deleted_by_hand_is_back_within_a_second() {
+async fn a_slice_whose_name_another_driver_or_node_has_gets_another_name_and_keeps_it() {
+    let server = ApiServer::default();
+    server.put_node("n1", "node-uid");
+    let second = format!("{NAME}-2");
+    let third = format!("{NAME}-3");
+    server.put_foreign_slice(NAME);
+    server.put_foreign_slice(&second);
+    let (running, desired) = publish(&server, mk_devices(&["a"]));
+    let state = publication(&running, |p| matches!(p, Publication::Published { .. })).await;
+    assert_eq!(state, published(&[&third], 1));
+
+    desired.send_replace(mk_devices(&["a", "b"]));
+    until("the change", || devices(&server.slices()[0]) == ["a", "b"]).await;
+    // Two of each foreign name: the first list may be too old to tell.
+    assert!(server.writes().len() <= 5, "{:?}", server.writes());
+
+    server.delete_slice(&third);
+    until("the slice is back", || server.slices().len() == 1).await;
+    assert_eq!(server.slices()[0]["metadata"]["name"], third);
+}
+
+#[tokio::test]
+async fn a_slice_deleted_by_hand_is_back_at_once() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let (running, _desired) = publish(&server, mk_devices(&["a"]));
     publication(&running, |p| matches!(p, Publication::Published { .. })).await;
-    let began = Instant::now();
     server.delete_slice(NAME);
     until("the slice is back", || server.slices().len() == 1).await;
-    assert!(
-        began.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        began.elapsed()
-    );
 }
 
 #[tokio::test]
@@ -273,12 +287,10 @@ async fn a_wipe_of_several_slices_is_one_change() {
     let (running, _desired) = publish(&server, DesiredPool::Devices(mk_numbered(200)));
     publication(&running, |p| matches!(p, Publication::Published { .. })).await;
     let before = server.writes().len();
-    let began = Instant::now();
     for slice in server.slices() {
         server.delete_slice(slice["metadata"]["name"].as_str().unwrap());
     }
     until("the slices are back", || server.slices().len() == 4).await;
-    assert!(began.elapsed() < Duration::from_secs(1));
     assert_eq!(server.writes().len(), before + 4);
 }
 

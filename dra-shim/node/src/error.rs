@@ -214,7 +214,9 @@ impl PrepareError {
             Self::AllocationMode { .. } => {
                 "set spec.channel.allocationMode: Single in a new ComputeDomain"
             }
-            Self::InUse { .. } => "the device is free when the pod that uses it has ended",
+            Self::InUse { .. } => {
+                "the device is free when the pod that uses it has ended, and at most 3 minutes after it and its claim were deleted"
+            }
             Self::DomainNotFound { .. } => {
                 "create the ComputeDomain in the claim's namespace and use its template; a recreated domain has a new UID"
             }

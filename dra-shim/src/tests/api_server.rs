@@ -35,11 +35,14 @@ pub(crate) struct ApiServer {
 struct State {
     claims: Objects,
     domains: Objects,
+    pods: Objects,
     slices: BTreeMap<String, Value>,
     version: u64,
     requests: Vec<String>,
     /// Status and body of every answer.
     refusal: Option<(u16, String)>,
+    /// Status and body of every answer about pods.
+    pod_refusal: Option<(u16, String)>,
     /// How many pages are refused because their token has expired.
     expired_tokens: u32,
     /// The history is lost: a watch has to begin with a list.
@@ -92,6 +95,24 @@ impl ApiServer {
         self.state().domains.insert(key, domain);
     }
 
+    /// The pod that the claims of [`put_claim`](Self::put_claim) are reserved for.
+    pub(crate) fn put_pod(&self, namespace: &str, uid: &str, phase: &str) {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "pod", "namespace": namespace, "uid": uid,
+                "managedFields": [{"manager": "m", "time": YEAR_9999}]},
+            "spec": {"nodeName": "n1", "containers": []},
+            "status": {"phase": phase},
+        });
+        let key = (namespace.to_owned(), "pod".to_owned());
+        self.state().pods.insert(key, pod);
+    }
+
+    pub(crate) fn delete_pod(&self, namespace: &str) {
+        let key = (namespace.to_owned(), "pod".to_owned());
+        self.state().pods.remove(&key).unwrap();
+    }
+
     /// As kubelet does when it starts.
     pub(crate) fn delete_slices(&self) {
         self.state().slices.clear();
@@ -100,6 +121,11 @@ impl ApiServer {
     /// Answers everything with this, or nothing any more.
     pub(crate) fn refuse(&self, refusal: Option<(u16, &str)>) {
         self.state().refusal = refusal.map(|(code, body)| (code, body.to_owned()));
+    }
+
+    /// The same for pods alone.
+    pub(crate) fn refuse_pods(&self, refusal: Option<(u16, &str)>) {
+        self.state().pod_refusal = refusal.map(|(code, body)| (code, body.to_owned()));
     }
 
     pub(crate) fn expire_tokens(&self, count: u32) {
@@ -152,6 +178,10 @@ impl ApiServer {
             ("get", "nodes") => ok(&json!({"metadata": {"name": "n1", "uid": "node-uid"}})),
             ("get", "resourceclaims") => asked.pick(&state.claims),
             ("get", "computedomains") => asked.pick(&state.domains),
+            ("get", "pods") => match &state.pod_refusal {
+                Some((code, body)) => plain(*code, body.clone()),
+                None => asked.pick(&state.pods),
+            },
             ("list", "resourceclaims") => {
                 let State {
                     claims,

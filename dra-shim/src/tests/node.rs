@@ -26,6 +26,7 @@ use crate::host_imex::HostImexGate;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
+use crate::pod_lookup::PodLookup;
 use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
 use crate::reported_holders::ReportedHolders;
@@ -39,6 +40,7 @@ pub(crate) struct TestNode {
     pub(crate) driver: ComputeDomainDriver,
     pub(crate) claims: Arc<NodeClaims>,
     pub(crate) lookup: ClaimLookup,
+    pods: PodLookup,
     source: KubeClaims,
 }
 
@@ -105,6 +107,7 @@ impl TestNode {
             driver,
             claims,
             lookup: ClaimLookup::new(client.clone(), NODE),
+            pods: PodLookup::new(client.clone()),
             source: KubeClaims::new(client),
         }
     }
@@ -131,7 +134,9 @@ impl TestNode {
         Reconciler::new(
             self.driver.shared_claims.clone(),
             self.lookup.clone(),
+            self.pods.clone(),
             self.driver.holders.clone(),
+            Liveness::default().add("reconciler", Duration::from_secs(600)),
         )
     }
 

@@ -149,9 +149,9 @@ same in both programs. */}}
 {{- end }}
 {{- end }}
 
-{{/* (list PORT): the three probes. /livez fails only if a
-restart can help, because a task has died or hangs: with a missing or broken driver, the plugin is not ready, but
-never restarted. */}}
+{{/* (list PORT): the three probes. /livez fails only if a restart can help, because a task has died or hangs, or
+a mounted directory was removed on the host: with a missing or broken driver, the plugin is not ready, but never
+restarted. */}}
 {{- define "imex-dra.probes" -}}
 {{- if gt (int (index . 0)) 0 -}}
 startupProbe:

@@ -24,6 +24,10 @@ pub(super) enum SliceError {
         #[source]
         source: Box<kube::Error>,
     },
+    /// The name may be that of a slice which was made a moment ago, or of one that is not
+    /// of this driver and node, which the publisher does not see.
+    #[error("cannot create the ResourceSlice: there is one named {name}")]
+    NameTaken { name: String },
     #[error("cannot {action}: no response from the API server in time")]
     TimedOut { action: &'static str },
 }
@@ -44,7 +48,19 @@ impl SliceError {
 
     /// Whether another writer was faster, so that the slices must be listed again.
     pub(super) fn is_conflict(&self) -> bool {
-        self.status() == Some(409) || self.status() == Some(404)
+        matches!(self, Self::NameTaken { .. })
+            || self.status() == Some(409)
+            || self.status() == Some(404)
+    }
+
+    /// The error of a slice's creation, which says whether the name was the reason.
+    pub(super) fn if_name_taken(self, name: &str) -> Self {
+        match &self {
+            Self::Api { source, .. } if is_already_exists(source) => Self::NameTaken {
+                name: name.to_owned(),
+            },
+            _ => self,
+        }
     }
 
     /// The HTTP status of the API server's response, if there was one.
@@ -64,7 +80,7 @@ impl SliceError {
             Self::NameTooLong { .. } => "slice-name-too-long",
             Self::NoNode { .. } => "no-node",
             Self::NotServed { .. } => "kubernetes-too-old",
-            Self::Api { .. } => "slice-request",
+            Self::Api { .. } | Self::NameTaken { .. } => "slice-request",
             Self::TimedOut { .. } => "slice-request-timeout",
         }
     }
@@ -88,6 +104,10 @@ impl SliceError {
             (_, None) => self.to_string(),
         }
     }
+}
+
+fn is_already_exists(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
 /// The HTTP status of the API server's response; none if there was no response.

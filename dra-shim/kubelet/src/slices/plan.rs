@@ -21,7 +21,7 @@
 //! This holds for the pool that is published. Slices of other pools are deleted one by
 //! one, before it changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::resource::v1::{Device, ResourcePool, ResourceSlice, ResourceSliceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -38,6 +38,8 @@ pub(super) struct Pool {
     pub(super) driver: String,
     pub(super) node: String,
     pub(super) node_uid: String,
+    /// Names that slices of somebody else have.
+    pub(super) taken: BTreeSet<String>,
 }
 
 /// One request.
@@ -216,8 +218,14 @@ impl Pool {
         Ok(Some(Step::Replace(slice)))
     }
 
+    /// The first of `INDEX-DRIVER-NODE`, `INDEX-DRIVER-NODE-2` and so on that is not taken:
+    /// the same one for every publisher of the pool that has met the same slices.
     fn slice_name(&self, index: usize) -> Result<String, SliceError> {
-        let name = format!("{index:05x}-{}-{}", self.driver, self.node);
+        let plain = format!("{index:05x}-{}-{}", self.driver, self.node);
+        let others = (2u32..).map(|number| format!("{plain}-{number}"));
+        let mut names = std::iter::once(plain.clone()).chain(others);
+        let name = names.find(|name| !self.taken.contains(name));
+        let name = name.unwrap_or(plain); // not taken: there are more numbers than names
         if name.len() > MAX_OBJECT_NAME {
             return Err(SliceError::NameTooLong { name });
         }

@@ -1,5 +1,6 @@
 //! The publisher's task: watches the slices, decides through [`super::plan`], and writes.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ pub(crate) struct Publisher {
     registered: bool,
     cache: SliceCache,
     stored_forms: StoredForms,
+    /// Names of slices that are not of this driver and node, as failed creations have shown.
+    taken: BTreeSet<String>,
     /// The dropped fields that were logged last.
     logged_drops: Vec<DroppedField>,
     schedule: Schedule,
@@ -67,6 +70,7 @@ impl Publisher {
             registered: false,
             cache: SliceCache::default(),
             stored_forms: StoredForms::default(),
+            taken: BTreeSet::new(),
             logged_drops: Vec::new(),
             schedule: Schedule::never(),
             before_failed_watch: None,
@@ -195,7 +199,8 @@ impl Publisher {
         if desired != DesiredPool::Undecided && !self.is_elected().await {
             return Ok(Some(Publication::Standby));
         }
-        if self.schedule.list {
+        let listed = self.schedule.list;
+        if listed {
             self.cache.replace(self.requests.list().await?);
             self.schedule.list = false;
         }
@@ -213,7 +218,13 @@ impl Publisher {
                 let stages =
                     plan::publish(&pool, &devices, &self.stored_forms, &self.cache.slices)?;
                 for stage in stages {
-                    self.apply(stage, &devices).await?;
+                    let applied = self.apply(stage, &devices).await;
+                    if let Err(SliceError::NameTaken { name }) = &applied
+                        && listed
+                    {
+                        self.take_name(name);
+                    }
+                    applied?;
                 }
                 Ok(Some(Publication::Published {
                     slices: self.cache.slices.keys().cloned().collect(),
@@ -222,6 +233,14 @@ impl Publisher {
                 }))
             }
         }
+    }
+
+    /// The slices were listed, this one was not among them, and yet there is one of its name.
+    fn take_name(&mut self, name: &str) {
+        let message =
+            "the name of a slice is taken by one of another driver or node: another name is used";
+        tracing::warn!(slice = name, "{message}");
+        self.taken.insert(name.to_owned());
     }
 
     /// Whether this instance is to publish; true if that cannot be found out, since two
@@ -253,6 +272,7 @@ impl Publisher {
             driver: self.driver.clone(),
             node: self.node.clone(),
             node_uid: self.requests.node_uid(&self.node).await?,
+            taken: self.taken.clone(),
         })
     }
 

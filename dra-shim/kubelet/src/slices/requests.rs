@@ -126,7 +126,8 @@ impl Requests {
         match step {
             Step::Create(slice) => {
                 let create = self.slices.create(&params, &slice);
-                let stored = self.request(CREATE, create).await?;
+                let created = self.request(CREATE, create).await;
+                let stored = created.map_err(|error| error.if_name_taken(name(&slice)))?;
                 tracing::info!(slice = name(&stored), "created ResourceSlice");
                 Ok(Applied::Stored(Box::new(stored)))
             }

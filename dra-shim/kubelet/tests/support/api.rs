@@ -25,6 +25,8 @@ struct State {
     version: u64,
     nodes: BTreeMap<String, String>,
     slices: BTreeMap<String, Value>,
+    /// Names of slices that the client's selector does not see.
+    foreign: BTreeSet<String>,
     events: Vec<(u64, Bytes)>,
     watches: Vec<mpsc::UnboundedSender<Bytes>>,
     requests: Vec<String>,
@@ -71,6 +73,11 @@ impl ApiServer {
     /// As another client would: the watches hear of it.
     pub fn put_slice(&self, slice: Value) -> Value {
         self.state().store(slice)
+    }
+
+    /// There is a slice of another driver or node with this name.
+    pub fn put_foreign_slice(&self, name: &str) {
+        self.state().foreign.insert(name.to_owned());
     }
 
     pub fn delete_slice(&self, name: &str) {
@@ -188,7 +195,8 @@ impl State {
     }
 
     fn create(&mut self, mut slice: Value) -> Response<Answer> {
-        if self.slices.contains_key(name(&slice)) {
+        let named = name(&slice);
+        if self.slices.contains_key(named) || self.foreign.contains(named) {
             return refusal(StatusCode::CONFLICT, "AlreadyExists");
         }
         if let Err(reason) = validate(&slice) {

@@ -48,7 +48,7 @@ use proto::v1::dra_plugin_client::DraPluginClient;
 
 pub const DRIVER: &str = "test.example.com";
 /// When a test gives up on something that should long have happened.
-pub const GIVE_UP: Duration = Duration::from_secs(20);
+pub const GIVE_UP: Duration = Duration::from_secs(60);
 
 type Prepared = Result<Vec<PreparedDevice>, ClaimError>;
 

@@ -8,6 +8,7 @@ fn mk_pool() -> Pool {
         driver: "d.example.com".into(),
         node: "n1".into(),
         node_uid: "u-1".into(),
+        taken: BTreeSet::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A model of an API server that stores slices, and of the scheduler that reads them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::resource::v1::{Device, DeviceAttribute, ResourceSlice};
 
@@ -107,6 +107,7 @@ pub(in crate::slices) fn mk_pool() -> Pool {
         driver: "d.example.com".into(),
         node: "n1".into(),
         node_uid: "u-1".into(),
+        taken: BTreeSet::new(),
     }
 }
 
