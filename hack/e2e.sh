@@ -43,6 +43,8 @@ all=(
     a_second_claim_goes_to_another_node
     a_prepared_device_is_reported_in_its_claim
     a_stopped_host_daemon_is_left_alone
+    a_claim_deleted_under_its_running_pod_keeps_the_device
+    a_cdi_directory_removed_on_the_host_is_mounted_again
     a_missing_driver_is_reported_and_retried
     a_damaged_checkpoint_is_rebuilt
     killed_and_restarted_components_recover

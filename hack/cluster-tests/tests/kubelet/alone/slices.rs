@@ -48,6 +48,34 @@ fn kubelets_start_wipes_the_slices_of_its_own_node_which_are_back_within_two_sec
 
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
+fn a_node_whose_slice_has_a_name_that_another_nodes_has_publishes_under_another_one() -> Result<()>
+{
+    run("name", async |on| {
+        let plain = format!("00000-{}-node1", on.driver);
+        let foreign = serde_json::from_value::<ResourceSlice>(json!({
+            "metadata": {"name": plain},
+            "spec": {
+                "driver": on.driver, "nodeName": "node2", "devices": [],
+                "pool": {"name": "node2", "generation": 1, "resourceSliceCount": 1},
+            },
+        }))?;
+        let slices = on.all_slices();
+        let foreign = slices.create(&PostParams::default(), &foreign).await?;
+        let _running = on.serve(&ScriptedDriver::default()).await?;
+        let published = on.until_published().await;
+        let name = published.metadata.name.unwrap_or_default();
+        ensure!(name == format!("{plain}-2"), "{name}");
+        ensure!(
+            slices.get(&plain).await? == foreign,
+            "the other one changed"
+        );
+        slices.delete(&plain, &DeleteParams::default()).await?;
+        Ok(name)
+    })
+}
+
+#[test]
+#[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_slice_deleted_by_hand_is_back_within_a_second() -> Result<()> {
     run("slice", async |on| {
         let _running = on.serve(&ScriptedDriver::default()).await?;
