@@ -169,7 +169,10 @@ if [ ${#tests[@]} -gt 0 ]; then
     hack/install.sh
     cargo build --quiet --locked -p dra-kubelet --example echo
     cargo build --quiet --locked -p cdi-gen
-    cargo test --locked -p cluster-tests "${tests[@]/#/--test=}" -- --ignored --test-threads=1
+    # One by one: cargo would run them in alphabetical order.
+    for name in "${tests[@]}"; do
+        cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1
+    done
 fi
 case $suite in
     kubelet | all) kubelet_suite "${filters[@]}" ;;

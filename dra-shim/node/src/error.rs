@@ -218,7 +218,7 @@ impl PrepareError {
                 "the device is free when the pod that uses it has ended, and at most 3 minutes after it and its claim were deleted"
             }
             Self::DomainNotFound { .. } => {
-                "create the ComputeDomain in the claim's namespace and use its template; a recreated domain has a new UID"
+                "create the pod again with a claim of the template of a ComputeDomain in its namespace; one that was deleted and created again has another UID"
             }
             Self::NoClique { .. } => "schedule the pod on a node of a multi-node NVLink fabric",
             Self::FabricNotReady { .. } => "see the plugin's /readyz on this node",

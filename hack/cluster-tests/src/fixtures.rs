@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::{Cluster, Namespace, output_of, wait_until};
 
+/// ComputeDomains, for kubectl. In full: it remembers for hours a kind that another group had.
+pub const DOMAINS: &str = "computedomains.resource.nvidia.com";
+
 /// The channel's device node in a container with a claim.
 pub const CHANNEL_PATH: &str = "/dev/nvidia-caps-imex-channels/channel0";
 
@@ -52,7 +55,7 @@ impl TestDomain {
         wait_until(cluster, &format!("ComputeDomain {name} is Ready"), || {
             let status = cluster.kubectl(&[
                 "get",
-                "computedomain",
+                DOMAINS,
                 name,
                 "-n",
                 &namespace.name,
@@ -71,7 +74,7 @@ impl TestDomain {
     /// If it is still there after a minute.
     pub fn delete(&self, cluster: &Cluster, namespace: &Namespace) -> Result<()> {
         let namespace = &namespace.name;
-        let command = ["delete", "computedomain", &self.name];
+        let command = ["delete", DOMAINS, &self.name];
         let options = ["-n", namespace, "--wait", "--timeout=60s"];
         cluster
             .kubectl(&[&command[..], &options].concat())

@@ -2,7 +2,7 @@
 //! ComputeDomain is told why its claim waits, until it does not wait any more.
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::fixtures::{self, BrokenDriver, ChartValue, TestDomain};
+use cluster_tests::fixtures::{self, BrokenDriver, ChartValue, DOMAINS, TestDomain};
 use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::Value;
@@ -91,7 +91,7 @@ fn node_of(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<String
 
 /// The condition's message.
 fn told(cluster: &Cluster, namespace: &Namespace) -> Result<Option<String>> {
-    let domain = cluster.json(&["get", "computedomain", "picky", "-n", &namespace.name])?;
+    let domain = cluster.json(&["get", DOMAINS, "picky", "-n", &namespace.name])?;
     let conditions = domain.pointer("/status/conditions");
     let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
     let mut messages = conditions

@@ -2,7 +2,7 @@
 //! status, and cannot write the slices of another node.
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::fixtures::{self, TestDomain};
+use cluster_tests::fixtures::{self, DOMAINS, TestDomain};
 use cluster_tests::plugin::NAMESPACE;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::json;
@@ -17,7 +17,7 @@ fn the_claim_of_a_running_pod_names_its_domain_clique_and_channel() -> Result<()
     let namespace = Namespace::create(&cluster, "reported")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
-    let uid = cluster.json(&["get", "computedomain", "train", "-n", &namespace.name])?;
+    let uid = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
     let uid = uid.pointer("/metadata/uid").context("no UID")?.clone();
     wait_until(&cluster, "the device is reported", || {
         let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::DOMAINS;
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::Request;
@@ -75,7 +76,7 @@ fn an_odd_time_in_managed_fields_stops_neither_watches_nor_a_restart() -> Result
         on.create_ready("listed").await?;
         kubectl(&[
             "delete",
-            "computedomain",
+            DOMAINS,
             "-n",
             &on.namespace,
             "odd",

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use cluster_tests::fixtures::DOMAINS;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
@@ -224,7 +225,7 @@ async fn is_reported(on: &Fixture, words: &str) -> Result<()> {
     ensure!(note.contains(words), "the event's note is {note:?}");
     let line = kubectl(&[
         "get",
-        "computedomain",
+        DOMAINS,
         "-n",
         &on.namespace,
         "domain",
