@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{Cluster, Namespace, output_of, wait_until};
 
-/// ComputeDomains, for kubectl. In full: it remembers for hours a kind that another group had.
+/// The resource of `ComputeDomain`s, for kubectl. In full: it remembers for hours a kind that another group had.
 pub const DOMAINS: &str = "computedomains.resource.nvidia.com";
 
 /// The channel's device node in a container with a claim.
