@@ -144,10 +144,10 @@ impl Worker {
 
     async fn gather(&mut self, first: Waiting) -> Vec<Waiting> {
         let until = Instant::now() + GATHER;
-        let mut reads = first.context.claims_being_read();
+        let mut coming = first.context.claims_on_the_way();
         let mut batch = vec![first];
         loop {
-            let more_come = *reads.borrow_and_update() + *self.lookups.borrow_and_update() > 0;
+            let more_come = *coming.borrow_and_update() + *self.lookups.borrow_and_update() > 0;
             // After the counters: whoever left them is in the queue.
             while let Ok(waiting) = self.queue.try_recv() {
                 batch.push(waiting);
@@ -157,7 +157,7 @@ impl Worker {
             }
             tokio::select! {
                 // A counter whose sender is gone does not change any more.
-                Ok(()) = reads.changed() => {}
+                Ok(()) = coming.changed() => {}
                 Ok(()) = self.lookups.changed() => {}
                 () = tokio::time::sleep_until(until) => return batch,
             }

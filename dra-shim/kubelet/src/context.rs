@@ -17,7 +17,7 @@ use crate::error::ClaimError;
 pub struct Context {
     deadline: Instant,
     cancellation: CancellationToken,
-    reads: watch::Receiver<usize>,
+    on_the_way: watch::Receiver<usize>,
 }
 
 // === impl Context ===
@@ -29,12 +29,12 @@ impl Context {
         Self {
             deadline,
             cancellation,
-            reads: watch::channel(0).1,
+            on_the_way: watch::channel(0).1,
         }
     }
 
-    pub(crate) fn with_reads(self, reads: watch::Receiver<usize>) -> Self {
-        Self { reads, ..self }
+    pub(crate) fn with_claims_on_the_way(self, on_the_way: watch::Receiver<usize>) -> Self {
+        Self { on_the_way, ..self }
     }
 
     /// When the library answers kubelet, even if the attempt is still running: about
@@ -55,12 +55,16 @@ impl Context {
         &self.cancellation
     }
 
-    /// How many claims the library is reading at the moment, for Prepares that reach
-    /// the driver next: of the same call of kubelet's, or of others. For a driver that
-    /// prepares several claims at less cost together; it should wait for them for
-    /// milliseconds at most, since a read may take ten seconds, or fail.
-    pub fn claims_being_read(&self) -> watch::Receiver<usize> {
-        self.reads.clone()
+    /// How many claims are on their way to the driver, for Prepares of the same call of
+    /// kubelet's or of others: those that wait for their turn, and those that the library
+    /// is reading. A claim of a call counts from the call on, and until the future of its
+    /// [`prepare`](crate::Driver::prepare) was polled once: what the driver notes of a
+    /// claim before its first `await`, others see no later than the count.
+    ///
+    /// For a driver that prepares several claims at less cost together. It should wait
+    /// for them for milliseconds at most, since a read may take ten seconds, or fail.
+    pub fn claims_on_the_way(&self) -> watch::Receiver<usize> {
+        self.on_the_way.clone()
     }
 
     /// Runs blocking work (file system, ioctl, a C library) on tokio's blocking

@@ -32,8 +32,8 @@ pub(crate) struct Attempts<D, S> {
     pub(crate) driver: D,
     pub(crate) source: S,
     pub(crate) observer: Arc<dyn Observer>,
-    /// How many claims are being read.
-    pub(crate) reads: watch::Sender<usize>,
+    /// How many claims are on their way to the driver.
+    pub(crate) on_the_way: Arc<watch::Sender<usize>>,
     pub(crate) permits: Permits,
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct Permits {
 /// limited to as many.
 const MAX_ATTEMPTS: usize = 32;
 
-/// Counts one claim as being read for as long as it lives: until the driver has begun
-/// with it.
-struct Reading<'a>(&'a watch::Sender<usize>);
+/// Counts one claim as on its way to the driver for as long as it lives: from the call,
+/// or from a later read, until the driver has begun with it.
+pub(crate) struct OnTheWay(pub(super) Arc<watch::Sender<usize>>);
 
 /// A claim that was read for the calls that were waiting until `answer_by`.
 pub(crate) struct FetchedClaim {
@@ -77,27 +77,28 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         &self,
         id: &ClaimRef,
         fetched: &mut Option<FetchedClaim>,
+        on_the_way: Option<OnTheWay>,
         answer_by: Instant,
         cancellation: &CancellationToken,
     ) -> Outcome {
         let current = fetched
             .take()
             .filter(|fetched| fetched.answer_by == answer_by);
-        let mut reading = None;
+        let mut on_the_way = on_the_way;
         let claim = if let Some(FetchedClaim { claim, .. }) = current {
             claim
         } else {
-            reading = Some(Reading::begin(&self.reads));
+            on_the_way.get_or_insert_with(|| OnTheWay::begin(&self.on_the_way));
             self.fetch(id, answer_by, cancellation).await?
         };
         let context = Context::new(answer_by.into_std(), cancellation.clone())
-            .with_reads(self.reads.subscribe());
+            .with_claims_on_the_way(self.on_the_way.subscribe());
         // The method is called when this is polled: it may panic before it returns a future.
         let attempt = async {
             let mut prepare = pin!(self.driver.prepare(&context, &claim));
             let devices = poll_fn(|cx| {
                 let polled = prepare.as_mut().poll(cx);
-                reading = None; // the driver knows the claim now
+                on_the_way = None; // the driver knows the claim now
                 polled
             });
             check(&claim, devices.await?)
@@ -204,18 +205,18 @@ impl Permits {
     }
 }
 
-// === impl Reading ===
+// === impl OnTheWay ===
 
-impl<'a> Reading<'a> {
-    fn begin(reads: &'a watch::Sender<usize>) -> Self {
-        reads.send_modify(|reads| *reads += 1);
-        Self(reads)
+impl OnTheWay {
+    pub(crate) fn begin(count: &Arc<watch::Sender<usize>>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(Arc::clone(count))
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for OnTheWay {
     fn drop(&mut self) {
-        self.0.send_modify(|reads| *reads = reads.saturating_sub(1));
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 
