@@ -72,7 +72,7 @@ impl<P: Payload> Store<P> {
         Ok((Self { queue, published }, damage))
     }
 
-    /// Returns the records after the last commit of this process, with what other
+    /// Returns the records after the last commit of this store, with what other
     /// processes had written before it. Never blocks. It may be outdated a moment
     /// later: decide inside a commit.
     pub fn view(&self) -> Arc<View<P>> {

@@ -119,8 +119,8 @@ impl HttpServer {
     /// Serves until `shutdown` is cancelled, so spawn it. Start it before anything that may be slow:
     /// kubelet restarts a container whose `/livez` does not respond.
     ///
-    /// * `/livez`: 200, or 503 with one line `task: reason` for each task that has died or hangs
-    ///   ([`liveness`](Self::liveness)); no response if the tokio runtime hangs;
+    /// * `/livez`: 200, or 503 with one line `task: reason` for each task that has died, hangs or asks for
+    ///   a restart ([`liveness`](Self::liveness)); no response if the tokio runtime hangs;
     /// * `/readyz`: 200, or 503 with one line `condition: reason` for each condition that is not met;
     /// * the metrics of `registry`, and `imex_dra_condition_met{condition}` of each condition.
     pub async fn serve(
@@ -173,6 +173,8 @@ fn ok_unless(failures: Vec<(&'static str, String)>) -> Response {
     }
     let mut body = String::new();
     for (name, reason) in failures {
+        // One line each, whatever a library has said.
+        let reason = reason.replace('\n', " ");
         body.extend([name, ": ", &reason, "\n"]);
     }
     (StatusCode::SERVICE_UNAVAILABLE, body).into_response()

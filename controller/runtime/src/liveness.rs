@@ -11,28 +11,25 @@ use std::time::{Duration, Instant};
 /// container one of whose tasks has died or hangs. What a restart does not heal is no matter of
 /// liveness: see [`Readiness`](crate::Readiness).
 #[derive(Clone, Debug, Default)]
-pub struct Liveness(Arc<Mutex<BTreeMap<&'static str, Task>>>);
+pub struct Liveness(Arc<Mutex<BTreeMap<&'static str, Arc<Task>>>>);
 
 /// A task's sign of life. The task owns it: when it is dropped, the task has died.
 #[derive(Debug)]
-pub struct Heartbeat {
-    name: &'static str,
-    liveness: Liveness,
-}
+pub struct Heartbeat(Arc<Task>);
 
 #[derive(Debug)]
 struct Task {
     limit: Duration,
-    state: State,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Clone)]
 enum State {
-    /// The next sign is due `limit` after this one.
+    /// The next sign is due within the limit after this one.
     Beating(Instant),
     /// It waits for work, however long.
     Idle,
-    /// Why it needs a restart.
+    /// Why it needs a restart. Final.
     Failed(String),
     Died,
 }
@@ -43,62 +40,55 @@ impl Liveness {
     /// Adds a task, which gives a sign of life now and then at least every `limit`. Choose it well
     /// above what the task may wait for: a restart must be better than waiting.
     ///
-    /// A task of that name is replaced, and its heartbeat must not be used any more.
+    /// A task of that name is replaced; what becomes of its heartbeat does not matter any more.
     pub fn add(&self, name: &'static str, limit: Duration) -> Heartbeat {
-        let state = State::Beating(Instant::now());
-        self.lock().insert(name, Task { limit, state });
-        Heartbeat {
-            name,
-            liveness: self.clone(),
-        }
+        let state = Mutex::new(State::Beating(Instant::now()));
+        let task = Arc::new(Task { limit, state });
+        lock(&self.0).insert(name, Arc::clone(&task));
+        Heartbeat(task)
     }
 
-    /// Name and reason of every task that has died or hangs; empty if the program is alive.
+    /// Name and reason of every task that has died, hangs or asks for a restart; empty if the program
+    /// is alive.
     pub fn failures(&self) -> Vec<(&'static str, String)> {
         self.failures_at(Instant::now())
     }
 
     fn failures_at(&self, now: Instant) -> Vec<(&'static str, String)> {
-        let tasks = self.lock();
-        let failed = tasks.iter().filter_map(|(name, task)| {
-            let reason = match &task.state {
-                State::Died => "the task has ended".to_owned(),
-                State::Idle => return None,
-                State::Failed(reason) => reason.clone(),
-                State::Beating(last) => {
-                    let silent = now.saturating_duration_since(*last);
-                    if silent <= task.limit {
-                        return None;
-                    }
-                    format!(
-                        "the task has given no sign of life for {} s",
-                        silent.as_secs()
-                    )
-                }
-            };
-            Some((*name, reason))
-        });
+        let tasks = lock(&self.0);
+        let failed = tasks
+            .iter()
+            .filter_map(|(name, task)| Some((*name, task.failure_at(now)?)));
         failed.collect()
     }
+}
 
-    /// A task that ends after it has said why keeps its reason.
-    fn end(&self, name: &str) {
-        if let Some(task) = self.lock().get_mut(name)
-            && !matches!(task.state, State::Failed(_))
-        {
-            task.state = State::Died;
+// === impl Task ===
+
+impl Task {
+    fn failure_at(&self, now: Instant) -> Option<String> {
+        match &*lock(&self.state) {
+            State::Idle => None,
+            State::Failed(reason) => Some(reason.clone()),
+            State::Died => Some("the task has ended".to_owned()),
+            State::Beating(last) => {
+                let silent = now.saturating_duration_since(*last);
+                (silent > self.limit).then(|| {
+                    format!(
+                        "the task has given no sign of life for {} s, and {} s are its limit",
+                        silent.as_secs(),
+                        self.limit.as_secs()
+                    )
+                })
+            }
         }
     }
 
-    fn set(&self, name: &str, state: State) {
-        if let Some(task) = self.lock().get_mut(name) {
-            task.state = state;
+    fn set(&self, state: State) {
+        let mut current = lock(&self.state);
+        if !matches!(*current, State::Failed(_)) {
+            *current = state;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Task>> {
-        // No code that can panic runs under the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,24 +97,30 @@ impl Liveness {
 impl Heartbeat {
     /// A sign of life: the next one is due within the limit.
     pub fn beat(&self) {
-        self.liveness.set(self.name, State::Beating(Instant::now()));
+        self.0.set(State::Beating(Instant::now()));
     }
 
-    /// The task has found something that only a restart of the process or its container heals.
+    /// The task has found something that only a restart of the process or its container heals. This is
+    /// final: the first reason stays, whatever the task does then, and if it ends.
     pub fn fail(&self, reason: String) {
-        self.liveness.set(self.name, State::Failed(reason));
+        self.0.set(State::Failed(reason));
     }
 
     /// The task waits for work: no sign is due until the next [`beat`](Self::beat).
     pub fn idle(&self) {
-        self.liveness.set(self.name, State::Idle);
+        self.0.set(State::Idle);
     }
 }
 
 impl Drop for Heartbeat {
     fn drop(&mut self) {
-        self.liveness.end(self.name);
+        self.0.set(State::Died);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code that can panic runs under the locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -152,14 +148,28 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_asks_for_a_restart_keeps_its_reason_when_it_ends() {
+    fn a_task_that_asks_for_a_restart_does_so_for_good() {
         let liveness = Liveness::default();
         let mounts = liveness.add("mounts", LIMIT);
         mounts.fail("removed".to_owned());
+        mounts.beat();
+        mounts.fail("something else".to_owned());
         let failures = [("mounts", "removed".to_owned())];
         assert_eq!(liveness.failures(), failures);
         drop(mounts);
         assert_eq!(liveness.failures(), failures);
+    }
+
+    #[test]
+    fn a_task_that_is_replaced_does_not_matter_any_more() {
+        let liveness = Liveness::default();
+        let mut worker = liveness.add("worker", LIMIT);
+        let old = std::mem::replace(&mut worker, liveness.add("worker", LIMIT));
+        old.fail("broken".to_owned());
+        drop(old);
+        assert_eq!(liveness.failures(), []);
+        drop(worker);
+        assert_eq!(failed(&liveness, LIMIT), ["worker"]);
     }
 
     #[tokio::test]

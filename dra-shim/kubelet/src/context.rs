@@ -37,8 +37,9 @@ impl Context {
         Self { on_the_way, ..self }
     }
 
-    /// When the library answers kubelet, even if the attempt is still running: about
-    /// two seconds before kubelet itself gives up.
+    /// When the library answers kubelet, even if the attempt is still running: two
+    /// seconds before kubelet itself gives up, or a quarter of the call's time if that is
+    /// less.
     pub const fn deadline(&self) -> Instant {
         self.deadline
     }

@@ -25,7 +25,8 @@ use crate::error::ClaimError;
 ///   inside the call, with back-off, until shortly before kubelet's deadline. A driver
 ///   contains no retry loop.
 /// * **Panics.** A panic, also one while a future is created, becomes the error of
-///   that claim; other claims are not affected.
+///   that claim, which is not retried within the call and says no more than that the
+///   driver failed: the panic is in the log. Other claims are not affected.
 ///
 /// # Obligations of the driver
 ///

@@ -33,12 +33,14 @@ const MAX_MESSAGE: usize = 700;
 // === impl ClaimError ===
 
 impl ClaimError {
-    /// An error that no retry fixes.
+    /// An error that no retry fixes. The message is all that the user sees: of an error
+    /// that has a source, give the whole chain, not its `Display` alone.
     pub fn permanent(message: impl fmt::Display) -> Self {
         Self::new(ErrorClass::Permanent, message)
     }
 
-    /// An error that may be gone at the next attempt.
+    /// An error that may be gone at the next attempt. The message as in
+    /// [`permanent`](Self::permanent).
     pub fn retry(message: impl fmt::Display) -> Self {
         Self::new(ErrorClass::Retry, message)
     }

@@ -232,7 +232,8 @@ impl PrepareError {
             Self::Checkpoint { .. } => {
                 "see the plugin's log; check the disk of the kubelet directory"
             }
-            Self::Aborted | Self::NeedsRecovery | Self::BadClaim { .. } => "",
+            Self::BadClaim { .. } => "create the pod again, so that it gets a new claim",
+            Self::Aborted | Self::NeedsRecovery => "",
         }
     }
 }

@@ -24,7 +24,8 @@ pub struct AllocatedClaim {
 impl NodeClaims {
     /// The claims that a damaged checkpoint may have lost: they have a CDI spec on
     /// this node and no record. No other claim can have been prepared here, so
-    /// [`rebuild`](Self::rebuild) needs to know of no other. None after a reboot:
+    /// [`rebuild`](Self::rebuild) needs to know of no other. A spec tells only the UID:
+    /// look for the rest among all claims of the cluster. None after a reboot:
     /// nothing is prepared then, and every spec is stale.
     ///
     /// # Errors

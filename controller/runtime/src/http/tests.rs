@@ -51,8 +51,9 @@ async fn readyz_names_what_is_missing_until_all_is_met() {
 #[tokio::test]
 async fn livez_names_the_tasks_that_do_not_work() {
     let liveness = Liveness::default();
-    let (keeper, writer) = (
+    let (keeper, mounts, writer) = (
         liveness.add("keeper", std::time::Duration::from_secs(60)),
+        liveness.add("mounts", std::time::Duration::from_secs(60)),
         liveness.add("writer", std::time::Duration::ZERO),
     );
     writer.idle();
@@ -66,12 +67,14 @@ async fn livez_names_the_tasks_that_do_not_work() {
     assert!(fetch(address, "/livez").await.starts_with("HTTP/1.1 200"));
 
     drop(keeper);
+    mounts.fail("removed\nby hand".to_owned());
     writer.beat();
     let answer = fetch(address, "/livez").await;
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
     assert!(
         answer.ends_with(
-            "keeper: the task has ended\nwriter: the task has given no sign of life for 0 s\n"
+            "keeper: the task has ended\nmounts: removed by hand\n\
+             writer: the task has given no sign of life for 0 s, and 0 s are its limit\n"
         ),
         "{answer}"
     );

@@ -43,8 +43,9 @@ pub enum Publication {
         /// dropped, for example, it keeps new claims away from a device by leaving the
         /// device out of [`DesiredPool::Devices`].
         ///
-        /// Known once this process has written the device, which happens only when the
-        /// device changes.
+        /// Known once this process has written the device. It does so if what it finds
+        /// stored differs from what is desired: after a restart, too, a field that is
+        /// dropped makes a difference, and is tried once.
         dropped: Vec<DroppedField>,
     },
     /// The API server holds no slice of this driver and node.
