@@ -211,7 +211,7 @@ async fn ten_thousand_nodes_come_back_spread_over_a_minute_after_a_restart() {
         println!("{name:<33} {:>8} {peak:>17} {last:>10} s", requests.len());
         assert_eq!(requests.len(), NODES);
         // 167 a second; twice as many at first if all have tried in vain before. Of 60
-        // seconds with 333, one has more than 500 once in 10^17 runs.
+        // seconds with 333, one has more than 500 once in 10^14 runs.
         assert!(peak < 500, "{peak}");
         // A pause just short of a minute ends with the timer's next millisecond.
         assert!(last <= 60);
