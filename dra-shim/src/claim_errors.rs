@@ -20,7 +20,64 @@ pub(crate) fn unprepare_failed(error: &UnprepareError) -> ClaimError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+
+    /// The texts that follow `before`, up to the next quote.
+    fn quoted<'a>(text: &'a str, before: &'a str) -> impl Iterator<Item = String> + 'a {
+        let rest = text.split(before).skip(1);
+        rest.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()))
+    }
+
+    /// The codes that a `fn code` of the file returns.
+    fn returned(file: &Path) -> BTreeSet<String> {
+        let text = fs::read_to_string(file).unwrap();
+        let functions = text.split("fn code(").skip(1);
+        let bodies = functions.map(|rest| rest.split("\n    }").next().unwrap());
+        bodies.flat_map(|body| quoted(body, "=> \"")).collect()
+    }
+
+    /// The codes that the code below `dir` sets.
+    fn set_below(dir: &Path) -> BTreeSet<String> {
+        let mut codes = BTreeSet::new();
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                codes.extend(set_below(&path));
+            } else {
+                let text = fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]").next().unwrap();
+                codes.extend(quoted(code, "with_code(\""));
+            }
+        }
+        codes
+    }
+
+    #[test]
+    fn the_readme_explains_every_code_that_a_failed_claim_can_have() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut codes = set_below(&root.join("src"));
+        codes.extend(set_below(&root.join("kubelet/src")));
+        for file in [
+            "node/src/error.rs",
+            "kubelet/src/claim.rs",
+            "kubelet/src/claim_source.rs",
+            "clique/src/host_imex.rs",
+            "../cdi/src/claim_specs.rs",
+            "../controller/api/src/opaque/error.rs",
+        ] {
+            let returned = returned(&root.join(file));
+            assert!(returned.len() > 3, "{file}: {returned:?}");
+            codes.extend(returned);
+        }
+        let readme = include_str!("../README.md");
+        let missing = |code: &String| !readme.contains(&format!("`{code}`"));
+        let missing: Vec<_> = codes.into_iter().filter(missing).collect();
+        assert_eq!(missing, Vec::<String>::new());
+    }
 
     #[test]
     fn a_refused_mode_names_the_mode_and_what_to_set() {
