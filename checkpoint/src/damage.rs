@@ -54,6 +54,9 @@ pub enum DamageReason {
     UnknownState,
     /// Something other than a file has its name.
     NotAFile,
+    /// There is no file, though there are effects of its claims
+    /// ([`Store::note_missing`](crate::Store::note_missing)).
+    Missing,
     /// An earlier process set it aside for a reason that this version does not
     /// know.
     Unrecorded,
@@ -112,7 +115,7 @@ impl fmt::Display for Mismatch {
 // === impl DamageReason ===
 
 impl DamageReason {
-    const EVERY: [Self; 9] = [
+    const EVERY: [Self; 10] = [
         Self::Empty,
         Self::NotJson,
         Self::Layout,
@@ -121,6 +124,7 @@ impl DamageReason {
         Self::BothChecksums,
         Self::UnknownState,
         Self::NotAFile,
+        Self::Missing,
         Self::Unrecorded,
     ];
 
@@ -135,6 +139,7 @@ impl DamageReason {
             Self::BothChecksums => "both-checksums",
             Self::UnknownState => "unknown-state",
             Self::NotAFile => "not-a-file",
+            Self::Missing => "missing",
             Self::Unrecorded => "unrecorded",
         }
     }
@@ -154,6 +159,9 @@ impl DamageReason {
             }
             Self::NotAFile => {
                 "leave it: the plugin sets it aside at its next start or commit, and rebuilds the checkpoint from the API server"
+            }
+            Self::Missing => {
+                "find out who removes files of kubelet's plugins; the plugin rebuilds the checkpoint from the API server"
             }
             Self::Unrecorded => {
                 "keep what was set aside until the plugin has rebuilt the checkpoint from the API server"
@@ -183,6 +191,7 @@ impl fmt::Display for DamageReason {
             Self::BothChecksums => "neither part matches its checksum",
             Self::UnknownState => "a claim is in an unknown state",
             Self::NotAFile => "its name is not that of a regular file",
+            Self::Missing => "the file is missing",
             Self::Unrecorded => "an earlier process set it aside",
         })
     }

@@ -96,6 +96,20 @@ fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     Ok(loaded)
 }
 
+/// Leaves an empty file in place of a checkpoint that is missing.
+pub(crate) fn note_missing(dir: &dyn Dir) -> Result<(), StoreError> {
+    let lock = lock(dir)?;
+    let is_missing = matches!(dir.read(CHECKPOINT_FILE), Ok(None));
+    if is_missing && damaged_files(dir)?.is_empty() {
+        let taken = dir.list().map_err(storage("read"))?;
+        let name = damage::name_aside(CHECKPOINT_FILE, DamageReason::Missing, &taken);
+        dir.replace(&name, b"", FILE_MODE)
+            .map_err(storage("set aside"))?;
+    }
+    drop(lock);
+    Ok(())
+}
+
 fn recover<P: Payload>(
     dir: &dyn Dir,
     name: &str,

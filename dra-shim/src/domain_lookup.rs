@@ -12,13 +12,13 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 use imex_runtime::{Part, error_chain};
 use kube::api::GetParams;
-use kube::core::Request;
+use kube::core::{Request, Status};
 use kube::{Client, Resource as _};
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::list_pages::for_each_object;
-use crate::named_object::{is_path_segment, says_gone};
+use crate::path_segment::is_path_segment;
 
 /// How many domains are remembered. A node has claims of a few at a time; a thousand
 /// take 100 KiB.
@@ -134,11 +134,7 @@ impl DomainLookup {
             .map_err(kube::Error::BuildRequest)?;
         match self.client.request::<Object>(request).await {
             Ok(found) => Ok(found.metadata.uid == question.uid.as_str()),
-            Err(kube::Error::Api(status))
-                if says_gone(&status, &ComputeDomain::plural(&()), name) =>
-            {
-                Ok(false)
-            }
+            Err(kube::Error::Api(status)) if says_gone(&status, name) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -191,6 +187,16 @@ impl Question {
     fn key(&self) -> (String, DomainUid) {
         (self.namespace.clone(), self.uid.clone())
     }
+}
+
+/// Whether the API server says that the domain `name` does not exist. Any other 404
+/// says that it does not serve domains, or comes from something in between.
+fn says_gone(status: &Status, name: &str) -> bool {
+    let is_about_it = status
+        .details
+        .as_ref()
+        .is_some_and(|about| about.name == name && about.kind == ComputeDomain::plural(&()));
+    status.reason == "NotFound" && is_about_it
 }
 
 /// One sentence for the pod's event.

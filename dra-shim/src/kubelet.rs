@@ -22,6 +22,10 @@ use crate::second_plugin::SecondPluginAlarm;
 /// How long directories that kubelet should have made may be missing at start.
 const SOCKETS_WITHIN: Duration = Duration::from_secs(30);
 
+/// Takes a second at most. kubelet watches the directory that it found at its own start.
+pub(crate) const NOT_REGISTERED: &str = "kubelet has not registered the plugin yet; if that \
+     lasts, somebody may have removed kubelet's plugins_registry: restart kubelet";
+
 /// What is served to kubelet, and where.
 pub(crate) struct KubeletServer {
     pub(crate) node_name: String,
@@ -148,7 +152,7 @@ impl KubeletConditions {
                 let reason = format!("kubelet refused: {reason}");
                 self.registered.set_unmet(&reason);
             }
-            Registration::Pending => self.registered.set_unmet("not registered with kubelet yet"),
+            Registration::Pending => self.registered.set_unmet(NOT_REGISTERED),
         }
     }
 

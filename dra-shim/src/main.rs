@@ -49,7 +49,7 @@ mod kubelet;
 mod list_pages;
 mod metrics;
 mod monitor;
-mod named_object;
+mod path_segment;
 mod pod_lookup;
 mod prepare_queue;
 mod reconciler;

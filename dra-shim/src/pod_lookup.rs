@@ -1,96 +1,168 @@
-//! What the API server knows of the pods that a claim was prepared for: asked when the
-//! claim itself is gone. A claim can be deleted while its pod runs, by whoever strips its
-//! finalizers, and the pod's containers keep the device all the same.
+//! Whether pods of this node have a claim that is gone. A claim can be deleted while its
+//! pods run, by whoever strips its finalizers, and their containers keep the device all
+//! the same.
+//!
+//! The pods that the record names in `reservedFor` are not enough: kubelet does not call
+//! again for further pods of a claim that it has prepared.
 
-use compute_domain_node::{PodName, Presence};
-use imex_runtime::error_chain;
+use compute_domain_node::Presence;
+use dra_checkpoint::ClaimName;
+use imex_runtime::{Part, error_chain, for_each_page};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::GetParams;
-use kube::core::Request;
+use kube::api::ListParams;
 use kube::{Client, Resource as _};
 use serde::Deserialize;
 use tracing::warn;
 
-use crate::named_object::{is_path_segment, says_gone};
+use crate::path_segment::is_path_segment;
 
 /// Asks the API server about pods. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PodLookup {
     client: Client,
+    node: String,
 }
 
 /// The part of a pod that is read. Every other field may be anything.
 #[derive(Deserialize)]
 struct Object {
-    metadata: Metadata,
     #[serde(default)]
-    status: PodStatus,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    uid: String,
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
 }
 
 #[derive(Default, Deserialize)]
-struct PodStatus {
+#[serde(rename_all = "camelCase")]
+struct Spec {
     #[serde(default)]
+    resource_claims: Option<Vec<PodClaim>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
     phase: String,
+    resource_claim_statuses: Option<Vec<PodClaim>>,
+    init_container_statuses: Option<Vec<Container>>,
+    container_statuses: Option<Vec<Container>>,
+}
+
+/// A claim of a pod: its own in the spec, one from a template in the status.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodClaim {
+    #[serde(default)]
+    resource_claim_name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    #[serde(default, rename = "containerID")]
+    id: String,
 }
 
 // === impl PodLookup ===
 
 impl PodLookup {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
-    }
-
-    /// Whether one of the pods has not ended: one GET for each until one is found.
-    pub(crate) async fn presence(&self, pods: &[PodName]) -> Presence {
-        for pod in pods {
-            let presence = self.presence_of(pod).await;
-            if presence != Presence::Absent {
-                return presence;
-            }
+    pub(crate) fn new(client: Client, node: &str) -> Self {
+        Self {
+            client,
+            node: node.to_owned(),
         }
-        Presence::Absent
     }
 
-    async fn presence_of(&self, pod: &PodName) -> Presence {
+    /// Whether a pod of this node that names the claim has containers, and has not ended:
+    /// one list of the namespace's pods on the node.
+    pub(crate) async fn presence(&self, claim: &ClaimName) -> Presence {
         // From a file that others may have written.
-        if !is_path_segment(&pod.namespace) || !is_path_segment(&pod.name) {
+        if !is_path_segment(&claim.namespace) {
             return Presence::Absent;
         }
-        match self.get(pod).await {
-            Ok(object) if object.metadata.uid == pod.uid && !object.status.is_final() => {
-                Presence::Present
-            }
-            Ok(_) => Presence::Absent,
-            Err(kube::Error::Api(status)) if says_gone(&status, &Pod::plural(&()), &pod.name) => {
-                Presence::Absent
-            }
+        let path = Pod::url_path(&(), Some(&claim.namespace));
+        let here = ListParams::default().fields(&format!("spec.nodeName={}", self.node));
+        let mut found = false;
+        let visit = |pods: Vec<Object>| {
+            found = pods.iter().any(|pod| pod.has(&claim.name));
+            !found
+        };
+        match for_each_page(&self.client, &path, Part::Whole, here, visit).await {
+            Ok(()) if found => Presence::Present,
+            Ok(()) => Presence::Absent,
             Err(error) => {
                 let error = error_chain(&error);
-                warn!(%pod, error, "cannot find out whether a pod has ended whose claim is gone");
+                warn!(%claim, error, "cannot find out whether a pod has a claim that is gone: the device stays held");
                 Presence::Unknown
             }
         }
     }
+}
 
-    async fn get(&self, pod: &PodName) -> Result<Object, kube::Error> {
-        let path = Pod::url_path(&(), Some(&pod.namespace));
-        let request = Request::new(path)
-            .get(&pod.name, &GetParams::default())
-            .map_err(kube::Error::BuildRequest)?;
-        self.client.request(request).await
+// === impl Object ===
+
+impl Object {
+    /// A pod without containers does not use the claim: most likely it waits for another
+    /// claim of that name, which has the same device.
+    fn has(&self, claim: &str) -> bool {
+        let Self { spec, status } = self;
+        let claims = [&spec.resource_claims, &status.resource_claim_statuses];
+        let mut claims = claims.into_iter().flatten().flatten();
+        let containers = [&status.init_container_statuses, &status.container_statuses];
+        let mut containers = containers.into_iter().flatten().flatten();
+        let has_ended = matches!(status.phase.as_str(), "Succeeded" | "Failed");
+        !has_ended
+            && claims.any(|it| it.resource_claim_name.as_deref() == Some(claim))
+            && containers.any(|container| !container.id.is_empty())
     }
 }
 
-// === impl PodStatus ===
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
 
-impl PodStatus {
-    /// Whether kubelet has stopped all containers.
-    fn is_final(&self) -> bool {
-        matches!(self.phase.as_str(), "Succeeded" | "Failed")
+    use super::*;
+
+    fn has(pod: &Value) -> bool {
+        let pod: Object = serde_json::from_value(pod.clone()).unwrap();
+        pod.has("train")
+    }
+
+    #[test]
+    fn a_claim_is_named_in_the_spec_or_comes_from_a_template() {
+        let containers = json!([{"name": "main", "containerID": "containerd://1", "state": 5}]);
+        let own = json!({
+            "metadata": 7,
+            "spec": {"resourceClaims": [{"name": "a"}, {"name": "b", "resourceClaimName": "train"}]},
+            "status": {"phase": "Running", "containerStatuses": containers},
+        });
+        assert!(has(&own));
+        let of_template = json!({
+            "spec": {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "train"}]},
+            "status": {"phase": "Pending", "initContainerStatuses": containers,
+                "resourceClaimStatuses": [{"name": "a", "resourceClaimName": "train"}]},
+        });
+        assert!(has(&of_template));
+    }
+
+    #[test]
+    fn a_pod_that_has_ended_has_no_container_or_another_claim_does_not_have_it() {
+        let pod = json!({
+            "spec": {"resourceClaims": [{"name": "b", "resourceClaimName": "train"}]},
+            "status": {"phase": "Running", "containerStatuses": [{"containerID": "c"}]},
+        });
+        for (path, value) in [
+            ("/status/phase", json!("Succeeded")),
+            ("/status/phase", json!("Failed")),
+            ("/status/containerStatuses", Value::Null),
+            ("/status/containerStatuses/0/containerID", json!("")),
+            ("/spec/resourceClaims/0/resourceClaimName", json!("trains")),
+            ("/spec/resourceClaims", Value::Null),
+        ] {
+            let mut pod = pod.clone();
+            assert!(has(&pod));
+            *pod.pointer_mut(path).unwrap() = value.clone();
+            assert!(!has(&pod), "{path} {value}");
+        }
+        assert!(!has(&json!({})));
     }
 }

@@ -20,7 +20,7 @@ use crate::shared_claims::SharedClaims;
 
 /// Compares the node's records with the API server's claims. A claim is unprepared
 /// once every check has missed it for [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR), and
-/// the pods that it was prepared for have ended.
+/// no pod on the node has it.
 pub(crate) struct Reconciler {
     shared_claims: SharedClaims,
     lookup: ClaimLookup,
@@ -115,24 +115,33 @@ impl Reconciler {
         for uid in due {
             self.heartbeat.beat();
             let presence = self.presence(&uid, &recorded).await;
-            let is_gone = self.absences.observe(&uid, presence, now.into_std());
-            if is_gone && !self.is_in_use(&claims, &uid, now).await {
-                unprepare(&claims, uid).await;
+            if !self.absences.observe(&uid, presence, now.into_std()) {
+                continue;
             }
+            let claim = recorded.get(&uid).filter(|claim| !claim.name.is_empty());
+            if let Some(claim) = claim
+                && self.is_in_use(&claims, claim, now).await
+            {
+                continue;
+            }
+            unprepare(&claims, uid).await;
         }
     }
 
-    /// Whether a pod still runs, or may, that the claim was prepared for: then the wait
-    /// begins again. kubelet unprepares the claim when the pod ends.
-    async fn is_in_use(&mut self, claims: &NodeClaims, uid: &str, now: Instant) -> bool {
-        let presence = self.pods.presence(&claims.pods_of(uid)).await;
+    /// Whether a pod has the claim's device, or may: then the wait begins again. kubelet
+    /// unprepares the claim when its last pod ends.
+    async fn is_in_use(&mut self, claims: &NodeClaims, claim: &ClaimName, now: Instant) -> bool {
+        if !claims.seems_prepared(&claim.uid) {
+            return false; // it holds nothing
+        }
+        let presence = self.pods.presence(claim).await;
         if presence == Presence::Present {
             warn!(
-                claim.uid = uid,
-                "the claim is gone, but a pod that it was prepared for has not ended: the device stays held"
+                %claim,
+                "the claim is gone, but a pod that has it runs: the device stays held until it ends"
             );
         }
-        self.absences.observe(uid, presence, now.into_std());
+        self.absences.observe(&claim.uid, presence, now.into_std());
         presence != Presence::Absent
     }
 

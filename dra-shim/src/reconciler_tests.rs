@@ -11,7 +11,7 @@ use crate::tests::api_server::{ApiServer, DOMAIN};
 use crate::tests::node::TestNode;
 
 const GET: &str = "get resourceclaims";
-const GET_POD: &str = "get pods";
+const LIST_PODS: &str = "list pods";
 
 /// A node on which the claim ns/holder is prepared, and its reconciler at work.
 async fn mk_node() -> (ApiServer, TestNode, impl Drop) {
@@ -54,18 +54,21 @@ async fn until_unprepared(node: &TestNode) -> Duration {
 
 /// How many claims were read; nothing else was.
 fn gets(server: &ApiServer) -> usize {
-    let (claims, pods) = gets_with_pods(server);
+    let (claims, pods) = gets_with_lists(server);
     assert_eq!(pods, 0);
     claims
 }
 
-/// How many claims and pods were read; nothing else was.
-fn gets_with_pods(server: &ApiServer) -> (usize, usize) {
+/// How many claims were read, and pods listed; nothing else was asked.
+fn gets_with_lists(server: &ApiServer) -> (usize, usize) {
     let mut requests = server.requests();
     // Comes within seconds after a Prepare.
     requests.retain(|asked| asked != "patch resourceclaims/status");
     let (claims, others): (Vec<_>, Vec<_>) = requests.iter().partition(|asked| *asked == GET);
-    assert!(others.iter().all(|asked| *asked == GET_POD), "{requests:?}");
+    assert!(
+        others.iter().all(|asked| *asked == LIST_PODS),
+        "{requests:?}"
+    );
     (claims.len(), others.len())
 }
 
@@ -79,7 +82,7 @@ async fn a_leftover_holder_costs_the_next_claim_two_and_a_half_minutes() {
     let late = took.as_secs().checked_sub(ABSENT_FOR.as_secs());
     assert!(late.is_some_and(|late| late <= 2), "{took:?}");
     // One for the refused claim, and one for the holder at 0, 30 .. 150 s.
-    assert_eq!(gets_with_pods(&server), (7, 1));
+    assert_eq!(gets_with_lists(&server), (7, 1));
     node.prepare("ns", "next").await.unwrap();
 }
 
@@ -107,7 +110,7 @@ async fn without_a_complaint_a_leftover_is_found_by_the_round() {
     });
     let took = until_unprepared(&node).await;
     assert!(took < Duration::from_secs(10 * 60 + 152), "{took:?}");
-    assert_eq!(gets_with_pods(&server), (6, 1));
+    assert_eq!(gets_with_lists(&server), (6, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,17 +189,17 @@ async fn a_record_without_a_name_is_searched_for_once_page_by_page_and_then_aske
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_deleted_while_its_pod_runs_keeps_the_device_until_the_pod_has_ended() {
-    for end in ["Succeeded", "Failed", "another pod", "gone"] {
+    for end in ["Succeeded", "Failed", "another claim", "gone"] {
         let (server, node, _running) = mk_node().await;
-        server.put_pod("ns", "pod-of-the-claim", "Running");
+        server.put_pod("ns", "holder", "Running");
         server.delete_claim("ns", "holder");
         conflict(&server, &node).await;
         sleep(Duration::from_secs(6 * 60 * 60)).await;
         assert_eq!(node.recorded(), ["holder"], "until {end}");
         match end {
-            "another pod" => server.put_pod("ns", "another-uid", "Running"),
+            "another claim" => server.put_pod("ns", "other", "Running"),
             "gone" => server.delete_pod("ns"),
-            phase => server.put_pod("ns", "pod-of-the-claim", phase),
+            phase => server.put_pod("ns", "holder", phase),
         }
         let took = until_unprepared(&node).await;
         assert!(took < Duration::from_secs(12 * 60 + 152), "{end}: {took:?}");

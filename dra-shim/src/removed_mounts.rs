@@ -71,7 +71,9 @@ fn is_removed(path: &Path) -> bool {
 fn refuses_all(path: &Path) -> bool {
     let probe = path.join(PROBE);
     if let Err(error) = fs::create_dir(&probe) {
-        return error.kind() == io::ErrorKind::NotFound;
+        // What was mounted may also be a removed file, once in the directory's place.
+        let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+        return kinds.contains(&error.kind());
     }
     let _ = fs::remove_dir(&probe); // or the next look finds it
     false
@@ -119,6 +121,17 @@ mod tests {
         };
         let expected = format!("{} was removed on the host", mounts[1].1.display());
         assert!(reason.starts_with(&expected), "{reason}");
+    }
+
+    #[test]
+    fn a_removed_file_in_the_place_of_a_directory_is_removed_too() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("cdi");
+        fs::write(&path, "").unwrap();
+        let (_open, mounted) = mount(&path);
+        assert!(!is_removed(&mounted));
+        fs::remove_file(&path).unwrap();
+        assert!(is_removed(&mounted));
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
 use crate::host_imex::HostImexGate;
 use crate::in_flight::{InFlight, dump_on_signal};
-use crate::kubelet::{KubeletConditions, KubeletServer};
+use crate::kubelet::{KubeletConditions, KubeletServer, NOT_REGISTERED};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 use crate::pod_lookup::PodLookup;
@@ -220,7 +220,7 @@ impl Parts {
         Reconciler::new(
             self.shared_claims.clone(),
             self.claim_lookup(),
-            PodLookup::new(self.client.clone()),
+            PodLookup::new(self.client.clone(), &self.node_name),
             self.holders.clone(),
             self.liveness.add("reconciler", REQUESTS_LIMIT),
         )
@@ -297,7 +297,7 @@ impl Parts {
             publisher: self.liveness.add("publisher", READS_LIMIT),
             conditions: KubeletConditions {
                 api_server: self.api_server.clone(),
-                registered: condition("kubelet", "not registered with kubelet yet"),
+                registered: condition("kubelet", NOT_REGISTERED),
                 published: condition("resource-slice", "the node's devices are not published yet"),
                 taints_dropped,
             },

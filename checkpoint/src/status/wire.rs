@@ -19,7 +19,7 @@ pub(crate) struct Status {
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) allocation: Optional<Allocation>,
     #[serde(skip_serializing_if = "is_zero")]
-    pub(crate) reserved_for: List<Consumer>,
+    reserved_for: List<Consumer>,
     #[serde(skip_serializing_if = "is_zero")]
     devices: List<DeviceStatus>,
 }
@@ -128,10 +128,9 @@ struct NodeRequirement {
     values: Texts,
 }
 
-/// What a claim is reserved for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Consumer {
+struct Consumer {
     #[serde(skip_serializing_if = "is_zero")]
     api_group: Text,
     resource: Text,
@@ -212,26 +211,6 @@ impl DeviceResult {
     /// The share of a device that several claims may hold at once.
     pub fn share_id(&self) -> Option<&str> {
         self.share_id.as_deref()
-    }
-}
-
-// === impl Consumer ===
-
-impl Consumer {
-    /// Whether it is a pod, in the claim's namespace: `pods` of the core group. So is
-    /// every consumer of Kubernetes today.
-    pub fn is_pod(&self) -> bool {
-        self.api_group.is_empty() && *self.resource == "pods"
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its UID.
-    pub fn uid(&self) -> &str {
-        &self.uid
     }
 }
 

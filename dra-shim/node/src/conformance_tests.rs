@@ -65,7 +65,11 @@ fn mk_node(state: ClaimState) -> (Disks, NodeClaims) {
     let disks = Disks::default();
     let claims = disks.start();
     match state.record {
-        Phase::Absent => {}
+        // No longer: a spec without any checkpoint would be damage.
+        Phase::Absent => {
+            prepare(&claims, &mk_claim(CLAIM)).unwrap();
+            claims.unprepare(CLAIM, at(0)).unwrap();
+        }
         Phase::Started => begin(&claims, at(0)),
         Phase::Completed => drop(prepare(&claims, &mk_claim(CLAIM)).unwrap()),
         Phase::Aborted => {

@@ -63,7 +63,7 @@ pub use device_group::{
 pub use error::{Class, PrepareError, UnprepareError};
 pub use hardware::Hardware;
 pub use moment::Moment;
-pub use node_claims::{NodeClaims, PodName, WriterError};
+pub use node_claims::{NodeClaims, WriterError};
 pub use prepare::{PrepareInput, Prepared};
 pub use rebuild::AllocatedClaim;
 pub use request::ChannelRequest;

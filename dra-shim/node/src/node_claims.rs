@@ -1,7 +1,6 @@
 //! The claims of one node: what is known of them, and how they are changed.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::Arc;
 
 use dra_checkpoint::{ClaimName, Claims, CommitError, Damage, Store, StoreError, View};
@@ -29,17 +28,6 @@ pub struct NodeClaims {
     pub(crate) fences: Arc<FenceClock>,
 }
 
-/// A pod by name. Written as `NAMESPACE/NAME:UID`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
-}
-
 /// Why the checkpoint cannot be changed now.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
@@ -49,14 +37,6 @@ pub enum WriterError {
     /// Its writer does its work, and the lock of another process or the disk do not let it.
     #[error("the checkpoint cannot be changed")]
     Hindered(#[source] StoreError),
-}
-
-// === impl PodName ===
-
-impl fmt::Display for PodName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}:{}", self.namespace, self.name, self.uid)
-    }
 }
 
 // === impl NodeClaims ===
@@ -79,24 +59,6 @@ impl NodeClaims {
                 uid: uid.to_owned(),
                 name: record.name.clone(),
                 namespace: record.namespace.clone(),
-            })
-            .collect()
-    }
-
-    /// The pods that a prepared claim was reserved for when it was prepared. None if the
-    /// claim holds nothing, or its record has no namespace.
-    pub fn pods_of(&self, uid: &str) -> Vec<PodName> {
-        let view = self.store.view();
-        let record = view.get(uid).filter(|record| record.is_completed());
-        let Some(record) = record.filter(|record| !record.namespace.is_empty()) else {
-            return Vec::new();
-        };
-        let pods = record.status.reserved_for().iter();
-        pods.filter(|consumer| consumer.is_pod())
-            .map(|pod| PodName {
-                namespace: record.namespace.clone(),
-                name: pod.name().to_owned(),
-                uid: pod.uid().to_owned(),
             })
             .collect()
     }

@@ -1,7 +1,7 @@
 //! A damaged checkpoint: nothing is prepared until files and API server have
 //! said who holds what.
 
-use dra_checkpoint::{BootId, Damage};
+use dra_checkpoint::{BootId, Damage, DamageReason};
 use durable_file::{Dir as _, SimDir};
 
 use super::*;
@@ -57,6 +57,30 @@ fn until_rebuilt_nothing_is_prepared_and_no_file_is_removed() {
         Err(PrepareError::NeedsRecovery)
     ));
     assert_eq!(cdi.list().unwrap().len(), 1);
+}
+
+#[test]
+fn a_checkpoint_that_somebody_removed_is_rebuilt_like_a_damaged_one() {
+    let (checkpoint, cdi) = mk_damaged();
+    checkpoint.remove("checkpoint.json").unwrap();
+    for _ in 0..2 {
+        let (node, report) = start(&checkpoint, &cdi, "boot-1");
+        let reason = DamageReason::Missing;
+        assert!(
+            matches!(report.damage, Damage::Damaged { reason: found, .. } if found == reason),
+            "{report:?}"
+        );
+        let refused = prepare(&node, &mk_allocated("other"));
+        assert!(matches!(refused, Err(PrepareError::NeedsRecovery)));
+        assert_eq!(cdi.list().unwrap().len(), 1);
+    }
+    let (node, _) = start(&checkpoint, &cdi, "boot-1");
+    node.rebuild(vec![mk_allocated("holder")], mk_hardware().major.ok())
+        .unwrap();
+    let refused = prepare(&node, &mk_allocated("other"));
+    assert!(matches!(refused, Err(PrepareError::InUse { .. })));
+    let (_, report) = start(&checkpoint, &cdi, "boot-1");
+    assert_eq!(report.damage, Damage::None);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use dra_checkpoint::{Boot, BootId, Damage, Refused, Store, StoreError};
 use durable_file::Dir;
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
 
+use crate::device_group::DeviceGroup;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
 use crate::spec::rewrite_all;
@@ -58,7 +59,8 @@ pub enum StartError {
 impl NodeClaims {
     /// Opens the checkpoint in `checkpoint` and the CDI specs in `cdi`, removes
     /// what an earlier boot left, and aligns the specs with the records. Needs no
-    /// API server.
+    /// API server. CDI specs of claims without any checkpoint are damage: somebody has
+    /// removed it.
     ///
     /// `boot` is the current boot's id, `major` the channel major if it is
     /// known: without it a missing spec is a failure in the report.
@@ -71,8 +73,11 @@ impl NodeClaims {
         boot: BootId,
         major: Option<Major>,
     ) -> Result<(Self, StartReport), StartError> {
-        let (store, damage) = Store::open(checkpoint, boot).map_err(StartError::Open)?;
         let specs = Arc::new(ClaimSpecs::new(cdi, Kind::compute_domain_claim()));
+        if !specs.claims()?.is_empty() {
+            Store::<DeviceGroup>::note_missing(&*checkpoint).map_err(StartError::Open)?;
+        }
+        let (store, damage) = Store::open(checkpoint, boot).map_err(StartError::Open)?;
         let claims = Self {
             store,
             specs,

@@ -95,14 +95,13 @@ impl ApiServer {
         self.state().domains.insert(key, domain);
     }
 
-    /// The pod that the claims of [`put_claim`](Self::put_claim) are reserved for.
-    pub(crate) fn put_pod(&self, namespace: &str, uid: &str, phase: &str) {
+    /// A pod of the node with a container and this claim.
+    pub(crate) fn put_pod(&self, namespace: &str, claim: &str, phase: &str) {
         let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": "pod", "namespace": namespace, "uid": uid,
+            "metadata": {"name": "pod", "namespace": namespace, "uid": "pod-of-the-claim",
                 "managedFields": [{"manager": "m", "time": YEAR_9999}]},
-            "spec": {"nodeName": "n1", "containers": []},
-            "status": {"phase": phase},
+            "spec": {"nodeName": "n1", "resourceClaims": [{"name": "c", "resourceClaimName": claim}]},
+            "status": {"phase": phase, "containerStatuses": [{"containerID": "containerd://1"}]},
         });
         let key = (namespace.to_owned(), "pod".to_owned());
         self.state().pods.insert(key, pod);
@@ -178,10 +177,13 @@ impl ApiServer {
             ("get", "nodes") => ok(&json!({"metadata": {"name": "n1", "uid": "node-uid"}})),
             ("get", "resourceclaims") => asked.pick(&state.claims),
             ("get", "computedomains") => asked.pick(&state.domains),
-            ("get", "pods") => match &state.pod_refusal {
-                Some((code, body)) => plain(*code, body.clone()),
-                None => asked.pick(&state.pods),
-            },
+            ("list", "pods") => {
+                assert_eq!(asked.query("fieldSelector"), Some("spec.nodeName%3Dn1"));
+                match &state.pod_refusal {
+                    Some((code, body)) => plain(*code, body.clone()),
+                    None => asked.page(&state.pods, &mut 0),
+                }
+            }
             ("list", "resourceclaims") => {
                 let State {
                     claims,

@@ -107,7 +107,7 @@ impl TestNode {
             driver,
             claims,
             lookup: ClaimLookup::new(client.clone(), NODE),
-            pods: PodLookup::new(client.clone()),
+            pods: PodLookup::new(client.clone(), NODE),
             source: KubeClaims::new(client),
         }
     }

@@ -125,6 +125,44 @@ pub fn run_pod(
     wait_until_running(cluster, namespace, name)
 }
 
+/// Creates a claim that pods can share, as the domain's template has it, and returns its name.
+///
+/// # Errors
+/// As [`Cluster::script`].
+pub fn create_claim(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    name: &str,
+    domain: &TestDomain,
+) -> Result<String> {
+    let template = ["get", "resourceclaimtemplate", &domain.template];
+    let template = cluster.json(&[&template[..], &["-n", &namespace.name]].concat())?;
+    let claim = json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace.name},
+        "spec": template.pointer("/spec/spec"),
+    });
+    cluster.apply(&claim.to_string())?;
+    Ok(name.to_owned())
+}
+
+/// As [`run_pod`], with a claim that exists.
+///
+/// # Errors
+/// If it is not running before the timeout; with its events.
+pub fn run_pod_with_claim(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    name: &str,
+    node: u8,
+    claim: &str,
+) -> Result<()> {
+    let claim = json!({"name": "channel", "resourceClaimName": claim});
+    cluster.apply(&manifest(namespace, name, Some(node), Some(claim)))?;
+    wait_until_running(cluster, namespace, name)
+}
+
 fn pod_manifest(
     namespace: &Namespace,
     name: &str,
@@ -135,9 +173,13 @@ fn pod_manifest(
         let template = &domain.template;
         json!({"name": "channel", "resourceClaimTemplateName": template})
     };
+    manifest(namespace, name, node, domain.map(channel))
+}
+
+fn manifest(namespace: &Namespace, name: &str, node: Option<u8>, claim: Option<Value>) -> String {
     let node = node.map(|node| json!({"kubernetes.io/hostname": format!("node{node}")}));
-    let claims: Vec<Value> = domain.into_iter().map(channel).collect();
-    let container_claims: Vec<Value> = domain.iter().map(|_| json!({"name": "channel"})).collect();
+    let container_claims: Vec<Value> = claim.iter().map(|_| json!({"name": "channel"})).collect();
+    let claims: Vec<Value> = claim.into_iter().collect();
     json!({
         "apiVersion": "v1",
         "kind": "Pod",

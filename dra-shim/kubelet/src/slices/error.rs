@@ -26,7 +26,9 @@ pub(super) enum SliceError {
     },
     /// The name may be that of a slice which was made a moment ago, or of one that is not
     /// of this driver and node, which the publisher does not see.
-    #[error("cannot create the ResourceSlice: there is one named {name}")]
+    #[error(
+        "cannot create the ResourceSlice {name}: there is one of that name, which is not of this driver and node, or is being deleted; another name is tried"
+    )]
     NameTaken { name: String },
     #[error("cannot {action}: no response from the API server in time")]
     TimedOut { action: &'static str },

@@ -237,8 +237,7 @@ impl Publisher {
 
     /// The slices were listed, this one was not among them, and yet there is one of its name.
     fn take_name(&mut self, name: &str) {
-        let message =
-            "the name of a slice is taken by one of another driver or node: another name is used";
+        let message = "the name of a slice is taken by one that is not of this driver and node, or is being deleted: another name is used";
         tracing::warn!(slice = name, "{message}");
         self.taken.insert(name.to_owned());
     }
