@@ -71,11 +71,16 @@ pub(crate) fn load<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
 }
 
 fn set_aside<P: Payload>(dir: &dyn Dir, reason: DamageReason) -> Result<Loaded<P>, StoreError> {
-    let taken = dir.list().map_err(storage("read"))?;
-    let name = damage::name_aside(CHECKPOINT_FILE, reason, &taken);
+    let name = free_name(dir, reason)?;
     dir.rename(CHECKPOINT_FILE, &name)
         .map_err(storage("set aside"))?;
     load_aside(dir)
+}
+
+/// A name for the file that is damaged for this reason.
+fn free_name(dir: &dyn Dir, reason: DamageReason) -> Result<String, StoreError> {
+    let taken = dir.list().map_err(storage("read"))?;
+    Ok(damage::name_aside(CHECKPOINT_FILE, reason, &taken))
 }
 
 /// Without a file: either there never was one, or what can be recovered is in
@@ -98,15 +103,12 @@ fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
 
 /// Leaves an empty file in place of a checkpoint that is missing.
 pub(crate) fn note_missing(dir: &dyn Dir) -> Result<(), StoreError> {
-    let lock = lock(dir)?;
+    let _lock = lock(dir)?;
     let is_missing = matches!(dir.read(CHECKPOINT_FILE), Ok(None));
     if is_missing && damaged_files(dir)?.is_empty() {
-        let taken = dir.list().map_err(storage("read"))?;
-        let name = damage::name_aside(CHECKPOINT_FILE, DamageReason::Missing, &taken);
-        dir.replace(&name, b"", FILE_MODE)
+        dir.replace(&free_name(dir, DamageReason::Missing)?, b"", FILE_MODE)
             .map_err(storage("set aside"))?;
     }
-    drop(lock);
     Ok(())
 }
 

@@ -45,10 +45,7 @@ pub(crate) struct CheckpointTask {
 
 impl CheckpointTask {
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = self.keep_usable() => {}
-        }
+        shutdown.run_until_cancelled(self.keep_usable()).await;
     }
 
     async fn keep_usable(&self) {

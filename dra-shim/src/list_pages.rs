@@ -1,4 +1,4 @@
-//! Lists of any length, page by page.
+//! Lists of any length that begin again if the API server forgets their place.
 
 use imex_runtime::{Part, for_each_page};
 use kube::Client;

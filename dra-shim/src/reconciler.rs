@@ -58,10 +58,7 @@ impl Reconciler {
     }
 
     pub(crate) async fn run(mut self, shutdown: CancellationToken) {
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = self.reconcile() => {}
-        }
+        shutdown.run_until_cancelled(self.reconcile()).await;
     }
 
     async fn reconcile(&mut self) {

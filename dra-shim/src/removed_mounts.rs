@@ -32,10 +32,7 @@ pub(crate) struct RemovedMounts {
 
 impl RemovedMounts {
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = self.watch() => {}
-        }
+        shutdown.run_until_cancelled(self.watch()).await;
     }
 
     async fn watch(&self) {

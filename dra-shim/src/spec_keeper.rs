@@ -45,10 +45,7 @@ struct Kept {
 
 impl SpecKeeper {
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = self.keep() => {}
-        }
+        shutdown.run_until_cancelled(self.keep()).await;
     }
 
     async fn keep(&self) {

@@ -33,10 +33,7 @@ pub(crate) struct WriterWatch {
 
 impl WriterWatch {
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = self.watch() => {}
-        }
+        shutdown.run_until_cancelled(self.watch()).await;
     }
 
     async fn watch(&self) {

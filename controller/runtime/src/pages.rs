@@ -33,8 +33,8 @@ struct PageMetadata {
     continue_token: Option<String>,
 }
 
-/// Lists what is under `url_path` (`K::url_path(&(), namespace)`) in pages of 500, for as long as `go_on` returns true for the objects of
-/// a page. `params` has the selectors; its limit is not used.
+/// Lists what is under `url_path` (`K::url_path(&(), namespace)`) in pages of 500, for as long as `go_on`
+/// returns true for the objects of a page. `params` has the selectors; its limit is not used.
 ///
 /// `T` may be a type of only those fields that are read, so that what others write into the rest cannot
 /// fail the list. [`RawObject`](crate::RawObject) is one of whole objects. With [`Part::Metadata`] only

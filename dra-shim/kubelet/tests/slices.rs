@@ -114,7 +114,7 @@ async fn a_slice_whose_name_another_driver_or_node_has_gets_another_name_and_kee
 }
 
 #[tokio::test]
-async fn a_slice_deleted_by_hand_is_back_at_once() {
+async fn a_slice_deleted_by_hand_is_published_again() {
     let server = ApiServer::default();
     server.put_node("n1", "node-uid");
     let (running, _desired) = publish(&server, mk_devices(&["a"]));

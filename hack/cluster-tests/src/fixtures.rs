@@ -125,7 +125,7 @@ pub fn run_pod(
     wait_until_running(cluster, namespace, name)
 }
 
-/// Creates a claim that pods can share, as the domain's template has it, and returns its name.
+/// Creates a claim that pods can share, as the domain's template has it.
 ///
 /// # Errors
 /// As [`Cluster::script`].
@@ -134,7 +134,7 @@ pub fn create_claim(
     namespace: &Namespace,
     name: &str,
     domain: &TestDomain,
-) -> Result<String> {
+) -> Result<()> {
     let template = ["get", "resourceclaimtemplate", &domain.template];
     let template = cluster.json(&[&template[..], &["-n", &namespace.name]].concat())?;
     let claim = json!({
@@ -143,8 +143,7 @@ pub fn create_claim(
         "metadata": {"name": name, "namespace": namespace.name},
         "spec": template.pointer("/spec/spec"),
     });
-    cluster.apply(&claim.to_string())?;
-    Ok(name.to_owned())
+    cluster.apply(&claim.to_string())
 }
 
 /// As [`run_pod`], with a claim that exists.

@@ -42,9 +42,9 @@ fn of_a_shared_claim_the_pod_that_came_last_keeps_it_too() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "deleted-shared")?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
-    let shared = fixtures::create_claim(&cluster, &namespace, "shared", &domain)?;
+    fixtures::create_claim(&cluster, &namespace, "shared", &domain)?;
     for name in ["one", "two"] {
-        fixtures::run_pod_with_claim(&cluster, &namespace, name, 1, &shared)?;
+        fixtures::run_pod_with_claim(&cluster, &namespace, name, 1, "shared")?;
     }
     let uid = fixtures::only_claim_uid(&cluster, &namespace)?;
     cluster.kubectl(&["delete", "pod", "one", "-n", &namespace.name, "--wait"])?;

@@ -91,7 +91,7 @@ impl<D: Driver, S: ClaimSource> DraService<D, S> {
         }
         let answer_by = answer_by(Instant::now(), metadata);
         // The first claim may reach the driver before the last one is submitted.
-        let submitting = self.0.announce();
+        let submitting = (method == Method::Prepare).then(|| self.0.announce());
         let handles: Vec<_> = claims
             .into_iter()
             .map(|claim| {
