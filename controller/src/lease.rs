@@ -17,7 +17,6 @@ use tracing::{debug, info, warn};
 pub(crate) use config::LeaseConfig;
 
 use crate::api_client::CONTROLLER_NAME;
-use crate::backoff::jittered;
 use crate::fence::Fence;
 
 /// One replica in the election.
@@ -168,8 +167,7 @@ impl Elector {
                 Err(_) => debug!("lease not acquired in time"),
             }
             // Not in step with other candidates: one would lose each time.
-            let period = self.config.retry_period;
-            sleep(jittered(period).min(period)).await;
+            sleep(self.config.retry_period.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
         }
         info!(
             lease = self.config.name,
