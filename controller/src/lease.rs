@@ -167,7 +167,12 @@ impl Elector {
                 Err(_) => debug!("lease not acquired in time"),
             }
             // Not in step with other candidates: one would lose each time.
-            sleep(self.config.retry_period.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
+            sleep(
+                self.config
+                    .retry_period
+                    .mul_f64(1.0 - fastrand::f64() / 4.0),
+            )
+            .await;
         }
         info!(
             lease = self.config.name,

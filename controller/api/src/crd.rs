@@ -1,8 +1,12 @@
 //! The `ComputeDomain` custom resource.
 //!
 //! Fields, defaults and the immutability rule are those of the Go driver's CRD, of which
-//! `fixtures/computedomains-go.yaml` has the schema. `status.conditions`, `status.observedGeneration`
-//! and the printer columns are additions, all optional, which the Go driver ignores.
+//! `fixtures/computedomains-go.yaml` has the schema. `status.conditions`, `status.observedGeneration`,
+//! `status.channel` and the printer columns are additions, all optional, which the Go driver ignores.
+//!
+//! `status.channel` is written once: a rule of the whole object keeps it as it is from then on. The Go
+//! driver's controller writes the status without the fields that it does not know, which would remove
+//! it; where it is set, such a write is refused.
 
 #![expect(
     unreachable_pub,
@@ -15,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::AllocationMode;
 
@@ -41,6 +45,8 @@ use crate::AllocationMode;
         "description":"Whether it is admitted and its claim template exists"}"#,
     printcolumn = r#"{"name":"Reason", "type":"string", "jsonPath":".status.conditions[?(@.type==\"Ready\")].reason",
         "description":"Why"}"#,
+    printcolumn = r#"{"name":"Channel", "type":"integer", "jsonPath":".status.channel",
+        "description":"IMEX channel, where every ComputeDomain has its own"}"#,
     printcolumn = r#"{"name":"Template", "type":"string", "jsonPath":".spec.channel.resourceClaimTemplate.name",
         "description":"ResourceClaimTemplate for the workload's pods"}"#,
     printcolumn = r#"{"name":"Age", "type":"date", "jsonPath":".metadata.creationTimestamp"}"#
@@ -110,6 +116,11 @@ pub struct ComputeDomainStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
+    /// The IMEX channel of its workloads, where every ComputeDomain has its own; 0 if it was Ready
+    /// before that. Never changes once it is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "channel_schema")]
+    pub channel: Option<u32>,
 }
 
 /// A node of a driver-managed ComputeDomain.
@@ -143,6 +154,10 @@ pub enum ComputeDomainState {
     NotReady,
 }
 
+/// Between two versions of an object: a channel that is set stays.
+const CHANNEL_RULE: &str = "!has(oldSelf.status) || !has(oldSelf.status.channel) || \
+    (has(self.status) && has(self.status.channel) && self.status.channel == oldSelf.status.channel)";
+
 // === impl ComputeDomain ===
 
 impl ComputeDomain {
@@ -165,6 +180,11 @@ impl JsonSchema for ComputeDomain {
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             properties.insert("status".to_owned(), status.into());
         }
+        // Of the whole object, since a rule of the status says nothing when the status is removed.
+        schema.insert(
+            "x-kubernetes-validations".to_owned(),
+            json!([{ "rule": CHANNEL_RULE, "message": "A computeDomain.status.channel never changes" }]),
+        );
         schema
     }
 }
@@ -219,6 +239,10 @@ fn is_unset(mode: &AllocationMode) -> bool {
 
 fn num_nodes_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "minimum": 0, "default": 0 })
+}
+
+fn channel_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "minimum": 0, "maximum": 1_000_000 })
 }
 
 fn integer_schema(_: &mut SchemaGenerator) -> Schema {

@@ -34,4 +34,5 @@ pub use opaque::{
 };
 pub use settings::{
     ForcedGate, ImexOptions, Isolation, Mode, Placement, Settings, SettingsError, SettingsWarning,
+    Sharing,
 };

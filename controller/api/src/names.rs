@@ -51,6 +51,24 @@ pub const DEVICE_ID_ATTRIBUTE: &str = "id";
 /// does not have it.
 pub const CLIQUE_ATTRIBUTE: &str = "clique";
 
+/// Capacity of a published device that many claims share: a claim that asks for one of it shares the
+/// device, one that asks for nothing takes all of it. The Go driver does not have it.
+pub const SLOTS_CAPACITY: &str = "slots";
+
+/// Name of the alternative of [`CHANNEL_REQUEST`] that shares the device of a node.
+pub const SHARE_ALTERNATIVE: &str = "share";
+
+/// Name of the alternative of [`CHANNEL_REQUEST`] that takes the whole device of a node, as it is
+/// published where devices are not shared.
+pub const WHOLE_ALTERNATIVE: &str = "whole";
+
+/// Label of the `Lease` that makes an IMEX channel the one of a ComputeDomain; its value is the number.
+pub const CHANNEL_LABEL: &str = "resource.nvidia.com/imexChannel";
+
+/// Reason of a ComputeDomain's condition `Ready` while its `status.channel` belongs to another one, or to
+/// nobody: nodes prepare no claim of it.
+pub const CHANNEL_NOT_CONFIRMED_REASON: &str = "ChannelNotConfirmed";
+
 /// Key of the taint on the device of a node that definitely has no clique.
 pub const NO_CLIQUE_TAINT: &str = "compute-domain.nvidia.com/no-clique";
 
@@ -60,6 +78,11 @@ pub const DEGRADED_FABRIC_TAINT: &str = "compute-domain.nvidia.com/degraded-fabr
 /// Field manager of the node plugin's reports in `status.devices` of claims. The Go driver does not
 /// report there.
 pub const CLAIM_REPORTER: &str = "compute-domain-kubelet-plugin";
+
+/// Name of the `Lease` that says which ComputeDomain has this channel.
+pub fn channel_lease_name(number: u32) -> String {
+    format!("imex-channel-{number:04}")
+}
 
 /// Name of the device in the slice that is this channel.
 pub fn channel_device_name(id: u32) -> String {

@@ -19,6 +19,13 @@ pub struct ImexOptions<'a> {
     pub mode: &'a str,
     /// Chart `resources.computeDomains.imex.isolation`, `--imex-isolation`, `IMEX_ISOLATION`.
     pub isolation: &'a str,
+    /// Chart `resources.computeDomains.imex.sharing`, `--imex-sharing`, `IMEX_SHARING`.
+    pub sharing: &'a str,
+    /// Chart `resources.computeDomains.imex.slots`, `--imex-slots`, `IMEX_SLOTS`.
+    pub slots: &'a str,
+    /// Chart `resources.computeDomains.imex.channelCount`, `--imex-channel-count`,
+    /// `IMEX_CHANNEL_COUNT`.
+    pub channel_count: &'a str,
     /// Chart `resources.computeDomains.imex.hostSocketPath`, `--imex-host-socket-path`,
     /// `IMEX_HOST_SOCKET_PATH`.
     pub host_socket_path: &'a str,
@@ -37,6 +44,10 @@ pub struct Settings {
     pub mode: Mode,
     /// What isolates `ComputeDomains` of one fabric from each other.
     pub isolation: Isolation,
+    /// Whether a node's device serves one claim or many at a time.
+    pub sharing: Sharing,
+    /// How many IMEX channels each node has. Numbers of `ComputeDomains` are below it.
+    pub channel_count: u32,
     /// Control socket of the host IMEX daemon, as a path on the host; `None`: its state is not
     /// probed.
     pub host_socket_path: Option<PathBuf>,
@@ -67,6 +78,21 @@ pub enum Mode {
 pub enum Isolation {
     /// Nothing: every workload gets channel 0.
     None,
+    /// A channel of its own for each `ComputeDomain`.
+    Channel,
+}
+
+/// Whether a node's device serves one claim or many at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// One, as with the Go driver.
+    One,
+    /// As many as it has slots, where the API server stores what that needs (feature gate
+    /// `DRAConsumableCapacity`, on by default from Kubernetes 1.36 on); elsewhere one.
+    Many {
+        /// How many. A claim that does not ask for one slot takes all of them.
+        slots: u32,
+    },
 }
 
 /// Whether the scheduler may place new claims on a node whose fabric is not as it should be.
@@ -96,6 +122,12 @@ pub enum SettingsWarning {
     IsolationDomain,
 }
 
+/// The slots of a device where the options do not say: what a slice of devices could hold.
+const DEFAULT_SLOTS: u32 = 64;
+
+/// The driver's default for its module parameter `NVreg_ImexChannelCount`.
+const DEFAULT_CHANNEL_COUNT: u32 = 2048;
+
 /// Both gates are about IMEX daemons in pods, which the host-managed mode does not have.
 const FORCED_OFF: [Gate; 2] = [Gate::IMEXDaemonsWithDNSNames, Gate::ComputeDomainCliques];
 
@@ -113,10 +145,17 @@ impl ImexOptions<'_> {
         let mut gates: FeatureGates = self.feature_gates.parse()?;
         let mode = resolve_mode(self.mode, gates.enabled(Gate::HostManagedIMEX))?;
         let (isolation, warnings) = resolve_isolation(self.isolation)?;
+        let sharing = resolve_sharing(self.sharing, isolation, resolve_slots(self.slots)?)?;
+        let channel_count = resolve_channel_count(self.channel_count)?;
         let host_socket_path = resolve_socket(self.host_socket_path)?;
-        let without_clique = resolve_placement(self.without_clique)
+        // Where channels isolate, a pod without one has no business on the node's fabric.
+        let without_clique = match isolation {
+            Isolation::None => Placement::Publish,
+            Isolation::Channel => Placement::Taint,
+        };
+        let without_clique = resolve_placement(self.without_clique, without_clique)
             .map_err(|value| SettingsError::UnknownWithoutClique { value })?;
-        let degraded_fabric = resolve_placement(self.degraded_fabric)
+        let degraded_fabric = resolve_placement(self.degraded_fabric, Placement::Publish)
             .map_err(|value| SettingsError::UnknownDegradedFabric { value })?;
         let forced = FORCED_OFF
             .into_iter()
@@ -127,6 +166,8 @@ impl ImexOptions<'_> {
         Ok(Settings {
             mode,
             isolation,
+            sharing,
+            channel_count,
             host_socket_path,
             without_clique,
             degraded_fabric,
@@ -152,11 +193,50 @@ fn resolve_isolation(isolation: &str) -> Result<(Isolation, Vec<SettingsWarning>
     match isolation {
         "" | "none" => Ok((Isolation::None, Vec::new())),
         "domain" => Ok((Isolation::None, vec![SettingsWarning::IsolationDomain])),
-        "channel" => Err(SettingsError::ChannelIsolationNotImplemented),
+        "channel" => Ok((Isolation::Channel, Vec::new())),
         other => Err(SettingsError::UnknownIsolation {
             value: other.to_owned(),
         }),
     }
+}
+
+fn resolve_sharing(
+    sharing: &str,
+    isolation: Isolation,
+    slots: u32,
+) -> Result<Sharing, SettingsError> {
+    match (sharing, isolation) {
+        ("one", _) | ("", Isolation::None) => Ok(Sharing::One),
+        ("many", _) | ("", Isolation::Channel) => Ok(Sharing::Many { slots }),
+        (other, _) => Err(SettingsError::UnknownSharing {
+            value: other.to_owned(),
+        }),
+    }
+}
+
+fn resolve_slots(slots: &str) -> Result<u32, SettingsError> {
+    match slots {
+        "" => Ok(DEFAULT_SLOTS),
+        text => parse_at_least(text, 1).ok_or_else(|| SettingsError::BadSlots {
+            value: text.to_owned(),
+        }),
+    }
+}
+
+fn resolve_channel_count(count: &str) -> Result<u32, SettingsError> {
+    match count {
+        "" => Ok(DEFAULT_CHANNEL_COUNT),
+        // Channel 0 belongs to no ComputeDomain.
+        text => parse_at_least(text, 2).ok_or_else(|| SettingsError::BadChannelCount {
+            value: text.to_owned(),
+        }),
+    }
+}
+
+/// A number from `least` to a million, which is more than any node has pods or channels.
+fn parse_at_least(text: &str, least: u32) -> Option<u32> {
+    let number = text.parse().ok()?;
+    (least..=1_000_000).contains(&number).then_some(number)
 }
 
 fn resolve_socket(path: &str) -> Result<Option<PathBuf>, SettingsError> {
@@ -172,15 +252,16 @@ fn resolve_socket(path: &str) -> Result<Option<PathBuf>, SettingsError> {
 }
 
 /// The value itself if it is unknown.
-fn resolve_placement(value: &str) -> Result<Placement, String> {
+fn resolve_placement(value: &str, default: Placement) -> Result<Placement, String> {
     match value {
-        "" | "publish" => Ok(Placement::Publish),
+        "" => Ok(default),
+        "publish" => Ok(Placement::Publish),
         "taint" => Ok(Placement::Taint),
         other => Err(other.to_owned()),
     }
 }
 
-// === impl Mode, Isolation, Placement, ForcedGate, SettingsWarning ===
+// === impl Mode, Isolation, Sharing, Placement, ForcedGate, SettingsWarning ===
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -197,6 +278,7 @@ impl Isolation {
             Self::None => {
                 "every workload gets channel 0: ComputeDomains of one fabric are not isolated from each other"
             }
+            Self::Channel => "every ComputeDomain has a channel of its own",
         }
     }
 }
@@ -205,6 +287,16 @@ impl fmt::Display for Isolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("none"),
+            Self::Channel => f.write_str("channel"),
+        }
+    }
+}
+
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One => f.write_str("one"),
+            Self::Many { slots } => write!(f, "many ({slots} slots)"),
         }
     }
 }

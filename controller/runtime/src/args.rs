@@ -51,8 +51,9 @@ pub struct KubeArgs {
 }
 
 /// How IMEX is run and shared: `--feature-gates` (`FEATURE_GATES`), `--imex-mode` (`IMEX_MODE`),
-/// `--imex-isolation` (`IMEX_ISOLATION`), `--imex-host-socket-path` (`IMEX_HOST_SOCKET_PATH`),
-/// `--imex-without-clique` (`IMEX_WITHOUT_CLIQUE`) and `--imex-degraded-fabric` (`IMEX_DEGRADED_FABRIC`).
+/// `--imex-isolation` (`IMEX_ISOLATION`), `--imex-sharing` (`IMEX_SHARING`), `--imex-slots`
+/// (`IMEX_SLOTS`), `--imex-channel-count` (`IMEX_CHANNEL_COUNT`), `--imex-host-socket-path`
+/// (`IMEX_HOST_SOCKET_PATH`), `--imex-without-clique` (`IMEX_WITHOUT_CLIQUE`) and `--imex-degraded-fabric` (`IMEX_DEGRADED_FABRIC`).
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "IMEX")]
 pub struct ImexArgs {
@@ -62,14 +63,25 @@ pub struct ImexArgs {
     /// Who runs the IMEX daemons: hostManaged; empty: as the feature gates say.
     #[arg(long, env = "IMEX_MODE", default_value = "")]
     pub imex_mode: String,
-    /// What isolates workloads of one fabric from each other: none; empty means none.
+    /// What isolates workloads of one fabric from each other: none, or channel, a channel of its own
+    /// for each ComputeDomain; empty means none.
     #[arg(long, env = "IMEX_ISOLATION", default_value = "")]
     pub imex_isolation: String,
+    /// How many claims a node's device serves at a time: one, or many; empty means many with
+    /// isolation channel, and else one.
+    #[arg(long, env = "IMEX_SHARING", default_value = "")]
+    pub imex_sharing: String,
+    /// How many claims may share a node's device, where many do; empty means 64.
+    #[arg(long, env = "IMEX_SLOTS", default_value = "")]
+    pub imex_slots: String,
+    /// How many IMEX channels each node has: NVreg_ImexChannelCount of its driver; empty means 2048.
+    #[arg(long, env = "IMEX_CHANNEL_COUNT", default_value = "")]
+    pub imex_channel_count: String,
     /// Control socket of the host IMEX daemon, as a path on the host; empty: it is not probed.
     #[arg(long, env = "IMEX_HOST_SOCKET_PATH", default_value = "")]
     pub imex_host_socket_path: String,
     /// The device of a node without a clique: publish, or taint, so that new pods go elsewhere; empty
-    /// means publish.
+    /// means taint with isolation channel, and else publish.
     #[arg(long, env = "IMEX_WITHOUT_CLIQUE", default_value = "")]
     pub imex_without_clique: String,
     /// The device of a node with a degraded fabric: publish, or taint, so that new pods go elsewhere;
@@ -161,6 +173,9 @@ impl ImexArgs {
             feature_gates: &self.feature_gates,
             mode: &self.imex_mode,
             isolation: &self.imex_isolation,
+            sharing: &self.imex_sharing,
+            slots: &self.imex_slots,
+            channel_count: &self.imex_channel_count,
             host_socket_path: &self.imex_host_socket_path,
             without_clique: &self.imex_without_clique,
             degraded_fabric: &self.imex_degraded_fabric,
@@ -175,6 +190,8 @@ pub fn log_settings(settings: &Settings) {
     info!(
         mode = %settings.mode,
         isolation = %settings.isolation,
+        sharing = %settings.sharing,
+        channel_count = settings.channel_count,
         host_socket = settings.host_socket_path.as_ref().map(|path| path.display().to_string()),
         without_clique = %settings.without_clique,
         degraded_fabric = %settings.degraded_fabric,

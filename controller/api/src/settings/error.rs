@@ -24,12 +24,27 @@ pub enum SettingsError {
         /// As the user wrote it.
         value: String,
     },
-    /// Isolation by channel: a channel for each ComputeDomain.
-    #[error("imex.isolation=\"channel\" is not implemented")]
-    ChannelIsolationNotImplemented,
     /// An unknown isolation.
     #[error("unknown imex.isolation {value:?}")]
     UnknownIsolation {
+        /// As the user wrote it.
+        value: String,
+    },
+    /// An unknown sharing.
+    #[error("unknown imex.sharing {value:?}")]
+    UnknownSharing {
+        /// As the user wrote it.
+        value: String,
+    },
+    /// Not a number of slots.
+    #[error("imex.slots {value:?} is not a number from 1 to 1000000")]
+    BadSlots {
+        /// As the user wrote it.
+        value: String,
+    },
+    /// Not a number of channels.
+    #[error("imex.channelCount {value:?} is not a number from 2 to 1000000")]
+    BadChannelCount {
         /// As the user wrote it.
         value: String,
     },
@@ -61,8 +76,10 @@ impl SettingsError {
             Self::ModeNeedsGate => "imex-mode-needs-gate",
             Self::DriverManagedNotImplemented => "driver-managed-not-built",
             Self::UnknownMode { .. } => "unknown-imex-mode",
-            Self::ChannelIsolationNotImplemented => "channel-isolation-not-built",
             Self::UnknownIsolation { .. } => "unknown-imex-isolation",
+            Self::UnknownSharing { .. } => "unknown-imex-sharing",
+            Self::BadSlots { .. } => "bad-imex-slots",
+            Self::BadChannelCount { .. } => "bad-imex-channel-count",
             Self::UnknownWithoutClique { .. } => "unknown-imex-without-clique",
             Self::UnknownDegradedFabric { .. } => "unknown-imex-degraded-fabric",
             Self::RelativeSocketPath { .. } => "relative-imex-socket-path",
@@ -82,8 +99,17 @@ impl SettingsError {
             Self::UnknownMode { .. } => {
                 "set resources.computeDomains.imex.mode (--imex-mode, IMEX_MODE) to hostManaged, or leave it empty"
             }
-            Self::ChannelIsolationNotImplemented | Self::UnknownIsolation { .. } => {
-                "set resources.computeDomains.imex.isolation (--imex-isolation, IMEX_ISOLATION) to none, or leave it empty"
+            Self::UnknownIsolation { .. } => {
+                "set resources.computeDomains.imex.isolation (--imex-isolation, IMEX_ISOLATION) to none or channel, or leave it empty"
+            }
+            Self::UnknownSharing { .. } => {
+                "set resources.computeDomains.imex.sharing (--imex-sharing, IMEX_SHARING) to one or many, or leave it empty"
+            }
+            Self::BadSlots { .. } => {
+                "set resources.computeDomains.imex.slots (--imex-slots, IMEX_SLOTS) to how many claims may share a node's device, or leave it empty: 64"
+            }
+            Self::BadChannelCount { .. } => {
+                "set resources.computeDomains.imex.channelCount (--imex-channel-count, IMEX_CHANNEL_COUNT) to the driver's NVreg_ImexChannelCount, or leave it empty: 2048"
             }
             Self::UnknownWithoutClique { .. } => {
                 "set resources.computeDomains.imex.withoutClique (--imex-without-clique, IMEX_WITHOUT_CLIQUE) to publish or taint, or leave it empty"

@@ -50,7 +50,7 @@ fn nodes_with_a_fault_are_published_unless_the_option_for_that_fault_says_taint(
         Ok((settings.without_clique, settings.degraded_fabric))
     };
     let (publish, taint) = (Placement::Publish, Placement::Taint);
-    assert_eq!(placed("", ""), Ok((publish, publish)));
+    assert_eq!(placed("", ""), Ok((publish, publish)), "without isolation");
     assert_eq!(placed("publish", "publish"), Ok((publish, publish)));
     assert_eq!(placed("taint", ""), Ok((taint, publish)));
     assert_eq!(placed("", "taint"), Ok((publish, taint)));
@@ -98,7 +98,7 @@ fn every_error_is_one_line_and_says_what_to_set_in_the_chart_and_on_the_process(
         (
             GATE,
             "",
-            "channel",
+            "foo",
             "resources.computeDomains.imex.isolation",
             "--imex-isolation",
             "IMEX_ISOLATION",

@@ -10,7 +10,7 @@ use crate::Answer;
 use crate::table::Row;
 
 /// How the chart begins its line about each error.
-const REFUSALS: [(&str, &str); 17] = [
+const REFUSALS: [(&str, &str); 21] = [
     (
         "unknown-feature-gate",
         "unrecognized feature gate featureGates.",
@@ -60,16 +60,32 @@ const REFUSALS: [(&str, &str); 17] = [
         "unknown resources.computeDomains.imex.mode \"HostManaged\": leave it empty or set hostManaged",
     ),
     (
-        "channel-isolation-not-built",
-        "resources.computeDomains.imex.isolation=channel is not implemented: leave it empty; all pods of one NVLink fabric then share channel 0",
+        "unknown-imex-isolation",
+        "unknown resources.computeDomains.imex.isolation \"foo\": leave it empty or set none or channel",
     ),
     (
         "unknown-imex-isolation",
-        "unknown resources.computeDomains.imex.isolation \"foo\": leave it empty or set none",
+        "unknown resources.computeDomains.imex.isolation \"Domain\": leave it empty or set none or channel",
     ),
     (
-        "unknown-imex-isolation",
-        "unknown resources.computeDomains.imex.isolation \"Domain\": leave it empty or set none",
+        "unknown-imex-sharing",
+        "unknown resources.computeDomains.imex.sharing \"all\": leave it empty or set one or many",
+    ),
+    (
+        "bad-imex-slots",
+        "resources.computeDomains.imex.slots is \"x\": leave it empty or set a number from 1 to 1000000",
+    ),
+    (
+        "bad-imex-slots",
+        "resources.computeDomains.imex.slots is \"0\": leave it empty or set a number from 1 to 1000000",
+    ),
+    (
+        "bad-imex-channel-count",
+        "resources.computeDomains.imex.channelCount is \"1\": leave it empty or set a number from 2 to 1000000",
+    ),
+    (
+        "bad-imex-channel-count",
+        "resources.computeDomains.imex.channelCount is \"1e3\": leave it empty or set a number from 2 to 1000000",
     ),
     (
         "unknown-imex-without-clique",
@@ -115,6 +131,9 @@ impl Chart {
         let imex = "resources.computeDomains.imex";
         helm.arg(format!("--set={imex}.mode={}", row.mode));
         helm.arg(format!("--set={imex}.isolation={}", row.isolation));
+        helm.arg(format!("--set={imex}.sharing={}", row.sharing));
+        helm.arg(format!("--set={imex}.slots={}", row.slots));
+        helm.arg(format!("--set={imex}.channelCount={}", row.channel_count));
         helm.arg(format!("--set={imex}.withoutClique={}", row.without_clique));
         helm.arg(format!(
             "--set={imex}.degradedFabric={}",
@@ -156,6 +175,9 @@ fn answer_in_pods(workload: &Value) -> Answer {
         feature_gates: value_of("FEATURE_GATES"),
         mode: value_of("IMEX_MODE"),
         isolation: value_of("IMEX_ISOLATION"),
+        sharing: value_of("IMEX_SHARING"),
+        slots: value_of("IMEX_SLOTS"),
+        channel_count: value_of("IMEX_CHANNEL_COUNT"),
         host_socket_path: value_of("IMEX_HOST_SOCKET_PATH"),
         without_clique: value_of("IMEX_WITHOUT_CLIQUE"),
         degraded_fabric: value_of("IMEX_DEGRADED_FABRIC"),

@@ -42,6 +42,9 @@ impl Row {
             feature_gates: self.gates,
             mode: self.mode,
             isolation: self.isolation,
+            sharing: self.sharing,
+            slots: self.slots,
+            channel_count: self.channel_count,
             host_socket_path: "",
             without_clique: self.without_clique,
             degraded_fabric: self.degraded_fabric,
@@ -62,9 +65,11 @@ impl Answer {
         let warnings = settings.warnings.iter();
         Self {
             result: format!(
-                "{} {} {} {}",
+                "{} {} {} {} {} {}",
                 settings.mode,
                 settings.isolation,
+                settings.sharing,
+                settings.channel_count,
                 settings.without_clique,
                 settings.degraded_fabric
             ),
@@ -95,12 +100,15 @@ fn difference(row: &Row, who: &str, answer: &Answer) -> Option<String> {
             gates,
             mode,
             isolation,
+            sharing,
+            slots,
+            channel_count,
             without_clique,
             degraded_fabric,
             ..
         } = row;
         let wanted = row.answer();
-        format!("{gates:?} {mode:?} {isolation:?} {without_clique:?} {degraded_fabric:?}: {who}: {answer:?}, not {wanted:?}")
+        format!("{gates:?} {mode:?} {isolation:?} {sharing:?} {slots:?} {channel_count:?} {without_clique:?} {degraded_fabric:?}: {who}: {answer:?}, not {wanted:?}")
     })
 }
 

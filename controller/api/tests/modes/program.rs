@@ -77,6 +77,9 @@ impl Program {
             .arg(format!("--feature-gates={}", row.gates))
             .arg(format!("--imex-mode={}", row.mode))
             .arg(format!("--imex-isolation={}", row.isolation))
+            .arg(format!("--imex-sharing={}", row.sharing))
+            .arg(format!("--imex-slots={}", row.slots))
+            .arg(format!("--imex-channel-count={}", row.channel_count))
             .arg(format!("--imex-without-clique={}", row.without_clique))
             .arg(format!("--imex-degraded-fabric={}", row.degraded_fabric))
             .env_clear()
@@ -128,9 +131,15 @@ fn read_answer(lines: &Receiver<String>, row: &Row) -> Result<Answer, String> {
             (None, false) => {}
             (None, true) => {
                 answer = Some(Answer {
-                    result: ["mode", "isolation", "without_clique", "degraded_fabric"]
-                        .map(text)
-                        .join(" "),
+                    result: [
+                        text("mode"),
+                        text("isolation"),
+                        text("sharing"),
+                        log["channel_count"].to_string(),
+                        text("without_clique"),
+                        text("degraded_fabric"),
+                    ]
+                    .join(" "),
                     said: Vec::new(),
                 });
             }

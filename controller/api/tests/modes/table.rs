@@ -6,10 +6,13 @@ pub(crate) struct Row {
     pub(crate) gates: &'static str,
     pub(crate) mode: &'static str,
     pub(crate) isolation: &'static str,
+    pub(crate) sharing: &'static str,
+    pub(crate) slots: &'static str,
+    pub(crate) channel_count: &'static str,
     pub(crate) without_clique: &'static str,
     pub(crate) degraded_fabric: &'static str,
-    /// Mode, isolation, and what becomes of nodes without a clique and with a degraded fabric; or the
-    /// error's code.
+    /// Mode, isolation, sharing, number of channels, and what becomes of nodes without a clique and with
+    /// a degraded fabric; or the error's code.
     pub(crate) result: &'static str,
     /// What is logged at start beside mode and isolation: forced gates, then warnings.
     pub(crate) said: &'static [&'static str],
@@ -30,7 +33,8 @@ const DNS: &str = "IMEXDaemonsWithDNSNames=false";
 const CLIQUES: &str = "ComputeDomainCliques=false";
 const WARNING: &str = "imex.isolation=\"domain\" means \"none\": in host-managed mode, nothing isolates ComputeDomains";
 
-const HOST: &str = "hostManaged none publish publish";
+const HOST: &str = "hostManaged none one 2048 publish publish";
+const CHANNEL: &str = "hostManaged channel many (64 slots) 2048 taint publish";
 const NOT_BUILT: &str = "driver-managed-not-built";
 const NEEDS_GATE: &str = "imex-mode-needs-gate";
 const CONTRADICTION: &str = "contradicting-feature-gates";
@@ -47,6 +51,9 @@ const fn row(
         gates,
         mode,
         isolation,
+        sharing: "",
+        slots: "",
+        channel_count: "",
         without_clique: "",
         degraded_fabric: "",
         result,
@@ -54,7 +61,28 @@ const fn row(
     }
 }
 
-/// Of the mode and isolation that there are.
+/// Of the one mode that there is.
+const fn shared(
+    isolation: &'static str,
+    [sharing, slots, channel_count]: [&'static str; 3],
+    result: &'static str,
+) -> Row {
+    Row {
+        sharing,
+        slots,
+        channel_count,
+        ..row(GATE, "", isolation, result, &[DNS, CLIQUES])
+    }
+}
+
+const fn shared_wrongly(options: [&'static str; 3], result: &'static str) -> Row {
+    Row {
+        said: &[],
+        ..shared("channel", options, result)
+    }
+}
+
+/// Of the mode and isolation that are the default.
 const fn placed(
     without_clique: &'static str,
     degraded_fabric: &'static str,
@@ -86,8 +114,8 @@ pub(crate) const TABLE: &[Row] = &[
     row(GATE, "", "none", HOST, &[DNS, CLIQUES]),
     row(GATE, "", "domain", HOST, &[DNS, CLIQUES, WARNING]),
     row(GATE, "hostManaged", "domain", HOST, &[DNS, CLIQUES, WARNING]),
-    row(GATE, "", "channel", "channel-isolation-not-built", &[]),
-    row(GATE, "hostManaged", "channel", "channel-isolation-not-built", &[]),
+    row(GATE, "", "channel", CHANNEL, &[DNS, CLIQUES]),
+    row(GATE, "hostManaged", "channel", CHANNEL, &[DNS, CLIQUES]),
     row(GATE, "", "foo", "unknown-imex-isolation", &[]),
     row(GATE, "", "Domain", "unknown-imex-isolation", &[]),
     row(GATE, "driverManaged", "", NOT_BUILT, &[]),
@@ -96,11 +124,27 @@ pub(crate) const TABLE: &[Row] = &[
     row(GATE, "HostManaged", "", "unknown-imex-mode", &[]),
 
     placed("publish", "publish", HOST),
-    placed("taint", "", "hostManaged none taint publish"),
-    placed("", "taint", "hostManaged none publish taint"),
-    placed("taint", "taint", "hostManaged none taint taint"),
+    placed("taint", "", "hostManaged none one 2048 taint publish"),
+    placed("", "taint", "hostManaged none one 2048 publish taint"),
+    placed("taint", "taint", "hostManaged none one 2048 taint taint"),
     placed_wrongly("Taint", "", "unknown-imex-without-clique"),
     placed_wrongly("", "withdraw", "unknown-imex-degraded-fabric"),
+    Row { without_clique: "publish", ..shared("channel", ["", "", ""], "hostManaged channel many (64 slots) 2048 publish publish") },
+    Row { degraded_fabric: "taint", ..shared("channel", ["", "", ""], "hostManaged channel many (64 slots) 2048 taint taint") },
+
+    // Isolation by channel shares the nodes' devices unless it is told not to.
+    shared("none", ["one", "", ""], HOST),
+    shared("", ["many", "", ""], "hostManaged none many (64 slots) 2048 publish publish"),
+    shared("none", ["many", "4", ""], "hostManaged none many (4 slots) 2048 publish publish"),
+    shared("channel", ["", "", ""], CHANNEL),
+    shared("channel", ["many", "8", "256"], "hostManaged channel many (8 slots) 256 taint publish"),
+    shared("channel", ["one", "8", ""], "hostManaged channel one 2048 taint publish"),
+    Row { said: &[DNS, CLIQUES, WARNING], ..shared("domain", ["many", "", ""], "hostManaged none many (64 slots) 2048 publish publish") },
+    shared_wrongly(["all", "", ""], "unknown-imex-sharing"),
+    shared_wrongly(["Many", "x", ""], "bad-imex-slots"),
+    shared_wrongly(["many", "0", ""], "bad-imex-slots"),
+    shared_wrongly(["", "", "1"], "bad-imex-channel-count"),
+    shared_wrongly(["", "", "1e3"], "bad-imex-channel-count"),
 
     // Without the gate. Its default is off, and the mode is checked before the isolation.
     row("", "", "", NOT_BUILT, &[]),
@@ -154,7 +198,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("HostManagedIMEX=true,DeviceMetadata=true", "", "", INCOMPATIBLE, &[]),
     row("HostManagedIMEX=true,DeviceMetadata=true,PassthroughSupport=true", "", "", HOST, &[DNS, CLIQUES]),
     row("DynamicMIG=true,MPSSupport=true", "", "", NOT_BUILT, &[]),
-    row("HostManagedIMEX=true,DynamicMIG=true,MPSSupport=true", "", "channel", "channel-isolation-not-built", &[]),
+    row("HostManagedIMEX=true,DynamicMIG=true,MPSSupport=true", "", "channel", INCOMPATIBLE, &[]),
 
     // AllAlpha turns on whatever is not set, the gate of this mode as well.
     row("AllAlpha=true", "", "", INCOMPATIBLE, &[]),

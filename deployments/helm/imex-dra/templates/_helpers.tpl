@@ -91,6 +91,18 @@ true
 - name: IMEX_ISOLATION
   value: {{ .isolation | quote }}
 {{- end }}
+{{- if .sharing }}
+- name: IMEX_SHARING
+  value: {{ .sharing | quote }}
+{{- end }}
+{{- if .slots }}
+- name: IMEX_SLOTS
+  value: {{ .slots | toString | quote }}
+{{- end }}
+{{- if .channelCount }}
+- name: IMEX_CHANNEL_COUNT
+  value: {{ .channelCount | toString | quote }}
+{{- end }}
 {{- if .hostSocketPath }}
 - name: IMEX_HOST_SOCKET_PATH
   value: {{ .hostSocketPath | quote }}
@@ -136,7 +148,7 @@ server rejects a variable that is set twice, and the IMEX settings must be the
 same in both programs. */}}
 {{- define "imex-dra.env" -}}
 {{- $key := index . 0 -}}
-{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" -}}
+{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_SHARING" "IMEX_SLOTS" "IMEX_CHANNEL_COUNT" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" -}}
 {{- range fromYamlArray (index . 1) }}{{ $ours = append $ours .name }}{{ end -}}
 {{- range index . 2 -}}
 {{- if has .name $ours -}}
