@@ -1,6 +1,6 @@
 //! A claim: its UID, its devices, and what they are called in CDI.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::{ChannelId, ContainerEdits, Device, DeviceName, Kind, Major, channel_edits};
@@ -76,6 +76,19 @@ impl ClaimUid {
         Self::new(uid).ok()
     }
 
+    /// The devices whose [CDI name](Self::device_name) is a word of `text`. The last word of a
+    /// text may be cut off, and does not count.
+    pub(crate) fn devices_in(&self, text: &str) -> BTreeSet<DeviceName> {
+        let prefix = format!("{self}-");
+        let ends = |c: char| !(c.is_ascii_alphanumeric() || "-_.:".contains(c));
+        let mut words: Vec<_> = text.split(ends).collect();
+        words.pop();
+        let devices = words.iter().filter_map(|word| word.strip_prefix(&prefix));
+        devices
+            .filter_map(|name| DeviceName::new(name).ok())
+            .collect()
+    }
+
     /// The CDI name of this claim's `device`.
     pub(crate) fn device_name(&self, device: &DeviceName) -> DeviceName {
         // The UID starts and the device ends as a device name must, and both have
@@ -137,6 +150,26 @@ mod tests {
         let text = "11111111-aaaa-4bbb-8ccc-000000000001";
         assert_eq!(ClaimUid::new(text).unwrap().as_str(), text);
         assert!(ClaimUid::new("a".repeat(63)).is_ok());
+    }
+
+    #[test]
+    fn devices_are_found_in_json_yaml_and_what_is_left_of_them() {
+        let claim = ClaimUid::new("0a-1b").unwrap();
+        let devices = |text: &str| {
+            let found = claim.devices_in(text).into_iter();
+            found.map(|name| name.to_string()).collect::<Vec<_>>()
+        };
+        let json = r#"{"devices":[{"name":"0a-1b-channel-12","containerEdits":{}}]}"#;
+        assert_eq!(devices(json), ["channel-12"]);
+        assert_eq!(
+            devices("devices:\n- name: 0a-1b-channel-0\n"),
+            ["channel-0"]
+        );
+        assert_eq!(devices("0a-1b-b 0a-1b-a 0a-1b-b;"), ["a", "b"]);
+        // Cut off, this could have been channel 12.
+        assert_eq!(devices(r#"{"devices":[{"name":"0a-1b-channel-1"#), [""; 0]);
+        assert_eq!(devices("0a-1bc-x x-0a-1b-y 0a-1b-- 0a-1b "), [""; 0]);
+        assert_eq!(devices(""), [""; 0]);
     }
 
     #[test]

@@ -180,6 +180,20 @@ impl ClaimSpecs {
         Ok(names.iter().filter_map(claim).collect())
     }
 
+    /// The names of the devices in `claim`'s spec file, as [`ClaimDevice::name`] has them.
+    /// They are found in the text, so that a truncated file and the YAML of Go's library
+    /// tell them, too. Empty if there is no file, or none is found.
+    pub fn devices(&self, claim: &ClaimUid) -> Result<BTreeSet<DeviceName>, ClaimSpecsError> {
+        let file = claim.spec_file_name(&self.kind);
+        match self.dir.read(&file) {
+            Ok(found) => {
+                let found = found.unwrap_or_default();
+                Ok(claim.devices_in(&String::from_utf8_lossy(&found)))
+            }
+            Err(source) => Err(ClaimSpecsError::Read { file, source }),
+        }
+    }
+
     /// Removes `claim`'s spec file. It is no error if there is none.
     pub fn remove(&self, claim: &ClaimUid) -> Result<(), ClaimSpecsError> {
         self.remove_file(claim.spec_file_name(&self.kind))

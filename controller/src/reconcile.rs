@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use compute_domain_api::Sharing;
 use compute_domain_core::{
     Admission, Decision, Domain, Findings, Index, Key, Observed, Outcome, Rejection, decide,
 };
@@ -45,6 +46,8 @@ pub(crate) struct Context {
     /// UIDs of the templates from which our finalizer is being removed: the watch may tell that they are
     /// gone before the response does.
     pub(crate) releasing: Mutex<HashSet<Box<str>>>,
+    /// Whether new templates share the nodes' devices.
+    pub(crate) sharing: Sharing,
     /// In which the driver-managed mode keeps its objects.
     pub(crate) driver_namespaces: Vec<String>,
 }
@@ -123,6 +126,7 @@ impl Context {
 
     async fn run(&self, key: &Key, failures: u32) -> Result<Option<Instant>, ReconcileError> {
         let mut findings = Findings::new(self.schema.current());
+        findings.sharing = self.sharing;
         findings.refusal = self.refusals.current(key);
         let domain = self.index.lock().domain(key);
         if let Some(domain) = domain {

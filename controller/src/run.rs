@@ -76,6 +76,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         stored: StoredContents::default(),
         waiting: WaitingClaims::new(settings.without_clique == Placement::Taint),
         releasing: Mutex::default(),
+        sharing: settings.sharing,
         driver_namespaces: namespaces.of_driver(),
     };
     let worker = Worker {

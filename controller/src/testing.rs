@@ -13,6 +13,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use compute_domain_api::Sharing;
+
 use crate::api_client::{ApiClient, CONTROLLER_NAME};
 use crate::fake_api::{Call, FakeApi};
 use crate::fence::Fence;
@@ -42,6 +44,7 @@ pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) ->
         index,
         refusals: Refusals::default(),
         schema: Schema::default(),
+        sharing: Sharing::One,
         stored: StoredContents::default(),
         waiting: WaitingClaims::default(),
         releasing: Mutex::default(),

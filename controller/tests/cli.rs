@@ -46,8 +46,8 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
         ),
         (
             &[gate],
-            &[("IMEX_ISOLATION", "channel")],
-            ["not implemented", "IMEX_ISOLATION"],
+            &[("IMEX_ISOLATION", "all")],
+            ["unknown imex.isolation", "IMEX_ISOLATION"],
         ),
         (
             &[gate, "--leader-election-enabled"],

@@ -13,7 +13,7 @@ use nvml_clique::NodeFabricState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::device::{Placements, channel_health};
+use crate::device::{Dropped, Placements, channel_health};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 
@@ -22,9 +22,9 @@ pub(crate) struct Advertiser {
     pub(crate) pool: String,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) placements: Placements,
-    /// Whether the API server was seen to drop taints. It stays so until the plugin is
-    /// started again: to find out would be to publish the device without its taint.
-    pub(crate) taints_dropped: watch::Receiver<bool>,
+    /// What the API server was seen to drop. It stays so until the plugin is started again:
+    /// to find out would be to publish the device without its taint.
+    pub(crate) dropped: watch::Receiver<Dropped>,
     pub(crate) desired: watch::Sender<DesiredPool>,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
     pub(crate) fabric_ready: ReadinessCondition,
@@ -45,7 +45,7 @@ impl Advertiser {
             let Ok(hardware) = tokio::task::spawn_blocking(move || read.snapshot()).await else {
                 return; // the runtime is going down
             };
-            let dropped = *self.taints_dropped.borrow_and_update();
+            let dropped = *self.dropped.borrow_and_update();
             self.publish(&hardware, dropped);
             self.metrics.gpus(&monitor.gpus());
             let state = self.placements.describe(&hardware, dropped);
@@ -58,12 +58,12 @@ impl Advertiser {
                 () = shutdown.cancelled() => return,
                 () = monitor.changed() => {}
                 // The sender lives as long as the program.
-                Ok(()) = self.taints_dropped.changed() => {}
+                Ok(()) = self.dropped.changed() => {}
             }
         }
     }
 
-    fn publish(&self, hardware: &Hardware, dropped: bool) {
+    fn publish(&self, hardware: &Hardware, dropped: Dropped) {
         set(&self.fabric_ready, hardware.check_fabric());
         set(&self.major_ready, hardware.check_major());
         self.desired.send_if_modified(|desired| {

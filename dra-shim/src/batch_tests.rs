@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use compute_domain_node::{ChannelRequest, Moment, NodeClaims};
+use compute_domain_node::{ChannelRequest, DomainState, Moment, NodeClaims};
 use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
 use dra_kubelet::testing::{FakeKubelet, Options, Times};
 use dra_kubelet::{
@@ -15,7 +15,7 @@ use imex_runtime::Liveness;
 
 use crate::claim_errors::{prepare_failed, unprepare_failed};
 use crate::prepare_queue::{PrepareQueue, ReadyClaim};
-use crate::test_objects::{mk_hardware, mk_status_json};
+use crate::test_objects::{EXCLUSIVE, mk_hardware, mk_status_json};
 
 const DRIVER: &str = compute_domain_api::names::DRIVER_NAME;
 const CLAIMS: usize = 16;
@@ -52,7 +52,7 @@ impl Driver for BatchDriver {
             name,
             request: ChannelRequest::from_status(&status).unwrap(),
             status,
-            domain_exists: true,
+            domain: DomainState::Unassigned,
         };
         self.queue
             .prepare(context, ready, announced, prepare_failed)
@@ -88,7 +88,7 @@ fn mk_claims(checkpoint: &SimDir) -> Arc<NodeClaims> {
     let (checkpoint, cdi) = (Arc::new(checkpoint.clone()), Arc::new(SimDir::new()));
     let boot = BootId::new("boot-1").unwrap();
     let major = mk_hardware().major.ok();
-    let (claims, _) = NodeClaims::start(checkpoint, cdi, boot, major).unwrap();
+    let (claims, _) = NodeClaims::start(checkpoint, cdi, boot, major, EXCLUSIVE).unwrap();
     Arc::new(claims)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_node::{NodeClaims, SpecReport, StartReport};
+use compute_domain_node::{Guard, NodeClaims, SpecReport, StartReport};
 use dra_checkpoint::{BootId, Damage};
 use durable_file::OsDir;
 use imex_runtime::{Events, Heartbeat, ReadinessCondition, error_chain};
@@ -32,6 +32,7 @@ pub(crate) const CDI_MODE: u32 = 0o755;
 /// The task that opens and repairs the checkpoint.
 pub(crate) struct CheckpointTask {
     pub(crate) paths: Paths,
+    pub(crate) guard: Guard,
     pub(crate) shared_claims: SharedClaims,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) hardware: Arc<HardwareMonitor>,
@@ -76,7 +77,8 @@ impl CheckpointTask {
         loop {
             self.heartbeat.beat();
             let (paths, hardware) = (self.paths.clone(), Arc::clone(&self.hardware));
-            let opened = spawn_blocking(move || open(&paths, &hardware)).await;
+            let guard = self.guard;
+            let opened = spawn_blocking(move || open(&paths, &hardware, guard)).await;
             let reason = match opened {
                 Ok(Ok((claims, report))) => {
                     info!(
@@ -139,12 +141,16 @@ impl CheckpointTask {
 }
 
 /// The reason is one line.
-fn open(paths: &Paths, hardware: &HardwareMonitor) -> Result<(NodeClaims, StartReport), String> {
+fn open(
+    paths: &Paths,
+    hardware: &HardwareMonitor,
+    guard: Guard,
+) -> Result<(NodeClaims, StartReport), String> {
     let dir = |path: &Path, mode| OsDir::create(path, mode).map_err(|error| error_chain(&error));
     let checkpoint = Arc::new(dir(&paths.data_dir, DATA_MODE)?);
     let cdi = Arc::new(dir(&paths.cdi_root, CDI_MODE)?);
     let boot = BootId::current().map_err(|error| error_chain(&error))?;
-    NodeClaims::start(checkpoint, cdi, boot, hardware.snapshot().major.ok())
+    NodeClaims::start(checkpoint, cdi, boot, hardware.snapshot().major.ok(), guard)
         .map_err(|error| error_chain(&error))
 }
 

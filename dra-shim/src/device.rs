@@ -1,25 +1,41 @@
 //! The one device of this driver: how it is published, and its health.
 
+use std::collections::BTreeMap;
+
 use compute_domain_api::names::{
     self, CLIQUE_ATTRIBUTE, DEGRADED_FABRIC_TAINT, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE,
-    DEVICE_TYPE_CHANNEL, NO_CLIQUE_TAINT,
+    DEVICE_TYPE_CHANNEL, NO_CLIQUE_TAINT, SLOTS_CAPACITY,
 };
-use compute_domain_api::{Placement, Settings};
+use compute_domain_api::{Placement, Settings, Sharing};
 use compute_domain_node::Hardware;
 use compute_domain_node::policy::{Fault, PrepareAnswer, Slice};
 use dra_kubelet::{DesiredPool, DeviceHealth, Health};
-use k8s_openapi::api::resource::v1::{Device, DeviceAttribute, DeviceTaint};
+use k8s_openapi::api::resource::v1::{Device, DeviceAttribute, DeviceCapacity, DeviceTaint};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use nvml_clique::Fabric;
 
-/// The one channel that is published: without isolation every workload shares
-/// it. Prepare uses the id of the allocated device, whichever it is.
+/// The one device that is published, whichever channels its claims open: a second one
+/// beside it would be allocated together with it.
 const PUBLISHED_CHANNEL: u32 = 0;
 
-/// What becomes of the device of a node with a fault, as the operator chose.
-#[derive(Debug, Clone, Copy, Default)]
+/// What the node's device is like, and what becomes of it on a node with a fault, as
+/// the operator chose.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Placements {
     without_clique: Placement,
     degraded_fabric: Placement,
+    sharing: Sharing,
+}
+
+/// What the API server was seen not to store of the device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// Its taints: the feature gate `DRADeviceTaints` is off, as by default below
+    /// Kubernetes 1.36.
+    pub(crate) taints: bool,
+    /// That claims may share it: the feature gate `DRAConsumableCapacity` is off, as by
+    /// default below Kubernetes 1.36. Then one claim has it at a time.
+    pub(crate) sharing: bool,
 }
 
 /// How the node's channel is published.
@@ -54,17 +70,20 @@ impl Placements {
         Self {
             without_clique: settings.without_clique,
             degraded_fabric: settings.degraded_fabric,
+            sharing: settings.sharing,
         }
     }
 
-    /// What the node's slice should hold. Taints are `dropped` by an API server without
-    /// the feature gate `DRADeviceTaints`, which is off by default below Kubernetes 1.36.
-    pub(crate) fn desired_slice(self, hardware: &Hardware, dropped: bool) -> DesiredPool {
+    /// What the node's slice should hold.
+    pub(crate) fn desired_slice(self, hardware: &Hardware, dropped: Dropped) -> DesiredPool {
         match hardware.policy().slice {
             Slice::Unchanged => DesiredPool::Undecided,
             Slice::Empty => DesiredPool::Withdrawn,
             Slice::Channel => {
                 let mut device = channel(PUBLISHED_CHANNEL, hardware);
+                if let Sharing::Many { slots } = self.sharing {
+                    share(&mut device, slots);
+                }
                 match self.publishing(hardware, dropped) {
                     Publishing::Plain => {}
                     Publishing::Tainted(taint) => device.taints = Some(vec![taint]),
@@ -76,8 +95,11 @@ impl Placements {
     }
 
     /// The hardware in one line as [`describe`] has it, and what keeps new claims away.
-    pub(crate) fn describe(self, hardware: &Hardware, dropped: bool) -> String {
-        let text = describe(hardware);
+    pub(crate) fn describe(self, hardware: &Hardware, dropped: Dropped) -> String {
+        let mut text = describe(hardware);
+        if dropped.sharing {
+            text += "; one claim has the device at a time, because the API server does not store that many may (feature gate DRAConsumableCapacity)";
+        }
         match self.publishing(hardware, dropped) {
             Publishing::Plain => text,
             Publishing::Tainted(taint) => {
@@ -89,7 +111,7 @@ impl Placements {
         }
     }
 
-    fn publishing(self, hardware: &Hardware, dropped: bool) -> Publishing {
+    fn publishing(self, hardware: &Hardware, dropped: Dropped) -> Publishing {
         let Some(fault) = hardware.policy().fault else {
             return Publishing::Plain;
         };
@@ -99,7 +121,7 @@ impl Placements {
         };
         match placement {
             Placement::Publish => Publishing::Plain,
-            Placement::Taint if dropped => Publishing::Withheld,
+            Placement::Taint if dropped.taints => Publishing::Withheld,
             Placement::Taint => Publishing::Tainted(DeviceTaint {
                 key: key.to_owned(),
                 value: Some(hardware.fabric.code().to_owned()),
@@ -134,6 +156,19 @@ fn channel(id: u32, hardware: &Hardware) -> Device {
         attributes: Some(as_go.into_iter().chain(own).collect()),
         ..Device::default()
     }
+}
+
+/// Lets many claims have the device at a time, each for one of its slots. There is no request
+/// policy: a claim that does not ask for a slot, as one of the Go driver's template, takes
+/// all of them, and has the device for itself. Shares that were allocated while a device had no
+/// capacity would not count against it, so it has one from the first on.
+fn share(device: &mut Device, slots: u32) {
+    device.allow_multiple_allocations = Some(true);
+    let slots = DeviceCapacity {
+        value: Quantity(slots.to_string()),
+        request_policy: None,
+    };
+    device.capacity = Some(BTreeMap::from([(SLOTS_CAPACITY.to_owned(), slots)]));
 }
 
 /// The health of the published channel.

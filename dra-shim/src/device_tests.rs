@@ -12,10 +12,21 @@ const CLIQUE: &str = "07070707-0707-0707-0707-070707070707.3";
 const TAINT: Placements = Placements {
     without_clique: Placement::Taint,
     degraded_fabric: Placement::Taint,
+    sharing: Sharing::One,
 };
 const PUBLISH: Placements = Placements {
     without_clique: Placement::Publish,
     degraded_fabric: Placement::Publish,
+    sharing: Sharing::One,
+};
+
+const NOTHING: Dropped = Dropped {
+    taints: false,
+    sharing: false,
+};
+const TAINTS: Dropped = Dropped {
+    taints: true,
+    sharing: false,
 };
 
 fn mk_hardware(state: NodeFabricState, fabric: Fabric) -> Hardware {
@@ -24,6 +35,7 @@ fn mk_hardware(state: NodeFabricState, fabric: Fabric) -> Hardware {
         fabric,
         major: imex_cdi::channel_major("Character devices:\n235 nvidia-caps-imex-channels\n")
             .map_err(|_| unreachable!()),
+        channel_count: None,
     }
 }
 
@@ -74,7 +86,7 @@ fn no_library() -> Fabric {
 
 /// The one device that is published.
 fn published(placements: Placements, hardware: &Hardware) -> Value {
-    match placements.desired_slice(hardware, false) {
+    match placements.desired_slice(hardware, NOTHING) {
         DesiredPool::Devices(devices) => serde_json::to_value(devices).unwrap(),
         other => panic!("{other:?}"),
     }
@@ -119,6 +131,7 @@ fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
         "clique-degraded",
     );
     let only = |without_clique, degraded_fabric| Placements {
+        sharing: Sharing::One,
         without_clique,
         degraded_fabric,
     };
@@ -142,19 +155,22 @@ fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
 #[test]
 fn where_taints_are_dropped_the_device_with_a_fault_is_withdrawn_and_no_other() {
     for hardware in [without_clique(), degraded()] {
-        assert_eq!(TAINT.desired_slice(&hardware, true), DesiredPool::Withdrawn);
-        let text = TAINT.describe(&hardware, true);
+        assert_eq!(
+            TAINT.desired_slice(&hardware, TAINTS),
+            DesiredPool::Withdrawn
+        );
+        let text = TAINT.describe(&hardware, TAINTS);
         assert!(text.contains("; the device is withdrawn"), "{text}");
         assert!(matches!(
-            PUBLISH.desired_slice(&hardware, true),
+            PUBLISH.desired_slice(&hardware, TAINTS),
             DesiredPool::Devices(_)
         ));
     }
     assert_eq!(
-        TAINT.desired_slice(&in_clique(), true),
-        TAINT.desired_slice(&in_clique(), false)
+        TAINT.desired_slice(&in_clique(), TAINTS),
+        TAINT.desired_slice(&in_clique(), NOTHING)
     );
-    assert_eq!(TAINT.describe(&in_clique(), true), describe(&in_clique()));
+    assert_eq!(TAINT.describe(&in_clique(), TAINTS), describe(&in_clique()));
 }
 
 #[test]
@@ -163,12 +179,15 @@ fn before_the_first_read_the_slice_stays_as_it_is() {
         NodeFabricState::NotReadYet,
         Fabric::Pending(Pending::NotReadYet),
     );
-    assert_eq!(TAINT.desired_slice(&hardware, true), DesiredPool::Undecided);
+    assert_eq!(
+        TAINT.desired_slice(&hardware, TAINTS),
+        DesiredPool::Undecided
+    );
 }
 
 #[test]
 fn without_a_driver_nothing_is_published_unless_it_was_there_before() {
-    let slice = |state| PUBLISH.desired_slice(&mk_hardware(state, no_library()), false);
+    let slice = |state| PUBLISH.desired_slice(&mk_hardware(state, no_library()), NOTHING);
     assert_eq!(slice(NodeFabricState::NoLibrary), DesiredPool::Withdrawn);
     assert!(matches!(
         slice(NodeFabricState::LibraryLost),
@@ -198,5 +217,46 @@ fn a_degraded_fabric_is_in_the_text_of_the_devices_health() {
     assert_eq!(
         channel_health("node-1", &in_clique()).health,
         Health::Healthy
+    );
+}
+
+#[test]
+fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
+    let shared = Placements {
+        sharing: Sharing::Many { slots: 8 },
+        ..PUBLISH
+    };
+    let device = |placements: Placements| match placements.desired_slice(&in_clique(), NOTHING) {
+        DesiredPool::Devices(devices) => serde_json::to_value(&devices[0]).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let mut device_of_many = device(shared);
+    let fields = device_of_many.as_object_mut().unwrap();
+    assert_eq!(fields.remove("allowMultipleAllocations"), Some(json!(true)));
+    // Without a request policy: a claim that asks for no slot takes all of them.
+    let slots = json!({ "slots": { "value": "8" } });
+    assert_eq!(fields.remove("capacity"), Some(slots));
+    assert_eq!(device_of_many, device(PUBLISH));
+    // The scheduler gives up on every pod of a class whose expression fails on one device.
+    assert_eq!(
+        device_of_many["attributes"]["type"],
+        json!({ "string": "channel" })
+    );
+    assert_eq!(device_of_many["attributes"]["id"], json!({ "int": 0 }));
+
+    let dropped = Dropped {
+        sharing: true,
+        ..NOTHING
+    };
+    assert_eq!(
+        shared.desired_slice(&in_clique(), dropped),
+        shared.desired_slice(&in_clique(), NOTHING),
+        "it is published as before"
+    );
+    let text = shared.describe(&in_clique(), dropped);
+    assert!(
+        text.contains("one claim has the device at a time")
+            && text.contains("DRAConsumableCapacity"),
+        "{text}"
     );
 }

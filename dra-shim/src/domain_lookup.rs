@@ -1,20 +1,23 @@
-//! Whether a claim's ComputeDomain exists.
+//! Whether a claim's ComputeDomain exists, and which channel it has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use compute_domain_api::DomainUid;
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_api::names::DOMAIN_NAME_ANNOTATION;
+use compute_domain_api::names::{CHANNEL_NOT_CONFIRMED_REASON, DOMAIN_NAME_ANNOTATION};
+use compute_domain_api::{DomainUid, Isolation};
+use compute_domain_node::DomainState;
 use dra_kubelet::{Claim, ClaimError};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
+use imex_cdi::ChannelId;
 use imex_runtime::{Part, error_chain};
 use kube::api::GetParams;
 use kube::core::{Request, Status};
 use kube::{Client, Resource as _};
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::list_pages::for_each_object;
@@ -29,25 +32,28 @@ const MAX_REMEMBERED: usize = 1000;
 const MISSING_FOR: Duration = Duration::from_secs(60);
 
 /// Asks the API server whether domains exist: once per domain and process, as long
-/// as the answer is yes. UIDs are never used again, so a domain that is deleted later
-/// is the only thing that this misses; its claims go with it. Cheap to clone.
+/// as the answer is yes. UIDs are never used again and a channel never changes, so a
+/// domain that is deleted later is the only thing that this misses; its claims go with
+/// it. That a domain has no channel is not remembered where it is to have one. Cheap to
+/// clone.
 #[derive(Clone)]
 pub(crate) struct DomainLookup {
     client: Client,
+    isolation: Isolation,
     memory: Arc<Mutex<Memory>>,
 }
 
 #[derive(Default)]
 struct Memory {
-    /// Namespace and UID of domains that exist.
-    existing: BTreeSet<(String, DomainUid)>,
+    /// What is known of domains that exist, by namespace and UID.
+    existing: BTreeMap<(String, DomainUid), DomainState>,
     /// When it was answered that a domain does not exist.
     missing: BTreeMap<Question, Instant>,
     /// The requests under way: claims of one domain share one.
     under_way: BTreeMap<Question, WeakShared<Lookup>>,
 }
 
-type Lookup = BoxFuture<'static, Result<bool, ClaimError>>;
+type Lookup = BoxFuture<'static, Result<DomainState, ClaimError>>;
 
 /// What is asked. The name is a part of it, since a claim may carry a wrong one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +67,9 @@ struct Question {
 #[derive(Deserialize)]
 struct Object {
     metadata: Metadata,
+    /// Whatever others write into it makes no object unreadable.
+    #[serde(default)]
+    status: Value,
 }
 
 #[derive(Deserialize)]
@@ -71,21 +80,26 @@ struct Metadata {
 // === impl DomainLookup ===
 
 impl DomainLookup {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, isolation: Isolation) -> Self {
         Self {
             client,
+            isolation,
             memory: Arc::default(),
         }
     }
 
-    /// Whether the domain with this UID is in the claim's namespace: one GET by the
+    /// Whether the domain with this UID is in the claim's namespace, and its channel: one GET by the
     /// name that the claim's annotation gives, or, without it (a claim of the Go
     /// driver's template), a list of the namespace, since the API server cannot
     /// select by UID.
     ///
     /// # Errors
     /// The API server has not said whether it exists. Try again.
-    pub(crate) async fn exists(&self, claim: &Claim, uid: &DomainUid) -> Result<bool, ClaimError> {
+    pub(crate) async fn state(
+        &self,
+        claim: &Claim,
+        uid: &DomainUid,
+    ) -> Result<DomainState, ClaimError> {
         let name = claim.annotations.get(DOMAIN_NAME_ANNOTATION);
         let question = Question {
             namespace: claim.id.namespace.clone(),
@@ -94,7 +108,7 @@ impl DomainLookup {
         };
         let known = self.memory().recall(&question);
         match known {
-            Some(exists) => Ok(exists),
+            Some(state) => Ok(state),
             None => self.begin_or_join(question).await,
         }
     }
@@ -116,38 +130,46 @@ impl DomainLookup {
         lookup
     }
 
-    async fn ask(self, question: Question) -> Result<bool, ClaimError> {
+    async fn ask(self, question: Question) -> Result<DomainState, ClaimError> {
         let found = match &question.name {
-            _ if !is_path_segment(&question.namespace) => Ok(false),
+            _ if !is_path_segment(&question.namespace) => Ok(None),
             Some(name) => self.get(&question, name).await,
             None => self.search(&question).await,
         };
-        let exists = found.map_err(|error| lookup_failed(&error))?;
-        self.memory().remember(question, exists);
-        Ok(exists)
+        let found = found.map_err(|error| lookup_failed(&error))?;
+        let state = found.map_or(DomainState::Missing, |found| found.state());
+        let may_change = match state {
+            DomainState::Missing | DomainState::Assigned(_) => false,
+            DomainState::Unassigned => self.isolation == Isolation::Channel,
+            DomainState::NotConfirmed(_) => true,
+        };
+        if !may_change {
+            self.memory().remember(question, state);
+        }
+        Ok(state)
     }
 
-    async fn get(&self, question: &Question, name: &str) -> Result<bool, kube::Error> {
+    async fn get(&self, question: &Question, name: &str) -> Result<Option<Object>, kube::Error> {
         let path = ComputeDomain::url_path(&(), Some(&question.namespace));
         let request = Request::new(path)
-            .get_metadata(name, &GetParams::default())
+            .get(name, &GetParams::default())
             .map_err(kube::Error::BuildRequest)?;
         match self.client.request::<Object>(request).await {
-            Ok(found) => Ok(found.metadata.uid == question.uid.as_str()),
-            Err(kube::Error::Api(status)) if says_gone(&status, name) => Ok(false),
+            Ok(found) => Ok(Some(found).filter(|found| found.is(question))),
+            Err(kube::Error::Api(status)) if says_gone(&status, name) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn search(&self, question: &Question) -> Result<bool, kube::Error> {
+    async fn search(&self, question: &Question) -> Result<Option<Object>, kube::Error> {
         let path = ComputeDomain::url_path(&(), Some(&question.namespace));
-        let mut exists = false;
+        let mut domain = None;
         let visit = |found: Object| {
-            exists = found.metadata.uid == question.uid.as_str();
-            !exists
+            domain = Some(found).filter(|found| found.is(question));
+            domain.is_none()
         };
-        for_each_object(&self.client, &path, Part::Metadata, visit).await?;
-        Ok(exists)
+        for_each_object(&self.client, &path, Part::Whole, visit).await?;
+        Ok(domain)
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -158,26 +180,57 @@ impl DomainLookup {
 // === impl Memory ===
 
 impl Memory {
-    fn recall(&self, question: &Question) -> Option<bool> {
-        if self.existing.contains(&question.key()) {
-            return Some(true);
+    fn recall(&self, question: &Question) -> Option<DomainState> {
+        if let Some(state) = self.existing.get(&question.key()) {
+            return Some(*state);
         }
         let missing = self.missing.get(question);
         missing
             .is_some_and(|answered| answered.elapsed() < MISSING_FOR)
-            .then_some(false)
+            .then_some(DomainState::Missing)
     }
 
-    fn remember(&mut self, question: Question, exists: bool) {
+    fn remember(&mut self, question: Question, state: DomainState) {
         if self.existing.len() + self.missing.len() >= MAX_REMEMBERED {
             self.existing.clear();
             self.missing.clear();
         }
-        if exists {
-            self.existing.insert(question.key());
-        } else {
+        if state == DomainState::Missing {
             self.missing.insert(question, Instant::now());
+        } else {
+            self.existing.insert(question.key(), state);
         }
+    }
+}
+
+// === impl Object ===
+
+impl Object {
+    fn is(&self, question: &Question) -> bool {
+        self.metadata.uid == question.uid.as_str()
+    }
+
+    /// The channel counts once the controller has said something about the domain. One that
+    /// is in the status before that is somebody else's wish.
+    fn state(&self) -> DomainState {
+        let channel = self.status.get("channel").and_then(Value::as_u64);
+        let channel = channel.and_then(|number| u32::try_from(number).ok());
+        let channel = channel.and_then(|number| ChannelId::new(number).ok());
+        match (channel, self.ready_reason()) {
+            (None, _) | (Some(_), None) => DomainState::Unassigned,
+            (Some(channel), Some(CHANNEL_NOT_CONFIRMED_REASON)) => {
+                DomainState::NotConfirmed(channel)
+            }
+            (Some(channel), Some(_)) => DomainState::Assigned(channel),
+        }
+    }
+
+    /// The reason of the condition that the controller writes.
+    fn ready_reason(&self) -> Option<&str> {
+        let conditions = self.status.get("conditions")?.as_array()?;
+        let mut conditions = conditions.iter();
+        let ready = conditions.find(|condition| condition["type"] == "Ready")?;
+        ready.get("reason")?.as_str()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use dra_kubelet::ErrorClass;
 use futures_util::future::join_all;
+use serde_json::json;
 
 use super::*;
 use crate::tests::api_server::{ApiServer, DOMAIN};
@@ -24,12 +25,21 @@ fn domain() -> DomainUid {
 fn mk_server() -> (ApiServer, DomainLookup) {
     let server = ApiServer::default();
     server.put_domain("ns", "train", DOMAIN);
-    let lookup = DomainLookup::new(server.client());
+    let lookup = DomainLookup::new(server.client(), Isolation::None);
     (server, lookup)
 }
 
 async fn exists(lookup: &DomainLookup, name: Option<&str>) -> Result<bool, ClaimError> {
-    lookup.exists(&mk_claim(name), &domain()).await
+    exists_as(lookup, &mk_claim(name), &domain()).await
+}
+
+async fn exists_as(
+    lookup: &DomainLookup,
+    claim: &Claim,
+    uid: &DomainUid,
+) -> Result<bool, ClaimError> {
+    let state = lookup.state(claim, uid).await?;
+    Ok(state != DomainState::Missing)
 }
 
 #[tokio::test]
@@ -46,14 +56,14 @@ async fn a_domain_that_exists_is_asked_for_once_by_name_and_remembered() {
 #[tokio::test]
 async fn a_domain_that_was_made_a_moment_ago_is_found_at_the_first_look_up() {
     let server = ApiServer::default();
-    let lookup = DomainLookup::new(server.client());
+    let lookup = DomainLookup::new(server.client(), Isolation::None);
     for name in [Some("train"), None] {
         let uid = format!("{}-{}", name.is_some(), "1234-4567-89ab-0123456789ab");
         let uid = DomainUid::parse(&uid).unwrap();
         let other = DomainUid::parse("other").unwrap();
-        assert!(!lookup.exists(&mk_claim(name), &other).await.unwrap());
+        assert!(!exists_as(&lookup, &mk_claim(name), &other).await.unwrap());
         server.put_domain("ns", "train", uid.as_str());
-        assert!(lookup.exists(&mk_claim(name), &uid).await.unwrap());
+        assert!(exists_as(&lookup, &mk_claim(name), &uid).await.unwrap());
     }
 }
 
@@ -62,13 +72,13 @@ async fn claims_that_ask_at_the_same_time_share_one_request() {
     let (server, lookup) = mk_server();
     let claim = mk_claim(Some("train"));
     let uid = domain();
-    let answers = join_all((0..16).map(|_| lookup.exists(&claim, &uid))).await;
+    let answers = join_all((0..16).map(|_| exists_as(&lookup, &claim, &uid))).await;
     assert!(answers.into_iter().all(|answer| answer.unwrap()));
     assert_eq!(server.requests(), ["get computedomains"]);
 
     let missing = mk_claim(Some("gone"));
     let other = DomainUid::parse("other").unwrap();
-    let answers = join_all((0..16).map(|_| lookup.exists(&missing, &other))).await;
+    let answers = join_all((0..16).map(|_| exists_as(&lookup, &missing, &other))).await;
     assert!(!answers.into_iter().any(|answer| answer.unwrap()));
     assert_eq!(server.requests(), ["get computedomains"]);
 }
@@ -79,7 +89,7 @@ async fn a_lookup_that_nobody_waits_for_any_more_is_begun_again() {
     let claim = mk_claim(Some("train"));
     let uid = domain();
     {
-        let mut dropped = Box::pin(lookup.exists(&claim, &uid));
+        let mut dropped = Box::pin(exists_as(&lookup, &claim, &uid));
         assert!(futures_util::poll!(&mut dropped).is_pending());
     }
     assert!(exists(&lookup, Some("train")).await.unwrap());
@@ -112,15 +122,15 @@ async fn without_a_name_the_namespace_is_listed_page_by_page_up_to_the_domain() 
     }
     // A name that could lead to another object counts as none.
     for name in [None, Some("../secrets/s"), Some(".."), Some("")] {
-        let lookup = DomainLookup::new(server.client());
+        let lookup = DomainLookup::new(server.client(), Isolation::None);
         assert!(exists(&lookup, name).await.unwrap());
         assert_eq!(server.requests(), ["list computedomains"; 3], "{name:?}");
     }
     let first = DomainUid::parse("uid-3").unwrap();
-    assert!(lookup.exists(&mk_claim(None), &first).await.unwrap());
+    assert!(exists_as(&lookup, &mk_claim(None), &first).await.unwrap());
     assert_eq!(server.requests().len(), 1);
     let unknown = DomainUid::parse("unknown").unwrap();
-    assert!(!lookup.exists(&mk_claim(None), &unknown).await.unwrap());
+    assert!(!exists_as(&lookup, &mk_claim(None), &unknown).await.unwrap());
 }
 
 #[tokio::test]
@@ -171,15 +181,53 @@ async fn the_memory_is_bounded() {
         let uid = format!("uid-{number}");
         server.put_domain("ns", "train", &uid);
         let uid = DomainUid::parse(&uid).unwrap();
-        assert!(lookup.exists(&mk_claim(Some("train")), &uid).await.unwrap());
         assert!(
-            !lookup
-                .exists(&mk_claim(Some("gone")), &DomainUid::parse("x").unwrap())
+            exists_as(&lookup, &mk_claim(Some("train")), &uid)
                 .await
                 .unwrap()
+        );
+        assert!(
+            !exists_as(
+                &lookup,
+                &mk_claim(Some("gone")),
+                &DomainUid::parse("x").unwrap()
+            )
+            .await
+            .unwrap()
         );
     }
     let memory = lookup.memory();
     assert!(memory.existing.len() + memory.missing.len() <= MAX_REMEMBERED);
     assert!(memory.under_way.len() <= 1);
+}
+
+#[tokio::test]
+async fn a_channel_is_remembered_and_that_there_is_none_yet_is_not() {
+    let server = ApiServer::default();
+    server.put_domain("ns", "train", DOMAIN);
+    let lookup = DomainLookup::new(server.client(), Isolation::Channel);
+    let claim = mk_claim(Some("train"));
+    let mut states = Vec::new();
+    for status in [
+        json!({}),
+        json!({"conditions": [{"type": "Ready", "reason": "NoChannelFree"}]}),
+        // Written by somebody, and the controller has not said anything.
+        json!({"channel": 5}),
+        json!({"channel": 5, "conditions": [{"type": "Other", "reason": "x"}, 7]}),
+        json!({"channel": "5", "conditions": [{"type": "Ready", "reason": "Admitted"}]}),
+        json!({"channel": 5, "conditions": [{"type": "Ready", "reason": "ChannelNotConfirmed"}]}),
+        json!({"channel": 5, "conditions": [{"type": "Ready", "reason": "Admitted"}]}),
+        json!({"channel": 6}),
+    ] {
+        server.set_domain_status("ns", "train", status);
+        states.push(lookup.state(&claim, &domain()).await.unwrap());
+    }
+    let five = ChannelId::new(5).unwrap();
+    let (unassigned, assigned) = (DomainState::Unassigned, DomainState::Assigned(five));
+    assert_eq!(states[..5], [unassigned; 5]);
+    assert_eq!(
+        states[5..],
+        [DomainState::NotConfirmed(five), assigned, assigned]
+    );
+    assert_eq!(server.requests(), ["get computedomains"; 7]);
 }

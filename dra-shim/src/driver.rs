@@ -53,7 +53,7 @@ impl Driver for ComputeDomainDriver {
         if let Some(reason) = &prepared.degraded {
             self.warn_of_degraded_fabric(&claim.id, reason);
         }
-        self.report(claim);
+        self.report(claim)?;
         Ok(prepared.devices.into_iter().map(to_device).collect())
     }
 
@@ -129,7 +129,7 @@ impl ComputeDomainDriver {
         let request =
             ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
         self.in_flight.step(&claim.id, Step::LookingUpDomain);
-        let domain_exists = self.domains.exists(claim, &request.domain).await?;
+        let domain = self.domains.state(claim, &request.domain).await?;
         if self.host_imex.is_asked() {
             self.in_flight.step(&claim.id, Step::AskingHostImex);
             self.host_imex.require_ready(context.remaining()).await?;
@@ -139,7 +139,7 @@ impl ComputeDomainDriver {
             name: name.clone(),
             status,
             request,
-            domain_exists,
+            domain,
         })
     }
 
@@ -156,27 +156,30 @@ impl ComputeDomainDriver {
     }
 
     /// Reports the prepared device in the claim, unless an earlier Prepare did.
-    fn report(&self, claim: &Claim) {
+    fn report(&self, claim: &Claim) -> Result<(), ClaimError> {
         let [result] = claim.results.as_slice() else {
-            return;
+            return Ok(());
         };
         let reported = reported(&claim.status, result);
         if reported == Reported::ThisDevice {
-            return;
+            return Ok(());
         }
         // The record may be one of the Go driver's other modes.
         let status = ClaimStatus::from_raw(&claim.status).ok();
-        let Some(request) = status.and_then(|it| ChannelRequest::from_status(&it).ok()) else {
-            return;
+        let request = status.and_then(|it| ChannelRequest::from_status(&it).ok());
+        let channel = self.shared_claims.get()?.channel(&claim.id.uid);
+        let (Some(request), Some(channel)) = (request, channel) else {
+            return Ok(());
         };
         self.claim_status.write(DeviceReport {
             claim: claim.id.clone(),
             result: result.clone(),
             domain: request.domain.as_str().to_owned(),
             clique: self.hardware.clique(),
-            channel: request.channel.get(),
+            channel: channel.get(),
             has_others: reported == Reported::Others,
         });
+        Ok(())
     }
 
     fn warn_of_degraded_fabric(&self, claim: &ClaimRef, reason: &str) {

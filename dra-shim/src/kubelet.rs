@@ -14,6 +14,7 @@ use tracing::warn;
 
 use crate::args::Paths;
 use crate::call_observer::CallObserver;
+use crate::device::Dropped;
 use crate::driver::ComputeDomainDriver;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
@@ -51,8 +52,8 @@ pub(crate) struct KubeletConditions {
     pub(crate) api_server: ReadinessCondition,
     pub(crate) registered: ReadinessCondition,
     pub(crate) published: ReadinessCondition,
-    /// Becomes true when the API server has not stored a device's taints.
-    pub(crate) taints_dropped: watch::Sender<bool>,
+    /// Is told what the API server has not stored of a device.
+    pub(crate) dropped: watch::Sender<Dropped>,
 }
 
 // === impl KubeletServer ===
@@ -160,9 +161,11 @@ impl KubeletConditions {
         match publication {
             Publication::Published { dropped, .. } => {
                 self.published.set_met();
-                if dropped.iter().any(|field| field.field == "taints") {
-                    self.taints_dropped.send_replace(true);
-                }
+                let lacks = |name| dropped.iter().any(|field| field.field == name);
+                self.dropped.send_modify(|dropped| {
+                    dropped.taints |= lacks("taints");
+                    dropped.sharing |= lacks("allowMultipleAllocations");
+                });
             }
             // In a rolling update the other instance may be the one that publishes.
             Publication::Withdrawn | Publication::Standby => self.published.set_met(),
@@ -185,14 +188,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_api_server_that_drops_taints_is_remembered_and_one_that_drops_others_is_not() {
+    fn what_an_api_server_drops_is_remembered_if_it_matters() {
         let readiness = Readiness::default();
-        let (taints_dropped, dropped) = watch::channel(false);
+        let (sender, dropped) = watch::channel(Dropped::default());
         let conditions = KubeletConditions {
             api_server: readiness.add_start_condition("api-server", "not yet"),
             registered: readiness.add_condition("kubelet", "not yet"),
             published: readiness.add_condition("resource-slice", "not yet"),
-            taints_dropped,
+            dropped: sender,
         };
         let publish = |field: &str| {
             let dropped = DroppedField {
@@ -206,13 +209,16 @@ mod tests {
                 dropped: vec![dropped],
             });
         };
+        let seen = || (dropped.borrow().taints, dropped.borrow().sharing);
         publish("bindsToNode");
-        assert!(!*dropped.borrow());
+        assert_eq!(seen(), (false, false));
         publish("taints");
-        assert!(*dropped.borrow());
+        assert_eq!(seen(), (true, false));
         // The device is withdrawn then: that must not bring it back.
         conditions.set_published(&Publication::Withdrawn);
-        assert!(*dropped.borrow());
+        assert_eq!(seen(), (true, false));
+        publish("allowMultipleAllocations");
+        assert_eq!(seen(), (true, true));
     }
 
     fn failing(reason: &str) -> Publication {
@@ -229,7 +235,7 @@ mod tests {
             api_server: readiness.add_start_condition("api-server", "not reached"),
             registered: readiness.add_condition("kubelet", "not registered"),
             published: readiness.add_condition("resource-slice", "not published"),
-            taints_dropped: watch::channel(false).0,
+            dropped: watch::channel(Dropped::default()).0,
         };
         conditions.set_registered(&Registration::Registered);
         conditions.api_server.set_met();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use compute_domain_node::Hardware;
-use imex_cdi::Major;
+use imex_cdi::{DriverParams, Major};
 use imex_runtime::StartError;
 use nvml_clique::{DriverRoot, FabricProbe, FabricWatch, Gpu, NvmlProbe, WatchConfig};
 use tokio::sync::Notify;
@@ -19,6 +19,7 @@ const MAJOR_EVERY: Duration = Duration::from_secs(2);
 /// Watches the hardware for as long as it lives.
 pub(crate) struct HardwareMonitor {
     proc_devices: PathBuf,
+    driver_params: PathBuf,
     changed: Arc<Notify>,
     watch: FabricWatch,
     /// The channel major when it was last read, if there was one.
@@ -44,6 +45,8 @@ impl HardwareMonitor {
         let watch = FabricWatch::spawn(probe, config, move |_| notify.notify_one())?;
         let major = imex_cdi::read_channel_major(&proc_devices).ok();
         Ok(Self {
+            // Both are files of one /proc.
+            driver_params: proc_devices.with_file_name("driver/nvidia/params"),
             proc_devices,
             changed,
             watch,
@@ -51,16 +54,18 @@ impl HardwareMonitor {
         })
     }
 
-    /// The hardware now, without waiting for NVML. Reads one small file: call it
+    /// The hardware now, without waiting for NVML. Reads two small files: call it
     /// where blocking is allowed.
     pub(crate) fn snapshot(&self) -> Hardware {
         let major = imex_cdi::read_channel_major(&self.proc_devices);
         self.compare_major(major.as_ref().ok().copied());
+        let params = DriverParams::read(&self.driver_params).ok();
         let reading = self.watch.latest();
         Hardware {
             state: reading.state,
             fabric: reading.fabric,
             major,
+            channel_count: params.and_then(|params| params.imex_channel_count),
         }
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_node::{
-    ChannelRequest, Hardware, Moment, NodeClaims, PrepareError, PrepareInput, Prepared,
+    ChannelRequest, DomainState, Hardware, Moment, NodeClaims, PrepareError, PrepareInput, Prepared,
 };
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{ClaimError, Context};
@@ -40,7 +40,7 @@ pub(crate) struct ReadyClaim {
     pub(crate) name: ClaimName,
     pub(crate) status: ClaimStatus,
     pub(crate) request: ChannelRequest,
-    pub(crate) domain_exists: bool,
+    pub(crate) domain: DomainState,
 }
 
 /// Counts a claim whose facts are being looked up for as long as it lives.
@@ -178,7 +178,7 @@ fn prepare(mut batch: Vec<Waiting>, hardware: &dyn Fn() -> Hardware) {
             claim: &claim.name,
             status: &claim.status,
             request: &claim.request,
-            domain_exists: claim.domain_exists,
+            domain: claim.domain,
             hardware: &hardware,
             now,
         })

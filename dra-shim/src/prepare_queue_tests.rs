@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::claim_errors::prepare_failed;
-use crate::test_objects::{mk_hardware, mk_status};
+use crate::test_objects::{EXCLUSIVE, mk_hardware, mk_status};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -23,7 +23,7 @@ impl Bench {
         let boot = BootId::new("boot-1").unwrap();
         let dirs = (Arc::new(checkpoint.clone()), Arc::new(cdi));
         let (claims, _) =
-            NodeClaims::start(dirs.0, dirs.1, boot, mk_hardware().major.ok()).unwrap();
+            NodeClaims::start(dirs.0, dirs.1, boot, mk_hardware().major.ok(), EXCLUSIVE).unwrap();
         let heartbeat = Liveness::default().add("prepare-worker", PATIENCE);
         Self {
             checkpoint,
@@ -43,7 +43,7 @@ impl Bench {
             },
             request: ChannelRequest::from_status(&status).unwrap(),
             status,
-            domain_exists: true,
+            domain: DomainState::Unassigned,
         }
     }
 

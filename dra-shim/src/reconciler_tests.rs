@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use compute_domain_node::{ABSENT_FOR, ChannelRequest, PrepareInput};
+use compute_domain_node::{ABSENT_FOR, ChannelRequest, DomainState, PrepareInput};
 use dra_checkpoint::ClaimStatus;
 use tokio::time::{sleep, timeout};
 
@@ -157,7 +157,7 @@ fn prepare_without_name(node: &TestNode, uid: &str) {
         claim: &claim,
         status: &status,
         request: &ChannelRequest::from_status(&status).unwrap(),
-        domain_exists: true,
+        domain: DomainState::Unassigned,
         hardware: &node.driver.hardware.snapshot(),
         now: Moment::now(),
     };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_api::Settings;
+use compute_domain_node::Guard;
 use dra_kubelet::{DesiredPool, DeviceHealth};
 use imex_runtime::{
     Events, HttpArgs, HttpServer, Liveness, Readiness, ReadinessCondition, StartError,
@@ -23,7 +24,7 @@ use crate::checkpoint::CheckpointTask;
 use crate::checkpoint_gauges;
 use crate::claim_lookup::ClaimLookup;
 use crate::claim_status::ClaimStatusWriter;
-use crate::device::Placements;
+use crate::device::{Dropped, Placements};
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
 use crate::host_imex::HostImexGate;
@@ -127,7 +128,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     };
     let (desired, desired_slice) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
-    let (taints_dropped, seen_to_drop_taints) = watch::channel(false);
+    let (dropped, seen_to_drop) = watch::channel(Dropped::default());
     let hardware = Arc::clone(&parts.hardware);
     let heartbeat = parts.liveness.add("prepare-worker", WRITES_LIMIT);
     let prepares = PrepareQueue::start(move || hardware.snapshot_for_claim(), heartbeat);
@@ -139,11 +140,11 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         tokio::spawn(parts.reconciler().run(shutdown.clone())),
         tokio::spawn(
             parts
-                .advertiser(desired, health, seen_to_drop_taints)
+                .advertiser(desired, health, seen_to_drop)
                 .run(Arc::clone(&parts.hardware), shutdown.clone()),
         ),
     ];
-    let kubelet = parts.kubelet_server(prepares, desired_slice, device_health, taints_dropped);
+    let kubelet = parts.kubelet_server(prepares, desired_slice, device_health, dropped);
     let ended = kubelet.serve(&shutdown).await;
     shutdown.cancel();
     for task in tasks {
@@ -188,6 +189,7 @@ impl Parts {
     fn checkpoint_task(&self) -> CheckpointTask {
         CheckpointTask {
             paths: self.paths.clone(),
+            guard: Guard::new(&self.settings),
             shared_claims: self.shared_claims.clone(),
             heartbeat: self.liveness.add("checkpoint-keeper", REQUESTS_LIMIT),
             hardware: Arc::clone(&self.hardware),
@@ -253,14 +255,14 @@ impl Parts {
         &self,
         desired: watch::Sender<DesiredPool>,
         health: watch::Sender<Vec<DeviceHealth>>,
-        taints_dropped: watch::Receiver<bool>,
+        dropped: watch::Receiver<Dropped>,
     ) -> Advertiser {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
         Advertiser {
             pool: self.node_name.clone(),
             heartbeat: self.liveness.add("advertiser", READS_LIMIT),
             placements: Placements::new(&self.settings),
-            taints_dropped,
+            dropped,
             metrics: Arc::clone(&self.metrics),
             desired,
             health,
@@ -276,7 +278,7 @@ impl Parts {
         prepares: PrepareQueue,
         desired: watch::Receiver<DesiredPool>,
         health: watch::Receiver<Vec<DeviceHealth>>,
-        taints_dropped: watch::Sender<bool>,
+        dropped: watch::Sender<Dropped>,
     ) -> KubeletServer {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
         KubeletServer {
@@ -299,7 +301,7 @@ impl Parts {
                 api_server: self.api_server.clone(),
                 registered: condition("kubelet", NOT_REGISTERED),
                 published: condition("resource-slice", "the node's devices are not published yet"),
-                taints_dropped,
+                dropped,
             },
         }
     }
@@ -311,7 +313,7 @@ impl Parts {
         ComputeDomainDriver {
             shared_claims: self.shared_claims.clone(),
             hardware: Arc::clone(&self.hardware),
-            domains: DomainLookup::new(self.client.clone()),
+            domains: DomainLookup::new(self.client.clone(), self.settings.isolation),
             holders: self.holders.clone(),
             host_imex: HostImexGate::new(socket.map(host_imex)),
             prepares,

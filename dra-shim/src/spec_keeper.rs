@@ -127,19 +127,20 @@ fn look(claims: &NodeClaims, root: &Path, major: Option<Major>, before: &Kept) -
 
 #[cfg(test)]
 mod tests {
-    use compute_domain_node::{ChannelRequest, Moment, PrepareInput};
+    use compute_domain_node::{ChannelRequest, DomainState, Moment, PrepareInput};
     use dra_checkpoint::{BootId, ClaimName};
     use durable_file::SimDir;
 
     use super::*;
-    use crate::test_objects::{mk_hardware, mk_status};
+    use crate::test_objects::{EXCLUSIVE, mk_hardware, mk_status};
 
     fn mk_prepared(cdi: &Path) -> NodeClaims {
         let hardware = mk_hardware();
         let major = hardware.major.as_ref().ok().copied();
         let cdi = Arc::new(OsDir::create(cdi, CDI_MODE).unwrap());
         let boot = BootId::new("boot-1").unwrap();
-        let (claims, _) = NodeClaims::start(Arc::new(SimDir::new()), cdi, boot, major).unwrap();
+        let (claims, _) =
+            NodeClaims::start(Arc::new(SimDir::new()), cdi, boot, major, EXCLUSIVE).unwrap();
         let claim = ClaimName {
             uid: "claim-1".to_owned(),
             name: "name".to_owned(),
@@ -150,7 +151,7 @@ mod tests {
             claim: &claim,
             status: &status,
             request: &ChannelRequest::from_status(&status).unwrap(),
-            domain_exists: true,
+            domain: DomainState::Unassigned,
             hardware: &hardware,
             now: Moment::now(),
         };

@@ -1,10 +1,17 @@
 //! The objects that this crate's tests are about.
 
 use compute_domain_api::names::DRIVER_NAME;
-use compute_domain_node::Hardware;
+use compute_domain_api::{Isolation, Sharing};
+use compute_domain_node::{Guard, Hardware};
 use dra_checkpoint::ClaimStatus;
 use imex_cdi::channel_major;
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
+
+/// As the Go driver has it: no isolation, and one claim at a time.
+pub(crate) const EXCLUSIVE: Guard = Guard {
+    isolation: Isolation::None,
+    sharing: Sharing::One,
+};
 
 /// A claim's status that allocates this channel.
 pub(crate) fn mk_status(channel: u32) -> ClaimStatus {
@@ -41,5 +48,6 @@ pub(crate) fn mk_hardware() -> Hardware {
         state: NodeFabricState::default().next(fabric.event()),
         fabric,
         major: Ok(channel_major(list).unwrap()),
+        channel_count: None,
     }
 }

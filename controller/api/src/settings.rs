@@ -74,7 +74,6 @@ pub enum Mode {
 
 /// What isolates `ComputeDomains` of one fabric from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Isolation {
     /// Nothing: every workload gets channel 0.
     None,

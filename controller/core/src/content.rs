@@ -6,7 +6,8 @@ use compute_domain_api::{AllocationMode, OpaqueConfig};
 use k8s_openapi::api::resource::v1::{DeviceClaimConfiguration, DeviceRequest, ResourceClaimSpec};
 use serde_json::Value;
 
-/// What the claims of a template ask for: names and device classes of its requests, and its configs.
+/// What the claims of a template ask for: names, device classes and shared capacity of its requests, and
+/// its configs.
 /// Two templates of different `ComputeDomains` that ask for the same have equal contents.
 ///
 /// Other fields do not count: the API server adds defaults, and leaves out what it does not know.
@@ -62,6 +63,11 @@ fn hash_request(request: &DeviceRequest, hasher: &mut DefaultHasher) {
         .hash(hasher);
     for alternative in request.first_available.iter().flatten() {
         (&alternative.name, &alternative.device_class_name).hash(hasher);
+        let capacity = alternative.capacity.as_ref();
+        let capacity = capacity.and_then(|capacity| capacity.requests.as_ref());
+        for (name, quantity) in capacity.into_iter().flatten() {
+            (name, &quantity.0).hash(hasher);
+        }
     }
 }
 
@@ -92,13 +98,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::template::claim_spec;
+    use crate::template::{Form, claim_spec};
 
     const UID: &str = "6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1";
 
+    fn mk_spec(uid: &DomainUid) -> ResourceClaimSpec {
+        claim_spec(uid, &AllocationMode::Single, Form::Whole)
+    }
+
     fn ours() -> Content {
-        let uid = DomainUid::parse(UID).unwrap();
-        Content::new(&claim_spec(&uid, &AllocationMode::Single), UID)
+        Content::new(&mk_spec(&DomainUid::parse(UID).unwrap()), UID)
     }
 
     /// As the API server returns it, with its defaults, and changed by `change`.
@@ -128,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_older_server_leaves_out_fields_and_a_policy_changes_them() {
-        let sent = claim_spec(&DomainUid::parse(UID).unwrap(), &AllocationMode::Single);
+        let sent = mk_spec(&DomainUid::parse(UID).unwrap());
         let leaves_out = |change: fn(&mut Value)| leaves_out_only(&stored_spec(change), &sent);
         assert!(leaves_out(|_| {}));
         assert!(leaves_out(|spec| spec["devices"]["config"] = json!([])));
@@ -158,7 +167,7 @@ mod tests {
     #[test]
     fn templates_of_two_domains_have_the_same_content() {
         let other = DomainUid::parse("other-uid").unwrap();
-        let content = Content::new(&claim_spec(&other, &AllocationMode::Single), "other-uid");
+        let content = Content::new(&mk_spec(&other), "other-uid");
         assert_eq!(content, ours());
     }
 

@@ -58,7 +58,7 @@ fn decide_on(
         && findings.stored.is_none()
         && !domain.is_being_deleted()
     {
-        return match claim_template(domain) {
+        return match claim_template(domain, findings.sharing) {
             Ok(template) => Decision::Send(Request::DryRunTemplate(Box::new(template))),
             Err(rejection) => report(domain, Admission::Rejected(rejection), findings),
         };
@@ -74,7 +74,7 @@ fn act(domain: &Domain, action: Action, finding: Finding, findings: &Findings) -
             let patch = finalizer::add(uid, &domain.finalizers);
             Decision::Send(Request::AddFinalizer(patch))
         }
-        (Action::CreateTemplate, _) => match claim_template(domain) {
+        (Action::CreateTemplate, _) => match claim_template(domain, findings.sharing) {
             Ok(template) => Decision::Send(Request::CreateTemplate(Box::new(template))),
             Err(rejection) => report(domain, Admission::Rejected(rejection), findings),
         },

@@ -1,5 +1,6 @@
 //! Objects for the tests, as the API server returns them.
 
+use compute_domain_api::Sharing;
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::FINALIZER;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
@@ -102,7 +103,7 @@ pub(crate) fn mk_template_object(patch: Value) -> ResourceClaimTemplate {
 }
 
 pub(crate) fn mk_template_for(domain: &Domain, patch: Value) -> ResourceClaimTemplate {
-    let template = serde_json::to_value(claim_template(domain).unwrap()).unwrap();
+    let template = serde_json::to_value(claim_template(domain, Sharing::One).unwrap()).unwrap();
     let stored = json!({ "metadata": { "uid": TEMPLATE_UID } });
     let object = merged(merged(template, stored), patch);
     serde_json::from_value(without_nulls(object)).unwrap()

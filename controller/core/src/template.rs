@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use compute_domain_api::names::{
     CHANNEL_DEVICE_CLASS, CHANNEL_REQUEST, DOMAIN_LABEL, DOMAIN_NAME_ANNOTATION,
-    DOMAIN_NAMESPACE_ANNOTATION, DRIVER_NAME, FINALIZER, TARGET_LABEL, TARGET_WORKLOAD,
+    DOMAIN_NAMESPACE_ANNOTATION, DRIVER_NAME, FINALIZER, SHARE_ALTERNATIVE, SLOTS_CAPACITY,
+    TARGET_LABEL, TARGET_WORKLOAD, WHOLE_ALTERNATIVE,
 };
-use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainUid};
+use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainUid, Sharing};
 use k8s_openapi::api::resource::v1::{
-    DeviceClaim, DeviceClaimConfiguration, DeviceRequest, ExactDeviceRequest,
-    OpaqueDeviceConfiguration, ResourceClaimSpec, ResourceClaimTemplate, ResourceClaimTemplateSpec,
+    CapacityRequirements, DeviceClaim, DeviceClaimConfiguration, DeviceRequest, DeviceSubRequest,
+    ExactDeviceRequest, OpaqueDeviceConfiguration, ResourceClaimSpec, ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 
@@ -22,8 +25,8 @@ use crate::rejection::Rejection;
 /// controller, so that its writes can be told from ours.
 pub const WRITER: &str = "imex-dra";
 
-/// The template that the workload's pods name: the same object as the Go driver's controller
-/// creates, except for its annotation, which tells it from copies, and for the metadata of the claims.
+/// The template that the workload's pods name. Without sharing it is the same object as the Go driver's
+/// controller creates, except for its annotation, which tells it from copies, and for the metadata of the claims.
 /// By their label, the claims of a ComputeDomain are found; by their annotation, a node finds the
 /// ComputeDomain of a claim with one request.
 ///
@@ -32,7 +35,10 @@ pub const WRITER: &str = "imex-dra";
 ///
 /// # Errors
 /// If the domain has no spec, or one without a usable template name.
-pub(crate) fn claim_template(domain: &Domain) -> Result<ResourceClaimTemplate, Rejection> {
+pub(crate) fn claim_template(
+    domain: &Domain,
+    sharing: Sharing,
+) -> Result<ResourceClaimTemplate, Rejection> {
     let wanted = domain.wanted()?;
     let uid_label = (DOMAIN_LABEL.to_owned(), domain.uid().to_string());
     let target_label = (TARGET_LABEL.to_owned(), TARGET_WORKLOAD.to_owned());
@@ -54,24 +60,28 @@ pub(crate) fn claim_template(domain: &Domain) -> Result<ResourceClaimTemplate, R
                 annotations: Some(BTreeMap::from([name_annotation])),
                 ..ObjectMeta::default()
             }),
-            spec: claim_spec(domain.uid(), &wanted.allocation_mode),
+            spec: claim_spec(domain.uid(), &wanted.allocation_mode, Form::new(sharing)),
         },
     })
 }
 
+/// How the claims ask for a node's device. Each form is right for every setting of the nodes: which
+/// one a template has is decided when it is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For the whole device, as the Go driver's template.
+    Whole,
+    /// For a slot of it, and on a node where the device has none, for the whole device.
+    Share,
+    /// The latter as an API server stores it that has no field for slots.
+    ShareWithoutSlots,
+}
+
 /// The spec of the claims: one channel for this domain.
-pub(crate) fn claim_spec(uid: &DomainUid, mode: &AllocationMode) -> ResourceClaimSpec {
+pub(crate) fn claim_spec(uid: &DomainUid, mode: &AllocationMode, form: Form) -> ResourceClaimSpec {
     let config = ComputeDomainChannelConfig {
         domain_uid: uid.clone(),
         allocation_mode: mode.clone(),
-    };
-    let request = DeviceRequest {
-        name: CHANNEL_REQUEST.to_owned(),
-        exactly: Some(ExactDeviceRequest {
-            device_class_name: CHANNEL_DEVICE_CLASS.to_owned(),
-            ..ExactDeviceRequest::default()
-        }),
-        ..DeviceRequest::default()
     };
     let opaque = OpaqueDeviceConfiguration {
         driver: DRIVER_NAME.to_owned(),
@@ -79,7 +89,7 @@ pub(crate) fn claim_spec(uid: &DomainUid, mode: &AllocationMode) -> ResourceClai
     };
     ResourceClaimSpec {
         devices: Some(DeviceClaim {
-            requests: Some(vec![request]),
+            requests: Some(vec![form.request()]),
             config: Some(vec![DeviceClaimConfiguration {
                 requests: Some(vec![CHANNEL_REQUEST.to_owned()]),
                 opaque: Some(opaque),
@@ -89,13 +99,113 @@ pub(crate) fn claim_spec(uid: &DomainUid, mode: &AllocationMode) -> ResourceClai
     }
 }
 
-/// Whether this is what the claims of a domain ask for, of either allocation mode.
+/// Whether this is what the claims of a domain ask for, of any allocation mode.
 pub(crate) fn is_claim_content(content: Content, uid: &DomainUid) -> bool {
     let modes = [AllocationMode::Single, AllocationMode::All];
-    modes.iter().any(|mode| content == claim_content(uid, mode))
+    modes.iter().any(|mode| is_content_of(content, uid, mode))
 }
 
-/// What the claims of this domain ask for.
-pub(crate) fn claim_content(uid: &DomainUid, mode: &AllocationMode) -> Content {
-    Content::new(&claim_spec(uid, mode), uid.as_str())
+/// Whether this is what the claims of this domain ask for, in any form: none is altered into another.
+pub(crate) fn is_content_of(content: Content, uid: &DomainUid, mode: &AllocationMode) -> bool {
+    let forms = [Form::Whole, Form::Share, Form::ShareWithoutSlots];
+    let mut contents = forms.map(|form| Content::new(&claim_spec(uid, mode, form), uid.as_str()));
+    contents.iter_mut().any(|ours| *ours == content)
+}
+
+// === impl Form ===
+
+impl Form {
+    pub(crate) fn new(sharing: Sharing) -> Self {
+        match sharing {
+            Sharing::One => Self::Whole,
+            Sharing::Many { .. } => Self::Share,
+        }
+    }
+
+    fn request(self) -> DeviceRequest {
+        let name = CHANNEL_REQUEST.to_owned();
+        let slots = match self {
+            Self::Whole => {
+                let exactly = ExactDeviceRequest {
+                    device_class_name: CHANNEL_DEVICE_CLASS.to_owned(),
+                    ..ExactDeviceRequest::default()
+                };
+                return DeviceRequest {
+                    name,
+                    exactly: Some(exactly),
+                    ..DeviceRequest::default()
+                };
+            }
+            Self::Share => Some(CapacityRequirements {
+                requests: Some(BTreeMap::from([(
+                    SLOTS_CAPACITY.to_owned(),
+                    Quantity("1".to_owned()),
+                )])),
+            }),
+            Self::ShareWithoutSlots => None,
+        };
+        let alternative = |name: &str, capacity| DeviceSubRequest {
+            name: name.to_owned(),
+            device_class_name: CHANNEL_DEVICE_CLASS.to_owned(),
+            capacity,
+            ..DeviceSubRequest::default()
+        };
+        DeviceRequest {
+            name,
+            first_available: Some(vec![
+                alternative(SHARE_ALTERNATIVE, slots),
+                alternative(WHOLE_ALTERNATIVE, None),
+            ]),
+            ..DeviceRequest::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_share_is_asked_for_first_and_the_whole_device_where_there_is_none() {
+        let request = serde_json::to_value(Form::Share.request()).unwrap();
+        let class = "compute-domain-default-channel.nvidia.com";
+        assert_eq!(
+            request,
+            json!({ "name": "channel", "firstAvailable": [
+                { "name": "share", "deviceClassName": class, "capacity": { "requests": { "slots": "1" } } },
+                { "name": "whole", "deviceClassName": class },
+            ] })
+        );
+    }
+
+    #[test]
+    fn every_form_is_ours_and_no_other_is() {
+        let uid = DomainUid::parse("6c2dc0c8-9c15-4a0d-a3ce-0e3ac5a4c0a1").unwrap();
+        let mode = AllocationMode::Single;
+        for form in [Form::Whole, Form::Share, Form::ShareWithoutSlots] {
+            let mut spec = claim_spec(&uid, &mode, form);
+            let content = |spec: &ResourceClaimSpec| Content::new(spec, uid.as_str());
+            assert!(is_content_of(content(&spec), &uid, &mode), "{form:?}");
+            assert!(
+                !is_content_of(content(&spec), &uid, &AllocationMode::All),
+                "{form:?}"
+            );
+            let requests = spec.devices.as_mut().unwrap().requests.as_mut().unwrap();
+            let request = requests.first_mut().unwrap();
+            if let Some(alternatives) = &mut request.first_available {
+                let share = alternatives.first_mut().unwrap();
+                share.capacity = Some(CapacityRequirements {
+                    requests: Some(BTreeMap::from([(
+                        "slots".to_owned(),
+                        Quantity("64".to_owned()),
+                    )])),
+                });
+            } else {
+                request.name = "other".to_owned();
+            }
+            assert!(!is_content_of(content(&spec), &uid, &mode), "{form:?}");
+        }
+    }
 }

@@ -2,11 +2,11 @@
 //! from records that another process may have changed meanwhile.
 
 use dra_checkpoint::{ClaimName, ClaimStatus, Claims, View};
-use imex_cdi::{ClaimSpecs, ClaimUid, Major};
+use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
-use crate::holders::check_unused;
+use crate::guard::Guard;
 use crate::lifecycle::{Step, Transaction};
 use crate::moment::{FenceClock, Moment};
 use crate::node_claims::steps;
@@ -21,8 +21,11 @@ pub(crate) struct Beginning {
     pub(crate) request: ChannelRequest,
     /// For a claim that is prepared already.
     pub(crate) major: Option<Major>,
-    /// For any other: the major, or why domain or hardware do not allow it.
+    /// For any other: the channel that it opens, or why the domain does not allow it.
+    pub(crate) channel: Result<ChannelId, PrepareError>,
+    /// And the major, or why the hardware does not allow it.
     pub(crate) allowed: Result<Major, PrepareError>,
+    pub(crate) guard: Guard,
     pub(crate) now: Moment,
 }
 
@@ -31,8 +34,8 @@ pub(crate) struct Beginning {
 pub(crate) enum Begun {
     /// Not at all: the claim was prepared already, and its spec is in place.
     Prepared(Vec<KubeletDevice>),
-    /// The record is Started; the device is to have this major.
-    Started(Major),
+    /// The record is Started; the device is to be this channel, with this major.
+    Started(ChannelId, Major),
 }
 
 // === impl Beginning ===
@@ -47,15 +50,17 @@ impl Beginning {
         if let Some(devices) = answer_if_prepared(claims, specs, &self.uid, self.major)? {
             return Ok(Begun::Prepared(devices));
         }
-        check_unused(claims, &self.uid, &self.request)?;
-        let major = self.allowed?;
+        let channel = self.channel.as_ref().ok().copied();
+        self.guard
+            .check(claims, &self.uid, &self.request, channel)?;
+        let (channel, major) = (self.channel?, self.allowed?);
         let uid = self.uid.as_str();
         let now = match claims.get(uid) {
             Some(record) => fences.now(uid, record, self.now),
             None => self.now.wall,
         };
         claims.start(&self.claim, &self.status, now)?;
-        Ok(Begun::Started(major))
+        Ok(Begun::Started(channel, major))
     }
 }
 

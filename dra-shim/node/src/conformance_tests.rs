@@ -127,6 +127,7 @@ fn rebuild(disks: &Disks) -> NodeClaims {
         Arc::new(disks.cdi.clone()),
         BootId::new("boot-1").unwrap(),
         major,
+        disks.guard,
     )
     .unwrap();
     let allocated = AllocatedClaim {

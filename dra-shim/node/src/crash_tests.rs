@@ -30,6 +30,7 @@ impl Found {
             disks: Disks {
                 checkpoint: checkpoint.after_kill(),
                 cdi: cdi.after_kill(),
+                ..Disks::default()
             },
             boot: match crash.cause {
                 Cause::Kill => boot,

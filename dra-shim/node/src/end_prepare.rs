@@ -1,11 +1,11 @@
 //! The last transaction of a Prepare, which decides who gets the device.
 
 use dra_checkpoint::{ClaimStatus, Claims, View};
-use imex_cdi::{ClaimSpecs, ClaimUid, Major};
+use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
-use crate::holders::check_unused;
+use crate::guard::Guard;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::steps;
 use crate::request::ChannelRequest;
@@ -16,7 +16,9 @@ pub(crate) struct Ending {
     pub(crate) uid: ClaimUid,
     pub(crate) status: ClaimStatus,
     pub(crate) request: ChannelRequest,
+    pub(crate) channel: ChannelId,
     pub(crate) major: Major,
+    pub(crate) guard: Guard,
     pub(crate) group: DeviceGroup,
 }
 
@@ -56,7 +58,7 @@ impl Ending {
         if let Some(record) = record.filter(|record| record.is_completed()) {
             return rewrite(specs, &self.uid, record, Some(self.major)).map(drop);
         }
-        ensure(specs, &self.uid, self.request.channel, self.major).map(drop)
+        ensure(specs, &self.uid, self.channel, self.major).map(drop)
     }
 
     /// Which end it is, and why the claim does not get the device.
@@ -66,7 +68,8 @@ impl Ending {
             let error = PrepareError::Aborted;
             return (Transaction::EndPrepareSuperseded, Some(error));
         }
-        match check_unused(view, &self.uid, &self.request) {
+        let channel = Some(self.channel);
+        match self.guard.check(view, &self.uid, &self.request, channel) {
             Ok(()) => (Transaction::EndPrepare, None),
             Err(error) => (Transaction::EndPrepareRefused, Some(error)),
         }

@@ -2,7 +2,7 @@
 
 use compute_domain_api::{ConfigError, DomainUid};
 use dra_checkpoint::{ClaimName, Refused, StoreError};
-use imex_cdi::{ChannelIdError, ClaimSpecsError};
+use imex_cdi::{ChannelId, ChannelIdError, ClaimSpecsError};
 
 use crate::text::error_chain;
 
@@ -65,6 +65,41 @@ pub enum PrepareError {
         device: String,
         /// The claim that holds it.
         holder: ClaimName,
+    },
+    /// A claim of another owner has the channel on this node.
+    #[error("IMEX channel {channel} is still in use by claim {holder} of another ComputeDomain")]
+    ChannelInUse {
+        /// The channel.
+        channel: ChannelId,
+        /// The claim that has it.
+        holder: ClaimName,
+    },
+    /// Each domain is to have a channel of its own, and the controller has given this
+    /// one none yet.
+    #[error("the ComputeDomain with UID {domain} has no IMEX channel yet")]
+    NoChannelYet {
+        /// The domain's UID.
+        domain: DomainUid,
+    },
+    /// The controller says that the channel in the domain's status is not the domain's.
+    #[error(
+        "IMEX channel {channel} in the status of the ComputeDomain with UID {domain} is not confirmed"
+    )]
+    ChannelNotConfirmed {
+        /// The domain's UID.
+        domain: DomainUid,
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// The driver of this node has fewer channels.
+    #[error(
+        "the NVIDIA driver of this node has {count} IMEX channels, and this would be channel {channel}"
+    )]
+    BeyondDriver {
+        /// The channel.
+        channel: ChannelId,
+        /// How many the driver has.
+        count: u32,
     },
     /// The API server knows no such domain in the claim's namespace.
     #[error("no ComputeDomain with UID {domain} exists in namespace {namespace}")]
@@ -158,6 +193,10 @@ impl PrepareError {
             Self::DaemonClaim => "daemon-claim",
             Self::AllocationMode { .. } => "allocation-mode",
             Self::InUse { .. } => "device-held",
+            Self::ChannelInUse { .. } => "channel-held",
+            Self::NoChannelYet { .. } => "no-channel-yet",
+            Self::ChannelNotConfirmed { .. } => "channel-not-confirmed",
+            Self::BeyondDriver { .. } => "channel-beyond-driver",
             Self::DomainNotFound { .. } => "domain-not-found",
             Self::NoClique { .. } => "no-clique",
             Self::FabricNotReady { .. } => "fabric-not-ready",
@@ -182,10 +221,14 @@ impl PrepareError {
             | Self::DaemonClaim
             | Self::AllocationMode { .. }
             | Self::DomainNotFound { .. }
+            | Self::ChannelNotConfirmed { .. }
+            | Self::BeyondDriver { .. }
             | Self::NoClique { .. }
             | Self::ForeignSpecLost
             | Self::BadClaim { .. } => Class::Permanent,
             Self::InUse { .. }
+            | Self::ChannelInUse { .. }
+            | Self::NoChannelYet { .. }
             | Self::FabricNotReady { .. }
             | Self::NoMajor { .. }
             | Self::Aborted
@@ -216,6 +259,16 @@ impl PrepareError {
             }
             Self::InUse { .. } => {
                 "the device is free when the pod that uses it has ended, and at most 3 minutes after it and its claim were deleted"
+            }
+            Self::ChannelInUse { .. } => {
+                "the channel is free when the pod that uses it has ended; two ComputeDomains with one channel say so in their status"
+            }
+            Self::NoChannelYet { .. } => "see the ComputeDomain's status",
+            Self::ChannelNotConfirmed { .. } => {
+                "see the ComputeDomain's status; delete it and create it again"
+            }
+            Self::BeyondDriver { .. } => {
+                "load the nvidia driver with the same NVreg_ImexChannelCount on every node, and give it to the controller as imex.channelCount"
             }
             Self::DomainNotFound { .. } => {
                 "create the pod again with a claim of the template of a ComputeDomain in its namespace; one that was deleted and created again has another UID"

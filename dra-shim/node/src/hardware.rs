@@ -1,6 +1,6 @@
 //! A snapshot of the node's hardware, and what follows from it.
 
-use imex_cdi::{Major, ReadMajorError};
+use imex_cdi::{ChannelId, Major, ReadMajorError};
 use nvml_clique::{Fabric, NodeFabricState};
 
 use crate::error::PrepareError;
@@ -18,6 +18,9 @@ pub struct Hardware {
     /// The major of IMEX channels. Read it for each snapshot: a reloaded driver
     /// may change it.
     pub major: Result<Major, ReadMajorError>,
+    /// How many channels the driver has: its `NVreg_ImexChannelCount`; `None` if it does
+    /// not say.
+    pub channel_count: Option<u32>,
 }
 
 impl Hardware {
@@ -67,6 +70,16 @@ impl Hardware {
                     reason: error_chain(error),
                 })
             }
+        }
+    }
+
+    /// The channel, if the driver has it or does not say how many it has.
+    pub(crate) fn require_channel(&self, channel: ChannelId) -> Result<ChannelId, PrepareError> {
+        match self.channel_count {
+            Some(count) if channel.get() >= count => {
+                Err(PrepareError::BeyondDriver { channel, count })
+            }
+            _ => Ok(channel),
         }
     }
 

@@ -14,6 +14,7 @@ fn mk_hardware(before: NodeFabricState, fabric: Fabric, devices: &str) -> Hardwa
         state: before.next(fabric.event()),
         fabric,
         major,
+        channel_count: None,
     }
 }
 

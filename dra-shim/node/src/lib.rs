@@ -5,7 +5,7 @@
 //! ```text
 //! ClaimStatus ──► ChannelRequest::from_status      what the claim asks for (pure)
 //!                        │
-//! facts: domain exists?  Hardware (fabric, major)  looked up by the caller
+//! facts: DomainState, Hardware (fabric, major)     looked up by the caller
 //!                        ▼
 //! NodeClaims::start         removes what an earlier boot left, aligns specs with records
 //! NodeClaims::prepare_all   records Started ──► CDI specs ──► records Completed ──► devices for kubelet
@@ -20,7 +20,7 @@
 //! hardware allows. Both are drawn in `ARCHITECTURE.md`, under "States".
 //!
 //! Only a Completed record holds a device. Which claim may hold which device is
-//! decided in the commit that writes the record ([`dra_checkpoint::Store`]),
+//! decided by [`Guard`] in the commit that writes the record ([`dra_checkpoint::Store`]),
 //! under the lock that a plugin of the Go driver on the same node takes too. A
 //! CDI spec is removed only inside such a commit.
 
@@ -35,8 +35,8 @@ mod crash_tests;
 mod device_group;
 mod end_prepare;
 mod error;
+mod guard;
 mod hardware;
-mod holders;
 pub mod lifecycle;
 mod moment;
 mod node_claims;
@@ -61,6 +61,7 @@ pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
 pub use error::{Class, PrepareError, UnprepareError};
+pub use guard::{DomainState, Guard};
 pub use hardware::Hardware;
 pub use moment::Moment;
 pub use node_claims::{NodeClaims, WriterError};

@@ -4,11 +4,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use dra_checkpoint::{ClaimName, Claims, CommitError, Damage, Store, StoreError, View};
-use imex_cdi::ClaimSpecs;
+use imex_cdi::{ChannelId, ClaimSpecs};
 
 use crate::device_group::DeviceGroup;
+use crate::guard::Guard;
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::moment::FenceClock;
+use crate::spec::own_channel;
 
 /// The claims of one node: its checkpoint and its CDI specs.
 ///
@@ -26,6 +28,7 @@ pub struct NodeClaims {
     pub(crate) store: Store<DeviceGroup>,
     pub(crate) specs: Arc<ClaimSpecs>,
     pub(crate) fences: Arc<FenceClock>,
+    pub(crate) guard: Guard,
 }
 
 /// Why the checkpoint cannot be changed now.
@@ -61,6 +64,12 @@ impl NodeClaims {
                 namespace: record.namespace.clone(),
             })
             .collect()
+    }
+
+    /// The channel that a claim opens, as far as this process knows: `None` unless it is
+    /// prepared with one.
+    pub fn channel(&self, uid: &str) -> Option<ChannelId> {
+        own_channel(self.store.view().get(uid)?)
     }
 
     /// How many channels Completed records hold.

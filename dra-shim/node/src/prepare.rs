@@ -13,6 +13,7 @@ use crate::begin_prepare::{Beginning, Begun, answer_if_prepared};
 use crate::device_group::KubeletDevice;
 use crate::end_prepare::Ending;
 use crate::error::PrepareError;
+use crate::guard::{DomainState, Guard};
 use crate::hardware::Hardware;
 use crate::moment::Moment;
 use crate::node_claims::NodeClaims;
@@ -30,8 +31,8 @@ pub struct PrepareInput<'a> {
     pub status: &'a ClaimStatus,
     /// What [`ChannelRequest::from_status`] read from the status.
     pub request: &'a ChannelRequest,
-    /// Whether the request's domain exists in the claim's namespace.
-    pub domain_exists: bool,
+    /// What the API server says of the request's domain.
+    pub domain: DomainState,
     /// The node's hardware.
     pub hardware: &'a Hardware,
     /// The current time, for the fence of an aborted Prepare.
@@ -97,9 +98,9 @@ impl NodeClaims {
     /// harm the others. Of two that want one device, the first one gets it.
     ///
     /// # Errors
-    /// [`PrepareError`], of each claim: the device is in use, the domain does not
-    /// exist, the hardware does not allow it, a file cannot be written; in this
-    /// order. The claim then holds no device. A Started record and its spec may
+    /// [`PrepareError`], of each claim: device or channel are in use, the domain does
+    /// not exist or has no channel, the hardware does not allow it, a file cannot be
+    /// written; in this order. The claim then holds no device. A Started record and its spec may
     /// remain: the next call resumes them, [`unprepare`](Self::unprepare) removes
     /// them.
     pub fn prepare_all(&self, inputs: &[PrepareInput<'_>]) -> Vec<Result<Prepared, PrepareError>> {
@@ -125,7 +126,10 @@ impl NodeClaims {
         &self,
         inputs: &[PrepareInput<'_>],
     ) -> Vec<Result<Begun, PrepareError>> {
-        let beginnings: Vec<_> = inputs.iter().map(Beginning::new).collect();
+        let beginnings: Vec<_> = inputs
+            .iter()
+            .map(|input| Beginning::new(input, self.guard))
+            .collect();
         let changes = beginnings.into_iter().map(|beginning| {
             let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
             move |claims: &mut _| beginning?.run(claims, &specs, &fences)
@@ -139,19 +143,21 @@ impl NodeClaims {
         input: &PrepareInput<'_>,
         begun: Begun,
     ) -> Result<Continued, PrepareError> {
-        let major = match begun {
+        let (channel, major) = match begun {
             Begun::Prepared(devices) => return Ok(Continued::Prepared(devices)),
-            Begun::Started(major) => major,
+            Begun::Started(channel, major) => (channel, major),
         };
         let uid = claim_uid(&input.claim.uid)?;
-        let written = ensure(&self.specs, &uid, input.request.channel, major)?;
+        let written = ensure(&self.specs, &uid, channel, major)?;
         let ids = written.ids.iter().map(ToString::to_string).collect();
         Ok(Continued::Ends(Box::new(Ending {
             uid,
             status: input.status.clone(),
             request: input.request.clone(),
+            channel,
             major,
-            group: input.request.device_group(ids),
+            guard: self.guard,
+            group: input.request.device_group(channel, ids),
         })))
     }
 
@@ -175,22 +181,18 @@ impl NodeClaims {
 // === impl Beginning ===
 
 impl Beginning {
-    fn new(input: &PrepareInput<'_>) -> Result<Self, PrepareError> {
-        let allowed = if input.domain_exists {
-            input.hardware.require_major()
-        } else {
-            Err(PrepareError::DomainNotFound {
-                domain: input.request.domain.clone(),
-                namespace: input.claim.namespace.clone(),
-            })
-        };
+    fn new(input: &PrepareInput<'_>, guard: Guard) -> Result<Self, PrepareError> {
+        let channel = guard.channel(input.request, input.domain, &input.claim.namespace);
+        let channel = channel.and_then(|channel| input.hardware.require_channel(channel));
         Ok(Self {
             uid: claim_uid(&input.claim.uid)?,
             claim: input.claim.clone(),
             status: input.status.clone(),
             request: input.request.clone(),
             major: input.hardware.major.as_ref().ok().copied(),
-            allowed,
+            channel,
+            allowed: input.hardware.require_major(),
+            guard,
             now: input.now,
         })
     }

@@ -190,21 +190,25 @@ fn without_domain_or_clique_nothing_is_written() {
     let claim = mk_claim("claim-1");
     let status = mk_status("pod-1", "channel-0");
     let request = ChannelRequest::from_status(&status).unwrap();
-    let prepare = |domain_exists, hardware: &Hardware| {
+    let prepare = |domain, hardware: &Hardware| {
         let input = PrepareInput {
-            domain_exists,
+            domain,
             ..mk_input(&claim, &status, &request, hardware)
         };
         prepare_input(&node, input).unwrap_err()
     };
-    let error = prepare(false, &mk_hardware());
+    let error = prepare(DomainState::Missing, &mk_hardware());
     assert_eq!(error.class(), Class::Permanent);
     assert!(
         error.to_string().contains(DOMAIN) && error.to_string().contains("default"),
         "{error}"
     );
     assert_eq!(
-        prepare(true, &mk_hardware_with(235, Fabric::from_gpus(&[]))).class(),
+        prepare(
+            DomainState::Unassigned,
+            &mk_hardware_with(235, Fabric::from_gpus(&[]))
+        )
+        .class(),
         Class::Retry
     );
     assert_eq!(disks.checkpoint.read("checkpoint.json").unwrap(), None);
@@ -227,7 +231,10 @@ fn claims_that_are_prepared_together_share_two_writes_and_not_their_refusals() {
         .collect();
     let inputs: Vec<_> = (0..16)
         .map(|n| PrepareInput {
-            domain_exists: n != 5,
+            domain: match n {
+                5 => DomainState::Missing,
+                _ => DomainState::Unassigned,
+            },
             ..mk_input(&claims[n], &statuses[n], &requests[n], &hardware)
         })
         .collect();

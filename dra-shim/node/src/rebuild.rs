@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dra_checkpoint::{Boot, ClaimName, ClaimStatus, Claims};
-use imex_cdi::{ClaimSpecs, ClaimUid, Major};
+use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, DeviceName, Major};
 
 use crate::device_group::DeviceGroup;
+use crate::guard::{DomainState, Guard};
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::node_claims::NodeClaims;
 use crate::request::ChannelRequest;
@@ -56,7 +57,7 @@ impl NodeClaims {
         allocated: Vec<AllocatedClaim>,
         major: Option<Major>,
     ) -> Result<SpecReport, StartError> {
-        let specs = Arc::clone(&self.specs);
+        let (specs, guard) = (Arc::clone(&self.specs), self.guard);
         self.commit(move |claims| {
             if matches!(claims.boot(), Boot::Changed { .. }) {
                 // Nothing is prepared since the reboot: every spec is stale.
@@ -64,7 +65,7 @@ impl NodeClaims {
                 claims.remove_earlier_boot();
             }
             for claim in allocated {
-                restore(claims, &specs, claim)?;
+                restore(claims, &specs, guard, claim)?;
             }
             claims.assume_same_boot()?;
             claims.mark_rebuilt();
@@ -77,6 +78,7 @@ impl NodeClaims {
 fn restore(
     claims: &mut Claims<DeviceGroup>,
     specs: &ClaimSpecs,
+    guard: Guard,
     allocated: AllocatedClaim,
 ) -> Result<(), StartError> {
     let AllocatedClaim { claim, status } = allocated;
@@ -96,9 +98,29 @@ fn restore(
     {
         return Ok(());
     }
-    let id = specs.id(&uid, &request.channel.device_name()).to_string();
-    let group = request.device_group(vec![id]);
+    let Some(channel) = opened_channel(specs, guard, &uid, &request)? else {
+        return Ok(());
+    };
+    let id = specs.id(&uid, &channel.device_name()).to_string();
+    let group = request.device_group(channel, vec![id]);
     Ok(claims.restore(&claim, status, vec![group])?)
+}
+
+/// The channel that the claim opens: its spec says so, since that is what its containers
+/// have. `None` if the spec is damaged, too, and each domain has a channel of its own: the
+/// claim must not open another one from now on.
+fn opened_channel(
+    specs: &ClaimSpecs,
+    guard: Guard,
+    uid: &ClaimUid,
+    request: &ChannelRequest,
+) -> Result<Option<ChannelId>, StartError> {
+    let devices = specs.devices(uid)?;
+    let names = devices.iter().map(DeviceName::as_str);
+    let mut channels = names.filter_map(|name| ChannelId::from_device_name(name).ok());
+    let domain = DomainState::Unassigned;
+    let by_request = || guard.channel(request, domain, "").ok();
+    Ok(channels.next().or_else(by_request))
 }
 
 #[cfg(test)]

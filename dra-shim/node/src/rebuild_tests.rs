@@ -5,7 +5,9 @@ use dra_checkpoint::{BootId, Damage, DamageReason};
 use durable_file::{Dir as _, SimDir};
 
 use super::*;
-use crate::test_objects::{at, mk_claim, mk_hardware, mk_input, mk_status, prepare_input};
+use crate::test_objects::{
+    EXCLUSIVE, at, mk_claim, mk_hardware, mk_input, mk_status, prepare_input,
+};
 use crate::{PrepareError, StartReport};
 
 fn mk_allocated(uid: &str) -> AllocatedClaim {
@@ -29,6 +31,7 @@ fn start(checkpoint: &SimDir, cdi: &SimDir, boot: &str) -> (NodeClaims, StartRep
         Arc::new(cdi.clone()),
         boot,
         mk_hardware().major.ok(),
+        EXCLUSIVE,
     )
     .unwrap()
 }

@@ -7,7 +7,7 @@ use durable_file::{OsDir, SimDir};
 
 use super::*;
 use crate::test_objects::{
-    Disks, at, mk_claim, mk_hardware, mk_hardware_with, mk_status, prepare, prepare_in,
+    Disks, EXCLUSIVE, at, mk_claim, mk_hardware, mk_hardware_with, mk_status, prepare, prepare_in,
 };
 
 fn major() -> Option<Major> {
@@ -78,8 +78,9 @@ fn a_directory_that_was_removed_or_replaced_is_filled_again() {
     let path = root.path().join("cdi");
     let cdi = || OsDir::create(&path, 0o755).unwrap();
     let boot = BootId::new("boot-1").unwrap();
+    let checkpoint = Arc::new(SimDir::new());
     let (node, _) =
-        NodeClaims::start(Arc::new(SimDir::new()), Arc::new(cdi()), boot, major()).unwrap();
+        NodeClaims::start(checkpoint, Arc::new(cdi()), boot, major(), EXCLUSIVE).unwrap();
     prepare(&node, &mk_claim("claim-1")).unwrap();
     for again in 0..2 {
         std::fs::remove_dir_all(&path).unwrap();

@@ -9,19 +9,22 @@ use imex_cdi::ChannelId;
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
 
-/// One channel for one domain.
+/// A device that is or stands for a channel, for one domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelRequest {
     /// The UID of the domain that the channel is for.
     pub domain: DomainUid,
-    /// The allocated channel: the scheduler's choice, not a constant.
-    pub channel: ChannelId,
+    /// The number in the device's name: the scheduler's choice, not a constant. It need
+    /// not be the channel that the claim opens; see [`Guard`](crate::Guard).
+    pub device_channel: ChannelId,
     /// The device's name in the slice.
     pub device: String,
     /// The device's pool.
     pub pool: String,
     /// The claim's request, without a subrequest, as containers name it.
     pub request: String,
+    /// The share of the device, where several claims have one at once.
+    pub share_id: Option<String>,
 }
 
 impl ChannelRequest {
@@ -36,7 +39,7 @@ impl ChannelRequest {
         let configs = own_configs(status)?;
         let result = own_result(status)?;
         let config = config_for(result, &configs)?;
-        let channel = ChannelId::from_device_name(result.device()).map_err(|source| {
+        let device_channel = ChannelId::from_device_name(result.device()).map_err(|source| {
             PrepareError::NotAChannel {
                 device: result.device().to_owned(),
                 source,
@@ -45,25 +48,26 @@ impl ChannelRequest {
         require_single(&config.allocation_mode)?;
         Ok(Self {
             domain: config.domain_uid.clone(),
-            channel,
+            device_channel,
             device: result.device().to_owned(),
             pool: result.pool().to_owned(),
             request: base_request(result.request()).to_owned(),
+            share_id: result.share_id().map(str::to_owned),
         })
     }
 
-    /// What the record of the prepared claim holds. `cdi_ids` are those of the
-    /// devices in the claim's CDI file.
-    pub(crate) fn device_group(&self, cdi_ids: Vec<String>) -> DeviceGroup {
+    /// What the record of the prepared claim holds: `channel` is the one that it opens,
+    /// and `cdi_ids` are those of the devices in the claim's CDI file.
+    pub(crate) fn device_group(&self, channel: ChannelId, cdi_ids: Vec<String>) -> DeviceGroup {
         let device = KubeletDevice {
             requests: Some(vec![self.request.clone()]),
             pool_name: self.pool.clone(),
             device_name: self.device.clone(),
             cdi_device_ids: Some(cdi_ids),
-            share_id: None,
+            share_id: self.share_id.clone(),
             metadata: None,
         };
-        DeviceGroup::with_channel(self.channel.get(), device, self.domain.as_str())
+        DeviceGroup::with_channel(channel.get(), device, self.domain.as_str())
     }
 }
 

@@ -42,7 +42,7 @@ fn the_template_of_a_domain_asks_for_the_allocated_channel_whichever_it_is() {
             &mk_parameters(r#","allocationMode":"Single""#),
         )
         .unwrap();
-        assert_eq!(request.channel.get(), id);
+        assert_eq!(request.device_channel.get(), id);
         assert_eq!(
             (request.domain.as_str(), request.pool.as_str()),
             (DOMAIN, "node-a")
@@ -152,9 +152,11 @@ fn the_claims_config_wins_over_the_classes_whatever_their_order() {
 
 #[test]
 fn a_config_for_the_base_request_applies_to_its_subrequests() {
-    let result = mk_result("channel-0").replace("\"channel\"", "\"channel/fast\"");
+    let result = mk_result("channel-0").replace("\"channel\"", "\"channel/share\"");
+    let result = result.replace("\"pool\"", "\"shareID\":\"s-1\",\"pool\"");
     let request = request(&result, &mk_parameters("")).unwrap();
     assert_eq!(request.request, "channel");
+    assert_eq!(request.share_id.as_deref(), Some("s-1"));
 }
 
 #[test]

@@ -237,7 +237,11 @@ impl Run {
         } else {
             lost(&self.disks.cdi, &mut self.random)
         };
-        self.disks = Disks { checkpoint, cdi };
+        self.disks = Disks {
+            checkpoint,
+            cdi,
+            ..Disks::default()
+        };
         self.boot += 1;
         self.history
             .push(format!("{} s: reboot, CDI on tmpfs: {is_tmpfs}", self.now));

@@ -9,6 +9,7 @@ use durable_file::Dir;
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
 
 use crate::device_group::DeviceGroup;
+use crate::guard::Guard;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
 use crate::spec::rewrite_all;
@@ -63,7 +64,8 @@ impl NodeClaims {
     /// removed it.
     ///
     /// `boot` is the current boot's id, `major` the channel major if it is
-    /// known: without it a missing spec is a failure in the report.
+    /// known: without it a missing spec is a failure in the report. `guard` decides
+    /// about every claim from now on.
     ///
     /// # Errors
     /// [`StartError`]: try again later.
@@ -72,6 +74,7 @@ impl NodeClaims {
         cdi: Arc<dyn Dir>,
         boot: BootId,
         major: Option<Major>,
+        guard: Guard,
     ) -> Result<(Self, StartReport), StartError> {
         let specs = Arc::new(ClaimSpecs::new(cdi, Kind::compute_domain_claim()));
         if !specs.claims()?.is_empty() {
@@ -82,6 +85,7 @@ impl NodeClaims {
             store,
             specs,
             fences: Arc::default(),
+            guard,
         };
         let removed_records = claims.end_earlier_boot()?;
         let specs = match damage {

@@ -4,27 +4,45 @@
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use compute_domain_api::{Isolation, Sharing};
 use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
 use durable_file::{Dir as _, SimDir, Step};
-use imex_cdi::{ClaimDevice, ClaimUid, ReadMajorError, channel_major};
+use imex_cdi::{ChannelId, ClaimDevice, ClaimUid, ReadMajorError, channel_major};
 use jiff::Timestamp;
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 
 use crate::end_prepare::Ending;
 use crate::prepare::Continued;
 use crate::{
-    ChannelRequest, Hardware, KubeletDevice, Moment, NodeClaims, PrepareError, PrepareInput,
-    Prepared, StartError, StartReport,
+    ChannelRequest, DomainState, Guard, Hardware, KubeletDevice, Moment, NodeClaims, PrepareError,
+    PrepareInput, Prepared, StartError, StartReport,
 };
 
 /// The UID of the claims' domain.
 pub(crate) const DOMAIN: &str = "c0ffee00-1234-4567-89ab-0123456789ab";
 
-/// The two directories of a node; they outlive processes.
-#[derive(Clone, Default)]
+/// The two directories of a node, which outlive processes, and its setting.
+#[derive(Clone)]
 pub(crate) struct Disks {
     pub(crate) checkpoint: SimDir,
     pub(crate) cdi: SimDir,
+    pub(crate) guard: Guard,
+}
+
+/// As the Go driver has it: no isolation, and one claim at a time.
+pub(crate) const EXCLUSIVE: Guard = Guard {
+    isolation: Isolation::None,
+    sharing: Sharing::One,
+};
+
+impl Default for Disks {
+    fn default() -> Self {
+        Self {
+            checkpoint: SimDir::default(),
+            cdi: SimDir::default(),
+            guard: EXCLUSIVE,
+        }
+    }
 }
 
 impl Disks {
@@ -39,13 +57,21 @@ impl Disks {
             Arc::new(self.cdi.clone()),
             boot,
             mk_hardware().major.ok(),
+            self.guard,
         )
+    }
+
+    /// The same node under another setting, from its next start on.
+    pub(crate) fn with_guard(self, isolation: Isolation, sharing: Sharing) -> Self {
+        let guard = Guard { isolation, sharing };
+        Self { guard, ..self }
     }
 
     pub(crate) fn after_kill(&self) -> Self {
         Self {
             checkpoint: self.checkpoint.after_kill(),
             cdi: self.cdi.after_kill(),
+            guard: self.guard,
         }
     }
 
@@ -116,7 +142,7 @@ pub(crate) fn begin(node: &NodeClaims, input: PrepareInput<'_>) -> Result<(), Pr
 /// What a Prepare does between its two locks.
 pub(crate) fn write_spec(node: &NodeClaims, input: &PrepareInput<'_>) {
     let uid = ClaimUid::new(input.claim.uid.as_str()).unwrap();
-    node.specs.ensure(&uid, &[device(input)]).unwrap();
+    node.specs.ensure(&uid, &[device(node, input)]).unwrap();
 }
 
 /// What a Prepare does under the second lock.
@@ -128,16 +154,27 @@ pub(crate) fn end(
         uid: ClaimUid::new(input.claim.uid.as_str()).unwrap(),
         status: input.status.clone(),
         request: input.request.clone(),
+        channel: opened(node, input),
         major: *input.hardware.major.as_ref().unwrap(),
-        group: input.request.device_group(vec!["id".to_owned()]),
+        guard: node.guard,
+        group: input
+            .request
+            .device_group(opened(node, input), vec!["id".to_owned()]),
     };
     node.end_all(vec![Ok(Continued::Ends(Box::new(ending)))])
         .remove(0)
 }
 
-fn device(input: &PrepareInput<'_>) -> ClaimDevice {
+fn device(node: &NodeClaims, input: &PrepareInput<'_>) -> ClaimDevice {
     let major = input.hardware.major.as_ref().unwrap();
-    ClaimDevice::imex_channel(input.request.channel, *major)
+    ClaimDevice::imex_channel(opened(node, input), *major)
+}
+
+/// The channel that the claim opens.
+fn opened(node: &NodeClaims, input: &PrepareInput<'_>) -> ChannelId {
+    let namespace = &input.claim.namespace;
+    let channel = node.guard.channel(input.request, input.domain, namespace);
+    channel.unwrap()
 }
 
 pub(crate) fn prepare(node: &NodeClaims, claim: &ClaimName) -> Result<Prepared, PrepareError> {
@@ -161,7 +198,7 @@ pub(crate) fn mk_input<'a>(
         claim,
         status,
         request,
-        domain_exists: true,
+        domain: DomainState::Unassigned,
         hardware,
         now: at(0),
     }
@@ -196,6 +233,7 @@ pub(crate) fn mk_hardware_with(major: u32, fabric: Fabric) -> Hardware {
         state: NodeFabricState::default().next(fabric.event()),
         fabric,
         major,
+        channel_count: Some(2048),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::test_objects::{
     Disks, at, begin, end, mk_claim, mk_hardware, mk_input, mk_status, prepare, prepare_input,
     write_spec,
 };
-use crate::{ChannelRequest, PrepareError, PrepareInput, Prepared, WriterError};
+use crate::{ChannelRequest, DomainState, PrepareError, PrepareInput, Prepared, WriterError};
 
 /// The CDI device ids of the answer.
 fn ids(prepared: &Prepared) -> Vec<&str> {
@@ -60,7 +60,7 @@ fn a_claim_that_the_other_instance_has_unprepared_is_not_answered_from_memory() 
     assert_eq!(disks.spec_of(&claim), None, "and its spec is not put back");
     let request = ChannelRequest::from_status(&status).unwrap();
     let gone = PrepareInput {
-        domain_exists: false,
+        domain: DomainState::Missing,
         ..mk_input(&claim, &status, &request, &hardware)
     };
     let refused = prepare_input(&new, gone);
@@ -82,7 +82,7 @@ fn what_was_decided_before_the_other_instance_prepared_the_claim_does_not_count(
     let prepared = prepare(&new, &claim).unwrap();
     // The domain was deleted meanwhile: a prepared claim stays prepared.
     let input = PrepareInput {
-        domain_exists: false,
+        domain: DomainState::Missing,
         ..mk_input(&claim, &status, &request, &hardware)
     };
     let answer = prepare_input(&old, input).unwrap();

@@ -95,6 +95,11 @@ impl ApiServer {
         self.state().domains.insert(key, domain);
     }
 
+    pub(crate) fn set_domain_status(&self, namespace: &str, name: &str, status: Value) {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.state().domains.get_mut(&key).unwrap()["status"] = status;
+    }
+
     /// A pod of the node with a container and this claim.
     pub(crate) fn put_pod(&self, namespace: &str, claim: &str, phase: &str) {
         let pod = json!({

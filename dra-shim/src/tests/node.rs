@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use compute_domain_api::Isolation;
 use compute_domain_node::NodeClaims;
 use dra_checkpoint::BootId;
 use dra_kubelet::{
@@ -31,6 +32,7 @@ use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
 use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
+use crate::test_objects::EXCLUSIVE;
 
 pub(crate) const NODE: &str = "n1";
 
@@ -89,7 +91,7 @@ impl TestNode {
         let driver = ComputeDomainDriver {
             shared_claims,
             hardware,
-            domains: DomainLookup::new(client.clone()),
+            domains: DomainLookup::new(client.clone(), Isolation::None),
             holders: ReportedHolders::default(),
             host_imex: HostImexGate::default(),
             prepares: PrepareQueue::start(
@@ -150,7 +152,7 @@ impl TestNode {
 pub(crate) fn open(root: &Path) -> Arc<NodeClaims> {
     let dir = |name: &str| Arc::new(OsDir::create(root.join(name), 0o755).unwrap());
     let boot = BootId::new("boot-1").unwrap();
-    let (claims, _) = NodeClaims::start(dir("data"), dir("cdi"), boot, None).unwrap();
+    let (claims, _) = NodeClaims::start(dir("data"), dir("cdi"), boot, None, EXCLUSIVE).unwrap();
     Arc::new(claims)
 }
 

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use compute_domain_api::DomainUid;
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_node::Presence;
+use compute_domain_api::{DomainUid, Isolation};
+use compute_domain_node::{DomainState, Presence};
 use dra_checkpoint::ClaimName;
 use dra_kubelet::{Claim, ClaimSource as _, KubeClaims};
 use futures_util::future::join_all;
@@ -157,7 +157,10 @@ impl Lookup {
     async fn exists(&self, claim: &Claim) -> Result<bool, ()> {
         let uid = DomainUid::parse(DOMAIN).unwrap();
         match self {
-            Self::Now(lookup) => lookup.exists(claim, &uid).await.map_err(drop),
+            Self::Now(lookup) => {
+                let state = lookup.state(claim, &uid).await.map_err(drop)?;
+                Ok(state != DomainState::Missing)
+            }
             Self::Before(client) => {
                 let domains: Api<PartialObjectMeta<ComputeDomain>> =
                     Api::namespaced(client.clone(), "ns");
@@ -271,7 +274,10 @@ async fn ten_thousand_pods_of_one_job_have_their_facts_within_one_call_of_kubele
         );
     };
     for (server, speed) in [("quiet", QUIET), ("busy", BUSY)] {
-        let now = run_job(speed, true, |client| Lookup::Now(DomainLookup::new(client))).await;
+        let now = run_job(speed, true, |client| {
+            Lookup::Now(DomainLookup::new(client, Isolation::None))
+        })
+        .await;
         print(&format!("now, {server} server"), &now);
         let before = run_job(speed, false, Lookup::Before).await;
         print(&format!("before, {server} server"), &before);

@@ -11,7 +11,7 @@ use crate::domain::Domain;
 use crate::index::Observed;
 use crate::observed_template::{ObservedTemplate, Target};
 use crate::rejection::Rejection;
-use crate::template::claim_content;
+use crate::template::is_content_of;
 
 pub(super) fn find(
     domain: &Domain,
@@ -182,7 +182,7 @@ fn is_altered(template: &ObservedTemplate, domain: &Domain, findings: &Findings)
         return false;
     };
     let uid = domain.uid();
-    let is = |mode: &AllocationMode| content == claim_content(uid, mode);
+    let is = |mode: &AllocationMode| is_content_of(content, uid, mode);
     // The Go driver's controller makes one of `Single` for every domain in the host-managed mode.
     // Pods use it, so it is kept when this controller takes over.
     let of_go = || {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use compute_domain_api::Sharing;
+
 use crate::content::Content;
 use crate::domain::Domain;
 use crate::observed_template::ObservedTemplate;
@@ -27,6 +29,8 @@ pub struct Findings {
     pub kept: BTreeMap<Box<str>, String>,
     /// The fields that the CRD has.
     pub schema: StatusSchema,
+    /// Whether new templates share the nodes' devices.
+    pub sharing: Sharing,
     /// The claims that wait.
     pub waiting: Waiting,
 }
@@ -44,6 +48,7 @@ impl Findings {
             stored: None,
             kept: BTreeMap::new(),
             schema,
+            sharing: Sharing::One,
             waiting: Waiting::default(),
         }
     }

@@ -1,5 +1,6 @@
 //! A ComputeDomain that is to be admitted.
 
+use compute_domain_api::Sharing;
 use compute_domain_api::names::FINALIZER;
 use serde_json::json;
 
@@ -76,7 +77,8 @@ fn its_own_allocation_mode_is_passed_on_and_an_absent_one_is_single() {
         (with_mode(""), "Single"),
         (absent, "Single"),
     ] {
-        let template = serde_json::to_value(claim_template(&mk_domain(patch)).unwrap()).unwrap();
+        let template =
+            serde_json::to_value(claim_template(&mk_domain(patch), Sharing::One).unwrap()).unwrap();
         let parameters = &template["spec"]["spec"]["devices"]["config"][0]["opaque"]["parameters"];
         assert_eq!(parameters["allocationMode"], expected);
     }

@@ -1,0 +1,201 @@
+//! Who may hold which channel on this node, and which channel a claim opens.
+//!
+//! A claim's device is a ticket to the node or a channel by itself:
+//!
+//! | device | channel that it opens | whose the channel is |
+//! |---|---|---|
+//! | `channel-0` | that of the claim's domain; 0 if the domain has none and nothing isolates | the domain's |
+//! | `channel-N`, N from 1 on | N | the claim's |
+//!
+//! Of two claims on one node, the second one is refused
+//!
+//! * if they have one device, and devices are not shared;
+//! * if they open one channel, and it is not the same owner's. Only channel 0 without
+//!   isolation is everybody's.
+//!
+//! The API's numbers only propose: what [`Guard::check`] says in the commit that
+//! completes a record decides.
+
+use compute_domain_api::{Isolation, Settings, Sharing};
+use dra_checkpoint::{ClaimName, ClaimRecord, View};
+use imex_cdi::{ChannelId, ClaimUid};
+
+use crate::device_group::{DeviceDetails, DeviceGroup};
+use crate::error::PrepareError;
+use crate::request::ChannelRequest;
+
+/// What the operator has chosen, for the whole life of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guard {
+    /// Whether each domain has a channel of its own.
+    pub isolation: Isolation,
+    /// Whether claims share the node's device.
+    pub sharing: Sharing,
+}
+
+/// What the API server says of a claim's domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DomainState {
+    /// There is none of this UID in the claim's namespace.
+    Missing,
+    /// It has no channel of its own, or not yet.
+    Unassigned,
+    /// It has this channel.
+    Assigned(ChannelId),
+    /// Its status names this channel, and the controller says that it is not the
+    /// domain's.
+    NotConfirmed(ChannelId),
+}
+
+/// A channel that a claim holds, or is to hold.
+struct Holding<'a> {
+    /// The device that the claim was allocated.
+    device: ChannelId,
+    /// The channel that it opens.
+    channel: Option<ChannelId>,
+    /// A UID: of the domain or of the claim.
+    owner: &'a str,
+}
+
+/// The name of the device that stands for the node: the channel that it opens is the
+/// domain's.
+const TICKET: u32 = 0;
+
+// === impl Guard ===
+
+impl Guard {
+    /// As the settings have it.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            isolation: settings.isolation,
+            sharing: settings.sharing,
+        }
+    }
+
+    /// The channel that the claim opens.
+    pub(crate) fn channel(
+        self,
+        request: &ChannelRequest,
+        domain: DomainState,
+        namespace: &str,
+    ) -> Result<ChannelId, PrepareError> {
+        let uid = || request.domain.clone();
+        match domain {
+            DomainState::Missing => Err(PrepareError::DomainNotFound {
+                domain: uid(),
+                namespace: namespace.to_owned(),
+            }),
+            DomainState::NotConfirmed(channel) => Err(PrepareError::ChannelNotConfirmed {
+                domain: uid(),
+                channel,
+            }),
+            _ if !request.is_ticket() => Ok(request.device_channel),
+            DomainState::Assigned(channel) => Ok(channel),
+            DomainState::Unassigned => match self.isolation {
+                Isolation::Channel => Err(PrepareError::NoChannelYet { domain: uid() }),
+                Isolation::None => Ok(request.device_channel),
+            },
+        }
+    }
+
+    /// Fails if another claim's holding excludes this one. While the channel is not
+    /// known, only the device counts.
+    pub(crate) fn check(
+        self,
+        view: &View<DeviceGroup>,
+        uid: &ClaimUid,
+        request: &ChannelRequest,
+        channel: Option<ChannelId>,
+    ) -> Result<(), PrepareError> {
+        let wanted = Holding::new(
+            request.device_channel,
+            channel,
+            request.domain.as_str(),
+            uid.as_str(),
+        );
+        let records = view.records().map_err(|_| PrepareError::NeedsRecovery)?;
+        let others = records.filter(|(other, _)| *other != uid.as_str());
+        for (other, record) in others {
+            let name = || ClaimName {
+                uid: other.to_owned(),
+                name: record.name.clone(),
+                namespace: record.namespace.clone(),
+            };
+            for held in holdings(other, record) {
+                if self.sharing == Sharing::One && held.device == wanted.device {
+                    return Err(PrepareError::InUse {
+                        device: request.device.clone(),
+                        holder: name(),
+                    });
+                }
+                if let Some(channel) = self.contested(&held, &wanted) {
+                    return Err(PrepareError::ChannelInUse {
+                        channel,
+                        holder: name(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The channel that both open and only one of them may.
+    fn contested(self, held: &Holding<'_>, wanted: &Holding<'_>) -> Option<ChannelId> {
+        let channel = wanted.channel?;
+        let is_everybodys = channel.get() == 0 && self.isolation == Isolation::None;
+        let is_contested =
+            held.channel == wanted.channel && held.owner != wanted.owner && !is_everybodys;
+        is_contested.then_some(channel)
+    }
+}
+
+// === impl Holding ===
+
+impl<'a> Holding<'a> {
+    fn new(device: ChannelId, channel: Option<ChannelId>, domain: &'a str, claim: &'a str) -> Self {
+        Self {
+            device,
+            channel,
+            owner: if device.get() == TICKET {
+                domain
+            } else {
+                claim
+            },
+        }
+    }
+}
+
+// === impl ChannelRequest ===
+
+impl ChannelRequest {
+    /// Whether the device stands for the node, and not for a channel.
+    pub(crate) fn is_ticket(&self) -> bool {
+        self.device_channel.get() == TICKET
+    }
+}
+
+/// What a claim's record holds: nothing unless it is Completed.
+fn holdings<'a>(
+    uid: &'a str,
+    record: &'a ClaimRecord<DeviceGroup>,
+) -> impl Iterator<Item = Holding<'a>> {
+    record.devices().iter().flat_map(move |group| {
+        let domain = group.config_state.compute_domain.as_str();
+        let channels = group.channels();
+        channels.filter_map(move |held| {
+            let channel = ChannelId::new(held.info.id).ok();
+            let device = device_channel(held).or(channel)?;
+            Some(Holding::new(device, channel, domain, uid))
+        })
+    })
+}
+
+/// The channel in the name of the device that was allocated.
+fn device_channel(held: &DeviceDetails) -> Option<ChannelId> {
+    let device = held.device.as_ref()?;
+    ChannelId::from_device_name(&device.device_name).ok()
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

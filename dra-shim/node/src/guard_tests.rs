@@ -1,0 +1,294 @@
+use super::*;
+use crate::test_objects::{
+    DOMAIN, Disks, begin, end, mk_claim, mk_hardware, mk_input, mk_status, prepare_input,
+    write_spec,
+};
+use crate::{Class, NodeClaims, PrepareInput, Prepared};
+use dra_checkpoint::ClaimStatus;
+
+const MANY: Sharing = Sharing::Many { slots: 64 };
+const OTHER: &str = "c0ffee00-0000-4000-8000-000000000002";
+
+fn assigned(number: u32) -> DomainState {
+    DomainState::Assigned(ChannelId::new(number).unwrap())
+}
+
+/// A claim of a domain, with a share of `device`.
+fn mk_share(domain: &str, device: &str) -> ClaimStatus {
+    let text = mk_status("pod", device).to_json().replace(DOMAIN, domain);
+    let text = text.replace(r#""request":"channel""#, r#""request":"channel/share""#);
+    let share = format!(r#""device":"{device}","shareID":"share-1""#);
+    let text = text.replace(&format!(r#""device":"{device}""#), &share);
+    ClaimStatus::from_json(&text).unwrap()
+}
+
+fn prepare(
+    node: &NodeClaims,
+    uid: &str,
+    status: &ClaimStatus,
+    domain: DomainState,
+) -> Result<Prepared, PrepareError> {
+    let (claim, hardware) = (mk_claim(uid), mk_hardware());
+    let request = ChannelRequest::from_status(status)?;
+    let input = PrepareInput {
+        domain,
+        ..mk_input(&claim, status, &request, &hardware)
+    };
+    prepare_input(node, input)
+}
+
+/// How a second claim fares beside a first one: both of `channel-0`, each with its domain and the
+/// state of that.
+fn second(
+    (isolation, sharing): (Isolation, Sharing),
+    first: (&str, DomainState),
+    second: (&str, DomainState),
+) -> &'static str {
+    let node = Disks::default().with_guard(isolation, sharing).start();
+    prepare(&node, "first", &mk_share(first.0, "channel-0"), first.1).unwrap();
+    match prepare(&node, "second", &mk_share(second.0, "channel-0"), second.1) {
+        Ok(_) => "prepared",
+        Err(error) => error.code(),
+    }
+}
+
+#[test]
+fn the_table_of_who_may_hold_what() {
+    let (none, channel) = (Isolation::None, Isolation::Channel);
+    let unassigned = DomainState::Unassigned;
+    for (setting, first, other, result) in [
+        // Devices that are not shared have one holder.
+        (
+            (none, Sharing::One),
+            (DOMAIN, unassigned),
+            (DOMAIN, unassigned),
+            "device-held",
+        ),
+        (
+            (none, Sharing::One),
+            (DOMAIN, unassigned),
+            (OTHER, unassigned),
+            "device-held",
+        ),
+        (
+            (channel, Sharing::One),
+            (DOMAIN, assigned(1)),
+            (DOMAIN, assigned(1)),
+            "device-held",
+        ),
+        (
+            (channel, Sharing::One),
+            (DOMAIN, assigned(1)),
+            (OTHER, assigned(2)),
+            "device-held",
+        ),
+        // Without isolation, channel 0 is everybody's.
+        (
+            (none, MANY),
+            (DOMAIN, unassigned),
+            (DOMAIN, unassigned),
+            "prepared",
+        ),
+        (
+            (none, MANY),
+            (DOMAIN, unassigned),
+            (OTHER, unassigned),
+            "prepared",
+        ),
+        // With it, each channel is one domain's, whatever the API says of others.
+        (
+            (channel, MANY),
+            (DOMAIN, assigned(1)),
+            (DOMAIN, assigned(1)),
+            "prepared",
+        ),
+        (
+            (channel, MANY),
+            (DOMAIN, assigned(1)),
+            (OTHER, assigned(2)),
+            "prepared",
+        ),
+        (
+            (channel, MANY),
+            (DOMAIN, assigned(1)),
+            (OTHER, assigned(1)),
+            "channel-held",
+        ),
+        (
+            (channel, MANY),
+            (DOMAIN, assigned(0)),
+            (OTHER, assigned(0)),
+            "channel-held",
+        ),
+        (
+            (channel, MANY),
+            (DOMAIN, assigned(0)),
+            (OTHER, assigned(7)),
+            "prepared",
+        ),
+        // What was given while there was isolation stays a domain's own.
+        (
+            (none, MANY),
+            (DOMAIN, assigned(1)),
+            (OTHER, assigned(1)),
+            "channel-held",
+        ),
+        (
+            (none, MANY),
+            (DOMAIN, assigned(1)),
+            (OTHER, unassigned),
+            "prepared",
+        ),
+        // A domain without a channel waits for one.
+        (
+            (channel, MANY),
+            (DOMAIN, assigned(1)),
+            (OTHER, unassigned),
+            "no-channel-yet",
+        ),
+        (
+            (channel, MANY),
+            (DOMAIN, assigned(1)),
+            (OTHER, DomainState::Missing),
+            "domain-not-found",
+        ),
+        (
+            (channel, MANY),
+            (DOMAIN, assigned(1)),
+            (OTHER, DomainState::NotConfirmed(ChannelId::new(1).unwrap())),
+            "channel-not-confirmed",
+        ),
+    ] {
+        assert_eq!(
+            second(setting, first, other),
+            result,
+            "{setting:?} {first:?} {other:?}"
+        );
+    }
+}
+
+#[test]
+fn a_claim_opens_the_channel_of_its_domain_through_the_device_of_the_node() {
+    let disks = Disks::default().with_guard(Isolation::Channel, MANY);
+    let node = disks.start();
+    let prepared = prepare(&node, "c", &mk_share(DOMAIN, "channel-0"), assigned(2047)).unwrap();
+    let [device] = prepared.devices.as_slice() else {
+        panic!("{prepared:?}")
+    };
+    assert_eq!(device.device_name, "channel-0");
+    assert_eq!(
+        device.requests.as_deref(),
+        Some(&["channel".to_owned()][..])
+    );
+    assert_eq!(device.share_id.as_deref(), Some("share-1"));
+    let id = "k8s.compute-domain.nvidia.com/claim=c-channel-2047".to_owned();
+    assert_eq!(device.cdi_device_ids.as_deref(), Some(&[id][..]));
+    let spec = disks.spec_of(&mk_claim("c")).unwrap();
+    assert!(
+        spec.contains("/dev/nvidia-caps-imex-channels/channel2047"),
+        "{spec}"
+    );
+    assert!(!spec.contains("channels/channel0"), "{spec}");
+    let checkpoint = durable_file::Dir::read(&disks.checkpoint, "checkpoint.json").unwrap();
+    let checkpoint = String::from_utf8(checkpoint.unwrap()).unwrap();
+    for part in [
+        r#""info":{"id":2047}"#,
+        r#""DeviceName":"channel-0""#,
+        r#""ShareID":"share-1""#,
+    ] {
+        assert!(checkpoint.contains(part), "{part} in {checkpoint}");
+    }
+
+    // The domain matters no more, and a lost spec is that of the same channel.
+    disks.set_spec_of(&mk_claim("c"), None);
+    node.repair_specs(mk_hardware().major.ok()).unwrap();
+    assert_eq!(disks.spec_of(&mk_claim("c")), Some(spec));
+}
+
+#[test]
+fn a_device_that_is_a_channel_by_itself_is_its_claims_own() {
+    let node = Disks::default()
+        .with_guard(Isolation::Channel, MANY)
+        .start();
+    prepare(
+        &node,
+        "group",
+        &mk_share(DOMAIN, "channel-5"),
+        assigned(200),
+    )
+    .unwrap();
+    let other = prepare(
+        &node,
+        "other",
+        &mk_share(DOMAIN, "channel-5"),
+        assigned(200),
+    );
+    assert_eq!(other.unwrap_err().code(), "channel-held");
+    let domain = prepare(&node, "domain", &mk_share(OTHER, "channel-0"), assigned(5));
+    assert_eq!(domain.unwrap_err().code(), "channel-held");
+    prepare(&node, "own", &mk_share(DOMAIN, "channel-0"), assigned(200)).unwrap();
+}
+
+#[test]
+fn of_two_domains_with_one_channel_the_second_to_complete_loses_and_leaves_no_spec() {
+    let disks = Disks::default().with_guard(Isolation::Channel, MANY);
+    let node = disks.start();
+    let hardware = mk_hardware();
+    let (first, second) = (mk_claim("first"), mk_claim("second"));
+    let (ours, theirs) = (mk_share(DOMAIN, "channel-0"), mk_share(OTHER, "channel-0"));
+    let (our_request, their_request) = (
+        ChannelRequest::from_status(&ours).unwrap(),
+        ChannelRequest::from_status(&theirs).unwrap(),
+    );
+    let input = |domain, other| PrepareInput { domain, ..other };
+    let inputs = [
+        input(
+            assigned(3),
+            mk_input(&first, &ours, &our_request, &hardware),
+        ),
+        input(
+            assigned(3),
+            mk_input(&second, &theirs, &their_request, &hardware),
+        ),
+    ];
+    for it in &inputs {
+        begin(&node, PrepareInput { ..*it }).unwrap();
+        write_spec(&node, it);
+    }
+    end(&node, &inputs[0]).unwrap();
+    let error = end(&node, &inputs[1]).unwrap_err();
+    assert!(matches!(&error, PrepareError::ChannelInUse { holder, .. } if holder.uid == "first"));
+    assert_eq!(error.class(), Class::Retry);
+    assert!(disks.spec_of(&first).is_some());
+    assert_eq!(disks.spec_of(&second), None);
+}
+
+#[test]
+fn a_channel_that_the_driver_of_the_node_does_not_have_is_refused_by_name() {
+    let node = Disks::default()
+        .with_guard(Isolation::Channel, MANY)
+        .start();
+    let (claim, status) = (mk_claim("c"), mk_share(DOMAIN, "channel-0"));
+    let request = ChannelRequest::from_status(&status).unwrap();
+    for (count, refused) in [(Some(16), true), (Some(17), false), (None, false)] {
+        let mut hardware = mk_hardware();
+        hardware.channel_count = count;
+        let input = PrepareInput {
+            domain: assigned(16),
+            ..mk_input(&claim, &status, &request, &hardware)
+        };
+        let answer = prepare_input(&node, input);
+        match answer {
+            Err(error) => {
+                assert!(refused, "{count:?}: {error}");
+                assert_eq!(error.code(), "channel-beyond-driver");
+                let text = error.to_string();
+                assert!(
+                    text.contains("16 IMEX channels") && text.contains("channel 16"),
+                    "{text}"
+                );
+            }
+            Ok(_) => assert!(!refused, "{count:?}"),
+        }
+    }
+}
