@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::device::{Dropped, Placements, channel_health};
+use crate::device_form::DeviceForm;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 
@@ -25,6 +26,8 @@ pub(crate) struct Advertiser {
     /// What the API server was seen to drop. It stays so until the plugin is started again:
     /// to find out would be to publish the device without its taint.
     pub(crate) dropped: watch::Receiver<Dropped>,
+    /// Whether the device is for one claim or for many.
+    pub(crate) form: watch::Receiver<DeviceForm>,
     pub(crate) desired: watch::Sender<DesiredPool>,
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
     pub(crate) fabric_ready: ReadinessCondition,
@@ -46,9 +49,10 @@ impl Advertiser {
                 return; // the runtime is going down
             };
             let dropped = *self.dropped.borrow_and_update();
-            self.publish(&hardware, dropped);
+            let form = *self.form.borrow_and_update();
+            self.publish(&hardware, form, dropped);
             self.metrics.gpus(&monitor.gpus());
-            let state = self.placements.describe(&hardware, dropped);
+            let state = self.placements.describe(&hardware, form, dropped);
             let is_read = hardware.state != NodeFabricState::NotReadYet;
             if is_read && reported.as_ref() != Some(&state) {
                 self.report(&hardware, &state);
@@ -59,15 +63,17 @@ impl Advertiser {
                 () = monitor.changed() => {}
                 // The sender lives as long as the program.
                 Ok(()) = self.dropped.changed() => {}
+                Ok(()) = self.form.changed() => {}
             }
         }
     }
 
-    fn publish(&self, hardware: &Hardware, dropped: Dropped) {
+    fn publish(&self, hardware: &Hardware, form: DeviceForm, dropped: Dropped) {
         set(&self.fabric_ready, hardware.check_fabric());
         set(&self.major_ready, hardware.check_major());
         self.desired.send_if_modified(|desired| {
-            replace(desired, self.placements.desired_slice(hardware, dropped))
+            let wanted = self.placements.desired_slice(hardware, form, dropped);
+            replace(desired, wanted)
         });
         let health = vec![channel_health(&self.pool, hardware)];
         self.health

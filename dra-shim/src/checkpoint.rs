@@ -26,7 +26,7 @@ use crate::shared_claims::SharedClaims;
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// Modes of the directories, as the Go driver creates them.
-const DATA_MODE: u32 = 0o750;
+pub(crate) const DATA_MODE: u32 = 0o750;
 pub(crate) const CDI_MODE: u32 = 0o755;
 
 /// The task that opens and repairs the checkpoint.

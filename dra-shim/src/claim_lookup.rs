@@ -3,17 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_node::{AllocatedClaim, Presence};
 use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{ClaimSource as _, GetClaimError, KubeClaims};
-use imex_runtime::Part;
+use imex_runtime::{Part, for_each_page};
 use k8s_openapi::api::resource::v1::ResourceClaim;
+use kube::api::{GetParams, ListParams};
+use kube::core::Request;
 use kube::{Client, Resource as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::claim_presence::{is_allocated_to, presence_in};
+use crate::claim_presence::{has_node_device, is_allocated_to, presence_in};
 use crate::list_pages::for_each_object;
+use crate::path_segment::is_path_segment;
 
 /// Asks the API server about claims. Cheap to clone.
 #[derive(Clone)]
@@ -96,6 +100,46 @@ impl ClaimLookup {
         let path = ResourceClaim::url_path(&(), None);
         for_each_object(&self.client, &path, Part::Whole, visit).await?;
         Ok(found.into_values().flatten().collect())
+    }
+
+    /// Whether the claim of this name is allocated the device that stands for this node: one
+    /// GET.
+    pub(crate) async fn has_node_device(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<bool, kube::Error> {
+        if !is_path_segment(namespace) || !is_path_segment(name) {
+            return Ok(false);
+        }
+        let path = ResourceClaim::url_path(&(), Some(namespace));
+        let request = Request::new(path)
+            .get(name, &GetParams::default())
+            .map_err(kube::Error::BuildRequest)?;
+        match self.client.request::<Item>(request).await {
+            Ok(item) => Ok(self.is_of_node_device(&item)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether any claim with the label of a domain is allocated the device that stands for
+    /// this node: the pages of those claims, until one is found.
+    pub(crate) async fn any_labelled_has_node_device(&self) -> Result<bool, kube::Error> {
+        let mut found = false;
+        let visit = |items: Vec<Item>| {
+            found = items.iter().any(|item| self.is_of_node_device(item));
+            !found
+        };
+        let path = ResourceClaim::url_path(&(), None);
+        let labelled = ListParams::default().labels(DOMAIN_LABEL);
+        for_each_page(&self.client, &path, Part::Whole, labelled, visit).await?;
+        Ok(found)
+    }
+
+    fn is_of_node_device(&self, item: &Item) -> bool {
+        let status = item.status.as_ref();
+        status.is_some_and(|status| has_node_device(status.get(), &self.node))
     }
 
     fn allocated(&self, item: Item) -> Option<AllocatedClaim> {

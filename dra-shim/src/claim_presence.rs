@@ -1,6 +1,6 @@
 //! What a claim object says about this node: whether its allocation is here.
 
-use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_api::names::{DRIVER_NAME, channel_device_name};
 use compute_domain_node::Presence;
 use serde::Deserialize;
 
@@ -41,6 +41,8 @@ struct Devices {
 #[derive(Deserialize)]
 struct DeviceResult {
     driver: String,
+    #[serde(default)]
+    device: String,
 }
 
 #[derive(Deserialize)]
@@ -86,11 +88,22 @@ pub(crate) fn is_allocated_to(status: &str, node: &str) -> bool {
     status.is_ok_and(|status| status.is_for(node))
 }
 
+/// Whether the claim's status, as JSON, has the device that stands for `node`. A status that
+/// cannot be read has none.
+pub(crate) fn has_node_device(status: &str, node: &str) -> bool {
+    let status = serde_json::from_str::<Status>(status);
+    status.is_ok_and(|status| status.has(node, |device| *device == channel_device_name(0)))
+}
+
 // === impl Status ===
 
 impl Status {
-    /// The pool's name decides nothing: any name may be published for any node.
     fn is_for(&self, node: &str) -> bool {
+        self.has(node, |_| true)
+    }
+
+    /// The pool's name decides nothing: any name may be published for any node.
+    fn has(&self, node: &str, is_wanted: impl Fn(&str) -> bool) -> bool {
         let Some(allocation) = &self.allocation else {
             return false;
         };
@@ -100,7 +113,7 @@ impl Status {
             .into_iter()
             .flatten();
         let selects = |selector: &NodeSelector| selector.may_match(node);
-        results.any(|result| result.driver == DRIVER_NAME)
+        results.any(|result| result.driver == DRIVER_NAME && is_wanted(&result.device))
             && allocation.node_selector.as_ref().is_none_or(selects)
     }
 }
@@ -225,6 +238,16 @@ mod tests {
             let found = presence(&mk_claim(&selector));
             assert_eq!(found, Presence::Absent, "{selector}");
         }
+    }
+
+    #[test]
+    fn only_the_device_that_stands_for_the_node_counts_as_it() {
+        let mut claim = mk_claim(&json!({"nodeSelectorTerms": [name_is("In", "n1")]}));
+        let has = |claim: &Value, node| has_node_device(&claim["status"].to_string(), node);
+        assert!(has(&claim, "n1") && !has(&claim, "n2"));
+        claim["status"]["allocation"]["devices"]["results"][1]["device"] = "channel-7".into();
+        assert!(!has(&claim, "n1"));
+        assert!(!has_node_device("", "n1") && !has_node_device("null", "n1"));
     }
 
     #[test]

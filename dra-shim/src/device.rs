@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use compute_domain_api::names::{
     self, CLIQUE_ATTRIBUTE, DEGRADED_FABRIC_TAINT, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE,
-    DEVICE_TYPE_CHANNEL, NO_CLIQUE_TAINT, SLOTS_CAPACITY,
+    DEVICE_TYPE_CHANNEL, NO_CLIQUE_TAINT, SHARING_ENDS_TAINT, SLOTS_CAPACITY,
 };
-use compute_domain_api::{Placement, Settings, Sharing};
+use compute_domain_api::{Placement, Settings};
 use compute_domain_node::Hardware;
 use compute_domain_node::policy::{Fault, PrepareAnswer, Slice};
 use dra_kubelet::{DesiredPool, DeviceHealth, Health};
@@ -14,17 +14,17 @@ use k8s_openapi::api::resource::v1::{Device, DeviceAttribute, DeviceCapacity, De
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use nvml_clique::Fabric;
 
+use crate::device_form::DeviceForm;
+
 /// The one device that is published, whichever channels its claims open: a second one
 /// beside it would be allocated together with it.
 const PUBLISHED_CHANNEL: u32 = 0;
 
-/// What the node's device is like, and what becomes of it on a node with a fault, as
-/// the operator chose.
+/// What becomes of the device of a node with a fault, as the operator chose.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Placements {
     without_clique: Placement,
     degraded_fabric: Placement,
-    sharing: Sharing,
 }
 
 /// What the API server was seen not to store of the device.
@@ -41,11 +41,10 @@ pub(crate) struct Dropped {
 /// How the node's channel is published.
 #[derive(Debug, Clone, PartialEq)]
 enum Publishing {
-    /// As what is allocated without further ado.
-    Plain,
-    /// With a taint that keeps new claims away.
-    Tainted(DeviceTaint),
-    /// Not at all, since the API server does not store the taint.
+    /// With these taints, which keep new claims away. None: it is allocated without
+    /// further ado.
+    With(Vec<DeviceTaint>),
+    /// Not at all, since the API server does not store its taints.
     Withheld,
 }
 
@@ -70,24 +69,27 @@ impl Placements {
         Self {
             without_clique: settings.without_clique,
             degraded_fabric: settings.degraded_fabric,
-            sharing: settings.sharing,
         }
     }
 
     /// What the node's slice should hold.
-    pub(crate) fn desired_slice(self, hardware: &Hardware, dropped: Dropped) -> DesiredPool {
-        match hardware.policy().slice {
-            Slice::Unchanged => DesiredPool::Undecided,
-            Slice::Empty => DesiredPool::Withdrawn,
-            Slice::Channel => {
+    pub(crate) fn desired_slice(
+        self,
+        hardware: &Hardware,
+        form: DeviceForm,
+        dropped: Dropped,
+    ) -> DesiredPool {
+        match (hardware.policy().slice, form) {
+            (Slice::Unchanged, _) | (_, DeviceForm::Undecided) => DesiredPool::Undecided,
+            (Slice::Empty, _) => DesiredPool::Withdrawn,
+            (Slice::Channel, form) => {
+                let Publishing::With(taints) = self.publishing(hardware, form, dropped) else {
+                    return DesiredPool::Withdrawn;
+                };
                 let mut device = channel(PUBLISHED_CHANNEL, hardware);
-                if let Sharing::Many { slots } = self.sharing {
+                device.taints = (!taints.is_empty()).then_some(taints);
+                if let DeviceForm::Shared { slots } | DeviceForm::Draining { slots } = form {
                     share(&mut device, slots);
-                }
-                match self.publishing(hardware, dropped) {
-                    Publishing::Plain => {}
-                    Publishing::Tainted(taint) => device.taints = Some(vec![taint]),
-                    Publishing::Withheld => return DesiredPool::Withdrawn,
                 }
                 DesiredPool::Devices(vec![device])
             }
@@ -95,40 +97,56 @@ impl Placements {
     }
 
     /// The hardware in one line as [`describe`] has it, and what keeps new claims away.
-    pub(crate) fn describe(self, hardware: &Hardware, dropped: Dropped) -> String {
+    pub(crate) fn describe(
+        self,
+        hardware: &Hardware,
+        form: DeviceForm,
+        dropped: Dropped,
+    ) -> String {
         let mut text = describe(hardware);
         if dropped.sharing {
             text += "; one claim has the device at a time, because the API server does not store that many may (feature gate DRAConsumableCapacity)";
         }
-        match self.publishing(hardware, dropped) {
-            Publishing::Plain => text,
-            Publishing::Tainted(taint) => {
-                format!("{text}; the device has the taint {}", taint.key)
+        match self.publishing(hardware, form, dropped) {
+            Publishing::With(taints) => {
+                for taint in taints {
+                    text += "; the device has the taint ";
+                    text += &taint.key;
+                }
             }
-            Publishing::Withheld => format!(
-                "{text}; the device is withdrawn, because the API server does not store its taint (feature gate DRADeviceTaints)"
-            ),
+            Publishing::Withheld => {
+                text += "; the device is withdrawn, because the API server does not store its taint (feature gate DRADeviceTaints)";
+            }
         }
+        text
     }
 
-    fn publishing(self, hardware: &Hardware, dropped: Dropped) -> Publishing {
-        let Some(fault) = hardware.policy().fault else {
-            return Publishing::Plain;
-        };
-        let (placement, key) = match fault {
-            Fault::NoClique => (self.without_clique, NO_CLIQUE_TAINT),
-            Fault::DegradedFabric => (self.degraded_fabric, DEGRADED_FABRIC_TAINT),
-        };
-        match placement {
-            Placement::Publish => Publishing::Plain,
-            Placement::Taint if dropped.taints => Publishing::Withheld,
-            Placement::Taint => Publishing::Tainted(DeviceTaint {
-                key: key.to_owned(),
-                value: Some(hardware.fabric.code().to_owned()),
-                effect: "NoSchedule".to_owned(),
-                time_added: None,
-            }),
+    fn publishing(self, hardware: &Hardware, form: DeviceForm, dropped: Dropped) -> Publishing {
+        let of_fault = hardware.policy().fault.and_then(|fault| {
+            let (placement, key) = match fault {
+                Fault::NoClique => (self.without_clique, NO_CLIQUE_TAINT),
+                Fault::DegradedFabric => (self.degraded_fabric, DEGRADED_FABRIC_TAINT),
+            };
+            let value = hardware.fabric.code();
+            (placement == Placement::Taint).then(|| no_schedule(key, Some(value)))
+        });
+        let is_draining = matches!(form, DeviceForm::Draining { .. });
+        let of_draining = is_draining.then(|| no_schedule(SHARING_ENDS_TAINT, None));
+        let taints: Vec<_> = of_fault.into_iter().chain(of_draining).collect();
+        if dropped.taints && !taints.is_empty() {
+            return Publishing::Withheld;
         }
+        Publishing::With(taints)
+    }
+}
+
+/// A taint that keeps new claims away, and no others.
+fn no_schedule(key: &str, value: Option<&str>) -> DeviceTaint {
+    DeviceTaint {
+        key: key.to_owned(),
+        value: value.map(str::to_owned),
+        effect: "NoSchedule".to_owned(),
+        time_added: None,
     }
 }
 

@@ -12,14 +12,13 @@ const CLIQUE: &str = "07070707-0707-0707-0707-070707070707.3";
 const TAINT: Placements = Placements {
     without_clique: Placement::Taint,
     degraded_fabric: Placement::Taint,
-    sharing: Sharing::One,
 };
 const PUBLISH: Placements = Placements {
     without_clique: Placement::Publish,
     degraded_fabric: Placement::Publish,
-    sharing: Sharing::One,
 };
 
+const ONE: DeviceForm = DeviceForm::Exclusive;
 const NOTHING: Dropped = Dropped {
     taints: false,
     sharing: false,
@@ -86,7 +85,7 @@ fn no_library() -> Fabric {
 
 /// The one device that is published.
 fn published(placements: Placements, hardware: &Hardware) -> Value {
-    match placements.desired_slice(hardware, NOTHING) {
+    match placements.desired_slice(hardware, ONE, NOTHING) {
         DesiredPool::Devices(devices) => serde_json::to_value(devices).unwrap(),
         other => panic!("{other:?}"),
     }
@@ -131,7 +130,6 @@ fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
         "clique-degraded",
     );
     let only = |without_clique, degraded_fabric| Placements {
-        sharing: Sharing::One,
         without_clique,
         degraded_fabric,
     };
@@ -156,21 +154,24 @@ fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
 fn where_taints_are_dropped_the_device_with_a_fault_is_withdrawn_and_no_other() {
     for hardware in [without_clique(), degraded()] {
         assert_eq!(
-            TAINT.desired_slice(&hardware, TAINTS),
+            TAINT.desired_slice(&hardware, ONE, TAINTS),
             DesiredPool::Withdrawn
         );
-        let text = TAINT.describe(&hardware, TAINTS);
+        let text = TAINT.describe(&hardware, ONE, TAINTS);
         assert!(text.contains("; the device is withdrawn"), "{text}");
         assert!(matches!(
-            PUBLISH.desired_slice(&hardware, TAINTS),
+            PUBLISH.desired_slice(&hardware, ONE, TAINTS),
             DesiredPool::Devices(_)
         ));
     }
     assert_eq!(
-        TAINT.desired_slice(&in_clique(), TAINTS),
-        TAINT.desired_slice(&in_clique(), NOTHING)
+        TAINT.desired_slice(&in_clique(), ONE, TAINTS),
+        TAINT.desired_slice(&in_clique(), ONE, NOTHING)
     );
-    assert_eq!(TAINT.describe(&in_clique(), TAINTS), describe(&in_clique()));
+    assert_eq!(
+        TAINT.describe(&in_clique(), ONE, TAINTS),
+        describe(&in_clique())
+    );
 }
 
 #[test]
@@ -180,14 +181,14 @@ fn before_the_first_read_the_slice_stays_as_it_is() {
         Fabric::Pending(Pending::NotReadYet),
     );
     assert_eq!(
-        TAINT.desired_slice(&hardware, TAINTS),
+        TAINT.desired_slice(&hardware, ONE, TAINTS),
         DesiredPool::Undecided
     );
 }
 
 #[test]
 fn without_a_driver_nothing_is_published_unless_it_was_there_before() {
-    let slice = |state| PUBLISH.desired_slice(&mk_hardware(state, no_library()), NOTHING);
+    let slice = |state| PUBLISH.desired_slice(&mk_hardware(state, no_library()), ONE, NOTHING);
     assert_eq!(slice(NodeFabricState::NoLibrary), DesiredPool::Withdrawn);
     assert!(matches!(
         slice(NodeFabricState::LibraryLost),
@@ -222,21 +223,18 @@ fn a_degraded_fabric_is_in_the_text_of_the_devices_health() {
 
 #[test]
 fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
-    let shared = Placements {
-        sharing: Sharing::Many { slots: 8 },
-        ..PUBLISH
-    };
-    let device = |placements: Placements| match placements.desired_slice(&in_clique(), NOTHING) {
+    let device = |form| match PUBLISH.desired_slice(&in_clique(), form, NOTHING) {
         DesiredPool::Devices(devices) => serde_json::to_value(&devices[0]).unwrap(),
         other => panic!("{other:?}"),
     };
+    let shared = DeviceForm::Shared { slots: 8 };
     let mut device_of_many = device(shared);
     let fields = device_of_many.as_object_mut().unwrap();
     assert_eq!(fields.remove("allowMultipleAllocations"), Some(json!(true)));
     // Without a request policy: a claim that asks for no slot takes all of them.
     let slots = json!({ "slots": { "value": "8" } });
     assert_eq!(fields.remove("capacity"), Some(slots));
-    assert_eq!(device_of_many, device(PUBLISH));
+    assert_eq!(device_of_many, device(ONE));
     // The scheduler gives up on every pod of a class whose expression fails on one device.
     assert_eq!(
         device_of_many["attributes"]["type"],
@@ -249,14 +247,52 @@ fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
         ..NOTHING
     };
     assert_eq!(
-        shared.desired_slice(&in_clique(), dropped),
-        shared.desired_slice(&in_clique(), NOTHING),
+        PUBLISH.desired_slice(&in_clique(), shared, dropped),
+        PUBLISH.desired_slice(&in_clique(), shared, NOTHING),
         "it is published as before"
     );
-    let text = shared.describe(&in_clique(), dropped);
+    let text = PUBLISH.describe(&in_clique(), shared, dropped);
     assert!(
         text.contains("one claim has the device at a time")
             && text.contains("DRAConsumableCapacity"),
         "{text}"
     );
+}
+
+#[test]
+fn a_device_that_was_shared_stays_so_and_keeps_new_claims_away_until_nobody_has_it() {
+    let draining = DeviceForm::Draining { slots: 8 };
+    let slice = |placements: Placements, hardware: &Hardware, dropped| {
+        placements.desired_slice(hardware, draining, dropped)
+    };
+    let DesiredPool::Devices(devices) = slice(PUBLISH, &in_clique(), NOTHING) else {
+        panic!("withdrawn")
+    };
+    assert_eq!(devices[0].allow_multiple_allocations, Some(true));
+    let keys = |device: &Device| {
+        let taints = device.taints.iter().flatten();
+        taints
+            .map(|taint| (taint.key.clone(), taint.effect.clone()))
+            .collect::<Vec<_>>()
+    };
+    let own = (
+        "compute-domain.nvidia.com/sharing-ends".to_owned(),
+        "NoSchedule".to_owned(),
+    );
+    assert_eq!(keys(&devices[0]), std::slice::from_ref(&own));
+    let text = PUBLISH.describe(&in_clique(), draining, NOTHING);
+    assert!(
+        text.ends_with("the device has the taint compute-domain.nvidia.com/sharing-ends"),
+        "{text}"
+    );
+    // Beside the taint of a fault.
+    let DesiredPool::Devices(devices) = slice(TAINT, &without_clique(), NOTHING) else {
+        panic!("withdrawn")
+    };
+    assert_eq!(keys(&devices[0]).len(), 2);
+    assert_eq!(keys(&devices[0])[1], own);
+    // A taint that is not stored keeps nobody away.
+    assert_eq!(slice(PUBLISH, &in_clique(), TAINTS), DesiredPool::Withdrawn);
+    let undecided = PUBLISH.desired_slice(&in_clique(), DeviceForm::Undecided, NOTHING);
+    assert_eq!(undecided, DesiredPool::Undecided);
 }

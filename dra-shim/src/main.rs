@@ -40,6 +40,7 @@ mod claim_presence;
 mod claim_reference;
 mod claim_status;
 mod device;
+mod device_form;
 mod domain_lookup;
 mod driver;
 mod held_since;

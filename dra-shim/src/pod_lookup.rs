@@ -5,6 +5,8 @@
 //! The pods that the record names in `reservedFor` are not enough: kubelet does not call
 //! again for further pods of a claim that it has prepared.
 
+use std::collections::BTreeSet;
+
 use compute_domain_node::Presence;
 use dra_checkpoint::ClaimName;
 use imex_runtime::{Part, error_chain, for_each_page};
@@ -27,9 +29,17 @@ pub(crate) struct PodLookup {
 #[derive(Deserialize)]
 struct Object {
     #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
     spec: Spec,
     #[serde(default)]
     status: Status,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    namespace: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -72,6 +82,23 @@ impl PodLookup {
         }
     }
 
+    /// Namespace and name of every claim of a pod on this node that has not ended: one list of
+    /// the node's pods.
+    pub(crate) async fn claims_here(&self) -> Result<BTreeSet<(String, String)>, kube::Error> {
+        let path = Pod::url_path(&(), None);
+        let here = ListParams::default().fields(&format!("spec.nodeName={}", self.node));
+        let mut found = BTreeSet::new();
+        let visit = |pods: Vec<Object>| {
+            for pod in pods.iter().filter(|pod| !pod.has_ended()) {
+                let claims = pod.claims().map(str::to_owned);
+                found.extend(claims.map(|claim| (pod.metadata.namespace.clone(), claim)));
+            }
+            true
+        };
+        for_each_page(&self.client, &path, Part::Whole, here, visit).await?;
+        Ok(found)
+    }
+
     /// Whether a pod of this node that names the claim has containers, and has not ended:
     /// one list of the namespace's pods on the node.
     pub(crate) async fn presence(&self, claim: &ClaimName) -> Presence {
@@ -104,15 +131,23 @@ impl Object {
     /// A pod without containers does not use the claim: most likely it waits for another
     /// claim of that name, which has the same device.
     fn has(&self, claim: &str) -> bool {
-        let Self { spec, status } = self;
-        let claims = [&spec.resource_claims, &status.resource_claim_statuses];
-        let mut claims = claims.into_iter().flatten().flatten();
+        let status = &self.status;
         let containers = [&status.init_container_statuses, &status.container_statuses];
         let mut containers = containers.into_iter().flatten().flatten();
-        let has_ended = matches!(status.phase.as_str(), "Succeeded" | "Failed");
-        !has_ended
-            && claims.any(|it| it.resource_claim_name.as_deref() == Some(claim))
+        !self.has_ended()
+            && self.claims().any(|it| it == claim)
             && containers.any(|container| !container.id.is_empty())
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    fn claims(&self) -> impl Iterator<Item = &str> {
+        let Self { spec, status, .. } = self;
+        let claims = [&spec.resource_claims, &status.resource_claim_statuses];
+        let claims = claims.into_iter().flatten().flatten();
+        claims.filter_map(|claim| claim.resource_claim_name.as_deref())
     }
 }
 
@@ -131,8 +166,7 @@ mod tests {
     fn a_claim_is_named_in_the_spec_or_comes_from_a_template() {
         let containers = json!([{"name": "main", "containerID": "containerd://1", "state": 5}]);
         let own = json!({
-            "metadata": 7,
-            "spec": {"resourceClaims": [{"name": "a"}, {"name": "b", "resourceClaimName": "train"}]},
+                "spec": {"resourceClaims": [{"name": "a"}, {"name": "b", "resourceClaimName": "train"}]},
             "status": {"phase": "Running", "containerStatuses": containers},
         });
         assert!(has(&own));

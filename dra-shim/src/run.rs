@@ -25,6 +25,7 @@ use crate::checkpoint_gauges;
 use crate::claim_lookup::ClaimLookup;
 use crate::claim_status::ClaimStatusWriter;
 use crate::device::{Dropped, Placements};
+use crate::device_form::{DeviceForm, DeviceFormTask};
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
 use crate::host_imex::HostImexGate;
@@ -129,6 +130,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (desired, desired_slice) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
     let (dropped, seen_to_drop) = watch::channel(Dropped::default());
+    let (form, device_form) = watch::channel(DeviceForm::Undecided);
     let hardware = Arc::clone(&parts.hardware);
     let heartbeat = parts.liveness.add("prepare-worker", WRITES_LIMIT);
     let prepares = PrepareQueue::start(move || hardware.snapshot_for_claim(), heartbeat);
@@ -138,9 +140,10 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         tokio::spawn(parts.writer_watch().run(shutdown.clone())),
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
         tokio::spawn(parts.reconciler().run(shutdown.clone())),
+        tokio::spawn(parts.device_form_task(form).run(shutdown.clone())),
         tokio::spawn(
             parts
-                .advertiser(desired, health, seen_to_drop)
+                .advertiser(desired, health, seen_to_drop, device_form)
                 .run(Arc::clone(&parts.hardware), shutdown.clone()),
         ),
     ];
@@ -228,6 +231,20 @@ impl Parts {
         )
     }
 
+    fn device_form_task(&self, form: watch::Sender<DeviceForm>) -> DeviceFormTask {
+        DeviceFormTask {
+            sharing: self.settings.sharing,
+            data_dir: self.paths.data_dir.clone(),
+            shared_claims: self.shared_claims.clone(),
+            claims: self.claim_lookup(),
+            pods: PodLookup::new(self.client.clone(), &self.node_name),
+            form,
+            heartbeat: self.liveness.add("device-form", REQUESTS_LIMIT),
+            events: self.events.clone(),
+            node: self.node_reference(),
+        }
+    }
+
     fn claim_lookup(&self) -> ClaimLookup {
         ClaimLookup::new(self.client.clone(), &self.node_name)
     }
@@ -256,6 +273,7 @@ impl Parts {
         desired: watch::Sender<DesiredPool>,
         health: watch::Sender<Vec<DeviceHealth>>,
         dropped: watch::Receiver<Dropped>,
+        form: watch::Receiver<DeviceForm>,
     ) -> Advertiser {
         let condition = |name, reason| self.readiness.add_condition(name, reason);
         Advertiser {
@@ -263,6 +281,7 @@ impl Parts {
             heartbeat: self.liveness.add("advertiser", READS_LIMIT),
             placements: Placements::new(&self.settings),
             dropped,
+            form,
             metrics: Arc::clone(&self.metrics),
             desired,
             health,

@@ -72,6 +72,9 @@ pub const CHANNEL_NOT_CONFIRMED_REASON: &str = "ChannelNotConfirmed";
 /// Key of the taint on the device of a node that definitely has no clique.
 pub const NO_CLIQUE_TAINT: &str = "compute-domain.nvidia.com/no-clique";
 
+/// Key of the taint on a device that was shared and is to be exclusive, until nobody has it.
+pub const SHARING_ENDS_TAINT: &str = "compute-domain.nvidia.com/sharing-ends";
+
 /// Key of the taint on the device of a node whose fabric is degraded.
 pub const DEGRADED_FABRIC_TAINT: &str = "compute-domain.nvidia.com/degraded-fabric";
 

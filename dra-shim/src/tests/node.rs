@@ -1,7 +1,7 @@
 //! A node with the plugin's real parts: driver, claims on disk, reconciler; its
 //! hardware is healthy.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -140,6 +140,11 @@ impl TestNode {
             self.driver.holders.clone(),
             Liveness::default().add("reconciler", Duration::from_secs(600)),
         )
+    }
+
+    /// Where the checkpoint is.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.root.path().join("data")
     }
 
     pub(crate) fn recorded(&self) -> Vec<String> {

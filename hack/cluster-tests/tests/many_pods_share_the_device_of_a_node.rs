@@ -17,11 +17,11 @@ fn ten_pods_of_one_domain_run_on_one_node_and_one_that_wants_it_whole_waits() ->
 
     let _sharing = ChartValue::set(&cluster, "resources.computeDomains.imex.sharing", "many")?;
     wait_until(&cluster, "the devices are shared", || {
-        for device in devices(&cluster)? {
+        for node in [1, 2] {
+            let device = device_of(&cluster, node)?;
             let slots = device.pointer("/capacity/slots/value");
             ensure!(
-                device.get("allowMultipleAllocations") == Some(&json!(true))
-                    && slots.and_then(Value::as_str) == Some("64"),
+                is_shared(&device) && slots.and_then(Value::as_str) == Some("64"),
                 "{device}"
             );
         }
@@ -60,15 +60,89 @@ fn ten_pods_of_one_domain_run_on_one_node_and_one_that_wants_it_whole_waits() ->
     fixtures::wait_until_running(&cluster, &namespace, "whole")
 }
 
-fn devices(cluster: &Cluster) -> Result<Vec<Value>> {
-    let selector = "--field-selector=spec.driver=compute-domain.nvidia.com";
-    let slices = cluster.items(&["resourceslices", selector])?;
-    ensure!(slices.len() == 2, "{} slices", slices.len());
-    let device = |slice: &Value| slice.pointer("/spec/devices/0").cloned();
-    slices
-        .iter()
-        .map(|slice| device(slice).context("no device"))
-        .collect()
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_to_nobody_twice()
+-> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "unsharing")?;
+    let key = "resources.computeDomains.imex.sharing";
+    let sharing = ChartValue::set(&cluster, key, "many")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    for node in [1, 2] {
+        let pod = format!("first-{node}");
+        fixtures::run_pod(&cluster, &namespace, &pod, node, Some(&domain))?;
+    }
+
+    // Node 2 forgets that it was shared: the scheduler will give its device away again.
+    cluster.on_node(2, &format!("rm {DATA}/device-is-shared"))?;
+    drop(sharing);
+    wait_until(&cluster, "node1 is tainted, node2 is exclusive", || {
+        let (ours, forced) = (device_of(&cluster, 1)?, device_of(&cluster, 2)?);
+        let taint = ours.pointer("/taints/0/key").and_then(Value::as_str);
+        ensure!(
+            is_shared(&ours) && taint == Some("compute-domain.nvidia.com/sharing-ends"),
+            "{ours}"
+        );
+        ensure!(!is_shared(&forced), "{forced}");
+        Ok(())
+    })?;
+
+    fixtures::create_pod(&cluster, &namespace, "second-1", 1, Some(&domain))?;
+    fixtures::create_pod(&cluster, &namespace, "second-2", 2, Some(&domain))?;
+    waits_for_the_device(&cluster, &namespace, "second-1")?;
+    wait_until(
+        &cluster,
+        "the node refuses what was given away twice",
+        || {
+            let events = cluster.events_about(&namespace.name, "second-2")?;
+            let refused =
+                |event: &String| event.contains("device channel-0 is still in use by claim");
+            ensure!(events.iter().any(refused), "its events: {events:#?}");
+            Ok(())
+        },
+    )?;
+
+    delete_pod(&cluster, &namespace, "first-2")?;
+    fixtures::wait_until_running(&cluster, &namespace, "second-2")?;
+
+    delete_pod(&cluster, &namespace, "first-1")?;
+    // The plugin asks who has the device one to two minutes after the taint, and again after two to
+    // four.
+    for _ in 0..4 {
+        if fixtures::wait_until_running(&cluster, &namespace, "second-1").is_ok() {
+            break;
+        }
+    }
+    fixtures::wait_until_running(&cluster, &namespace, "second-1")?;
+    let device = device_of(&cluster, 1)?;
+    ensure!(
+        !is_shared(&device) && device.get("taints").is_none(),
+        "{device}"
+    );
+    Ok(())
+}
+
+/// Where the plugin keeps its files on the node.
+const DATA: &str = "/var/lib/kubelet/plugins/compute-domain.nvidia.com";
+
+fn is_shared(device: &Value) -> bool {
+    device.get("allowMultipleAllocations") == Some(&json!(true))
+}
+
+fn delete_pod(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
+    let delete = ["delete", "pod", pod, "-n", &namespace.name, "--wait"];
+    cluster.kubectl(&delete).map(drop)
+}
+
+fn device_of(cluster: &Cluster, node: u8) -> Result<Value> {
+    let selector =
+        format!("--field-selector=spec.driver=compute-domain.nvidia.com,spec.nodeName=node{node}");
+    let slices = cluster.items(&["resourceslices", &selector])?;
+    let device = slices
+        .first()
+        .and_then(|slice| slice.pointer("/spec/devices/0"));
+    device.cloned().context("no device")
 }
 
 fn waits_for_the_device(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
@@ -113,8 +187,7 @@ fn each_claim_has_a_share_of_its_own(
     shares.sort_unstable();
     shares.dedup();
     ensure!(shares.len() == count, "{} shares: {shares:?}", shares.len());
-    let path = "/var/lib/kubelet/plugins/compute-domain.nvidia.com/checkpoint.json";
-    let checkpoint = cluster.on_node(1, &format!("cat {path}"))?;
+    let checkpoint = cluster.on_node(1, &format!("cat {DATA}/checkpoint.json"))?;
     for share in &shares {
         ensure!(checkpoint.contains(share), "{share} is not in {checkpoint}");
     }
