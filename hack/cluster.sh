@@ -17,6 +17,10 @@
 #   hack/cluster.sh stop NAME          ends it with SIGTERM
 #   hack/cluster.sh start NAME         starts it again
 #   hack/cluster.sh restart NAME       stop, then start
+#   hack/cluster.sh gates [A=false,B=true]
+#                                      feature gates of API server, scheduler and
+#                                      controller manager from their next start on;
+#                                      without any: their defaults
 #
 # NAME: supervisor and audit (logs only), etcd, apiserver, scheduler, controller-manager,
 # and for each node K containerd-K, kubelet-K, proxy-K. A component that died is
@@ -77,8 +81,15 @@ main() {
             as_root end_component "${1-}" TERM
             start_component "$1"
             ;;
+        gates) as_root set_gates "${1-}" ;;
         *) usage ;;
     esac
+}
+
+set_gates() {
+    supervisor_pid >/dev/null || die "the cluster is not running; start it with hack/cluster.sh up"
+    [[ $1 =~ ^([A-Za-z]+=(true|false)(,|$))*$ ]] || die "'$1' is not a list of gates, such as A=false,B=true"
+    echo "$1" >"$state/control-plane-gates"
 }
 
 as_root() {

@@ -49,6 +49,7 @@ all=(
     a_missing_driver_is_reported_and_retried
     a_damaged_checkpoint_is_rebuilt
     killed_and_restarted_components_recover
+    without_consumable_capacity_one_claim_has_the_device
     the_plugin_starts_while_the_api_server_is_down
 )
 

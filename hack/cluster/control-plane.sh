@@ -46,6 +46,13 @@ identity() {
 	EOT
 }
 
+# The option of a program of the control plane for its feature gates, where any are set.
+gates_option() {
+    local gates=
+    if [ -e "$state/control-plane-gates" ]; then gates=$(<"$state/control-plane-gates"); fi
+    if [ "$gates" ]; then echo "--feature-gates=$gates"; fi
+}
+
 run_etcd() {
     as_component etcd --name default --data-dir "$state/etcd" --unsafe-no-fsync \
         --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
@@ -57,7 +64,8 @@ run_etcd() {
 # pods verify it with the root that the controller manager gives them.
 # Its audit log is never rotated, so that every request in it can be counted.
 run_apiserver() {
-    local audit=()
+    local audit=() gates
+    gates=$(gates_option)
     if [ -e "$state/audit-policy" ]; then
         audit=(--audit-policy-file="$state/audit-policy" --audit-log-path="$state/log/audit.log" --audit-log-maxsize=100000)
     fi
@@ -73,20 +81,22 @@ run_apiserver() {
         --service-account-key-file="$state/api/service-accounts.key" \
         --service-account-signing-key-file="$state/api/service-accounts.key" \
         --kubelet-preferred-address-types=InternalIP \
-        --allow-privileged=true "${audit[@]}"
+        --allow-privileged=true "${audit[@]}" ${gates:+"$gates"}
 }
 
 run_scheduler() {
-    local kubeconfig=$state/kubeconfig/scheduler
-    as_component kube-scheduler --bind-address=127.0.0.1 --leader-elect=false --authentication-skip-lookup=true \
+    local kubeconfig=$state/kubeconfig/scheduler gates
+    gates=$(gates_option)
+    as_component kube-scheduler ${gates:+"$gates"} --bind-address=127.0.0.1 --leader-elect=false --authentication-skip-lookup=true \
         --kubeconfig="$kubeconfig" --authentication-kubeconfig="$kubeconfig" --authorization-kubeconfig="$kubeconfig"
 }
 
 # With the default rates and period a start takes 5 s longer. The default of
 # --flex-volume-plugin-dir is made in the host's /usr.
 run_controller-manager() {
-    local kubeconfig=$state/kubeconfig/controller-manager
-    as_component kube-controller-manager --bind-address=127.0.0.1 --leader-elect=false \
+    local kubeconfig=$state/kubeconfig/controller-manager gates
+    gates=$(gates_option)
+    as_component kube-controller-manager ${gates:+"$gates"} --bind-address=127.0.0.1 --leader-elect=false \
         --kubeconfig="$kubeconfig" --authentication-kubeconfig="$kubeconfig" --authorization-kubeconfig="$kubeconfig" \
         --authentication-skip-lookup=true --use-service-account-credentials=true \
         --kube-api-qps=500 --kube-api-burst=1000 --node-monitor-period=1s \

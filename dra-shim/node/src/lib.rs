@@ -36,6 +36,8 @@ mod device_group;
 mod end_prepare;
 mod error;
 mod guard;
+#[cfg(test)]
+mod guard_model_tests;
 mod hardware;
 pub mod lifecycle;
 mod moment;

@@ -1,0 +1,89 @@
+//! `imex.sharing=many` on a control plane without the feature gate `DRAConsumableCapacity`, as by default
+//! below Kubernetes 1.36: one claim has a node's device at a time, and the node says why.
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, ChartValue, TestDomain};
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::Value;
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_second_pod_waits_for_the_first_and_the_node_says_why() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let _gates = Gates::set(&cluster, "DRAConsumableCapacity=false")?;
+    let namespace = Namespace::create(&cluster, "no-sharing")?;
+    let _sharing = ChartValue::set(&cluster, "resources.computeDomains.imex.sharing", "many")?;
+    wait_until(&cluster, "the nodes say it", || {
+        for node in ["node1", "node2"] {
+            let events = cluster.events_about("default", node)?;
+            let told = |event: &&String| event.contains("DRAConsumableCapacity");
+            let count = events.iter().filter(told).count();
+            ensure!(count == 1, "{count} events of {node}: {events:#?}");
+        }
+        Ok(())
+    })?;
+    for slice in cluster.items(&[
+        "resourceslices",
+        "--field-selector=spec.driver=compute-domain.nvidia.com",
+    ])? {
+        let device = slice.pointer("/spec/devices/0").context("no device")?;
+        ensure!(device.get("allowMultipleAllocations").is_none(), "{device}");
+    }
+
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    fixtures::run_pod(&cluster, &namespace, "first", 1, Some(&domain))?;
+    fixtures::create_pod(&cluster, &namespace, "second", 1, Some(&domain))?;
+    wait_until(&cluster, "the second pod is told why it waits", || {
+        let events = cluster.events_about(&namespace.name, "second")?;
+        let told = events.iter().any(|event| {
+            event.starts_with("FailedScheduling") && event.contains("cannot allocate all claims")
+        });
+        ensure!(told, "its events: {events:#?}");
+        Ok(())
+    })?;
+    cluster.kubectl(&["delete", "pod", "first", "-n", &namespace.name, "--wait"])?;
+    fixtures::wait_until_running(&cluster, &namespace, "second")?;
+    domain_is_as_it_was(&cluster, &namespace)
+}
+
+/// No template is repaired for ever because the API server leaves out a field.
+fn domain_is_as_it_was(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+    let templates = cluster.items(&["resourceclaimtemplates", "-n", &namespace.name])?;
+    let [template] = templates.as_slice() else {
+        anyhow::bail!("{} templates", templates.len())
+    };
+    let generation = template.pointer("/metadata/managedFields");
+    let writes = generation.and_then(Value::as_array).map_or(0, Vec::len);
+    ensure!(writes == 1, "written {writes} times: {template}");
+    let events = cluster.events_about(&namespace.name, "train")?;
+    let repaired = events.iter().any(|event| event.contains("epair"));
+    ensure!(!repaired, "its events: {events:#?}");
+    Ok(())
+}
+
+/// Feature gates of the control plane, which has its defaults again when this is dropped.
+struct Gates<'a>(&'a Cluster);
+
+impl<'a> Gates<'a> {
+    fn set(cluster: &'a Cluster, gates: &str) -> Result<Self> {
+        let set = Self(cluster);
+        set.restart_with(gates)?;
+        Ok(set)
+    }
+
+    fn restart_with(&self, gates: &str) -> Result<()> {
+        self.0.script(&["gates", gates], "")?;
+        for component in ["apiserver", "scheduler"] {
+            self.0.script(&["restart", component], "")?;
+        }
+        wait_until(self.0, "the API server is ready", || {
+            self.0.kubectl(&["get", "--raw", "/readyz"]).map(drop)
+        })
+    }
+}
+
+impl Drop for Gates<'_> {
+    fn drop(&mut self) {
+        drop(self.restart_with("")); // ignored: if it fails, the next test does, too
+    }
+}
