@@ -90,6 +90,9 @@ impl Advertiser {
         let tell = |reason| self.events.normal(&self.node, reason, "Probe", state);
         let warn = |reason| self.events.warning(&self.node, reason, "Probe", state);
         match policy.prepare {
+            PrepareAnswer::Prepared if self.placements.missing_channels(hardware).is_some() => {
+                warn("IMEXChannelsMissing");
+            }
             PrepareAnswer::Prepared => tell("IMEXChannelReady"),
             PrepareAnswer::PreparedWithWarning => warn("FabricDegraded"),
             // As it should be on a host that is not part of a multi-node fabric.

@@ -6,7 +6,7 @@ use compute_domain_api::names::{
     self, CLIQUE_ATTRIBUTE, DEGRADED_FABRIC_TAINT, DEVICE_ID_ATTRIBUTE, DEVICE_TYPE_ATTRIBUTE,
     DEVICE_TYPE_CHANNEL, NO_CLIQUE_TAINT, SHARING_ENDS_TAINT, SLOTS_CAPACITY,
 };
-use compute_domain_api::{Placement, Settings};
+use compute_domain_api::{Isolation, Placement, Settings};
 use compute_domain_node::Hardware;
 use compute_domain_node::policy::{Fault, PrepareAnswer, Slice};
 use dra_kubelet::{DesiredPool, DeviceHealth, Health};
@@ -25,6 +25,8 @@ const PUBLISHED_CHANNEL: u32 = 0;
 pub(crate) struct Placements {
     without_clique: Placement,
     degraded_fabric: Placement,
+    /// How many channels the driver should have: as many as there are numbers for domains.
+    channel_count: u32,
 }
 
 /// What the API server was seen not to store of the device.
@@ -69,6 +71,10 @@ impl Placements {
         Self {
             without_clique: settings.without_clique,
             degraded_fabric: settings.degraded_fabric,
+            channel_count: match settings.isolation {
+                Isolation::None => PUBLISHED_CHANNEL + 1,
+                Isolation::Channel => settings.channel_count,
+            },
         }
     }
 
@@ -107,6 +113,12 @@ impl Placements {
         if dropped.sharing {
             text += "; one claim has the device at a time, because the API server does not store that many may (feature gate DRAConsumableCapacity)";
         }
+        if let Some(count) = self.missing_channels(hardware) {
+            text += &format!(
+                "; its driver has {count} IMEX channels and ComputeDomains have numbers below {}: load the nvidia driver with NVreg_ImexChannelCount={}, or set imex.channelCount to what every node has",
+                self.channel_count, self.channel_count
+            );
+        }
         match self.publishing(hardware, form, dropped) {
             Publishing::With(taints) => {
                 for taint in taints {
@@ -119,6 +131,12 @@ impl Placements {
             }
         }
         text
+    }
+
+    /// How many channels the driver has, if a domain may have one that it has not.
+    pub(crate) fn missing_channels(self, hardware: &Hardware) -> Option<u32> {
+        let has_fewer = |count: &u32| *count < self.channel_count;
+        hardware.channel_count.filter(has_fewer)
     }
 
     fn publishing(self, hardware: &Hardware, form: DeviceForm, dropped: Dropped) -> Publishing {

@@ -12,10 +12,12 @@ const CLIQUE: &str = "07070707-0707-0707-0707-070707070707.3";
 const TAINT: Placements = Placements {
     without_clique: Placement::Taint,
     degraded_fabric: Placement::Taint,
+    channel_count: 1,
 };
 const PUBLISH: Placements = Placements {
     without_clique: Placement::Publish,
     degraded_fabric: Placement::Publish,
+    channel_count: 1,
 };
 
 const ONE: DeviceForm = DeviceForm::Exclusive;
@@ -130,6 +132,7 @@ fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
         "clique-degraded",
     );
     let only = |without_clique, degraded_fabric| Placements {
+        channel_count: 1,
         without_clique,
         degraded_fabric,
     };
@@ -295,4 +298,29 @@ fn a_device_that_was_shared_stays_so_and_keeps_new_claims_away_until_nobody_has_
     assert_eq!(slice(PUBLISH, &in_clique(), TAINTS), DesiredPool::Withdrawn);
     let undecided = PUBLISH.desired_slice(&in_clique(), DeviceForm::Undecided, NOTHING);
     assert_eq!(undecided, DesiredPool::Undecided);
+}
+
+#[test]
+fn a_driver_with_fewer_channels_than_there_are_numbers_is_named_with_both() {
+    let placements = Placements {
+        channel_count: 2048,
+        ..PUBLISH
+    };
+    for (count, is_told) in [
+        (Some(16), true),
+        (Some(2048), false),
+        (Some(4096), false),
+        (None, false),
+    ] {
+        let mut hardware = in_clique();
+        hardware.channel_count = count;
+        let text = placements.describe(&hardware, ONE, NOTHING);
+        let told =
+            text.contains("has 16 IMEX channels") && text.contains("NVreg_ImexChannelCount=2048");
+        assert_eq!(told, is_told, "{count:?}: {text}");
+        assert_eq!(
+            placements.missing_channels(&hardware),
+            count.filter(|_| is_told)
+        );
+    }
 }
