@@ -109,28 +109,26 @@ impl Placements {
         form: DeviceForm,
         dropped: Dropped,
     ) -> String {
-        let mut text = describe(hardware);
+        let mut parts = vec![describe(hardware)];
         if dropped.sharing {
-            text += "; one claim has the device at a time, because the API server does not store that many may (feature gate DRAConsumableCapacity)";
+            parts.push("one claim has the device at a time, because the API server does not store that many may (feature gate DRAConsumableCapacity)".to_owned());
         }
         if let Some(count) = self.missing_channels(hardware) {
-            text += &format!(
-                "; its driver has {count} IMEX channels and ComputeDomains have numbers below {}: load the nvidia driver with NVreg_ImexChannelCount={}, or set imex.channelCount to what every node has",
-                self.channel_count, self.channel_count
-            );
+            let wanted = self.channel_count;
+            parts.push(format!(
+                "its driver has {count} IMEX channels and ComputeDomains have numbers below {wanted}: load the nvidia driver with NVreg_ImexChannelCount={wanted}, or set imex.channelCount to what every node has"
+            ));
         }
         match self.publishing(hardware, form, dropped) {
             Publishing::With(taints) => {
-                for taint in taints {
-                    text += "; the device has the taint ";
-                    text += &taint.key;
-                }
+                let keys = taints.into_iter().map(|taint| taint.key);
+                parts.extend(keys.map(|key| format!("the device has the taint {key}")));
             }
-            Publishing::Withheld => {
-                text += "; the device is withdrawn, because the API server does not store its taint (feature gate DRADeviceTaints)";
-            }
+            Publishing::Withheld => parts.push(
+                "the device is withdrawn, because the API server does not store its taint (feature gate DRADeviceTaints)".to_owned(),
+            ),
         }
-        text
+        parts.join("; ")
     }
 
     /// How many channels the driver has, if a domain may have one that it has not.

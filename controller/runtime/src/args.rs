@@ -74,7 +74,7 @@ pub struct ImexArgs {
     /// How many claims may share a node's device, where many do; empty means 64.
     #[arg(long, env = "IMEX_SLOTS", default_value = "")]
     pub imex_slots: String,
-    /// How many IMEX channels each node has: NVreg_ImexChannelCount of its driver; empty means 2048.
+    /// How many IMEX channels each node has, by the options of its driver; empty means 2048.
     #[arg(long, env = "IMEX_CHANNEL_COUNT", default_value = "")]
     pub imex_channel_count: String,
     /// Control socket of the host IMEX daemon, as a path on the host; empty: it is not probed.

@@ -39,11 +39,7 @@ fn prepare(
 
 /// How a second claim fares beside a first one: both of `channel-0`, each with its domain and the
 /// state of that.
-fn second(
-    (isolation, sharing): (Isolation, Sharing),
-    first: (&str, DomainState),
-    second: (&str, DomainState),
-) -> &'static str {
+fn second((isolation, sharing): Setting, first: Whose, second: Whose) -> &'static str {
     let node = Disks::default().with_guard(isolation, sharing).start();
     prepare(&node, "first", &mk_share(first.0, "channel-0"), first.1).unwrap();
     match prepare(&node, "second", &mk_share(second.0, "channel-0"), second.1) {
@@ -52,118 +48,48 @@ fn second(
     }
 }
 
+type Setting = (Isolation, Sharing);
+
+/// A claim's domain, and what is known of that.
+type Whose = (&'static str, DomainState);
+
+const NONE_ONE: Setting = (Isolation::None, Sharing::One);
+const NONE_MANY: Setting = (Isolation::None, MANY);
+const CHANNEL_ONE: Setting = (Isolation::Channel, Sharing::One);
+const CHANNEL_MANY: Setting = (Isolation::Channel, MANY);
+
+#[rustfmt::skip]
 #[test]
 fn the_table_of_who_may_hold_what() {
-    let (none, channel) = (Isolation::None, Isolation::Channel);
-    let unassigned = DomainState::Unassigned;
-    for (setting, first, other, result) in [
+    let none = DomainState::Unassigned;
+    let not_confirmed = DomainState::NotConfirmed(ChannelId::new(1).unwrap());
+    let ours = |state| (DOMAIN, state);
+    let theirs = |state| (OTHER, state);
+    let table: [(Setting, Whose, Whose, &str); 16] = [
         // Devices that are not shared have one holder.
-        (
-            (none, Sharing::One),
-            (DOMAIN, unassigned),
-            (DOMAIN, unassigned),
-            "device-held",
-        ),
-        (
-            (none, Sharing::One),
-            (DOMAIN, unassigned),
-            (OTHER, unassigned),
-            "device-held",
-        ),
-        (
-            (channel, Sharing::One),
-            (DOMAIN, assigned(1)),
-            (DOMAIN, assigned(1)),
-            "device-held",
-        ),
-        (
-            (channel, Sharing::One),
-            (DOMAIN, assigned(1)),
-            (OTHER, assigned(2)),
-            "device-held",
-        ),
+        (NONE_ONE, ours(none), ours(none), "device-held"),
+        (NONE_ONE, ours(none), theirs(none), "device-held"),
+        (CHANNEL_ONE, ours(assigned(1)), ours(assigned(1)), "device-held"),
+        (CHANNEL_ONE, ours(assigned(1)), theirs(assigned(2)), "device-held"),
         // Without isolation, channel 0 is everybody's.
-        (
-            (none, MANY),
-            (DOMAIN, unassigned),
-            (DOMAIN, unassigned),
-            "prepared",
-        ),
-        (
-            (none, MANY),
-            (DOMAIN, unassigned),
-            (OTHER, unassigned),
-            "prepared",
-        ),
+        (NONE_MANY, ours(none), ours(none), "prepared"),
+        (NONE_MANY, ours(none), theirs(none), "prepared"),
         // With it, each channel is one domain's, whatever the API says of others.
-        (
-            (channel, MANY),
-            (DOMAIN, assigned(1)),
-            (DOMAIN, assigned(1)),
-            "prepared",
-        ),
-        (
-            (channel, MANY),
-            (DOMAIN, assigned(1)),
-            (OTHER, assigned(2)),
-            "prepared",
-        ),
-        (
-            (channel, MANY),
-            (DOMAIN, assigned(1)),
-            (OTHER, assigned(1)),
-            "channel-held",
-        ),
-        (
-            (channel, MANY),
-            (DOMAIN, assigned(0)),
-            (OTHER, assigned(0)),
-            "channel-held",
-        ),
-        (
-            (channel, MANY),
-            (DOMAIN, assigned(0)),
-            (OTHER, assigned(7)),
-            "prepared",
-        ),
+        (CHANNEL_MANY, ours(assigned(1)), ours(assigned(1)), "prepared"),
+        (CHANNEL_MANY, ours(assigned(1)), theirs(assigned(2)), "prepared"),
+        (CHANNEL_MANY, ours(assigned(1)), theirs(assigned(1)), "channel-held"),
+        (CHANNEL_MANY, ours(assigned(0)), theirs(assigned(0)), "channel-held"),
+        (CHANNEL_MANY, ours(assigned(0)), theirs(assigned(7)), "prepared"),
         // What was given while there was isolation stays a domain's own.
-        (
-            (none, MANY),
-            (DOMAIN, assigned(1)),
-            (OTHER, assigned(1)),
-            "channel-held",
-        ),
-        (
-            (none, MANY),
-            (DOMAIN, assigned(1)),
-            (OTHER, unassigned),
-            "prepared",
-        ),
+        (NONE_MANY, ours(assigned(1)), theirs(assigned(1)), "channel-held"),
+        (NONE_MANY, ours(assigned(1)), theirs(none), "prepared"),
         // A domain without a channel waits for one.
-        (
-            (channel, MANY),
-            (DOMAIN, assigned(1)),
-            (OTHER, unassigned),
-            "no-channel-yet",
-        ),
-        (
-            (channel, MANY),
-            (DOMAIN, assigned(1)),
-            (OTHER, DomainState::Missing),
-            "domain-not-found",
-        ),
-        (
-            (channel, MANY),
-            (DOMAIN, assigned(1)),
-            (OTHER, DomainState::NotConfirmed(ChannelId::new(1).unwrap())),
-            "channel-not-confirmed",
-        ),
-    ] {
-        assert_eq!(
-            second(setting, first, other),
-            result,
-            "{setting:?} {first:?} {other:?}"
-        );
+        (CHANNEL_MANY, ours(assigned(1)), theirs(none), "no-channel-yet"),
+        (CHANNEL_MANY, ours(assigned(1)), theirs(DomainState::Missing), "domain-not-found"),
+        (CHANNEL_MANY, ours(assigned(1)), theirs(not_confirmed), "channel-not-confirmed"),
+    ];
+    for (setting, first, other, result) in table {
+        assert_eq!(second(setting, first, other), result, "{setting:?} {first:?} {other:?}");
     }
 }
 
