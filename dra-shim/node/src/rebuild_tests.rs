@@ -1,14 +1,15 @@
 //! A damaged checkpoint: nothing is prepared until files and API server have
 //! said who holds what.
 
+use compute_domain_api::{Isolation, Sharing};
 use dra_checkpoint::{BootId, Damage, DamageReason};
 use durable_file::{Dir as _, SimDir};
 
 use super::*;
 use crate::test_objects::{
-    EXCLUSIVE, at, mk_claim, mk_hardware, mk_input, mk_status, prepare_input,
+    Disks, EXCLUSIVE, at, mk_claim, mk_hardware, mk_input, mk_status, prepare_input,
 };
-use crate::{PrepareError, StartReport};
+use crate::{PrepareError, PrepareInput, StartReport};
 
 fn mk_allocated(uid: &str) -> AllocatedClaim {
     AllocatedClaim {
@@ -177,4 +178,58 @@ fn only_a_claim_with_a_spec_and_without_a_record_can_have_been_lost() {
         node.lost_claims().unwrap().into_iter().collect::<Vec<_>>(),
         ["holder"]
     );
+}
+
+#[test]
+fn a_rebuilt_record_opens_the_channel_of_its_spec_or_is_given_up_if_that_is_lost_too() {
+    let many = Sharing::Many { slots: 64 };
+    let spec_name = "k8s.compute-domain.nvidia.com-claim_holder.yaml";
+    for (spec, channel) in [
+        (None, Some(77)),
+        // What the Go driver's library wrote.
+        (Some("devices:\n- name: holder-channel-77\n"), Some(77)),
+        // Cut off after the name, and in it.
+        (
+            Some(r#"{"devices":[{"name":"holder-channel-77","#),
+            Some(77),
+        ),
+        (Some(r#"{"devices":[{"name":"holder-channel-7"#), None),
+    ] {
+        let disks = Disks::default().with_guard(Isolation::Channel, many);
+        let holder = mk_allocated("holder");
+        let request = ChannelRequest::from_status(&holder.status).unwrap();
+        let hardware = mk_hardware();
+        let input = PrepareInput {
+            domain: DomainState::Assigned(ChannelId::new(77).unwrap()),
+            ..mk_input(&holder.claim, &holder.status, &request, &hardware)
+        };
+        prepare_input(&disks.start(), input).unwrap();
+        disks
+            .checkpoint
+            .replace("checkpoint.json", b"scribble", 0o600)
+            .unwrap();
+        if let Some(spec) = spec {
+            disks
+                .cdi
+                .replace(spec_name, spec.as_bytes(), 0o644)
+                .unwrap();
+        }
+        let node = disks.start();
+        node.rebuild(vec![holder], mk_hardware().major.ok())
+            .unwrap();
+        let rebuilt = node.channel("holder").map(ChannelId::get);
+        assert_eq!(rebuilt, channel, "{spec:?}");
+        let spec_now = disks.spec_of(&mk_claim("holder"));
+        let opens = |spec: &String| spec.contains("/dev/nvidia-caps-imex-channels/channel77");
+        assert_eq!(
+            spec_now.as_ref().is_some_and(opens),
+            channel.is_some(),
+            "{spec:?}"
+        );
+        assert_eq!(
+            spec_now.is_some(),
+            channel.is_some(),
+            "{spec:?}: {spec_now:?}"
+        );
+    }
 }

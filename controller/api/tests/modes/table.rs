@@ -141,7 +141,7 @@ pub(crate) const TABLE: &[Row] = &[
     shared("channel", ["one", "8", ""], "hostManaged channel one 2048 taint publish"),
     Row { said: &[DNS, CLIQUES, WARNING], ..shared("domain", ["many", "", ""], "hostManaged none many (64 slots) 2048 publish publish") },
     shared_wrongly(["all", "", ""], "unknown-imex-sharing"),
-    shared_wrongly(["Many", "x", ""], "bad-imex-slots"),
+    shared_wrongly(["many", "x", ""], "bad-imex-slots"),
     shared_wrongly(["many", "0", ""], "bad-imex-slots"),
     shared_wrongly(["", "", "1"], "bad-imex-channel-count"),
     shared_wrongly(["", "", "1e3"], "bad-imex-channel-count"),
