@@ -39,6 +39,7 @@ mod guard;
 #[cfg(test)]
 mod guard_model_tests;
 mod hardware;
+mod held_channels;
 pub mod lifecycle;
 mod moment;
 mod node_claims;

@@ -4,14 +4,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use dra_checkpoint::{ClaimName, Claims, CommitError, Damage, Store, StoreError, View};
-use imex_cdi::{ChannelId, ClaimSpecs};
+use imex_cdi::ClaimSpecs;
 
 use crate::device_group::DeviceGroup;
 use crate::guard::Guard;
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::moment::FenceClock;
-use crate::request::ChannelRequest;
-use crate::spec::own_channel;
 
 /// The claims of one node: its checkpoint and its CDI specs.
 ///
@@ -65,22 +63,6 @@ impl NodeClaims {
                 namespace: record.namespace.clone(),
             })
             .collect()
-    }
-
-    /// The channel that a claim opens, as far as this process knows: `None` unless it is
-    /// prepared with one.
-    pub fn channel(&self, uid: &str) -> Option<ChannelId> {
-        own_channel(self.store.view().get(uid)?)
-    }
-
-    /// Whether a record, in any state, is of a claim that was allocated the device that
-    /// stands for the node. One whose claim cannot be read counts.
-    pub fn records_node_device(&self) -> bool {
-        let view = self.store.view();
-        view.records_unchecked().any(|(_, record)| {
-            let request = ChannelRequest::from_status(&record.status);
-            request.map_or(true, |request| request.is_ticket())
-        })
     }
 
     /// How many channels Completed records hold.

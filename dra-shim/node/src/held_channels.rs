@@ -1,0 +1,25 @@
+//! What the records say of devices and channels, from memory.
+
+use imex_cdi::ChannelId;
+
+use crate::node_claims::NodeClaims;
+use crate::request::ChannelRequest;
+use crate::spec::own_channel;
+
+impl NodeClaims {
+    /// The channel that a claim opens, as far as this process knows: `None` unless it is
+    /// prepared with one.
+    pub fn channel(&self, uid: &str) -> Option<ChannelId> {
+        own_channel(self.store.view().get(uid)?)
+    }
+
+    /// Whether a record, in any state, is of a claim that was allocated the device that
+    /// stands for the node. One whose claim cannot be read counts.
+    pub fn records_node_device(&self) -> bool {
+        let view = self.store.view();
+        view.records_unchecked().any(|(_, record)| {
+            let request = ChannelRequest::from_status(&record.status);
+            request.map_or(true, |request| request.is_ticket())
+        })
+    }
+}
