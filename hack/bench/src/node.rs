@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Pairs of pods, with and without a claim.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     pairs: u16,
+    /// Pairs of twenty pods at once, with and without shares of the node's device.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    bursts: u16,
 }
 
 pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::Result<()> {
@@ -63,6 +66,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         },
         node: args.node.clone(),
         driver_root: args.driver_root.clone(),
+        is_shared: false,
         log: scratch.path().join("plugin.log"),
     };
     let objects = runtime
@@ -95,10 +99,23 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     let pods = runtime.block_on(pods::measure(&client, &args.node, args.pairs.into()))?;
     memory.push(("after the pods".to_owned(), plugin.memory()?));
     plugin.terminate()?;
+    let shared = Setup {
+        is_shared: true,
+        ..setup
+    };
+    let (plugin, _) = Plugin::start(&shared)?;
+    let bursts = runtime.block_on(pods::measure_bursts(
+        &client,
+        &args.node,
+        args.bursts.into(),
+    ))?;
+    memory.push(("after the bursts, shared".to_owned(), plugin.memory()?));
+    plugin.terminate()?;
 
     let prepare = rows.first().map(|row| row.rounds.wall(50));
     report::calls(out, &rows, calls.filesystem)?;
     report::pods(out, &pods, prepare.context("no call was measured")?)?;
+    report::bursts(out, &bursts)?;
     report::starts(out, &starts)?;
     report::memory(out, &memory)
 }

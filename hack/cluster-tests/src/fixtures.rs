@@ -157,9 +157,23 @@ pub fn run_pod_with_claim(
     node: u8,
     claim: &str,
 ) -> Result<()> {
-    let claim = json!({"name": "channel", "resourceClaimName": claim});
-    cluster.apply(&manifest(namespace, name, Some(node), Some(claim)))?;
+    create_pod_with_claim(cluster, namespace, name, node, claim)?;
     wait_until_running(cluster, namespace, name)
+}
+
+/// As [`create_pod`], with a claim that exists.
+///
+/// # Errors
+/// As [`Cluster::script`].
+pub fn create_pod_with_claim(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    name: &str,
+    node: u8,
+    claim: &str,
+) -> Result<()> {
+    let claim = json!({"name": "channel", "resourceClaimName": claim});
+    cluster.apply(&manifest(namespace, name, Some(node), Some(claim)))
 }
 
 fn pod_manifest(

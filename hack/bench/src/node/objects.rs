@@ -22,6 +22,9 @@ pub(super) const NAMESPACE: &str = "bench";
 /// The template of the pods' claims.
 pub(super) const TEMPLATE: &str = "train-imex-channel";
 
+/// The template of pods whose claims share the node's device.
+pub(super) const SHARED_TEMPLATE: &str = "train-imex-channel-shared";
+
 const CLASS: &str = "compute-domain-default-channel.nvidia.com";
 const DRIVER: &str = "compute-domain.nvidia.com";
 const DOMAIN: &str = "train";
@@ -51,8 +54,13 @@ impl Objects {
             "metadata": {"name": TEMPLATE},
             "spec": {"metadata": annotations(), "spec": claim_spec(&domain)},
         });
-        create::<ResourceClaimTemplate>(&Api::namespaced(client.clone(), NAMESPACE), template)
-            .await?;
+        let templates = Api::<ResourceClaimTemplate>::namespaced(client.clone(), NAMESPACE);
+        create(&templates, template).await?;
+        let shared = json!({
+            "metadata": {"name": SHARED_TEMPLATE},
+            "spec": {"metadata": annotations(), "spec": shared_claim_spec(&domain)},
+        });
+        create(&templates, shared).await?;
         let held = PREPARED.into_iter().max().unwrap_or_default();
         let mut claims = Vec::new();
         for number in 0..held + BATCH {
@@ -122,6 +130,17 @@ fn annotations() -> Value {
 fn claim_spec(domain: &str) -> Value {
     json!({"devices": {
         "requests": [{"name": "channel", "exactly": {"deviceClassName": CLASS}}],
+        "config": [{"requests": ["channel"], "opaque": opaque(domain)}],
+    }})
+}
+
+/// As the controller has it where nodes are shared.
+fn shared_claim_spec(domain: &str) -> Value {
+    json!({"devices": {
+        "requests": [{"name": "channel", "firstAvailable": [
+            {"name": "share", "deviceClassName": CLASS, "capacity": {"requests": {"slots": "1"}}},
+            {"name": "whole", "deviceClassName": CLASS},
+        ]}],
         "config": [{"requests": ["channel"], "opaque": opaque(domain)}],
     }})
 }

@@ -26,6 +26,8 @@ pub(super) struct Setup {
     pub(super) program: PathBuf,
     pub(super) node: String,
     pub(super) driver_root: PathBuf,
+    /// Whether claims share the node's device.
+    pub(super) is_shared: bool,
     /// What it prints.
     pub(super) log: PathBuf,
 }
@@ -66,6 +68,10 @@ impl Plugin {
             .arg("--container-driver-root")
             .arg(&setup.driver_root)
             .args(["--feature-gates", "HostManagedIMEX=true"])
+            .args([
+                "--imex-sharing",
+                if setup.is_shared { "many" } else { "one" },
+            ])
             // As the image has it.
             .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::null())

@@ -1,12 +1,14 @@
 //! Pods with and without a claim, from their creation until they run.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use futures_util::TryStreamExt as _;
+use futures_util::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::resource::v1::ResourceClaim;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceSlice};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -14,12 +16,15 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::objects::{NAMESPACE, TEMPLATE};
+use super::objects::{NAMESPACE, SHARED_TEMPLATE, TEMPLATE};
 
 /// A pod that has not come or gone by then never will.
 const GIVE_UP: Duration = Duration::from_secs(120);
 
-/// Two pods, one after the other.
+/// How many pods a burst has.
+pub(super) const BURST: usize = 20;
+
+/// Two pods, one after the other; or two bursts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) with: Duration,
@@ -52,25 +57,7 @@ pub(super) async fn measure(
 async fn start(client: &Client, node: &str, with_claim: bool) -> anyhow::Result<Duration> {
     let name = if with_claim { "with" } else { "without" };
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let (claims, of_container) = if with_claim {
-        (
-            json!([{"name": "channel", "resourceClaimTemplateName": TEMPLATE}]),
-            json!([{"name": "channel"}]),
-        )
-    } else {
-        (json!([]), json!([]))
-    };
-    let spec = json!({
-        "nodeSelector": {"kubernetes.io/hostname": node},
-        // With 0, the pod would be gone from the API server before kubelet has unprepared its claim.
-        "terminationGracePeriodSeconds": 1,
-        "resourceClaims": claims,
-        "containers": [{
-            "name": "main", "image": "localhost/busybox:1", "imagePullPolicy": "Never",
-            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"], "resources": {"claims": of_container},
-        }],
-    });
-    let pod: Pod = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec}))?;
+    let pod = mk_pod(name, node, with_claim.then_some(TEMPLATE))?;
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut events = pin!(watcher(pods.clone(), config));
     // The watch is up before the clock starts.
@@ -93,6 +80,99 @@ async fn start(client: &Client, node: &str, with_claim: bool) -> anyhow::Result<
         .await
         .with_context(|| format!("pod {name} or its claim does not go"))??;
     Ok(took)
+}
+
+/// Starts pairs of bursts, alternating which comes first. The plugin and the claims share the device.
+pub(super) async fn measure_bursts(
+    client: &Client,
+    node: &str,
+    pairs: usize,
+) -> anyhow::Result<Vec<Pair>> {
+    until_shared(client, node).await?;
+    let mut measured = Vec::with_capacity(pairs);
+    burst(client, node, true).await?;
+    for number in 0..pairs {
+        let with_first = number % 2 == 0;
+        let one = burst(client, node, with_first).await?;
+        let other = burst(client, node, !with_first).await?;
+        let (with, without) = if with_first {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        measured.push(Pair { with, without });
+    }
+    Ok(measured)
+}
+
+/// How long it takes from the creation of the first pod until all are Running; then they are deleted.
+async fn burst(client: &Client, node: &str, with_claims: bool) -> anyhow::Result<Duration> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let template = with_claims.then_some(SHARED_TEMPLATE);
+    let wanted = (0..BURST).map(|number| mk_pod(&format!("burst-{number}"), node, template));
+    let wanted = wanted.collect::<anyhow::Result<Vec<Pod>>>()?;
+    let mut events = pin!(watcher(pods.clone(), watcher::Config::default()));
+    while !matches!(events.try_next().await?, Some(Event::InitDone)) {}
+    let began = Instant::now();
+    let parameters = PostParams::default();
+    try_join_all(wanted.iter().map(|pod| pods.create(&parameters, pod))).await?;
+    let all_run = timeout(GIVE_UP, async {
+        let mut running = BTreeSet::new();
+        while let Some(event) = events.try_next().await? {
+            if let Event::Apply(pod) = event
+                && is_running(&pod)
+            {
+                running.insert(pod.metadata.name);
+                if running.len() == BURST {
+                    return Ok(began.elapsed());
+                }
+            }
+        }
+        bail!("the watch of the pods ended")
+    });
+    let took = all_run.await.context("not all pods of a burst run")??;
+    pods.delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await?;
+    timeout(GIVE_UP, gone(client, &pods))
+        .await
+        .context("the pods of a burst or their claims do not go")??;
+    Ok(took)
+}
+
+/// Returns once the node's device is published for many claims.
+async fn until_shared(client: &Client, node: &str) -> anyhow::Result<()> {
+    let slices: Api<ResourceSlice> = Api::all(client.clone());
+    let ours = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let is_shared = |slice: &ResourceSlice| {
+        let mut devices = slice.spec.devices.iter().flatten();
+        devices.any(|device| device.allow_multiple_allocations == Some(true))
+    };
+    let published = timeout(GIVE_UP, async {
+        while !slices.list(&ours).await?.iter().any(is_shared) {
+            sleep(Duration::from_millis(50)).await;
+        }
+        anyhow::Ok(())
+    });
+    published.await.context("the device is not shared")?
+}
+
+/// A pod that sleeps, with a claim from the template.
+fn mk_pod(name: &str, node: &str, template: Option<&str>) -> anyhow::Result<Pod> {
+    let claim = |template| json!({"name": "channel", "resourceClaimTemplateName": template});
+    let claims: Vec<_> = template.into_iter().map(claim).collect();
+    let of_container: Vec<_> = claims.iter().map(|_| json!({"name": "channel"})).collect();
+    let spec = json!({
+        "nodeSelector": {"kubernetes.io/hostname": node},
+        // With 0, the pod would be gone from the API server before kubelet has unprepared its claim.
+        "terminationGracePeriodSeconds": 1,
+        "resourceClaims": claims,
+        "containers": [{
+            "name": "main", "image": "localhost/busybox:1", "imagePullPolicy": "Never",
+            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"], "resources": {"claims": of_container},
+        }],
+    });
+    let pod = json!({"metadata": {"name": name}, "spec": spec});
+    Ok(serde_json::from_value(pod)?)
 }
 
 fn is_running(pod: &Pod) -> bool {

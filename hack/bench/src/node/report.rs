@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::plugin::{Memory, Started};
-use super::pods::Pair;
+use super::pods::{BURST, Pair};
 use crate::rounds::{Rounds, percentile};
 use crate::table::{ms, verdict};
 
@@ -12,6 +12,8 @@ use crate::table::{ms, verdict};
 const MEMORY_KIB: u64 = 4 * 1024;
 /// How much longer than a Prepare a claim may make a pod's start.
 const POD_OVER_PREPARE: Duration = Duration::from_millis(30);
+/// How much longer claims may make the start of many pods at once.
+const BURST_RATIO: f64 = 1.2;
 
 /// One call with so many prepared claims.
 pub(super) struct Row {
@@ -113,6 +115,36 @@ pub(super) fn pods(out: &mut impl Write, pairs: &[Pair], prepare: Duration) -> a
         at(10),
         at(90),
         verdict(at(50) <= aim),
+    )?;
+    Ok(())
+}
+
+/// Pods that start together and share the node's device.
+pub(super) fn bursts(out: &mut impl Write, pairs: &[Pair]) -> anyhow::Result<()> {
+    let mut ratios: Vec<f64> = pairs
+        .iter()
+        .map(|pair| pair.with.as_secs_f64() / pair.without.as_secs_f64())
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = |percent: usize| {
+        let rank = (ratios.len() * percent).div_ceil(100).saturating_sub(1);
+        ratios.get(rank).copied().unwrap_or(f64::NAN)
+    };
+    writeln!(
+        out,
+        "{} pairs of {BURST} pods that start together on one node, until all run; ms; ratio: of one pair\n\n\
+         | with shares of the device, median | slowest | without | slowest | ratio, median | p10-p90 | aim | |\n\
+         |--:|--:|--:|--:|--:|--:|--:|---|\n\
+         | {} | {} | {} | {} | {:.2} | {:.2}-{:.2} | {BURST_RATIO:.2} | {} |\n",
+        pairs.len(),
+        ms(percentile(pairs.iter().map(|pair| pair.with), 50)),
+        ms(percentile(pairs.iter().map(|pair| pair.with), 100)),
+        ms(percentile(pairs.iter().map(|pair| pair.without), 50)),
+        ms(percentile(pairs.iter().map(|pair| pair.without), 100)),
+        at(50),
+        at(10),
+        at(90),
+        verdict(at(50) <= BURST_RATIO),
     )?;
     Ok(())
 }
