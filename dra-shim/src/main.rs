@@ -11,6 +11,9 @@
 //!                  └────────────────┘         claim_lookup, pod_lookup
 //! ```
 //!
+//! `device_form` decides whether the device is published for one claim or for many, and has it drained
+//! on the way back.
+//!
 //! Beside all that, `spec_keeper` keeps the CDI files of prepared claims in place, `writer_watch` asks
 //! whether the checkpoint could be changed, and `removed_mounts` whether the host's directories are there.
 //!

@@ -198,10 +198,19 @@ fn the_status_is_written_through_its_subresource_and_the_generation_is_that_of_t
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn only_our_crd_keeps_conditions_and_shows_the_reason_in_columns() -> Result<()> {
+fn a_channel_is_written_once_and_then_neither_changed_nor_removed() -> Result<()> {
+    let namespace = Namespace::create(&Cluster::connect()?, "crd-channel")?;
+    let [(file, group), _] = CRDS;
+    Crd::install(&namespace, file, group)?.run("channel")
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn only_our_crd_keeps_conditions_and_channel_and_shows_them_in_columns() -> Result<()> {
     let status = json!({
         "status": "Ready",
         "observedGeneration": 1,
+        "channel": 5,
         "conditions": [{
             "type": "Ready", "status": "True", "reason": "Admitted", "message": "",
             "observedGeneration": 1, "lastTransitionTime": "2026-01-02T03:04:05Z",
@@ -214,8 +223,8 @@ fn only_our_crd_keeps_conditions_and_shows_the_reason_in_columns() -> Result<()>
         let (kept, columns, values) = match crd.group {
             OURS => (
                 status.clone(),
-                "NAME STATUS REASON TEMPLATE AGE",
-                "d Ready Admitted t",
+                "NAME STATUS REASON CHANNEL TEMPLATE AGE",
+                "d Ready Admitted 5 t",
             ),
             _ => (json!({ "status": "Ready" }), "NAME AGE", "d"),
         };
