@@ -9,6 +9,7 @@
 //! `CONTROLLER_PROGRAM` (an absolute path) is the program instead of the one that was built.
 #![cfg(test)]
 
+mod channels;
 mod claims;
 mod cliques;
 mod coming_and_going;

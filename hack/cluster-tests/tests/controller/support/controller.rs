@@ -26,6 +26,8 @@ pub(crate) struct Setup {
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Namespaces of the driver beside the test's first one.
     pub(crate) additional_namespaces: String,
+    /// How many channels a node has, where each domain gets its own.
+    pub(crate) channels: Option<u32>,
 }
 
 /// A controller of a test. Clones are the same process, which is killed with the last of them.
@@ -77,6 +79,10 @@ impl Controller {
             format!("--kubeconfig={}", config.display()),
             format!("--http-endpoint=127.0.0.1:{port}"),
         ];
+        if let Some(count) = setup.channels {
+            command.push("--imex-isolation=channel".to_owned());
+            command.push(format!("--imex-channel-count={count}"));
+        }
         if setup.elected {
             command.extend(lease::flags(&on.namespace));
         }

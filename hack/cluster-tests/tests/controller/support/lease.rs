@@ -30,8 +30,9 @@ pub(super) fn flags(namespace: &str) -> [String; 6] {
 }
 
 impl Fixture {
-    /// Two controllers: `first` leads, `second` stands by, ready.
+    /// Two controllers: `first` leads, `second` stands by, ready. Both give channels if `first` does.
     pub(crate) async fn start_two(&self, first: Setup) -> Result<(Controller, Controller)> {
+        let channels = first.channels;
         let first = self
             .start_with(Setup {
                 pod: "first",
@@ -44,6 +45,7 @@ impl Fixture {
             .start_with(Setup {
                 pod: "second",
                 elected: true,
+                channels,
                 ..Setup::default()
             })
             .await?;

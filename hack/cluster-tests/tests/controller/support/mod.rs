@@ -1,6 +1,7 @@
 //! What the tests share: the API server, namespaces and controllers of each test's own, and what is
 //! seen of domains and templates.
 
+mod channels;
 mod controller;
 mod crd;
 mod domains;
@@ -16,6 +17,7 @@ mod snapshot;
 mod templates;
 
 pub(crate) use cluster_tests::{Component, output_of, seconds, throughout, until, within};
+pub(crate) use channels::{Channels, channel};
 pub(crate) use controller::{Controller, Setup};
 pub(crate) use crd::{GO_CRD, OUR_CRD, apply_crd, delete_crd};
 pub(crate) use domains::{domain, named, ready_condition, reason, state};

@@ -1,0 +1,326 @@
+//! A channel for each domain, by Leases: never one for two, whatever is killed, late or edited.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::support::{
+    Channels, Fixture, LEASE, Proxy, RETRY, Setup, channel, named, run, run_for, seconds,
+    through_proxy, throughout, until, within,
+};
+
+/// How many channels the nodes have in the test of all of them, by default and in the environment.
+const COUNT: u32 = 64;
+const COUNT_VARIABLE: &str = "CHANNEL_COUNT";
+
+const TAKEOVER: Duration =
+    Duration::from_millis(1_000 * (LEASE.as_secs() + RETRY.as_secs()) + 1_000);
+
+fn isolated(count: u32) -> Setup {
+    Setup {
+        channels: Some(count),
+        ..Setup::default()
+    }
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn every_domain_has_a_channel_and_the_one_too_many_waits_until_one_is_free() -> Result<()> {
+    let count = std::env::var(COUNT_VARIABLE).ok();
+    let count = count.map_or(Ok(COUNT), |count| count.parse())?;
+    run_for(Duration::from_secs(600), async |on| {
+        let controller = on.start_with(isolated(count)).await?;
+        let started = Instant::now();
+        let all = usize::try_from(count - 1)?;
+        let names = on.create_many_ready(all).await?;
+        let took = started.elapsed();
+        let mut numbers = Vec::new();
+        for name in &names {
+            numbers.push(on.confirmed_channel(name).await?);
+        }
+        numbers.sort_unstable();
+        ensure!(numbers == (1..u64::from(count)).collect::<Vec<_>>(), "{numbers:?}");
+        let gauge = |state| controller.metric(&format!("imex_dra_channels{{state=\"{state}\"}}"));
+        ensure!((gauge("used")?, gauge("free")?) == (u64::from(count) - 1, 0));
+
+        on.create(&named("first-too-many")).await?;
+        on.until_refused("first-too-many", "NoChannelFree").await;
+        sleep(Duration::from_secs(1)).await; // creation times have whole seconds
+        on.create(&named("second-too-many")).await?;
+        on.until_refused("second-too-many", "NoChannelFree").await;
+        on.until_event("first-too-many", "NoChannelFree").await;
+
+        let freed = on.confirmed_channel("d7").await?;
+        on.delete_within(Duration::from_secs(30), "d7").await?;
+        let name = format!("imex-channel-{freed:04}");
+        until("the channel cools down", async || {
+            let released = on.channel_leases().await?.get(&name).copied();
+            ensure!(released == Some(true), "{released:?}");
+            ensure!(gauge("cooling")? == 1);
+            Ok(())
+        })
+        .await;
+        on.until_refused("first-too-many", "NoChannelFree").await;
+        on.let_cool(freed).await?;
+        on.until_ready("first-too-many").await;
+        ensure!(on.confirmed_channel("first-too-many").await? == freed);
+        on.until_refused("second-too-many", "NoChannelFree").await;
+        let each = took / count;
+        Ok(format!("{all} domains Ready after {}, {each:?} each", seconds(took)))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn controllers_killed_at_any_moment_never_give_one_channel_twice() -> Result<()> {
+    run_for(Duration::from_secs(300), async |on| {
+        let (first, second) = on.start_two(isolated(256)).await?;
+        let mut seen = Channels::default();
+        for round in 0..10_u64 {
+            let names: Vec<_> = (0..12).map(|i| format!("r{round}-{i}")).collect();
+            for name in &names {
+                on.create(&named(name)).await?;
+            }
+            // Somewhere in the middle of it.
+            sleep(Duration::from_millis(round * 17)).await;
+            let leader = if on.leader().await? == "first" { &first } else { &second };
+            leader.kill();
+            for name in &names[..3] {
+                on.delete_without_finalizers(name).await?;
+            }
+            leader.start()?;
+            for name in &names[3..] {
+                until(&format!("{name} is confirmed"), async || {
+                    on.confirmed_channel(name).await.map(drop)
+                })
+                .await;
+                seen.look(on).await?;
+            }
+        }
+        Ok("10 rounds of 12 domains".to_owned())
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn late_writes_of_an_old_leader_change_no_channel() -> Result<()> {
+    run(async |on| {
+        let proxy = Proxy::start().await?;
+        let kubeconfig = Some(through_proxy(on, &proxy, None)?);
+        let (_first, _second) = on
+            .start_two(Setup {
+                kubeconfig,
+                ..isolated(256)
+            })
+            .await?;
+        let names = on.create_many(40).await?;
+        until("a channel is given", async || {
+            ensure!(!on.channel_leases().await?.is_empty());
+            Ok(())
+        })
+        .await;
+        proxy.hold();
+        on.leads_within(TAKEOVER, "second").await?;
+        let mut seen = Channels::default();
+        for name in &names {
+            until(&format!("{name} is confirmed"), async || {
+                on.confirmed_channel(name).await.map(drop)
+            })
+            .await;
+        }
+        seen.look(on).await?;
+        let held = proxy.release();
+        ensure!(held > 0, "no write was held");
+        throughout(LEASE, async || {
+            for name in &names {
+                on.confirmed_channel(name).await?;
+            }
+            Ok(())
+        })
+        .await?;
+        seen.look(on).await?;
+        // What the old leader had taken for a domain that has another channel is released.
+        within(TAKEOVER, "one channel for each domain", async || {
+            let leases = on.channel_leases().await?;
+            let held = leases.values().filter(|released| !**released).count();
+            ensure!(held == names.len(), "{held} Leases are held");
+            Ok(())
+        })
+        .await?;
+        Ok(format!("{held} connections had a request held"))
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn leases_that_somebody_deletes_are_made_again_and_nothing_new_is_given_meanwhile() -> Result<()> {
+    run(async |on| {
+        let controller = on.start_with(isolated(64)).await?;
+        let names = on.create_many_ready(8).await?;
+        let mut seen = Channels::default();
+        seen.look(on).await?;
+        controller.kill();
+        let of_channels = ListParams::default().labels("resource.nvidia.com/imexChannel");
+        on.leases()
+            .delete_collection(&DeleteParams::default(), &of_channels)
+            .await?;
+        on.create(&named("new")).await?;
+        controller.start()?;
+        for name in &names {
+            until(&format!("{name} is confirmed"), async || {
+                on.confirmed_channel(name).await.map(drop)
+            })
+            .await;
+        }
+        seen.look(on).await?;
+        on.until_refused("new", "ChannelsBeingRebuilt").await;
+        // A restart does not forget it.
+        controller.restart()?;
+        controller.until_ready().await;
+        throughout(Duration::from_secs(2), async || {
+            ensure!(channel(&on.get("new").await?).is_none());
+            Ok(())
+        })
+        .await?;
+        for lease in on.leases().list(&of_channels).await? {
+            let long_ago = json!({"metadata": {"annotations": {
+                "resource.nvidia.com/imexChannelRebuilt": "2026-01-02T03:04:05Z",
+            }}});
+            on.leases()
+                .patch(&lease.name_any(), &PatchParams::default(), &Patch::Merge(long_ago))
+                .await?;
+        }
+        until("new is confirmed", async || {
+            on.confirmed_channel("new").await.map(drop)
+        })
+        .await;
+        seen.look(on).await?;
+        Ok(String::new())
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_channel_that_somebody_writes_into_a_status_or_a_lease_confirms_nothing() -> Result<()> {
+    run(async |on| {
+        let controller = on.start_with(isolated(64)).await?;
+        on.create_ready("owner").await?;
+        let number = on.confirmed_channel("owner").await?;
+        controller.kill();
+        let thief = on.create(&named("thief")).await?;
+        let stolen = json!({"status": {"status": "Ready", "channel": number}});
+        on.domains(&on.namespace)
+            .patch_status("thief", &PatchParams::default(), &Patch::Merge(stolen))
+            .await?;
+        // And a Lease that is not ours is in the place of another channel.
+        let foreign = json!({
+            "metadata": {"name": format!("imex-channel-{:04}", number + 1)},
+            "spec": {"holderIdentity": "somebody"},
+        });
+        on.leases()
+            .create(&PostParams::default(), &serde_json::from_value(foreign)?)
+            .await?;
+        controller.start()?;
+        let message = on.until_refused("thief", "ChannelNotConfirmed").await;
+        ensure!(
+            message.contains("owner") && message.contains(&thief),
+            "{message}"
+        );
+        ensure!(on.confirmed_channel("owner").await? == number);
+        on.create_ready("next").await?;
+        let next = on.confirmed_channel("next").await?;
+        ensure!(next == number + 2, "next has channel {next}");
+        Ok(message)
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn domains_of_the_time_before_isolation_keep_channel_0_and_say_so() -> Result<()> {
+    run(async |on| {
+        let controller = on.start().await?;
+        on.create_ready("old").await?;
+        controller.kill();
+        let controller = on.start_with(isolated(64)).await?;
+        on.create_ready("new").await?;
+        ensure!(on.confirmed_channel("new").await? == 1);
+        until("old says that it is not isolated", async || {
+            on.is_ready("old").await?;
+            let old = on.get("old").await?;
+            let conditions = old.data.pointer("/status/conditions");
+            let conditions = conditions.and_then(|it| it.as_array()).context("none")?;
+            let told = conditions.iter().any(|it| it["type"] == "NotIsolated");
+            ensure!(told && channel(&old) == Some(0), "{}", old.data["status"]);
+            Ok(())
+        })
+        .await;
+        controller.kill();
+        // And back: what was given stays.
+        on.start().await?;
+        on.create_ready("newest").await?;
+        let newest = on.get("newest").await?;
+        ensure!(channel(&newest).is_none(), "{}", newest.data["status"]);
+        ensure!(channel(&on.get("new").await?) == Some(1));
+        Ok(String::new())
+    })
+}
+
+/// Nothing is taken from a domain of which claims are left.
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_channel_is_not_released_while_claims_of_its_domain_exist() -> Result<()> {
+    run(async |on| {
+        let controller = on.start_with(isolated(64)).await?;
+        let uid = on.create_ready("train").await?;
+        let number = on.confirmed_channel("train").await?;
+        create_claim(on, &uid).await?;
+        until("the claim is known", async || {
+            controller.ready() // the next deletion waits for its own effect
+        })
+        .await;
+        on.delete_within(Duration::from_secs(30), "train").await?;
+        let name = format!("imex-channel-{number:04}");
+        throughout(Duration::from_secs(3), async || {
+            let released = on.channel_leases().await?.get(&name).copied();
+            ensure!(released == Some(false), "{released:?}");
+            Ok(())
+        })
+        .await?;
+        delete_claims(on).await?;
+        until("the channel cools down", async || {
+            let released = on.channel_leases().await?.get(&name).copied();
+            ensure!(released == Some(true), "{released:?}");
+            Ok(())
+        })
+        .await;
+        Ok(String::new())
+    })
+}
+
+fn claims(on: &Fixture) -> kube::Api<k8s_openapi::api::resource::v1::ResourceClaim> {
+    kube::Api::namespaced(on.client.clone(), &on.namespace)
+}
+
+async fn create_claim(on: &Fixture, uid: &str) -> Result<()> {
+    let claim = json!({
+        "metadata": {"name": "left", "labels": {"resource.nvidia.com/computeDomain": uid}},
+        "spec": {"devices": {"requests": [
+            {"name": "channel", "exactly": {"deviceClassName": "none"}},
+        ]}},
+    });
+    claims(on)
+        .create(&PostParams::default(), &serde_json::from_value(claim)?)
+        .await?;
+    Ok(())
+}
+
+async fn delete_claims(on: &Fixture) -> Result<()> {
+    claims(on)
+        .delete("left", &DeleteParams::default())
+        .await?;
+    Ok(())
+}
