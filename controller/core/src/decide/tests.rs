@@ -41,8 +41,8 @@ fn observe(domain: Domain, templates: impl IntoIterator<Item = ObservedTemplate>
 
 fn observe_orphans(templates: impl IntoIterator<Item = ObservedTemplate>) -> Observed {
     Observed {
-        domain: None,
         templates: templates.into_iter().map(Into::into).collect(),
+        ..Observed::default()
     }
 }
 

@@ -4,12 +4,14 @@ use crate::fixtures::{finalized, mk_domain, reported, with_reported_status};
 const WITHOUT_CONDITIONS: StatusSchema = StatusSchema {
     conditions: false,
     observed_generation: true,
+    channel: true,
 };
 
 /// The Go driver's CRD.
 const MINIMAL: StatusSchema = StatusSchema {
     conditions: false,
     observed_generation: false,
+    channel: false,
 };
 
 fn mk_message(field: &str) -> String {
@@ -138,14 +140,12 @@ fn the_servers_message_tells_which_field_the_crd_lacks() {
         full.without_undeclared(&conditions),
         Some(WITHOUT_CONDITIONS)
     );
-    let both = format!("{conditions} {}", mk_message("observedGeneration"));
-    assert_eq!(full.without_undeclared(&both), Some(MINIMAL));
-    let generation = mk_message("observedGeneration");
-    assert_eq!(
-        WITHOUT_CONDITIONS.without_undeclared(&generation),
-        Some(MINIMAL)
-    );
-    assert_eq!(MINIMAL.without_undeclared(&both), None);
+    let [generation, channel] = ["observedGeneration", "channel"].map(mk_message);
+    let all = format!("{conditions} {generation} {channel}");
+    assert_eq!(full.without_undeclared(&all), Some(MINIMAL));
+    let both = format!("{generation} {channel}");
+    assert_eq!(WITHOUT_CONDITIONS.without_undeclared(&both), Some(MINIMAL));
+    assert_eq!(MINIMAL.without_undeclared(&all), None);
     for other in [
         "",
         "conditions",

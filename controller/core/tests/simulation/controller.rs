@@ -227,7 +227,7 @@ impl Controller {
 
     /// Decides on the next request, or ends the pass.
     pub(crate) fn decide(&mut self, mut pass: Pass) {
-        pass.observed = self.index.observe(&pass.key);
+        pass.observed = self.index.observe(&pass.key, Timestamp::UNIX_EPOCH);
         pass.findings.schema = self.schema;
         match &pass.observed.domain {
             Some(domain) => {

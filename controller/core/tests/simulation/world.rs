@@ -18,6 +18,7 @@ const MOST_ROUNDS: usize = 12;
 pub(crate) const OLD: StatusSchema = StatusSchema {
     conditions: false,
     observed_generation: false,
+    channel: false,
 };
 
 pub(crate) struct World {
