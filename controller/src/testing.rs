@@ -3,10 +3,12 @@
 pub(crate) mod logs;
 pub(crate) mod objects;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use compute_domain_core::Index;
 use imex_runtime::{Events, Readiness};
+use k8s_openapi::jiff::Timestamp;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
@@ -35,11 +37,22 @@ pub(crate) const DRIVER_NAMESPACE: &str = "nvidia";
 /// The parts of a controller, as the program makes them.
 pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) -> Worker {
     logs::install();
+    mk_worker_with(api, fence, registry, None)
+}
+
+/// So that every ComputeDomain gets a channel of its own, if there are channels.
+pub(crate) fn mk_worker_with(
+    api: &FakeApi,
+    fence: Fence,
+    registry: &mut Registry,
+    channel_count: Option<u32>,
+) -> Worker {
     let client = api.client();
-    let index = SharedIndex::default();
+    let index = SharedIndex::new(Index::new(channel_count));
+    Metrics::register_channels(registry, index.clone(), now);
     let metrics = Metrics::new(registry, index.clone());
     let context = Context {
-        api: ApiClient::new(client.clone(), fence),
+        api: ApiClient::new(client.clone(), fence, DRIVER_NAMESPACE),
         reports: Reports::new(Events::new(client.clone(), CONTROLLER_NAME, "pod-1")),
         index,
         refusals: Refusals::default(),
@@ -49,6 +62,7 @@ pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) ->
         waiting: WaitingClaims::default(),
         releasing: Mutex::default(),
         driver_namespaces: vec![DRIVER_NAMESPACE.into()],
+        now,
     };
     Worker {
         client,
@@ -56,7 +70,16 @@ pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) ->
         metrics,
         readiness: Readiness::default(),
         shutdown: CancellationToken::new(),
+        channels: channel_count.map(|_| DRIVER_NAMESPACE.to_owned()),
     }
+}
+
+/// The time by the clock that tests pause.
+pub(crate) fn now() -> Timestamp {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+    let passed = Instant::now().duration_since(*START.get_or_init(Instant::now));
+    start + passed
 }
 
 /// A controller that runs.

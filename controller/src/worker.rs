@@ -51,6 +51,8 @@ pub(crate) struct Worker {
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) shutdown: CancellationToken,
+    /// Where the Leases of channels are, if every ComputeDomain has its own.
+    pub(crate) channels: Option<String>,
 }
 
 /// One run of the worker.
@@ -62,8 +64,8 @@ struct Run<'a> {
     lost_labels: LostLabels,
     cliques: ClaimCliques,
     jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
-    /// Which of `ComputeDomains` and templates are listed. Nothing is reconciled before: a template
-    /// that is not known yet would be created again.
+    /// What is listed. Nothing is reconciled before: a template that is not known yet would be created
+    /// again, and a channel given twice.
     listed: Listed,
     /// When an older CRD is tried again; `None` while it is not known to be older.
     probe_at: Option<Instant>,
@@ -75,6 +77,9 @@ struct Run<'a> {
 struct Listed {
     domains: bool,
     templates: bool,
+    /// These two count only where there are Leases of channels.
+    claims: bool,
+    leases: bool,
 }
 
 /// What one of the jobs has done.
@@ -97,7 +102,7 @@ enum Finished {
 impl Worker {
     /// Reconciles until the shutdown.
     pub(crate) async fn run(&self) {
-        *self.context.index.lock() = compute_domain_core::Index::default();
+        self.context.index.lock().clear();
         self.context.releasing().clear();
         self.context.waiting.clear();
         self.metrics.set_cliques(0, 0);
@@ -116,7 +121,7 @@ impl Worker {
         }
         self.metrics.set_queue_depth(0);
         self.metrics.set_cliques(0, 0);
-        *self.context.index.lock() = compute_domain_core::Index::default();
+        self.context.index.lock().clear();
     }
 }
 
@@ -126,13 +131,21 @@ impl<'a> Run<'a> {
     fn new(worker: &'a Worker) -> Self {
         Self {
             worker,
-            watches: Watches::start(&worker.client, &worker.readiness),
+            watches: Watches::start(
+                &worker.client,
+                &worker.readiness,
+                worker.channels.as_deref(),
+            ),
             queue: Queue::default(),
             backoff: Backoff::default(),
             lost_labels: LostLabels::default(),
             cliques: ClaimCliques::default(),
             jobs: FuturesUnordered::new(),
-            listed: Listed::default(),
+            listed: Listed {
+                claims: worker.channels.is_none(),
+                leases: worker.channels.is_none(),
+                ..Listed::default()
+            },
             probe_at: None,
             log: ErrorLog::default(),
         }
@@ -168,6 +181,9 @@ impl<'a> Run<'a> {
     }
 
     fn start_jobs(&mut self) {
+        let context = &self.worker.context;
+        let woken = context.index.lock().take_woken((context.now)());
+        self.add(&woken);
         let now = Instant::now();
         while self.listed.all() && self.jobs.len() < CONCURRENCY {
             let Some(key) = self.queue.pop(now) else {
@@ -293,8 +309,13 @@ impl<'a> Run<'a> {
             self.probe_at = Some(Instant::now() + SCHEMA_PROBE);
             return;
         };
+        let has_channels = self.worker.channels.is_some();
         let probe = async move {
-            let tried = context.api.try_status(&domain, StatusSchema::FULL).await;
+            let schema = StatusSchema {
+                channel: has_channels,
+                ..StatusSchema::FULL
+            };
+            let tried = context.api.try_status(&domain, schema).await;
             if let Err(err) = &tried {
                 debug!(error = error_chain(err), "the CRD is still an older one");
             }
@@ -325,7 +346,7 @@ fn is_deleting(domain: Option<&Domain>) -> bool {
 
 impl Listed {
     fn all(self) -> bool {
-        self.domains && self.templates
+        self.domains && self.templates && self.claims && self.leases
     }
 }
 

@@ -117,7 +117,10 @@ impl ChannelLease {
 
     /// The patch that gives it the label back.
     pub fn relabelled(&self) -> Value {
-        self.patch(json!({ "labels": { CHANNEL_LABEL: self.number.to_string() } }), json!({}))
+        self.patch(
+            json!({ "labels": { CHANNEL_LABEL: self.number.to_string() } }),
+            json!({}),
+        )
     }
 
     pub(crate) fn home(&self) -> Option<&Home> {

@@ -90,7 +90,9 @@ impl Domain {
             name: metadata.name.ok_or(UnidentifiedError::Name)?.into(),
             version: Version::parse(metadata.resource_version.as_deref()),
             generation: metadata.generation,
-            created: metadata.creation_timestamp.map_or(Timestamp::MIN, |at| at.0),
+            created: metadata
+                .creation_timestamp
+                .map_or(Timestamp::MIN, |at| at.0),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: metadata.finalizers.unwrap_or_default(),
             wanted: wanted.map_err(Box::new),

@@ -111,9 +111,7 @@ impl Index {
             && domain.last_write_of_go != wrote_before;
         let before = before.cloned();
         let (uid, version): (Box<str>, _) = (uid.into(), domain.version);
-        let is_newer = self
-            .domains
-            .apply(uid.clone(), version, Arc::new(domain));
+        let is_newer = self.domains.apply(uid.clone(), version, Arc::new(domain));
         let now = self.domains.get(&uid);
         self.numbers.domain_changed(before.as_ref(), now);
         if is_newer {
@@ -326,7 +324,10 @@ impl Index {
     /// The UIDs of which this is so.
     pub fn leases_left(&self) -> Vec<Key> {
         let holders = self.numbers.holders();
-        holders.filter(|key| self.is_lease_left(key)).cloned().collect()
+        holders
+            .filter(|key| self.is_lease_left(key))
+            .cloned()
+            .collect()
     }
 
     /// How many channels there are; none as long as the watch has not listed the Leases.
@@ -346,9 +347,7 @@ impl Index {
             let mut claims = claims.into_iter().flatten();
             claims.any(|(namespace, _)| home.is_none_or(|home| home.namespace == *namespace))
         };
-        let channels = self
-            .numbers
-            .observe(key, domain.as_ref(), has_claims, now);
+        let channels = self.numbers.observe(key, domain.as_ref(), has_claims, now);
         Observed {
             templates: self.templates_of(key),
             domain,

@@ -37,8 +37,9 @@ pub(super) fn find(
     }
     match reason_to_reject(domain, observed, driver_namespaces) {
         Some(rejection) => Finding::Rejected(rejection),
-        None => channel::find(domain, observed, findings)
-            .unwrap_or_else(|| live(domain, own, findings)),
+        None => {
+            channel::find(domain, observed, findings).unwrap_or_else(|| live(domain, own, findings))
+        }
     }
 }
 

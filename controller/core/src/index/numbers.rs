@@ -57,7 +57,11 @@ impl Numbers {
     // === ComputeDomains ===
 
     /// A ComputeDomain has changed, come or gone.
-    pub(super) fn domain_changed(&mut self, before: Option<&Arc<Domain>>, now: Option<&Arc<Domain>>) {
+    pub(super) fn domain_changed(
+        &mut self,
+        before: Option<&Arc<Domain>>,
+        now: Option<&Arc<Domain>>,
+    ) {
         if self.count == 0 {
             return;
         }
@@ -100,13 +104,15 @@ impl Numbers {
     pub(super) fn apply(&mut self, lease: ChannelLease) {
         let (number, version) = (lease.number(), lease.version);
         self.foreign.remove(&number);
-        self.versions.apply(lease.name().into(), version, Arc::new(lease));
+        self.versions
+            .apply(lease.name().into(), version, Arc::new(lease));
         self.sync(number);
     }
 
     pub(super) fn learn(&mut self, lease: ChannelLease) {
         let (number, version) = (lease.number(), lease.version);
-        self.versions.learn(lease.name().into(), version, Arc::new(lease));
+        self.versions
+            .learn(lease.name().into(), version, Arc::new(lease));
         self.sync(number);
     }
 
