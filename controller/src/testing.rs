@@ -104,21 +104,34 @@ impl Controller {
 
     /// Starts one that reconciles while it has the lease.
     pub(crate) fn start_candidate(api: &FakeApi, identity: &str) -> Self {
-        let lease = LeaseConfig {
-            namespace: DRIVER_NAMESPACE.into(),
-            name: "lease".into(),
-            identity: identity.into(),
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-        };
-        Self::start_with(api, Some(lease), WaitingClaims::default())
+        let lease = Some(mk_lease_config(identity));
+        Self::start_with(api, lease, WaitingClaims::default())
+    }
+
+    /// Starts one that gives every domain a channel of its own, of this many less one.
+    pub(crate) fn start_with_channels(api: &FakeApi, count: u32) -> Self {
+        Self::start_as(api, None, WaitingClaims::default(), Some(count))
+    }
+
+    /// Starts one that does so while it has the lease.
+    pub(crate) fn start_candidate_with_channels(api: &FakeApi, identity: &str, count: u32) -> Self {
+        let lease = Some(mk_lease_config(identity));
+        Self::start_as(api, lease, WaitingClaims::default(), Some(count))
     }
 
     fn start_with(api: &FakeApi, lease: Option<LeaseConfig>, waiting: WaitingClaims) -> Self {
+        Self::start_as(api, lease, waiting, None)
+    }
+
+    fn start_as(
+        api: &FakeApi,
+        lease: Option<LeaseConfig>,
+        waiting: WaitingClaims,
+        channel_count: Option<u32>,
+    ) -> Self {
         let mut registry = Registry::default();
         let fence = Fence::default();
-        let mut worker = mk_worker(api, fence.clone(), &mut registry);
+        let mut worker = mk_worker_with(api, fence.clone(), &mut registry, channel_count);
         worker.context.waiting = waiting;
         let (readiness, shutdown) = (worker.readiness.clone(), worker.shutdown.clone());
         let client = worker.client.clone();
@@ -168,6 +181,17 @@ impl Controller {
     /// What `/metrics` says.
     pub(crate) fn metrics(&self) -> String {
         scrape(&self.registry)
+    }
+}
+
+fn mk_lease_config(identity: &str) -> LeaseConfig {
+    LeaseConfig {
+        namespace: DRIVER_NAMESPACE.into(),
+        name: "lease".into(),
+        identity: identity.into(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
     }
 }
 
