@@ -111,6 +111,7 @@ impl Numbers {
 
     pub(super) fn learn(&mut self, lease: ChannelLease) {
         let (number, version) = (lease.number(), lease.version);
+        self.foreign.remove(&number);
         self.versions
             .learn(lease.name().into(), version, Arc::new(lease));
         self.sync(number);
@@ -238,24 +239,27 @@ impl Numbers {
         if let Some(until) = marks.filter_map(|lease| lease.suspends_until(now)).max() {
             return Offer::Rebuilding(until);
         }
-        if self.is_any_lost(now) {
+        if self.is_any_lost() {
             return ObservedChannels::rebuilding(now);
         }
         let place = place(domain);
         let before = self.waiting().take_while(|other| **other < place).count();
-        let foreign = self.foreign.values().filter(|until| **until > now);
-        match self.free(now).nth(before) {
-            Some(number) => Offer::Channel(number),
-            None => Offer::NoneFree(foreign.min().copied()),
+        if let Some(number) = self.free(now).nth(before) {
+            return Offer::Channel(number);
         }
+        // What is on its way may turn out not to be ours.
+        let on_its_way = (!self.on_its_way.is_empty()).then(|| after_cool_down(now));
+        let foreign = self.foreign.values().filter(|until| **until > now);
+        Offer::NoneFree(foreign.copied().chain(on_its_way).min())
     }
 
-    /// Whether a Lease has still to be created again.
-    fn is_any_lost(&self, now: Timestamp) -> bool {
+    /// Whether a Lease has still to be created again. What was not ours when it was last tried is not
+    /// lost.
+    fn is_any_lost(&self) -> bool {
         self.assigned.range(1..self.count).any(|(number, domains)| {
             let oldest = domains.values().next();
             !self.leases.contains_key(number)
-                && self.foreign_until(*number, now).is_none()
+                && !self.foreign.contains_key(number)
                 && oldest.is_some_and(|oldest| oldest.has_finalizer())
         })
     }

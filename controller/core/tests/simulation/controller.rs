@@ -7,13 +7,14 @@ use std::sync::Arc;
 use compute_domain_api::AllocationMode;
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_core::{
-    Change, Content, Decision, Domain, Findings, Index, Key, Observed, ObservedTemplate, Outcome,
-    Rejection, Request, StatusSchema, decide, status_patch,
+    Admission, Change, ChannelLease, ClaimName, Content, Decision, Domain, Findings, Index, Key,
+    Observed, ObservedTemplate, Outcome, Rejection, Request, StatusSchema, decide, status_patch,
 };
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use crate::objects::{DRIVER_NAMESPACE, NAMESPACES, place, uid};
+use crate::objects::{DRIVER_NAMESPACE, NAMESPACES, START, domain_uid, place, uid};
 use crate::server::{Call, Failure, Reply};
 use crate::store::Told;
 
@@ -30,18 +31,28 @@ pub(crate) enum Fault {
     LooksUpNoDomain,
     /// It takes the watch's word for it that there is no template.
     LooksUpNoTemplate,
+    /// Its clock is ahead of that of its own writes.
+    HurriesCoolDowns,
+    /// It does not know of claims.
+    IgnoresClaims,
 }
 
 pub(crate) struct Controller {
     pub(crate) index: Index,
     domains_listed: bool,
     templates_listed: bool,
+    claims_listed: bool,
+    leases_listed: bool,
+    has_channels: bool,
+    /// What time it is.
+    pub(crate) now: Timestamp,
     queue: BTreeSet<Key>,
     /// To be reconciled when some time has passed.
     later: BTreeSet<Key>,
     pub(crate) passes: Vec<Pass>,
     pub(super) refusals: BTreeMap<Key, Refusal>,
     pub(super) schema: StatusSchema,
+    pub(super) channel_tried: bool,
     pub(super) stored: BTreeMap<String, Content>,
     pub(super) fault: Fault,
 }
@@ -81,9 +92,14 @@ pub(super) enum Flow {
 }
 
 impl Controller {
-    pub(crate) fn new(fault: Fault) -> Self {
+    pub(crate) fn new(fault: Fault, channel_count: Option<u32>) -> Self {
         Self {
-            index: Index::default(),
+            index: Index::new(channel_count),
+            claims_listed: false,
+            leases_listed: false,
+            has_channels: channel_count.is_some(),
+            now: START,
+            channel_tried: false,
             domains_listed: false,
             templates_listed: false,
             queue: BTreeSet::new(),
@@ -115,9 +131,7 @@ impl Controller {
             }
             Told::Finish => {
                 self.queue.extend(self.index.finish_domains());
-                if !std::mem::replace(&mut self.domains_listed, true) && self.is_listed() {
-                    self.queue.extend(self.index.keys());
-                }
+                self.listed(|it| &mut it.domains_listed);
             }
             Told::Delete(domain) => {
                 let key: Key = uid(&domain.metadata).into();
@@ -143,15 +157,63 @@ impl Controller {
                 let gone = self.index.finish_templates();
                 self.queue
                     .extend(gone.iter().map(|it| Key::from(it.domain_uid())));
-                if !std::mem::replace(&mut self.templates_listed, true) && self.is_listed() {
-                    self.queue.extend(self.index.keys());
-                }
+                self.listed(|it| &mut it.templates_listed);
             }
             Told::Delete(template) => {
                 let gone = self.index.remove_template(uid(&template.metadata));
                 self.queue.extend(gone.map(|it| Key::from(it.domain_uid())));
                 self.name_is_free(&template);
             }
+        }
+    }
+
+    pub(crate) fn take_claim(&mut self, told: Told<ResourceClaim>) {
+        match told {
+            Told::Begin => self.index.begin_claims(),
+            Told::Apply(claim) => {
+                let (key, name) = identified_claim(&claim);
+                if self.fault != Fault::IgnoresClaims {
+                    self.index.apply_claim(key.clone(), name);
+                }
+                self.queue
+                    .extend(self.index.is_lease_left(&key).then_some(key));
+            }
+            Told::Finish => {
+                self.index.finish_claims();
+                self.queue.extend(self.index.leases_left());
+                self.listed(|it| &mut it.claims_listed);
+            }
+            Told::Delete(claim) => {
+                let (key, name) = identified_claim(&claim);
+                self.index.remove_claim(&key, &name);
+                self.queue
+                    .extend(self.index.is_lease_left(&key).then_some(key));
+            }
+        }
+    }
+
+    pub(crate) fn take_lease(&mut self, told: Told<Lease>) {
+        match told {
+            Told::Begin => self.index.begin_leases(),
+            Told::Apply(lease) => {
+                let lease = ChannelLease::new(&lease).unwrap();
+                self.index.apply_lease(lease);
+            }
+            Told::Finish => {
+                self.index.finish_leases();
+                self.listed(|it| &mut it.leases_listed);
+            }
+            Told::Delete(lease) => {
+                let lease = ChannelLease::new(&lease).unwrap();
+                self.index.remove_lease(lease.number(), lease.uid());
+            }
+        }
+    }
+
+    fn listed(&mut self, which: impl FnOnce(&mut Self) -> &mut bool) {
+        let first = !std::mem::replace(which(self), true);
+        if first && self.is_listed() {
+            self.queue.extend(self.index.keys());
         }
     }
 
@@ -168,7 +230,14 @@ impl Controller {
     }
 
     fn is_listed(&self) -> bool {
-        self.domains_listed && self.templates_listed
+        let channels = self.claims_listed && self.leases_listed;
+        self.domains_listed && self.templates_listed && (channels || !self.has_channels)
+    }
+
+    /// What the index has woken is reconciled.
+    pub(crate) fn take_woken(&mut self) {
+        let woken = self.index.take_woken(self.now);
+        self.queue.extend(woken);
     }
 
     // === the queue ===
@@ -214,7 +283,12 @@ impl Controller {
         reply: Result<Reply, Failure>,
     ) {
         pass.requests += 1;
-        pass.stage = match self.learn(&mut pass, &request, call, reply) {
+        let flow = self.learn(&mut pass, &request, call, reply);
+        let ends = !matches!(flow, Flow::Send(_));
+        if ends && matches!(request, Request::CreateLease(..)) {
+            self.index.end_lease(&pass.key);
+        }
+        pass.stage = match flow {
             Flow::Send(call) => Stage::Sent(request, call),
             Flow::Decide if pass.requests < MAX_REQUESTS => Stage::Deciding,
             Flow::Decide | Flow::StopUntilLater => {
@@ -227,8 +301,13 @@ impl Controller {
 
     /// Decides on the next request, or ends the pass.
     pub(crate) fn decide(&mut self, mut pass: Pass) {
-        pass.observed = self.index.observe(&pass.key, Timestamp::UNIX_EPOCH);
+        let hurry = SignedDuration::from_secs(match self.fault {
+            Fault::HurriesCoolDowns => 1_000,
+            _ => 0,
+        });
+        pass.observed = self.index.observe(&pass.key, self.now + hurry);
         pass.findings.schema = self.schema;
+        pass.findings.channel_tried = self.channel_tried;
         match &pass.observed.domain {
             Some(domain) => {
                 let mode = domain.allocation_mode().map(AllocationMode::as_str);
@@ -245,6 +324,9 @@ impl Controller {
         match decide(&pass.observed, &pass.findings, &namespaces) {
             Decision::Done(outcome) => self.finish(pass, &outcome),
             Decision::Send(request) => {
+                if let Request::CreateLease(number, _) = &request {
+                    self.index.start_lease(&pass.key, *number);
+                }
                 let domain = pass.observed.domain.clone();
                 let call = call_of(&request, domain.as_ref(), &pass.findings);
                 pass.stage = Stage::Sent(request, call);
@@ -254,6 +336,10 @@ impl Controller {
     }
 
     fn finish(&mut self, pass: Pass, outcome: &Outcome) {
+        let channels = pass.observed.channels.as_ref();
+        if channels.is_some_and(|it| it.wake_at().is_some()) {
+            self.later.insert(pass.key.clone());
+        }
         if let Outcome::Rejected(Rejection::NameTaken { .. }) = outcome {
             self.later.insert(pass.key);
             return;
@@ -264,6 +350,12 @@ impl Controller {
             self.later.insert(pass.key);
         }
     }
+}
+
+fn identified_claim(claim: &ResourceClaim) -> (Key, ClaimName) {
+    let (namespace, name) = place(&claim.metadata);
+    let key = domain_uid(&claim.metadata).unwrap().into();
+    (key, (namespace.into(), name.into()))
 }
 
 fn call_of(request: &Request, domain: Option<&Arc<Domain>>, findings: &Findings) -> Call {
@@ -289,5 +381,13 @@ fn call_of(request: &Request, domain: Option<&Arc<Domain>>, findings: &Findings)
             None => Call::FindDomain(namespace.into()),
         },
         Request::LookUpTemplate { name } => Call::ReadTemplate((namespace(), name.into())),
+        Request::TryChannel => {
+            let (now, schema) = (Timestamp::UNIX_EPOCH, StatusSchema::CHANNEL_ONLY);
+            let any = Admission::Assigned(1);
+            Call::TryStatus(at(), status_patch(domain.unwrap(), &any, None, schema, now))
+        }
+        Request::CreateLease(_, lease) => Call::CreateLease(lease),
+        Request::ChangeLease(lease, patch) => Call::ChangeLease(lease, patch),
+        Request::DeleteLease(lease) => Call::DeleteLease(lease),
     }
 }
