@@ -31,7 +31,7 @@ pub(crate) enum Fault {
     LooksUpNoDomain,
     /// It takes the watch's word for it that there is no template.
     LooksUpNoTemplate,
-    /// Its clock is ahead of that of its own writes.
+    /// It takes a Lease that was released for one that was so long ago.
     HurriesCoolDowns,
     /// It does not know of claims.
     IgnoresClaims,
@@ -196,7 +196,7 @@ impl Controller {
         match told {
             Told::Begin => self.index.begin_leases(),
             Told::Apply(lease) => {
-                let lease = ChannelLease::new(&lease).unwrap();
+                let lease = self.observed_lease(&lease).unwrap();
                 self.index.apply_lease(lease);
             }
             Told::Finish => {
@@ -208,6 +208,16 @@ impl Controller {
                 self.index.remove_lease(lease.number(), lease.uid());
             }
         }
+    }
+
+    pub(super) fn observed_lease(&self, lease: &Lease) -> Option<ChannelLease> {
+        let mut lease = lease.clone();
+        let spec = lease.spec.as_mut();
+        let released = spec.and_then(|spec| spec.renew_time.as_mut());
+        if let (Some(released), Fault::HurriesCoolDowns) = (released, self.fault) {
+            released.0 -= SignedDuration::from_secs(1_000);
+        }
+        ChannelLease::new(&lease)
     }
 
     fn listed(&mut self, which: impl FnOnce(&mut Self) -> &mut bool) {
@@ -301,11 +311,7 @@ impl Controller {
 
     /// Decides on the next request, or ends the pass.
     pub(crate) fn decide(&mut self, mut pass: Pass) {
-        let hurry = SignedDuration::from_secs(match self.fault {
-            Fault::HurriesCoolDowns => 1_000,
-            _ => 0,
-        });
-        pass.observed = self.index.observe(&pass.key, self.now + hurry);
+        pass.observed = self.index.observe(&pass.key, self.now);
         pass.findings.schema = self.schema;
         pass.findings.channel_tried = self.channel_tried;
         match &pass.observed.domain {

@@ -111,7 +111,7 @@ impl Controller {
     /// The Lease that a request was about is so now; or the one that is in its place.
     fn learn_lease(&mut self, pass: &Pass, request: &Request, reply: Reply) -> Flow {
         let now = match reply {
-            Reply::Lease(lease) => ChannelLease::new(&lease),
+            Reply::Lease(lease) => self.observed_lease(&lease),
             _ => None,
         };
         if let Request::ChangeLease(before, _) | Request::DeleteLease(before) = request
