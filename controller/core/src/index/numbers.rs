@@ -128,7 +128,9 @@ impl Numbers {
 
     pub(super) fn set_foreign(&mut self, number: u32, now: Timestamp) {
         self.foreign.insert(number, after_cool_down(now));
-        self.freed = true;
+        // Who waits is to know when it is tried again.
+        let waiting: Vec<_> = self.waiting().map(|(_, uid)| uid.clone()).collect();
+        self.woken.extend(waiting);
     }
 
     pub(super) fn start(&mut self, holder: &Arc<str>, number: u32) {
@@ -247,10 +249,8 @@ impl Numbers {
         if let Some(number) = self.free(now).nth(before) {
             return Offer::Channel(number);
         }
-        // What is on its way may turn out not to be ours.
-        let on_its_way = (!self.on_its_way.is_empty()).then(|| after_cool_down(now));
         let foreign = self.foreign.values().filter(|until| **until > now);
-        Offer::NoneFree(foreign.copied().chain(on_its_way).min())
+        Offer::NoneFree(foreign.min().copied())
     }
 
     /// Whether a Lease has still to be created again. What was not ours when it was last tried is not

@@ -544,3 +544,30 @@ async fn two_leaders_one_after_the_other_give_each_domain_one_channel() {
     );
     second.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_thousand_and_forty_seven_domains_get_all_channels_and_the_next_waits_for_one() {
+    const COUNT: usize = 2_047;
+
+    let api = FakeApi::new();
+    let controller = Controller::start_with_channels(&api, 2_048);
+    controller.settle().await;
+    let names = mk_names(COUNT + 1);
+    let (last, names) = names.split_last().unwrap();
+    create_domains(&api, names);
+    api.until("the last is given", |api| lease(api, 2_047).is_some())
+        .await;
+    api.until("ready", |api| are_ready(api, names)).await;
+    api.create(mk_domain(last));
+    api.until("told", |api| reason(api, last) == "NoChannelFree")
+        .await;
+    let channels = names.iter().filter_map(|name| channel(&api, name));
+    let channels: std::collections::BTreeSet<_> = channels.collect();
+    assert_eq!(channels, (1..=2_047).collect());
+    assert_eq!(api.count(Call::CreateChannel), COUNT, "none is tried twice");
+    let gone = channel(&api, "d1000");
+    delete_domain(&api, "d1000");
+    api.until("served", |api| is_ready(api, last)).await;
+    assert_eq!(channel(&api, last), gone);
+    controller.stop().await;
+}
