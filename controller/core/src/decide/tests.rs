@@ -1,3 +1,4 @@
+mod channels;
 mod deleted;
 mod live;
 mod orphans;

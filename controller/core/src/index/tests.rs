@@ -1,3 +1,4 @@
+mod channels;
 mod claims;
 mod copies;
 mod labels;
