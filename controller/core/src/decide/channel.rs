@@ -14,10 +14,11 @@ use crate::rejection::Rejection;
 /// deleted: its Lease is missing, or was released.
 pub(super) fn lost(domain: &Domain, observed: &Observed, findings: &Findings) -> Option<Finding> {
     let channels = observed.channels.as_ref()?;
-    let number = domain.channel().filter(|_| domain.has_finalizer())?;
+    let refused = findings.lease_refused && domain.is_being_deleted();
     match channels.assigned.as_ref()? {
-        Assigned::Nobody if findings.lease_refused && domain.is_being_deleted() => None,
-        Assigned::Nobody => Some(Finding::ChannelLost(number)),
+        Assigned::Nobody if domain.has_finalizer() && !refused => {
+            domain.channel().map(Finding::ChannelLost)
+        }
         Assigned::Holder(lease) if is_held_by(lease, domain) && lease.is_released() => {
             Some(Finding::ChannelUsedAgain(lease.clone()))
         }
