@@ -6,8 +6,8 @@ use std::sync::Arc;
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME, NO_CLIQUE_TAINT};
 use compute_domain_core::{
-    Admission, Domain, NodeCount, Notice, StatusSchema, TemplateRef, UnidentifiedError, WRITER,
-    may_have_lost_label, restored_label, status_patch,
+    Admission, ChannelLease, Domain, NodeCount, Notice, StatusSchema, TemplateRef,
+    UnidentifiedError, WRITER, may_have_lost_label, restored_label, status_patch,
 };
 use imex_runtime::{Part, RawObject, for_each_page};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -33,8 +33,6 @@ pub(crate) type RawLease = RawObject<Lease>;
 
 /// A template as the API server returns it.
 pub(crate) type RawTemplate = RawObject<ResourceClaimTemplate>;
-
-pub(crate) use leases::observed_lease;
 
 /// The controller's name: field manager of the status, which the Go driver's controller has, too,
 /// and reporter of events.
@@ -419,6 +417,14 @@ pub(crate) fn identify(object: RawDomain) -> Result<Domain, RequestError> {
         action: "identify the ComputeDomain",
         source: Cause::Unidentified(source),
     })
+}
+
+/// What the decisions need of a Lease; `None` if it is not that of a channel.
+pub(crate) fn observed_lease(lease: &RawLease) -> Option<ChannelLease> {
+    match &lease.0 {
+        Ok(lease) => ChannelLease::new(lease),
+        Err(_) => ChannelLease::undecodable(lease.meta()),
+    }
 }
 
 fn decoded(

@@ -4,9 +4,11 @@
 mod claim_cliques;
 mod cliques;
 mod error_log;
+mod leases;
 mod lost_labels;
 mod take;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use compute_domain_core::{Domain, Key, StatusSchema};
@@ -64,22 +66,24 @@ struct Run<'a> {
     lost_labels: LostLabels,
     cliques: ClaimCliques,
     jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
-    /// What is listed. Nothing is reconciled before: a template that is not known yet would be created
-    /// again, and a channel given twice.
-    listed: Listed,
+    /// What has still to be listed. Nothing is reconciled before: a template that is not known yet would
+    /// be created again, and a channel given twice.
+    unlisted: Unlisted,
     /// When an older CRD is tried again; `None` while it is not known to be older.
     probe_at: Option<Instant>,
     log: ErrorLog,
 }
 
-/// What has been listed since the start.
-#[derive(Clone, Copy, Debug, Default)]
-struct Listed {
-    domains: bool,
-    templates: bool,
-    /// These two count only where there are Leases of channels.
-    claims: bool,
-    leases: bool,
+/// What has still to be listed since the start.
+#[derive(Debug)]
+struct Unlisted(BTreeSet<Watched>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Watched {
+    Domains,
+    Templates,
+    Claims,
+    Leases,
 }
 
 /// What one of the jobs has done.
@@ -141,11 +145,7 @@ impl<'a> Run<'a> {
             lost_labels: LostLabels::default(),
             cliques: ClaimCliques::default(),
             jobs: FuturesUnordered::new(),
-            listed: Listed {
-                claims: worker.channels.is_none(),
-                leases: worker.channels.is_none(),
-                ..Listed::default()
-            },
+            unlisted: Unlisted::new(worker.channels.is_some()),
             probe_at: None,
             log: ErrorLog::default(),
         }
@@ -168,10 +168,10 @@ impl<'a> Run<'a> {
                 Some(finished) = self.jobs.next(), if !self.jobs.is_empty() => {
                     self.finish(finished);
                 }
-                () = self.queue.wait(), if !full && self.listed.all() => {}
+                () = self.queue.wait(), if !full && self.unlisted.is_empty() => {}
                 () = probe => self.start_probe(),
-                () = self.lost_labels.wait(), if self.listed.all() => {}
-                () = self.cliques.wait(), if self.listed.all() => {}
+                () = self.lost_labels.wait(), if self.unlisted.is_empty() => {}
+                () = self.cliques.wait(), if self.unlisted.is_empty() => {}
                 () = self.worker.context.waiting.wait() => {
                     let due = self.worker.context.waiting.take_due();
                     self.add(&due);
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
         let woken = context.index.lock().take_woken((context.now)());
         self.add(&woken);
         let now = Instant::now();
-        while self.listed.all() && self.jobs.len() < CONCURRENCY {
+        while self.unlisted.is_empty() && self.jobs.len() < CONCURRENCY {
             let Some(key) = self.queue.pop(now) else {
                 break;
             };
@@ -201,12 +201,12 @@ impl<'a> Run<'a> {
                 None => self.jobs.push(self.reconcile(key)),
             }
         }
-        while self.listed.all()
+        while self.unlisted.is_empty()
             && let Some(job) = self.lost_labels.next(&self.worker.context.api)
         {
             self.jobs.push(job.map(Finished::LostLabel).boxed());
         }
-        if self.listed.all()
+        if self.unlisted.is_empty()
             && let Some(list) = self.next_list()
         {
             self.jobs.push(list);
@@ -342,11 +342,28 @@ fn is_deleting(domain: Option<&Domain>) -> bool {
     domain.is_some_and(Domain::is_being_deleted)
 }
 
-// === impl Listed ===
+// === impl Unlisted ===
 
-impl Listed {
-    fn all(self) -> bool {
-        self.domains && self.templates && self.claims && self.leases
+impl Unlisted {
+    /// Only for a channel it matters which claims there are.
+    fn new(has_channels: bool) -> Self {
+        let of_channels = [Watched::Claims, Watched::Leases];
+        let of_channels = of_channels.into_iter().filter(|_| has_channels);
+        Self(
+            [Watched::Domains, Watched::Templates]
+                .into_iter()
+                .chain(of_channels)
+                .collect(),
+        )
+    }
+
+    /// A watch has listed everything. Returns whether it was the last that had to.
+    fn listed(&mut self, which: Watched) -> bool {
+        self.0.remove(&which) && self.0.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

@@ -117,10 +117,10 @@ impl ChannelLease {
 
     /// The patch that gives it the label back.
     pub fn relabelled(&self) -> Value {
-        self.patch(
-            json!({ "labels": { CHANNEL_LABEL: self.number.to_string() } }),
-            json!({}),
-        )
+        let labels = json!({ CHANNEL_LABEL: self.number.to_string() });
+        json!({ "metadata": {
+            "uid": self.uid, "resourceVersion": self.resource_version, "labels": labels,
+        } })
     }
 
     pub(crate) fn home(&self) -> Option<&Home> {
@@ -151,23 +151,18 @@ impl ChannelLease {
 
     /// The patch that releases it.
     pub(crate) fn released_at(&self, now: Timestamp) -> Value {
-        let spec = json!({
-            "renewTime": MicroTime(now),
-            "leaseDurationSeconds": COOL_DOWN.as_secs(),
-        });
-        self.patch(json!({}), spec)
+        let seconds = COOL_DOWN.as_secs();
+        self.spec_patch(&json!({ "renewTime": MicroTime(now), "leaseDurationSeconds": seconds }))
     }
 
     /// The patch that takes it back.
     pub(crate) fn taken_back(&self) -> Value {
-        let spec = json!({ "renewTime": null, "leaseDurationSeconds": null });
-        self.patch(json!({}), spec)
+        self.spec_patch(&json!({ "renewTime": null, "leaseDurationSeconds": null }))
     }
 
     /// A merge patch, which the API server refuses if the Lease has changed.
-    fn patch(&self, mut metadata: Value, spec: Value) -> Value {
-        metadata["uid"] = json!(self.uid);
-        metadata["resourceVersion"] = json!(self.resource_version);
+    fn spec_patch(&self, spec: &Value) -> Value {
+        let metadata = json!({ "uid": self.uid, "resourceVersion": self.resource_version });
         json!({ "metadata": metadata, "spec": spec })
     }
 }

@@ -175,19 +175,24 @@ impl State {
             (Finalized | Admitted, Event::Deleted) => (Action::Nothing, Deleting),
             (New | Rejected, Event::Rejected) => (Action::ReportRejection, Rejected),
             (Finalized | Admitted, Event::Rejected) => (Action::ReportRejection, Finalized),
-            // Whether a ComputeDomain may be admitted no longer matters once it is being deleted.
-            (Deleting | Gone | Missing | Absent, Event::Deleted | Event::Rejected)
+            // Whether a ComputeDomain may be admitted, and whether it has a channel, no longer matters
+            // once it is being deleted.
+            (
+                Deleting | Gone | Missing | Absent,
+                Event::Deleted | Event::Rejected | ChannelWanted | ChannelUnreported,
+            )
             // What we did not create is its owner's to delete.
             | (
                 Missing | Absent,
                 TemplateAbsent | TemplateUnseen | TemplateAltered | TemplateBlocked,
             )
-            // Only a ComputeDomain that lives gets a channel; one that is there keeps its Lease.
-            | (Deleting | Gone | Missing | Absent, ChannelWanted | ChannelUnreported)
+            // Its Lease would keep nothing.
             | (Gone | Missing | Absent, ChannelLost) => (Action::Nothing, self),
 
-            // Whatever it is that a Lease is not used for, and whatever uses it again.
-            (Missing, ChannelUnused | ChannelCooled) => (Action::LookUpDomain, Absent),
+            // A deletion of ours could not be taken back: the watch is not asked.
+            (Missing, TemplatePresent | TemplateTerminating | ChannelUnused | ChannelCooled) => {
+                (Action::LookUpDomain, Absent)
+            }
             (_, ChannelUnused) => (Action::ReleaseChannel, self),
             (_, ChannelCooled) => (Action::FreeChannel, self),
             (_, ChannelUsedAgain) => (Action::KeepChannel, self),
@@ -208,9 +213,6 @@ impl State {
             (Finalized | Admitted, TemplateAltered)
             | (Deleting | Gone, TemplatePresent | TemplateAltered)
             | (Absent, TemplatePresent) => (Action::DeleteTemplate, self),
-
-            // A deletion of ours could not be taken back: the watch is not asked.
-            (Missing, TemplatePresent | TemplateTerminating) => (Action::LookUpDomain, Absent),
 
             // Of an admitted ComputeDomain, too: somebody deleted the template, and it can only be
             // created again when the old one is gone.

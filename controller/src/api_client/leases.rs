@@ -3,11 +3,10 @@
 use compute_domain_core::{ChannelLease, WRITER};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::Resource as _;
 use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use serde_json::Value;
 
-use super::{ApiClient, RawLease, RequestError, failed_to, writer};
+use super::{ApiClient, RawLease, RequestError, failed_to, observed_lease, writer};
 
 impl ApiClient {
     /// Creates a Lease. Not an apply, which would take over one that somebody else has created.
@@ -64,13 +63,5 @@ impl ApiClient {
 
     fn leases(&self) -> Api<RawLease> {
         Api::namespaced(self.client.clone(), &self.namespace)
-    }
-}
-
-/// What the decisions need of a Lease; `None` if it is not that of a channel.
-pub(crate) fn observed_lease(lease: &RawLease) -> Option<ChannelLease> {
-    match &lease.0 {
-        Ok(lease) => ChannelLease::new(lease),
-        Err(_) => ChannelLease::undecodable(lease.meta()),
     }
 }

@@ -66,9 +66,10 @@ impl Context {
     ) -> Result<(), RequestError> {
         let found = match self.api.create_lease(lease).await {
             Ok(created) => {
-                match domain.channel() {
-                    Some(_) => self.reports.channel_rebuilt(domain, number),
-                    None => info!(number, "IMEX channel assigned"),
+                if domain.channel().is_some() {
+                    self.reports.channel_rebuilt(domain, number);
+                } else {
+                    info!(number, "IMEX channel assigned");
                 }
                 ChannelLease::new(&created)
             }

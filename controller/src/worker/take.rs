@@ -11,8 +11,8 @@ use kube::Resource as _;
 use kube::runtime::watcher::Event;
 use tracing::warn;
 
-use super::{Listed, Run};
-use crate::api_client::{RawDomain, RawLease, RawMetadata, RawTemplate, identify, observed_lease};
+use super::{Run, Watched};
+use crate::api_client::{RawDomain, RawMetadata, RawTemplate, identify};
 use crate::queue::Queue;
 use crate::reconcile::Context;
 use crate::refusals::TakenName;
@@ -73,7 +73,7 @@ impl Run<'_> {
                 for key in &gone {
                     self.domain_gone(key);
                 }
-                self.listed(|listed| &mut listed.domains);
+                self.listed(Watched::Domains);
             }
             Event::Delete(object) => {
                 let uid = object.meta().uid.clone().unwrap_or_default();
@@ -108,7 +108,7 @@ impl Run<'_> {
                     self.template_gone(&template);
                     self.name_is_free(template.reference());
                 }
-                self.listed(|listed| &mut listed.templates);
+                self.listed(Watched::Templates);
             }
             Event::Delete(object) => {
                 let template = TemplateRef::new(object.meta());
@@ -146,7 +146,7 @@ impl Run<'_> {
                 let left = index.lock().leases_left();
                 self.add(&left);
                 self.claims_listed();
-                self.listed(|listed| &mut listed.claims);
+                self.listed(Watched::Claims);
             }
             Event::Delete(claim) => {
                 if let Some((key, name)) = identified_claim(claim.meta()) {
@@ -160,38 +160,9 @@ impl Run<'_> {
         }
     }
 
-    fn take_lease(&mut self, event: Event<RawLease>) {
-        let index = &self.worker.context.index;
-        match event {
-            Event::Init => index.lock().begin_leases(),
-            Event::InitApply(lease) | Event::Apply(lease) => {
-                if let Some(lease) = observed_lease(&lease) {
-                    index.lock().apply_lease(lease);
-                }
-            }
-            Event::InitDone => {
-                index.lock().finish_leases();
-                self.listed(|listed| &mut listed.leases);
-            }
-            Event::Delete(lease) => {
-                if let Some(lease) = observed_lease(&lease) {
-                    index.lock().remove_lease(lease.number(), lease.uid());
-                }
-            }
-        }
-    }
-
-    /// A claim has come or gone: that of a domain that is gone keeps its channel.
-    fn claim_of_lease(&mut self, key: &Key) {
-        if self.worker.context.index.lock().is_lease_left(key) {
-            self.add([key]);
-        }
-    }
-
     /// A watch has listed everything.
-    fn listed(&mut self, which: impl FnOnce(&mut Listed) -> &mut bool) {
-        let first = !std::mem::replace(which(&mut self.listed), true);
-        if first && self.listed.all() {
+    pub(super) fn listed(&mut self, which: Watched) {
+        if self.unlisted.listed(which) {
             self.all_listed();
         }
     }

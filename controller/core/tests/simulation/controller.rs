@@ -7,14 +7,13 @@ use std::sync::Arc;
 use compute_domain_api::AllocationMode;
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_core::{
-    Admission, Change, ChannelLease, ClaimName, Content, Decision, Domain, Findings, Index, Key,
-    Observed, ObservedTemplate, Outcome, Rejection, Request, StatusSchema, decide, status_patch,
+    Admission, Change, Content, Decision, Domain, Findings, Index, Key, Observed, ObservedTemplate,
+    Outcome, Rejection, Request, StatusSchema, decide, status_patch,
 };
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::jiff::Timestamp;
 
-use crate::objects::{DRIVER_NAMESPACE, NAMESPACES, START, domain_uid, place, uid};
+use crate::objects::{DRIVER_NAMESPACE, NAMESPACES, START, place, uid};
 use crate::server::{Call, Failure, Reply};
 use crate::store::Told;
 
@@ -37,16 +36,21 @@ pub(crate) enum Fault {
     IgnoresClaims,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Watched {
+    Domains,
+    Templates,
+    Claims,
+    Leases,
+}
+
 pub(crate) struct Controller {
     pub(crate) index: Index,
-    domains_listed: bool,
-    templates_listed: bool,
-    claims_listed: bool,
-    leases_listed: bool,
-    has_channels: bool,
+    /// What has still to be listed before anything is reconciled.
+    unlisted: BTreeSet<Watched>,
     /// What time it is.
     pub(crate) now: Timestamp,
-    queue: BTreeSet<Key>,
+    pub(super) queue: BTreeSet<Key>,
     /// To be reconciled when some time has passed.
     later: BTreeSet<Key>,
     pub(crate) passes: Vec<Pass>,
@@ -93,15 +97,16 @@ pub(super) enum Flow {
 
 impl Controller {
     pub(crate) fn new(fault: Fault, channel_count: Option<u32>) -> Self {
+        let of_channels = [Watched::Claims, Watched::Leases];
+        let of_channels = of_channels.into_iter().filter(|_| channel_count.is_some());
+        let unlisted = [Watched::Domains, Watched::Templates]
+            .into_iter()
+            .chain(of_channels);
         Self {
             index: Index::new(channel_count),
-            claims_listed: false,
-            leases_listed: false,
-            has_channels: channel_count.is_some(),
             now: START,
             channel_tried: false,
-            domains_listed: false,
-            templates_listed: false,
+            unlisted: unlisted.collect(),
             queue: BTreeSet::new(),
             later: BTreeSet::new(),
             passes: Vec::new(),
@@ -131,7 +136,7 @@ impl Controller {
             }
             Told::Finish => {
                 self.queue.extend(self.index.finish_domains());
-                self.listed(|it| &mut it.domains_listed);
+                self.listed(Watched::Domains);
             }
             Told::Delete(domain) => {
                 let key: Key = uid(&domain.metadata).into();
@@ -157,7 +162,7 @@ impl Controller {
                 let gone = self.index.finish_templates();
                 self.queue
                     .extend(gone.iter().map(|it| Key::from(it.domain_uid())));
-                self.listed(|it| &mut it.templates_listed);
+                self.listed(Watched::Templates);
             }
             Told::Delete(template) => {
                 let gone = self.index.remove_template(uid(&template.metadata));
@@ -167,62 +172,8 @@ impl Controller {
         }
     }
 
-    pub(crate) fn take_claim(&mut self, told: Told<ResourceClaim>) {
-        match told {
-            Told::Begin => self.index.begin_claims(),
-            Told::Apply(claim) => {
-                let (key, name) = identified_claim(&claim);
-                if self.fault != Fault::IgnoresClaims {
-                    self.index.apply_claim(key.clone(), name);
-                }
-                self.queue
-                    .extend(self.index.is_lease_left(&key).then_some(key));
-            }
-            Told::Finish => {
-                self.index.finish_claims();
-                self.queue.extend(self.index.leases_left());
-                self.listed(|it| &mut it.claims_listed);
-            }
-            Told::Delete(claim) => {
-                let (key, name) = identified_claim(&claim);
-                self.index.remove_claim(&key, &name);
-                self.queue
-                    .extend(self.index.is_lease_left(&key).then_some(key));
-            }
-        }
-    }
-
-    pub(crate) fn take_lease(&mut self, told: Told<Lease>) {
-        match told {
-            Told::Begin => self.index.begin_leases(),
-            Told::Apply(lease) => {
-                let lease = self.observed_lease(&lease).unwrap();
-                self.index.apply_lease(lease);
-            }
-            Told::Finish => {
-                self.index.finish_leases();
-                self.listed(|it| &mut it.leases_listed);
-            }
-            Told::Delete(lease) => {
-                let lease = ChannelLease::new(&lease).unwrap();
-                self.index.remove_lease(lease.number(), lease.uid());
-            }
-        }
-    }
-
-    pub(super) fn observed_lease(&self, lease: &Lease) -> Option<ChannelLease> {
-        let mut lease = lease.clone();
-        let spec = lease.spec.as_mut();
-        let released = spec.and_then(|spec| spec.renew_time.as_mut());
-        if let (Some(released), Fault::HurriesCoolDowns) = (released, self.fault) {
-            released.0 -= SignedDuration::from_secs(1_000);
-        }
-        ChannelLease::new(&lease)
-    }
-
-    fn listed(&mut self, which: impl FnOnce(&mut Self) -> &mut bool) {
-        let first = !std::mem::replace(which(self), true);
-        if first && self.is_listed() {
+    pub(super) fn listed(&mut self, which: Watched) {
+        if self.unlisted.remove(&which) && self.is_listed() {
             self.queue.extend(self.index.keys());
         }
     }
@@ -240,8 +191,7 @@ impl Controller {
     }
 
     fn is_listed(&self) -> bool {
-        let channels = self.claims_listed && self.leases_listed;
-        self.domains_listed && self.templates_listed && (channels || !self.has_channels)
+        self.unlisted.is_empty()
     }
 
     /// What the index has woken is reconciled.
@@ -356,12 +306,6 @@ impl Controller {
             self.later.insert(pass.key);
         }
     }
-}
-
-fn identified_claim(claim: &ResourceClaim) -> (Key, ClaimName) {
-    let (namespace, name) = place(&claim.metadata);
-    let key = domain_uid(&claim.metadata).unwrap().into();
-    (key, (namespace.into(), name.into()))
 }
 
 fn call_of(request: &Request, domain: Option<&Arc<Domain>>, findings: &Findings) -> Call {

@@ -12,6 +12,7 @@
     reason = "a failed unwrap or index outside a test function fails the test too"
 )]
 
+mod channels;
 mod checks;
 mod controller;
 mod learn;

@@ -4,7 +4,7 @@ use k8s_openapi::jiff::SignedDuration;
 
 use super::*;
 use crate::channel_lease::lease_of;
-use crate::channels::{Assigned, Offer};
+use crate::channels::{Assigned, ChannelCounts, Offer};
 
 fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
