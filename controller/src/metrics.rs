@@ -83,7 +83,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_shared_cliques",
-            "NVLink cliques in which more than one ComputeDomain holds prepared claims",
+            "NVLink cliques in which more than one ComputeDomain without a channel of its own holds prepared claims",
             metrics.shared_cliques.clone(),
         );
         registry.register(

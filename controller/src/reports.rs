@@ -82,7 +82,7 @@ impl Reports {
     ) {
         let (cliques, others) = (enumerate(cliques), enumerate(others));
         let note = format!(
-            "prepared claims in NVLink clique {cliques}, where {others} has some, too: with imex.isolation=none all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; if they must be, run them one after the other, or keep their pods in different cliques by a node selector"
+            "prepared claims in NVLink clique {cliques}, where {others} has some, too: without a channel of their own (imex.isolation=none, or the condition NotIsolated) all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; if they must be, run them one after the other, or keep their pods in different cliques by a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);

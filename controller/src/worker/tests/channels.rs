@@ -571,3 +571,27 @@ async fn two_thousand_and_forty_seven_domains_get_all_channels_and_the_next_wait
     assert_eq!(channel(&api, last), gone);
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_those_that_are_not_isolated_are_told_that_they_share_a_clique() {
+    let api = FakeApi::new();
+    let before = Controller::start(&api);
+    create_one_by_one(&api, &["old", "older"]).await;
+    before.stop().await;
+    let controller = Controller::start_with_channels(&api, 2_048);
+    create_one_by_one(&api, &["new", "newer"]).await;
+    for name in ["old", "older", "new", "newer"] {
+        let id = uid(&domain(&api, name).unwrap());
+        create_prepared(&api, &format!("of-{name}"), &id, "x.1");
+    }
+    let told = |api: &FakeApi| {
+        let reasons = api.event_reasons();
+        reasons.iter().filter(|it| *it == "CliqueShared").count()
+    };
+    api.until("told", |api| told(api) == 2).await;
+    api.after(Duration::from_secs(300)).await;
+    assert_eq!(told(&api), 2);
+    let note = api.event_note("CliqueShared").unwrap();
+    assert!(note.contains("old") && !note.contains("new"), "{note}");
+    controller.stop().await;
+}
