@@ -1,12 +1,16 @@
 mod cliques;
+mod leases;
+
+use std::sync::Arc;
 
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME, NO_CLIQUE_TAINT};
 use compute_domain_core::{
-    Admission, Domain, NodeCount, Notice, StatusSchema, TemplateRef, UnidentifiedError, WRITER,
-    may_have_lost_label, restored_label, status_patch,
+    Admission, ChannelLease, Domain, NodeCount, Notice, StatusSchema, TemplateRef,
+    UnidentifiedError, WRITER, may_have_lost_label, restored_label, status_patch,
 };
 use imex_runtime::{Part, RawObject, for_each_page};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::resource::v1::{ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -24,6 +28,9 @@ pub(crate) type RawDomain = RawObject<ComputeDomain>;
 /// The metadata of an object as the API server returns it.
 pub(crate) type RawMetadata<K> = RawObject<PartialObjectMeta<K>>;
 
+/// A Lease as the API server returns it.
+pub(crate) type RawLease = RawObject<Lease>;
+
 /// A template as the API server returns it.
 pub(crate) type RawTemplate = RawObject<ResourceClaimTemplate>;
 
@@ -37,6 +44,8 @@ pub(crate) const CONTROLLER_NAME: &str = "compute-domain-controller";
 pub(crate) struct ApiClient {
     client: Client,
     fence: Fence,
+    /// In which the Leases of channels are.
+    namespace: Arc<str>,
 }
 
 /// A request that failed. Every one is worth another attempt.
@@ -110,9 +119,13 @@ impl RequestError {
 // === impl ApiClient ===
 
 impl ApiClient {
-    /// A client that writes only while `fence` allows it.
-    pub(crate) fn new(client: Client, fence: Fence) -> Self {
-        Self { client, fence }
+    /// A client that writes only while `fence` allows it. `namespace` is the driver's own.
+    pub(crate) fn new(client: Client, fence: Fence, namespace: &str) -> Self {
+        Self {
+            client,
+            fence,
+            namespace: namespace.into(),
+        }
     }
 
     /// The domain of this name as it is now, or `None` if it does not exist.
@@ -127,14 +140,16 @@ impl ApiClient {
     }
 
     /// The domain of this UID in this namespace as it is now, or `None` if it does not exist. For
-    /// templates of the Go driver's controller, which do not tell the name.
+    /// templates of the Go driver's controller, which do not tell the name, and, in all namespaces
+    /// (empty), for Leases that somebody has edited.
     pub(crate) async fn find_domain(
         &self,
         namespace: &str,
         uid: &str,
     ) -> Result<Option<Domain>, RequestError> {
         let mut found = None;
-        let url_path = ComputeDomain::url_path(&(), Some(namespace));
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+        let url_path = ComputeDomain::url_path(&(), namespace);
         let visit = |page: Vec<RawDomain>| {
             let mut all = page.into_iter().map(identify);
             found = all.find(|it| it.as_ref().map_or(true, |it| it.uid().as_str() == uid));
@@ -236,7 +251,7 @@ impl ApiClient {
         domain: &Domain,
         schema: StatusSchema,
     ) -> Result<(), RequestError> {
-        let any = Admission::Admitted;
+        let any = Admission::Assigned(1);
         let tried = self.apply_status(domain, &any, None, schema, true).await;
         tried.map(drop)
     }
@@ -402,6 +417,14 @@ pub(crate) fn identify(object: RawDomain) -> Result<Domain, RequestError> {
         action: "identify the ComputeDomain",
         source: Cause::Unidentified(source),
     })
+}
+
+/// What the decisions need of a Lease; `None` if it is not that of a channel.
+pub(crate) fn observed_lease(lease: &RawLease) -> Option<ChannelLease> {
+    match &lease.0 {
+        Ok(lease) => ChannelLease::new(lease),
+        Err(_) => ChannelLease::undecodable(lease.meta()),
+    }
 }
 
 fn decoded(

@@ -108,6 +108,11 @@ pub(crate) struct LeaderElectionArgs {
 // === impl NamespaceArgs ===
 
 impl NamespaceArgs {
+    /// Where the Leases of channels are.
+    pub(crate) fn own(&self) -> &str {
+        &self.own
+    }
+
     /// Each of them once.
     pub(crate) fn of_driver(self) -> Vec<String> {
         let mut namespaces = self.additional;

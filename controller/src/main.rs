@@ -21,6 +21,11 @@
 //! somebody else's template name shares a fourth watch with all others that do, and reads the name
 //! once a minute; one whose template is refused tries once a minute.
 //!
+//! With `imex.isolation=channel`, a `ComputeDomain` costs two writes more, the Lease of its channel and the
+//! status that says which it is, and after its end two more, ten minutes apart: the release of the Lease
+//! and its deletion, each behind one read that shows that the `ComputeDomain` is gone. One more watch, of
+//! these Leases. Who waits for a channel asks nothing.
+//!
 //! `worker::claim_cliques` lists the claims of a domain after its nodes have reported prepared devices in
 //! them: one list, of 500 claims each page, for a burst of reports; of all domains, one at a time and ten
 //! a second at most. A claim without a report, or a domain without claims, costs none.

@@ -14,10 +14,12 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::reconcile::SharedIndex;
+use crate::reconcile::{Now, SharedIndex};
 
 /// The Go driver's name. In spite of it, the metric is a count: of `ComputeDomains`, by status.
 const DOMAINS: &str = "nvidia_dra_compute_domain_info";
+
+const CHANNELS: &str = "imex_dra_channels";
 
 /// From 1 ms, a reconcile without a request, to 30 s, one whose requests are all retried.
 const SECONDS: [f64; 10] = [0.001, 0.005, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
@@ -38,7 +40,16 @@ pub(crate) struct Metrics {
 #[derive(Debug)]
 struct DomainCounts(SharedIndex);
 
+/// Counts the IMEX channels in the index, in the same way.
+#[derive(Debug)]
+struct ChannelGauges(SharedIndex, Now);
+
 impl Metrics {
+    /// Registers the metrics that there are where every ComputeDomain has a channel of its own.
+    pub(crate) fn register_channels(registry: &mut Registry, index: SharedIndex, now: Now) {
+        registry.register_collector(Box::new(ChannelGauges(index, now)));
+    }
+
     /// Registers all metrics.
     pub(crate) fn new(registry: &mut Registry, index: SharedIndex) -> Self {
         let metrics = Self {
@@ -72,7 +83,7 @@ impl Metrics {
         );
         registry.register(
             "imex_dra_shared_cliques",
-            "NVLink cliques in which more than one ComputeDomain holds prepared claims",
+            "NVLink cliques in which more than one ComputeDomain without a channel of its own holds prepared claims",
             metrics.shared_cliques.clone(),
         );
         registry.register(
@@ -121,6 +132,23 @@ impl Collector for DomainCounts {
             let count = self.0.lock().count(state);
             let count = u64::try_from(count).unwrap_or(u64::MAX);
             ConstGauge::new(count).encode(family.encode_family(&[("status", state.as_str())])?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Collector for ChannelGauges {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Self(index, now) = self;
+        let counts = index.lock().channel_counts(now());
+        let help = "IMEX channels that a ComputeDomain has, that are free, and that are given to nobody because they were released a short time ago";
+        let mut family = encoder.encode_descriptor(CHANNELS, help, None, MetricType::Gauge)?;
+        for (state, count) in [
+            ("used", counts.used),
+            ("free", counts.free),
+            ("cooling", counts.cooling),
+        ] {
+            ConstGauge::new(gauge(count)).encode(family.encode_family(&[("state", state)])?)?;
         }
         Ok(())
     }

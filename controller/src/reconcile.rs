@@ -1,6 +1,7 @@
 //! One UID at a time: decide, make the request, learn what it changed, decide again.
 
 mod deletions;
+mod leases;
 mod pass;
 mod requests;
 
@@ -12,6 +13,7 @@ use compute_domain_api::Sharing;
 use compute_domain_core::{
     Admission, Decision, Domain, Findings, Index, Key, Observed, Outcome, Rejection, decide,
 };
+use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, info_span};
 
@@ -24,7 +26,7 @@ use crate::schema::Schema;
 use crate::stored_content::StoredContents;
 use crate::waiting::WaitingClaims;
 
-/// Upper bound of the requests in one reconcile. No ComputeDomain needs more than eight; beyond
+/// Upper bound of the requests in one reconcile. No ComputeDomain needs more than eleven; beyond
 /// this, another client reverts our changes, and the backoff keeps us from fighting at full speed.
 const MAX_REQUESTS: usize = 16;
 
@@ -50,7 +52,12 @@ pub(crate) struct Context {
     pub(crate) sharing: Sharing,
     /// In which the driver-managed mode keeps its objects.
     pub(crate) driver_namespaces: Vec<String>,
+    /// What time it is for the Leases of channels.
+    pub(crate) now: Now,
 }
+
+/// Tells the time.
+pub(crate) type Now = fn() -> Timestamp;
 
 /// The index, which the watches write and reconciles read. Never locked across a request. Cheap to
 /// clone; clones share it.
@@ -83,6 +90,10 @@ enum Flow {
 // === impl SharedIndex ===
 
 impl SharedIndex {
+    pub(crate) fn new(index: Index) -> Self {
+        Self(Arc::new(Mutex::new(index)))
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Index> {
         // Its methods do not panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -134,8 +145,9 @@ impl Context {
         }
         let mut pass = pass::Pass::new(key, failures);
         for _ in 0..MAX_REQUESTS {
-            let observed = self.index.lock().observe(key);
+            let observed = self.index.lock().observe(key, (self.now)());
             findings.schema = self.schema.current();
+            findings.channel_tried = self.schema.is_channel_tried();
             if let Some(domain) = observed.domain.as_deref() {
                 findings.stored = self.stored.get(domain);
                 if pass.is_first_sight_of_deletion(domain) {
@@ -145,6 +157,7 @@ impl Context {
             let request = match decide(&observed, &findings, &self.driver_namespaces) {
                 Decision::Done(outcome) => {
                     let again = self.finish(key, &observed, outcome);
+                    let again = again.into_iter().chain(self.wake_at(&observed)).min();
                     return match pass.kept {
                         Some(kept) => Err(kept.into()),
                         None => Ok(again.or_else(|| unwatched_retry(&findings))),

@@ -28,9 +28,24 @@ impl Reports {
         info!(status = admission.state().as_str(), reason, "{message}");
         let object = reference(domain);
         match admission {
-            Admission::Admitted => self.events.normal(&object, reason, "Admit", &message),
+            Admission::Admitted | Admission::NotIsolated => {
+                self.events.normal(&object, reason, "Admit", &message);
+            }
+            // The next status follows at once.
+            Admission::Assigned(_) => {}
             Admission::Rejected(_) => self.events.warning(&object, reason, "Admit", &message),
         }
+    }
+
+    /// The Lease of the domain's channel was lost, and is created again.
+    pub(crate) fn channel_rebuilt(&self, domain: &Domain, number: u32) {
+        let note = format!(
+            "the Lease of IMEX channel {number} was missing and was created again from the status; who deletes Leases of channels may give one to two ComputeDomains, so no new one is given for 10 minutes"
+        );
+        warn!("{note}");
+        let object = reference(domain);
+        self.events
+            .warning(&object, "ChannelRebuilt", "Assign", &note);
     }
 
     /// The domain is being deleted, and claims of it exist: pods that use them keep their channel
@@ -67,7 +82,7 @@ impl Reports {
     ) {
         let (cliques, others) = (enumerate(cliques), enumerate(others));
         let note = format!(
-            "prepared claims in NVLink clique {cliques}, where {others} has some, too: with imex.isolation=none all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; if they must be, run them one after the other, or keep their pods in different cliques by a node selector"
+            "prepared claims in NVLink clique {cliques}, where {others} has some, too: without a channel of their own (imex.isolation=none, or the condition NotIsolated) all pods of a clique get the same IMEX channel, so these ComputeDomains are not isolated from each other; if they must be, run them one after the other, or keep their pods in different cliques by a node selector"
         );
         warn!(domain = name(domain), "{note}");
         let object = reference(domain);

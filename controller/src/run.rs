@@ -1,9 +1,11 @@
 use std::io::Write as _;
 use std::sync::Mutex;
 
-use compute_domain_api::Placement;
 use compute_domain_api::crd::ComputeDomain;
+use compute_domain_api::{Isolation, Placement};
+use compute_domain_core::Index;
 use imex_runtime::{Events, Readiness, StartError, log_settings, signals};
+use k8s_openapi::jiff::Timestamp;
 use kube::CustomResourceExt as _;
 use prometheus_client::registry::Registry;
 use tracing::info;
@@ -53,8 +55,13 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     log_settings(&settings);
 
     let mut registry = Registry::default();
-    let index = SharedIndex::default();
+    let channels = (settings.isolation == Isolation::Channel).then(|| namespaces.own().to_owned());
+    let count = channels.as_ref().map(|_| settings.channel_count);
+    let index = SharedIndex::new(Index::new(count));
     let metrics = Metrics::new(&mut registry, index.clone());
+    if channels.is_some() {
+        Metrics::register_channels(&mut registry, index.clone(), Timestamp::now);
+    }
     let instance = if pod_name.is_empty() {
         CONTROLLER_NAME
     } else {
@@ -68,7 +75,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
 
     let fence = Fence::default();
     let context = Context {
-        api: ApiClient::new(client.clone(), fence.clone()),
+        api: ApiClient::new(client.clone(), fence.clone(), namespaces.own()),
         reports: Reports::new(events),
         index,
         refusals: Refusals::default(),
@@ -78,6 +85,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         releasing: Mutex::default(),
         sharing: settings.sharing,
         driver_namespaces: namespaces.of_driver(),
+        now: Timestamp::now,
     };
     let worker = Worker {
         client: client.clone(),
@@ -85,6 +93,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         metrics,
         readiness,
         shutdown,
+        channels,
     };
     match lease {
         None => {

@@ -1,5 +1,6 @@
 //! Which fields the CRD on the API server has.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use compute_domain_core::StatusSchema;
@@ -12,12 +13,14 @@ use crate::api_client::RequestError;
 #[derive(Debug)]
 pub(crate) struct Schema {
     current: Mutex<StatusSchema>,
+    channel_tried: AtomicBool,
 }
 
 impl Default for Schema {
     fn default() -> Self {
         Self {
             current: Mutex::new(StatusSchema::FULL),
+            channel_tried: AtomicBool::new(false),
         }
     }
 }
@@ -30,6 +33,16 @@ impl Schema {
     /// Whether the CRD lacks fields.
     pub(crate) fn is_reduced(&self) -> bool {
         self.current() != StatusSchema::FULL
+    }
+
+    /// Whether it was tried whether there is a field for the channel.
+    pub(crate) fn is_channel_tried(&self) -> bool {
+        self.channel_tried.load(Ordering::Relaxed)
+    }
+
+    /// It was.
+    pub(crate) fn set_channel_tried(&self) {
+        self.channel_tried.store(true, Ordering::Relaxed);
     }
 
     /// Whether a status could not be written because the CRD lacks a field of it. Such fields are
@@ -46,12 +59,13 @@ impl Schema {
         let reduced = StatusSchema {
             conditions: before.conditions && reduced.conditions,
             observed_generation: before.observed_generation && reduced.observed_generation,
+            channel: before.channel && reduced.channel,
         };
         self.set(reduced);
         // Once, though the API server names one field after the other.
         if before == StatusSchema::FULL {
             warn!(
-                "the CustomResourceDefinition of ComputeDomains on the API server is an older one: the status is written without the fields that it lacks (conditions, observedGeneration); apply the one of this chart (crds/), nothing else has to follow"
+                "the CustomResourceDefinition of ComputeDomains on the API server is an older one: the status is written without the fields that it lacks (conditions, observedGeneration, channel); apply the one of this chart (crds/), nothing else has to follow"
             );
         }
         // Another request may have been on its way with the fields that are known to be missing now.

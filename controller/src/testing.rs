@@ -3,10 +3,12 @@
 pub(crate) mod logs;
 pub(crate) mod objects;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use compute_domain_core::Index;
 use imex_runtime::{Events, Readiness};
+use k8s_openapi::jiff::Timestamp;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
@@ -35,11 +37,22 @@ pub(crate) const DRIVER_NAMESPACE: &str = "nvidia";
 /// The parts of a controller, as the program makes them.
 pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) -> Worker {
     logs::install();
+    mk_worker_with(api, fence, registry, None)
+}
+
+/// So that every ComputeDomain gets a channel of its own, if there are channels.
+pub(crate) fn mk_worker_with(
+    api: &FakeApi,
+    fence: Fence,
+    registry: &mut Registry,
+    channel_count: Option<u32>,
+) -> Worker {
     let client = api.client();
-    let index = SharedIndex::default();
+    let index = SharedIndex::new(Index::new(channel_count));
+    Metrics::register_channels(registry, index.clone(), now);
     let metrics = Metrics::new(registry, index.clone());
     let context = Context {
-        api: ApiClient::new(client.clone(), fence),
+        api: ApiClient::new(client.clone(), fence, DRIVER_NAMESPACE),
         reports: Reports::new(Events::new(client.clone(), CONTROLLER_NAME, "pod-1")),
         index,
         refusals: Refusals::default(),
@@ -49,6 +62,7 @@ pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) ->
         waiting: WaitingClaims::default(),
         releasing: Mutex::default(),
         driver_namespaces: vec![DRIVER_NAMESPACE.into()],
+        now,
     };
     Worker {
         client,
@@ -56,7 +70,16 @@ pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) ->
         metrics,
         readiness: Readiness::default(),
         shutdown: CancellationToken::new(),
+        channels: channel_count.map(|_| DRIVER_NAMESPACE.to_owned()),
     }
+}
+
+/// The time by the clock that tests pause.
+pub(crate) fn now() -> Timestamp {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+    let passed = Instant::now().duration_since(*START.get_or_init(Instant::now));
+    start + passed
 }
 
 /// A controller that runs.
@@ -81,21 +104,34 @@ impl Controller {
 
     /// Starts one that reconciles while it has the lease.
     pub(crate) fn start_candidate(api: &FakeApi, identity: &str) -> Self {
-        let lease = LeaseConfig {
-            namespace: DRIVER_NAMESPACE.into(),
-            name: "lease".into(),
-            identity: identity.into(),
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-        };
-        Self::start_with(api, Some(lease), WaitingClaims::default())
+        let lease = Some(mk_lease_config(identity));
+        Self::start_with(api, lease, WaitingClaims::default())
+    }
+
+    /// Starts one that gives every domain a channel of its own, of this many less one.
+    pub(crate) fn start_with_channels(api: &FakeApi, count: u32) -> Self {
+        Self::start_as(api, None, WaitingClaims::default(), Some(count))
+    }
+
+    /// Starts one that does so while it has the lease.
+    pub(crate) fn start_candidate_with_channels(api: &FakeApi, identity: &str, count: u32) -> Self {
+        let lease = Some(mk_lease_config(identity));
+        Self::start_as(api, lease, WaitingClaims::default(), Some(count))
     }
 
     fn start_with(api: &FakeApi, lease: Option<LeaseConfig>, waiting: WaitingClaims) -> Self {
+        Self::start_as(api, lease, waiting, None)
+    }
+
+    fn start_as(
+        api: &FakeApi,
+        lease: Option<LeaseConfig>,
+        waiting: WaitingClaims,
+        channel_count: Option<u32>,
+    ) -> Self {
         let mut registry = Registry::default();
         let fence = Fence::default();
-        let mut worker = mk_worker(api, fence.clone(), &mut registry);
+        let mut worker = mk_worker_with(api, fence.clone(), &mut registry, channel_count);
         worker.context.waiting = waiting;
         let (readiness, shutdown) = (worker.readiness.clone(), worker.shutdown.clone());
         let client = worker.client.clone();
@@ -145,6 +181,17 @@ impl Controller {
     /// What `/metrics` says.
     pub(crate) fn metrics(&self) -> String {
         scrape(&self.registry)
+    }
+}
+
+fn mk_lease_config(identity: &str) -> LeaseConfig {
+    LeaseConfig {
+        namespace: DRIVER_NAMESPACE.into(),
+        name: "lease".into(),
+        identity: identity.into(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
     }
 }
 

@@ -1,5 +1,5 @@
 //! The watches: one of `ComputeDomains`, one of templates and one of claims with the label of a
-//! ComputeDomain. While a ComputeDomain waits for the name of somebody else's template, also one of
+//! ComputeDomain; where every ComputeDomain has a channel of its own, one of the channels' Leases. While a ComputeDomain waits for the name of somebody else's template, also one of
 //! templates without the label.
 
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use backon::ExponentialBuilder;
-use compute_domain_api::names::DOMAIN_LABEL;
+use compute_domain_api::names::{CHANNEL_LABEL, DOMAIN_LABEL};
 use futures_util::stream::{BoxStream, SelectAll};
 use futures_util::{Stream, StreamExt as _};
 use imex_runtime::{Readiness, observe_watch};
@@ -16,7 +16,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 
-use crate::api_client::{RawDomain, RawMetadata, RawTemplate};
+use crate::api_client::{RawDomain, RawLease, RawMetadata, RawTemplate};
 
 /// Something that a watch tells, or why it cannot at the moment.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(crate) enum Told {
     Claim(watcher::Result<watcher::Event<RawMetadata<ResourceClaim>>>),
     /// A template without the label of a ComputeDomain.
     Other(watcher::Result<watcher::Event<RawMetadata<ResourceClaimTemplate>>>),
+    /// The Lease of a channel.
+    Lease(watcher::Result<watcher::Event<RawLease>>),
 }
 
 /// Everything that is watched. A watch that fails is made again, for ever; its readiness condition
@@ -41,18 +43,29 @@ pub(crate) struct Watches {
 }
 
 /// The readiness conditions of the watches.
-pub(crate) const CONDITIONS: [&str; 3] = ["compute-domains", "templates", "claims"];
+pub(crate) const CONDITIONS: [&str; 4] = ["compute-domains", "templates", "claims", CHANNELS];
+
+/// That of the watch which there is only where every ComputeDomain has a channel of its own.
+const CHANNELS: &str = "channels";
 
 impl Watches {
-    /// Starts the watches. Their conditions are not met before they have listed.
-    pub(crate) fn start(client: &Client, readiness: &Readiness) -> Self {
-        let [domains, templates, claims] = CONDITIONS
-            .map(|name| observe_watch(client, &readiness.add_condition(name, "not listed yet")));
+    /// Starts the watches. Their conditions are not met before they have listed. `channels`: where
+    /// their Leases are, if they are to be watched.
+    pub(crate) fn start(client: &Client, readiness: &Readiness, channels: Option<&str>) -> Self {
+        let observed =
+            |name| observe_watch(client, &readiness.add_condition(name, "not listed yet"));
+        let [domains, templates, claims, _] = CONDITIONS;
+        let [domains, templates, claims] = [domains, templates, claims].map(observed);
         let labelled = || watcher::Config::default().labels(DOMAIN_LABEL);
         let domains = watcher(Api::<RawDomain>::all(domains), watcher::Config::default());
         let templates = watcher(Api::<RawTemplate>::all(templates), labelled());
         let claims: Api<RawMetadata<ResourceClaim>> = Api::all(claims);
         let claims = watcher(claims, labelled());
+        let leases = channels.map(|namespace| {
+            let leases: Api<RawLease> = Api::namespaced(observed(CHANNELS), namespace);
+            let watch = watcher(leases, watcher::Config::default().labels(CHANNEL_LABEL));
+            watch.backoff(backoff()).map(Told::Lease).boxed()
+        });
         let told = [
             domains.backoff(backoff()).map(Told::Domain).boxed(),
             templates.backoff(backoff()).map(Told::Template).boxed(),
@@ -60,7 +73,7 @@ impl Watches {
         ];
         Self {
             client: client.clone(),
-            told: told.into_iter().collect(),
+            told: told.into_iter().chain(leases).collect(),
             other_templates: None,
         }
     }

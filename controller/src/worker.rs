@@ -4,9 +4,11 @@
 mod claim_cliques;
 mod cliques;
 mod error_log;
+mod leases;
 mod lost_labels;
 mod take;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use compute_domain_core::{Domain, Key, StatusSchema};
@@ -51,6 +53,8 @@ pub(crate) struct Worker {
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) shutdown: CancellationToken,
+    /// Where the Leases of channels are, if every ComputeDomain has its own.
+    pub(crate) channels: Option<String>,
 }
 
 /// One run of the worker.
@@ -62,19 +66,24 @@ struct Run<'a> {
     lost_labels: LostLabels,
     cliques: ClaimCliques,
     jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
-    /// Which of `ComputeDomains` and templates are listed. Nothing is reconciled before: a template
-    /// that is not known yet would be created again.
-    listed: Listed,
+    /// What has still to be listed. Nothing is reconciled before: a template that is not known yet would
+    /// be created again, and a channel given twice.
+    unlisted: Unlisted,
     /// When an older CRD is tried again; `None` while it is not known to be older.
     probe_at: Option<Instant>,
     log: ErrorLog,
 }
 
-/// What has been listed since the start.
-#[derive(Clone, Copy, Debug, Default)]
-struct Listed {
-    domains: bool,
-    templates: bool,
+/// What has still to be listed since the start.
+#[derive(Debug)]
+struct Unlisted(BTreeSet<Watched>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Watched {
+    Domains,
+    Templates,
+    Claims,
+    Leases,
 }
 
 /// What one of the jobs has done.
@@ -97,7 +106,7 @@ enum Finished {
 impl Worker {
     /// Reconciles until the shutdown.
     pub(crate) async fn run(&self) {
-        *self.context.index.lock() = compute_domain_core::Index::default();
+        self.context.index.lock().clear();
         self.context.releasing().clear();
         self.context.waiting.clear();
         self.metrics.set_cliques(0, 0);
@@ -116,7 +125,7 @@ impl Worker {
         }
         self.metrics.set_queue_depth(0);
         self.metrics.set_cliques(0, 0);
-        *self.context.index.lock() = compute_domain_core::Index::default();
+        self.context.index.lock().clear();
     }
 }
 
@@ -126,13 +135,17 @@ impl<'a> Run<'a> {
     fn new(worker: &'a Worker) -> Self {
         Self {
             worker,
-            watches: Watches::start(&worker.client, &worker.readiness),
+            watches: Watches::start(
+                &worker.client,
+                &worker.readiness,
+                worker.channels.as_deref(),
+            ),
             queue: Queue::default(),
             backoff: Backoff::default(),
             lost_labels: LostLabels::default(),
             cliques: ClaimCliques::default(),
             jobs: FuturesUnordered::new(),
-            listed: Listed::default(),
+            unlisted: Unlisted::new(worker.channels.is_some()),
             probe_at: None,
             log: ErrorLog::default(),
         }
@@ -155,10 +168,10 @@ impl<'a> Run<'a> {
                 Some(finished) = self.jobs.next(), if !self.jobs.is_empty() => {
                     self.finish(finished);
                 }
-                () = self.queue.wait(), if !full && self.listed.all() => {}
+                () = self.queue.wait(), if !full && self.unlisted.is_empty() => {}
                 () = probe => self.start_probe(),
-                () = self.lost_labels.wait(), if self.listed.all() => {}
-                () = self.cliques.wait(), if self.listed.all() => {}
+                () = self.lost_labels.wait(), if self.unlisted.is_empty() => {}
+                () = self.cliques.wait(), if self.unlisted.is_empty() => {}
                 () = self.worker.context.waiting.wait() => {
                     let due = self.worker.context.waiting.take_due();
                     self.add(&due);
@@ -168,8 +181,11 @@ impl<'a> Run<'a> {
     }
 
     fn start_jobs(&mut self) {
+        let context = &self.worker.context;
+        let woken = context.index.lock().take_woken((context.now)());
+        self.add(&woken);
         let now = Instant::now();
-        while self.listed.all() && self.jobs.len() < CONCURRENCY {
+        while self.unlisted.is_empty() && self.jobs.len() < CONCURRENCY {
             let Some(key) = self.queue.pop(now) else {
                 break;
             };
@@ -185,12 +201,12 @@ impl<'a> Run<'a> {
                 None => self.jobs.push(self.reconcile(key)),
             }
         }
-        while self.listed.all()
+        while self.unlisted.is_empty()
             && let Some(job) = self.lost_labels.next(&self.worker.context.api)
         {
             self.jobs.push(job.map(Finished::LostLabel).boxed());
         }
-        if self.listed.all()
+        if self.unlisted.is_empty()
             && let Some(list) = self.next_list()
         {
             self.jobs.push(list);
@@ -293,8 +309,13 @@ impl<'a> Run<'a> {
             self.probe_at = Some(Instant::now() + SCHEMA_PROBE);
             return;
         };
+        let has_channels = self.worker.channels.is_some();
         let probe = async move {
-            let tried = context.api.try_status(&domain, StatusSchema::FULL).await;
+            let schema = StatusSchema {
+                channel: has_channels,
+                ..StatusSchema::FULL
+            };
+            let tried = context.api.try_status(&domain, schema).await;
             if let Err(err) = &tried {
                 debug!(error = error_chain(err), "the CRD is still an older one");
             }
@@ -321,11 +342,28 @@ fn is_deleting(domain: Option<&Domain>) -> bool {
     domain.is_some_and(Domain::is_being_deleted)
 }
 
-// === impl Listed ===
+// === impl Unlisted ===
 
-impl Listed {
-    fn all(self) -> bool {
-        self.domains && self.templates
+impl Unlisted {
+    /// Only for a channel it matters which claims there are.
+    fn new(has_channels: bool) -> Self {
+        let of_channels = [Watched::Claims, Watched::Leases];
+        let of_channels = of_channels.into_iter().filter(|_| has_channels);
+        Self(
+            [Watched::Domains, Watched::Templates]
+                .into_iter()
+                .chain(of_channels)
+                .collect(),
+        )
+    }
+
+    /// A watch has listed everything. Returns whether it was the last that had to.
+    fn listed(&mut self, which: Watched) -> bool {
+        self.0.remove(&which) && self.0.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

@@ -79,6 +79,13 @@ renders_as_default --set-string featureGates.HostManagedIMEX=true
 renders_as_default --set-string featureGates.HostManagedIMEX=1
 renders_as_default "${gate[@]}" --set-string resources.gpus.enabled=false
 
+# A channel of its own for each ComputeDomain: rights for Leases, and nodes without a clique are tainted.
+render "${gate[@]}" --set resources.computeDomains.imex.isolation=channel >"$scratch/isolation.yaml"
+for text in 'verbs: [get, list, watch, patch, delete]' '# To count the nodes without a clique'; do
+    contains "$text" isolation
+    if grep -qF -- "$text" "$scratch/default.yaml"; then fail "default should not contain: $text"; fi
+done
+
 # Where the Go driver's controller kept its objects, ours may look for leftovers.
 render "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=ADDITIONAL_NAMESPACES' \
     --set 'controller.containers.computeDomain.env[0].value=nvidia\, imex-dra' >"$scratch/additional.yaml"

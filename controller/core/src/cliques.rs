@@ -17,7 +17,7 @@ pub type Clique = Arc<str>;
 pub struct Cliques {
     /// At least one each.
     of_domain: HashMap<Key, Box<[Clique]>>,
-    /// Who holds claims in it: at least one.
+    /// Who holds claims in it, and is not isolated: at least one.
     holders: HashMap<Clique, BTreeSet<Key>>,
 }
 
@@ -49,6 +49,24 @@ impl Cliques {
         key: &Key,
         cliques: impl IntoIterator<Item = Box<str>>,
     ) -> Vec<(Key, CliqueFinding)> {
+        self.set_as(key, cliques, false)
+    }
+
+    /// The same of a ComputeDomain that has an IMEX channel of its own: it shares no clique with anybody.
+    pub fn set_isolated(
+        &mut self,
+        key: &Key,
+        cliques: impl IntoIterator<Item = Box<str>>,
+    ) -> Vec<(Key, CliqueFinding)> {
+        self.set_as(key, cliques, true)
+    }
+
+    fn set_as(
+        &mut self,
+        key: &Key,
+        cliques: impl IntoIterator<Item = Box<str>>,
+        isolated: bool,
+    ) -> Vec<(Key, CliqueFinding)> {
         let before = self.of_domain.remove(key).into_iter().flatten();
         let before: BTreeSet<_> = before.collect();
         let now: BTreeSet<_> = cliques.into_iter().map(|it| self.shared_name(it)).collect();
@@ -56,7 +74,8 @@ impl Cliques {
             self.leave(clique, key);
         }
         let new: Vec<_> = now.difference(&before).cloned().collect();
-        let newly_shared = new.iter().flat_map(|clique| self.enter(clique, key));
+        let entered = new.iter().filter(|_| !isolated);
+        let newly_shared = entered.flat_map(|clique| self.enter(clique, key));
         let mut told = BTreeMap::<Key, BTreeSet<Clique>>::new();
         for (holder, clique) in newly_shared.collect::<Vec<_>>() {
             told.entry(holder).or_default().insert(clique);
@@ -89,7 +108,7 @@ impl Cliques {
         self.of_domain.keys()
     }
 
-    /// In how many cliques more than one ComputeDomain holds claims.
+    /// In how many cliques more than one ComputeDomain holds claims, without being isolated.
     pub fn count_shared(&self) -> usize {
         let holders = self.holders.values();
         holders.filter(|holders| holders.len() > 1).count()

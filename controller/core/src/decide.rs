@@ -1,6 +1,7 @@
 //! From what is known to the next request: reads state and event off the objects, asks
 //! [`crate::lifecycle`] for the action, and builds its request.
 
+mod channel;
 mod decision;
 mod find;
 mod finding;
@@ -11,6 +12,8 @@ pub use decision::{Decision, Outcome, Request};
 use finding::Finding;
 pub use findings::Findings;
 
+use crate::channel_lease::lease_of;
+use crate::channels::ObservedChannels;
 use crate::domain::Domain;
 use crate::finalizer;
 use crate::index::Observed;
@@ -29,19 +32,20 @@ use crate::template::claim_template;
 /// What is observed may be old: every request tests what it relies on. The one decision that an old
 /// copy could make wrong, that a ComputeDomain does not exist, is made after a look-up.
 pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[String]) -> Decision {
-    let Some(domain) = observed.domain.as_deref() else {
-        return orphans::decide(&observed.templates, findings, driver_namespaces);
+    let templates = &observed.templates;
+    let domain = observed.domain.as_deref();
+    let decision = match domain {
+        Some(domain) => decide_on(domain, observed, findings, driver_namespaces),
+        None => orphans::decide(templates, findings, driver_namespaces),
     };
-    match decide_on(domain, observed, findings, driver_namespaces) {
-        // Last, so that an object that anybody can make is in the way of nothing.
-        Decision::Done(outcome) => {
-            match find::stray(domain, &observed.templates, findings, driver_namespaces) {
-                Some(request) => Decision::Send(request),
-                None => Decision::Done(outcome),
-            }
-        }
-        send @ Decision::Send(_) => send,
-    }
+    let Decision::Done(outcome) = decision else {
+        return decision;
+    };
+    // Last, so that an object that anybody can make is in the way of nothing.
+    let stray =
+        domain.and_then(|domain| find::stray(domain, templates, findings, driver_namespaces));
+    let rest = stray.or_else(|| channel::rest(domain.map(state), observed, findings));
+    rest.map_or(Decision::Done(outcome), Decision::Send)
 }
 
 fn decide_on(
@@ -63,8 +67,49 @@ fn decide_on(
             Err(rejection) => report(domain, Admission::Rejected(rejection), findings),
         };
     }
+    // Before the first Lease of all: it would be of no use.
+    let gives = matches!(
+        finding,
+        Finding::ChannelWanted(_) | Finding::ChannelUnreported(_)
+    );
+    if gives && !findings.channel_tried {
+        return Decision::Send(Request::TryChannel);
+    }
     let Transition { action, .. } = state(domain).on(finding.event());
-    act(domain, action, finding, findings)
+    match &observed.channels {
+        None => act(domain, action, finding, findings),
+        Some(channels) => act_on_channels(domain, channels, action, finding, findings),
+    }
+}
+
+/// Where every ComputeDomain has a channel of its own.
+fn act_on_channels(
+    domain: &Domain,
+    channels: &ObservedChannels,
+    action: Action,
+    finding: Finding,
+    findings: &Findings,
+) -> Decision {
+    let lease = |number, rebuilt| Box::new(lease_of(domain, number, rebuilt, channels.now));
+    match (action, finding) {
+        (Action::TakeChannel, Finding::ChannelWanted(number)) => {
+            Decision::Send(Request::CreateLease(number, lease(number, false)))
+        }
+        (Action::RebuildChannel, Finding::ChannelLost(number)) => {
+            Decision::Send(Request::CreateLease(number, lease(number, true)))
+        }
+        (Action::ReportChannel, Finding::ChannelUnreported(number)) => {
+            report(domain, Admission::Assigned(number), findings)
+        }
+        (Action::KeepChannel, Finding::ChannelUsedAgain(lease)) => {
+            let patch = lease.taken_back();
+            Decision::Send(Request::ChangeLease(lease, patch))
+        }
+        (Action::ReportAdmission, _) if domain.channel().unwrap_or_default() == 0 => {
+            report(domain, Admission::NotIsolated, findings)
+        }
+        (action, finding) => act(domain, action, finding, findings),
+    }
 }
 
 fn act(domain: &Domain, action: Action, finding: Finding, findings: &Findings) -> Decision {
@@ -103,10 +148,16 @@ fn act(domain: &Domain, action: Action, finding: Finding, findings: &Findings) -
             Ok(name) => Decision::Send(Request::LookUpTemplate { name: name.into() }),
             Err(_) => Decision::Done(Outcome::Gone),
         },
-        // Beside `Nothing`, these would be actions on a template or a rejection that was not
+        // Beside `Nothing`, these would be actions on a template, a Lease or a rejection that was not
         // found. The table has none; a test goes through all of it.
         (
             Action::Nothing
+            | Action::TakeChannel
+            | Action::ReportChannel
+            | Action::RebuildChannel
+            | Action::KeepChannel
+            | Action::ReleaseChannel
+            | Action::FreeChannel
             | Action::ReportRejection
             | Action::DeleteTemplate
             | Action::RemoveTemplateFinalizer
@@ -136,8 +187,7 @@ fn state(domain: &Domain) -> State {
 /// Writes the status, unless it says so already or cannot be read.
 fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decision {
     let unreadable = matches!(domain.wanted(), Err(Rejection::Unreadable { .. }));
-    let is_admitted = admission == Admission::Admitted;
-    if is_admitted && findings.waiting.needs_count(domain) {
+    if admission.is_admitted() && findings.waiting.needs_count(domain) {
         return Decision::Send(Request::CountNodes);
     }
     let notice = findings.notice(domain, &admission).is_some();
@@ -147,7 +197,7 @@ fn report(domain: &Domain, admission: Admission, findings: &Findings) -> Decisio
         return Decision::Send(Request::WriteStatus(admission));
     }
     Decision::Done(match admission {
-        Admission::Admitted => Outcome::Admitted,
+        Admission::Admitted | Admission::NotIsolated | Admission::Assigned(_) => Outcome::Admitted,
         Admission::Rejected(rejection) => Outcome::Rejected(rejection),
     })
 }

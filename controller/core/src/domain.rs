@@ -1,10 +1,11 @@
 use compute_domain_api::crd::{ComputeDomain, ComputeDomainSpec, ComputeDomainState};
 use compute_domain_api::{AllocationMode, DomainUid, DomainUidError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
 
 use crate::finalizer;
 use crate::go_driver;
-use crate::rejection::{NAME_TAKEN_REASON, Rejection};
+use crate::rejection::{CHANNEL_REASONS, NAME_TAKEN_REASON, Rejection};
 use crate::reported::Reported;
 use crate::template_name;
 use crate::template_ref::TemplateRef;
@@ -21,6 +22,7 @@ pub struct Domain {
     name: Box<str>,
     pub(crate) version: Version,
     pub(crate) generation: Option<i64>,
+    pub(crate) created: Timestamp,
     deleting: bool,
     pub(crate) finalizers: Vec<String>,
     wanted: Result<WantedTemplate, Box<Rejection>>,
@@ -88,6 +90,9 @@ impl Domain {
             name: metadata.name.ok_or(UnidentifiedError::Name)?.into(),
             version: Version::parse(metadata.resource_version.as_deref()),
             generation: metadata.generation,
+            created: metadata
+                .creation_timestamp
+                .map_or(Timestamp::MIN, |at| at.0),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: metadata.finalizers.unwrap_or_default(),
             wanted: wanted.map_err(Box::new),
@@ -135,6 +140,24 @@ impl Domain {
     pub fn reports_nodes_without_clique(&self) -> bool {
         let reported = self.reported.as_ref();
         reported.is_some_and(|it| it.nodes_without_clique.is_some())
+    }
+
+    /// The IMEX channel that its status says; 0: that of all which were Ready before each got its own.
+    pub fn channel(&self) -> Option<u32> {
+        self.reported.as_ref()?.channel
+    }
+
+    /// Whether it is to get a channel: not if it is Ready without one, since its pods may use channel 0.
+    pub(crate) fn wants_channel(&self) -> bool {
+        let ready = self.reported_state() == Some(ComputeDomainState::Ready);
+        let usable = !self.deleting && self.has_finalizer() && self.wanted.is_ok();
+        usable && !ready && self.channel().is_none()
+    }
+
+    /// Whether its status has a reason to reject it that is not about channels.
+    pub(crate) fn is_rejected_otherwise(&self) -> bool {
+        let ready = self.reported.as_ref().and_then(|it| it.ready.as_ref());
+        ready.is_some_and(|ready| !CHANNEL_REASONS.contains(&&*ready.reason))
     }
 
     /// The name that the user chose for the template.

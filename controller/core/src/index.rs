@@ -4,11 +4,17 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use compute_domain_api::crd::ComputeDomainState;
+use k8s_openapi::jiff::Timestamp;
 
+use crate::channel_lease::ChannelLease;
+use crate::channels::ObservedChannels;
 use crate::domain::Domain;
+use crate::index::numbers::Numbers;
 use crate::index::versioned::Versioned;
 use crate::observed_template::{ObservedTemplate, Target};
 
+mod leases;
+mod numbers;
 mod versioned;
 
 /// What the watches have told, by the UID of the ComputeDomain. Synchronous, without I/O.
@@ -29,6 +35,7 @@ pub struct Index {
     claims: HashMap<Key, BTreeSet<ClaimName>>,
     /// The claims that are there since the watch began to list again.
     listed_claims: Option<HashMap<Key, BTreeSet<ClaimName>>>,
+    numbers: Numbers,
 }
 
 /// The UID of a ComputeDomain: the key of the queue. It may not exist: anybody can write a label.
@@ -45,6 +52,8 @@ pub struct Observed {
     /// Every template with the UID in its label, in any namespace, in the order of their places: what
     /// is decided must not depend on which of them the watch told first.
     pub templates: Vec<Arc<ObservedTemplate>>,
+    /// What is known of its channels, where every ComputeDomain has its own.
+    pub channels: Option<ObservedChannels>,
 }
 
 /// What the watch of one object has changed.
@@ -60,6 +69,23 @@ pub enum Change {
 }
 
 impl Index {
+    /// Knows of nothing yet. `channel_count`: how many channels a node has, if every ComputeDomain is to
+    /// have its own.
+    pub fn new(channel_count: Option<u32>) -> Self {
+        Self {
+            numbers: Numbers::new(channel_count.unwrap_or_default()),
+            ..Self::default()
+        }
+    }
+
+    /// Forgets everything: the watches begin anew.
+    pub fn clear(&mut self) {
+        *self = Self {
+            numbers: Numbers::new(self.numbers.count()),
+            ..Self::default()
+        };
+    }
+
     // === ComputeDomains ===
 
     /// The watch begins to list all `ComputeDomains`.
@@ -70,6 +96,9 @@ impl Index {
     /// The watch has listed all `ComputeDomains`: the others are gone. Returns their keys.
     pub fn finish_domains(&mut self) -> Vec<Key> {
         let gone = self.domains.finish();
+        for domain in &gone {
+            self.numbers.domain_changed(Some(domain), None);
+        }
         gone.iter().map(|domain| key_of(domain)).collect()
     }
 
@@ -81,8 +110,12 @@ impl Index {
         let by_second_controller = self.domains.is_listed_once()
             && domain.last_write_of_go.is_some()
             && domain.last_write_of_go != wrote_before;
-        let (uid, version) = (uid.into(), domain.version);
-        if self.domains.apply(uid, version, Arc::new(domain)) {
+        let before = before.cloned();
+        let (uid, version): (Box<str>, _) = (uid.into(), domain.version);
+        let is_newer = self.domains.apply(uid.clone(), version, Arc::new(domain));
+        let now = self.domains.get(&uid);
+        self.numbers.domain_changed(before.as_ref(), now);
+        if is_newer {
             Change::Newer {
                 by_second_controller,
             }
@@ -93,13 +126,17 @@ impl Index {
 
     /// A request of ours had this ComputeDomain as its response.
     pub fn learn_domain(&mut self, domain: Domain) {
-        let (uid, version) = (domain.uid().as_str().into(), domain.version);
-        self.domains.learn(uid, version, Arc::new(domain));
+        let (uid, version): (Box<str>, _) = (domain.uid().as_str().into(), domain.version);
+        let before = self.domains.get(&uid).cloned();
+        self.domains.learn(uid.clone(), version, Arc::new(domain));
+        let now = self.domains.get(&uid);
+        self.numbers.domain_changed(before.as_ref(), now);
     }
 
     /// The ComputeDomain is gone.
     pub fn remove_domain(&mut self, uid: &str) {
-        self.domains.remove(uid);
+        let gone = self.domains.remove(uid);
+        self.numbers.domain_changed(gone.as_ref(), None);
     }
 
     /// The ComputeDomain of this UID, unless the watch does not have it.
@@ -233,22 +270,38 @@ impl Index {
 
     // === all of it ===
 
-    /// What is known of this UID.
-    pub fn observe(&self, key: &str) -> Observed {
+    /// What is known of this UID, and what time it is then.
+    pub fn observe(&self, key: &str, now: Timestamp) -> Observed {
+        let domain = self.domain(key);
+        let claims = self.claims.get(key);
+        let has_claims = |lease: &ChannelLease| {
+            // Those in other namespaces are not its claims: anybody can write a label.
+            let home = lease.home();
+            let mut claims = claims.into_iter().flatten();
+            claims.any(|(namespace, _)| home.is_none_or(|home| home.namespace == *namespace))
+        };
+        let channels = self.numbers.observe(key, domain.as_ref(), has_claims, now);
+        Observed {
+            templates: self.templates_of(key),
+            domain,
+            channels,
+        }
+    }
+
+    /// Every template with this UID in its label.
+    pub fn templates_of(&self, key: &str) -> Vec<Arc<ObservedTemplate>> {
         let uids = self.template_uids.get(key).into_iter().flatten();
         let templates = uids.filter_map(|uid| self.templates.get(uid));
         let mut templates: Vec<_> = templates.cloned().collect();
         templates.sort_by(|one, other| one.reference().cmp(other.reference()));
-        Observed {
-            domain: self.domain(key),
-            templates,
-        }
+        templates
     }
 
-    /// Every UID of which a ComputeDomain or a template is known.
+    /// Every UID of which a ComputeDomain, a template or the Lease of a channel is known.
     pub fn keys(&self) -> HashSet<Key> {
         let domains = self.domains.values().map(|domain| key_of(domain));
-        domains.chain(self.template_uids.keys().cloned()).collect()
+        let others = self.template_uids.keys().chain(self.numbers.holders());
+        domains.chain(others.cloned()).collect()
     }
 
     /// The templates of the driver-managed mode, in any namespace.

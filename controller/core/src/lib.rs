@@ -25,6 +25,11 @@
 //! the ComputeDomain. A template whose ComputeDomain does not exist any more goes, too. [`lifecycle`]
 //! is this order as a state machine, the only place that knows it; `ARCHITECTURE.md` shows its table.
 //!
+//! Where every ComputeDomain has an IMEX channel of its own, it gets one between finalizer and template:
+//! first the `Lease` of that channel, which the API server creates once, then `status.channel`, then the
+//! template. The Lease stays until the ComputeDomain and its claims are gone, is released then, and
+//! deleted 10 minutes later; only then is the channel free.
+//!
 //! [`Cliques`] stands apart: what the nodes have reported of prepared claims, and what users are told
 //! of it. No request depends on it.
 //!
@@ -32,6 +37,8 @@
 //! driver-managed mode of the Go driver runs it in pods instead and creates `DaemonSets` and
 //! further templates. Such objects are recognised and reported, never changed.
 
+mod channel_lease;
+mod channels;
 mod cliques;
 mod content;
 mod decide;
@@ -53,6 +60,8 @@ mod template_ref;
 mod version;
 mod waiting;
 
+pub use channel_lease::ChannelLease;
+pub use channels::{ChannelCounts, ObservedChannels};
 pub use cliques::{Clique, CliqueFinding, Cliques};
 pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};

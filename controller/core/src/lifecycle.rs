@@ -2,8 +2,9 @@
 //!
 //! A [`State`] is what the ComputeDomain itself shows: whether it is being deleted, whether it has
 //! our finalizer, what its status reports, or that it does not exist. An [`Event`] is what a
-//! reconcile finds out besides: that it has been deleted, that it has to be rejected, or how its
-//! template is. [`State::on`] is the only place that knows what to do then. An [`Action`] is at most
+//! reconcile finds out besides: that it has been deleted, that it has to be rejected, how its
+//! template is, or, where every ComputeDomain has an IMEX channel of its own, how the `Lease` is that
+//! makes a channel its own. [`State::on`] is the only place that knows what to do then. An [`Action`] is at most
 //! one API request; when it has succeeded, the ComputeDomain is in the state that
 //! [`Transition::next`] names.
 
@@ -51,6 +52,18 @@ pub enum Event {
     TemplateTerminating,
     /// Its template is being deleted, and only finalizers of others keep it.
     TemplateBlocked,
+    /// It has no channel, and one is free for it.
+    ChannelWanted,
+    /// It has the Lease of a channel that its status does not say.
+    ChannelUnreported,
+    /// Its status says a channel that has no Lease.
+    ChannelLost,
+    /// The Lease of a channel that it uses is released.
+    ChannelUsedAgain,
+    /// It has the Lease of a channel that it does not use, or not any more.
+    ChannelUnused,
+    /// So it has, and the Lease was released long enough ago.
+    ChannelCooled,
 }
 
 /// What the controller does next.
@@ -78,6 +91,18 @@ pub enum Action {
     LookUpDomain,
     /// Ask the API server whether the template exists.
     LookUpTemplate,
+    /// Create the Lease of a free channel. It fails if there is one by now.
+    TakeChannel,
+    /// Make the status say which channel it is.
+    ReportChannel,
+    /// Create the Lease that is missing, with a mark that says so.
+    RebuildChannel,
+    /// Make the Lease one that is not released.
+    KeepChannel,
+    /// Note in the Lease since when the channel is not used.
+    ReleaseChannel,
+    /// Delete the Lease, so that the channel is free.
+    FreeChannel,
 }
 
 /// What an event leads to.
@@ -130,12 +155,16 @@ impl State {
     /// * A template without its ComputeDomain is left behind by nobody: a crash, a request that
     ///   arrives late or a finalizer that was removed by hand leads to [`State::Absent`], which ends
     ///   without a template of ours.
+    /// * A channel is in the status only after its Lease was created, and before there is a template;
+    ///   a Lease is released only when its ComputeDomain is known to be gone, or to have another
+    ///   channel.
     /// * Repeated until the template needs nothing more, every life ends admitted, rejected, gone
     ///   or absent, unless finalizers of others block the template.
     pub const fn on(self, event: Event) -> Transition {
         use Event::{
-            TemplateAbsent, TemplateAltered, TemplateBlocked, TemplatePresent, TemplateTerminating,
-            TemplateUnseen,
+            ChannelCooled, ChannelLost, ChannelUnreported, ChannelUnused, ChannelUsedAgain,
+            ChannelWanted, TemplateAbsent, TemplateAltered, TemplateBlocked, TemplatePresent,
+            TemplateTerminating, TemplateUnseen,
         };
         use State::{Absent, Admitted, Deleting, Finalized, Gone, Missing, New, Rejected};
 
@@ -146,16 +175,33 @@ impl State {
             (Finalized | Admitted, Event::Deleted) => (Action::Nothing, Deleting),
             (New | Rejected, Event::Rejected) => (Action::ReportRejection, Rejected),
             (Finalized | Admitted, Event::Rejected) => (Action::ReportRejection, Finalized),
-            // Whether a ComputeDomain may be admitted no longer matters once it is being deleted.
-            (Deleting | Gone | Missing | Absent, Event::Deleted | Event::Rejected)
+            // Whether a ComputeDomain may be admitted, and whether it has a channel, no longer matters
+            // once it is being deleted.
+            (
+                Deleting | Gone | Missing | Absent,
+                Event::Deleted | Event::Rejected | ChannelWanted | ChannelUnreported,
+            )
             // What we did not create is its owner's to delete.
             | (
                 Missing | Absent,
                 TemplateAbsent | TemplateUnseen | TemplateAltered | TemplateBlocked,
-            ) => (Action::Nothing, self),
+            )
+            // Its Lease would keep nothing.
+            | (Gone | Missing | Absent, ChannelLost) => (Action::Nothing, self),
+
+            // A deletion of ours could not be taken back: the watch is not asked.
+            (Missing, TemplatePresent | TemplateTerminating | ChannelUnused | ChannelCooled) => {
+                (Action::LookUpDomain, Absent)
+            }
+            (_, ChannelUnused) => (Action::ReleaseChannel, self),
+            (_, ChannelCooled) => (Action::FreeChannel, self),
+            (_, ChannelUsedAgain) => (Action::KeepChannel, self),
 
             // Whatever the template is: first the finalizer, so that a deletion from now on waits.
             (New | Rejected, _) => (Action::AddFinalizer, Finalized),
+            (Finalized | Admitted, ChannelWanted) => (Action::TakeChannel, self),
+            (Finalized | Admitted, ChannelUnreported) => (Action::ReportChannel, Finalized),
+            (_, ChannelLost) => (Action::RebuildChannel, self),
             // If it exists without the label, the request says so.
             (Finalized | Admitted, TemplateAbsent | TemplateUnseen) => {
                 (Action::CreateTemplate, self)
@@ -167,9 +213,6 @@ impl State {
             (Finalized | Admitted, TemplateAltered)
             | (Deleting | Gone, TemplatePresent | TemplateAltered)
             | (Absent, TemplatePresent) => (Action::DeleteTemplate, self),
-
-            // A deletion of ours could not be taken back: the watch is not asked.
-            (Missing, TemplatePresent | TemplateTerminating) => (Action::LookUpDomain, Absent),
 
             // Of an admitted ComputeDomain, too: somebody deleted the template, and it can only be
             // created again when the old one is gone.
@@ -184,7 +227,7 @@ impl State {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 14] = [
         Self::Deleted,
         Self::Rejected,
         Self::TemplateAbsent,
@@ -193,6 +236,12 @@ impl Event {
         Self::TemplateAltered,
         Self::TemplateTerminating,
         Self::TemplateBlocked,
+        Self::ChannelWanted,
+        Self::ChannelUnreported,
+        Self::ChannelLost,
+        Self::ChannelUsedAgain,
+        Self::ChannelUnused,
+        Self::ChannelCooled,
     ];
 
     /// The event's name in tables.
@@ -206,6 +255,12 @@ impl Event {
             Self::TemplateAltered => "template altered",
             Self::TemplateTerminating => "template terminating",
             Self::TemplateBlocked => "template blocked by others",
+            Self::ChannelWanted => "channel wanted",
+            Self::ChannelUnreported => "channel not in the status",
+            Self::ChannelLost => "channel without Lease",
+            Self::ChannelUsedAgain => "released channel is used",
+            Self::ChannelUnused => "channel not used",
+            Self::ChannelCooled => "channel not used for long",
         }
     }
 }
@@ -225,6 +280,12 @@ impl Action {
             Self::RemoveFinalizer => "remove the finalizer",
             Self::LookUpDomain => "look the ComputeDomain up",
             Self::LookUpTemplate => "look the template up",
+            Self::TakeChannel => "create a channel's Lease",
+            Self::ReportChannel => "write the channel into the status",
+            Self::RebuildChannel => "create the Lease again",
+            Self::KeepChannel => "take the Lease back",
+            Self::ReleaseChannel => "release the Lease",
+            Self::FreeChannel => "delete the Lease",
         }
     }
 }

@@ -1,10 +1,25 @@
-use compute_domain_api::names::DOMAIN_LABEL;
+use compute_domain_api::names::{CHANNEL_NOT_CONFIRMED_REASON, DOMAIN_LABEL, channel_lease_name};
 
 use crate::template_name::TemplateNameError;
 use crate::template_ref::TemplateRef;
 
 /// Reason of [`Rejection::NameTaken`].
 pub(crate) const NAME_TAKEN_REASON: &str = "TemplateNameTaken";
+
+/// Reason of the condition of a ComputeDomain that has just got its channel.
+pub(crate) const CHANNEL_ASSIGNED_REASON: &str = "ChannelAssigned";
+
+const NO_CHANNEL_FREE_REASON: &str = "NoChannelFree";
+const CHANNELS_BEING_REBUILT_REASON: &str = "ChannelsBeingRebuilt";
+const CHANNEL_FIELD_MISSING_REASON: &str = "ChannelFieldMissing";
+
+/// The reasons of a ComputeDomain that waits for a channel, or has just got it.
+pub(crate) const CHANNEL_REASONS: [&str; 4] = [
+    CHANNEL_ASSIGNED_REASON,
+    NO_CHANNEL_FREE_REASON,
+    CHANNELS_BEING_REBUILT_REASON,
+    CHANNEL_FIELD_MISSING_REASON,
+];
 
 /// Why a ComputeDomain is not admitted. It is not an error of the controller: the status reports
 /// it for as long as it lasts.
@@ -73,6 +88,30 @@ pub enum Rejection {
         /// UID of the ComputeDomain.
         uid: String,
     },
+    /// Every channel has its Lease, or was released not long ago.
+    #[error("all {} IMEX channels are in use, or have been until a short time ago", .count - 1)]
+    NoChannelFree {
+        /// How many channels a node has. Channel 0 is nobody's.
+        count: u32,
+    },
+    /// Leases of channels were lost: who has which is not certain yet.
+    #[error(
+        "the Leases of IMEX channels were lost and are being created again; no channel is given until 10 minutes after"
+    )]
+    ChannelsBeingRebuilt,
+    /// The channel in the status is not the domain's.
+    #[error("IMEX channel {channel} of {domain} belongs to {holder}")]
+    ChannelNotConfirmed {
+        /// The channel.
+        channel: u32,
+        /// Whose status it is in, with its UID.
+        domain: String,
+        /// Whom it belongs to, as the end of a sentence.
+        holder: String,
+    },
+    /// The CRD is an older one.
+    #[error("the CustomResourceDefinition of ComputeDomains has no field status.channel")]
+    ChannelFieldMissing,
 }
 
 impl Rejection {
@@ -88,6 +127,10 @@ impl Rejection {
             Self::TemplateKept { .. } => "TemplateKept",
             Self::TemplateChanged { .. } => "TemplateChanged",
             Self::DriverManaged { .. } => "DriverManagedLeftovers",
+            Self::NoChannelFree { .. } => NO_CHANNEL_FREE_REASON,
+            Self::ChannelsBeingRebuilt => CHANNELS_BEING_REBUILT_REASON,
+            Self::ChannelNotConfirmed { .. } => CHANNEL_NOT_CONFIRMED_REASON,
+            Self::ChannelFieldMissing => CHANNEL_FIELD_MISSING_REASON,
         }
     }
 
@@ -124,6 +167,17 @@ impl Rejection {
                 "have the mutating policy or webhook leave it as it is; it is tried again every minute".to_owned()
             }
             Self::DriverManaged { object, uid } => leftovers_hint(object, uid),
+            Self::NoChannelFree { .. } => {
+                "delete a ComputeDomain that nobody needs; its channel is free 10 minutes after its last ResourceClaim is gone, and whoever has waited longest gets it".to_owned()
+            }
+            Self::ChannelsBeingRebuilt => "wait; nothing has to be done".to_owned(),
+            Self::ChannelNotConfirmed { channel, .. } => format!(
+                "delete the ComputeDomain and create it again; what is wrong with the channel is told by kubectl get lease {} in the driver's namespace",
+                channel_lease_name(*channel)
+            ),
+            Self::ChannelFieldMissing => {
+                "apply the CustomResourceDefinition of this chart (crds/), which Helm does not replace".to_owned()
+            }
         }
     }
 

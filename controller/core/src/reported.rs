@@ -10,6 +10,9 @@ pub(crate) const READY_CONDITION: &str = "Ready";
 /// Type of the condition about nodes on which no claim can be placed; see [`crate::Waiting`].
 pub(crate) const NODES_WITHOUT_CLIQUE: &str = "NodesWithoutClique";
 
+/// Type of the condition of a ComputeDomain that was Ready before each got a channel of its own.
+pub(crate) const NOT_ISOLATED: &str = "NotIsolated";
+
 /// What a status reports already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reported {
@@ -17,6 +20,9 @@ pub(crate) struct Reported {
     pub(crate) observed_generation: Option<i64>,
     pub(crate) ready: Option<ReportedCondition>,
     pub(crate) nodes_without_clique: Option<Box<ReportedCondition>>,
+    pub(crate) channel: Option<u32>,
+    /// Since when it has the condition that says it is not isolated.
+    pub(crate) not_isolated: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +47,8 @@ impl Reported {
             observed_generation: status.observed_generation,
             ready: condition(READY_CONDITION),
             nodes_without_clique: condition(NODES_WITHOUT_CLIQUE).map(Box::new),
+            channel: status.channel,
+            not_isolated: condition(NOT_ISOLATED).map(|condition| condition.since),
         }
     }
 

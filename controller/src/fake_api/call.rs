@@ -37,6 +37,12 @@ pub(crate) enum Call {
     GetLease,
     CreateLease,
     UpdateLease,
+    ListChannels,
+    WatchChannels,
+    GetChannel,
+    CreateChannel,
+    ChangeChannel,
+    DeleteChannel,
 }
 
 impl Call {
@@ -72,7 +78,13 @@ impl Call {
             (Method::GET, Slices) if !named && !request.query("fieldSelector").is_empty() => {
                 Self::ListSlices
             }
+            (Method::GET, Leases) if request.is_watch() => Self::WatchChannels,
+            (Method::GET, Leases) if !named && !all => Self::ListChannels,
+            (Method::GET, Leases) if is_channel(&request.name) => Self::GetChannel,
             (Method::GET, Leases) if named => Self::GetLease,
+            (Method::PATCH, Leases) => Self::ChangeChannel,
+            (Method::DELETE, Leases) => Self::DeleteChannel,
+            (Method::POST, Leases) if is_channel(request.name_in_body()) => Self::CreateChannel,
             (Method::PATCH, Domains) if status && dry => Self::TryStatus,
             (Method::PATCH, Domains) if status => Self::WriteStatus,
             (Method::PATCH, Domains) if adds(&request.body) => Self::AddFinalizer,
@@ -100,6 +112,9 @@ impl Call {
                 | Self::DeleteTemplate
                 | Self::ReleaseTemplate
                 | Self::RestoreLabel
+                | Self::CreateChannel
+                | Self::ChangeChannel
+                | Self::DeleteChannel
         )
     }
 
@@ -115,6 +130,7 @@ impl Call {
                 | Self::ListNodes
                 | Self::ListSlices
                 | Self::FindDomain
+                | Self::ListChannels
         )
     }
 
@@ -125,8 +141,14 @@ impl Call {
                 | Self::WatchTemplates
                 | Self::WatchClaims
                 | Self::WatchOtherTemplates
+                | Self::WatchChannels
         )
     }
+}
+
+/// Whether this is the name of a channel's Lease.
+fn is_channel(name: &str) -> bool {
+    name.starts_with("imex-channel-")
 }
 
 /// Whether a JSON patch adds something.

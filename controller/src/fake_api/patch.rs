@@ -13,6 +13,37 @@ pub(super) fn json_patch(object: &mut Value, patch: &Value) -> Result<(), String
     Ok(())
 }
 
+/// Merges a patch, which may name the UID and the version that it is for.
+///
+/// # Errors
+/// If the object is another one, or has another version.
+pub(super) fn merge_patch(object: &mut Value, patch: &Value) -> Result<(), String> {
+    for field in ["uid", "resourceVersion"] {
+        let (wanted, found) = (&patch["metadata"][field], &object["metadata"][field]);
+        if !wanted.is_null() && wanted != found {
+            return Err(format!("{field}: {wanted} is wanted, {found} is there"));
+        }
+    }
+    merge(object, patch);
+    Ok(())
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *into = patch.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = Value::Object(Map::new());
+    }
+    for (field, value) in fields {
+        merge(&mut into[field], value);
+    }
+    into.as_object_mut()
+        .unwrap()
+        .retain(|_, value| !value.is_null());
+}
+
 fn apply(object: &mut Value, operation: &Value) -> Option<()> {
     let path = operation["path"].as_str()?;
     let value = &operation["value"];

@@ -74,6 +74,11 @@ impl Request {
         self.query("dryRun") == "All"
     }
 
+    /// The name of the object that it has.
+    pub(super) fn name_in_body(&self) -> &str {
+        self.body["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
     /// Who writes, as `metadata.managedFields` names it.
     pub(super) fn manager(&self) -> &str {
         self.query("fieldManager")

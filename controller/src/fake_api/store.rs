@@ -45,6 +45,8 @@ pub(super) struct Store {
     pub(super) terminating: BTreeSet<String>,
     /// Whether the CRD of `ComputeDomains` lacks what the Go driver's lacks.
     pub(super) older_crd: bool,
+    /// Whether it lacks the field of the channel only.
+    pub(super) crd_without_channel: bool,
     /// What the server makes of the objects of a kind before it stores them: it does not know every
     /// field, or a webhook changes them.
     pub(super) changes: BTreeMap<Resource, fn(&mut Value)>,
@@ -66,6 +68,11 @@ impl Store {
     /// Whether what happened after this revision is forgotten in part.
     pub(super) fn is_forgotten(&self, revision: u64) -> bool {
         revision < self.compacted
+    }
+
+    /// Whether the CRD of `ComputeDomains` lacks this field of the status.
+    pub(super) fn crd_lacks(&self, field: &str) -> bool {
+        self.older_crd || (self.crd_without_channel && field == "channel")
     }
 
     pub(super) fn get(&self, id: &Id) -> Option<&Value> {

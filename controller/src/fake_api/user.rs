@@ -120,6 +120,12 @@ impl FakeApi {
         self.changed();
     }
 
+    /// Replaces it by the one of before there were channels, or by ours.
+    pub(crate) fn set_crd_without_channel(&self, without: bool) {
+        self.state().store.crd_without_channel = without;
+        self.changed();
+    }
+
     /// What the server, or a webhook, makes of all objects of a kind that are written from now on.
     pub(crate) fn change_when_stored(&self, resource: Resource, change: fn(&mut Value)) {
         self.state().store.changes.insert(resource, change);

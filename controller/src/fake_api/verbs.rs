@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::State;
 use super::answer::Answer;
-use super::patch::{apply_status, condition_types, json_patch};
+use super::patch::{apply_status, condition_types, json_patch, merge_patch};
 use super::request::Request;
 use super::store::{Id, Writer};
 
@@ -93,7 +93,12 @@ impl State {
 
     fn patch(&mut self, request: &Request) -> Result<Value, Answer> {
         let mut object = self.get(request)?;
-        json_patch(&mut object, &request.body).map_err(|why| Answer::invalid(&why))?;
+        if request.body.is_array() {
+            json_patch(&mut object, &request.body).map_err(|why| Answer::invalid(&why))?;
+        } else {
+            merge_patch(&mut object, &request.body)
+                .map_err(|why| Answer::conflict(request.resource, &request.name, &why))?;
+        }
         self.store.update(id(request), object, updater(request))
     }
 
@@ -106,11 +111,12 @@ impl State {
             );
             return Err(Answer::conflict(request.resource, &request.name, &why));
         }
-        let fields = ["conditions", "observedGeneration"];
+        let fields = ["conditions", "observedGeneration", "channel"];
         let undeclared = fields
-            .iter()
-            .find(|field| !request.body["status"][**field].is_null());
-        if let Some(field) = undeclared.filter(|_| self.store.older_crd) {
+            .into_iter()
+            .filter(|field| self.store.crd_lacks(field))
+            .find(|field| !request.body["status"][*field].is_null());
+        if let Some(field) = undeclared {
             let message = format!(
                 "failed to create typed patch object ({}/{}; resource.nvidia.com/v1beta1, Kind=ComputeDomain): .status.{field}: field not declared in schema",
                 request.namespace, request.name
@@ -119,7 +125,13 @@ impl State {
         }
         let owner = (found.to_string(), request.manager().to_owned());
         let before = self.applied.get(&owner).cloned().unwrap_or_default();
+        let channel = object["status"]["channel"].take();
         apply_status(&mut object, &request.body, &before);
+        if !channel.is_null() && channel != object["status"]["channel"] {
+            return Err(Answer::invalid(
+                "ComputeDomain.resource.nvidia.com is invalid: <nil>: Invalid value: A computeDomain.status.channel never changes",
+            ));
+        }
         if request.is_dry_run() {
             return Ok(object);
         }
@@ -132,7 +144,13 @@ impl State {
     }
 
     fn delete(&mut self, request: &Request) -> Result<Value, Answer> {
-        let uid = request.body["preconditions"]["uid"].as_str();
+        let preconditions = &request.body["preconditions"];
+        let version = &preconditions["resourceVersion"];
+        if !version.is_null() && *version != self.get(request)?["metadata"]["resourceVersion"] {
+            let why = "Precondition failed: ResourceVersion";
+            return Err(Answer::conflict(request.resource, &request.name, why));
+        }
+        let uid = preconditions["uid"].as_str();
         let kept = self.store.delete(id(request), uid)?;
         Ok(kept.unwrap_or_else(|| {
             json!({

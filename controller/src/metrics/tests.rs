@@ -1,5 +1,6 @@
 use compute_domain_api::crd::{ComputeDomain, ComputeDomainStatus};
-use compute_domain_core::Domain;
+use compute_domain_core::{Domain, Index};
+use k8s_openapi::jiff::Timestamp;
 
 use super::*;
 use crate::testing::scrape;
@@ -44,6 +45,26 @@ fn domains_are_counted_by_status_until_they_are_deleted() {
     );
     index.lock().remove_domain("a");
     assert_eq!(count("Ready"), "1");
+}
+
+#[test]
+fn channels_are_counted_once_their_leases_are_listed() {
+    let index = SharedIndex::new(Index::new(Some(4)));
+    let mut registry = Registry::default();
+    Metrics::register_channels(&mut registry, index.clone(), Timestamp::now);
+    let gauges = || {
+        let text = scrape(&registry);
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let expected = |used, free, cooling| {
+        [("used", used), ("free", free), ("cooling", cooling)]
+            .map(|(state, count)| format!("imex_dra_channels{{state=\"{state}\"}} {count}"))
+    };
+    assert_eq!(gauges(), expected(0, 0, 0));
+    index.lock().begin_leases();
+    index.lock().finish_leases();
+    assert_eq!(gauges(), expected(0, 3, 0));
 }
 
 #[test]

@@ -62,6 +62,13 @@ impl Context {
             (Request::LookUpDomain { namespace, name }, _) => {
                 self.look_up_domain(pass, namespace, name, findings).await
             }
+            (Request::TryChannel, Some(domain)) => self.try_channel(pass, domain).await,
+            (Request::CreateLease(number, lease), Some(domain)) => {
+                self.create_lease(pass, domain, number, &lease, findings)
+                    .await
+            }
+            (Request::ChangeLease(lease, patch), _) => self.change_lease(pass, &lease, patch).await,
+            (Request::DeleteLease(lease), _) => self.delete_lease(pass, &lease).await,
             // Requests for a domain are decided on only where there is one.
             (_, None) => Ok(Flow::Stop(None)),
         }
@@ -309,7 +316,7 @@ impl Context {
         }
         info!(
             namespace = &*namespace,
-            "the ComputeDomain of a ResourceClaimTemplate is gone for good"
+            "the ComputeDomain of a ResourceClaimTemplate or of an IMEX channel is gone for good"
         );
         findings.absent_in.push(namespace);
         Ok(Flow::Continue)
@@ -317,7 +324,7 @@ impl Context {
 
     /// After a failed request: if the domain has changed or is gone, that is learnt, and the next
     /// decision is made with it.
-    async fn refresh_domain(
+    pub(super) async fn refresh_domain(
         &self,
         pass: &mut Pass<'_>,
         domain: &Domain,

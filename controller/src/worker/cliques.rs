@@ -99,13 +99,24 @@ impl<'a> Run<'a> {
 
     /// Learns in which cliques a domain holds claims, and tells who is concerned.
     fn set_cliques(&mut self, key: &Key, cliques: BTreeSet<Box<str>>) {
+        let is_isolated = self.worker.channels.is_some() && self.has_own_channel(key);
         let known = &mut self.cliques.known;
-        let findings = known.set(key, cliques);
+        let findings = if is_isolated {
+            known.set_isolated(key, cliques)
+        } else {
+            known.set(key, cliques)
+        };
         let (shared, split) = (known.count_shared(), known.count_split());
         self.worker.metrics.set_cliques(shared, split);
         for (key, finding) in findings {
             self.tell(&key, &finding);
         }
+    }
+
+    fn has_own_channel(&self, key: &Key) -> bool {
+        let domain = self.worker.context.index.lock().domain(key);
+        let channel = domain.and_then(|domain| domain.channel());
+        channel.is_some_and(|channel| channel > 0)
     }
 
     fn tell(&self, key: &Key, finding: &CliqueFinding) {

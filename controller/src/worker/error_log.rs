@@ -7,7 +7,7 @@ use tracing::warn;
 /// The errors of the watches, each logged once until it changes.
 #[derive(Debug, Default)]
 pub(super) struct ErrorLog {
-    logged: [Option<String>; 4],
+    logged: [Option<String>; 5],
 }
 
 // === impl ErrorLog ===

@@ -11,7 +11,7 @@ use kube::Resource as _;
 use kube::runtime::watcher::Event;
 use tracing::warn;
 
-use super::Run;
+use super::{Run, Watched};
 use crate::api_client::{RawDomain, RawMetadata, RawTemplate, identify};
 use crate::queue::Queue;
 use crate::reconcile::Context;
@@ -35,6 +35,11 @@ impl Run<'_> {
             Told::Claim(event) => {
                 if let Some(event) = self.log.checked(2, "ResourceClaims", event) {
                     self.take_claim(event);
+                }
+            }
+            Told::Lease(event) => {
+                if let Some(event) = self.log.checked(4, "Leases of IMEX channels", event) {
+                    self.take_lease(event);
                 }
             }
             Told::Other(event) => {
@@ -68,9 +73,7 @@ impl Run<'_> {
                 for key in &gone {
                     self.domain_gone(key);
                 }
-                if !std::mem::replace(&mut self.listed.domains, true) && self.listed.all() {
-                    self.all_listed();
-                }
+                self.listed(Watched::Domains);
             }
             Event::Delete(object) => {
                 let uid = object.meta().uid.clone().unwrap_or_default();
@@ -105,9 +108,7 @@ impl Run<'_> {
                     self.template_gone(&template);
                     self.name_is_free(template.reference());
                 }
-                if !std::mem::replace(&mut self.listed.templates, true) && self.listed.all() {
-                    self.all_listed();
-                }
+                self.listed(Watched::Templates);
             }
             Event::Delete(object) => {
                 let template = TemplateRef::new(object.meta());
@@ -132,6 +133,7 @@ impl Run<'_> {
                 if let Some((key, name)) = identified_claim(claim.meta()) {
                     let is_last = waiting.apply(&key, &name, is_allocated(claim.meta()));
                     index.lock().apply_claim(key.clone(), name);
+                    self.claim_of_lease(&key);
                     self.waits_no_more(&key, is_last);
                     self.claim_applied(&key, claim.meta());
                 }
@@ -141,16 +143,27 @@ impl Run<'_> {
                 waiting.finish();
                 let told = index.lock().with_nodes_without_clique();
                 self.add(&told);
+                let left = index.lock().leases_left();
+                self.add(&left);
                 self.claims_listed();
+                self.listed(Watched::Claims);
             }
             Event::Delete(claim) => {
                 if let Some((key, name)) = identified_claim(claim.meta()) {
                     let is_last = waiting.remove(&key, &name);
                     index.lock().remove_claim(&key, &name);
+                    self.claim_of_lease(&key);
                     self.waits_no_more(&key, is_last);
                     self.claim_gone(&key);
                 }
             }
+        }
+    }
+
+    /// A watch has listed everything.
+    pub(super) fn listed(&mut self, which: Watched) {
+        if self.unlisted.listed(which) {
+            self.all_listed();
         }
     }
 
@@ -234,7 +247,7 @@ impl Run<'_> {
     pub(super) fn end_turn(&mut self, key: &Key) {
         let context = &self.worker.context;
         let next = context.refusals.end_turn(key, |name| {
-            let templates = context.index.lock().observe(key).templates;
+            let templates = context.index.lock().templates_of(key);
             let mut places = templates.iter().map(|template| template.reference());
             places.any(|it| it.namespace == name.namespace && it.name == name.name)
         });
@@ -267,7 +280,7 @@ fn add_in_turn(queue: &mut Queue, index: &Index, key: &Key) {
     if let Some(domain) = index.domain(key) {
         queue.add(key, domain.namespace());
     } else {
-        let templates = index.observe(key).templates;
+        let templates = index.templates_of(key);
         let namespace = templates.first().map(|it| &*it.reference().namespace);
         queue.add(key, namespace.unwrap_or_default());
     }

@@ -1,5 +1,6 @@
 //! The whole loop against an API server in memory.
 
+mod channels;
 mod chaos;
 mod claims;
 mod cliques;

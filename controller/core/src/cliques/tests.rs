@@ -33,6 +33,22 @@ fn domains_in_cliques_of_their_own_are_nobodys_concern() {
 }
 
 #[test]
+fn who_is_isolated_shares_nothing_but_may_be_split() {
+    let mut cliques = Cliques::default();
+    let isolated = ["x", "y"].map(Into::into);
+    assert_eq!(
+        cliques.set_isolated(&"isolated".into(), isolated),
+        [split("isolated", &["x", "y"])]
+    );
+    assert_eq!(set(&mut cliques, "a", &["x"]), NOTHING);
+    let both = [shared("a", &["x"], &["b"]), shared("b", &["x"], &["a"])];
+    assert_eq!(set(&mut cliques, "b", &["x"]), both);
+    assert_eq!((cliques.count_shared(), cliques.count_split()), (1, 1));
+    cliques.set_isolated(&"isolated".into(), []);
+    assert_eq!((cliques.count_shared(), cliques.count_split()), (1, 0));
+}
+
+#[test]
 fn both_domains_are_told_of_a_shared_clique_once() {
     let mut cliques = Cliques::default();
     set(&mut cliques, "a", &["x"]);

@@ -1,8 +1,12 @@
 //! What comes of a decision.
 
+use std::sync::Arc;
+
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use serde_json::Value;
 
+use crate::channel_lease::ChannelLease;
 use crate::rejection::Rejection;
 use crate::status::Admission;
 use crate::template_ref::TemplateRef;
@@ -40,7 +44,7 @@ pub enum Request {
     /// Read whether this namespace has the ComputeDomain: the one of that name, or if there is no
     /// name, any with the UID.
     LookUpDomain {
-        /// The namespace.
+        /// The namespace; empty for all.
         namespace: Box<str>,
         /// Its name.
         name: Option<Box<str>>,
@@ -50,6 +54,15 @@ pub enum Request {
         /// Its name.
         name: Box<str>,
     },
+    /// Find out whether the CRD has the field of the channel, without writing it.
+    TryChannel,
+    /// Create the Lease of this channel, in the driver's namespace. It has to fail if there is one of
+    /// that name by now.
+    CreateLease(u32, Box<Lease>),
+    /// Change a Lease with this merge patch, which fails if it has changed.
+    ChangeLease(Arc<ChannelLease>, Value),
+    /// Delete a Lease, unless it has changed.
+    DeleteLease(Arc<ChannelLease>),
 }
 
 /// How a reconcile ends.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use compute_domain_api::AllocationMode;
 
+use super::channel;
 use super::decision::Request;
 use super::finding::Finding;
 use super::findings::Findings;
@@ -22,6 +23,9 @@ pub(super) fn find(
     let own = observed.templates.iter().map(|template| &**template);
     let own = own.filter(|template| is_own(template, domain) && !template.is_gone());
     let own = own.chain(&findings.unlabelled);
+    if let Some(finding) = channel::lost(domain, observed, findings) {
+        return finding;
+    }
     if domain.is_being_deleted() {
         return match most_urgent(own, findings) {
             Some(finding) => finding,
@@ -33,7 +37,9 @@ pub(super) fn find(
     }
     match reason_to_reject(domain, observed, driver_namespaces) {
         Some(rejection) => Finding::Rejected(rejection),
-        None => live(domain, own, findings),
+        None => {
+            channel::find(domain, observed, findings).unwrap_or_else(|| live(domain, own, findings))
+        }
     }
 }
 

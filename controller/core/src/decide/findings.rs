@@ -27,10 +27,15 @@ pub struct Findings {
     pub stored: Option<Content>,
     /// The templates that the API server does not let us delete or release, by UID, with what it says.
     pub kept: BTreeMap<Box<str>, String>,
-    /// The fields that the CRD has.
+    /// The fields that the CRD has, as far as it was tried.
     pub schema: StatusSchema,
     /// Whether new templates share the nodes' devices.
     pub sharing: Sharing,
+    /// Whether it was tried whether the CRD has the field of the channel.
+    pub channel_tried: bool,
+    /// Whether the API server does not let us create the Lease of a domain that is being deleted: its
+    /// deletion goes on.
+    pub lease_refused: bool,
     /// The claims that wait.
     pub waiting: Waiting,
 }
@@ -49,6 +54,8 @@ impl Findings {
             kept: BTreeMap::new(),
             schema,
             sharing: Sharing::One,
+            channel_tried: false,
+            lease_refused: false,
             waiting: Waiting::default(),
         }
     }
@@ -56,9 +63,9 @@ impl Findings {
     /// The condition that the domain should have beside that of its admission.
     pub fn notice(&self, domain: &Domain, admission: &Admission) -> Option<Notice> {
         match admission {
-            Admission::Admitted => self.waiting.notice(domain),
+            Admission::Admitted | Admission::NotIsolated => self.waiting.notice(domain),
             // No claim is made from a template that does not exist.
-            Admission::Rejected(_) => None,
+            Admission::Assigned(_) | Admission::Rejected(_) => None,
         }
     }
 

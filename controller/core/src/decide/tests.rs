@@ -1,3 +1,4 @@
+mod channels;
 mod deleted;
 mod live;
 mod orphans;
@@ -41,8 +42,8 @@ fn observe(domain: Domain, templates: impl IntoIterator<Item = ObservedTemplate>
 
 fn observe_orphans(templates: impl IntoIterator<Item = ObservedTemplate>) -> Observed {
     Observed {
-        domain: None,
         templates: templates.into_iter().map(Into::into).collect(),
+        ..Observed::default()
     }
 }
 

@@ -1,3 +1,4 @@
+mod channels;
 mod claims;
 mod copies;
 mod labels;
@@ -53,12 +54,12 @@ fn labelled_at(label: Option<&str>, number: u64) -> ObservedTemplate {
 }
 
 fn generation(index: &Index) -> Option<i64> {
-    index.observe(UID).domain?.generation
+    index.domain(UID)?.generation
 }
 
 /// The UIDs of the templates of this key.
 fn templates(index: &Index, key: &str) -> Vec<String> {
-    let templates = index.observe(key).templates;
+    let templates = index.templates_of(key);
     let uids = templates.iter().map(|it| it.reference().uid.to_string());
     uids.collect()
 }
@@ -91,7 +92,7 @@ fn a_key_is_a_domain_with_the_templates_of_its_label_wherever_they_are() {
     assert_eq!(generation(&index), Some(1));
     assert_eq!(templates(&index, UID), ["daemon-uid", "elsewhere"]);
     assert_eq!(templates(&index, "other-uid"), [TEMPLATE_UID]);
-    assert!(index.observe("other-uid").domain.is_none());
+    assert!(index.domain("other-uid").is_none());
     let daemons: Vec<_> = index.daemon_templates().collect();
     assert_eq!(daemons.len(), 1);
     assert_eq!(&*daemons[0].reference().uid, "daemon-uid");

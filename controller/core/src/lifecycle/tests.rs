@@ -158,6 +158,8 @@ fn for_a_domain_that_the_watch_does_not_have_nothing_is_done_but_to_look_it_up()
         match action {
             Action::Nothing => assert_eq!(next, State::Missing, "{event:?}"),
             Action::LookUpDomain => assert_eq!(next, State::Absent, "{event:?}"),
+            // What a claim of it uses again stays.
+            Action::KeepChannel => assert_eq!(event, Event::ChannelUsedAgain),
             _ => panic!("{event:?}: {action:?}"),
         }
     }
@@ -166,6 +168,8 @@ fn for_a_domain_that_the_watch_does_not_have_nothing_is_done_but_to_look_it_up()
         [
             (State::Missing, Event::TemplatePresent),
             (State::Missing, Event::TemplateTerminating),
+            (State::Missing, Event::ChannelUnused),
+            (State::Missing, Event::ChannelCooled),
         ]
     );
 }
@@ -183,12 +187,15 @@ fn a_domain_is_absent_only_after_a_look_up_and_for_ever() {
 }
 
 #[test]
-fn only_templates_are_changed_when_the_domain_does_not_exist() {
+fn only_templates_and_leases_are_changed_when_the_domain_does_not_exist() {
     let harmless = [
         Action::Nothing,
         Action::LookUpDomain,
         Action::DeleteTemplate,
         Action::RemoveTemplateFinalizer,
+        Action::KeepChannel,
+        Action::ReleaseChannel,
+        Action::FreeChannel,
     ];
     for (state, event, transition) in every_cell().filter(|(state, ..)| !exists(*state)) {
         assert!(harmless.contains(&transition.action), "{state:?} {event:?}");
@@ -225,6 +232,40 @@ fn a_domain_is_admitted_only_while_its_template_exists() {
             assert_eq!(event, Event::TemplatePresent, "{state:?}");
             assert_eq!(transition.action, Action::ReportAdmission);
         }
+    }
+}
+
+#[test]
+fn a_channel_is_taken_and_reported_only_behind_the_finalizer_of_a_domain_that_lives() {
+    for action in [Action::TakeChannel, Action::ReportChannel] {
+        for (state, event) in cells_of(action) {
+            assert!(
+                has_finalizer(state) && is_live(state),
+                "{state:?} {event:?}"
+            );
+        }
+    }
+    for (state, event) in cells_of(Action::RebuildChannel) {
+        assert!(has_finalizer(state), "{state:?} {event:?}");
+    }
+}
+
+#[test]
+fn a_lease_goes_only_when_nobody_uses_it_and_after_it_was_released() {
+    for (state, event, transition) in every_cell() {
+        match transition.action {
+            Action::ReleaseChannel => assert_eq!(event, Event::ChannelUnused, "{state:?}"),
+            Action::FreeChannel => assert_eq!(event, Event::ChannelCooled, "{state:?}"),
+            _ => continue,
+        }
+        assert_ne!(state, State::Missing, "it has to be looked up first");
+    }
+}
+
+#[test]
+fn a_domain_whose_status_says_its_channel_for_the_first_time_is_not_admitted() {
+    for (state, event) in cells_of(Action::ReportChannel) {
+        assert_eq!(state.on(event).next, State::Finalized, "{state:?}");
     }
 }
 

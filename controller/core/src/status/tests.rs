@@ -1,15 +1,17 @@
 use super::*;
-use crate::fixtures::{finalized, mk_domain, reported, with_reported_status};
+use crate::fixtures::{finalized, merged, mk_domain, reported, with_reported_status};
 
 const WITHOUT_CONDITIONS: StatusSchema = StatusSchema {
     conditions: false,
     observed_generation: true,
+    channel: true,
 };
 
 /// The Go driver's CRD.
 const MINIMAL: StatusSchema = StatusSchema {
     conditions: false,
     observed_generation: false,
+    channel: false,
 };
 
 fn mk_message(field: &str) -> String {
@@ -138,14 +140,12 @@ fn the_servers_message_tells_which_field_the_crd_lacks() {
         full.without_undeclared(&conditions),
         Some(WITHOUT_CONDITIONS)
     );
-    let both = format!("{conditions} {}", mk_message("observedGeneration"));
-    assert_eq!(full.without_undeclared(&both), Some(MINIMAL));
-    let generation = mk_message("observedGeneration");
-    assert_eq!(
-        WITHOUT_CONDITIONS.without_undeclared(&generation),
-        Some(MINIMAL)
-    );
-    assert_eq!(MINIMAL.without_undeclared(&both), None);
+    let [generation, channel] = ["observedGeneration", "channel"].map(mk_message);
+    let all = format!("{conditions} {generation} {channel}");
+    assert_eq!(full.without_undeclared(&all), Some(MINIMAL));
+    let both = format!("{generation} {channel}");
+    assert_eq!(WITHOUT_CONDITIONS.without_undeclared(&both), Some(MINIMAL));
+    assert_eq!(MINIMAL.without_undeclared(&all), None);
     for other in [
         "",
         "conditions",
@@ -154,4 +154,60 @@ fn the_servers_message_tells_which_field_the_crd_lacks() {
     ] {
         assert_eq!(full.without_undeclared(other), None, "{other}");
     }
+}
+
+#[test]
+fn a_channel_that_a_status_says_is_in_every_status_after_and_never_another() {
+    let with_channel = merged(
+        finalized(),
+        json!({ "status": { "status": "NotReady", "channel": 7 } }),
+    );
+    let domain = mk_domain(with_channel);
+    for admission in [
+        Admission::Admitted,
+        Admission::NotIsolated,
+        Admission::Assigned(9),
+        rejected("x"),
+    ] {
+        let channel = |schema| {
+            status_patch(&domain, &admission, None, schema, now())["status"]["channel"].take()
+        };
+        assert_eq!(channel(StatusSchema::FULL), 7, "{admission:?}");
+        assert_eq!(channel(MINIMAL), Value::Null, "{admission:?}");
+    }
+}
+
+#[test]
+fn the_first_status_with_a_channel_says_not_ready_and_what_comes_next() {
+    let domain = mk_domain(finalized());
+    let assigned = Admission::Assigned(7);
+    let patch = status_patch(&domain, &assigned, None, StatusSchema::FULL, now());
+    let status = &patch["status"];
+    assert_eq!(
+        (&status["status"], &status["channel"]),
+        (&json!("NotReady"), &json!(7))
+    );
+    assert_eq!(status["conditions"][0]["status"], "False");
+    assert_eq!(status["conditions"][0]["reason"], "ChannelAssigned");
+    let written = mk_domain(merged(finalized(), json!({ "status": status })));
+    assert_eq!(written.channel(), Some(7));
+    assert!(assigned.is_reported_in(&written, StatusSchema::FULL));
+}
+
+#[test]
+fn a_domain_that_is_not_isolated_says_so_until_it_is_admitted_otherwise() {
+    let not_isolated = with_reported_status(finalized(), &Admission::NotIsolated);
+    assert_eq!(not_isolated.channel(), Some(0));
+    assert!(Admission::NotIsolated.is_reported_in(&not_isolated, StatusSchema::FULL));
+    assert!(!Admission::Admitted.is_reported_in(&not_isolated, StatusSchema::FULL));
+    let conditions = |admission: &Admission| {
+        let patch = status_patch(&not_isolated, admission, None, StatusSchema::FULL, now());
+        patch["status"]["conditions"].clone()
+    };
+    let again = conditions(&Admission::NotIsolated);
+    assert_eq!(again[1]["type"], "NotIsolated");
+    assert_eq!(again[1]["lastTransitionTime"], "1970-01-01T00:00:00Z");
+    assert_eq!(conditions(&Admission::Admitted)[1], Value::Null);
+    let before = with_reported_status(finalized(), &Admission::Admitted);
+    assert!(!Admission::NotIsolated.is_reported_in(&before, StatusSchema::FULL));
 }

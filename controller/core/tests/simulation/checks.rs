@@ -5,6 +5,7 @@ use compute_domain_core::StatusSchema;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::leases::{check_leases, expected_of_channel};
 use crate::objects::{
     OF_OTHERS, asked_uid, domain_uid, has_finalizer, has_our_finalizer, is_as_created,
     is_being_deleted, is_by_controller, is_copied, is_daemon, is_made_for_label, place, uid,
@@ -13,7 +14,7 @@ use crate::objects::{
 use crate::server::Server;
 
 /// What is wrong, if anything is.
-pub(crate) fn check(server: &Server) -> Result<(), String> {
+pub(crate) fn check(server: &Server, channel_count: Option<u32>) -> Result<(), String> {
     if let Some(violation) = &server.violation {
         return Err(violation.clone());
     }
@@ -27,7 +28,7 @@ pub(crate) fn check(server: &Server) -> Result<(), String> {
         })?;
     }
     for domain in server.domains.values() {
-        check_domain(server, domain).map_err(|what| {
+        check_domain(server, domain, channel_count).map_err(|what| {
             let (namespace, name) = place(&domain.metadata);
             format!(
                 "domain {namespace}/{name}: {what}: {:?}, {:?}",
@@ -35,7 +36,7 @@ pub(crate) fn check(server: &Server) -> Result<(), String> {
             )
         })?;
     }
-    Ok(())
+    check_leases(server)
 }
 
 /// Nothing of ours is left for domains that are gone, and nobody waits for us.
@@ -72,7 +73,11 @@ fn is_former(metadata: &ObjectMeta, owner: &ComputeDomain) -> bool {
     is_by_controller(metadata) && usable && at.0 == namespace && at.1 != name
 }
 
-fn check_domain(server: &Server, domain: &ComputeDomain) -> Result<(), String> {
+fn check_domain(
+    server: &Server,
+    domain: &ComputeDomain,
+    channel_count: Option<u32>,
+) -> Result<(), String> {
     let metadata = &domain.metadata;
     let place = wanted_place(domain);
     let template = server.templates.get(&place);
@@ -83,7 +88,10 @@ fn check_domain(server: &Server, domain: &ComputeDomain) -> Result<(), String> {
             .then_some(())
             .ok_or_else(|| "its deletion hangs".into());
     }
-    let expected = expected_reason(server, domain, template);
+    let expected = match expected_of_channel(server, domain, channel_count) {
+        Some(expected) if !is_rejected_otherwise(server, domain) => expected,
+        _ => expected_reason(server, domain, template),
+    };
     if expected == "Admitted" && !has_our_finalizer(metadata) {
         return Err("it is without finalizer".into());
     }
@@ -95,6 +103,18 @@ fn is_held_for(template: &ResourceClaimTemplate, domain: &ComputeDomain) -> bool
     let metadata = &template.metadata;
     let same_namespace = place(metadata).0 == place(&domain.metadata).0;
     same_namespace && is_being_deleted(metadata) && has_finalizer(metadata, OF_OTHERS)
+}
+
+/// Whether it gets no channel for another reason.
+fn is_rejected_otherwise(server: &Server, domain: &ComputeDomain) -> bool {
+    let reason = expected_reason(server, domain, None);
+    // One that is labelled as its own is in the way before it is tried to create another.
+    let template = server.templates.get(&wanted_place(domain));
+    let in_the_way = template.is_some_and(|it| {
+        let own = domain_uid(&it.metadata) == Some(uid(&domain.metadata));
+        own && server.foreign.contains(uid(&it.metadata))
+    });
+    in_the_way || ["InvalidTemplateName", "DriverManagedLeftovers"].contains(&reason)
 }
 
 fn expected_reason(

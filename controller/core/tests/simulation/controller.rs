@@ -7,13 +7,13 @@ use std::sync::Arc;
 use compute_domain_api::AllocationMode;
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_core::{
-    Change, Content, Decision, Domain, Findings, Index, Key, Observed, ObservedTemplate, Outcome,
-    Rejection, Request, StatusSchema, decide, status_patch,
+    Admission, Change, Content, Decision, Domain, Findings, Index, Key, Observed, ObservedTemplate,
+    Outcome, Rejection, Request, StatusSchema, decide, status_patch,
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::jiff::Timestamp;
 
-use crate::objects::{DRIVER_NAMESPACE, NAMESPACES, place, uid};
+use crate::objects::{DRIVER_NAMESPACE, NAMESPACES, START, place, uid};
 use crate::server::{Call, Failure, Reply};
 use crate::store::Told;
 
@@ -30,18 +30,33 @@ pub(crate) enum Fault {
     LooksUpNoDomain,
     /// It takes the watch's word for it that there is no template.
     LooksUpNoTemplate,
+    /// It takes a Lease that was released for one that was so long ago.
+    HurriesCoolDowns,
+    /// It does not know of claims.
+    IgnoresClaims,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Watched {
+    Domains,
+    Templates,
+    Claims,
+    Leases,
 }
 
 pub(crate) struct Controller {
     pub(crate) index: Index,
-    domains_listed: bool,
-    templates_listed: bool,
-    queue: BTreeSet<Key>,
+    /// What has still to be listed before anything is reconciled.
+    unlisted: BTreeSet<Watched>,
+    /// What time it is.
+    pub(crate) now: Timestamp,
+    pub(super) queue: BTreeSet<Key>,
     /// To be reconciled when some time has passed.
     later: BTreeSet<Key>,
     pub(crate) passes: Vec<Pass>,
     pub(super) refusals: BTreeMap<Key, Refusal>,
     pub(super) schema: StatusSchema,
+    pub(super) channel_tried: bool,
     pub(super) stored: BTreeMap<String, Content>,
     pub(super) fault: Fault,
 }
@@ -81,11 +96,17 @@ pub(super) enum Flow {
 }
 
 impl Controller {
-    pub(crate) fn new(fault: Fault) -> Self {
+    pub(crate) fn new(fault: Fault, channel_count: Option<u32>) -> Self {
+        let of_channels = [Watched::Claims, Watched::Leases];
+        let of_channels = of_channels.into_iter().filter(|_| channel_count.is_some());
+        let unlisted = [Watched::Domains, Watched::Templates]
+            .into_iter()
+            .chain(of_channels);
         Self {
-            index: Index::default(),
-            domains_listed: false,
-            templates_listed: false,
+            index: Index::new(channel_count),
+            now: START,
+            channel_tried: false,
+            unlisted: unlisted.collect(),
             queue: BTreeSet::new(),
             later: BTreeSet::new(),
             passes: Vec::new(),
@@ -115,9 +136,7 @@ impl Controller {
             }
             Told::Finish => {
                 self.queue.extend(self.index.finish_domains());
-                if !std::mem::replace(&mut self.domains_listed, true) && self.is_listed() {
-                    self.queue.extend(self.index.keys());
-                }
+                self.listed(Watched::Domains);
             }
             Told::Delete(domain) => {
                 let key: Key = uid(&domain.metadata).into();
@@ -143,15 +162,19 @@ impl Controller {
                 let gone = self.index.finish_templates();
                 self.queue
                     .extend(gone.iter().map(|it| Key::from(it.domain_uid())));
-                if !std::mem::replace(&mut self.templates_listed, true) && self.is_listed() {
-                    self.queue.extend(self.index.keys());
-                }
+                self.listed(Watched::Templates);
             }
             Told::Delete(template) => {
                 let gone = self.index.remove_template(uid(&template.metadata));
                 self.queue.extend(gone.map(|it| Key::from(it.domain_uid())));
                 self.name_is_free(&template);
             }
+        }
+    }
+
+    pub(super) fn listed(&mut self, which: Watched) {
+        if self.unlisted.remove(&which) && self.is_listed() {
+            self.queue.extend(self.index.keys());
         }
     }
 
@@ -168,7 +191,13 @@ impl Controller {
     }
 
     fn is_listed(&self) -> bool {
-        self.domains_listed && self.templates_listed
+        self.unlisted.is_empty()
+    }
+
+    /// What the index has woken is reconciled.
+    pub(crate) fn take_woken(&mut self) {
+        let woken = self.index.take_woken(self.now);
+        self.queue.extend(woken);
     }
 
     // === the queue ===
@@ -214,7 +243,12 @@ impl Controller {
         reply: Result<Reply, Failure>,
     ) {
         pass.requests += 1;
-        pass.stage = match self.learn(&mut pass, &request, call, reply) {
+        let flow = self.learn(&mut pass, &request, call, reply);
+        let ends = !matches!(flow, Flow::Send(_));
+        if ends && matches!(request, Request::CreateLease(..)) {
+            self.index.end_lease(&pass.key);
+        }
+        pass.stage = match flow {
             Flow::Send(call) => Stage::Sent(request, call),
             Flow::Decide if pass.requests < MAX_REQUESTS => Stage::Deciding,
             Flow::Decide | Flow::StopUntilLater => {
@@ -227,8 +261,9 @@ impl Controller {
 
     /// Decides on the next request, or ends the pass.
     pub(crate) fn decide(&mut self, mut pass: Pass) {
-        pass.observed = self.index.observe(&pass.key);
+        pass.observed = self.index.observe(&pass.key, self.now);
         pass.findings.schema = self.schema;
+        pass.findings.channel_tried = self.channel_tried;
         match &pass.observed.domain {
             Some(domain) => {
                 let mode = domain.allocation_mode().map(AllocationMode::as_str);
@@ -245,6 +280,9 @@ impl Controller {
         match decide(&pass.observed, &pass.findings, &namespaces) {
             Decision::Done(outcome) => self.finish(pass, &outcome),
             Decision::Send(request) => {
+                if let Request::CreateLease(number, _) = &request {
+                    self.index.start_lease(&pass.key, *number);
+                }
                 let domain = pass.observed.domain.clone();
                 let call = call_of(&request, domain.as_ref(), &pass.findings);
                 pass.stage = Stage::Sent(request, call);
@@ -254,6 +292,10 @@ impl Controller {
     }
 
     fn finish(&mut self, pass: Pass, outcome: &Outcome) {
+        let channels = pass.observed.channels.as_ref();
+        if channels.is_some_and(|it| it.wake_at().is_some()) {
+            self.later.insert(pass.key.clone());
+        }
         if let Outcome::Rejected(Rejection::NameTaken { .. }) = outcome {
             self.later.insert(pass.key);
             return;
@@ -289,5 +331,13 @@ fn call_of(request: &Request, domain: Option<&Arc<Domain>>, findings: &Findings)
             None => Call::FindDomain(namespace.into()),
         },
         Request::LookUpTemplate { name } => Call::ReadTemplate((namespace(), name.into())),
+        Request::TryChannel => {
+            let (now, schema) = (Timestamp::UNIX_EPOCH, StatusSchema::CHANNEL_ONLY);
+            let any = Admission::Assigned(1);
+            Call::TryStatus(at(), status_patch(domain.unwrap(), &any, None, schema, now))
+        }
+        Request::CreateLease(_, lease) => Call::CreateLease(lease),
+        Request::ChangeLease(lease, patch) => Call::ChangeLease(lease, patch),
+        Request::DeleteLease(lease) => Call::DeleteLease(lease),
     }
 }

@@ -1,8 +1,10 @@
 //! What the controller learns from a response.
 
+use std::sync::Arc;
+
 use compute_domain_api::crd::ComputeDomain;
 use compute_domain_core::{
-    Content, Domain, Findings, ObservedTemplate, Rejection, Request, TemplateRef,
+    ChannelLease, Content, Domain, Findings, ObservedTemplate, Rejection, Request, TemplateRef,
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 
@@ -24,6 +26,12 @@ impl Controller {
             Err(failure) => return self.learn_failure(pass, request, call, failure),
         };
         match (request, call, reply) {
+            (Request::TryChannel, ..) => self.channel_tried = true,
+            (
+                Request::CreateLease(..) | Request::ChangeLease(..) | Request::DeleteLease(_),
+                _,
+                reply,
+            ) => return self.learn_lease(pass, request, reply),
             (Request::LookUpDomain { namespace, .. }, _, reply) => {
                 if matches!(&reply, Reply::Domain(it) if uid(&it.metadata) == &*pass.key) {
                     return Flow::StopUntilLater;
@@ -80,7 +88,14 @@ impl Controller {
             ) => {
                 self.template_gone(pass, template);
             }
+            (Failure::AlreadyExists, Call::CreateLease(lease)) => {
+                return Flow::Send(Call::ReadLease(place(&lease.metadata).1));
+            }
+            (Failure::NotFound, Call::ChangeLease(lease, _) | Call::DeleteLease(lease)) => {
+                self.index.remove_lease(lease.number(), lease.uid());
+            }
             (Failure::Undeclared(message), _) => {
+                self.channel_tried |= matches!(call, Call::TryStatus(..));
                 let reduced = self.schema.without_undeclared(&message);
                 self.schema = reduced.unwrap_or(self.schema);
             }
@@ -90,6 +105,29 @@ impl Controller {
             }
             _ => return Flow::StopUntilLater,
         }
+        Flow::Decide
+    }
+
+    /// The Lease that a request was about is so now; or the one that is in its place.
+    fn learn_lease(&mut self, pass: &Pass, request: &Request, reply: Reply) -> Flow {
+        let now = match reply {
+            Reply::Lease(lease) => self.observed_lease(&lease),
+            _ => None,
+        };
+        if let Request::ChangeLease(before, _) | Request::DeleteLease(before) = request
+            && now.as_ref().map(ChannelLease::uid) != Some(before.uid())
+        {
+            self.index.remove_lease(before.number(), before.uid());
+        }
+        let Some(now) = now else {
+            return Flow::Decide;
+        };
+        let creates = matches!(request, Request::CreateLease(..));
+        if creates && !now.is_labelled() && now.holder() == Some(&pass.key) {
+            let patch = now.relabelled();
+            return Flow::Send(Call::ChangeLease(Arc::new(now), patch));
+        }
+        self.index.learn_lease(now, self.now);
         Flow::Decide
     }
 
@@ -162,7 +200,7 @@ impl Controller {
 fn template(reply: Reply) -> Option<ResourceClaimTemplate> {
     match reply {
         Reply::Template(template) => Some(*template),
-        Reply::Domain(_) | Reply::Nothing => None,
+        Reply::Domain(_) | Reply::Lease(_) | Reply::Nothing => None,
     }
 }
 
@@ -178,6 +216,9 @@ fn refresh(request: &Request, call: &Call) -> Call {
     match (request, call) {
         (Request::DeleteTemplate(template) | Request::RemoveTemplateFinalizer(template, _), _) => {
             Call::ReadTemplate(place_of(template))
+        }
+        (_, Call::ChangeLease(lease, _) | Call::DeleteLease(lease)) => {
+            Call::ReadLease(lease.name())
         }
         (_, Call::PatchDomain(at, _) | Call::WriteStatus(at, _)) => Call::ReadDomain(at.clone()),
         (_, call) => call.clone(),

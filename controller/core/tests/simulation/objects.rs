@@ -7,8 +7,9 @@ use compute_domain_api::names::{
     API_VERSION, CHANNEL_DEVICE_CLASS, DOMAIN_LABEL, DOMAIN_NAMESPACE_ANNOTATION, DRIVER_NAME,
     FINALIZER, TARGET_DAEMON, TARGET_LABEL, TARGET_WORKLOAD,
 };
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 /// Namespace and name.
@@ -22,6 +23,27 @@ pub(crate) const NAMESPACES: [&str; 2] = ["team-1", "team-2"];
 
 /// Where the driver-managed mode keeps its objects.
 pub(crate) const DRIVER_NAMESPACE: &str = "nvidia";
+
+/// When the simulation begins.
+pub(crate) const START: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// Where the Lease of this name is.
+pub(crate) fn lease_place(name: &str) -> Place {
+    (DRIVER_NAMESPACE.to_owned(), name.to_owned())
+}
+
+/// The channel in the status.
+pub(crate) fn channel(domain: &ComputeDomain) -> Option<u32> {
+    domain.status.as_ref()?.channel
+}
+
+pub(crate) fn mk_claim((namespace, name): &Place, domain_uid: &str) -> ResourceClaim {
+    let object = json!({
+        "metadata": { "namespace": namespace, "name": name, "labels": { DOMAIN_LABEL: domain_uid } },
+        "spec": {},
+    });
+    serde_json::from_value(object).unwrap()
+}
 
 pub(crate) fn place(metadata: &ObjectMeta) -> Place {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();

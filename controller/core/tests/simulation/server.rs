@@ -1,16 +1,24 @@
 //! The API server: carries out the requests of the controller and of users.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use std::sync::Arc;
 
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_core::{StatusSchema, TemplateRef, WRITER};
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use compute_domain_api::names::CHANNEL_LABEL;
+use compute_domain_core::{ChannelLease, StatusSchema, TemplateRef, WRITER};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use serde_json::Value;
 
+use crate::leases::Channels;
 use crate::objects::{
-    Place, domain_uid, is_as_created, is_being_deleted, is_by_controller, is_copied, is_daemon,
-    note_writer, place, uid, wanted_place,
+    Place, START, channel, domain_uid, is_as_created, is_being_deleted, is_by_controller,
+    is_copied, is_daemon, label, lease_place, note_writer, place, uid, wanted_place,
 };
 use crate::store::Store;
 
@@ -33,6 +41,7 @@ pub(crate) enum Failure {
 pub(crate) enum Reply {
     Domain(Box<ComputeDomain>),
     Template(Box<ResourceClaimTemplate>),
+    Lease(Box<Lease>),
     /// There is no such object, or not any more.
     Nothing,
 }
@@ -50,12 +59,22 @@ pub(crate) enum Call {
     /// The domain of the key, in this namespace.
     FindDomain(String),
     ReadTemplate(Place),
+    TryStatus(Place, Value),
+    CreateLease(Box<Lease>),
+    ReadLease(String),
+    ChangeLease(Arc<ChannelLease>, Value),
+    DeleteLease(Arc<ChannelLease>),
 }
 
 pub(crate) struct Server {
     pub(crate) domains: Store<ComputeDomain>,
     pub(crate) templates: Store<ResourceClaimTemplate>,
+    pub(crate) claims: Store<ResourceClaim>,
+    /// In the driver's namespace.
+    pub(crate) leases: Store<Lease>,
+    pub(crate) channels: Channels,
     pub(crate) schema: StatusSchema,
+    pub(crate) now: Timestamp,
     version: u64,
     uids: u64,
     /// The namespaces that are being deleted.
@@ -76,7 +95,11 @@ impl Server {
         Self {
             domains: Store::new(|_| true),
             templates: Store::new(|metadata| domain_uid(metadata).is_some()),
+            claims: Store::new(|metadata| domain_uid(metadata).is_some()),
+            leases: Store::new(|metadata| label(metadata, CHANNEL_LABEL).is_some()),
+            channels: Channels::default(),
             schema,
+            now: START,
             version: 0,
             uids: 0,
             terminating: BTreeSet::new(),
@@ -89,16 +112,16 @@ impl Server {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.domains.is_empty() && self.templates.is_empty()
+        self.domains.is_empty() && self.templates.is_empty() && self.leases.is_empty()
     }
 
-    fn next_version(&mut self) -> u64 {
+    pub(crate) fn next_version(&mut self) -> u64 {
         self.version += 1;
         self.version
     }
 
     /// UID and generation for a new object, unless its namespace is being deleted.
-    fn identify(&mut self, object: &mut impl Resource) -> Result<u64, Failure> {
+    pub(crate) fn identify(&mut self, object: &mut impl Resource) -> Result<u64, Failure> {
         let (namespace, _) = place(object.meta());
         if self.terminating.contains(&namespace) {
             return Err(Failure::Terminating);
@@ -107,6 +130,7 @@ impl Server {
         let metadata = object.meta_mut();
         metadata.uid = Some(format!("uid-{}", self.uids));
         metadata.generation = Some(1);
+        metadata.creation_timestamp = Some(Time(self.now));
         Ok(self.next_version())
     }
 
@@ -206,6 +230,27 @@ impl Server {
                 let found = found.filter(|it| place(&it.metadata).0 == *namespace);
                 Ok(found.map_or(Reply::Nothing, Reply::from))
             }
+            Call::TryStatus(at, patch) => {
+                self.reads += 1;
+                self.checked_status(at, patch).map(Reply::from)
+            }
+            Call::CreateLease(lease) => {
+                self.writes += 1;
+                self.post_lease(lease)
+            }
+            Call::ReadLease(name) => {
+                self.reads += 1;
+                let lease = self.leases.get(&lease_place(name)).cloned();
+                Ok(lease.map_or(Reply::Nothing, Reply::from))
+            }
+            Call::ChangeLease(lease, patch) => {
+                self.writes += 1;
+                self.patch_lease(lease, patch, version)
+            }
+            Call::DeleteLease(lease) => {
+                self.writes += 1;
+                self.free_lease(lease)
+            }
             Call::ReadTemplate(at) => {
                 self.reads += 1;
                 let template = self.templates.get(at).cloned();
@@ -216,6 +261,12 @@ impl Server {
 
     /// A server-side apply, which names the UID.
     fn write_status(&mut self, at: &Place, patch: &Value, version: u64) -> Result<Reply, Failure> {
+        let domain = self.checked_status(at, patch)?;
+        Ok(Reply::from(self.domains.put(domain, version)))
+    }
+
+    /// The domain with this status, if the CRD allows it.
+    fn checked_status(&self, at: &Place, patch: &Value) -> Result<ComputeDomain, Failure> {
         let mut domain = self.domains.get(at).cloned().ok_or(Failure::NotFound)?;
         if patch["metadata"]["uid"] != uid(&domain.metadata) {
             return Err(Failure::Outdated);
@@ -224,14 +275,19 @@ impl Server {
         for (field, declared) in [
             ("conditions", self.schema.conditions),
             ("observedGeneration", self.schema.observed_generation),
+            ("channel", self.schema.channel),
         ] {
             if !declared && !status[field].is_null() {
                 let message = format!(".status.{field}: field not declared in schema");
                 return Err(Failure::Undeclared(message));
             }
         }
+        let before = channel(&domain);
         domain.status = Some(serde_json::from_value(status.clone()).unwrap());
-        Ok(Reply::from(self.domains.put(domain, version)))
+        if before.is_some() && channel(&domain) != before {
+            return Err(Failure::Outdated);
+        }
+        Ok(domain)
     }
 
     fn check_uid(&self, template: &TemplateRef) -> Result<(), Failure> {
@@ -243,7 +299,7 @@ impl Server {
 
     // === what must never happen ===
 
-    fn violate(&mut self, what: &str, template: &TemplateRef) {
+    pub(crate) fn violate(&mut self, what: &str, template: &impl fmt::Display) {
         self.violation
             .get_or_insert_with(|| format!("{what}: {template}"));
     }
@@ -294,6 +350,12 @@ impl Server {
 impl From<ComputeDomain> for Reply {
     fn from(domain: ComputeDomain) -> Self {
         Self::Domain(Box::new(domain))
+    }
+}
+
+impl From<Lease> for Reply {
+    fn from(lease: Lease) -> Self {
+        Self::Lease(Box::new(lease))
     }
 }
 

@@ -14,7 +14,12 @@ fn mk_place() -> Place {
 
 /// A world in which the controller has listed nothing, and has nothing to do.
 fn mk_world(seed: u64, schema: StatusSchema) -> World {
-    let mut world = World::new(seed, schema, Fault::None);
+    mk_world_with(seed, schema, None)
+}
+
+/// So that every domain gets a channel of its own, if there are channels.
+fn mk_world_with(seed: u64, schema: StatusSchema, channels: Option<u32>) -> World {
+    let mut world = World::new(seed, schema, Fault::None, channels);
     world.settle().unwrap();
     world
 }
@@ -59,6 +64,21 @@ fn a_create_is_three_writes_a_delete_is_three_and_nothing_is_read() {
 }
 
 #[test]
+fn a_channel_costs_two_writes_more_each_way_and_three_reads_of_which_one_is_for_all() {
+    for seed in 0..200 {
+        let mut world = mk_world_with(seed, StatusSchema::FULL, Some(4));
+        create(&mut world);
+        world.settle_and_check().unwrap();
+        assert!(is_ready(&world), "seed {seed}");
+        assert_eq!(requests(&mut world), (5, 1), "seed {seed}");
+        delete(&mut world);
+        world.settle_and_check().unwrap();
+        assert_eq!(requests(&mut world), (5, 2), "seed {seed}");
+        assert!(world.server.is_empty());
+    }
+}
+
+#[test]
 fn an_older_crd_costs_one_refused_write_per_field_and_then_no_more() {
     let mut world = mk_world(1, OLD);
     create(&mut world);
@@ -89,8 +109,8 @@ fn a_restart_in_the_middle_of_nothing_makes_no_request() {
 }
 
 /// Runs the life of a domain with a kill after this many steps. Returns whether it came to that.
-fn life_with_a_kill(seed: u64, kill_after: usize) -> bool {
-    let mut world = mk_world(seed, StatusSchema::FULL);
+fn life_with_a_kill(seed: u64, kill_after: usize, channels: Option<u32>) -> bool {
+    let mut world = mk_world_with(seed, StatusSchema::FULL, channels);
     let mut left = kill_after;
     for act in [create as fn(&mut World), delete] {
         act(&mut world);
@@ -108,15 +128,15 @@ fn life_with_a_kill(seed: u64, kill_after: usize) -> bool {
             "seed {seed}, killed after {kill_after} steps"
         );
     }
-    check(&world.server).unwrap();
+    check(&world.server, channels).unwrap();
     assert!(world.server.is_empty());
     left > kill_after
 }
 
 #[test]
 fn a_controller_that_is_killed_at_any_step_is_succeeded_without_a_trace() {
-    for seed in 0..20 {
-        let kills = (1..).take_while(|steps| life_with_a_kill(seed, *steps));
+    for (seed, channels) in (0..20).flat_map(|seed| [(seed, None), (seed, Some(4))]) {
+        let kills = (1..).take_while(|steps| life_with_a_kill(seed, *steps, channels));
         assert!(kills.count() > 20, "seed {seed}");
     }
 }

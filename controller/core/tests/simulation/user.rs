@@ -1,18 +1,20 @@
 //! What users do, at any time and in any order. Some of it is careless, some of it is an attack.
 
+mod channels;
 mod templates;
 
 use std::collections::BTreeSet;
 
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_api::names::FINALIZER;
+use compute_domain_api::names::{CHANNEL_LABEL, FINALIZER};
 use fastrand::Rng;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::objects::{
     NAMESPACES, OF_OTHERS, Place, domain_uid, has_finalizer, has_our_finalizer, is_being_deleted,
-    is_daemon, mk_domain, place, remove_finalizer, uid, wanted_place,
+    is_daemon, label, mk_domain, place, remove_finalizer, uid, wanted_place,
 };
 use crate::server::Server;
 
@@ -65,6 +67,15 @@ impl User {
                 server.put_template(template);
             }
         }
+        for at in server.claims.places() {
+            server.claims.remove(&at);
+        }
+        for at in server.leases.places() {
+            let is_ours = |it: &Lease| label(&it.metadata, CHANNEL_LABEL).is_some();
+            if !server.leases.get(&at).is_some_and(is_ours) {
+                server.leases.remove(&at);
+            }
+        }
         server.finish_namespaces();
     }
 
@@ -81,7 +92,7 @@ impl User {
 impl Turn<'_> {
     /// What is usual is frequent. Returns nothing if it is not possible at the moment.
     fn act(&mut self) -> (&'static str, Option<()>) {
-        match self.random.u8(..22) {
+        match self.random.u8(..30) {
             0..4 => ("create a domain", self.create_domain()),
             4..7 => ("delete a domain", self.delete_domain()),
             7 => ("delete a template", self.delete_template()),
@@ -98,6 +109,11 @@ impl Turn<'_> {
             18 => ("delete a foreign template", self.delete_foreign()),
             19 => ("create or delete a daemon's", self.toggle_daemon()),
             20 => ("replace a spec", self.replace_spec()),
+            21..24 => ("create a claim", self.create_claim()),
+            24..26 => ("delete a claim", self.delete_claim()),
+            26 => ("forge a channel", self.forge_channel()),
+            27 => ("delete a lease", self.delete_lease()),
+            28 => ("edit a lease", self.edit_lease()),
             _ => ("run the Go driver's controller", self.run_go()),
         }
     }

@@ -2,6 +2,7 @@
 
 use compute_domain_core::{Key, StatusSchema};
 use fastrand::Rng;
+use k8s_openapi::jiff::SignedDuration;
 
 use crate::checks::check;
 use crate::controller::{Controller, Fault, Pass, Stage};
@@ -18,6 +19,7 @@ const MOST_ROUNDS: usize = 12;
 pub(crate) const OLD: StatusSchema = StatusSchema {
     conditions: false,
     observed_generation: false,
+    channel: false,
 };
 
 pub(crate) struct World {
@@ -27,6 +29,7 @@ pub(crate) struct World {
     random: Rng,
     /// Requests of controllers that were killed, and are still on their way.
     late: Vec<(Key, Call)>,
+    channel_count: Option<u32>,
 }
 
 /// Something that the machinery can do next.
@@ -34,8 +37,12 @@ pub(crate) struct World {
 enum Step {
     ListDomains,
     ListTemplates,
+    ListClaims,
+    ListLeases,
     TellDomain,
     TellTemplate,
+    TellClaim,
+    TellLease,
     StartPass(Key),
     /// By number.
     AdvancePass(usize),
@@ -43,10 +50,16 @@ enum Step {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, schema: StatusSchema, fault: Fault) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        schema: StatusSchema,
+        fault: Fault,
+        channel_count: Option<u32>,
+    ) -> Self {
         Self {
             server: Server::new(schema),
-            controller: Controller::new(fault),
+            controller: Controller::new(fault, channel_count),
+            channel_count,
             user: User::default(),
             random: Rng::with_seed(seed),
             late: Vec::new(),
@@ -57,14 +70,21 @@ impl World {
         let mut steps = Vec::new();
         let domains = &self.server.domains;
         let templates = &self.server.templates;
+        let (claims, leases) = (&self.server.claims, &self.server.leases);
         // The index assumes that no response is slower than a whole list.
         let answered = |pass: &Pass| matches!(pass.stage, Stage::Answered(..));
         if !self.controller.passes.iter().any(answered) {
             steps.extend((!domains.is_watched()).then_some(Step::ListDomains));
             steps.extend((!templates.is_watched()).then_some(Step::ListTemplates));
+            if self.channel_count.is_some() {
+                steps.extend((!claims.is_watched()).then_some(Step::ListClaims));
+                steps.extend((!leases.is_watched()).then_some(Step::ListLeases));
+            }
         }
         steps.extend(domains.has_news().then_some(Step::TellDomain));
         steps.extend(templates.has_news().then_some(Step::TellTemplate));
+        steps.extend(claims.has_news().then_some(Step::TellClaim));
+        steps.extend(leases.has_news().then_some(Step::TellLease));
         steps.extend(
             self.controller
                 .ready_keys()
@@ -85,6 +105,8 @@ impl World {
         match step {
             Step::ListDomains => self.server.domains.list(&mut self.random),
             Step::ListTemplates => self.server.templates.list(&mut self.random),
+            Step::ListClaims => self.server.claims.list(&mut self.random),
+            Step::ListLeases => self.server.leases.list(&mut self.random),
             Step::TellDomain => {
                 let told = self.server.domains.next_told().unwrap();
                 self.controller.take_domain(told);
@@ -92,6 +114,14 @@ impl World {
             Step::TellTemplate => {
                 let told = self.server.templates.next_told().unwrap();
                 self.controller.take_template(told);
+            }
+            Step::TellClaim => {
+                let told = self.server.claims.next_told().unwrap();
+                self.controller.take_claim(told);
+            }
+            Step::TellLease => {
+                let told = self.server.leases.next_told().unwrap();
+                self.controller.take_lease(told);
             }
             Step::StartPass(key) => self.controller.start_pass(key),
             Step::AdvancePass(number) => self.advance_pass(number),
@@ -101,7 +131,18 @@ impl World {
             }
         }
         self.server.finish_namespaces();
+        self.server.note_channels();
+        self.controller.take_woken();
         true
+    }
+
+    /// Time passes: everything that waits for it is done again.
+    fn pass_time(&mut self, seconds: i64) {
+        // Until now, what is there was in use.
+        self.server.note_channels();
+        self.server.now += SignedDuration::from_secs(seconds);
+        self.controller.now = self.server.now;
+        self.controller.fire_timers();
     }
 
     /// The request that is on its way arrives, or else the controller does what comes next.
@@ -130,14 +171,20 @@ impl World {
             13 => self.server.domains.break_watch(),
             14 => self.server.templates.break_watch(),
             15..17 => self.disconnect(),
-            17..19 => self.controller.fire_timers(),
+            17..19 => {
+                let seconds = self.random.i64(0..700);
+                self.pass_time(seconds);
+            }
+            19 => self.server.claims.break_watch(),
+            20 => self.server.leases.break_watch(),
             _ => {}
         }
     }
 
     /// The controller is killed, and another one starts. What is on its way still arrives.
     pub(crate) fn kill(&mut self) {
-        let successor = Controller::new(self.controller.fault);
+        let mut successor = Controller::new(self.controller.fault, self.channel_count);
+        successor.now = self.server.now;
         let killed = std::mem::replace(&mut self.controller, successor);
         for pass in killed.passes {
             if let Stage::Sent(_, call) = pass.stage {
@@ -146,6 +193,8 @@ impl World {
         }
         self.server.domains.break_watch();
         self.server.templates.break_watch();
+        self.server.claims.break_watch();
+        self.server.leases.break_watch();
     }
 
     /// A request is lost, or its response.
@@ -168,7 +217,7 @@ impl World {
         self.drain()?;
         for _ in 0..MOST_ROUNDS {
             let before = self.fingerprint();
-            self.controller.fire_timers();
+            self.pass_time(601);
             self.drain()?;
             if self.fingerprint() == before {
                 return Ok(());
@@ -186,13 +235,14 @@ impl World {
     fn fingerprint(&self) -> Vec<(Option<String>, Option<String>)> {
         let domains = self.server.domains.values().map(|it| &it.metadata);
         let templates = self.server.templates.values().map(|it| &it.metadata);
-        let all = domains.chain(templates);
+        let leases = self.server.leases.values().map(|it| &it.metadata);
+        let all = domains.chain(templates).chain(leases);
         all.map(|it| (it.uid.clone(), it.resource_version.clone()))
             .collect()
     }
 
     pub(crate) fn settle_and_check(&mut self) -> Result<(), String> {
         self.settle()?;
-        check(&self.server)
+        check(&self.server, self.channel_count)
     }
 }

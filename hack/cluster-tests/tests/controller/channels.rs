@@ -43,7 +43,10 @@ fn every_domain_has_a_channel_and_the_one_too_many_waits_until_one_is_free() -> 
             numbers.push(on.confirmed_channel(name).await?);
         }
         numbers.sort_unstable();
-        ensure!(numbers == (1..u64::from(count)).collect::<Vec<_>>(), "{numbers:?}");
+        ensure!(
+            numbers == (1..u64::from(count)).collect::<Vec<_>>(),
+            "{numbers:?}"
+        );
         let gauge = |state| controller.metric(&format!("imex_dra_channels{{state=\"{state}\"}}"));
         ensure!((gauge("used")?, gauge("free")?) == (u64::from(count) - 1, 0));
 
@@ -70,7 +73,10 @@ fn every_domain_has_a_channel_and_the_one_too_many_waits_until_one_is_free() -> 
         ensure!(on.confirmed_channel("first-too-many").await? == freed);
         on.until_refused("second-too-many", "NoChannelFree").await;
         let each = took / count;
-        Ok(format!("{all} domains Ready after {}, {each:?} each", seconds(took)))
+        Ok(format!(
+            "{all} domains Ready after {}, {each:?} each",
+            seconds(took)
+        ))
     })
 }
 
@@ -87,7 +93,11 @@ fn controllers_killed_at_any_moment_never_give_one_channel_twice() -> Result<()>
             }
             // Somewhere in the middle of it.
             sleep(Duration::from_millis(round * 17)).await;
-            let leader = if on.leader().await? == "first" { &first } else { &second };
+            let leader = if on.leader().await? == "first" {
+                &first
+            } else {
+                &second
+            };
             leader.kill();
             for name in &names[..3] {
                 on.delete_without_finalizers(name).await?;
@@ -191,7 +201,11 @@ fn leases_that_somebody_deletes_are_made_again_and_nothing_new_is_given_meanwhil
                 "resource.nvidia.com/imexChannelRebuilt": "2026-01-02T03:04:05Z",
             }}});
             on.leases()
-                .patch(&lease.name_any(), &PatchParams::default(), &Patch::Merge(long_ago))
+                .patch(
+                    &lease.name_any(),
+                    &PatchParams::default(),
+                    &Patch::Merge(long_ago),
+                )
                 .await?;
         }
         until("new is confirmed", async || {
@@ -319,8 +333,6 @@ async fn create_claim(on: &Fixture, uid: &str) -> Result<()> {
 }
 
 async fn delete_claims(on: &Fixture) -> Result<()> {
-    claims(on)
-        .delete("left", &DeleteParams::default())
-        .await?;
+    claims(on).delete("left", &DeleteParams::default()).await?;
     Ok(())
 }

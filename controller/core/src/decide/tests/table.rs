@@ -106,6 +106,10 @@ impl Objects {
             }
             Request::LookUpDomain { .. } => panic!("the domain is there"),
             Request::CountNodes => panic!("no claim waits"),
+            Request::TryChannel
+            | Request::CreateLease(..)
+            | Request::ChangeLease(..)
+            | Request::DeleteLease(_) => panic!("no domain has a channel of its own"),
         }
         // The API server removes what is deleted and has no finalizer.
         self.template
@@ -146,6 +150,7 @@ fn schema(reduced: bool) -> StatusSchema {
     StatusSchema {
         conditions: !reduced,
         observed_generation: !reduced,
+        channel: !reduced,
     }
 }
 
@@ -165,9 +170,7 @@ fn action_of(decision: &Decision) -> Action {
         Decision::Done(Outcome::Gone) => Action::Nothing,
         Decision::Send(Request::LookUpTemplate { .. }) => Action::LookUpTemplate,
         Decision::Send(Request::LookUpDomain { .. }) => Action::LookUpDomain,
-        Decision::Send(Request::DryRunTemplate(_) | Request::CountNodes) => {
-            panic!("not an action of the table")
-        }
+        Decision::Send(_) => panic!("not an action of the table"),
     }
 }
 

@@ -29,7 +29,7 @@ fn an_event_that_is_older_than_a_response_changes_nothing() {
 
     index.learn_template(mk_template(merged(version(9), deleted())));
     assert_eq!(index.apply_template(template_at(8)), Change::Nothing);
-    assert!(index.observe(UID).templates[0].is_being_deleted());
+    assert!(index.templates_of(UID)[0].is_being_deleted());
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_response_that_is_older_than_the_watch_changes_nothing() {
     assert_eq!(generation(&index), Some(5));
     index.apply_template(mk_template(merged(version(9), deleted())));
     index.learn_template(template_at(8));
-    assert!(index.observe(UID).templates[0].is_being_deleted());
+    assert!(index.templates_of(UID)[0].is_being_deleted());
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn the_removal_of_the_last_finalizer_counts_although_the_version_stays() {
     let mut index = listed();
     index.apply_template(mk_template(merged(version(9), deleted())));
     index.learn_template(mk_template(merged(version(9), being_deleted(&[]))));
-    assert!(index.observe(UID).templates[0].is_gone());
+    assert!(index.templates_of(UID)[0].is_gone());
     let late = mk_template(merged(version(9), deleted()));
     assert_eq!(index.apply_template(late), Change::Nothing);
-    assert!(index.observe(UID).templates[0].is_gone());
+    assert!(index.templates_of(UID)[0].is_gone());
     assert_eq!(keys_of(index.remove_template(TEMPLATE_UID)), [UID]);
     assert_eq!(index.remove_template(TEMPLATE_UID), None);
 }

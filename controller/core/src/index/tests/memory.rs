@@ -7,7 +7,7 @@ use std::mem::size_of;
 use super::*;
 
 /// Bytes of a ComputeDomain.
-const DOMAIN: usize = 272;
+const DOMAIN: usize = 320;
 
 /// Bytes of a template.
 const TEMPLATE: usize = 136;

@@ -15,7 +15,7 @@ fn what_a_list_does_not_have_is_gone_and_its_keys_are_told() {
     assert_eq!(generation(&index), Some(1), "before the list has ended");
     assert_eq!(index.finish_domains(), [UID.into()]);
     assert_eq!(generation(&index), None);
-    assert!(index.observe("other-uid").domain.is_some());
+    assert!(index.domain("other-uid").is_some());
 
     index.apply_template(template_at(3));
     index.apply_template(labelled_at(Some("other-uid"), 4));

@@ -32,10 +32,16 @@ impl Channels {
                     continue;
                 };
                 let before = *self.0.entry(uid).or_insert(number);
-                ensure!(before == number, "{name} had channel {before}, now {number}");
+                ensure!(
+                    before == number,
+                    "{name} had channel {before}, now {number}"
+                );
                 if state(&domain) == Some("Ready") && number > 0 {
                     let other = ready.insert(number, name.clone());
-                    ensure!(other.is_none(), "{name} and {other:?} have channel {number}");
+                    ensure!(
+                        other.is_none(),
+                        "{name} and {other:?} have channel {number}"
+                    );
                 }
             }
         }
@@ -53,7 +59,10 @@ impl Fixture {
         self.is_ready(name).await?;
         let domain = self.get(name).await?;
         let number = channel(&domain).context("no channel")?;
-        let lease = self.leases().get(&format!("imex-channel-{number:04}")).await?;
+        let lease = self
+            .leases()
+            .get(&format!("imex-channel-{number:04}"))
+            .await?;
         let spec = lease.spec.context("an empty lease")?;
         ensure!(
             spec.holder_identity == domain.metadata.uid && spec.renew_time.is_none(),
@@ -82,7 +91,10 @@ impl Fixture {
             .filter(|lease| lease.name_any().starts_with("imex-channel-"));
         let is_released = |lease: Lease| {
             let name = lease.name_any();
-            (name, lease.spec.is_some_and(|spec| spec.renew_time.is_some()))
+            (
+                name,
+                lease.spec.is_some_and(|spec| spec.renew_time.is_some()),
+            )
         };
         Ok(of_channels.map(is_released).collect())
     }

@@ -16,8 +16,8 @@ mod proxy;
 mod snapshot;
 mod templates;
 
-pub(crate) use cluster_tests::{Component, output_of, seconds, throughout, until, within};
 pub(crate) use channels::{Channels, channel};
+pub(crate) use cluster_tests::{Component, output_of, seconds, throughout, until, within};
 pub(crate) use controller::{Controller, Setup};
 pub(crate) use crd::{GO_CRD, OUR_CRD, apply_crd, delete_crd};
 pub(crate) use domains::{domain, named, ready_condition, reason, state};

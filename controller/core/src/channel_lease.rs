@@ -1,0 +1,215 @@
+//! The `Lease` that makes an IMEX channel the one of a ComputeDomain.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use compute_domain_api::names::{
+    CHANNEL_LABEL, DOMAIN_LABEL, DOMAIN_NAME_ANNOTATION, DOMAIN_NAMESPACE_ANNOTATION,
+    channel_lease_name,
+};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::domain::Domain;
+use crate::version::Version;
+
+/// How long a channel is given to nobody after it was released: longer than a node takes to end what
+/// the API server does not have any more. It is in the Lease, too, in seconds.
+pub(crate) const COOL_DOWN: SignedDuration = SignedDuration::from_secs(600);
+
+/// Annotation of a Lease that was created anew from a status: when that was.
+const REBUILT_ANNOTATION: &str = "resource.nvidia.com/imexChannelRebuilt";
+
+/// The most characters that the value of a label has.
+const LABEL_LENGTH: usize = 63;
+
+/// What the decisions need of the Lease of a channel, and no more. Its name tells the channel: so
+/// there is one Lease of a channel at most, whatever its labels say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelLease {
+    number: u32,
+    uid: Box<str>,
+    resource_version: Box<str>,
+    pub(crate) version: Version,
+    labelled: bool,
+    /// UID of the ComputeDomain; `None` if it names nobody or cannot be read: then the channel is
+    /// taken until somebody repairs or deletes the Lease.
+    holder: Option<Arc<str>>,
+    home: Option<Home>,
+    released: Option<Timestamp>,
+    rebuilt: Option<Timestamp>,
+}
+
+/// Namespace and name of the ComputeDomain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub(crate) namespace: Box<str>,
+    pub(crate) name: Box<str>,
+}
+
+impl ChannelLease {
+    /// Takes an object as the API server returned it; `None` if it is not the Lease of a channel.
+    pub fn new(lease: &Lease) -> Option<Self> {
+        let spec = lease.spec.as_ref();
+        let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
+        let released = spec.and_then(|spec| spec.renew_time.as_ref());
+        Some(Self {
+            holder: holder.filter(|holder| !holder.is_empty()).map(Into::into),
+            released: released.map(|time| time.0),
+            ..Self::undecodable(&lease.metadata)?
+        })
+    }
+
+    /// Takes an object of which only the metadata could be decoded.
+    pub fn undecodable(metadata: &ObjectMeta) -> Option<Self> {
+        let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
+        let annotation = |key| metadata.annotations.as_ref()?.get(key).map(String::as_str);
+        let home = annotation(DOMAIN_NAMESPACE_ANNOTATION).zip(annotation(DOMAIN_NAME_ANNOTATION));
+        let rebuilt = annotation(REBUILT_ANNOTATION).and_then(|text| text.parse().ok());
+        let labels = metadata.labels.as_ref();
+        Some(Self {
+            number: number(metadata.name.as_deref()?)?,
+            uid: text(&metadata.uid),
+            resource_version: text(&metadata.resource_version),
+            version: Version::parse(metadata.resource_version.as_deref()),
+            labelled: labels.is_some_and(|labels| labels.contains_key(CHANNEL_LABEL)),
+            holder: None,
+            home: home.map(|(namespace, name)| Home {
+                namespace: namespace.into(),
+                name: name.into(),
+            }),
+            released: None,
+            rebuilt,
+        })
+    }
+
+    /// The channel.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The Lease's name.
+    pub fn name(&self) -> String {
+        channel_lease_name(self.number)
+    }
+
+    /// The Lease's UID: a request must not reach another one that has the name by now.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The version of the Lease that this is: a request must not reach a later one.
+    pub fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    /// UID of the ComputeDomain whose channel it is.
+    pub fn holder(&self) -> Option<&Arc<str>> {
+        self.holder.as_ref()
+    }
+
+    /// Whether it has the label by which it is watched.
+    pub fn is_labelled(&self) -> bool {
+        self.labelled
+    }
+
+    /// The patch that gives it the label back.
+    pub fn relabelled(&self) -> Value {
+        let labels = json!({ CHANNEL_LABEL: self.number.to_string() });
+        json!({ "metadata": {
+            "uid": self.uid, "resourceVersion": self.resource_version, "labels": labels,
+        } })
+    }
+
+    pub(crate) fn home(&self) -> Option<&Home> {
+        self.home.as_ref()
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.released.is_some()
+    }
+
+    /// Whether it was released, at a time that has come. One that lies in the future was written by
+    /// hand, or by a clock that was wrong: it is written anew.
+    pub(crate) fn is_cooling(&self, now: Timestamp) -> bool {
+        self.released.is_some_and(|released| released <= now)
+    }
+
+    /// When it may be deleted, if it is released.
+    pub(crate) fn cooled_at(&self) -> Option<Timestamp> {
+        self.released.map(after_cool_down)
+    }
+
+    /// Until when its having been rebuilt keeps channels from being given; `None` if it does not. A
+    /// mark from far in the future is none of ours.
+    pub(crate) fn suspends_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let rebuilt = self.rebuilt.filter(|at| *at <= after_cool_down(now))?;
+        Some(after_cool_down(rebuilt)).filter(|until| now < *until)
+    }
+
+    /// The patch that releases it.
+    pub(crate) fn released_at(&self, now: Timestamp) -> Value {
+        let seconds = COOL_DOWN.as_secs();
+        self.spec_patch(&json!({ "renewTime": MicroTime(now), "leaseDurationSeconds": seconds }))
+    }
+
+    /// The patch that takes it back.
+    pub(crate) fn taken_back(&self) -> Value {
+        self.spec_patch(&json!({ "renewTime": null, "leaseDurationSeconds": null }))
+    }
+
+    /// A merge patch, which the API server refuses if the Lease has changed.
+    fn spec_patch(&self, spec: &Value) -> Value {
+        let metadata = json!({ "uid": self.uid, "resourceVersion": self.resource_version });
+        json!({ "metadata": metadata, "spec": spec })
+    }
+}
+
+/// The Lease that makes this channel the domain's. `rebuilt`: its status says the channel already.
+pub(crate) fn lease_of(domain: &Domain, number: u32, rebuilt: bool, now: Timestamp) -> Lease {
+    let place = [
+        (DOMAIN_NAMESPACE_ANNOTATION, domain.namespace()),
+        (DOMAIN_NAME_ANNOTATION, domain.name()),
+    ];
+    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let mut labels: BTreeMap<_, _> = place
+        .into_iter()
+        .filter(|(_, value)| value.len() <= LABEL_LENGTH)
+        .map(owned)
+        .collect();
+    labels.insert(CHANNEL_LABEL.to_owned(), number.to_string());
+    labels.insert(DOMAIN_LABEL.to_owned(), domain.uid().to_string());
+    let mut annotations: BTreeMap<_, _> = place.into_iter().map(owned).collect();
+    if rebuilt {
+        annotations.insert(REBUILT_ANNOTATION.to_owned(), now.to_string());
+    }
+    Lease {
+        metadata: ObjectMeta {
+            name: Some(channel_lease_name(number)),
+            labels: Some(labels),
+            annotations: Some(annotations),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(domain.uid().to_string()),
+            acquire_time: Some(MicroTime(now)),
+            ..LeaseSpec::default()
+        }),
+    }
+}
+
+/// The channel of the Lease with this name.
+fn number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("imex-channel-")?.parse().ok()?;
+    (number > 0 && channel_lease_name(number) == name).then_some(number)
+}
+
+/// At the end of time, there is no later one.
+pub(crate) fn after_cool_down(time: Timestamp) -> Timestamp {
+    time.checked_add(COOL_DOWN).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! Which channel is whose, and who waits for one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use compute_domain_api::names::channel_lease_name;
+use k8s_openapi::jiff::Timestamp;
+
+use super::versioned::Versioned;
+use crate::channel_lease::{ChannelLease, after_cool_down};
+use crate::channels::{Assigned, ChannelCounts, ObservedChannels, Offer};
+use crate::domain::Domain;
+
+/// The channels, by number. What makes one somebody's is its `Lease`, which the API server creates once.
+///
+/// Channels are given from 1 on, the lowest first. Those who want one are in a line, by age; who is at
+/// place N gets the free one at place N, so that nobody takes what another one is about to take, and
+/// none that is free is kept from the first in the line.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    /// Channels are below it; 0: nobody has one of his own.
+    count: u32,
+    /// By name.
+    versions: Versioned<Arc<ChannelLease>>,
+    leases: BTreeMap<u32, Arc<ChannelLease>>,
+    /// By holder.
+    held: HashMap<Arc<str>, BTreeSet<u32>>,
+    /// The `ComputeDomains` whose status says a channel, the oldest first.
+    assigned: BTreeMap<u32, BTreeMap<Place, Arc<Domain>>>,
+    /// Those that want one, the oldest first. Some may have got a Lease since.
+    line: BTreeSet<Place>,
+    /// For whom a Lease is being created.
+    on_its_way: HashMap<Arc<str>, u32>,
+    /// The channels whose Lease is not ours, each until it is tried again: no watch tells of it.
+    foreign: BTreeMap<u32, Timestamp>,
+    /// What concerns others than whom a change was about.
+    woken: BTreeSet<Arc<str>>,
+    /// Whether something was freed, so that the first in the line may be offered it.
+    freed: bool,
+}
+
+/// Creation and UID.
+type Place = (Timestamp, Arc<str>);
+
+impl Numbers {
+    pub(super) fn new(count: u32) -> Self {
+        Self {
+            count,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    // === ComputeDomains ===
+
+    /// A ComputeDomain has changed, come or gone.
+    pub(super) fn domain_changed(
+        &mut self,
+        before: Option<&Arc<Domain>>,
+        now: Option<&Arc<Domain>>,
+    ) {
+        if self.count == 0 {
+            return;
+        }
+        let (left, came) = (before.map(place_in_line), now.map(place_in_line));
+        if let Some(place) = left.flatten() {
+            self.line.remove(&place);
+            let stays = came.as_ref().is_some_and(Option::is_some);
+            self.freed |= !stays && !self.has_or_gets(&place.1);
+        }
+        self.line.extend(came.flatten());
+        if let Some((number, domain)) = before.and_then(assigned) {
+            let others = self.assigned.entry(number).or_default();
+            others.remove(&place(domain));
+            if now.is_none() {
+                self.freed = true;
+                self.woken.extend(others.keys().map(|(_, uid)| uid.clone()));
+            }
+            if others.is_empty() {
+                self.assigned.remove(&number);
+            }
+        }
+        if let Some((number, domain)) = now.and_then(assigned) {
+            let all = self.assigned.entry(number).or_default();
+            all.insert(place(domain), domain.clone());
+        }
+    }
+
+    // === Leases ===
+
+    pub(super) fn begin(&mut self) {
+        self.versions.begin();
+    }
+
+    pub(super) fn finish(&mut self) {
+        for gone in self.versions.finish() {
+            self.sync(gone.number());
+        }
+    }
+
+    pub(super) fn apply(&mut self, lease: ChannelLease) {
+        let (number, version) = (lease.number(), lease.version);
+        self.foreign.remove(&number);
+        self.versions
+            .apply(lease.name().into(), version, Arc::new(lease));
+        self.sync(number);
+    }
+
+    pub(super) fn learn(&mut self, lease: ChannelLease) {
+        let (number, version) = (lease.number(), lease.version);
+        self.foreign.remove(&number);
+        self.versions
+            .learn(lease.name().into(), version, Arc::new(lease));
+        self.sync(number);
+    }
+
+    /// This Lease is gone, or the watch is not about it any more; another one may have its name by now.
+    pub(super) fn remove(&mut self, number: u32, uid: &str) {
+        let known = self.leases.get(&number);
+        if known.is_some_and(|lease| lease.uid() == uid) {
+            self.versions.remove(&channel_lease_name(number));
+            self.sync(number);
+        }
+    }
+
+    pub(super) fn set_foreign(&mut self, number: u32, now: Timestamp) {
+        self.foreign.insert(number, after_cool_down(now));
+        // Who waits is to know when it is tried again.
+        let waiting: Vec<_> = self.waiting().map(|(_, uid)| uid.clone()).collect();
+        self.woken.extend(waiting);
+    }
+
+    pub(super) fn start(&mut self, holder: &Arc<str>, number: u32) {
+        self.on_its_way.insert(holder.clone(), number);
+    }
+
+    pub(super) fn end(&mut self, holder: &str) {
+        self.on_its_way.remove(holder);
+        self.freed = true;
+    }
+
+    /// Takes over what is known of the Lease of this channel now.
+    fn sync(&mut self, number: u32) {
+        let now = self.versions.get(&channel_lease_name(number)).cloned();
+        let before = match &now {
+            Some(now) => self.leases.insert(number, now.clone()),
+            None => self.leases.remove(&number),
+        };
+        if before == now {
+            return;
+        }
+        self.freed = true;
+        let holders = [&before, &now].map(|it| it.as_ref()?.holder().cloned());
+        if let [Some(former), _] = &holders
+            && let Some(numbers) = self.held.get_mut(former)
+        {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.held.remove(former);
+            }
+        }
+        if let [_, Some(holder)] = &holders {
+            self.held.entry(holder.clone()).or_default().insert(number);
+        }
+        self.woken.extend(holders.into_iter().flatten());
+        let others = self.assigned.get(&number).into_iter().flatten();
+        self.woken.extend(others.map(|((_, uid), _)| uid.clone()));
+    }
+
+    // === what follows ===
+
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.held.keys()
+    }
+
+    pub(super) fn is_holder(&self, key: &str) -> bool {
+        self.held.contains_key(key)
+    }
+
+    /// Whom changes of others concern, since the last call.
+    pub(super) fn take_woken(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
+        if std::mem::take(&mut self.freed) && !self.line.is_empty() {
+            let free = self.free(now).count();
+            let next = self.waiting().take(free).map(|(_, uid)| uid.clone());
+            let next: Vec<_> = next.collect();
+            self.woken.extend(next);
+        }
+        std::mem::take(&mut self.woken)
+    }
+
+    /// What is known of this UID. `domain` is the one that has it.
+    pub(super) fn observe(
+        &self,
+        key: &str,
+        domain: Option<&Arc<Domain>>,
+        has_claims: impl Fn(&ChannelLease) -> bool,
+        now: Timestamp,
+    ) -> Option<ObservedChannels> {
+        if self.count == 0 {
+            return None;
+        }
+        let held = self.held.get(key).into_iter().flatten();
+        let held = held.filter_map(|number| self.leases.get(number));
+        let held: Vec<_> = held.cloned().collect();
+        let asks = domain.filter(|domain| domain.wants_channel() && held.is_empty());
+        Some(ObservedChannels {
+            now,
+            count: self.count,
+            has_claims: held.iter().any(|lease| has_claims(lease)),
+            held,
+            assigned: domain.and_then(|domain| self.whose(domain, now)),
+            offer: asks.map_or(Offer::Nothing, |domain| self.offer(domain, now)),
+        })
+    }
+
+    /// Whose the channel in the domain's status is.
+    fn whose(&self, domain: &Arc<Domain>, now: Timestamp) -> Option<Assigned> {
+        let (number, _) = assigned(domain)?;
+        if number >= self.count {
+            return Some(Assigned::OutOfRange);
+        }
+        if let Some(lease) = self.leases.get(&number) {
+            return Some(Assigned::Holder(lease.clone()));
+        }
+        if let Some(until) = self.foreign_until(number, now) {
+            return Some(Assigned::Foreign(until));
+        }
+        let oldest = self.assigned.get(&number)?.values().next()?;
+        Some(if oldest.uid() == domain.uid() {
+            Assigned::Nobody
+        } else {
+            Assigned::Older(oldest.clone())
+        })
+    }
+
+    fn offer(&self, domain: &Domain, now: Timestamp) -> Offer {
+        let marks = self.leases.values();
+        if let Some(until) = marks.filter_map(|lease| lease.suspends_until(now)).max() {
+            return Offer::Rebuilding(until);
+        }
+        if self.is_any_lost() {
+            return ObservedChannels::rebuilding(now);
+        }
+        let place = place(domain);
+        let before = self.waiting().take_while(|other| **other < place).count();
+        if let Some(number) = self.free(now).nth(before) {
+            return Offer::Channel(number);
+        }
+        let foreign = self.foreign.values().filter(|until| **until > now);
+        Offer::NoneFree(foreign.min().copied())
+    }
+
+    /// Whether a Lease has still to be created again. What was not ours when it was last tried is not
+    /// lost.
+    fn is_any_lost(&self) -> bool {
+        self.assigned.range(1..self.count).any(|(number, domains)| {
+            let oldest = domains.values().next();
+            !self.leases.contains_key(number)
+                && !self.foreign.contains_key(number)
+                && oldest.is_some_and(|oldest| oldest.has_finalizer())
+        })
+    }
+
+    /// Those in the line that have not got a Lease.
+    fn waiting(&self) -> impl Iterator<Item = &Place> {
+        let line = self.line.iter();
+        line.filter(|(_, uid)| !self.has_or_gets(uid))
+    }
+
+    /// Until when a Lease that is not ours is not tried again.
+    fn foreign_until(&self, number: u32, now: Timestamp) -> Option<Timestamp> {
+        let until = self.foreign.get(&number);
+        until.copied().filter(|until| *until > now)
+    }
+
+    fn has_or_gets(&self, uid: &str) -> bool {
+        self.held.contains_key(uid) || self.on_its_way.contains_key(uid)
+    }
+
+    /// The channels that can be given, the lowest first.
+    fn free(&self, now: Timestamp) -> impl Iterator<Item = u32> {
+        let on_its_way: BTreeSet<_> = self.on_its_way.values().copied().collect();
+        (1..self.count).filter(move |number| {
+            let is_foreign = self.foreign_until(*number, now).is_some();
+            let taken = self.leases.contains_key(number) || self.assigned.contains_key(number);
+            !taken && !is_foreign && !on_its_way.contains(number)
+        })
+    }
+
+    pub(super) fn counts(&self, now: Timestamp) -> ChannelCounts {
+        if self.count == 0 || !self.versions.is_listed_once() {
+            return ChannelCounts::default();
+        }
+        let free = self.free(now).count();
+        let given = self.leases.range(1..self.count);
+        let cooling = given.filter(|(_, lease)| lease.is_released()).count();
+        let all = usize::try_from(self.count - 1).unwrap_or(usize::MAX);
+        ChannelCounts {
+            used: all.saturating_sub(free + cooling),
+            free,
+            cooling,
+        }
+    }
+}
+
+fn place(domain: &Domain) -> Place {
+    (domain.created, domain.uid().as_str().into())
+}
+
+/// Where the domain is in the line, if it is.
+fn place_in_line(domain: &Arc<Domain>) -> Option<Place> {
+    let waits = domain.wants_channel() && !domain.is_rejected_otherwise();
+    waits.then(|| place(domain))
+}
+
+/// The channel that the domain's status says, if it is one of its own.
+fn assigned(domain: &Arc<Domain>) -> Option<(u32, &Arc<Domain>)> {
+    let number = domain.channel().filter(|number| *number > 0)?;
+    Some((number, domain))
+}

@@ -1,0 +1,277 @@
+use compute_domain_api::names::channel_lease_name;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::SignedDuration;
+
+use super::*;
+use crate::channel_lease::lease_of;
+use crate::channels::{Assigned, ChannelCounts, Offer};
+
+fn now() -> Timestamp {
+    "2026-01-02T03:04:05Z".parse().unwrap()
+}
+
+fn after(seconds: i64) -> Timestamp {
+    now() + SignedDuration::from_secs(seconds)
+}
+
+/// Everything is listed, and there is nothing. Channels are 1 to 3.
+fn mk_index() -> Index {
+    let mut index = Index::new(Some(4));
+    index.begin_domains();
+    index.finish_domains();
+    index.begin_leases();
+    index.finish_leases();
+    index
+}
+
+/// A domain with our finalizer that was created at this minute.
+fn waiting(uid: &str, minute: u32) -> Domain {
+    patched(uid, minute, json!({}))
+}
+
+fn patched(uid: &str, minute: u32, patch: Value) -> Domain {
+    let own = json!({ "metadata": {
+        "uid": uid, "name": uid, "creationTimestamp": format!("2026-01-01T00:{minute:02}:00Z"),
+    } });
+    mk_domain(merged(merged(finalized(), own), patch))
+}
+
+fn with_channel(uid: &str, minute: u32, number: u32) -> Domain {
+    let status = json!({ "status": { "status": "NotReady", "channel": number } });
+    patched(uid, minute, status)
+}
+
+fn mk_lease(uid: &str, number: u32, patch: Value) -> ChannelLease {
+    let lease = lease_of(&waiting(uid, 0), number, false, now());
+    let object = merged(serde_json::to_value(lease).unwrap(), patch);
+    let lease: Lease = serde_json::from_value(object).unwrap();
+    ChannelLease::new(&lease).unwrap()
+}
+
+/// With the version that it has, and the number as the Lease's UID.
+fn lease_at(uid: &str, number: u32, version: u64) -> ChannelLease {
+    let metadata =
+        json!({ "uid": format!("lease-{number}"), "resourceVersion": version.to_string() });
+    mk_lease(uid, number, json!({ "metadata": metadata }))
+}
+
+fn offer(index: &Index, uid: &str) -> Offer {
+    index.observe(uid, now()).channels.unwrap().offer
+}
+
+fn woken(index: &mut Index) -> Vec<String> {
+    let woken = index.take_woken(now());
+    woken.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn without_channels_nothing_is_known_of_them() {
+    let mut index = Index::new(None);
+    index.apply_domain(waiting("a", 1));
+    index.apply_lease(lease_at("a", 1, 1));
+    assert!(index.observe("a", now()).channels.is_none());
+    assert_eq!(index.channel_counts(now()), ChannelCounts::default());
+}
+
+#[test]
+fn each_of_those_who_wait_is_offered_another_channel_by_age() {
+    let mut index = mk_index();
+    for (uid, minute) in [("d", 4), ("b", 2), ("a", 1), ("c", 3)] {
+        index.apply_domain(waiting(uid, minute));
+    }
+    assert_eq!(offer(&index, "a"), Offer::Channel(1));
+    assert_eq!(offer(&index, "b"), Offer::Channel(2));
+    assert_eq!(offer(&index, "c"), Offer::Channel(3));
+    assert_eq!(offer(&index, "d"), Offer::NoneFree(None));
+    // Of the same age, the UID decides.
+    index.apply_domain(waiting("bb", 2));
+    assert_eq!(offer(&index, "bb"), Offer::Channel(3));
+    assert_eq!(offer(&index, "c"), Offer::NoneFree(None));
+}
+
+#[test]
+fn what_is_about_to_be_taken_is_offered_to_nobody_else() {
+    let mut index = mk_index();
+    for (uid, minute) in [("a", 1), ("b", 2), ("older", 0)] {
+        index.apply_domain(waiting(uid, minute));
+        if uid == "a" {
+            index.start_lease(&"a".into(), 1);
+        }
+    }
+    assert_eq!(offer(&index, "older"), Offer::Channel(2));
+    assert_eq!(offer(&index, "b"), Offer::Channel(3));
+    // It was not taken.
+    index.end_lease("a");
+    assert_eq!(offer(&index, "older"), Offer::Channel(1));
+    assert_eq!(offer(&index, "a"), Offer::Channel(2));
+}
+
+#[test]
+fn a_channel_with_a_lease_or_in_a_status_is_not_free_whosever_it_is() {
+    let mut index = mk_index();
+    index.apply_domain(waiting("a", 1));
+    index.apply_lease(lease_at("somebody", 1, 1));
+    assert_eq!(offer(&index, "a"), Offer::Channel(2));
+    index.apply_domain(with_channel("other", 2, 2));
+    index.apply_lease(lease_at("other", 2, 2));
+    assert_eq!(offer(&index, "a"), Offer::Channel(3));
+    index.remove_lease(1, "lease-9");
+    assert_eq!(
+        offer(&index, "a"),
+        Offer::Channel(3),
+        "another Lease is gone"
+    );
+    index.remove_lease(1, "lease-1");
+    assert_eq!(offer(&index, "a"), Offer::Channel(1));
+}
+
+#[test]
+fn a_lease_that_is_not_ours_is_passed_over_for_a_while() {
+    let mut index = mk_index();
+    index.apply_domain(waiting("a", 1));
+    let foreign = json!({ "metadata": { "labels": null } });
+    index.learn_lease(mk_lease("a", 1, foreign), now());
+    assert_eq!(offer(&index, "a"), Offer::Channel(2));
+    index.apply_lease(lease_at("b", 2, 1));
+    index.apply_lease(lease_at("c", 3, 2));
+    assert_eq!(offer(&index, "a"), Offer::NoneFree(Some(after(600))));
+    let later = index.observe("a", after(600)).channels.unwrap().offer;
+    assert_eq!(later, Offer::Channel(1));
+}
+
+#[test]
+fn who_does_not_want_a_channel_is_not_in_the_line() {
+    let mut index = mk_index();
+    for (uid, patch) in [
+        ("unfinalized", json!({ "metadata": { "finalizers": null } })),
+        ("deleted", deleted()),
+        ("unusable", crate::fixtures::with_template_name("No_Name")),
+        ("ready", json!({ "status": { "status": "Ready" } })),
+        (
+            "zero",
+            json!({ "status": { "status": "NotReady", "channel": 0 } }),
+        ),
+        ("other", reason("DriverManagedLeftovers")),
+    ] {
+        index.apply_domain(patched(uid, 0, patch));
+    }
+    index.apply_domain(patched("waits", 1, reason("NoChannelFree")));
+    assert_eq!(offer(&index, "waits"), Offer::Channel(1));
+    assert_eq!(offer(&index, "ready"), Offer::Nothing);
+    assert_eq!(offer(&index, "zero"), Offer::Nothing);
+}
+
+fn reason(reason: &str) -> Value {
+    json!({ "status": { "status": "NotReady", "conditions": [{
+        "type": "Ready", "status": "False", "reason": reason, "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }] } })
+}
+
+#[test]
+fn when_a_channel_is_free_the_first_in_the_line_is_woken_and_no_other() {
+    let mut index = mk_index();
+    for number in 1..4 {
+        index.apply_lease(lease_at("somebody", number, number.into()));
+    }
+    for (uid, minute) in [("b", 2), ("a", 1), ("c", 3)] {
+        index.apply_domain(waiting(uid, minute));
+    }
+    index.take_woken(now());
+    index.remove_lease(2, "lease-2");
+    assert_eq!(woken(&mut index), ["a", "somebody"]);
+    assert_eq!(woken(&mut index), [""; 0]);
+    // The first goes without having taken it.
+    index.remove_domain("a");
+    assert_eq!(woken(&mut index), ["b"]);
+}
+
+#[test]
+fn whoever_a_lease_concerns_is_woken() {
+    let mut index = mk_index();
+    index.apply_domain(with_channel("a", 1, 1));
+    index.apply_domain(with_channel("b", 2, 1));
+    index.apply_lease(lease_at("a", 1, 1));
+    assert_eq!(woken(&mut index), ["a", "b"]);
+    // Somebody edits the holder.
+    index.apply_lease(lease_at("c", 1, 2));
+    assert_eq!(woken(&mut index), ["a", "b", "c"]);
+    assert!(index.is_lease_left("c") && !index.is_lease_left("a"));
+    // A watch that lags behind changes nothing.
+    index.apply_lease(lease_at("a", 1, 1));
+    assert_eq!(woken(&mut index), [""; 0]);
+    index.remove_domain("a");
+    assert_eq!(woken(&mut index), ["b"]);
+    // What a new list does not have is gone.
+    index.begin_leases();
+    index.finish_leases();
+    assert_eq!(woken(&mut index), ["b", "c"]);
+    assert!(!index.is_lease_left("c"));
+}
+
+#[test]
+fn the_channel_in_a_status_is_that_of_the_leases_holder_or_else_of_the_oldest() {
+    let mut index = mk_index();
+    let of = |index: &Index, uid: &str| index.observe(uid, now()).channels.unwrap().assigned;
+    index.apply_domain(with_channel("a", 1, 1));
+    index.apply_domain(with_channel("b", 2, 1));
+    index.apply_domain(with_channel("far", 3, 4));
+    assert!(matches!(of(&index, "a"), Some(Assigned::Nobody)));
+    assert!(matches!(of(&index, "b"), Some(Assigned::Older(older)) if older.name() == "a"));
+    assert!(matches!(of(&index, "far"), Some(Assigned::OutOfRange)));
+    index.apply_lease(lease_at("b", 1, 1));
+    for uid in ["a", "b"] {
+        let holder = of(&index, uid);
+        assert!(matches!(holder, Some(Assigned::Holder(it)) if it.name() == channel_lease_name(1)));
+    }
+}
+
+#[test]
+fn nothing_is_offered_while_leases_are_lost_or_have_just_been_created_again() {
+    let mut index = mk_index();
+    index.apply_domain(waiting("new", 2));
+    index.apply_domain(with_channel("a", 1, 1));
+    assert_eq!(offer(&index, "new"), Offer::Rebuilding(after(600)));
+    let mark = json!({ "metadata": { "resourceVersion": "1", "annotations": {
+        "resource.nvidia.com/imexChannelRebuilt": "2026-01-02T03:00:00Z",
+    } } });
+    index.learn_lease(mk_lease("a", 1, mark), now());
+    assert_eq!(offer(&index, "new"), Offer::Rebuilding(after(355)));
+    let later = index.observe("new", after(355)).channels.unwrap().offer;
+    assert_eq!(later, Offer::Channel(2));
+}
+
+#[test]
+fn claims_count_in_the_namespace_of_the_domain_only() {
+    let mut index = mk_index();
+    let has_claims = |index: &Index| index.observe("a", now()).channels.unwrap().has_claims;
+    index.apply_lease(lease_at("a", 1, 1));
+    index.apply_claim("a".into(), ("team-2".into(), "claim".into()));
+    assert!(!has_claims(&index));
+    index.apply_claim("a".into(), ("team-1".into(), "claim".into()));
+    assert!(has_claims(&index));
+}
+
+#[test]
+fn channels_are_counted_once_the_leases_are_listed() {
+    let unlisted = Index::new(Some(4));
+    assert_eq!(unlisted.channel_counts(now()), ChannelCounts::default());
+    let mut index = mk_index();
+    let released = json!({ "spec": { "renewTime": "2026-01-02T03:04:05.000000Z" } });
+    index.apply_lease(mk_lease("a", 1, released));
+    index.apply_lease(lease_at("b", 2, 1));
+    let counts = ChannelCounts {
+        used: 1,
+        free: 1,
+        cooling: 1,
+    };
+    assert_eq!(index.channel_counts(now()), counts);
+    index.clear();
+    assert_eq!(index.channel_counts(now()), ChannelCounts::default());
+    index.apply_domain(waiting("a", 1));
+    assert_eq!(
+        offer(&index, "a"),
+        Offer::Channel(1),
+        "there are still channels"
+    );
+}

@@ -1,0 +1,71 @@
+//! What the controller learns of claims and of the Leases of channels.
+
+use compute_domain_core::{ChannelLease, ClaimName, Key};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use k8s_openapi::jiff::SignedDuration;
+
+use crate::controller::{Controller, Fault, Watched};
+use crate::objects::{domain_uid, place};
+use crate::store::Told;
+
+impl Controller {
+    pub(crate) fn take_claim(&mut self, told: Told<ResourceClaim>) {
+        match told {
+            Told::Begin => self.index.begin_claims(),
+            Told::Apply(claim) => {
+                let (key, name) = identified_claim(&claim);
+                if self.fault != Fault::IgnoresClaims {
+                    self.index.apply_claim(key.clone(), name);
+                }
+                self.queue
+                    .extend(self.index.is_lease_left(&key).then_some(key));
+            }
+            Told::Finish => {
+                self.index.finish_claims();
+                self.queue.extend(self.index.leases_left());
+                self.listed(Watched::Claims);
+            }
+            Told::Delete(claim) => {
+                let (key, name) = identified_claim(&claim);
+                self.index.remove_claim(&key, &name);
+                self.queue
+                    .extend(self.index.is_lease_left(&key).then_some(key));
+            }
+        }
+    }
+
+    pub(crate) fn take_lease(&mut self, told: Told<Lease>) {
+        match told {
+            Told::Begin => self.index.begin_leases(),
+            Told::Apply(lease) => {
+                let lease = self.observed_lease(&lease).unwrap();
+                self.index.apply_lease(lease);
+            }
+            Told::Finish => {
+                self.index.finish_leases();
+                self.listed(Watched::Leases);
+            }
+            Told::Delete(lease) => {
+                let lease = ChannelLease::new(&lease).unwrap();
+                self.index.remove_lease(lease.number(), lease.uid());
+            }
+        }
+    }
+
+    pub(super) fn observed_lease(&self, lease: &Lease) -> Option<ChannelLease> {
+        let mut lease = lease.clone();
+        let spec = lease.spec.as_mut();
+        let released = spec.and_then(|spec| spec.renew_time.as_mut());
+        if let (Some(released), Fault::HurriesCoolDowns) = (released, self.fault) {
+            released.0 -= SignedDuration::from_secs(1_000);
+        }
+        ChannelLease::new(&lease)
+    }
+}
+
+fn identified_claim(claim: &ResourceClaim) -> (Key, ClaimName) {
+    let (namespace, name) = place(&claim.metadata);
+    let key = domain_uid(&claim.metadata).unwrap().into();
+    (key, (namespace.into(), name.into()))
+}

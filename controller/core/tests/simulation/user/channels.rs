@@ -1,0 +1,103 @@
+//! What users do to channels: claims come and go, and Leases and statuses are edited.
+
+use compute_domain_api::names::{CHANNEL_LABEL, channel_lease_name};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+
+use super::Turn;
+use crate::objects::{channel, is_being_deleted, lease_place, mk_claim, place, uid};
+
+const CLAIM_NAMES: [&str; 3] = ["claim-a", "claim-b", "claim-c"];
+
+impl Turn<'_> {
+    /// Of a domain that is there, or in the name of one that is gone.
+    pub(super) fn create_claim(&mut self) -> Option<()> {
+        let domain = self.any_domain()?;
+        let at = (place(&domain.metadata).0, self.any(&CLAIM_NAMES));
+        if self.server.claims.get(&at).is_some() {
+            return None;
+        }
+        let mut claim = mk_claim(&at, uid(&domain.metadata));
+        let version = self.server.identify(&mut claim).ok()?;
+        self.server.claims.put(claim, version);
+        Some(())
+    }
+
+    pub(super) fn delete_claim(&mut self) -> Option<()> {
+        let at = self.random.choice(self.server.claims.places())?;
+        self.server.claims.remove(&at);
+        Some(())
+    }
+
+    /// A status can be written only once.
+    pub(super) fn forge_channel(&mut self) -> Option<()> {
+        let mut domain = self.any_domain()?;
+        let schema = self.server.schema.channel;
+        if !schema || channel(&domain).is_some() || is_being_deleted(&domain.metadata) {
+            return None;
+        }
+        let number = self.random.u32(1..6);
+        self.server.channels.tampered.insert(number);
+        domain.status.get_or_insert_default().channel = Some(number);
+        self.server.put_domain(domain);
+        Some(())
+    }
+
+    pub(super) fn delete_lease(&mut self) -> Option<()> {
+        let lease = self.any_lease()?;
+        self.server.leases.remove(&place(&lease.metadata));
+        Some(())
+    }
+
+    pub(super) fn edit_lease(&mut self) -> Option<()> {
+        if self.random.u8(..4) == 0 {
+            return self.create_foreign_lease();
+        }
+        let mut lease = self.any_lease()?;
+        let now = self.server.now;
+        let spec = lease.spec.get_or_insert_default();
+        match self.random.u8(..5) {
+            0 => drop(lease.metadata.labels.take()),
+            1 => spec.renew_time = Some(MicroTime(now)),
+            2 => spec.renew_time = None,
+            3 => lease.metadata.annotations = None,
+            _ => {
+                let domain = self.any_domain()?;
+                spec.holder_identity = Some(uid(&domain.metadata).to_owned());
+            }
+        }
+        let version = self.server.next_version();
+        self.server.leases.put(lease, version);
+        Some(())
+    }
+
+    /// Of a name like ours.
+    fn create_foreign_lease(&mut self) -> Option<()> {
+        let (namespace, name) = lease_place(&channel_lease_name(self.random.u32(1..4)));
+        let mut lease = Lease {
+            metadata: ObjectMeta {
+                namespace: Some(namespace),
+                name: Some(name),
+                ..ObjectMeta::default()
+            },
+            ..Lease::default()
+        };
+        if self.server.leases.get(&place(&lease.metadata)).is_some() {
+            return None;
+        }
+        let version = self.server.identify(&mut lease).ok()?;
+        self.server.leases.put(lease, version);
+        Some(())
+    }
+
+    /// One that has now been tampered with: with one from which nobody can tell whose it is, all is
+    /// possible.
+    fn any_lease(&mut self) -> Option<Lease> {
+        let all: Vec<_> = self.server.leases.values().collect();
+        let lease = self.random.choice(all).cloned()?;
+        let number = (1..6).find(|number| channel_lease_name(*number) == place(&lease.metadata).1);
+        self.server.channels.tampered.insert(number?);
+        lease.metadata.labels.as_ref()?.get(CHANNEL_LABEL)?;
+        Some(lease)
+    }
+}

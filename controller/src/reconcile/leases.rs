@@ -1,0 +1,162 @@
+//! The Leases of channels, and what is learnt from the responses.
+
+use std::time::Duration;
+
+use compute_domain_core::{ChannelLease, Domain, Findings, Observed, StatusSchema};
+use k8s_openapi::api::coordination::v1::Lease;
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::pass::Pass;
+use super::{Context, Flow};
+use crate::api_client::RequestError;
+
+impl Context {
+    /// When the Leases of this UID are to be looked at again.
+    pub(super) fn wake_at(&self, observed: &Observed) -> Option<Instant> {
+        let at = observed.channels.as_ref()?.wake_at()?;
+        let wait = Duration::try_from(at.duration_since((self.now)()));
+        Some(Instant::now() + wait.unwrap_or_default())
+    }
+
+    /// Finds out whether the CRD has the field of the channel: once, before the first Lease.
+    pub(super) async fn try_channel(
+        &self,
+        pass: &mut Pass<'_>,
+        domain: &Domain,
+    ) -> Result<Flow, RequestError> {
+        let schema = StatusSchema::CHANNEL_ONLY;
+        match self.api.try_status(domain, schema).await {
+            Ok(()) => self.schema.set_channel_tried(),
+            Err(err) if self.schema.learn_from(&err) => self.schema.set_channel_tried(),
+            Err(err) => self.refresh_domain(pass, domain, err).await?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Creates the Lease of a channel for this domain, unless there is one by now.
+    pub(super) async fn create_lease(
+        &self,
+        pass: &mut Pass<'_>,
+        domain: &Domain,
+        number: u32,
+        lease: &Lease,
+        findings: &mut Findings,
+    ) -> Result<Flow, RequestError> {
+        self.index.lock().start_lease(pass.key, number);
+        let created = self.post_lease(pass, domain, number, lease).await;
+        self.index.lock().end_lease(pass.key);
+        match created {
+            Err(err) if domain.is_being_deleted() && err.status().is_some() => {
+                warn!(error = %err, number, "the Lease of a channel cannot be created again");
+                findings.lease_refused = true;
+                Ok(Flow::Continue)
+            }
+            created => created.map(|()| Flow::Continue),
+        }
+    }
+
+    async fn post_lease(
+        &self,
+        pass: &Pass<'_>,
+        domain: &Domain,
+        number: u32,
+        lease: &Lease,
+    ) -> Result<(), RequestError> {
+        let found = match self.api.create_lease(lease).await {
+            Ok(created) => {
+                if domain.channel().is_some() {
+                    self.reports.channel_rebuilt(domain, number);
+                } else {
+                    info!(number, "IMEX channel assigned");
+                }
+                ChannelLease::new(&created)
+            }
+            // By another controller, by a request of ours whose answer was lost, or by somebody else.
+            Err(err) if err.is_already_exists() => {
+                let name = lease.metadata.name.as_deref().unwrap_or_default();
+                self.api.get_lease(name).await?
+            }
+            Err(err) => return Err(err),
+        };
+        if let Some(found) = found {
+            let found = self.with_label_of_channel(pass, found).await?;
+            self.index.lock().learn_lease(found, (self.now)());
+        }
+        Ok(())
+    }
+
+    /// Restores the label of a Lease that is the domain's own.
+    async fn with_label_of_channel(
+        &self,
+        pass: &Pass<'_>,
+        lease: ChannelLease,
+    ) -> Result<ChannelLease, RequestError> {
+        if lease.is_labelled() || lease.holder() != Some(pass.key) {
+            return Ok(lease);
+        }
+        let patch = lease.relabelled();
+        let restored = self.api.change_lease(&lease, patch).await?;
+        Ok(restored.unwrap_or(lease))
+    }
+
+    pub(super) async fn change_lease(
+        &self,
+        pass: &mut Pass<'_>,
+        lease: &ChannelLease,
+        patch: Value,
+    ) -> Result<Flow, RequestError> {
+        match self.api.change_lease(lease, patch).await {
+            Ok(Some(changed)) => self.index.lock().learn_lease(changed, (self.now)()),
+            Ok(None) => self.lease_gone(lease),
+            Err(err) => self.refresh_lease(pass, lease, err).await?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    pub(super) async fn delete_lease(
+        &self,
+        pass: &mut Pass<'_>,
+        lease: &ChannelLease,
+    ) -> Result<Flow, RequestError> {
+        match self.api.delete_lease(lease).await {
+            Ok(()) => {
+                info!(number = lease.number(), "IMEX channel free");
+                self.lease_gone(lease);
+            }
+            Err(err) => self.refresh_lease(pass, lease, err).await?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn lease_gone(&self, lease: &ChannelLease) {
+        let mut index = self.index.lock();
+        index.remove_lease(lease.number(), lease.uid());
+    }
+
+    /// After a failed request: if the Lease has changed or is gone, that is learnt, and the next
+    /// decision is made with it.
+    async fn refresh_lease(
+        &self,
+        pass: &mut Pass<'_>,
+        lease: &ChannelLease,
+        err: RequestError,
+    ) -> Result<(), RequestError> {
+        if err.is_not_found() {
+            self.lease_gone(lease);
+            return Ok(());
+        }
+        if !err.is_outdated() || std::mem::replace(&mut pass.refreshed, true) {
+            return Err(err);
+        }
+        let now = self.api.get_lease(&lease.name()).await?;
+        if now.as_ref().map(ChannelLease::uid) != Some(lease.uid()) {
+            self.lease_gone(lease);
+        }
+        if let Some(now) = now {
+            self.index.lock().learn_lease(now, (self.now)());
+        }
+        Ok(())
+    }
+}
