@@ -83,7 +83,7 @@ mod text;
 
 pub use area::{Area, AreaState};
 pub use bounded_read::{ReadError, read_bounded, read_open_bounded};
-pub use checkpoint::{DecodedCheckpoint, checkpoint_records, is_set_aside};
+pub use checkpoint::{DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records, is_set_aside};
 pub use checks::diagnose;
 pub use claim_specs::{ClaimSpecFile, claim_specs_in};
 pub use diagnosis::Diagnosis;
