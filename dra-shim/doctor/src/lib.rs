@@ -105,7 +105,7 @@ pub use root::{Root, RootError};
 pub use runtime_release::{RuntimeRelease, UnknownRuntime};
 pub use shell::shell_quote;
 pub use spec_node::{declared_major, device_nodes};
-pub use text::{and_more, counted};
+pub use text::{and_more, counted, number_list};
 
 /// The README's examples, compiled and run.
 #[cfg(doctest)]

@@ -7,10 +7,7 @@ use crate::facts::claims::checkpoint_file::{HeldChannel, RecordFacts};
 use crate::facts::specs::{SpecFacts, SpecFileFacts};
 use crate::finding::Finding;
 use crate::majors::is_channel_path;
-use crate::text::{and_more, counted};
-
-/// More numbers than this are counted.
-const SHOWN: usize = 8;
+use crate::text::{and_more, counted, number_list};
 
 /// Lists the domains of the cluster by what the checkpoint has of them.
 const DOMAINS: &str = "kubectl get computedomains -A -o custom-columns=\
@@ -34,7 +31,7 @@ pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts) -> Vec<Finding> {
     findings
 }
 
-/// `2 domains on channels 1, 2`; `None` where no claim holds a channel.
+/// `2 domains on channels 1-2`; `None` where no claim holds a channel.
 pub(super) fn summary(facts: &ClaimFacts) -> Option<String> {
     let records = facts.records()?.values();
     let domains: BTreeSet<&str> = records.clone().flat_map(RecordFacts::domains).collect();
@@ -87,7 +84,7 @@ fn other_than_recorded(facts: &ClaimFacts, specs: &SpecFacts) -> Vec<Finding> {
             record,
             held: record.channels.first()?,
         };
-        if is_as_recorded(&opened, &record.numbers()) {
+        if record.agrees_with(&opened) {
             return None;
         }
         Some(Finding::error(
@@ -115,27 +112,12 @@ fn opened(file: &SpecFileFacts) -> Option<BTreeSet<u32>> {
         .collect()
 }
 
-/// NVIDIA's driver records channel 0 also for a spec with all channels (`allocationMode`
-/// `All`), and for one with none (a node without a clique).
-fn is_as_recorded(opened: &BTreeSet<u32>, recorded: &BTreeSet<u32>) -> bool {
-    if recorded.contains(&0) {
-        opened.is_empty() || opened.contains(&0)
-    } else {
-        opened == recorded
-    }
-}
-
-/// `channel 1`, `channels 1, 2`, `no channel`.
+/// `channel 1`, `channels 1-3, 7`, `no channel`.
 fn named(numbers: &BTreeSet<u32>) -> String {
-    let shown: Vec<String> = numbers.iter().take(SHOWN).map(u32::to_string).collect();
-    let more = match numbers.len() - shown.len() {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
-    match shown.as_slice() {
-        [] => "no channel".to_owned(),
-        [channel] => format!("channel {channel}"),
-        _ => format!("channels {}{more}", shown.join(", ")),
+    match numbers.len() {
+        0 => "no channel".to_owned(),
+        1 => format!("channel {}", number_list(numbers)),
+        _ => format!("channels {}", number_list(numbers)),
     }
 }
 
@@ -358,7 +340,7 @@ mod tests {
         assert_eq!(of_spec(0, (0..2048).map(Some)), []);
         let found = of_spec(0, (1..2048).map(Some));
         let evidence = &found[0].evidence;
-        let some = "it opens channels 1, 2, 3, 4, 5, 6, 7, 8 and 2039 more, and ";
+        let some = "it opens channels 1-2047, and ";
         assert!(evidence.starts_with(some), "{evidence}");
     }
 

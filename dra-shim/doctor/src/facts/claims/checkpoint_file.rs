@@ -136,6 +136,19 @@ impl RecordFacts {
         self.channels.iter().map(|held| held.channel).collect()
     }
 
+    /// Whether a spec that opens these channels is right for it.
+    ///
+    /// NVIDIA's driver records channel 0 also for a spec with all channels (`allocationMode`
+    /// `All`), and for one with none (a node without a clique).
+    pub fn agrees_with(&self, opened: &BTreeSet<u32>) -> bool {
+        let recorded = self.numbers();
+        if recorded.contains(&0) {
+            opened.is_empty() || opened.contains(&0)
+        } else {
+            *opened == recorded
+        }
+    }
+
     /// The UIDs of its domains: one, unless another driver wrote it.
     pub fn domains(&self) -> BTreeSet<&str> {
         let domains = self.channels.iter().map(|held| held.domain.as_str());
