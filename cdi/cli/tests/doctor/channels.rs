@@ -1,8 +1,6 @@
 //! Which domain has which channel on a node, as `doctor`, `list` and `checkpoint show`
 //! have it.
 
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
 
 use super::host::{self, Host, KUBELET, PLUGIN, SPEC, kubelet, text};
@@ -22,6 +20,16 @@ fn spec_path(uid: &str) -> String {
     SPEC.replace(CLAIMS[0], uid)
 }
 
+/// Its spec, of the driver's major.
+fn spec(claim: &Prepared) -> String {
+    let channel = claim.channel;
+    host::spec("0.5.0", 235)
+        .replace(CLAIMS[0], &claim.uid)
+        .replace("channel0", &format!("channel{channel}"))
+        .replace("channel-0", &format!("channel-{channel}"))
+        .replace(r#""minor":0"#, &format!(r#""minor":{channel}"#))
+}
+
 /// Two claims of one domain and one of another.
 fn claims() -> [Prepared; 3] {
     [
@@ -36,7 +44,7 @@ fn host(claims: &[Prepared]) -> Host {
     let host = Host::healthy();
     host.remove(SPEC);
     for claim in claims {
-        host.write(&spec_path(&claim.uid), claim.spec());
+        host.write(&spec_path(&claim.uid), spec(claim));
     }
     record(&host, claims);
     host
@@ -121,7 +129,7 @@ fn two_domains_on_one_channel_are_found() {
 fn a_spec_that_opens_another_channel_than_recorded_is_found_and_shown() {
     let host = host(&claims());
     let edited = Prepared::new(CLAIMS[1], DOMAIN_B, 1);
-    host.write(&spec_path(CLAIMS[1]), edited.spec());
+    host.write(&spec_path(CLAIMS[1]), spec(&edited));
     assert_eq!(host.ids(1).first().unwrap(), "spec-of-another-channel");
     let report = host.json("doctor --json", 1);
     let found = host::finding(&report, "spec-of-another-channel").unwrap();
@@ -188,7 +196,7 @@ fn checkpoints_of_every_go_driver_are_read() {
         host.remove(SPEC);
         let uid = CLAIMS[0].replace('1', &digit.to_string());
         let uid = uid.as_str();
-        host.write(&spec_path(uid), Prepared::new(uid, domain, 0).spec());
+        host.write(&spec_path(uid), spec(&Prepared::new(uid, domain, 0)));
         host.write(&format!("{PLUGIN}/checkpoint.json"), Host::fixture(fixture));
         let [channel, shown] = listed(&host.out("list", 0), uid);
         assert_eq!([channel.as_str(), &shown], ["0", domain], "{fixture}");
@@ -201,20 +209,17 @@ fn checkpoints_of_every_go_driver_are_read() {
 }
 
 #[test]
-fn ten_thousand_claims_are_a_short_report_in_little_time() {
+fn ten_thousand_claims_are_a_short_report() {
     let uid = |n: u32| format!("{n:08x}-aaaa-4bbb-8ccc-000000000001");
     let claims: Vec<Prepared> = (0..10_000)
         .map(|n| Prepared::new(&uid(n), &format!("domain-{n}"), 1 + n % 2))
         .collect();
     let host = host(claims.get(..64).unwrap());
     record(&host, &claims);
-    let begun = Instant::now();
     let shown = host.out("doctor", 1);
     assert!(shown.lines().count() <= 60, "{shown}");
     let others = "(and 4998 more like it)";
     assert!(shown.contains(others), "{shown}");
     assert!(shown.contains("10000 domains on channels 1-2"), "{shown}");
     assert_eq!(host.out("list", 0).lines().count(), 65);
-    // A quarter of a second each; quadratic would be minutes.
-    assert!(begun.elapsed() < Duration::from_secs(30));
 }

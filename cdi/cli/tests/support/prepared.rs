@@ -34,22 +34,6 @@ impl Prepared {
         }
     }
 
-    /// Its spec, for channels of major 235.
-    pub(crate) fn spec(&self) -> String {
-        let Self { uid, channel, .. } = self;
-        json!({
-            "cdiVersion": "0.5.0",
-            "kind": "k8s.compute-domain.nvidia.com/claim",
-            "devices": [{"name": format!("{uid}-channel-{channel}"), "containerEdits": {
-                "deviceNodes": [{
-                    "path": format!("/dev/nvidia-caps-imex-channels/channel{channel}"),
-                    "type": "c", "major": 235, "minor": channel, "fileMode": 438,
-                }],
-            }}],
-        })
-        .to_string()
-    }
-
     fn status(&self) -> ClaimStatus {
         let driver = "compute-domain.nvidia.com";
         let status = json!({"allocation": {"devices": {

@@ -133,8 +133,9 @@ impl Opener<'_> {
     fn fix(&self, other: &Self) -> String {
         let own = [self, other].into_iter().find(|it| it.is_owner());
         match own {
-            Some(Opener { uid, .. }) => format!(
-                "delete the ResourceClaim {uid} with its pods and create it again: it is allocated another device"
+            Some(Opener { uid, record, .. }) => format!(
+                "delete the ResourceClaim {} with its pods and create it again: it is allocated another device",
+                record.name.as_deref().unwrap_or(uid)
             ),
             None => format!(
                 "compare the status.channel of the two ({DOMAINS}), delete one with its pods and create it again: \
@@ -308,7 +309,7 @@ mod tests {
                 found[0].evidence
             );
             assert!(
-                found[0].fix.starts_with("delete the ResourceClaim u "),
+                found[0].fix.starts_with("delete the ResourceClaim n/u "),
                 "{}",
                 found[0].fix
             );
