@@ -8,10 +8,6 @@ use host_doctor::{ReadError, read_bounded, read_open_bounded};
 
 use crate::args::STDIN;
 
-/// More bytes than any node's checkpoint has: that of a thousand claims has 2.2 MB.
-/// A power of two, as [`read_bounded`] prefers.
-pub(crate) const MAX_CHECKPOINT_LEN: usize = 256 << 20;
-
 /// Why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {

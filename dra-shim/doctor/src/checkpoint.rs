@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use compute_domain_node::DeviceGroup;
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, DAMAGED_MARK, Damaged};
 
+/// More bytes than any node's checkpoint has: that of a thousand claims has 2.2 MB.
+/// A power of two, as [`read_bounded`](crate::read_bounded) prefers.
+pub const MAX_CHECKPOINT_LEN: usize = 256 << 20;
+
 /// A checkpoint of this driver, or why it is damaged and what survives.
 pub type DecodedCheckpoint = Result<Checkpoint<DeviceGroup>, Damaged<DeviceGroup>>;
 

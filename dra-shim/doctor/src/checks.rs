@@ -43,7 +43,10 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
             "specs",
             specs::check(&facts.specs, runtimes, channel_count, invocation),
         ),
-        ("claims", claims::check(&facts.claims, invocation)),
+        (
+            "claims",
+            claims::check(&facts.claims, &facts.specs, invocation),
+        ),
         ("isolation", isolation::check(&facts.isolation)),
     ];
     Diagnosis::new(reports)

@@ -22,11 +22,11 @@ use crate::options::Options;
 pub use self::channels::{
     CapabilityFacts, ChannelFacts, ChannelNode, DriverFileFailure, NodeLookup,
 };
-pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot, Presence};
-pub use self::claims::{
-    CheckpointFacts, CheckpointFile, ClaimFacts, ClaimSpecFiles, KubeletStateFile, RecordFacts,
-    Unusable,
+pub use self::claims::checkpoint_file::{
+    CheckpointFacts, CheckpointFile, HeldChannel, RecordFacts, Unusable,
 };
+pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot, Presence};
+pub use self::claims::{ClaimFacts, ClaimSpecFiles, KubeletStateFile};
 pub use self::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
 pub use self::driver::{DriverFacts, KernelModule};
 pub use self::fabric::FabricFacts;
@@ -36,7 +36,7 @@ pub use self::imex::{ImexFacts, ImexSocket};
 pub use self::isolation::{IsolationFacts, Toolkit};
 pub use self::runtimes::RuntimeFacts;
 pub use self::runtimes::model::{CdiSupport, Runtime, RuntimeKind};
-pub use self::specs::{DeviceConflict, SpecFacts, SpecFileFacts, SpecNode};
+pub use self::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 pub use self::watchers::{DirectoryView, RuntimeView, WatchedDirectory, WatcherFacts};
 
 /// Everything that a diagnosis is made from, by area.

@@ -10,7 +10,7 @@ use crate::bounded_read::{ReadError, read_bounded};
 use crate::file_id::FileId;
 use crate::root::Root;
 
-/// More than any file that is read here has.
+/// More than any file has that is read here without another limit.
 const MAX_BYTES: usize = 16 << 20;
 
 /// The files below a host's root. Links are followed within the root.
@@ -87,6 +87,11 @@ impl HostFiles {
 
     /// The content of a regular file; `None` if there is none of that name.
     pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
+        self.read_up_to(path, MAX_BYTES)
+    }
+
+    /// As [`read`](Self::read), of a file that may be longer, up to `limit`.
+    pub(crate) fn read_up_to(&self, path: &str, limit: usize) -> io::Result<Option<Vec<u8>>> {
         let at = self.resolve_target(path);
         match at.metadata() {
             Ok(found) if found.is_file() => {}
@@ -94,7 +99,7 @@ impl HostFiles {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(error),
         }
-        match read_bounded(&at, MAX_BYTES) {
+        match read_bounded(&at, limit) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(ReadError::Io(error)) => Err(error),
             Err(ReadError::Directory) => Err(io::ErrorKind::IsADirectory.into()),

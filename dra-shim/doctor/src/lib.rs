@@ -83,7 +83,7 @@ mod text;
 
 pub use area::{Area, AreaState};
 pub use bounded_read::{ReadError, read_bounded, read_open_bounded};
-pub use checkpoint::{DecodedCheckpoint, checkpoint_records, is_set_aside};
+pub use checkpoint::{DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records, is_set_aside};
 pub use checks::diagnose;
 pub use claim_specs::{ClaimSpecFile, claim_specs_in};
 pub use diagnosis::Diagnosis;
@@ -105,7 +105,7 @@ pub use root::{Root, RootError};
 pub use runtime_release::{RuntimeRelease, UnknownRuntime};
 pub use shell::shell_quote;
 pub use spec_node::{declared_major, device_nodes};
-pub use text::{and_more, counted};
+pub use text::{and_more, counted, number_list};
 
 /// The README's examples, compiled and run.
 #[cfg(doctest)]

@@ -36,6 +36,9 @@ pub struct NodeReport {
     /// What the host has, `c 235:0` or `a symbolic link`; `None` if that is
     /// nothing, or is not known.
     pub found: Option<String>,
+    /// The IMEX channel that a container gets with it: its minor. `None` if it is no
+    /// channel, or its minor is not known.
+    pub channel: Option<i64>,
     /// How the two compare.
     pub state: NodeState,
     /// What is bad about it, if anything is.
@@ -131,6 +134,7 @@ impl NodeReport {
             host_path: host_path.to_owned(),
             declared: node.device_type.map(|kind| declared_numbers(node, kind)),
             found,
+            channel: channel(node, &found_node),
             state: state(node, &found_node),
             message: None,
             fix: None,
@@ -219,6 +223,18 @@ fn stale(node: &DeviceNode, found_node: &io::Result<HostNode>, host: &Host) -> O
     };
     let majors = host.majors()?;
     majors.contradiction(declared_major(node).or(taken)?)
+}
+
+/// The minor that the spec gives a channel's node, else that of the host's node.
+fn channel(node: &DeviceNode, found_node: &io::Result<HostNode>) -> Option<i64> {
+    if !is_channel_node(node) {
+        return None;
+    }
+    match (declared_major(node), found_node) {
+        (Some(_), _) => Some(node.minor.unwrap_or(0)),
+        (None, Ok(HostNode::Device(device))) => Some(device.minor),
+        (None, _) => None,
+    }
 }
 
 /// Whether this major is the channels', according to the list of drivers.

@@ -48,13 +48,16 @@ pub enum DomainState {
 }
 
 /// A channel that a claim holds, or is to hold.
-struct Holding<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holding<'a> {
     /// The device that the claim was allocated.
-    device: ChannelId,
-    /// The channel that it opens.
-    channel: Option<ChannelId>,
-    /// A UID: of the domain or of the claim.
-    owner: &'a str,
+    pub device: ChannelId,
+    /// The channel that it opens; `None` if that is not known, or is no channel's number.
+    pub channel: Option<ChannelId>,
+    /// The UID of the claim's domain.
+    pub domain: &'a str,
+    /// The claim's UID.
+    pub claim: &'a str,
 }
 
 /// The name of the device that stands for the node: the channel that it opens is the
@@ -107,12 +110,12 @@ impl Guard {
         request: &ChannelRequest,
         channel: Option<ChannelId>,
     ) -> Result<(), PrepareError> {
-        let wanted = Holding::new(
-            request.device_channel,
+        let wanted = Holding {
+            device: request.device_channel,
             channel,
-            request.domain.as_str(),
-            uid.as_str(),
-        );
+            domain: request.domain.as_str(),
+            claim: uid.as_str(),
+        };
         let records = view.records().map_err(|_| PrepareError::NeedsRecovery)?;
         let others = records.filter(|(other, _)| *other != uid.as_str());
         for (other, record) in others {
@@ -121,7 +124,7 @@ impl Guard {
                 name: record.name.clone(),
                 namespace: record.namespace.clone(),
             };
-            for held in holdings(other, record) {
+            for held in Holding::in_record(other, record) {
                 if self.sharing == Sharing::One && held.device == wanted.device {
                     return Err(PrepareError::InUse {
                         device: request.device.clone(),
@@ -144,7 +147,7 @@ impl Guard {
         let channel = wanted.channel?;
         let is_everybodys = channel.get() == 0 && self.isolation == Isolation::None;
         let is_contested =
-            held.channel == wanted.channel && held.owner != wanted.owner && !is_everybodys;
+            held.channel == wanted.channel && held.owner() != wanted.owner() && !is_everybodys;
         is_contested.then_some(channel)
     }
 }
@@ -152,15 +155,32 @@ impl Guard {
 // === impl Holding ===
 
 impl<'a> Holding<'a> {
-    fn new(device: ChannelId, channel: Option<ChannelId>, domain: &'a str, claim: &'a str) -> Self {
-        Self {
-            device,
-            channel,
-            owner: if device.get() == TICKET {
-                domain
-            } else {
-                claim
-            },
+    /// What the record of the claim `uid` holds: nothing unless it is Completed.
+    pub fn in_record(
+        uid: &'a str,
+        record: &'a ClaimRecord<DeviceGroup>,
+    ) -> impl Iterator<Item = Self> {
+        record.devices().iter().flat_map(move |group| {
+            let domain = group.config_state.compute_domain.as_str();
+            let channels = group.channels();
+            channels.filter_map(move |held| {
+                let channel = ChannelId::new(held.info.id).ok();
+                Some(Self {
+                    device: device_channel(held).or(channel)?,
+                    channel,
+                    domain,
+                    claim: uid,
+                })
+            })
+        })
+    }
+
+    /// The UID of the domain or of the claim: whose the channel is.
+    pub fn owner(&self) -> &'a str {
+        if self.device.get() == TICKET {
+            self.domain
+        } else {
+            self.claim
         }
     }
 }
@@ -172,22 +192,6 @@ impl ChannelRequest {
     pub(crate) fn is_ticket(&self) -> bool {
         self.device_channel.get() == TICKET
     }
-}
-
-/// What a claim's record holds: nothing unless it is Completed.
-fn holdings<'a>(
-    uid: &'a str,
-    record: &'a ClaimRecord<DeviceGroup>,
-) -> impl Iterator<Item = Holding<'a>> {
-    record.devices().iter().flat_map(move |group| {
-        let domain = group.config_state.compute_domain.as_str();
-        let channels = group.channels();
-        channels.filter_map(move |held| {
-            let channel = ChannelId::new(held.info.id).ok();
-            let device = device_channel(held).or(channel)?;
-            Some(Holding::new(device, channel, domain, uid))
-        })
-    })
 }
 
 /// The channel in the name of the device that was allocated.

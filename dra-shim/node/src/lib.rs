@@ -64,7 +64,7 @@ pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
 pub use error::{Class, PrepareError, UnprepareError};
-pub use guard::{DomainState, Guard};
+pub use guard::{DomainState, Guard, Holding};
 pub use hardware::Hardware;
 pub use moment::Moment;
 pub use node_claims::{NodeClaims, WriterError};

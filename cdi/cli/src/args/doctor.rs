@@ -34,7 +34,7 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
     /// Also writes the report and the files that it is based on to a tar archive
     /// for a bug report. Its manifest.txt lists them: no runtime configuration, no
-    /// kubeconfig, no claim parameters, and specs without the values of environment
+    /// kubeconfig, of claims' parameters the ComputeDomain's UID only, and specs without the values of environment
     /// variables. Refuses to overwrite a file.
     #[arg(long, value_name = "FILE.tar")]
     pub(crate) bundle: Option<PathBuf>,

@@ -7,20 +7,23 @@ use clap::{Args, ValueEnum};
 use imex_cdi::QualifiedName;
 use serde::Serialize;
 
-use super::host::SpecDirs;
+use super::host::{KubeletRoot, SpecDirs};
 use super::values::{EXIT_CODES, STDIN, cdi_name, file};
 
 /// Lists this host's CDI devices, and whether containers can use them.
 ///
 /// For each device: the file that defines it, whether a container that asks for it
-/// gets it, and whether the host's device nodes match. Directories and specs that
-/// cannot be loaded, and devices that resolve but cannot be used, are reported on
-/// stderr (exit code 1).
+/// gets it, the IMEX channel that it opens, and whether the host's device nodes match.
+/// For a claim's device, the ComputeDomain is that of the claim's record in the kubelet
+/// plugin's checkpoint. Directories and specs that cannot be loaded, and devices that
+/// resolve but cannot be used, are reported on stderr (exit code 1).
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) specs: SpecDirs,
+    #[command(flatten)]
+    pub(crate) kubelet: KubeletRoot,
     /// Prints one JSON document instead of a table.
     #[arg(long)]
     pub(crate) json: bool,

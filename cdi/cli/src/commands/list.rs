@@ -1,12 +1,16 @@
 //! `cdi-gen list`: every device of the host's specs.
 
+mod claims;
 mod report;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use host_doctor::{BadNodes, NodeReport, group_bad_nodes};
+use host_doctor::facts::RecordFacts;
+use host_doctor::{BadNodes, NodeReport, group_bad_nodes, number_list};
 use imex_cdi::Registry;
 
+use self::claims::ClaimRecords;
 use self::report::{DeviceReport, ListReport};
 use crate::args::List;
 use crate::host_specs::{HostSpecs, describe_dir};
@@ -14,16 +18,24 @@ use crate::outcome::{Failure, Outcome};
 use crate::output::{Report, print};
 use crate::stderr::note;
 use crate::style::Style;
-use crate::table;
+use crate::table::{self, EMPTY};
 
 pub(super) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let List { specs, json } = args;
+    let List {
+        specs,
+        kubelet,
+        json,
+    } = args;
     let specs = HostSpecs::open(&specs)?;
-    let registry = specs.registry();
-    let list = ListReport::new(&registry, &specs.host());
+    let (registry, host) = (specs.registry(), specs.host());
+    let records = ClaimRecords::read(&registry, &host, &kubelet.path.to_string_lossy());
+    let list = ListReport::new(&registry, &host, &records);
     print(&list, json, stdout)?;
     if !json {
         note_problems(&list, &registry);
+        if let Some(problem) = records.problem() {
+            note(&problem);
+        }
     }
     specs.check_dirs()?;
     Ok(if list.is_clean() {
@@ -36,14 +48,16 @@ pub(super) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failur
 impl Report for ListReport {
     fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
         table::write(
-            ["DEVICE", "STATE", "VERSION", "HOST", "FILE"],
+            [
+                "DEVICE", "STATE", "CHANNEL", "DOMAIN", "VERSION", "HOST", "FILE",
+            ],
             self.devices.iter().map(row),
             output,
         )
     }
 }
 
-fn row(device: &DeviceReport) -> [String; 5] {
+fn row(device: &DeviceReport) -> [String; 7] {
     let DeviceReport {
         name,
         file,
@@ -52,18 +66,39 @@ fn row(device: &DeviceReport) -> [String; 5] {
         shadowed_by: _,
         conflicts_with: _,
         version,
+        claim,
         nodes,
     } = device;
     // The worst of them: the table is for finding problems.
     let worst = nodes.iter().max_by_key(|node| node.state);
     let host = worst.map_or_else(String::new, NodeReport::host_side);
+    let record = claim.as_ref().and_then(|claim| claim.record.as_ref());
+    let domains = record.map(|record| Vec::from_iter(record.domains()).join(","));
     [
         name.clone(),
         state.as_str().to_owned(),
+        channels(nodes, record),
+        domains.unwrap_or_default(),
         version.to_string(),
         host,
         file.clone(),
     ]
+}
+
+/// The channels that a container gets, and those of the claim's record if it should get
+/// others.
+fn channels(nodes: &[NodeReport], record: Option<&RecordFacts>) -> String {
+    let opened = nodes.iter().filter_map(|node| node.channel);
+    let opened: BTreeSet<u32> = opened.filter_map(|it| u32::try_from(it).ok()).collect();
+    let shown = match number_list(&opened) {
+        none if none.is_empty() => EMPTY.to_owned(),
+        shown => shown,
+    };
+    let recorded = record.filter(|it| !it.channels.is_empty() && !it.agrees_with(&opened));
+    match recorded {
+        Some(record) => format!("{shown} (recorded {})", number_list(&record.numbers())),
+        None => shown,
+    }
 }
 
 /// What the table has no row or no column for.

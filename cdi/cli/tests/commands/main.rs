@@ -12,6 +12,8 @@ mod inject;
 #[path = "../support/output.rs"]
 mod output;
 mod page;
+#[path = "../support/prepared.rs"]
+mod prepared;
 mod replace;
 #[path = "../support/schema.rs"]
 mod schema;

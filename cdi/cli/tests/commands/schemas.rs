@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Place;
+use super::prepared::{Prepared, write_checkpoint};
 use super::schema::{Found, assert_documented, collect};
 
 /// What the documents of `commands` have in common with the README.
@@ -10,6 +11,9 @@ fn assert_schema(schema: &str, opaque: &[&str], commands: &[(&str, i32)]) {
     let place = Place::new();
     place.write("host/etc/cdi/example.com-bulb.json", "{\"cdiVersion\":");
     std::os::unix::fs::symlink("../run/cdi", place.at("host/etc/link")).unwrap();
+    let claim = Prepared::new("11111111-aaaa-4bbb-8ccc-000000000001", "a-domain", 0);
+    let plugin = "host/var/lib/kubelet/plugins/compute-domain.nvidia.com";
+    write_checkpoint(&place.at(plugin), "a-boot", &[claim]);
     let mut found = Found::new();
     for (command, code) in commands {
         let document: Value = serde_json::from_str(&place.out(command, *code)).unwrap();

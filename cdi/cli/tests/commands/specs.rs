@@ -27,7 +27,10 @@ fn a_host_without_specs_has_no_device_and_that_is_no_error() {
     let place = Place::new();
     let output = place.run("list --root bundle");
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(stdout(&output), "DEVICE  STATE  VERSION  HOST  FILE\n");
+    assert_eq!(
+        stdout(&output),
+        "DEVICE  STATE  CHANNEL  DOMAIN  VERSION  HOST  FILE\n"
+    );
     assert_eq!(
         stderr(&output),
         "cdi-gen: no CDI device in bundle/etc/cdi (does not exist), bundle/var/run/cdi (does not \

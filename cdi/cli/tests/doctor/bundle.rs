@@ -68,7 +68,10 @@ fn a_bundle_has_what_its_manifest_lists_and_nothing_secret() {
     assert!(text("report.json").contains("cdi-gen/doctor/v1"));
     assert_eq!(
         text("claims.txt"),
-        format!("{CLAIM} checkpoint:PrepareCompleted cdi:spec kubelet:prepared\n")
+        format!(
+            "{CLAIM} checkpoint:PrepareCompleted cdi:spec kubelet:prepared channel:0 \
+             domain:c0ffee00-1234-4567-89ab-0123456789ab\n"
+        )
     );
     assert!(text("host/proc/devices").contains("nvidia-caps-imex-channels"));
     assert!(text(&format!("host/{SPEC}")).contains("TOKEN=(left out)"));

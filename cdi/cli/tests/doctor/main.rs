@@ -9,6 +9,7 @@
 mod broken;
 mod bundle;
 mod channel_nodes;
+mod channels;
 mod ends;
 mod fabric;
 mod findings;
@@ -21,6 +22,8 @@ mod kubelet_root;
 mod mounts;
 #[path = "../support/output.rs"]
 mod output;
+#[path = "../support/prepared.rs"]
+mod prepared;
 mod runtimes;
 #[path = "../support/schema.rs"]
 mod schema;

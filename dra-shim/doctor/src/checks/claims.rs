@@ -13,9 +13,12 @@
 //! | `claim-without-spec` | error | prepared, and without a CDI spec |
 //! | `claim-unknown-to-plugin` | error | kubelet has it as prepared, the plugin does not |
 //! | `claim-unknown-to-kubelet` | warning | the plugin has it as prepared, kubelet does not |
+//! | `channel-of-two-owners` | error | claims of two domains are prepared with one channel other than 0 |
+//! | `spec-of-another-channel` | error | it opens another channel than its claim's record says |
 //! | `spec-without-claim` | warning | a spec whose claim neither has: `cdi-gen gc` removes it |
 //! | `plugin-directory-absent`, `checkpoint-absent` | warning | there are specs of claims, and no records: kubelet may have another root directory |
 
+mod channels;
 mod compare;
 mod kubelet_root;
 
@@ -24,12 +27,14 @@ use std::collections::BTreeMap;
 use compute_domain_api::names::DRIVER_NAME;
 
 use crate::area::AreaReport;
+use crate::facts::claims::checkpoint_file::{CheckpointFacts, CheckpointFile};
 use crate::facts::claims::kubelet_root::Presence;
-use crate::facts::claims::{CheckpointFacts, CheckpointFile, ClaimFacts, KubeletStateFile};
+use crate::facts::claims::{ClaimFacts, KubeletStateFile};
+use crate::facts::specs::SpecFacts;
 use crate::finding::Finding;
 use crate::invocation::Invocation;
 
-pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> AreaReport {
+pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -> AreaReport {
     let mut findings = Vec::new();
     findings.extend(check_checkpoint(facts));
     findings.extend(check_registration(facts));
@@ -37,6 +42,7 @@ pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> AreaReport {
     findings.extend(check_boot(facts));
     findings.extend(check_kubelet_state(facts));
     findings.extend(compare::check(facts, invocation));
+    findings.extend(channels::check(facts, specs));
     findings.extend(kubelet_root::check(facts, invocation));
     if findings.is_empty() && !facts.root.exists {
         return AreaReport::skipped(kubelet_root::no_kubelet(&facts.root));
@@ -44,7 +50,8 @@ pub(super) fn check(facts: &ClaimFacts, invocation: &Invocation) -> AreaReport {
     AreaReport::new(summary(facts), findings)
 }
 
-/// How many claims each of the three places has; `-` where that is not known.
+/// How many claims each of the three places has, `-` where that is not known, and which
+/// channels they open.
 fn summary(facts: &ClaimFacts) -> String {
     let count = |number: Option<usize>| match number {
         Some(number) => number.to_string(),
@@ -55,8 +62,9 @@ fn summary(facts: &ClaimFacts) -> String {
     } else {
         ""
     };
+    let channels = channels::summary(facts).map_or_else(String::new, |it| format!("; {it}"));
     format!(
-        "{} in the checkpoint, {}{more} with a spec, {} known to kubelet",
+        "{} in the checkpoint, {}{more} with a spec, {} known to kubelet{channels}",
         count(facts.records().map(BTreeMap::len)),
         facts.specs.paths.len(),
         count(facts.kubelet_state().map(|state| state.claims.len()))
@@ -111,11 +119,7 @@ fn set_aside(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {
 /// Devices and CDI specs in `/var/run/cdi` do not survive a reboot, so that claims
 /// of an earlier boot are not prepared, whatever their records are.
 fn check_boot(facts: &ClaimFacts) -> Option<Finding> {
-    let CheckpointFile::Read(checkpoint) = &facts.checkpoint else {
-        return None;
-    };
-    let (recorded, current) = (checkpoint.boot_id.as_ref()?, facts.boot_id.as_ref()?);
-    (recorded != current).then(|| {
+    facts.earlier_boot().map(|(recorded, current)| {
         Finding::warning(
             "checkpoint-of-earlier-boot",
             facts.root.checkpoint(),

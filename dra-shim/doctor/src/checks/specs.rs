@@ -24,6 +24,9 @@ use crate::runtime_release::RuntimeRelease;
 use crate::spec_node::is_claim_spec;
 use crate::text::{and_more, counted};
 
+/// How the driver makes more channels.
+const MORE_CHANNELS: &str = "NVreg_ImexChannelCount in /etc/modprobe.d, then load it again";
+
 /// `channel_count` is the driver's, if it is known.
 pub(super) fn check(
     facts: &SpecFacts,
@@ -98,7 +101,7 @@ fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
 fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding> {
     let reports = files.iter().flat_map(|file| {
         let nodes = file.nodes.iter();
-        nodes.map(|node| (file.path.as_str(), &node.report))
+        nodes.map(|node| (file.path.as_str(), node))
     });
     let reports: Vec<(&str, &NodeReport)> = reports.collect();
     let mut findings = Vec::new();
@@ -127,18 +130,24 @@ fn check_channels(file: &SpecFileFacts, count: u32) -> Option<Finding> {
     let (node, channel) = beyond.next()?;
     let more = and_more(beyond.count());
     let fix = if is_claim_spec(spec) {
-        "delete the pods that use the claim, or have the driver make more channels"
+        // A domain keeps its number as long as it lives.
+        format!(
+            "have the driver make more channels ({MORE_CHANNELS}), or lower the chart's \
+             imex.channelCount to {count} and create the claim's ComputeDomain again"
+        )
     } else {
-        "leave such channels out of the spec, or have the driver make more"
+        format!(
+            "leave such channels out of the spec, or have the driver make more ({MORE_CHANNELS})"
+        )
     };
     Some(Finding::error(
         "cdi-spec-channel-beyond-count",
         &file.path,
         format!(
             "{} is channel {channel}{more}, and the driver's ImexChannelCount is {count} ({DRIVER_PARAMS}): nobody can open it",
-            node.report.path
+            node.path
         ),
-        format!("{fix} (NVreg_ImexChannelCount in /etc/modprobe.d, then load it again)"),
+        fix,
     ))
 }
 
@@ -161,11 +170,10 @@ mod tests {
 
     use crate::error_facts::ErrorFacts;
     use crate::facts::runtimes::model::{CdiSupport, RuntimeKind};
-    use crate::facts::specs::SpecNode;
 
     use super::*;
 
-    fn file(version: &str, nodes: Vec<SpecNode>) -> SpecFileFacts {
+    fn file(version: &str, nodes: Vec<NodeReport>) -> SpecFileFacts {
         let spec = json!({
             "cdiVersion": version,
             "kind": "example.com/thing",
@@ -179,18 +187,16 @@ mod tests {
         }
     }
 
-    fn node(state: NodeState, channel: Option<i64>) -> SpecNode {
-        SpecNode {
-            report: NodeReport {
-                path: "/dev/x".to_owned(),
-                host_path: "/dev/x".to_owned(),
-                declared: None,
-                found: None,
-                state,
-                message: state.is_bad().then(|| "it is bad".to_owned()),
-                fix: state.is_bad().then_some("write it with `cdi-gen generate`"),
-            },
+    fn node(state: NodeState, channel: Option<i64>) -> NodeReport {
+        NodeReport {
+            path: "/dev/x".to_owned(),
+            host_path: "/dev/x".to_owned(),
+            declared: None,
+            found: None,
             channel,
+            state,
+            message: state.is_bad().then(|| "it is bad".to_owned()),
+            fix: state.is_bad().then_some("write it with `cdi-gen generate`"),
         }
     }
 

@@ -5,23 +5,22 @@
 //! kubelet's root directory, kubelet's state `dra_manager_state`. Both are
 //! replaced as a whole by their writers: they are read without a lock.
 
+pub(crate) mod checkpoint_file;
 pub(crate) mod kubelet_root;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io;
 
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_node::error_chain;
-use dra_checkpoint::Checkpoint;
 use imex_cdi::{DirState, Registry};
 
+use self::checkpoint_file::{CheckpointFile, RecordFacts, Unusable};
 use self::kubelet_root::KubeletRootFacts;
-use crate::checkpoint::{DecodedCheckpoint, checkpoint_records, is_set_aside};
+use crate::checkpoint::is_set_aside;
 use crate::claim_specs::claim_specs_in;
 use crate::files::HostFiles;
 use crate::kubelet_state::{KubeletState, KubeletStateError};
-use crate::refusal::refusal_hint;
 
 /// Changes with every boot of the host.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -45,46 +44,6 @@ pub struct ClaimFacts {
     pub specs: ClaimSpecFiles,
     /// kubelet's state.
     pub kubelet: KubeletStateFile,
-}
-
-/// The plugin's checkpoint file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CheckpointFile {
-    /// It was read, damaged or not.
-    Read(CheckpointFacts),
-    /// It does not exist.
-    Absent,
-    /// It may contain anything.
-    Unreadable(Unusable),
-}
-
-/// Why a file cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unusable {
-    /// The reason.
-    pub reason: String,
-    /// What to do about it.
-    pub hint: String,
-}
-
-/// A checkpoint.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CheckpointFacts {
-    /// Its records by claim UID; of a damaged one, those that survive.
-    pub records: BTreeMap<String, RecordFacts>,
-    /// The id of the boot in which it was written, if it has one.
-    pub boot_id: Option<String>,
-    /// What is damaged; `None` if it is whole.
-    pub damage: Option<Unusable>,
-}
-
-/// A claim's record in the checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordFacts {
-    /// The name of its state, as in the checkpoint: `PrepareCompleted`.
-    pub state: &'static str,
-    /// Whether the claim is prepared.
-    pub is_completed: bool,
 }
 
 /// The CDI specs of claims.
@@ -119,7 +78,7 @@ impl ClaimFacts {
         let names = files.list(&root.plugin_dir());
         let boot_id = files.text_if_readable(BOOT_ID);
         Self {
-            checkpoint: CheckpointFile::read(files, &root.checkpoint()),
+            checkpoint: CheckpointFile::read(files, &root.path),
             set_aside: names
                 .into_iter()
                 .filter(|name| is_set_aside(name))
@@ -132,8 +91,8 @@ impl ClaimFacts {
         }
     }
 
-    /// A line for each claim, with its state in each of the three places. It has
-    /// nothing of the claim's parameters.
+    /// A line for each claim: its state in each of the three places, and the channel and
+    /// domain of its record. It has nothing else of the claim's parameters.
     pub fn table(&self) -> String {
         let mut lines: BTreeMap<&str, [&str; 3]> = BTreeMap::new();
         for (uid, record) in self.records().into_iter().flatten() {
@@ -148,10 +107,13 @@ impl ClaimFacts {
         }
         let mut text = String::new();
         for (uid, [checkpoint, spec, kubelet]) in lines {
+            let record = self.records().and_then(|records| records.get(uid));
+            let channels = joined(record.into_iter().flat_map(RecordFacts::numbers));
+            let domains = joined(record.into_iter().flat_map(RecordFacts::domains));
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "{uid} checkpoint:{checkpoint} cdi:{spec} kubelet:{kubelet}"
+                "{uid} checkpoint:{checkpoint} cdi:{spec} kubelet:{kubelet} channel:{channels} domain:{domains}"
             );
         }
         text
@@ -165,12 +127,32 @@ impl ClaimFacts {
         }
     }
 
+    /// The checkpoint's boot and the host's, if both are known and differ.
+    pub(crate) fn earlier_boot(&self) -> Option<(&str, &str)> {
+        let CheckpointFile::Read(checkpoint) = &self.checkpoint else {
+            return None;
+        };
+        let recorded = checkpoint.boot_id.as_deref()?;
+        let current = self.boot_id.as_deref()?;
+        (recorded != current).then_some((recorded, current))
+    }
+
     /// kubelet's state, if it was read.
     pub(crate) fn kubelet_state(&self) -> Option<&KubeletState> {
         match &self.kubelet {
             KubeletStateFile::Read(state) => Some(state),
             _ => None,
         }
+    }
+}
+
+/// With commas; `-` for none.
+fn joined(items: impl Iterator<Item = impl ToString>) -> String {
+    let items: Vec<String> = items.map(|item| item.to_string()).collect();
+    if items.is_empty() {
+        "-".to_owned()
+    } else {
+        items.join(",")
     }
 }
 
@@ -181,54 +163,6 @@ fn is_registered(files: &HostFiles, plugin_registry: &str) -> Option<bool> {
     files
         .can_list(plugin_registry)
         .then(|| names.iter().any(is_ours))
-}
-
-// === impl CheckpointFile ===
-
-impl CheckpointFile {
-    fn read(files: &HostFiles, path: &str) -> Self {
-        match files.read(path) {
-            Ok(Some(bytes)) => Self::Read(CheckpointFacts::new(&Checkpoint::decode(&bytes))),
-            Ok(None) => Self::Absent,
-            Err(error) => Self::Unreadable(Unusable::from_refusal(&error)),
-        }
-    }
-}
-
-// === impl Unusable ===
-
-impl Unusable {
-    fn from_refusal(error: &io::Error) -> Self {
-        Self {
-            reason: error.to_string(),
-            hint: refusal_hint(error).to_owned(),
-        }
-    }
-}
-
-// === impl CheckpointFacts ===
-
-impl CheckpointFacts {
-    fn new(decoded: &DecodedCheckpoint) -> Self {
-        let records = checkpoint_records(decoded).into_iter();
-        let records = records.map(|(uid, record)| {
-            let facts = RecordFacts {
-                state: record.state.name(),
-                is_completed: record.is_completed(),
-            };
-            (uid.to_owned(), facts)
-        });
-        let boot_id = decoded.as_ref().ok().and_then(Checkpoint::boot_id);
-        let damage = decoded.as_ref().err().map(|damaged| Unusable {
-            reason: damaged.reason.to_string(),
-            hint: damaged.hint().to_owned(),
-        });
-        Self {
-            records: records.collect(),
-            boot_id: boot_id.map(str::to_owned),
-            damage,
-        }
-    }
 }
 
 // === impl ClaimSpecFiles ===

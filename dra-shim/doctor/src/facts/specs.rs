@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use compute_domain_node::error_chain;
-use imex_cdi::{Conflict, DeviceNode, HostNode, HostNodes, PROC_DEVICES, Registry, Spec, SpecFile};
+use imex_cdi::{Conflict, DeviceNode, PROC_DEVICES, Registry, Spec, SpecFile};
 
 use crate::error_facts::ErrorFacts;
 use crate::files::HostFiles;
 use crate::host::Host;
 use crate::node_report::NodeReport;
-use crate::spec_node::{declared_major, device_nodes, host_path, is_channel_node};
+use crate::spec_node::device_nodes;
 
 /// Every spec file that runtimes read.
 #[derive(Debug, Clone, Default)]
@@ -31,17 +31,7 @@ pub struct SpecFileFacts {
     /// The spec in it, or why it has none. The error may quote the file.
     pub spec: Result<Arc<Spec>, ErrorFacts>,
     /// Its device nodes; none of a file without a spec.
-    pub nodes: Vec<SpecNode>,
-}
-
-/// A device node of a spec.
-#[derive(Debug, Clone)]
-pub struct SpecNode {
-    /// How it compares with the host's.
-    pub report: NodeReport,
-    /// The IMEX channel that a container gets with it: its minor. `None` if it
-    /// is no channel, or that is not known.
-    pub channel: Option<i64>,
+    pub nodes: Vec<NodeReport>,
 }
 
 /// A device that does not resolve because two files define it.
@@ -86,7 +76,7 @@ impl SpecFileFacts {
         };
         let nodes = spec.iter().flat_map(|spec| {
             let nodes = device_nodes(spec);
-            nodes.map(|node| SpecNode::read(host, spec, node))
+            nodes.map(|node| node_report(host, spec, node))
         });
         let nodes = nodes.collect();
         Self {
@@ -97,36 +87,16 @@ impl SpecFileFacts {
     }
 }
 
-// === impl SpecNode ===
-
-impl SpecNode {
-    fn read(host: &Host, spec: &Spec, node: &DeviceNode) -> Self {
-        let mut report = NodeReport::new(spec, node, host);
-        let files = host.files();
-        // A stale major is reported with the list that contradicts it.
-        let list = files.resolve(PROC_DEVICES);
-        report.message = report
-            .message
-            .map(|message| files.with_host_names(&message, &list));
-        Self {
-            report,
-            channel: channel(node, host),
-        }
-    }
-}
-
-/// The minor that the spec gives the node, else that of the host's node.
-fn channel(node: &DeviceNode, host: &Host) -> Option<i64> {
-    if !is_channel_node(node) {
-        return None;
-    }
-    if declared_major(node).is_some() {
-        return Some(node.minor.unwrap_or(0));
-    }
-    match host.lstat(host_path(node)).ok()? {
-        HostNode::Device(device) => Some(device.minor),
-        HostNode::NotADevice => None,
-    }
+/// How the node compares with the host's, in the host's names.
+fn node_report(host: &Host, spec: &Spec, node: &DeviceNode) -> NodeReport {
+    let mut report = NodeReport::new(spec, node, host);
+    let files = host.files();
+    // A stale major is reported with the list that contradicts it.
+    let list = files.resolve(PROC_DEVICES);
+    report.message = report
+        .message
+        .map(|message| files.with_host_names(&message, &list));
+    report
 }
 
 // === impl DeviceConflict ===

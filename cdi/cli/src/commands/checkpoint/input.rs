@@ -5,9 +5,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use dra_checkpoint::DAMAGED_MARK;
+use host_doctor::MAX_CHECKPOINT_LEN;
 
 use super::error::CheckpointError;
-use crate::input::{self, InputError, MAX_CHECKPOINT_LEN, directory_of};
+use crate::input::{self, InputError, directory_of};
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     input::read(path, MAX_CHECKPOINT_LEN).map_err(|error| match error {

@@ -9,6 +9,9 @@ use serde::{Serialize, Serializer};
 
 use super::damage;
 
+/// The kind of device that is a channel; the others are daemons.
+const CHANNEL: &str = "channel";
+
 /// A checkpoint for people and scripts. What is not known is null.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -92,6 +95,8 @@ pub(super) struct PreparedDevice {
     pub(super) pool: Option<String>,
     pub(super) requests: Vec<String>,
     pub(super) cdi_device_ids: Vec<String>,
+    /// The one that the claim opens; null for a daemon.
+    pub(super) channel: Option<u32>,
     pub(super) compute_domain: String,
 }
 
@@ -221,7 +226,7 @@ fn devices(group: &DeviceGroup) -> impl Iterator<Item = PreparedDevice> {
     group.devices.iter().filter_map(|slot| {
         let compute_domain_node::PreparedDevice { channel, daemon } = slot;
         let (held, kind) = match (channel, daemon) {
-            (Some(channel), _) => (channel, "channel"),
+            (Some(channel), _) => (channel, CHANNEL),
             (None, Some(daemon)) => (daemon, "daemon"),
             (None, None) => return None,
         };
@@ -233,12 +238,14 @@ fn devices(group: &DeviceGroup) -> impl Iterator<Item = PreparedDevice> {
 fn prepared(held: &DeviceDetails, kind: &str, compute_domain: &str) -> PreparedDevice {
     let DeviceDetails { info, device } = held;
     let compute_domain = compute_domain.to_owned();
+    let channel = (kind == CHANNEL).then_some(info.id);
     match device.clone() {
         None => PreparedDevice {
             device: format!("{kind}-{}", info.id),
             pool: None,
             requests: vec![],
             cdi_device_ids: vec![],
+            channel,
             compute_domain,
         },
         Some(device) => PreparedDevice {
@@ -246,6 +253,7 @@ fn prepared(held: &DeviceDetails, kind: &str, compute_domain: &str) -> PreparedD
             pool: Some(device.pool_name),
             requests: device.requests.unwrap_or_default(),
             cdi_device_ids: device.cdi_device_ids.unwrap_or_default(),
+            channel,
             compute_domain,
         },
     }

@@ -15,11 +15,13 @@ const HEADINGS: [&str; COLUMNS] = [
     "STATE",
     "NAMESPACE/NAME",
     "DEVICES",
+    "CHANNEL",
+    "DOMAIN",
     "POOL",
     "ABORTED AT",
     "CDI IDS",
 ];
-const COLUMNS: usize = 7;
+const COLUMNS: usize = 9;
 
 type Row = [String; COLUMNS];
 
@@ -109,6 +111,8 @@ fn row(claim: &Claim) -> Row {
             list(devices.filter_map(|d| d.pool.clone())),
         )
     };
+    let channels = claim.devices.iter().filter_map(|d| d.channel);
+    let domains = claim.devices.iter().map(|d| d.compute_domain.clone());
     let ids = claim.devices.iter().flat_map(|d| d.cdi_device_ids.clone());
     let name = match (&claim.namespace, &claim.name) {
         (None, None) => EMPTY.to_owned(),
@@ -123,6 +127,8 @@ fn row(claim: &Claim) -> Row {
         state.to_owned(),
         name,
         devices,
+        list(channels.map(|channel| channel.to_string())),
+        list(domains),
         pools,
         claim.aborted_at.clone().unwrap_or_else(|| EMPTY.to_owned()),
         list(ids),

@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 
 use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
 use host_doctor::{
-    DecodedCheckpoint, KUBELET_STATE_FILE, KubeletState, ReadError, checkpoint_records,
-    is_set_aside, read_bounded,
+    DecodedCheckpoint, KUBELET_STATE_FILE, KubeletState, MAX_CHECKPOINT_LEN, ReadError,
+    checkpoint_records, is_set_aside, read_bounded,
 };
 use imex_cdi::ClaimUid;
 
 use super::error::GcError;
-use crate::input::MAX_CHECKPOINT_LEN;
 
 /// The UIDs of the claims whose specs are kept.
 #[derive(Debug)]

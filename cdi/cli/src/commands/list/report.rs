@@ -8,12 +8,14 @@ use imex_cdi::{
 };
 use serde::Serialize;
 
+use super::claims::{CheckpointState, ClaimRecords, ClaimReport};
 use crate::version::VersionReport;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListReport {
     schema: &'static str,
+    checkpoint: CheckpointState,
     pub(super) dirs: Vec<DirReport>,
     pub(super) files: Vec<FileReport>,
     pub(super) devices: Vec<DeviceReport>,
@@ -49,6 +51,7 @@ pub(super) struct DeviceReport {
     pub(super) shadowed_by: Option<String>,
     pub(super) conflicts_with: Vec<String>,
     pub(super) version: VersionReport,
+    pub(super) claim: Option<ClaimReport>,
     pub(super) nodes: Vec<NodeReport>,
 }
 
@@ -79,15 +82,16 @@ pub(super) enum DeviceState {
 // === impl ListReport ===
 
 impl ListReport {
-    pub(super) fn new(registry: &Registry, host: &Host) -> Self {
+    pub(super) fn new(registry: &Registry, host: &Host, records: &ClaimRecords) -> Self {
         let files = registry.files().iter();
         Self {
             schema: "cdi-gen/list/v1",
+            checkpoint: records.state(),
             dirs: registry.dirs().iter().map(DirReport::new).collect(),
             files: files.clone().map(FileReport::new).collect(),
             devices: files
                 .filter_map(|file| Some((file, file.spec.as_ref().ok()?)))
-                .flat_map(|(file, spec)| devices(registry, file, spec, host))
+                .flat_map(|(file, spec)| devices(registry, file, spec, host, records))
                 .collect(),
         }
     }
@@ -115,11 +119,18 @@ impl ListReport {
     }
 }
 
-fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Vec<DeviceReport> {
+fn devices(
+    registry: &Registry,
+    file: &SpecFile,
+    spec: &Spec,
+    host: &Host,
+    records: &ClaimRecords,
+) -> Vec<DeviceReport> {
     // Once, not for each device: both examine the whole spec.
     let version = VersionReport::new(spec);
     let shared: Vec<NodeReport> =
         NodeReport::from_edits(spec, spec.container_edits(), host).collect();
+    let claim = records.claim(file);
     let devices = spec.devices().iter();
     let reports = devices.map(|device| {
         let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
@@ -133,6 +144,7 @@ fn devices(registry: &Registry, file: &SpecFile, spec: &Spec, host: &Host) -> Ve
             shadowed_by,
             conflicts_with,
             version,
+            claim: claim.clone(),
             nodes: own.chain(shared.iter().cloned()).collect(),
         }
     });

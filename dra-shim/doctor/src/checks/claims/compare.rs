@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts::claims::{CheckpointFile, ClaimFacts, RecordFacts};
+use crate::facts::claims::ClaimFacts;
+use crate::facts::claims::checkpoint_file::{CheckpointFile, RecordFacts};
 use crate::finding::Finding;
 use crate::invocation::Invocation;
 use crate::kubelet_state::KubeletState;

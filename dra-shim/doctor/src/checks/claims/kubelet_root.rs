@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use crate::facts::claims::ClaimFacts;
+use crate::facts::claims::checkpoint_file::CheckpointFile;
 use crate::facts::claims::kubelet_root::{KubeletRootFacts, Presence};
-use crate::facts::claims::{CheckpointFile, ClaimFacts};
 use crate::finding::Finding;
 use crate::invocation::Invocation;
 

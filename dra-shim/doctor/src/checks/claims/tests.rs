@@ -1,18 +1,30 @@
 //! Claims as facts made by hand.
 
+use crate::facts::claims::ClaimSpecFiles;
+use crate::facts::claims::checkpoint_file::{HeldChannel, RecordFacts, Unusable};
 use crate::facts::claims::kubelet_root::{KubeletRootFacts, OtherRoot};
-use crate::facts::claims::{ClaimSpecFiles, RecordFacts, Unusable};
 use crate::kubelet_state::{KubeletClaim, KubeletState};
 
 use super::*;
 
+/// The record of claim `uid` of domain `d`, which opens channel 3.
+fn record(uid: &str) -> RecordFacts {
+    RecordFacts {
+        name: Some(format!("n/{uid}")),
+        state: "PrepareCompleted",
+        is_completed: true,
+        channels: vec![HeldChannel {
+            channel: 3,
+            device: format!("channel-{}", 0),
+            domain: "d".to_owned(),
+            owner: "d".to_owned(),
+        }],
+    }
+}
+
 /// The claims 1 and 2, prepared, with specs and known to kubelet.
 fn facts() -> ClaimFacts {
     let uids = || ["1", "2"].map(str::to_owned).into_iter();
-    let record = RecordFacts {
-        state: "PrepareCompleted",
-        is_completed: true,
-    };
     let claim = |uid: &String| KubeletClaim {
         name: format!("n/{uid}"),
         prepared: true,
@@ -25,7 +37,7 @@ fn facts() -> ClaimFacts {
             other: None,
         },
         checkpoint: CheckpointFile::Read(CheckpointFacts {
-            records: uids().map(|uid| (uid, record)).collect(),
+            records: uids().map(|uid| (uid.clone(), record(&uid))).collect(),
             boot_id: Some("boot".to_owned()),
             damage: None,
         }),
@@ -44,17 +56,20 @@ fn facts() -> ClaimFacts {
     }
 }
 
+fn report(facts: &ClaimFacts) -> AreaReport {
+    check(facts, &SpecFacts::default(), &Invocation::default())
+}
+
 fn ids(facts: &ClaimFacts) -> Vec<&'static str> {
-    let findings = check(facts, &Invocation::default()).findings;
-    findings.iter().map(|it| it.id).collect()
+    report(facts).findings.iter().map(|it| it.id).collect()
 }
 
 #[test]
 fn claims_that_all_three_places_have_are_well() {
     assert_eq!(ids(&facts()), [""; 0]);
-    let summary = "2 in the checkpoint, 2 with a spec, 2 known to kubelet";
-    assert_eq!(check(&facts(), &Invocation::default()).summary, summary);
-    let line = "1 checkpoint:PrepareCompleted cdi:spec kubelet:prepared\n";
+    let summary = "2 in the checkpoint, 2 with a spec, 2 known to kubelet; 1 domain on channel 3";
+    assert_eq!(report(&facts()).summary, summary);
+    let line = "1 checkpoint:PrepareCompleted cdi:spec kubelet:prepared channel:3 domain:d\n";
     assert!(facts().table().starts_with(line), "{}", facts().table());
 }
 
@@ -80,7 +95,7 @@ fn a_claim_that_one_place_lacks_is_a_finding() {
     assert_eq!(ids(&without_record), ["claim-unknown-to-plugin"]);
     without_record.kubelet = KubeletStateFile::Absent;
     assert_eq!(ids(&without_record), ["spec-without-claim"]);
-    let findings = check(&without_record, &Invocation::default()).findings;
+    let findings = report(&without_record).findings;
     assert_eq!(findings[0].fix, "cdi-gen gc --remove");
 }
 
@@ -115,7 +130,7 @@ fn another_root_of_kubelet_is_named_in_the_fix() {
         path: "/var/lib/k0s/kubelet".to_owned(),
         evidence: "/var/lib/k0s/kubelet".to_owned(),
     });
-    let findings = check(&facts, &Invocation::default()).findings;
+    let findings = report(&facts).findings;
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].id, "plugin-directory-absent");
     let fix = "cdi-gen doctor --kubelet-root /var/lib/k0s/kubelet";
@@ -129,7 +144,7 @@ fn a_host_without_kubelet_is_skipped() {
     facts.checkpoint = CheckpointFile::Absent;
     facts.kubelet = KubeletStateFile::Absent;
     facts.specs = ClaimSpecFiles::default();
-    let report = check(&facts, &Invocation::default());
+    let report = report(&facts);
     assert!(report.skipped);
     assert_eq!(report.summary, "no kubelet in /var/lib/kubelet");
 }

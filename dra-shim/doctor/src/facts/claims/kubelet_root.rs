@@ -70,7 +70,7 @@ impl KubeletRootFacts {
 
     /// The plugin's checkpoint.
     pub(crate) fn checkpoint(&self) -> String {
-        format!("{}/{CHECKPOINT_FILE}", self.plugin_dir())
+        checkpoint(&self.path)
     }
 
     /// The directory of registration sockets.
@@ -86,6 +86,11 @@ impl KubeletRootFacts {
 
 fn plugin_dir(root: &str) -> String {
     format!("{root}/plugins/{DRIVER_NAME}")
+}
+
+/// The plugin's checkpoint below kubelet's root.
+pub(super) fn checkpoint(root: &str) -> String {
+    format!("{}/{CHECKPOINT_FILE}", plugin_dir(root))
 }
 
 fn kubelet_state(root: &str) -> String {

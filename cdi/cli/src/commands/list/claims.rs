@@ -1,0 +1,112 @@
+//! Whose the channels of claims are: the kubelet plugin's records of them.
+
+use host_doctor::Host;
+use host_doctor::facts::{CheckpointFile, HeldChannel, RecordFacts};
+use imex_cdi::{ClaimUid, Kind, Registry, SpecFile};
+use serde::Serialize;
+
+/// The records, if a spec is a claim's.
+pub(super) struct ClaimRecords(Option<CheckpointFile>);
+
+/// How the checkpoint was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum CheckpointState {
+    /// No spec is a claim's.
+    NotRead,
+    Read,
+    /// Records may be missing.
+    Damaged,
+    Absent,
+    Unreadable,
+}
+
+/// The claim that a device is of.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClaimReport {
+    uid: String,
+    name: Option<String>,
+    channels: Vec<ChannelReport>,
+    /// Only for comparing.
+    #[serde(skip)]
+    pub(super) record: Option<RecordFacts>,
+}
+
+/// A channel that the claim holds.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChannelReport {
+    channel: u32,
+    device: String,
+    compute_domain: String,
+}
+
+// === impl ClaimRecords ===
+
+impl ClaimRecords {
+    /// Looks for the checkpoint only if it says something about the specs.
+    pub(super) fn read(registry: &Registry, host: &Host, kubelet_root: &str) -> Self {
+        let has_claims = registry.files().iter().any(|file| uid(file).is_some());
+        Self(has_claims.then(|| CheckpointFile::read(host.files(), kubelet_root)))
+    }
+
+    /// The claim whose spec this is.
+    pub(super) fn claim(&self, file: &SpecFile) -> Option<ClaimReport> {
+        let uid = uid(file)?;
+        let record = match &self.0 {
+            Some(CheckpointFile::Read(checkpoint)) => checkpoint.records.get(uid.as_str()),
+            _ => None,
+        };
+        let channels = record.map_or(&[][..], |record| &record.channels);
+        Some(ClaimReport {
+            uid: uid.to_string(),
+            name: record.and_then(|record| record.name.clone()),
+            channels: channels.iter().map(ChannelReport::new).collect(),
+            record: record.cloned(),
+        })
+    }
+
+    pub(super) fn state(&self) -> CheckpointState {
+        match &self.0 {
+            None => CheckpointState::NotRead,
+            Some(CheckpointFile::Absent) => CheckpointState::Absent,
+            Some(CheckpointFile::Unreadable(_)) => CheckpointState::Unreadable,
+            Some(CheckpointFile::Read(checkpoint)) if checkpoint.damage.is_some() => {
+                CheckpointState::Damaged
+            }
+            Some(CheckpointFile::Read(_)) => CheckpointState::Read,
+        }
+    }
+
+    /// Why domains may be missing in the list. One that does not exist is nothing to
+    /// tell: `doctor` judges that.
+    pub(super) fn problem(&self) -> Option<String> {
+        let unusable = match self.0.as_ref()? {
+            CheckpointFile::Unreadable(unusable) => unusable,
+            CheckpointFile::Read(checkpoint) => checkpoint.damage.as_ref()?,
+            CheckpointFile::Absent => return None,
+        };
+        let (reason, hint) = (&unusable.reason, &unusable.hint);
+        Some(format!(
+            "domains may be missing: the kubelet plugin's checkpoint: {reason}; {hint}"
+        ))
+    }
+}
+
+fn uid(file: &SpecFile) -> Option<ClaimUid> {
+    let name = file.path.file_name()?.to_str()?;
+    ClaimUid::from_spec_file_name(&Kind::compute_domain_claim(), name)
+}
+
+// === impl ChannelReport ===
+
+impl ChannelReport {
+    fn new(held: &HeldChannel) -> Self {
+        Self {
+            channel: held.channel,
+            device: held.device.clone(),
+            compute_domain: held.domain.clone(),
+        }
+    }
+}

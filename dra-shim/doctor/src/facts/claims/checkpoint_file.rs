@@ -1,0 +1,170 @@
+//! The plugin's checkpoint: which claims are prepared, and which channels they hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use compute_domain_node::{DeviceGroup, Holding};
+use dra_checkpoint::{Checkpoint, ClaimRecord};
+
+use super::kubelet_root::checkpoint;
+use crate::checkpoint::{DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records};
+use crate::files::HostFiles;
+use crate::refusal::refusal_hint;
+
+/// The plugin's checkpoint file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CheckpointFile {
+    /// It was read, damaged or not.
+    Read(CheckpointFacts),
+    /// It does not exist.
+    Absent,
+    /// It may contain anything.
+    Unreadable(Unusable),
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// The reason.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// A checkpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckpointFacts {
+    /// Its records by claim UID; of a damaged one, those that survive.
+    pub records: BTreeMap<String, RecordFacts>,
+    /// The id of the boot in which it was written, if it has one.
+    pub boot_id: Option<String>,
+    /// What is damaged; `None` if it is whole.
+    pub damage: Option<Unusable>,
+}
+
+/// A claim's record in the checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordFacts {
+    /// The claim as `namespace/name`; `None` if the record has no names, as those of old
+    /// layouts.
+    pub name: Option<String>,
+    /// The name of its state, as in the checkpoint: `PrepareCompleted`.
+    pub state: &'static str,
+    /// Whether the claim is prepared.
+    pub is_completed: bool,
+    /// The channels that it holds; none unless the claim is prepared. A number that is no
+    /// channel's is left out.
+    pub channels: Vec<HeldChannel>,
+}
+
+/// A channel that a prepared claim holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldChannel {
+    /// The channel that the claim opens.
+    pub channel: u32,
+    /// The device that the claim was allocated: `channel-0` stands for the node.
+    pub device: String,
+    /// The UID of the claim's `ComputeDomain`.
+    pub domain: String,
+    /// The UID of the one whose the channel is, the domain or the claim: nobody else may
+    /// open it.
+    pub owner: String,
+}
+
+// === impl CheckpointFile ===
+
+impl CheckpointFile {
+    /// Reads that of the plugin below kubelet's root directory.
+    pub fn read(files: &HostFiles, kubelet_root: &str) -> Self {
+        match files.read_up_to(&checkpoint(kubelet_root), MAX_CHECKPOINT_LEN) {
+            Ok(Some(bytes)) => Self::Read(CheckpointFacts::new(&Checkpoint::decode(&bytes))),
+            Ok(None) => Self::Absent,
+            Err(error) => Self::Unreadable(Unusable::from_refusal(&error)),
+        }
+    }
+}
+
+// === impl Unusable ===
+
+impl Unusable {
+    pub(super) fn from_refusal(error: &io::Error) -> Self {
+        Self {
+            reason: error.to_string(),
+            hint: refusal_hint(error).to_owned(),
+        }
+    }
+}
+
+// === impl CheckpointFacts ===
+
+impl CheckpointFacts {
+    fn new(decoded: &DecodedCheckpoint) -> Self {
+        let records = checkpoint_records(decoded).into_iter();
+        let records = records.map(|(uid, record)| (uid.to_owned(), RecordFacts::new(uid, record)));
+        let boot_id = decoded.as_ref().ok().and_then(Checkpoint::boot_id);
+        let damage = decoded.as_ref().err().map(|damaged| Unusable {
+            reason: damaged.reason.to_string(),
+            hint: damaged.hint().to_owned(),
+        });
+        Self {
+            records: records.collect(),
+            boot_id: boot_id.map(str::to_owned),
+            damage,
+        }
+    }
+}
+
+// === impl RecordFacts ===
+
+impl RecordFacts {
+    fn new(uid: &str, record: &ClaimRecord<DeviceGroup>) -> Self {
+        let ClaimRecord {
+            namespace, name, ..
+        } = record;
+        let has_name = !namespace.is_empty() || !name.is_empty();
+        let held = Holding::in_record(uid, record);
+        Self {
+            name: has_name.then(|| format!("{namespace}/{name}")),
+            state: record.state.name(),
+            is_completed: record.is_completed(),
+            channels: held.filter_map(|held| HeldChannel::new(&held)).collect(),
+        }
+    }
+
+    /// The numbers of its channels, each once.
+    pub fn numbers(&self) -> BTreeSet<u32> {
+        self.channels.iter().map(|held| held.channel).collect()
+    }
+
+    /// Whether a spec that opens these channels is right for it.
+    ///
+    /// NVIDIA's driver records channel 0 also for a spec with all channels (`allocationMode`
+    /// `All`), and for one with none (a node without a clique).
+    pub fn agrees_with(&self, opened: &BTreeSet<u32>) -> bool {
+        let recorded = self.numbers();
+        if recorded.contains(&0) {
+            opened.is_empty() || opened.contains(&0)
+        } else {
+            *opened == recorded
+        }
+    }
+
+    /// The UIDs of its domains: one, unless another driver wrote it.
+    pub fn domains(&self) -> BTreeSet<&str> {
+        let domains = self.channels.iter().map(|held| held.domain.as_str());
+        domains.collect()
+    }
+}
+
+// === impl HeldChannel ===
+
+impl HeldChannel {
+    fn new(held: &Holding<'_>) -> Option<Self> {
+        Some(Self {
+            channel: held.channel?.get(),
+            device: held.device.device_name().to_string(),
+            domain: held.domain.to_owned(),
+            owner: held.owner().to_owned(),
+        })
+    }
+}
