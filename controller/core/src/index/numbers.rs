@@ -245,7 +245,10 @@ impl Numbers {
             return ObservedChannels::rebuilding(now);
         }
         let place = place(domain);
-        let before = self.waiting().take_while(|other| **other < place).count();
+        // More than there are channels need not be counted.
+        let most = usize::try_from(self.count).unwrap_or(usize::MAX);
+        let before = self.waiting().take(most);
+        let before = before.take_while(|other| **other < place).count();
         if let Some(number) = self.free(now).nth(before) {
             return Offer::Channel(number);
         }
