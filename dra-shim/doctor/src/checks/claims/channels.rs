@@ -138,8 +138,10 @@ impl Opener<'_> {
                 record.name.as_deref().unwrap_or(uid)
             ),
             None => format!(
-                "compare the status.channel of the two ({DOMAINS}), delete one with its pods and create it again: \
-                 it gets another channel"
+                "keep the ComputeDomain that holds the Lease of channel {} (kubectl get leases -A | grep imex-channel-), \
+                 delete the other with its pods and create it again: it gets another status.channel \
+                 (names: {DOMAINS})",
+                self.held.channel
             ),
         }
     }

@@ -114,7 +114,11 @@ fn two_domains_on_one_channel_are_an_error_that_names_both_and_their_claims() {
         assert!(shared.evidence.contains(named), "{}", shared.evidence);
     }
     assert!(!shared.evidence.contains("more"), "{}", shared.evidence);
-    assert!(shared.fix.contains("status.channel"), "{}", shared.fix);
+    assert!(
+        shared.fix.contains("Lease of channel 3 ("),
+        "{}",
+        shared.fix
+    );
 
     let third = of_channels(&[claims[0], claims[1], ("x", "f", 0, 3)]);
     assert!(
