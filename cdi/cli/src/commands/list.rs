@@ -28,7 +28,8 @@ pub(super) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failur
     } = args;
     let specs = HostSpecs::open(&specs)?;
     let (registry, host) = (specs.registry(), specs.host());
-    let records = ClaimRecords::read(&registry, &host, &kubelet.path.to_string_lossy());
+    let kubelet_root = kubelet.path.to_string_lossy();
+    let records = ClaimRecords::read(&registry, &host, &kubelet_root);
     let list = ListReport::new(&registry, &host, &records);
     print(&list, json, stdout)?;
     if !json {

@@ -3,11 +3,10 @@
 
 use serde_json::Value;
 
-use super::host::{self, Host, KUBELET, PLUGIN, SPEC, kubelet, text};
+use super::host::{self, BOOT, Host, KUBELET, PLUGIN, SPEC, kubelet, text};
 use super::prepared::{Prepared, write_checkpoint};
 use super::{stderr, stdout};
 
-const BOOT: &str = "6f1c1f0e-2c38-4c4a-9f5b-0d3a5a1b7c11";
 const CLAIMS: [&str; 3] = [
     "11111111-aaaa-4bbb-8ccc-000000000001",
     "22222222-aaaa-4bbb-8ccc-000000000002",

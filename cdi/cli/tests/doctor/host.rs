@@ -12,6 +12,8 @@ use super::unprivileged::unprivileged;
 use super::{stderr, stdout};
 
 pub(crate) const CLAIM: &str = "11111111-aaaa-4bbb-8ccc-000000000001";
+/// The boot of the fixtures, and of the host.
+pub(crate) const BOOT: &str = "6f1c1f0e-2c38-4c4a-9f5b-0d3a5a1b7c11";
 pub(crate) const PLUGIN: &str = "var/lib/kubelet/plugins/compute-domain.nvidia.com";
 pub(crate) const SPEC: &str =
     "run/cdi/k8s.compute-domain.nvidia.com-claim_11111111-aaaa-4bbb-8ccc-000000000001.yaml";
@@ -95,9 +97,7 @@ impl Host {
         self.write(SPEC, spec("0.5.0", 235));
         let checkpoint = Self::fixture("02-channel-completed.json");
         self.write(&format!("{PLUGIN}/checkpoint.json"), &checkpoint);
-        let document: Value = serde_json::from_str(&checkpoint).unwrap();
-        let boot = document.pointer("/v2/nodeBootID").and_then(Value::as_str);
-        self.write("proc/sys/kernel/random/boot_id", boot.unwrap());
+        self.write("proc/sys/kernel/random/boot_id", BOOT);
         self.write(
             "var/lib/kubelet/plugins_registry/compute-domain.nvidia.com-reg.sock",
             "",

@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::host::{self, CLAIM, Host, KUBELET, SPEC, kubelet, spec};
+use super::host::{self, BOOT, CLAIM, Host, KUBELET, PLUGIN, SPEC, kubelet, spec};
+use super::prepared::{Prepared, write_checkpoint};
 
 const RELOADED: &str = "Character devices:\n234 nvidia-caps\n240 nvidia-caps-imex-channels\n";
 const MANY: usize = 200;
@@ -11,6 +12,12 @@ const MANY: usize = 200;
 fn params(host: &Host, count: u32) {
     let text = format!("ModifyDeviceFiles: 1\nImexChannelCount: {count}\n");
     host.write("proc/driver/nvidia/params", text);
+}
+
+/// The claim's record has this channel.
+fn opened(host: &Host, channel: u32) {
+    let claim = Prepared::new(CLAIM, "a-domain", channel);
+    write_checkpoint(&host.at(PLUGIN), BOOT, &[claim]);
 }
 
 fn first(host: &Host, member: &str) -> String {
@@ -25,16 +32,25 @@ fn a_channel_that_the_driver_does_not_have_is_named() {
     let last = spec("0.5.0", 235)
         .replace("channel0", "channel2047")
         .replace(r#""minor":0"#, r#""minor":2047"#);
+    opened(&host, 2047);
     host.write(SPEC, &last);
     host.out("doctor", 0);
+    opened(&host, 2048);
     host.write(SPEC, last.replace("2047", "2048"));
     assert_eq!(first(&host, "id"), "cdi-spec-channel-beyond-count");
     assert!(first(&host, "evidence").contains("channel2048 is channel 2048"));
-    assert!(first(&host, "fix").starts_with("delete the pods"));
+    // The pods' next claim opens the same channel: its ComputeDomain's.
+    let fix = first(&host, "fix");
+    assert!(fix.starts_with("have the driver make more"), "{fix}");
+    assert!(
+        fix.contains("imex.channelCount to 2048 and create"),
+        "{fix}"
+    );
     params(&host, 4096);
     host.out("doctor", 0);
     // The one that was made for a driver that had more.
     params(&host, 2048);
+    opened(&host, 0);
     host.write(SPEC, spec("0.5.0", 235));
     let other = last
         .replace("2047", "9999")

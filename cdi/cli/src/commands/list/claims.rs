@@ -5,8 +5,12 @@ use host_doctor::facts::{CheckpointFile, HeldChannel, RecordFacts};
 use imex_cdi::{ClaimUid, Kind, Registry, SpecFile};
 use serde::Serialize;
 
-/// The records, if a spec is a claim's.
-pub(super) struct ClaimRecords(Option<CheckpointFile>);
+/// The records of claims that have specs.
+pub(super) struct ClaimRecords<'a> {
+    kubelet_root: &'a str,
+    /// `None` if no spec is a claim's.
+    file: Option<CheckpointFile>,
+}
 
 /// How the checkpoint was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -44,17 +48,20 @@ struct ChannelReport {
 
 // === impl ClaimRecords ===
 
-impl ClaimRecords {
+impl<'a> ClaimRecords<'a> {
     /// Looks for the checkpoint only if it says something about the specs.
-    pub(super) fn read(registry: &Registry, host: &Host, kubelet_root: &str) -> Self {
+    pub(super) fn read(registry: &Registry, host: &Host, kubelet_root: &'a str) -> Self {
         let has_claims = registry.files().iter().any(|file| uid(file).is_some());
-        Self(has_claims.then(|| CheckpointFile::read(host.files(), kubelet_root)))
+        Self {
+            kubelet_root,
+            file: has_claims.then(|| CheckpointFile::read(host.files(), kubelet_root)),
+        }
     }
 
     /// The claim whose spec this is.
     pub(super) fn claim(&self, file: &SpecFile) -> Option<ClaimReport> {
         let uid = uid(file)?;
-        let record = match &self.0 {
+        let record = match &self.file {
             Some(CheckpointFile::Read(checkpoint)) => checkpoint.records.get(uid.as_str()),
             _ => None,
         };
@@ -68,7 +75,7 @@ impl ClaimRecords {
     }
 
     pub(super) fn state(&self) -> CheckpointState {
-        match &self.0 {
+        match &self.file {
             None => CheckpointState::NotRead,
             Some(CheckpointFile::Absent) => CheckpointState::Absent,
             Some(CheckpointFile::Unreadable(_)) => CheckpointState::Unreadable,
@@ -82,14 +89,15 @@ impl ClaimRecords {
     /// Why domains may be missing in the list. One that does not exist is nothing to
     /// tell: `doctor` judges that.
     pub(super) fn problem(&self) -> Option<String> {
-        let unusable = match self.0.as_ref()? {
+        let unusable = match self.file.as_ref()? {
             CheckpointFile::Unreadable(unusable) => unusable,
             CheckpointFile::Read(checkpoint) => checkpoint.damage.as_ref()?,
             CheckpointFile::Absent => return None,
         };
         let (reason, hint) = (&unusable.reason, &unusable.hint);
         Some(format!(
-            "domains may be missing: the kubelet plugin's checkpoint: {reason}; {hint}"
+            "domains may be missing: the kubelet plugin's checkpoint below {}: {reason}; {hint}",
+            self.kubelet_root
         ))
     }
 }

@@ -82,7 +82,7 @@ pub(super) enum DeviceState {
 // === impl ListReport ===
 
 impl ListReport {
-    pub(super) fn new(registry: &Registry, host: &Host, records: &ClaimRecords) -> Self {
+    pub(super) fn new(registry: &Registry, host: &Host, records: &ClaimRecords<'_>) -> Self {
         let files = registry.files().iter();
         Self {
             schema: "cdi-gen/list/v1",
@@ -124,7 +124,7 @@ fn devices(
     file: &SpecFile,
     spec: &Spec,
     host: &Host,
-    records: &ClaimRecords,
+    records: &ClaimRecords<'_>,
 ) -> Vec<DeviceReport> {
     // Once, not for each device: both examine the whole spec.
     let version = VersionReport::new(spec);
