@@ -123,11 +123,33 @@ impl Chart {
             .into()
     }
 
+    /// Isolation and sharing as the notes tell them that an operator reads after the installation.
+    pub(crate) fn notes(&self, row: &Row) -> String {
+        let release = ["install", "test", "--dry-run=client"];
+        let text = self.helm(row, &release).unwrap();
+        let (_, notes) = text.split_once("\nNOTES:\n").expect("there are notes");
+        let isolates = notes.contains("Each ComputeDomain has a channel of its own");
+        let isolation = if isolates { "channel" } else { "none" };
+        let slots = notes.split_once("* Up to ").map(|(_, rest)| rest);
+        let slots = slots.and_then(|rest| rest.split_once(" pods with a channel share a node"));
+        let one = notes.contains("* A node has one pod with a channel at a time");
+        let sharing = match (slots, one) {
+            (Some((slots, _)), false) => format!("many ({slots} slots)"),
+            (None, true) => "one".to_owned(),
+            _ => panic!("{notes}"),
+        };
+        format!("{isolation} {sharing}")
+    }
+
     fn render(&self, row: &Row) -> Result<Vec<Value>, String> {
+        let yaml = self.helm(row, &["template", "test", "--kube-version=1.34.0"])?;
+        Ok(serde_saphyr::from_multiple(&yaml).unwrap())
+    }
+
+    fn helm(&self, row: &Row, command: &[&str]) -> Result<String, String> {
         let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deployments/helm/imex-dra");
         let mut helm = Command::new(&self.helm);
-        helm.args(["template", "test"]).arg(chart);
-        helm.args(["--namespace=imex-dra", "--kube-version=1.34.0"]);
+        helm.args(command).arg(chart).arg("--namespace=imex-dra");
         let imex = "resources.computeDomains.imex";
         helm.arg(format!("--set={imex}.mode={}", row.mode));
         helm.arg(format!("--set={imex}.isolation={}", row.isolation));
@@ -144,8 +166,7 @@ impl Chart {
         }
         let output = helm.output().unwrap();
         if output.status.success() {
-            let yaml = String::from_utf8(output.stdout).unwrap();
-            return Ok(serde_saphyr::from_multiple(&yaml).unwrap());
+            return Ok(String::from_utf8(output.stdout).unwrap());
         }
         Err(String::from_utf8(output.stderr).unwrap())
     }

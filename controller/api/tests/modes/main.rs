@@ -142,6 +142,13 @@ fn both_programs_and_the_chart_give_the_answers_of_the_table() {
         for (who, answer) in chart.answers(row) {
             differences.extend(difference(row, &who, &answer));
         }
+        // Mode, isolation, sharing, and more.
+        if let Some(accepted) = row.result.strip_prefix("hostManaged ") {
+            let notes = chart.notes(row);
+            if !accepted.starts_with(&format!("{notes} ")) {
+                differences.push(format!("{accepted:?}: the notes say {notes:?}"));
+            }
+        }
     }
     assert_same(&differences);
 }

@@ -32,7 +32,7 @@ fn isolated(count: u32) -> Setup {
 fn every_domain_has_a_channel_and_the_one_too_many_waits_until_one_is_free() -> Result<()> {
     let count = std::env::var(COUNT_VARIABLE).ok();
     let count = count.map_or(Ok(COUNT), |count| count.parse())?;
-    run_for(Duration::from_secs(600), async |on| {
+    run_for(Duration::from_secs(900), async |on| {
         let controller = on.start_with(isolated(count)).await?;
         let started = Instant::now();
         let all = usize::try_from(count - 1)?;
