@@ -67,22 +67,25 @@ fn the_pods_of_two_domains_on_one_node_open_their_own_channel_and_no_other() -> 
     let uid = domain(&cluster, &namespace, "red")?;
     ensure!(holder == uid.pointer("/metadata/uid"), "{lease}");
 
-    fixtures::run_pod(&cluster, &namespace, "old", 1, Some(&old))?;
+    // Its template asks for a whole device, which node1 has none of any more.
+    fixtures::run_pod(&cluster, &namespace, "old", 2, Some(&old))?;
     fixtures::run_pod(&cluster, &namespace, "outsider", 1, None)?;
-    for (pod, own) in [
-        ("red-0", red),
-        ("red-1", red),
-        ("blue-0", blue),
-        ("blue-1", blue),
-        ("old", 0),
-    ] {
+    let pods = [
+        ("red-0", 1, red),
+        ("red-1", 1, red),
+        ("blue-0", 1, blue),
+        ("blue-1", 1, blue),
+        ("old", 2, 0),
+    ];
+    for (pod, node, own) in pods {
         sees_only(&cluster, &namespace, pod, own)?;
-        for other in [red, blue, 0].into_iter().filter(|other| *other != own) {
-            may_not_open(&cluster, &namespace, pod, other)?;
+        let others = [red, blue, 0];
+        for other in others.into_iter().filter(|other| *other != own) {
+            may_not_open(&cluster, &namespace, (pod, node), other)?;
         }
     }
     for any in [red, blue, 0] {
-        may_not_open(&cluster, &namespace, "outsider", any)?;
+        may_not_open(&cluster, &namespace, ("outsider", 1), any)?;
     }
     Ok(())
 }
@@ -194,10 +197,15 @@ fn sees_only(cluster: &Cluster, namespace: &Namespace, pod: &str, channel: u64) 
 }
 
 /// The device cgroup refuses this channel, also if the pod makes the node itself.
-fn may_not_open(cluster: &Cluster, namespace: &Namespace, pod: &str, channel: u64) -> Result<()> {
-    let major = fixtures::mock_major(cluster, 1)?;
-    let node = format!("/tmp/channel{channel}");
-    let command = format!("rm -f {node}; mknod {node} c {major} {channel} && cat {node}");
+fn may_not_open(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    (pod, node): (&str, u8),
+    channel: u64,
+) -> Result<()> {
+    let major = fixtures::mock_major(cluster, node)?;
+    let path = format!("/tmp/channel{channel}");
+    let command = format!("rm -f {path}; mknod {path} c {major} {channel} && cat {path}");
     let (opened, text) = cluster.in_pod(&namespace.name, pod, &command)?;
     ensure!(
         !opened && text.contains("open") && text.contains("Operation not permitted"),
