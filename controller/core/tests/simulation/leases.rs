@@ -122,6 +122,9 @@ impl Server {
     fn check_gift(&mut self, lease: &Lease) {
         let lease = ChannelLease::new(lease).unwrap();
         let number = lease.number();
+        if !self.schema.channel {
+            self.violate("a channel is given that no status can say", &number);
+        }
         self.note_channels();
         let users = self.channels.last_used.get(&number).into_iter().flatten();
         let others = users.filter(|(user, _)| lease.holder().is_none_or(|it| **it != ***user));

@@ -121,6 +121,11 @@ fn a_channel_with_a_lease_or_in_a_status_is_not_free_whosever_it_is() {
         Offer::Channel(3),
         "another Lease is gone"
     );
+    // Of one without our finalizer, no Lease is created again.
+    let unfinalized = json!({ "metadata": { "finalizers": null } });
+    let status = json!({ "status": { "status": "NotReady", "channel": 3 } });
+    index.apply_domain(patched("forged", 3, merged(unfinalized, status)));
+    assert_eq!(offer(&index, "a"), Offer::NoneFree(None));
     index.remove_lease(1, "lease-1");
     assert_eq!(offer(&index, "a"), Offer::Channel(1));
 }
