@@ -88,9 +88,7 @@ impl ComputeDomainDriver {
         self.in_flight.step(&claim.id, Step::WritingRecordAndSpec);
         let mut holder = None;
         let refused = |error: &PrepareError| {
-            if let PrepareError::InUse { holder: other, .. } = error {
-                holder = Some(other.uid.clone());
-            }
+            holder = error.holder().map(|other| other.uid.clone());
             prepare_failed(error)
         };
         let prepared = self

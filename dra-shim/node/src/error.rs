@@ -241,6 +241,14 @@ impl PrepareError {
         }
     }
 
+    /// The claim that stands in the way, if it is one. It may be gone, and nobody has said so.
+    pub fn holder(&self) -> Option<&ClaimName> {
+        match self {
+            Self::InUse { holder, .. } | Self::ChannelInUse { holder, .. } => Some(holder),
+            _ => None,
+        }
+    }
+
     /// What to do about it; empty where there is nothing but to wait.
     pub fn hint(&self) -> &'static str {
         match self {

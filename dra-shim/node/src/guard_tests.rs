@@ -183,7 +183,8 @@ fn of_two_domains_with_one_channel_the_second_to_complete_loses_and_leaves_no_sp
     }
     end(&node, &inputs[0]).unwrap();
     let error = end(&node, &inputs[1]).unwrap_err();
-    assert!(matches!(&error, PrepareError::ChannelInUse { holder, .. } if holder.uid == "first"));
+    assert_eq!(error.code(), "channel-held");
+    assert_eq!(error.holder().unwrap().uid, "first");
     assert_eq!(error.class(), Class::Retry);
     assert!(disks.spec_of(&first).is_some());
     assert_eq!(disks.spec_of(&second), None);
