@@ -28,6 +28,7 @@ must=(
     allocation_mode_all_is_refused
     echo_driver_serves_a_pod
     doctor_finds_a_healthy_node_healthy
+    each_domain_has_a_channel_of_its_own
     a_missing_driver_is_reported_and_retried
     killed_and_restarted_components_recover
 )
@@ -68,6 +69,8 @@ must_controller=(
     a_template_of_ours_with_other_content_is_repaired
     the_other_controller_takes_over_when_the_leader_is_killed
     a_namespace_with_domains_can_be_deleted
+    a_channel_that_somebody_writes_into_a_status_or_a_lease_confirms_nothing
+    leases_that_somebody_deletes_are_made_again_and_nothing_new_is_given_meanwhile
 )
 
 # inside TEST NODE ARG...: runs a test program of cluster-tests as node NODE sees
