@@ -28,6 +28,7 @@ const MOST_DEPARTED: usize = 20_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSlice {
     node: Box<str>,
+    uid: Box<str>,
     /// The slice's name.
     slice: Box<str>,
     said: Said,
@@ -61,6 +62,7 @@ pub struct NodeCliques {
 
 #[derive(Debug)]
 struct Node {
+    uid: Box<str>,
     /// The name of the slice that spoke last.
     slice: Box<str>,
     said: Said,
@@ -80,6 +82,8 @@ enum Label {
 pub struct LabelWrite {
     /// The node's name.
     pub node: Box<str>,
+    /// Its UID: another node may have its name by now.
+    pub uid: Box<str>,
     /// The value; `None`: the label goes.
     pub clique: Option<Clique>,
 }
@@ -96,12 +100,16 @@ pub struct CliqueChange {
 // === impl NodeSlice ===
 
 impl NodeSlice {
-    /// What this slice says; `None` if it is no node's, or not the driver's.
+    /// What this slice says; `None` if it is not the driver's, or does not belong to a node: the plugin
+    /// makes the node its owner.
     pub fn new(slice: &ResourceSlice) -> Option<Self> {
         let spec = &slice.spec;
         let node = spec.node_name.as_deref()?;
+        let mut owners = slice.metadata.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.kind == "Node" && owner.name == node)?;
         (spec.driver == DRIVER_NAME).then(|| Self {
             node: node.into(),
+            uid: owner.uid.as_str().into(),
             slice: slice.metadata.name.as_deref().unwrap_or_default().into(),
             said: Said::of(spec.devices.as_deref().unwrap_or_default()),
         })
@@ -171,13 +179,23 @@ impl NodeCliques {
 
     /// The watch has this slice. Returns how the node's clique has changed, if both were known.
     pub fn apply(&mut self, told: NodeSlice, now: Instant) -> Option<CliqueChange> {
-        let NodeSlice { node, slice, said } = told;
+        let NodeSlice {
+            node,
+            uid,
+            slice,
+            said,
+        } = told;
         if let Some(listed) = &mut self.listing {
             listed.insert(node.clone());
         }
         let from = match self.nodes.get_mut(&node) {
             Some(known) => {
                 known.slice = slice;
+                if known.uid != uid {
+                    known.uid = uid;
+                    known.label = Label::Unknown;
+                    self.due.insert((now, node.clone()));
+                }
                 if said == Said::Nothing || said == known.said {
                     return None;
                 }
@@ -190,7 +208,13 @@ impl NodeCliques {
             }
             None => {
                 let (label, said) = (self.listed_label(&node), said.clone());
-                self.nodes.insert(node.clone(), Node { slice, said, label });
+                let known = Node {
+                    uid,
+                    slice,
+                    said,
+                    label,
+                };
+                self.nodes.insert(node.clone(), known);
                 self.departed.remove(&node)
             }
         };
@@ -249,6 +273,7 @@ impl NodeCliques {
                 node.label = label;
                 return Some(LabelWrite {
                     node: name,
+                    uid: node.uid.clone(),
                     clique: wanted,
                 });
             }

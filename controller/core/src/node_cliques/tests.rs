@@ -12,8 +12,14 @@ fn mk_slice(node: &str, device: serde_json::Value) -> NodeSlice {
 }
 
 fn mk_named(name: &str, node: &str, devices: serde_json::Value) -> NodeSlice {
+    mk_owned(name, (node, "uid"), devices)
+}
+
+fn mk_owned(name: &str, (node, uid): (&str, &str), devices: serde_json::Value) -> NodeSlice {
     let slice = json!({
-        "metadata": { "name": name },
+        "metadata": { "name": name, "ownerReferences": [
+            { "apiVersion": "v1", "kind": "Node", "name": node, "uid": uid },
+        ] },
         "spec": {
             "driver": "compute-domain.nvidia.com", "nodeName": node, "devices": devices,
             "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 },
@@ -206,16 +212,37 @@ fn a_clique_has_nodes_from_the_first_slice_to_the_last() {
 }
 
 #[test]
+fn a_new_node_of_the_same_name_gets_its_label_though_its_slice_was_taken_over() {
+    let now = Instant::now();
+    let mut nodes = mk_nodes(&[("n", A)]);
+    let device = json!([{ "name": "channel-0", "attributes": { "clique": { "string": A } } }]);
+    nodes.apply(mk_owned("s", ("n", "old"), device.clone()), now);
+    assert_eq!(writes(&mut nodes, now), [""; 0]);
+    nodes.apply(mk_owned("s", ("n", "new"), device), now);
+    let write = nodes.next_label(now).unwrap();
+    assert_eq!((&*write.uid, write.clique.as_deref()), ("new", Some(A)));
+}
+
+#[test]
 fn slices_of_other_drivers_and_of_no_node_are_not_heard() {
     let pool = json!({ "name": "p", "generation": 1, "resourceSliceCount": 1 });
-    for spec in [
-        json!({ "driver": "gpu.nvidia.com", "nodeName": "n", "pool": pool }),
-        json!({ "driver": "compute-domain.nvidia.com", "allNodes": true, "pool": pool }),
+    let owner = |kind: &str, name: &str| json!([{ "apiVersion": "v1", "kind": kind, "name": name, "uid": "u" }]);
+    let (ours, gpus) = ("compute-domain.nvidia.com", "gpu.nvidia.com");
+    for (driver, place, owners) in [
+        (gpus, "nodeName", owner("Node", "n")),
+        (ours, "allNodes", owner("Node", "n")),
+        (ours, "nodeName", json!([])),
+        (ours, "nodeName", owner("Node", "other")),
+        (ours, "nodeName", owner("Pod", "n")),
     ] {
-        let slice = json!({ "metadata": { "name": "s" }, "spec": spec });
-        assert_eq!(
-            NodeSlice::new(&serde_json::from_value(slice).unwrap()),
-            None
-        );
+        let mut spec = json!({ "driver": driver, "pool": pool });
+        spec[place] = if place == "nodeName" {
+            json!("n")
+        } else {
+            json!(true)
+        };
+        let slice = json!({ "metadata": { "name": "s", "ownerReferences": owners }, "spec": spec });
+        let slice = serde_json::from_value(slice).unwrap();
+        assert_eq!(NodeSlice::new(&slice), None, "{slice:?}");
     }
 }
