@@ -10,6 +10,7 @@
 //! it. That keeps allocations of running pods explicable; a claim would survive its pool, since neither
 //! kubelet nor the node plugin reads the slice.
 
+mod pool;
 mod slice;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -20,8 +21,8 @@ use compute_domain_api::names::clique_of_pool;
 use k8s_openapi::api::resource::v1::ResourceSlice;
 
 use crate::cliques::Clique;
-use crate::version::Version;
 
+use self::pool::{Observed, Pool};
 use self::slice::{Place, mk_slice, slice_count};
 
 /// How long a pool that nobody wants stays: a kubelet that starts wipes its node's slice for a moment,
@@ -56,35 +57,8 @@ enum Creation {
     RefusedUntil(Instant),
 }
 
-/// A pool that exists in part or whole, or is to exist.
-#[derive(Debug, Default)]
-struct Pool {
-    /// By their place in the pool, from 0 on.
-    slices: BTreeMap<usize, Observed>,
-    wanted: bool,
-    /// When it will not be wanted for long enough to go. Of one that is wanted, nothing.
-    goes_at: Option<Instant>,
-    /// No claim was allocated from it when it was due to go.
-    is_free: bool,
-}
-
-/// A slice of a pool.
-#[derive(Debug)]
-struct Observed {
-    name: Box<str>,
-    uid: Box<str>,
-    resource_version: Box<str>,
-    generation: i64,
-    /// Whether all but the generation is as it should be.
-    is_right: bool,
-}
-
 /// What a pool needs next.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one at a time, on its way to the request"
-)]
 pub enum PoolStep {
     /// To know whether a ComputeDomain has a number of a group. Answered by
     /// [`GroupPools::set_may_create`].
@@ -309,55 +283,6 @@ impl GroupPools {
         let generation = slice.spec.pool.generation;
         let wanted = mk_slice(clique, &self.channels, place, generation);
         wanted.spec == slice.spec
-    }
-}
-
-// === impl Pool ===
-
-impl Pool {
-    /// The one that all slices should have: the newest, or one more if a slice of that one is not right.
-    fn generation(&self, count: usize) -> i64 {
-        let newest = self.slices.values().map(|found| found.generation).max();
-        let newest = newest.unwrap_or(1).max(1);
-        let wrong = |found: &&Observed| found.generation == newest && !found.is_right;
-        match self
-            .slices
-            .range(..count)
-            .map(|(_, found)| found)
-            .find(wrong)
-        {
-            Some(_) => newest.saturating_add(1),
-            None => newest,
-        }
-    }
-}
-
-// === impl Observed ===
-
-impl Observed {
-    fn new(slice: &ResourceSlice, is_right: bool) -> Self {
-        let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-        let metadata = &slice.metadata;
-        Self {
-            name: text(&metadata.name),
-            uid: text(&metadata.uid),
-            resource_version: text(&metadata.resource_version),
-            generation: slice.spec.pool.generation,
-            is_right,
-        }
-    }
-
-    /// What the watch tells late is of before an answer.
-    fn is_newer_than(&self, other: &Self) -> bool {
-        let version = |it: &Self| Version::parse(Some(&it.resource_version));
-        self.uid == other.uid && version(self) > version(other)
-    }
-
-    fn deletion(&self) -> PoolStep {
-        PoolStep::Delete {
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-        }
     }
 }
 

@@ -33,7 +33,7 @@
 //! [`Cliques`] stands apart: what the nodes have reported of prepared claims, and what users are told
 //! of it. No request depends on it.
 //!
-//! [`NodeCliques`] and [`GroupPools`] are about nodes, not ComputeDomains: which label a node's clique
+//! [`NodeCliques`] and [`GroupPools`] are about nodes, not `ComputeDomains`: which label a node's clique
 //! gives it, and which channels can be allocated to the pods of a group in one clique.
 //!
 //! This is the host-managed mode, in which the operator runs `nvidia-imex` on the hosts. The

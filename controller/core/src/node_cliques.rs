@@ -7,13 +7,15 @@
 //! such attribute. Only a device with the taint of nodes without a clique says that there is none; then
 //! the label goes, so that no pod of a clique is placed there.
 
+mod slice;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use compute_domain_api::names::{CLIQUE_ATTRIBUTE, DRIVER_NAME, NO_CLIQUE_TAINT, is_clique};
-use k8s_openapi::api::resource::v1::{Device, ResourceSlice};
-
 use crate::cliques::Clique;
+
+pub use self::slice::NodeSlice;
+use self::slice::Said;
 
 /// After how long a label that somebody else owns is tried again: the owner may have been uninstalled.
 const THEIRS_FOR: Duration = Duration::from_secs(60 * 60);
@@ -23,24 +25,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// More cliques of nodes whose slices are gone are not remembered: as many nodes as start together.
 const MOST_DEPARTED: usize = 20_000;
-
-/// What the slice of a node says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeSlice {
-    node: Box<str>,
-    uid: Box<str>,
-    /// The slice's name.
-    slice: Box<str>,
-    said: Said,
-}
-
-/// What a slice says of its node's clique.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
-    Nothing,
-    NoClique,
-    Clique(Clique),
-}
 
 /// The nodes that have published a slice of the driver. A few hundred bytes each.
 #[derive(Debug, Default)]
@@ -97,57 +81,6 @@ pub struct CliqueChange {
     pub to: Option<Clique>,
 }
 
-// === impl NodeSlice ===
-
-impl NodeSlice {
-    /// What this slice says; `None` if it is not the driver's, or does not belong to a node: the plugin
-    /// makes the node its owner.
-    pub fn new(slice: &ResourceSlice) -> Option<Self> {
-        let spec = &slice.spec;
-        let node = spec.node_name.as_deref()?;
-        let mut owners = slice.metadata.owner_references.iter().flatten();
-        let owner = owners.find(|owner| owner.kind == "Node" && owner.name == node)?;
-        (spec.driver == DRIVER_NAME).then(|| Self {
-            node: node.into(),
-            uid: owner.uid.as_str().into(),
-            slice: slice.metadata.name.as_deref().unwrap_or_default().into(),
-            said: Said::of(spec.devices.as_deref().unwrap_or_default()),
-        })
-    }
-
-    /// The node's name.
-    pub fn node(&self) -> &str {
-        &self.node
-    }
-}
-
-impl Said {
-    fn of(devices: &[Device]) -> Self {
-        let has_none = |device: &Device| {
-            let mut taints = device.taints.iter().flatten();
-            taints.any(|taint| taint.key == NO_CLIQUE_TAINT)
-        };
-        if devices.iter().any(has_none) {
-            return Self::NoClique;
-        }
-        let clique = |device: &Device| {
-            let attribute = device.attributes.as_ref()?.get(CLIQUE_ATTRIBUTE)?;
-            // It becomes the value of a label and the name of a pool.
-            let clique = attribute.string.as_deref().filter(|text| is_clique(text))?;
-            Some(Clique::from(clique))
-        };
-        let clique = devices.iter().find_map(clique);
-        clique.map_or(Self::Nothing, Self::Clique)
-    }
-
-    fn into_clique(self) -> Option<Clique> {
-        match self {
-            Self::Clique(clique) => Some(clique),
-            Self::Nothing | Self::NoClique => None,
-        }
-    }
-}
-
 // === impl NodeCliques ===
 
 impl NodeCliques {
@@ -179,46 +112,18 @@ impl NodeCliques {
 
     /// The watch has this slice. Returns how the node's clique has changed, if both were known.
     pub fn apply(&mut self, told: NodeSlice, now: Instant) -> Option<CliqueChange> {
-        let NodeSlice {
-            node,
-            uid,
-            slice,
-            said,
-        } = told;
         if let Some(listed) = &mut self.listing {
-            listed.insert(node.clone());
+            listed.insert(told.node.clone());
         }
-        let from = match self.nodes.get_mut(&node) {
-            Some(known) => {
-                known.slice = slice;
-                if known.uid != uid {
-                    known.uid = uid;
-                    known.label = Label::Unknown;
-                    self.due.insert((now, node.clone()));
-                }
-                if said == Said::Nothing || said == known.said {
-                    return None;
-                }
-                let before = std::mem::replace(&mut known.said, said.clone());
-                let before = before.into_clique();
-                if let Some(clique) = &before {
-                    self.leave(clique);
-                }
-                before
-            }
-            None => {
-                let (label, said) = (self.listed_label(&node), said.clone());
-                let known = Node {
-                    uid,
-                    slice,
-                    said,
-                    label,
-                };
-                self.nodes.insert(node.clone(), known);
-                self.departed.remove(&node)
-            }
+        let (node, to) = (told.node.clone(), told.said.clone().into_clique());
+        if !self.is_news(&told, now) {
+            return None;
+        }
+        let from = if self.nodes.contains_key(&node) {
+            self.went(told)
+        } else {
+            self.came(told)
         };
-        let to = said.into_clique();
         if let Some(clique) = &to {
             self.enter(clique);
         }
@@ -297,6 +202,41 @@ impl NodeCliques {
             node.label = Label::Unknown;
             self.due.insert((at, write.node));
         }
+    }
+
+    /// A slice of a node that has one already. Returns whether it says something new of the clique.
+    fn is_news(&mut self, told: &NodeSlice, now: Instant) -> bool {
+        let Some(known) = self.nodes.get_mut(&told.node) else {
+            return true;
+        };
+        known.slice = told.slice.clone();
+        if known.uid != told.uid {
+            known.uid = told.uid.clone();
+            known.label = Label::Unknown;
+            self.due.insert((now, told.node.clone()));
+        }
+        told.said != Said::Nothing && told.said != known.said
+    }
+
+    /// Returns the clique that the node has left.
+    fn went(&mut self, told: NodeSlice) -> Option<Clique> {
+        let known = self.nodes.get_mut(&told.node)?;
+        let left = std::mem::replace(&mut known.said, told.said).into_clique()?;
+        self.leave(&left);
+        Some(left)
+    }
+
+    /// A slice of a node that had none. Returns the clique in which it was when it had one.
+    fn came(&mut self, told: NodeSlice) -> Option<Clique> {
+        let node = Node {
+            uid: told.uid,
+            slice: told.slice,
+            said: told.said,
+            label: self.listed_label(&told.node),
+        };
+        let was_in = self.departed.remove(&told.node);
+        self.nodes.insert(told.node, node);
+        was_in
     }
 
     fn listed_label(&mut self, node: &str) -> Label {

@@ -14,7 +14,8 @@ const A: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";
 const B: &str = "bbbbbbbb-0000-0000-0000-000000000001.0";
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 const GROUPS: RangeInclusive<u32> = 1..=127;
-const OFF: RangeInclusive<u32> = 1..=0;
+const OFF: RangeInclusive<u32> = RangeInclusive::new(1, 0);
+const NOT_TEN_MINUTES: Duration = TEN_MINUTES.saturating_sub(Duration::from_secs(1));
 
 /// A keeper that runs, as in a leader.
 struct Running {
@@ -331,7 +332,7 @@ async fn a_pool_without_nodes_goes_after_ten_minutes_when_no_claim_has_a_channel
     api.until("complete", |api| is_complete(api, A, 1)).await;
     api.forget_requests();
     api.delete(Resource::Slices, "", "00000-n1");
-    api.after(TEN_MINUTES - Duration::from_secs(1)).await;
+    api.after(NOT_TEN_MINUTES).await;
     assert_eq!(api.calls(), []);
     api.after(TEN_MINUTES).await;
     assert!(is_complete(&api, A, 1), "a claim is allocated from it");

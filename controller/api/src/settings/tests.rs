@@ -141,7 +141,7 @@ fn channels_of_groups_and_of_domains_are_never_the_same() {
         let settings = settings.map_err(|err| err.code())?;
         Ok((settings.group_channels(), settings.domain_channels()))
     };
-    let nothing = 1..=0;
+    let nothing = std::ops::RangeInclusive::new(1, 0);
     assert_eq!(channels("", "", ""), Ok((nothing.clone(), 1..=2047)));
     assert_eq!(channels("true", "", "channel"), Ok((1..=127, 128..=2047)));
     assert_eq!(channels("true", "129", "channel"), Ok((1..=127, 128..=128)));

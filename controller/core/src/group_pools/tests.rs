@@ -6,7 +6,8 @@ use super::*;
 const A: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";
 const SECOND: Duration = Duration::from_secs(1);
 const ALL: RangeInclusive<u32> = 1..=127;
-const NONE: RangeInclusive<u32> = 1..=0;
+const NONE: RangeInclusive<u32> = RangeInclusive::new(1, 0);
+const NOT_LONG: Duration = KEPT_FOR.saturating_sub(SECOND);
 
 /// Pools, and an API server that has their slices.
 struct World {
@@ -266,7 +267,7 @@ fn a_controller_that_dies_after_any_request_leaves_what_the_next_one_finishes() 
             assert!(
                 counts
                     .into_iter()
-                    .all(|count| count == world.stored.len() as i64)
+                    .all(|count| count == i64::try_from(world.stored.len()).unwrap())
             );
         }
     }
@@ -294,7 +295,7 @@ fn a_pool_without_nodes_goes_after_ten_minutes_if_no_claim_is_allocated_from_it(
     let mut world = World::complete();
     world.want(false);
     assert_eq!(world.steps(), [""; 0]);
-    world.now += KEPT_FOR - SECOND;
+    world.now += NOT_LONG;
     assert_eq!(world.steps(), [""; 0]);
     world.now += SECOND;
     assert_eq!(world.step(true, &[A]).as_deref(), Some("claims? 1"));
@@ -309,14 +310,14 @@ fn a_clique_whose_nodes_come_back_in_time_keeps_its_pool() {
     let mut world = World::complete();
     world.want(false);
     assert_eq!(world.steps(), [""; 0]);
-    world.now += KEPT_FOR - SECOND;
+    world.now += NOT_LONG;
     world.want(true);
     world.now += KEPT_FOR;
     assert_eq!(world.steps(), [""; 0]);
     // The ten minutes begin anew.
     world.want(false);
     assert_eq!(world.steps(), [""; 0]);
-    world.now += KEPT_FOR - SECOND;
+    world.now += NOT_LONG;
     assert_eq!(world.steps(), [""; 0]);
 }
 

@@ -5,17 +5,18 @@ use super::*;
 const A: &str = "aaaaaaaa-0000-0000-0000-000000000001.7";
 const B: &str = "aaaaaaaa-0000-0000-0000-000000000001.8";
 const SECOND: Duration = Duration::from_secs(1);
+const NOT_AN_HOUR: Duration = THEIRS_FOR.saturating_sub(SECOND);
 
 /// A slice of `node` with one device.
-fn mk_slice(node: &str, device: serde_json::Value) -> NodeSlice {
-    mk_named(&format!("{node}-slice"), node, json!([device]))
+fn mk_slice(node: &str, device: &serde_json::Value) -> NodeSlice {
+    mk_named(&format!("{node}-slice"), node, &json!([device]))
 }
 
-fn mk_named(name: &str, node: &str, devices: serde_json::Value) -> NodeSlice {
+fn mk_named(name: &str, node: &str, devices: &serde_json::Value) -> NodeSlice {
     mk_owned(name, (node, "uid"), devices)
 }
 
-fn mk_owned(name: &str, (node, uid): (&str, &str), devices: serde_json::Value) -> NodeSlice {
+fn mk_owned(name: &str, (node, uid): (&str, &str), devices: &serde_json::Value) -> NodeSlice {
     let slice = json!({
         "metadata": { "name": name, "ownerReferences": [
             { "apiVersion": "v1", "kind": "Node", "name": node, "uid": uid },
@@ -31,7 +32,7 @@ fn mk_owned(name: &str, (node, uid): (&str, &str), devices: serde_json::Value) -
 fn in_clique(node: &str, clique: &str) -> NodeSlice {
     mk_slice(
         node,
-        json!({ "name": "channel-0", "attributes": { "clique": { "string": clique } } }),
+        &json!({ "name": "channel-0", "attributes": { "clique": { "string": clique } } }),
     )
 }
 
@@ -39,13 +40,13 @@ fn in_clique(node: &str, clique: &str) -> NodeSlice {
 fn silent(node: &str) -> NodeSlice {
     mk_slice(
         node,
-        json!({ "name": "channel-0", "attributes": { "type": { "string": "channel" } } }),
+        &json!({ "name": "channel-0", "attributes": { "type": { "string": "channel" } } }),
     )
 }
 
 fn without_clique(node: &str) -> NodeSlice {
     let taints = json!([{ "key": "compute-domain.nvidia.com/no-clique", "effect": "NoSchedule" }]);
-    mk_slice(node, json!({ "name": "channel-0", "taints": taints }))
+    mk_slice(node, &json!({ "name": "channel-0", "taints": taints }))
 }
 
 /// Nodes of which some have labels, before any slice is known.
@@ -109,8 +110,8 @@ fn what_says_nothing_of_the_clique_changes_nothing() {
     changed(&mut nodes);
     for slice in [
         silent("n"),
-        mk_named("n-slice", "n", json!([])),
-        mk_named("n-slice", "n", json!(null)),
+        mk_named("n-slice", "n", &json!([])),
+        mk_named("n-slice", "n", &json!(null)),
         in_clique("n", "not-a-clique"),
         in_clique("n", &A.to_uppercase()),
         silent("of-go"),
@@ -148,7 +149,7 @@ fn a_label_of_somebody_else_is_left_alone_until_the_clique_changes_or_an_hour_ha
     let write = nodes.next_label(now).unwrap();
     nodes.owned_by_others(write, now);
     nodes.apply(in_clique("n", A), now);
-    assert_eq!(writes(&mut nodes, now + THEIRS_FOR - SECOND), [""; 0]);
+    assert_eq!(writes(&mut nodes, now + NOT_AN_HOUR), [""; 0]);
     let write = nodes.next_label(now + THEIRS_FOR).unwrap();
     nodes.owned_by_others(write, now + THEIRS_FOR);
     nodes.apply(in_clique("n", B), now + THEIRS_FOR);
@@ -196,10 +197,10 @@ fn a_clique_has_nodes_from_the_first_slice_to_the_last() {
     nodes.apply(silent("n2"), now);
     assert_eq!(changed(&mut nodes), []);
     // The new slice of a node may be told of before the end of the old one.
-    nodes.apply(mk_named("new", "n2", json!([])), now);
+    nodes.apply(mk_named("new", "n2", &json!([])), now);
     nodes.remove(&in_clique("n2", A));
     assert_eq!(changed(&mut nodes), []);
-    nodes.remove(&mk_named("new", "n2", json!([])));
+    nodes.remove(&mk_named("new", "n2", &json!([])));
     assert_eq!(changed(&mut nodes), [(A.to_owned(), false)]);
     nodes.apply(in_clique("n3", A), now);
     nodes.begin();
@@ -216,9 +217,9 @@ fn a_new_node_of_the_same_name_gets_its_label_though_its_slice_was_taken_over() 
     let now = Instant::now();
     let mut nodes = mk_nodes(&[("n", A)]);
     let device = json!([{ "name": "channel-0", "attributes": { "clique": { "string": A } } }]);
-    nodes.apply(mk_owned("s", ("n", "old"), device.clone()), now);
+    nodes.apply(mk_owned("s", ("n", "old"), &device), now);
     assert_eq!(writes(&mut nodes, now), [""; 0]);
-    nodes.apply(mk_owned("s", ("n", "new"), device), now);
+    nodes.apply(mk_owned("s", ("n", "new"), &device), now);
     let write = nodes.next_label(now).unwrap();
     assert_eq!((&*write.uid, write.clique.as_deref()), ("new", Some(A)));
 }
