@@ -11,7 +11,7 @@
 //! slices, 500 each; then a watch. A node whose label is right costs no request, and one whose slice comes
 //! and goes, as when its kubelet starts, one write that changes nothing. A pool costs two writes when its
 //! clique comes and two when it goes, and a list of all claims before; the first one also a list of all
-//! ComputeDomains. There is one request at a time, and there are at most 50 a second.
+//! `ComputeDomains`. There is one request at a time, and there are at most 50 a second.
 //!
 //! A label that somebody has removed by hand is not seen before the next start.
 
@@ -112,19 +112,19 @@ impl CliqueKeeper {
         self.metrics.set_pools(0);
     }
 
-    fn tell_of_change(&self, node: &str, change: &CliqueChange) {
+    fn tell_of_change(&self, name: &str, change: &CliqueChange) {
         let CliqueChange { from, to } = change;
         let to = to.as_deref().unwrap_or("none");
         let note = format!(
             "the node's NVLink clique has changed from {from} to {to}: its pods that have an IMEX channel no longer reach those of the former clique; end them, so that they are scheduled again"
         );
-        info!(node, "{note}");
+        info!(node = name, "{note}");
         // As kubelet names the node in its events: by its name in place of the UID.
         let object = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Node".to_owned()),
-            name: Some(node.to_owned()),
-            uid: Some(node.to_owned()),
+            name: Some(name.to_owned()),
+            uid: Some(name.to_owned()),
             ..ObjectReference::default()
         };
         self.events

@@ -60,14 +60,12 @@ impl ApiClient {
     ) -> Result<Labelled, RequestError> {
         let action = "write the label of the node";
         self.check_fence(action)?;
-        let mut node = json!({
-            "apiVersion": "v1", "kind": "Node",
-            // The UID keeps an apply from creating a node, and from another one of the name.
-            "metadata": { "name": write.node, "uid": write.uid },
-        });
-        if let Some(clique) = &write.clique {
-            node["metadata"]["labels"] = json!({ CLIQUE_LABEL: **clique });
+        // The UID keeps an apply from creating a node, and from another one of the name.
+        let mut metadata = json!({ "name": write.node, "uid": write.uid });
+        if let (Some(clique), Some(fields)) = (&write.clique, metadata.as_object_mut()) {
+            fields.insert("labels".to_owned(), json!({ CLIQUE_LABEL: **clique }));
         }
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata });
         // Not forced: it fails where another field manager has the label.
         let params = PatchParams::apply(LABELLER);
         let request = Request::new(Node::url_path(&(), None))

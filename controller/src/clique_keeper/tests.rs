@@ -58,13 +58,13 @@ impl Running {
 }
 
 /// A node whose plugin has published its device, with these attributes or taints.
-fn create_node(api: &FakeApi, name: &str, labels: Value, device: Value) {
+fn create_node(api: &FakeApi, name: &str, labels: &Value, device: &Value) {
     let node =
         api.create(json!({ "kind": "Node", "metadata": { "name": name, "labels": labels } }));
     create_slice(api, name, &uid(&node), device);
 }
 
-fn create_slice(api: &FakeApi, node: &str, uid: &str, device: Value) {
+fn create_slice(api: &FakeApi, node: &str, uid: &str, device: &Value) {
     api.create(json!({
         "kind": "ResourceSlice",
         "metadata": { "name": format!("00000-{node}"), "ownerReferences": [
@@ -83,7 +83,7 @@ fn device_of(clique: &str) -> Value {
     } })
 }
 
-fn set_device(api: &FakeApi, node: &str, device: Value) {
+fn set_device(api: &FakeApi, node: &str, device: &Value) {
     api.edit(Resource::Slices, "", &format!("00000-{node}"), |slice| {
         slice["spec"]["devices"] = json!([device]);
     });
@@ -137,9 +137,9 @@ fn create_group_claim(api: &FakeApi, clique: &str) {
 #[tokio::test(start_paused = true)]
 async fn nodes_get_the_label_of_their_clique_and_a_restart_writes_nothing() {
     let api = FakeApi::new();
-    create_node(&api, "n1", json!({}), device_of(A));
-    create_node(&api, "n2", json!({ "zone": "z" }), device_of(B));
-    create_node(&api, "n3", json!({}), json!({ "name": "channel-0" }));
+    create_node(&api, "n1", &json!({}), &device_of(A));
+    create_node(&api, "n2", &json!({ "zone": "z" }), &device_of(B));
+    create_node(&api, "n3", &json!({}), &json!({ "name": "channel-0" }));
     api.create(json!({ "kind": "Node", "metadata": { "name": "without-gpus" } }));
     let first = Running::start(&api, OFF);
     let labelled = |api: &FakeApi| is_labelled(api, "n1", A) && is_labelled(api, "n2", B);
@@ -162,11 +162,11 @@ async fn nodes_get_the_label_of_their_clique_and_a_restart_writes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has_an_event() {
     let api = FakeApi::new();
-    create_node(&api, "n1", json!({}), device_of(A));
+    create_node(&api, "n1", &json!({}), &device_of(A));
     let running = Running::start(&api, OFF);
     api.until("labelled", |api| is_labelled(api, "n1", A)).await;
     let changed = Instant::now();
-    set_device(&api, "n1", device_of(B));
+    set_device(&api, "n1", &device_of(B));
     api.until("labelled anew", |api| is_labelled(api, "n1", B))
         .await;
     assert!(changed.elapsed() <= Duration::from_secs(1));
@@ -175,7 +175,7 @@ async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has
     let note = api.event_note("CliqueChanged").unwrap();
     assert!(note.contains(&format!("from {A} to {B}")), "{note}");
     // The attribute is gone while the driver is loaded again.
-    set_device(&api, "n1", json!({ "name": "channel-0" }));
+    set_device(&api, "n1", &json!({ "name": "channel-0" }));
     api.delete(Resource::Slices, "", "00000-n1");
     api.forget_requests();
     api.after(TEN_MINUTES).await;
@@ -189,14 +189,14 @@ async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has
 #[tokio::test(start_paused = true)]
 async fn only_our_label_goes_from_a_node_that_has_no_clique_any_more() {
     let api = FakeApi::new();
-    create_node(&api, "ours", json!({}), device_of(A));
-    create_node(&api, "theirs", json!({ CLIQUE_LABEL: A }), device_of(A));
+    create_node(&api, "ours", &json!({}), &device_of(A));
+    create_node(&api, "theirs", &json!({ CLIQUE_LABEL: A }), &device_of(A));
     let running = Running::start(&api, OFF);
     api.until("labelled", |api| is_labelled(api, "ours", A))
         .await;
     let tainted = json!({ "name": "channel-0", "taints": [{ "key": NO_CLIQUE_TAINT, "effect": "NoSchedule" }] });
     for node in ["ours", "theirs"] {
-        set_device(&api, node, tainted.clone());
+        set_device(&api, node, &tainted);
     }
     api.until("gone", |api| label(api, "ours").is_none()).await;
     api.after(TEN_MINUTES).await;
@@ -207,7 +207,12 @@ async fn only_our_label_goes_from_a_node_that_has_no_clique_any_more() {
 #[tokio::test(start_paused = true)]
 async fn a_label_that_somebody_else_owns_is_left_alone_and_counted() {
     let api = FakeApi::new();
-    create_node(&api, "n1", json!({ CLIQUE_LABEL: "theirs" }), device_of(A));
+    create_node(
+        &api,
+        "n1",
+        &json!({ CLIQUE_LABEL: "theirs" }),
+        &device_of(A),
+    );
     let running = Running::start(&api, OFF);
     api.until("tried", |_| running.labels("owned-by-others") == 1)
         .await;
@@ -224,8 +229,8 @@ async fn a_label_that_somebody_else_owns_is_left_alone_and_counted() {
 async fn another_node_of_the_name_is_not_labelled_by_a_slice_of_the_former() {
     let api = FakeApi::new();
     api.create(json!({ "kind": "Node", "metadata": { "name": "n1" } }));
-    create_slice(&api, "n1", "of-the-former", device_of(A));
-    create_slice(&api, "gone", "of-the-former", device_of(A));
+    create_slice(&api, "n1", "of-the-former", &device_of(A));
+    create_slice(&api, "gone", "of-the-former", &device_of(A));
     let running = Running::start(&api, OFF);
     api.until("tried", |_| running.labels("failed") >= 4).await;
     assert_eq!(
@@ -240,7 +245,7 @@ async fn two_thousand_nodes_are_labelled_with_at_most_fifty_writes_a_second() {
     const NODES: usize = 2_000;
     let api = FakeApi::new();
     for number in 0..NODES {
-        create_node(&api, &format!("n{number}"), json!({}), device_of(A));
+        create_node(&api, &format!("n{number}"), &json!({}), &device_of(A));
     }
     let started = Instant::now();
     let running = Running::start(&api, OFF);
@@ -259,15 +264,15 @@ async fn two_thousand_nodes_are_labelled_with_at_most_fifty_writes_a_second() {
 #[tokio::test(start_paused = true)]
 async fn a_clique_with_a_node_has_a_pool_which_is_repaired() {
     let api = FakeApi::new();
-    create_node(&api, "n1", json!({}), device_of(A));
-    create_node(&api, "n2", json!({}), device_of(A));
+    create_node(&api, "n1", &json!({}), &device_of(A));
+    create_node(&api, "n2", &json!({}), &device_of(A));
     let running = Running::start(&api, GROUPS);
     api.until("complete", |api| is_complete(api, A, 1)).await;
     assert_eq!(pool_slices(&api).len(), 2);
     api.delete(Resource::Slices, "", &slice_name(A, 2));
     api.until("made again", |api| is_complete(api, A, 1)).await;
     api.edit(Resource::Slices, "", &slice_name(A, 1), |slice| {
-        slice["spec"]["devices"] = json!([])
+        slice["spec"]["devices"] = json!([]);
     });
     api.until("as it was", |api| is_complete(api, A, 2)).await;
     // Of others, in the same pool or with a name like ours.
@@ -289,8 +294,8 @@ async fn a_clique_with_a_node_has_a_pool_which_is_repaired() {
 #[tokio::test(start_paused = true)]
 async fn no_pool_is_created_before_the_last_domain_with_a_channel_of_a_group_is_gone() {
     let api = FakeApi::new();
-    create_node(&api, "n1", json!({}), device_of(A));
-    create_node(&api, "n2", json!({}), device_of(B));
+    create_node(&api, "n1", &json!({}), &device_of(A));
+    create_node(&api, "n2", &json!({}), &device_of(B));
     for (name, channel) in [("a", 127), ("b", 128), ("c", 0)] {
         let mut domain = mk_domain(name);
         domain["status"] = json!({ "status": "Ready", "channel": channel });
@@ -326,7 +331,7 @@ async fn no_pool_is_created_before_the_last_domain_with_a_channel_of_a_group_is_
 #[tokio::test(start_paused = true)]
 async fn a_pool_without_nodes_goes_after_ten_minutes_when_no_claim_has_a_channel_of_it() {
     let api = FakeApi::new();
-    create_node(&api, "n1", json!({}), device_of(A));
+    create_node(&api, "n1", &json!({}), &device_of(A));
     create_group_claim(&api, A);
     let running = Running::start(&api, GROUPS);
     api.until("complete", |api| is_complete(api, A, 1)).await;
@@ -347,8 +352,8 @@ async fn a_pool_without_nodes_goes_after_ten_minutes_when_no_claim_has_a_channel
 async fn group_claims_that_are_switched_off_leave_pools_only_while_claims_are_allocated_from_them()
 {
     let api = FakeApi::new();
-    create_node(&api, "n1", json!({}), device_of(A));
-    create_node(&api, "n2", json!({}), device_of(B));
+    create_node(&api, "n1", &json!({}), &device_of(A));
+    create_node(&api, "n2", &json!({}), &device_of(B));
     create_group_claim(&api, A);
     let running = Running::start(&api, GROUPS);
     api.until("complete", |api| pool_slices(api).len() == 4)
@@ -366,95 +371,4 @@ async fn group_claims_that_are_switched_off_leave_pools_only_while_claims_are_al
     running.kill().await;
 }
 
-/// What can go wrong with any request, and with a watch besides.
-const ANY: [Fault; 8] = [
-    Fault::Conflict,
-    Fault::Busy,
-    Fault::InternalError,
-    Fault::Unavailable,
-    Fault::Forbidden("RBAC: not allowed"),
-    Fault::NoAnswer,
-    Fault::RequestLost,
-    Fault::AnswerLost,
-];
-const WATCH: [Fault; 6] = [
-    Fault::Expired,
-    Fault::StreamExpires,
-    Fault::StreamBreaks,
-    Fault::StreamFails,
-    Fault::StreamMalformed,
-    Fault::StreamGarbled,
-];
-
-#[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_with_a_call_a_few_times_labels_and_pools_are_right_in_the_end() {
-    let calls = [
-        Call::ListNodeLabels,
-        Call::ListSlices,
-        Call::WatchSlices,
-        Call::ListDomains,
-        Call::ListAllocations,
-        Call::LabelNode,
-        Call::CreateSlice,
-        Call::ReplaceSlice,
-        Call::DeleteSlice,
-    ];
-    for call in calls {
-        let of_watch = WATCH.iter().filter(|_| call.is_watch());
-        for fault in ANY.iter().chain(of_watch) {
-            let api = FakeApi::new();
-            let rule = Rule::once(call, *fault).times(3);
-            api.break_with(rule.clone());
-            create_node(&api, "n1", json!({}), device_of(A));
-            let running = Running::start(&api, GROUPS);
-            api.until("complete", |api| is_complete(api, A, 1)).await;
-            // Each edit and each change is heard, whatever the watch has missed.
-            let edit = |slice: &mut Value| slice["spec"]["devices"] = json!([]);
-            api.edit(Resource::Slices, "", &slice_name(A, 1), edit);
-            api.until("repaired", |api| is_complete(api, A, 2)).await;
-            set_device(&api, "n1", device_of(B));
-            let moved = |api: &FakeApi| {
-                is_labelled(api, "n1", B) && is_complete(api, B, 1) && pool_slices(api).len() == 2
-            };
-            // Not waited for with a look each tenth of a second: there are a hundred rounds.
-            api.after(TEN_MINUTES).await;
-            api.until("moved", moved).await;
-            assert!(api.faults_fired() >= 1, "it did not go wrong: {rule:?}");
-            running.kill().await;
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn killed_after_any_write_the_next_leader_ends_where_one_alone_would() {
-    let run = async |kill_after: Option<usize>| {
-        let api = FakeApi::new();
-        for (node, clique) in [("n1", A), ("n2", B)] {
-            create_node(&api, node, json!({}), device_of(clique));
-        }
-        let first = Running::start(&api, GROUPS);
-        let settled = |api: &FakeApi| {
-            is_labelled(api, "n1", A) && is_labelled(api, "n2", B) && pool_slices(api).len() == 4
-        };
-        if let Some(writes) = kill_after {
-            api.until("killed", |api| api.writes() >= writes).await;
-            first.kill().await;
-            let second = Running::start(&api, GROUPS);
-            api.until("settled", settled).await;
-            second.kill().await;
-        } else {
-            api.until("settled", settled).await;
-            first.kill().await;
-        }
-        (api.writes(), pool_slices(&api))
-    };
-    let (writes, slices) = run(None).await;
-    assert_eq!(writes, 2 + 4);
-    for kill_after in 0..=writes {
-        assert_eq!(
-            run(Some(kill_after)).await,
-            (writes, slices.clone()),
-            "{kill_after}"
-        );
-    }
-}
+mod faults;

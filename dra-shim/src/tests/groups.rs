@@ -14,7 +14,7 @@ const OWN: &str = "07070707-0707-0707-0707-070707070707.0";
 const OTHER: &str = "07070707-0707-0707-0707-070707070707.1";
 const REPORT: &str = "patch resourceclaims/status";
 
-/// As the scheduler leaves a claim of a PodGroup that was allocated this channel of a clique's pool.
+/// As the scheduler leaves a claim of a `PodGroup` that was allocated this channel of a clique's pool.
 fn allocate(claim: &mut Value, clique: &str, device: &str) {
     let allocation = &mut claim["status"]["allocation"];
     let result = &mut allocation["devices"]["results"][0];
@@ -53,7 +53,7 @@ async fn a_claim_of_a_podgroup_is_prepared_and_kept_and_nothing_is_reported_in_i
     // One of the node's device is reported.
     server.put_claim("ns", "pod");
     server.change_claim("ns", "pod", |claim| {
-        claim["status"]["devices"] = Value::Null
+        claim["status"]["devices"] = Value::Null;
     });
     node.prepare("ns", "pod").await.unwrap();
     sleep(Duration::from_secs(60)).await;
