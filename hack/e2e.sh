@@ -44,6 +44,7 @@ all=(
     a_second_claim_goes_to_another_node
     many_pods_share_the_device_of_a_node
     each_domain_has_a_channel_of_its_own
+    a_group_claim_gives_one_channel_to_pods_on_both_nodes
     a_prepared_device_is_reported_in_its_claim
     a_stopped_host_daemon_is_left_alone
     a_claim_deleted_under_its_running_pod_keeps_the_device

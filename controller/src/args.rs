@@ -1,5 +1,6 @@
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
+use compute_domain_api::Settings;
+use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs, StartError};
 use kube::core::Duration;
 
 /// Creates a claim template for each ComputeDomain, and deletes it with the domain.
@@ -18,6 +19,8 @@ pub(crate) struct Args {
     pub(crate) leader_election: LeaderElectionArgs,
     #[command(flatten)]
     pub(crate) imex: ImexArgs,
+    #[command(flatten)]
+    pub(crate) clique_label: CliqueLabelArgs,
     #[command(flatten)]
     pub(crate) http: HttpArgs,
     #[command(flatten)]
@@ -43,6 +46,24 @@ pub(crate) struct NamespaceArgs {
         value_delimiter = ','
     )]
     additional: Vec<String>,
+}
+
+/// Whether nodes get a label for their NVLink clique.
+#[derive(ClapArgs, Clone, Copy, Debug)]
+#[command(next_help_heading = "IMEX")]
+pub(crate) struct CliqueLabelArgs {
+    /// Label each node with its NVLink clique: nvidia.com/gpu.clique.
+    #[arg(
+        long = "gpu-clique-label-enabled",
+        env = "GPU_CLIQUE_LABEL_ENABLED",
+        num_args = 0..=1,
+        default_value = "false",
+        default_missing_value = "true",
+        require_equals = true,
+        value_name = "BOOL",
+        value_parser = parse_bool
+    )]
+    enabled: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -123,6 +144,26 @@ impl NamespaceArgs {
         namespaces
     }
 }
+
+// === impl CliqueLabelArgs ===
+
+impl CliqueLabelArgs {
+    /// Whether nodes get the label, without which no claim of a group finds its nodes.
+    pub(crate) fn resolve(self, settings: &Settings) -> Result<bool, StartError> {
+        if settings.group_claims && !self.enabled {
+            return Err(StartError::new(
+                &LabelNeeded,
+                "set kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled (--gpu-clique-label-enabled, GPU_CLIQUE_LABEL_ENABLED) to true, or resources.computeDomains.imex.groupClaims (--imex-group-claims, IMEX_GROUP_CLAIMS) to false",
+            ));
+        }
+        Ok(self.enabled)
+    }
+}
+
+/// Claims of groups are allocated by the label of nodes.
+#[derive(Debug, thiserror::Error)]
+#[error("imex.groupClaims requires the label of nodes for their NVLink clique")]
+struct LabelNeeded;
 
 /// An unset value of the chart arrives as the empty string.
 fn parse_bool(text: &str) -> Result<bool, &'static str> {

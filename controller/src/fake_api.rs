@@ -10,6 +10,7 @@
 //! Time is tokio's, which tests pause. Every request is recorded, so that tests can count them.
 
 mod answer;
+mod apply;
 mod call;
 mod client;
 mod faults;
@@ -21,7 +22,7 @@ mod user;
 mod verbs;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -59,6 +60,8 @@ struct State {
     requests: Vec<Recorded>,
     /// The types of the conditions that each manager applied last, by the object's UID.
     applied: HashMap<(String, String), Vec<String>>,
+    /// Which managers have applied a label of a node, by the node's name and the label.
+    label_owners: HashMap<(String, String), BTreeSet<String>>,
     /// The requests that no rule of [`Call`] knows.
     unknown: Vec<String>,
     /// The watches that are open.

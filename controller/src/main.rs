@@ -30,11 +30,15 @@
 //! them: one list, of 500 claims each page, for a burst of reports; of all domains, one at a time and ten
 //! a second at most. A claim without a report, or a domain without claims, costs none.
 //!
+//! `clique_keeper` runs beside the worker if the operator wants nodes to have a label for their NVLink
+//! clique. It is about nodes and `ResourceSlices`, and shares nothing with the rest but the lease.
+//!
 //! Logs, health, the Kubernetes client and events come from `imex-runtime`.
 
 mod api_client;
 mod args;
 mod backoff;
+mod clique_keeper;
 #[cfg(test)]
 mod fake_api;
 mod fence;

@@ -12,6 +12,7 @@ use tracing::info;
 
 use crate::api_client::{ApiClient, CONTROLLER_NAME};
 use crate::args::{Args, Command};
+use crate::clique_keeper::{CliqueKeeper, CliqueMetrics};
 use crate::fence::Fence;
 use crate::lease::{Elector, LeaseConfig};
 use crate::metrics::Metrics;
@@ -33,6 +34,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         leader_election,
         namespaces,
         imex,
+        clique_label,
         http,
         kube,
         log,
@@ -43,6 +45,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     }
     // Every configuration error is found before the first log line.
     let settings = imex.resolve()?;
+    let label_nodes = clique_label.resolve(&settings)?;
     let lease = LeaseConfig::new(leader_election, &pod_name)
         .map_err(|err| StartError::new(&err, err.hint()))?;
     let readiness = Readiness::default();
@@ -62,6 +65,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     if channels.is_some() {
         Metrics::register_channels(&mut registry, index.clone(), Timestamp::now);
     }
+    let clique_metrics = CliqueMetrics::new(&mut registry);
     let instance = if pod_name.is_empty() {
         CONTROLLER_NAME
     } else {
@@ -74,8 +78,17 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     }
 
     let fence = Fence::default();
+    let api = ApiClient::new(client.clone(), fence.clone(), namespaces.own());
+    let clique_keeper = label_nodes.then(|| CliqueKeeper {
+        client: client.clone(),
+        api: api.clone(),
+        events: events.clone(),
+        readiness: readiness.clone(),
+        metrics: clique_metrics,
+        channels: settings.group_channels(),
+    });
     let context = Context {
-        api: ApiClient::new(client.clone(), fence.clone(), namespaces.own()),
+        api,
         reports: Reports::new(events),
         index,
         refusals: Refusals::default(),
@@ -90,6 +103,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let worker = Worker {
         client: client.clone(),
         context,
+        clique_keeper,
         metrics,
         readiness,
         shutdown,

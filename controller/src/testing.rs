@@ -67,6 +67,7 @@ pub(crate) fn mk_worker_with(
     Worker {
         client,
         context,
+        clique_keeper: None,
         metrics,
         readiness: Readiness::default(),
         shutdown: CancellationToken::new(),

@@ -110,7 +110,7 @@ impl Stream for Watches {
 
 /// Pauses between attempts to watch. kube's default is up to a minute, and two in a row if the
 /// server has lost its history during an outage; one client may well ask more often.
-fn backoff() -> watcher::ExponentialBackoff {
+pub(crate) fn backoff() -> watcher::ExponentialBackoff {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(500))
         .with_max_delay(Duration::from_secs(4))

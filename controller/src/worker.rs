@@ -26,6 +26,7 @@ use error_log::ErrorLog;
 use lost_labels::LostLabels;
 
 use crate::backoff::Backoff;
+use crate::clique_keeper::CliqueKeeper;
 use crate::leftovers;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
@@ -50,6 +51,8 @@ const REPORTED_FAILURES: u32 = 4;
 pub(crate) struct Worker {
     pub(crate) client: Client,
     pub(crate) context: Context,
+    /// Labels nodes, if the operator wants that.
+    pub(crate) clique_keeper: Option<CliqueKeeper>,
     pub(crate) metrics: Metrics,
     pub(crate) readiness: Readiness,
     pub(crate) shutdown: CancellationToken,
@@ -111,15 +114,29 @@ impl Worker {
         self.context.waiting.clear();
         self.metrics.set_cliques(0, 0);
         let mut run = Run::new(self);
-        run.until_shutdown().await;
+        tokio::select! {
+            () = run.until_shutdown() => {}
+            () = self.keep_cliques() => {}
+        }
         let rest = async { while run.jobs.next().await.is_some() {} };
         if timeout(SHUTDOWN_GRACE, rest).await.is_err() {
             warn!("shutting down before the last reconciles have finished");
         }
     }
 
+    /// Never ends.
+    async fn keep_cliques(&self) {
+        match &self.clique_keeper {
+            Some(keeper) => keeper.run().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// The lease is lost: nothing is watched any more.
     pub(crate) fn stopped(&self) {
+        if let Some(keeper) = &self.clique_keeper {
+            keeper.stopped();
+        }
         for name in CONDITIONS {
             self.readiness.remove_condition(name);
         }

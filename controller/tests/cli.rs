@@ -64,6 +64,11 @@ fn a_configuration_error_is_one_line_that_names_the_fix() {
             &[],
             ["not in order", "--leader-election-lease-duration"],
         ),
+        (
+            &[gate],
+            &[("IMEX_GROUP_CLAIMS", "true")],
+            ["gpuCliqueLabelEnabled", "imex.groupClaims"],
+        ),
         (&[gate], &[], ["there is no service account", "KUBECONFIG"]),
         (
             &[gate, "--kubeconfig=/nonexistent"],

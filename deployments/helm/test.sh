@@ -86,6 +86,20 @@ for text in 'verbs: [get, list, watch, patch, delete]' '# To count the nodes wit
     if grep -qF -- "$text" "$scratch/default.yaml"; then fail "default should not contain: $text"; fi
 done
 
+# Rights on nodes and slices only for who wants the label, and to create slices only for claims of groups.
+label=(--set kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true)
+render "${gate[@]}" "${label[@]}" >"$scratch/label.yaml"
+render "${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=true >"$scratch/groups.yaml"
+for text in '# patch: the label nvidia.com/gpu.clique' 'verbs: [list, watch, delete]' GPU_CLIQUE_LABEL_ENABLED; do
+    contains "$text" label
+    contains "$text" groups
+done
+for text in 'verbs: [create, update]' IMEX_GROUP_CLAIMS compute-domain-clique-channel.nvidia.com; do
+    contains "$text" groups
+    if grep -qF -- "$text" "$scratch/default.yaml" "$scratch/label.yaml"; then fail "default or label should not contain: $text"; fi
+done
+if grep -qF -- GPU_CLIQUE "$scratch/default.yaml"; then fail "default should not contain: GPU_CLIQUE"; fi
+
 # Where the Go driver's controller kept its objects, ours may look for leftovers.
 render "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=ADDITIONAL_NAMESPACES' \
     --set 'controller.containers.computeDomain.env[0].value=nvidia\, imex-dra' >"$scratch/additional.yaml"
@@ -104,6 +118,7 @@ refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: wit
 refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist" "${gate[@]}" --set serviceAccount.create=false
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock
+refuses "resources.computeDomains.imex.groupClaims=true needs kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true: claims of groups find their nodes by that label" "${gate[@]}" --set $imex.groupClaims=true
 refuses "controller.containers.computeDomain.env: IMEX_MODE is set by the chart from another value; set that value instead" "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=IMEX_MODE'
 refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the chart from another value; set that value instead" "${gate[@]}" --set 'kubeletPlugin.containers.computeDomains.env[0].name=NODE_NAME'
 refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9" "${gate[@]}" --kube-version 1.33.9

@@ -72,7 +72,8 @@ impl Placements {
             without_clique: settings.without_clique,
             degraded_fabric: settings.degraded_fabric,
             channel_count: match settings.isolation {
-                Isolation::None => PUBLISHED_CHANNEL + 1,
+                // Of the channels of cliques, each is below the end of their range.
+                Isolation::None => settings.group_channels().end() + 1,
                 Isolation::Channel => settings.channel_count,
             },
         }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use compute_domain_api::names::clique_of_pool;
 use compute_domain_node::{
     ChannelRequest, KubeletDevice, Moment, NodeClaims, PrepareError, Prepared,
 };
@@ -153,11 +154,15 @@ impl ComputeDomainDriver {
         blocking(context, look_up, prepare_failed).await
     }
 
-    /// Reports the prepared device in the claim, unless an earlier Prepare did.
+    /// Reports the prepared device in the claim, unless an earlier Prepare did. Not a channel of a
+    /// clique: it would be one entry for all nodes of a gang, of which each would write its own.
     fn report(&self, claim: &Claim) -> Result<(), ClaimError> {
         let [result] = claim.results.as_slice() else {
             return Ok(());
         };
+        if clique_of_pool(&result.pool).is_some() {
+            return Ok(());
+        }
         let reported = reported(&claim.status, result);
         if reported == Reported::ThisDevice {
             return Ok(());

@@ -1,6 +1,7 @@
 //! The plugin beside an API server in memory.
 
 pub(crate) mod api_server;
+mod groups;
 pub(crate) mod node;
 mod requests;
 mod simulation;

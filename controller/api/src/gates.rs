@@ -146,7 +146,7 @@ fn parse_item(item: &str) -> Result<(&str, bool), GateError> {
 }
 
 /// Go's `strconv.ParseBool`.
-fn parse_bool(text: &str) -> Option<bool> {
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),

@@ -33,6 +33,6 @@ pub use opaque::{
     OpaqueConfig,
 };
 pub use settings::{
-    ForcedGate, ImexOptions, Isolation, Mode, Placement, Settings, SettingsError, SettingsWarning,
-    Sharing,
+    ForcedGate, GROUP_CHANNELS, ImexOptions, Isolation, Mode, Placement, Settings, SettingsError,
+    SettingsWarning, Sharing,
 };

@@ -34,6 +34,9 @@ pub const TARGET_DAEMON: &str = "Daemon";
 /// The `DeviceClass` that selects channel 0 of a node.
 pub const CHANNEL_DEVICE_CLASS: &str = "compute-domain-default-channel.nvidia.com";
 
+/// The `DeviceClass` that selects a channel of a clique, for the pods of a group.
+pub const GROUP_DEVICE_CLASS: &str = "compute-domain-clique-channel.nvidia.com";
+
 /// Name of the only request in the workload claim template.
 pub const CHANNEL_REQUEST: &str = "channel";
 
@@ -44,12 +47,21 @@ pub const DEVICE_TYPE_ATTRIBUTE: &str = "type";
 /// Value of [`DEVICE_TYPE_ATTRIBUTE`] for an IMEX channel.
 pub const DEVICE_TYPE_CHANNEL: &str = "channel";
 
+/// Value of [`DEVICE_TYPE_ATTRIBUTE`] for an IMEX channel of a clique, for the pods of a group.
+pub const DEVICE_TYPE_CLIQUE_CHANNEL: &str = "clique-channel";
+
 /// Attribute of a published device: the channel's number, an integer.
 pub const DEVICE_ID_ATTRIBUTE: &str = "id";
 
 /// Attribute of a published device while its node has a clique: `CLUSTER-UUID.CLIQUE-ID`. The Go driver
 /// does not have it.
 pub const CLIQUE_ATTRIBUTE: &str = "clique";
+
+/// Label of nodes whose value is their clique, as [`CLIQUE_ATTRIBUTE`] has it. Others may write it, too.
+pub const CLIQUE_LABEL: &str = "nvidia.com/gpu.clique";
+
+/// What the name of a clique's pool begins with; the clique follows.
+const GROUP_POOL_PREFIX: &str = "clique-";
 
 /// Capacity of a published device that many claims share: a claim that asks for one of it shares the
 /// device, one that asks for nothing takes all of it. The Go driver does not have it.
@@ -87,7 +99,73 @@ pub fn channel_lease_name(number: u32) -> String {
     format!("imex-channel-{number:04}")
 }
 
+/// Name of the pool that has the channels of a clique: a DNS subdomain, if `clique` is one.
+pub fn group_pool_name(clique: &str) -> String {
+    format!("{GROUP_POOL_PREFIX}{clique}")
+}
+
+/// The clique whose channels a pool of this name has; `None` for the pool of a node.
+///
+/// A clique is `CLUSTER-UUID.CLIQUE-ID` in lower case. A node may have any name, but not one that is the
+/// prefix and a clique.
+pub fn clique_of_pool(pool: &str) -> Option<&str> {
+    pool.strip_prefix(GROUP_POOL_PREFIX)
+        .filter(|clique| is_clique(clique))
+}
+
+/// Whether this is a clique as NVML's values are written: `CLUSTER-UUID.CLIQUE-ID`, of lower-case
+/// hexadecimal digits, and a decimal number.
+pub fn is_clique(text: &str) -> bool {
+    let Some((uuid, id)) = text.split_once('.') else {
+        return false;
+    };
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let parts = uuid.split('-');
+    let is_uuid = parts.clone().map(str::len).eq([8, 4, 4, 4, 12])
+        && parts.flat_map(str::as_bytes).all(is_digit);
+    is_uuid
+        && id
+            .parse::<u32>()
+            .is_ok_and(|number| number.to_string() == id)
+}
+
 /// Name of the device in the slice that is this channel.
 pub fn channel_device_name(id: u32) -> String {
     format!("channel-{id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_of_a_clique_is_told_from_those_of_nodes() {
+        let clique = "01234567-89ab-cdef-1032-547698badcfe.4294967295";
+        let pool = group_pool_name(clique);
+        assert_eq!(clique_of_pool(&pool), Some(clique));
+        for node in ["node-1", "clique-1.example.com", clique, "clique-"] {
+            assert_eq!(clique_of_pool(node), None, "{node}");
+        }
+    }
+
+    #[test]
+    fn a_clique_has_exactly_the_form_that_nodes_publish() {
+        let uuid = "01234567-89ab-cdef-1032-547698badcfe";
+        assert!(is_clique(&format!("{uuid}.0")) && is_clique(&format!("{uuid}.10")));
+        for text in [
+            String::new(),
+            uuid.to_owned(),
+            format!("{uuid}."),
+            format!("{uuid}.01"),
+            format!("{uuid}.+1"),
+            format!("{uuid}.4294967296"),
+            format!("{uuid}.1.1"),
+            format!("{}.1", uuid.to_uppercase()),
+            format!("{}.1", uuid.replace('-', "")),
+            format!("{uuid}-0.1"),
+            format!("{}.1", uuid.replace('0', "é")),
+        ] {
+            assert!(!is_clique(&text), "{text}");
+        }
+    }
 }

@@ -3,11 +3,12 @@
 mod error;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub use error::SettingsError;
 
-use crate::gates::{FeatureGates, Gate};
+use crate::gates::{FeatureGates, Gate, parse_bool};
 
 /// The options as the user wrote them. An empty string means not set, because the chart renders an
 /// unset value as `""`.
@@ -26,6 +27,9 @@ pub struct ImexOptions<'a> {
     /// Chart `resources.computeDomains.imex.channelCount`, `--imex-channel-count`,
     /// `IMEX_CHANNEL_COUNT`.
     pub channel_count: &'a str,
+    /// Chart `resources.computeDomains.imex.groupClaims`, `--imex-group-claims`,
+    /// `IMEX_GROUP_CLAIMS`.
+    pub group_claims: &'a str,
     /// Chart `resources.computeDomains.imex.hostSocketPath`, `--imex-host-socket-path`,
     /// `IMEX_HOST_SOCKET_PATH`.
     pub host_socket_path: &'a str,
@@ -48,6 +52,8 @@ pub struct Settings {
     pub sharing: Sharing,
     /// How many IMEX channels each node has. Numbers of `ComputeDomains` are below it.
     pub channel_count: u32,
+    /// Whether claims of a group of pods can be allocated a channel of a clique.
+    pub group_claims: bool,
     /// Control socket of the host IMEX daemon, as a path on the host; `None`: its state is not
     /// probed.
     pub host_socket_path: Option<PathBuf>,
@@ -124,6 +130,10 @@ pub enum SettingsWarning {
 /// The slots of a device where the options do not say: what a slice of devices could hold.
 const DEFAULT_SLOTS: u32 = 64;
 
+/// The channels that claims of groups of pods are allocated, where there are such claims: 0 is no
+/// ComputeDomain's, and all of a clique fit into two `ResourceSlices`.
+pub const GROUP_CHANNELS: RangeInclusive<u32> = 1..=127;
+
 /// The driver's default for its module parameter `NVreg_ImexChannelCount`.
 const DEFAULT_CHANNEL_COUNT: u32 = 2048;
 
@@ -146,6 +156,7 @@ impl ImexOptions<'_> {
         let (isolation, warnings) = resolve_isolation(self.isolation)?;
         let sharing = resolve_sharing(self.sharing, isolation, resolve_slots(self.slots)?)?;
         let channel_count = resolve_channel_count(self.channel_count)?;
+        let group_claims = resolve_group_claims(self.group_claims)?;
         let host_socket_path = resolve_socket(self.host_socket_path)?;
         // Where channels isolate, a pod without one has no business on the node's fabric.
         let without_clique = match isolation {
@@ -162,18 +173,51 @@ impl ImexOptions<'_> {
             .map(|gate| ForcedGate { gate, value: false })
             .collect();
         gates.validate()?;
-        Ok(Settings {
+        let settings = Settings {
             mode,
             isolation,
             sharing,
             channel_count,
+            group_claims,
             host_socket_path,
             without_clique,
             degraded_fabric,
             gates,
             forced,
             warnings,
-        })
+        };
+        if isolation == Isolation::Channel && settings.domain_channels().is_empty() {
+            return Err(SettingsError::NoDomainChannels { channel_count });
+        }
+        Ok(settings)
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The channels that `ComputeDomains` can have, where each has its own.
+    pub fn domain_channels(&self) -> RangeInclusive<u32> {
+        let first = if self.group_claims {
+            GROUP_CHANNELS.end() + 1
+        } else {
+            1
+        };
+        first..=self.last_channel()
+    }
+
+    /// The channels that claims of groups can be allocated. Empty where there are no such claims.
+    pub fn group_channels(&self) -> RangeInclusive<u32> {
+        let last = if self.group_claims {
+            self.last_channel().min(*GROUP_CHANNELS.end())
+        } else {
+            0
+        };
+        *GROUP_CHANNELS.start()..=last
+    }
+
+    fn last_channel(&self) -> u32 {
+        self.channel_count.saturating_sub(1)
     }
 }
 
@@ -227,6 +271,15 @@ fn resolve_channel_count(count: &str) -> Result<u32, SettingsError> {
         "" => Ok(DEFAULT_CHANNEL_COUNT),
         // Channel 0 belongs to no ComputeDomain.
         text => parse_at_least(text, 2).ok_or_else(|| SettingsError::BadChannelCount {
+            value: text.to_owned(),
+        }),
+    }
+}
+
+fn resolve_group_claims(value: &str) -> Result<bool, SettingsError> {
+    match value {
+        "" => Ok(false),
+        text => parse_bool(text).ok_or_else(|| SettingsError::BadGroupClaims {
             value: text.to_owned(),
         }),
     }

@@ -33,6 +33,9 @@
 //! [`Cliques`] stands apart: what the nodes have reported of prepared claims, and what users are told
 //! of it. No request depends on it.
 //!
+//! [`NodeCliques`] and [`GroupPools`] are about nodes, not `ComputeDomains`: which label a node's clique
+//! gives it, and which channels can be allocated to the pods of a group in one clique.
+//!
 //! This is the host-managed mode, in which the operator runs `nvidia-imex` on the hosts. The
 //! driver-managed mode of the Go driver runs it in pods instead and creates `DaemonSets` and
 //! further templates. Such objects are recognised and reported, never changed.
@@ -47,9 +50,11 @@ mod finalizer;
 #[cfg(test)]
 mod fixtures;
 mod go_driver;
+mod group_pools;
 mod index;
 pub mod lifecycle;
 mod lost_label;
+mod node_cliques;
 mod observed_template;
 mod rejection;
 mod reported;
@@ -66,8 +71,10 @@ pub use cliques::{Clique, CliqueFinding, Cliques};
 pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};
 pub use domain::{Domain, UnidentifiedError};
+pub use group_pools::{GroupPools, PoolStep, cliques_of_pools};
 pub use index::{Change, ClaimName, Index, Key, Observed};
 pub use lost_label::{may_have_lost_label, restored_label};
+pub use node_cliques::{CliqueChange, LabelWrite, NodeCliques, NodeSlice};
 pub use observed_template::ObservedTemplate;
 pub use rejection::Rejection;
 pub use status::{Admission, StatusSchema, status_patch};

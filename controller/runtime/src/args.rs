@@ -52,7 +52,7 @@ pub struct KubeArgs {
 
 /// How IMEX is run and shared: `--feature-gates` (`FEATURE_GATES`), `--imex-mode` (`IMEX_MODE`),
 /// `--imex-isolation` (`IMEX_ISOLATION`), `--imex-sharing` (`IMEX_SHARING`), `--imex-slots`
-/// (`IMEX_SLOTS`), `--imex-channel-count` (`IMEX_CHANNEL_COUNT`), `--imex-host-socket-path`
+/// (`IMEX_SLOTS`), `--imex-channel-count` (`IMEX_CHANNEL_COUNT`), `--imex-group-claims` (`IMEX_GROUP_CLAIMS`), `--imex-host-socket-path`
 /// (`IMEX_HOST_SOCKET_PATH`), `--imex-without-clique` (`IMEX_WITHOUT_CLIQUE`) and `--imex-degraded-fabric` (`IMEX_DEGRADED_FABRIC`).
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "IMEX")]
@@ -77,6 +77,10 @@ pub struct ImexArgs {
     /// How many IMEX channels each node has, by the options of its driver; empty means 2048.
     #[arg(long, env = "IMEX_CHANNEL_COUNT", default_value = "")]
     pub imex_channel_count: String,
+    /// Whether one claim can give a group of pods in one NVLink clique a channel: true or false;
+    /// empty means false.
+    #[arg(long, env = "IMEX_GROUP_CLAIMS", default_value = "")]
+    pub imex_group_claims: String,
     /// Control socket of the host IMEX daemon, as a path on the host; empty: it is not probed.
     #[arg(long, env = "IMEX_HOST_SOCKET_PATH", default_value = "")]
     pub imex_host_socket_path: String,
@@ -176,6 +180,7 @@ impl ImexArgs {
             sharing: &self.imex_sharing,
             slots: &self.imex_slots,
             channel_count: &self.imex_channel_count,
+            group_claims: &self.imex_group_claims,
             host_socket_path: &self.imex_host_socket_path,
             without_clique: &self.imex_without_clique,
             degraded_fabric: &self.imex_degraded_fabric,
@@ -192,6 +197,7 @@ pub fn log_settings(settings: &Settings) {
         isolation = %settings.isolation,
         sharing = %settings.sharing,
         channel_count = settings.channel_count,
+        group_claims = settings.group_claims,
         host_socket = settings.host_socket_path.as_ref().map(|path| path.display().to_string()),
         without_clique = %settings.without_clique,
         degraded_fabric = %settings.degraded_fabric,

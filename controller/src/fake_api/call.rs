@@ -1,5 +1,6 @@
 //! The calls that the controller makes, each by what it is for.
 
+use compute_domain_api::names::CLIQUE_LABEL;
 use http::Method;
 use serde_json::Value;
 
@@ -21,6 +22,9 @@ pub(crate) enum Call {
     ListDaemonSets,
     ListNodes,
     ListSlices,
+    WatchSlices,
+    ListNodeLabels,
+    ListAllocations,
     GetDomain,
     FindDomain,
     GetTemplate,
@@ -43,6 +47,10 @@ pub(crate) enum Call {
     CreateChannel,
     ChangeChannel,
     DeleteChannel,
+    LabelNode,
+    CreateSlice,
+    ReplaceSlice,
+    DeleteSlice,
 }
 
 impl Call {
@@ -68,15 +76,25 @@ impl Call {
                 (false, false) => Self::ListTemplates,
             },
             (Method::GET, Claims) if request.is_watch() => Self::WatchClaims,
+            (Method::GET, Claims) if !named && all && !request.metadata_only => {
+                Self::ListAllocations
+            }
             (Method::GET, Claims) if !named && all => Self::ListClaims,
             (Method::GET, Claims) if !named && request.query("labelSelector").contains('=') => {
                 Self::ListClaimsOfDomain
             }
             (Method::GET, DaemonSets) if !named && !all => Self::ListDaemonSets,
+            (Method::GET, Nodes) if request.query("labelSelector") == CLIQUE_LABEL => {
+                Self::ListNodeLabels
+            }
             (Method::GET, Nodes) if !named => Self::ListNodes,
             // Of every driver, it would be the whole cluster's.
             (Method::GET, Slices) if !named && !request.query("fieldSelector").is_empty() => {
-                Self::ListSlices
+                if request.is_watch() {
+                    Self::WatchSlices
+                } else {
+                    Self::ListSlices
+                }
             }
             (Method::GET, Leases) if request.is_watch() => Self::WatchChannels,
             (Method::GET, Leases) if !named && !all => Self::ListChannels,
@@ -97,6 +115,10 @@ impl Call {
             (Method::POST, Events) => Self::PostEvent,
             (Method::POST, Leases) => Self::CreateLease,
             (Method::PUT, Leases) => Self::UpdateLease,
+            (Method::PATCH, Nodes) if !status => Self::LabelNode,
+            (Method::POST, Slices) => Self::CreateSlice,
+            (Method::PUT, Slices) => Self::ReplaceSlice,
+            (Method::DELETE, Slices) => Self::DeleteSlice,
             _ => return None,
         })
     }
@@ -115,6 +137,10 @@ impl Call {
                 | Self::CreateChannel
                 | Self::ChangeChannel
                 | Self::DeleteChannel
+                | Self::LabelNode
+                | Self::CreateSlice
+                | Self::ReplaceSlice
+                | Self::DeleteSlice
         )
     }
 
@@ -129,6 +155,8 @@ impl Call {
                 | Self::ListDaemonSets
                 | Self::ListNodes
                 | Self::ListSlices
+                | Self::ListNodeLabels
+                | Self::ListAllocations
                 | Self::FindDomain
                 | Self::ListChannels
         )
@@ -142,6 +170,7 @@ impl Call {
                 | Self::WatchClaims
                 | Self::WatchOtherTemplates
                 | Self::WatchChannels
+                | Self::WatchSlices
         )
     }
 }

@@ -90,9 +90,18 @@ impl FakeApi {
 
     /// All objects of a kind.
     pub(crate) fn all(&self, resource: Resource) -> Vec<Value> {
+        self.read_all(resource, |object| Some(object.clone()))
+    }
+
+    /// Looks at all objects of a kind without a copy of them.
+    pub(crate) fn read_all<T>(
+        &self,
+        resource: Resource,
+        look: impl Fn(&Value) -> Option<T>,
+    ) -> Vec<T> {
         let state = self.state();
         let objects = state.store.all(resource);
-        objects.map(|(_, object)| object.clone()).collect()
+        objects.filter_map(|(_, object)| look(object)).collect()
     }
 
     /// Reasons of the events, in the order of their names.

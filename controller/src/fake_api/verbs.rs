@@ -7,6 +7,7 @@ use super::State;
 use super::answer::Answer;
 use super::patch::{apply_status, condition_types, json_patch, merge_patch};
 use super::request::Request;
+use super::resource::Resource;
 use super::store::{Id, Writer};
 
 /// How many objects a page has if the client does not say.
@@ -21,6 +22,7 @@ impl State {
             (Method::POST, "") => self.post(request),
             (Method::PUT, _) => self.put(request),
             (Method::PATCH, _) if request.subresource == "status" => self.patch_status(request),
+            (Method::PATCH, _) if request.resource == Resource::Nodes => self.apply_labels(request),
             (Method::PATCH, _) => self.patch(request),
             (Method::DELETE, _) => self.delete(request),
             _ => Err(Answer::failure(
@@ -161,7 +163,7 @@ impl State {
     }
 }
 
-fn id(request: &Request) -> Id {
+pub(super) fn id(request: &Request) -> Id {
     Id {
         resource: request.resource,
         namespace: request.namespace.clone(),

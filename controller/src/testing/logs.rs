@@ -17,7 +17,7 @@ struct Writer;
 
 /// Every test needs this before it logs anything: tracing remembers for good of a line that nobody
 /// wanted it.
-pub(super) fn install() {
+pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let subscriber = tracing_subscriber::fmt().with_ansi(false);

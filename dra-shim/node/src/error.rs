@@ -115,6 +115,14 @@ pub enum PrepareError {
         /// What NVML reports.
         reason: String,
     },
+    /// The device is a channel of a clique that this node is not in, or not any more.
+    #[error("the claim has a channel of NVLink clique {wanted}, and this node is in {own}")]
+    OtherClique {
+        /// The clique of the claim.
+        wanted: String,
+        /// That of the node, or what is known of it.
+        own: String,
+    },
     /// The fabric is not known, or still coming up.
     #[error("the NVLink fabric of this node is not ready: {reason}")]
     FabricNotReady {
@@ -199,6 +207,7 @@ impl PrepareError {
             Self::BeyondDriver { .. } => "channel-beyond-driver",
             Self::DomainNotFound { .. } => "domain-not-found",
             Self::NoClique { .. } => "no-clique",
+            Self::OtherClique { .. } => "other-clique",
             Self::FabricNotReady { .. } => "fabric-not-ready",
             Self::NoMajor { .. } => "no-channel-major",
             Self::Aborted => "aborted",
@@ -229,6 +238,7 @@ impl PrepareError {
             Self::InUse { .. }
             | Self::ChannelInUse { .. }
             | Self::NoChannelYet { .. }
+            | Self::OtherClique { .. }
             | Self::FabricNotReady { .. }
             | Self::NoMajor { .. }
             | Self::Aborted
@@ -282,6 +292,9 @@ impl PrepareError {
                 "create the pod again with a claim of the template of a ComputeDomain in its namespace; one that was deleted and created again has another UID"
             }
             Self::NoClique { .. } => "schedule the pod on a node of a multi-node NVLink fabric",
+            Self::OtherClique { .. } => {
+                "delete the pod, so that it is scheduled on a node of its claim's clique; see the node's label nvidia.com/gpu.clique"
+            }
             Self::FabricNotReady { .. } => "see the plugin's /readyz on this node",
             Self::NoMajor { .. } => {
                 "load the nvidia driver with NVreg_ImexChannelCount above 0 on this node"

@@ -219,3 +219,62 @@ fn a_channel_that_the_driver_of_the_node_does_not_have_is_refused_by_name() {
         }
     }
 }
+
+/// A claim of a group: a channel of this clique's pool, for all pods of a group.
+fn mk_group_claim(clique: &str, device: &str) -> ClaimStatus {
+    let text = mk_status("gang", device).to_json();
+    let pool = format!(r#""pool":"clique-{clique}""#);
+    let text = text.replace(r#""pool":"node-a""#, &pool);
+    let gang = r#""reservedFor":[{"apiGroup":"scheduling.k8s.io","resource":"podgroups""#;
+    let text = text.replace(r#""reservedFor":[{"resource":"pods""#, gang);
+    assert!(text.contains(&pool) && text.contains("podgroups"));
+    ClaimStatus::from_json(&text).unwrap()
+}
+
+#[test]
+fn a_claim_of_a_group_opens_its_own_channel_on_the_nodes_of_its_clique() {
+    let own = mk_hardware().fabric.clique().unwrap().to_string();
+    for isolation in [Isolation::None, Isolation::Channel] {
+        let node = Disks::default().with_guard(isolation, MANY).start();
+        let (first, second) = (
+            mk_group_claim(&own, "channel-3"),
+            mk_group_claim(&own, "channel-4"),
+        );
+        let prepared = prepare(&node, "first", &first, assigned(200)).unwrap();
+        assert_eq!(prepared.devices[0].device_name, "channel-3");
+        assert_eq!(prepared.devices[0].pool_name, format!("clique-{own}"));
+        prepare(&node, "second", &second, assigned(200)).unwrap();
+        let channel = |uid| node.channel(uid).map(ChannelId::get);
+        assert_eq!((channel("first"), channel("second")), (Some(3), Some(4)));
+        // The channel is the claim's, not the domain's.
+        let error = prepare(&node, "third", &first, assigned(200)).unwrap_err();
+        assert_eq!(error.code(), "channel-held");
+        let error = prepare(&node, "gone", &second, DomainState::Missing).unwrap_err();
+        assert_eq!(error.code(), "domain-not-found");
+    }
+}
+
+#[test]
+fn a_claim_of_a_group_is_refused_where_the_node_is_not_in_its_clique_now() {
+    let node = Disks::default().start();
+    let own = mk_hardware().fabric.clique().unwrap().to_string();
+    let other = own.replace('7', "8");
+    let error = prepare(
+        &node,
+        "c",
+        &mk_group_claim(&other, "channel-3"),
+        assigned(5),
+    )
+    .unwrap_err();
+    assert_eq!(
+        (error.code(), error.class()),
+        ("other-clique", Class::Retry)
+    );
+    let text = error.to_string();
+    assert!(text.contains(&own) && text.contains(&other), "{text}");
+    // What is prepared stays so, whatever becomes of the node's clique.
+    let (claim, status) = (mk_claim("c"), mk_group_claim(&own, "channel-3"));
+    prepare(&node, "c", &status, assigned(5)).unwrap();
+    let major = mk_hardware().major.ok();
+    assert!(node.already_prepared(&claim, major).unwrap().is_some());
+}

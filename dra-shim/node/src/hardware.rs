@@ -1,5 +1,6 @@
 //! A snapshot of the node's hardware, and what follows from it.
 
+use compute_domain_api::names::clique_of_pool;
 use imex_cdi::{ChannelId, Major, ReadMajorError};
 use nvml_clique::{Fabric, NodeFabricState};
 
@@ -71,6 +72,21 @@ impl Hardware {
                 })
             }
         }
+    }
+
+    /// Fails if the pool has the channels of a clique, and the node is not in that one.
+    pub(crate) fn require_clique(&self, pool: &str) -> Result<(), PrepareError> {
+        let Some(wanted) = clique_of_pool(pool) else {
+            return Ok(());
+        };
+        let own = self.fabric.clique().map(|clique| clique.to_string());
+        if own.as_deref() == Some(wanted) {
+            return Ok(());
+        }
+        Err(PrepareError::OtherClique {
+            wanted: wanted.to_owned(),
+            own: own.unwrap_or_else(|| format!("none: {}", self.fabric)),
+        })
     }
 
     /// The channel, if the driver has it or does not say how many it has.

@@ -184,6 +184,8 @@ impl Beginning {
     fn new(input: &PrepareInput<'_>, guard: Guard) -> Result<Self, PrepareError> {
         let channel = guard.channel(input.request, input.domain, &input.claim.namespace);
         let channel = channel.and_then(|channel| input.hardware.require_channel(channel));
+        let in_clique = || input.hardware.require_clique(&input.request.pool);
+        let allowed = input.hardware.require_major();
         Ok(Self {
             uid: claim_uid(&input.claim.uid)?,
             claim: input.claim.clone(),
@@ -191,7 +193,7 @@ impl Beginning {
             request: input.request.clone(),
             major: input.hardware.major.as_ref().ok().copied(),
             channel,
-            allowed: input.hardware.require_major(),
+            allowed: allowed.and_then(|major| in_clique().map(|()| major)),
             guard,
             now: input.now,
         })

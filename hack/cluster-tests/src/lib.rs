@@ -23,6 +23,7 @@
 //!
 //! Both use [`run_scenario`], [`until`] and [`Component`].
 
+pub mod channels;
 mod cluster;
 mod command;
 mod component;

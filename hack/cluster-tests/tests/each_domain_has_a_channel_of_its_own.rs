@@ -2,12 +2,10 @@
 //! domains on one node see only theirs, and nobody can name another's.
 
 use anyhow::{Context as _, Result, ensure};
+use cluster_tests::channels::{may_not_open, sees_only};
 use cluster_tests::fixtures::{self, ChartValue, DOMAINS, TestDomain};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
-
-/// Where the device nodes of channels are in a container.
-const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
@@ -175,41 +173,4 @@ fn channel(cluster: &Cluster, namespace: &Namespace, name: &str) -> Result<u64> 
     let domain = domain(cluster, namespace, name)?;
     let channel = domain.pointer("/status/channel").and_then(Value::as_u64);
     channel.with_context(|| format!("no channel: {domain}"))
-}
-
-/// The pod has the device node of this channel alone, and may open it.
-fn sees_only(cluster: &Cluster, namespace: &Namespace, pod: &str, channel: u64) -> Result<()> {
-    let command = format!("ls {CHANNELS} && stat -c '%T' {CHANNELS}/*");
-    let (_, seen) = cluster.in_pod(&namespace.name, pod, &command)?;
-    let expected = format!("channel{channel}\n{channel:x}");
-    ensure!(
-        seen.trim() == expected,
-        "{pod} sees {seen:?}, not {expected:?}"
-    );
-    // No driver stands behind the mock's number: past the device cgroup the kernel finds nothing.
-    let command = format!("cat {CHANNELS}/channel{channel}");
-    let (_, text) = cluster.in_pod(&namespace.name, pod, &command)?;
-    ensure!(
-        text.contains("No such device or address"),
-        "{pod} opens it: {text:?}"
-    );
-    Ok(())
-}
-
-/// The device cgroup refuses this channel, also if the pod makes the node itself.
-fn may_not_open(
-    cluster: &Cluster,
-    namespace: &Namespace,
-    (pod, node): (&str, u8),
-    channel: u64,
-) -> Result<()> {
-    let major = fixtures::mock_major(cluster, node)?;
-    let path = format!("/tmp/channel{channel}");
-    let command = format!("rm -f {path}; mknod {path} c {major} {channel} && cat {path}");
-    let (opened, text) = cluster.in_pod(&namespace.name, pod, &command)?;
-    ensure!(
-        !opened && text.contains("open") && text.contains("Operation not permitted"),
-        "{pod} opens channel {channel}: {text:?}"
-    );
-    Ok(())
 }

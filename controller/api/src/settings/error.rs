@@ -48,6 +48,20 @@ pub enum SettingsError {
         /// As the user wrote it.
         value: String,
     },
+    /// Neither on nor off.
+    #[error("imex.groupClaims {value:?} is not a boolean")]
+    BadGroupClaims {
+        /// As the user wrote it.
+        value: String,
+    },
+    /// Every channel is for claims of groups, and each `ComputeDomain` is to have one of its own.
+    #[error(
+        "imex.groupClaims leaves no channel to ComputeDomains: imex.channelCount is {channel_count}, and channels 1 to 127 are for claims of groups"
+    )]
+    NoDomainChannels {
+        /// How many there are.
+        channel_count: u32,
+    },
     /// An unknown value for nodes without a clique.
     #[error("unknown imex.withoutClique {value:?}")]
     UnknownWithoutClique {
@@ -80,6 +94,8 @@ impl SettingsError {
             Self::UnknownSharing { .. } => "unknown-imex-sharing",
             Self::BadSlots { .. } => "bad-imex-slots",
             Self::BadChannelCount { .. } => "bad-imex-channel-count",
+            Self::BadGroupClaims { .. } => "bad-imex-group-claims",
+            Self::NoDomainChannels { .. } => "no-imex-channels-for-domains",
             Self::UnknownWithoutClique { .. } => "unknown-imex-without-clique",
             Self::UnknownDegradedFabric { .. } => "unknown-imex-degraded-fabric",
             Self::RelativeSocketPath { .. } => "relative-imex-socket-path",
@@ -110,6 +126,12 @@ impl SettingsError {
             }
             Self::BadChannelCount { .. } => {
                 "set resources.computeDomains.imex.channelCount (--imex-channel-count, IMEX_CHANNEL_COUNT) to the driver's NVreg_ImexChannelCount, or leave it empty: 2048"
+            }
+            Self::BadGroupClaims { .. } => {
+                "set resources.computeDomains.imex.groupClaims (--imex-group-claims, IMEX_GROUP_CLAIMS) to true or false, or leave it empty"
+            }
+            Self::NoDomainChannels { .. } => {
+                "set resources.computeDomains.imex.channelCount (--imex-channel-count, IMEX_CHANNEL_COUNT) to more than 128, or groupClaims (--imex-group-claims, IMEX_GROUP_CLAIMS) to false"
             }
             Self::UnknownWithoutClique { .. } => {
                 "set resources.computeDomains.imex.withoutClique (--imex-without-clique, IMEX_WITHOUT_CLIQUE) to publish or taint, or leave it empty"

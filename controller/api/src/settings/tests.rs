@@ -126,3 +126,28 @@ fn every_error_is_one_line_and_says_what_to_set_in_the_chart_and_on_the_process(
         assert!(!line.contains('\n'), "{line:?}");
     }
 }
+
+#[test]
+fn channels_of_groups_and_of_domains_are_never_the_same() {
+    let channels = |group_claims, channel_count, isolation| {
+        let settings = ImexOptions {
+            feature_gates: GATE,
+            group_claims,
+            channel_count,
+            isolation,
+            ..ImexOptions::default()
+        }
+        .resolve();
+        let settings = settings.map_err(|err| err.code())?;
+        Ok((settings.group_channels(), settings.domain_channels()))
+    };
+    let nothing = std::ops::RangeInclusive::new(1, 0);
+    assert_eq!(channels("", "", ""), Ok((nothing.clone(), 1..=2047)));
+    assert_eq!(channels("true", "", "channel"), Ok((1..=127, 128..=2047)));
+    assert_eq!(channels("true", "129", "channel"), Ok((1..=127, 128..=128)));
+    assert_eq!(channels("false", "128", "channel"), Ok((nothing, 1..=127)));
+    let none_left = Err("no-imex-channels-for-domains");
+    assert_eq!(channels("true", "128", "channel"), none_left);
+    let (groups, _) = channels("true", "64", "none").unwrap();
+    assert_eq!(groups, 1..=63, "only what the nodes have");
+}

@@ -10,7 +10,7 @@ use crate::Answer;
 use crate::table::Row;
 
 /// How the chart begins its line about each error.
-const REFUSALS: [(&str, &str); 21] = [
+const REFUSALS: [(&str, &str); 23] = [
     (
         "unknown-feature-gate",
         "unrecognized feature gate featureGates.",
@@ -88,6 +88,14 @@ const REFUSALS: [(&str, &str); 21] = [
         "resources.computeDomains.imex.channelCount is \"1e3\": leave it empty or set a number from 2 to 1000000",
     ),
     (
+        "bad-imex-group-claims",
+        "resources.computeDomains.imex.groupClaims=yes is not a boolean: set it to true or false",
+    ),
+    (
+        "no-imex-channels-for-domains",
+        "resources.computeDomains.imex.groupClaims leaves no channel to ComputeDomains: set channelCount to more than 128",
+    ),
+    (
         "unknown-imex-without-clique",
         "unknown resources.computeDomains.imex.withoutClique \"Taint\": leave it empty or set publish or taint",
     ),
@@ -156,6 +164,8 @@ impl Chart {
         helm.arg(format!("--set={imex}.sharing={}", row.sharing));
         helm.arg(format!("--set={imex}.slots={}", row.slots));
         helm.arg(format!("--set={imex}.channelCount={}", row.channel_count));
+        helm.arg(format!("--set={imex}.groupClaims={}", row.group_claims));
+        helm.arg("--set=kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true");
         helm.arg(format!("--set={imex}.withoutClique={}", row.without_clique));
         helm.arg(format!(
             "--set={imex}.degradedFabric={}",
@@ -199,6 +209,7 @@ fn answer_in_pods(workload: &Value) -> Answer {
         sharing: value_of("IMEX_SHARING"),
         slots: value_of("IMEX_SLOTS"),
         channel_count: value_of("IMEX_CHANNEL_COUNT"),
+        group_claims: value_of("IMEX_GROUP_CLAIMS"),
         host_socket_path: value_of("IMEX_HOST_SOCKET_PATH"),
         without_clique: value_of("IMEX_WITHOUT_CLIQUE"),
         degraded_fabric: value_of("IMEX_DEGRADED_FABRIC"),

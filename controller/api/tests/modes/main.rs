@@ -45,6 +45,7 @@ impl Row {
             sharing: self.sharing,
             slots: self.slots,
             channel_count: self.channel_count,
+            group_claims: self.group_claims,
             host_socket_path: "",
             without_clique: self.without_clique,
             degraded_fabric: self.degraded_fabric,
@@ -65,11 +66,12 @@ impl Answer {
         let warnings = settings.warnings.iter();
         Self {
             result: format!(
-                "{} {} {} {} {} {}",
+                "{} {} {} {}{} {} {}",
                 settings.mode,
                 settings.isolation,
                 settings.sharing,
                 settings.channel_count,
+                if settings.group_claims { " groups" } else { "" },
                 settings.without_clique,
                 settings.degraded_fabric
             ),
@@ -103,12 +105,13 @@ fn difference(row: &Row, who: &str, answer: &Answer) -> Option<String> {
             sharing,
             slots,
             channel_count,
+            group_claims,
             without_clique,
             degraded_fabric,
             ..
         } = row;
         let wanted = row.answer();
-        format!("{gates:?} {mode:?} {isolation:?} {sharing:?} {slots:?} {channel_count:?} {without_clique:?} {degraded_fabric:?}: {who}: {answer:?}, not {wanted:?}")
+        format!("{gates:?} {mode:?} {isolation:?} {sharing:?} {slots:?} {channel_count:?} {group_claims:?} {without_clique:?} {degraded_fabric:?}: {who}: {answer:?}, not {wanted:?}")
     })
 }
 

@@ -80,19 +80,28 @@ impl Program {
             .arg(format!("--imex-sharing={}", row.sharing))
             .arg(format!("--imex-slots={}", row.slots))
             .arg(format!("--imex-channel-count={}", row.channel_count))
+            .arg(format!("--imex-group-claims={}", row.group_claims))
             .arg(format!("--imex-without-clique={}", row.without_clique))
             .arg(format!("--imex-degraded-fabric={}", row.degraded_fabric))
             .env_clear()
             .env("LOGGING_FORMAT", "json")
             .env("KUBECONFIG", dir("kubeconfig"))
             .stderr(Stdio::piped());
-        // The controller knows none of these.
+        // The plugin does not know this, and the controller none of the others.
+        command.env("GPU_CLIQUE_LABEL_ENABLED", "true");
         command
             .env("NODE_NAME", "node")
             .env("KUBELET_ROOT", dir("kubelet"))
             .env("CDI_ROOT", dir("cdi"))
             .env("DRIVER_ROOT_CTR_PATH", dir("no-driver"));
         command.spawn().unwrap()
+    }
+}
+
+fn group_claims(log: &Value) -> &'static str {
+    match log["group_claims"].as_bool() {
+        Some(true) => " groups",
+        _ => "",
     }
 }
 
@@ -135,7 +144,7 @@ fn read_answer(lines: &Receiver<String>, row: &Row) -> Result<Answer, String> {
                         text("mode"),
                         text("isolation"),
                         text("sharing"),
-                        log["channel_count"].to_string(),
+                        log["channel_count"].to_string() + group_claims(&log),
                         text("without_clique"),
                         text("degraded_fabric"),
                     ]

@@ -9,9 +9,11 @@ pub(crate) struct Row {
     pub(crate) sharing: &'static str,
     pub(crate) slots: &'static str,
     pub(crate) channel_count: &'static str,
+    /// Beside the label of nodes, which they need: only the controller and the chart know of it.
+    pub(crate) group_claims: &'static str,
     pub(crate) without_clique: &'static str,
     pub(crate) degraded_fabric: &'static str,
-    /// Mode, isolation, sharing, number of channels, and what becomes of nodes without a clique and with
+    /// Mode, isolation, sharing, number of channels, group claims, and what becomes of nodes without a clique and with
     /// a degraded fabric; or the error's code.
     pub(crate) result: &'static str,
     /// What is logged at start beside mode and isolation: forced gates, then warnings.
@@ -54,6 +56,7 @@ const fn row(
         sharing: "",
         slots: "",
         channel_count: "",
+        group_claims: "",
         without_clique: "",
         degraded_fabric: "",
         result,
@@ -79,6 +82,18 @@ const fn shared_wrongly(options: [&'static str; 3], result: &'static str) -> Row
     Row {
         said: &[],
         ..shared("channel", options, result)
+    }
+}
+
+const fn grouped(
+    isolation: &'static str,
+    group_claims: &'static str,
+    channel_count: &'static str,
+    result: &'static str,
+) -> Row {
+    Row {
+        group_claims,
+        ..shared(isolation, ["", "", channel_count], result)
     }
 }
 
@@ -145,6 +160,14 @@ pub(crate) const TABLE: &[Row] = &[
     shared_wrongly(["many", "0", ""], "bad-imex-slots"),
     shared_wrongly(["", "", "1"], "bad-imex-channel-count"),
     shared_wrongly(["", "", "1e3"], "bad-imex-channel-count"),
+
+    // Claims of groups have channels of their own.
+    grouped("", "true", "", "hostManaged none one 2048 groups publish publish"),
+    grouped("none", "True", "64", "hostManaged none one 64 groups publish publish"),
+    grouped("channel", "1", "129", "hostManaged channel many (64 slots) 129 groups taint publish"),
+    grouped("channel", "false", "128", "hostManaged channel many (64 slots) 128 taint publish"),
+    Row { said: &[], ..grouped("channel", "true", "128", "no-imex-channels-for-domains") },
+    Row { said: &[], ..grouped("", "yes", "", "bad-imex-group-claims") },
 
     // Without the gate. Its default is off, and the mode is checked before the isolation.
     row("", "", "", NOT_BUILT, &[]),

@@ -68,6 +68,15 @@ true
 {{- end -}}
 {{- end }}
 
+{{/* "true" or "": whether claims of groups are on, and whether nodes are labelled with their clique. */}}
+{{- define "imex-dra.groupClaims" -}}
+{{- include "imex-dra.bool" (list "resources.computeDomains.imex.groupClaims" (.Values.resources.computeDomains.imex.groupClaims | default false)) -}}
+{{- end }}
+
+{{- define "imex-dra.cliqueLabel" -}}
+{{- include "imex-dra.bool" (list "kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled" (.Values.kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled | default false)) -}}
+{{- end }}
+
 {{/* Environment that both programs read. */}}
 {{- define "imex-dra.commonEnv" -}}
 - name: V
@@ -102,6 +111,10 @@ true
 {{- if .channelCount }}
 - name: IMEX_CHANNEL_COUNT
   value: {{ .channelCount | toString | quote }}
+{{- end }}
+{{- if include "imex-dra.groupClaims" $ }}
+- name: IMEX_GROUP_CLAIMS
+  value: "true"
 {{- end }}
 {{- if .hostSocketPath }}
 - name: IMEX_HOST_SOCKET_PATH
@@ -148,7 +161,7 @@ server rejects a variable that is set twice, and the IMEX settings must be the
 same in both programs. */}}
 {{- define "imex-dra.env" -}}
 {{- $key := index . 0 -}}
-{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_SHARING" "IMEX_SLOTS" "IMEX_CHANNEL_COUNT" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" -}}
+{{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_SHARING" "IMEX_SLOTS" "IMEX_CHANNEL_COUNT" "IMEX_GROUP_CLAIMS" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" "GPU_CLIQUE_LABEL_ENABLED" -}}
 {{- range fromYamlArray (index . 1) }}{{ $ours = append $ours .name }}{{ end -}}
 {{- range index . 2 -}}
 {{- if has .name $ours -}}

@@ -1,0 +1,295 @@
+//! The pools of channels of cliques, of which a claim is allocated one for all pods of a group: one pool
+//! for each NVLink clique that has a node.
+//!
+//! A pool is one or two `ResourceSlices` with fixed names, so that a create that is repeated makes no
+//! second one. All slices of a pool have one generation, and the scheduler uses no pool that has not all
+//! slices of its newest one: what is written half is not used until the rest is written, by whoever
+//! leads then.
+//!
+//! A pool that is not wanted any more goes after ten minutes, and not before no claim is allocated from
+//! it. That keeps allocations of running pods explicable; a claim would survive its pool, since neither
+//! kubelet nor the node plugin reads the slice.
+
+mod pool;
+mod slice;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use compute_domain_api::names::clique_of_pool;
+use k8s_openapi::api::resource::v1::ResourceSlice;
+
+use crate::cliques::Clique;
+
+use self::pool::{Observed, Pool};
+use self::slice::{Place, mk_slice, slice_count};
+
+/// How long a pool that nobody wants stays: a kubelet that starts wipes its node's slice for a moment,
+/// and a plugin may be updated.
+const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
+
+/// After how long it is asked again whether a ComputeDomain has a number of a group.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
+
+/// After how long a request that has failed is made again.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// The pools, as far as the watch of slices and the answers to requests have told.
+#[derive(Debug)]
+pub struct GroupPools {
+    /// The numbers of the channels of each pool. Empty: no pool is wanted.
+    channels: RangeInclusive<u32>,
+    creation: Creation,
+    pools: BTreeMap<Clique, Pool>,
+    /// Which pools are to be looked at, and when.
+    due: BTreeSet<(Instant, Clique)>,
+    /// The slices that the list which is going on has told of.
+    listing: Option<HashSet<Box<str>>>,
+}
+
+/// Whether pools may be created: no ComputeDomain has one of their numbers.
+#[derive(Clone, Copy, Debug)]
+enum Creation {
+    Unknown,
+    Allowed,
+    /// Unknown again from then on.
+    RefusedUntil(Instant),
+}
+
+/// What a pool needs next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PoolStep {
+    /// To know whether a ComputeDomain has a number of a group. Answered by
+    /// [`GroupPools::set_may_create`].
+    FindDomains,
+    /// To know from which pools claims are allocated. Answered by [`GroupPools::set_in_use`].
+    FindClaims,
+    /// This slice, which does not exist.
+    Create(ResourceSlice),
+    /// This slice in place of the one of its name, if that has still this version.
+    Replace(ResourceSlice),
+    /// That this slice goes.
+    Delete {
+        /// Its name.
+        name: Box<str>,
+        /// Its UID.
+        uid: Box<str>,
+    },
+}
+
+// === impl GroupPools ===
+
+impl GroupPools {
+    /// No slice is known yet. Each pool is to have these channels.
+    pub fn new(channels: RangeInclusive<u32>) -> Self {
+        Self {
+            channels,
+            creation: Creation::Unknown,
+            pools: BTreeMap::new(),
+            due: BTreeSet::new(),
+            listing: None,
+        }
+    }
+
+    /// Whether pools are wanted at all.
+    pub fn are_wanted(&self) -> bool {
+        !self.channels.is_empty()
+    }
+
+    /// How many pools there are.
+    pub fn count(&self) -> usize {
+        let exist = |pool: &&Pool| !pool.slices.is_empty();
+        self.pools.values().filter(exist).count()
+    }
+
+    /// The watch begins to list all slices.
+    pub fn begin(&mut self) {
+        self.listing = Some(HashSet::new());
+    }
+
+    /// The watch has listed all slices.
+    pub fn finish(&mut self, now: Instant) {
+        let Some(listed) = self.listing.take() else {
+            return;
+        };
+        for (clique, pool) in &mut self.pools {
+            let before = pool.slices.len();
+            pool.slices
+                .retain(|_, observed| listed.contains(&observed.name));
+            if pool.slices.len() < before {
+                self.due.insert((now, clique.clone()));
+            }
+        }
+    }
+
+    /// A slice of the driver, as the watch or an answer has it. Those of others are ignored.
+    pub fn apply(&mut self, slice: &ResourceSlice, now: Instant) {
+        let Some((clique, place)) = Place::of(slice) else {
+            return;
+        };
+        let observed = Observed::new(slice, self.is_right(slice, &clique, place));
+        if let Some(listed) = &mut self.listing {
+            listed.insert(observed.name.clone());
+        }
+        let pool = self.pools.entry(clique.clone()).or_default();
+        let known = pool.slices.get(&place.index);
+        if known.is_some_and(|known| known.is_newer_than(&observed)) {
+            return;
+        }
+        pool.slices.insert(place.index, observed);
+        self.due.insert((now, clique));
+    }
+
+    /// A slice of the driver that is gone.
+    pub fn remove(&mut self, slice: &ResourceSlice, now: Instant) {
+        let Some((clique, _)) = Place::of(slice) else {
+            return;
+        };
+        let uid = slice.metadata.uid.as_deref();
+        self.deleted(&clique, uid.unwrap_or_default(), now);
+    }
+
+    /// The slice of this UID was deleted.
+    pub fn deleted(&mut self, clique: &Clique, uid: &str, now: Instant) {
+        if let Some(pool) = self.pools.get_mut(clique) {
+            pool.slices.retain(|_, observed| &*observed.uid != uid);
+        }
+        self.due.insert((now, clique.clone()));
+    }
+
+    /// Whether a node is in this clique.
+    pub fn set_wanted(&mut self, clique: &Clique, wanted: bool, now: Instant) {
+        let wanted = wanted && self.are_wanted();
+        if !wanted && !self.pools.contains_key(clique) {
+            return;
+        }
+        let pool = self.pools.entry(clique.clone()).or_default();
+        if pool.wanted != wanted {
+            pool.wanted = wanted;
+            self.due.insert((now, clique.clone()));
+        }
+    }
+
+    /// When [`next`](Self::next) may have something; `None`: not before a slice changes.
+    pub fn due(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// What is to be done next, and for the pool of which clique.
+    pub fn next(&mut self, now: Instant) -> Option<(Clique, PoolStep)> {
+        while self.due()? <= now {
+            let (_, clique) = self.due.pop_first()?;
+            let step = match self.pools.get(&clique) {
+                Some(pool) if pool.wanted => self.step_of_wanted(&clique, now),
+                Some(_) => self.step_of_unwanted(&clique, now),
+                None => None,
+            };
+            if let Some(step) = step {
+                return Some((clique, step));
+            }
+        }
+        None
+    }
+
+    /// The request of the pool's step has failed. It is made again.
+    pub fn failed(&mut self, clique: &Clique, now: Instant) {
+        self.due.insert((now + RETRY_AFTER, clique.clone()));
+    }
+
+    /// The answer to the step of this pool: whether pools may be created, for all pools. A yes is for
+    /// good, since domains get other numbers then; after a no, it is asked again after a minute.
+    pub fn set_may_create(&mut self, may: bool, clique: &Clique, now: Instant) {
+        self.creation = if may {
+            Creation::Allowed
+        } else {
+            Creation::RefusedUntil(now + REFUSED_FOR)
+        };
+        self.due.insert((now, clique.clone()));
+    }
+
+    /// From the pools of these cliques claims are allocated. Of the pools that were due to go, the others
+    /// go now. Returns those that stay, for another ten minutes.
+    pub fn set_in_use(&mut self, in_use: &HashSet<Box<str>>, now: Instant) -> Vec<Clique> {
+        let mut kept = Vec::new();
+        for (clique, pool) in &mut self.pools {
+            if pool.goes_at.is_none_or(|at| at > now) {
+                continue;
+            }
+            if in_use.contains(&**clique) {
+                pool.goes_at = Some(now + KEPT_FOR);
+                self.due.insert((now + KEPT_FOR, clique.clone()));
+                kept.push(clique.clone());
+            } else {
+                pool.is_free = true;
+                self.due.insert((now, clique.clone()));
+            }
+        }
+        kept
+    }
+
+    fn step_of_wanted(&mut self, clique: &Clique, now: Instant) -> Option<PoolStep> {
+        let channels = self.channels.clone();
+        let pool = self.pools.get_mut(clique)?;
+        (pool.goes_at, pool.is_free) = (None, false);
+        if pool.slices.is_empty() {
+            match self.creation {
+                Creation::Allowed => {}
+                Creation::RefusedUntil(at) if now < at => {
+                    self.due.insert((at, clique.clone()));
+                    return None;
+                }
+                Creation::Unknown | Creation::RefusedUntil(_) => {
+                    return Some(PoolStep::FindDomains);
+                }
+            }
+        }
+        let count = slice_count(&channels);
+        let generation = pool.generation(count);
+        for index in 0..count {
+            let mut slice = mk_slice(clique, &channels, Place { index }, generation);
+            match pool.slices.get(&index) {
+                None => return Some(PoolStep::Create(slice)),
+                Some(found) if found.is_right && found.generation == generation => {}
+                Some(found) => {
+                    slice.metadata.uid = Some(found.uid.to_string());
+                    slice.metadata.resource_version = Some(found.resource_version.to_string());
+                    return Some(PoolStep::Replace(slice));
+                }
+            }
+        }
+        let mut surplus = pool.slices.range(count..);
+        surplus.next().map(|(_, found)| found.deletion())
+    }
+
+    fn step_of_unwanted(&mut self, clique: &Clique, now: Instant) -> Option<PoolStep> {
+        let pool = self.pools.get_mut(clique)?;
+        let Some((_, last)) = pool.slices.last_key_value() else {
+            self.pools.remove(clique);
+            return None;
+        };
+        if pool.is_free {
+            return Some(last.deletion());
+        }
+        let at = *pool.goes_at.get_or_insert(now + KEPT_FOR);
+        if at <= now {
+            return Some(PoolStep::FindClaims);
+        }
+        self.due.insert((at, clique.clone()));
+        None
+    }
+
+    fn is_right(&self, slice: &ResourceSlice, clique: &str, place: Place) -> bool {
+        let generation = slice.spec.pool.generation;
+        let wanted = mk_slice(clique, &self.channels, place, generation);
+        wanted.spec == slice.spec
+    }
+}
+
+/// The cliques from whose pools something is allocated, of these names of pools.
+pub fn cliques_of_pools<'a>(pools: impl Iterator<Item = &'a str>) -> HashSet<Box<str>> {
+    pools.filter_map(clique_of_pool).map(Box::from).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! What is known of one pool.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use k8s_openapi::api::resource::v1::ResourceSlice;
+
+use super::PoolStep;
+use crate::version::Version;
+
+/// A pool that exists in part or whole, or is to exist.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// By their place in the pool, from 0 on.
+    pub(super) slices: BTreeMap<usize, Observed>,
+    pub(super) wanted: bool,
+    /// When it will not be wanted for long enough to go. Of one that is wanted, nothing.
+    pub(super) goes_at: Option<Instant>,
+    /// No claim was allocated from it when it was due to go.
+    pub(super) is_free: bool,
+}
+
+/// A slice of a pool.
+#[derive(Debug)]
+pub(super) struct Observed {
+    pub(super) name: Box<str>,
+    pub(super) uid: Box<str>,
+    pub(super) resource_version: Box<str>,
+    pub(super) generation: i64,
+    /// Whether all but the generation is as it should be.
+    pub(super) is_right: bool,
+}
+
+// === impl Pool ===
+
+impl Pool {
+    /// The one that all slices should have: the newest, or one more if a slice of that one is not right.
+    pub(super) fn generation(&self, count: usize) -> i64 {
+        let newest = self.slices.values().map(|found| found.generation).max();
+        let newest = newest.unwrap_or(1).max(1);
+        let wrong = |found: &&Observed| found.generation == newest && !found.is_right;
+        match self
+            .slices
+            .range(..count)
+            .map(|(_, found)| found)
+            .find(wrong)
+        {
+            Some(_) => newest.saturating_add(1),
+            None => newest,
+        }
+    }
+}
+
+// === impl Observed ===
+
+impl Observed {
+    pub(super) fn new(slice: &ResourceSlice, is_right: bool) -> Self {
+        let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+        let metadata = &slice.metadata;
+        Self {
+            name: text(&metadata.name),
+            uid: text(&metadata.uid),
+            resource_version: text(&metadata.resource_version),
+            generation: slice.spec.pool.generation,
+            is_right,
+        }
+    }
+
+    /// What the watch tells late is of before an answer.
+    pub(super) fn is_newer_than(&self, other: &Self) -> bool {
+        let version = |it: &Self| Version::parse(Some(&it.resource_version));
+        self.uid == other.uid && version(self) > version(other)
+    }
+
+    pub(super) fn deletion(&self) -> PoolStep {
+        PoolStep::Delete {
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! In which NVLink clique each node is, as its `ResourceSlice` says, and which label it should have for
+//! it. The label lets the scheduler keep the pods of a job in one clique; a node plugin has no right to
+//! write it.
+//!
+//! What is not known changes nothing. A slice that is gone, that has no device or whose device has no
+//! clique says nothing of the clique: kubelet wipes slices when it starts, and the Go driver's have no
+//! such attribute. Only a device with the taint of nodes without a clique says that there is none; then
+//! the label goes, so that no pod of a clique is placed there.
+
+mod slice;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use crate::cliques::Clique;
+
+pub use self::slice::NodeSlice;
+use self::slice::Said;
+
+/// After how long a label that somebody else owns is tried again: the owner may have been uninstalled.
+const THEIRS_FOR: Duration = Duration::from_secs(60 * 60);
+
+/// After how long a label whose write has failed is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// More cliques of nodes whose slices are gone are not remembered: as many nodes as start together.
+const MOST_DEPARTED: usize = 20_000;
+
+/// The nodes that have published a slice of the driver. A few hundred bytes each.
+#[derive(Debug, Default)]
+pub struct NodeCliques {
+    nodes: HashMap<Box<str>, Node>,
+    /// The cliques of nodes whose slice is gone, as while a kubelet or plugin starts.
+    departed: HashMap<Box<str>, Clique>,
+    /// How many nodes are in it: at least one.
+    members: BTreeMap<Clique, usize>,
+    /// The cliques that have got their first node or lost their last one.
+    changed: BTreeSet<Clique>,
+    /// The labels of nodes that no slice has told of yet; `None` once all slices were listed.
+    listed_labels: Option<HashMap<Box<str>, Box<str>>>,
+    /// Which nodes' labels may have to be written, and when.
+    due: BTreeSet<(Instant, Box<str>)>,
+    /// The nodes that the list which is going on has told of.
+    listing: Option<HashSet<Box<str>>>,
+}
+
+#[derive(Debug)]
+struct Node {
+    uid: Box<str>,
+    /// The name of the slice that spoke last.
+    slice: Box<str>,
+    said: Said,
+    label: Label,
+}
+
+/// What is known of the label of a node.
+#[derive(Debug, PartialEq, Eq)]
+enum Label {
+    Unknown,
+    /// It has this value, or does not exist.
+    Is(Option<Box<str>>),
+}
+
+/// A label that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelWrite {
+    /// The node's name.
+    pub node: Box<str>,
+    /// Its UID: another node may have its name by now.
+    pub uid: Box<str>,
+    /// The value; `None`: the label goes.
+    pub clique: Option<Clique>,
+}
+
+/// A node has gone from one clique into another one, or into none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CliqueChange {
+    /// The clique that it was in.
+    pub from: Clique,
+    /// The one that it is in now.
+    pub to: Option<Clique>,
+}
+
+// === impl NodeCliques ===
+
+impl NodeCliques {
+    /// No slice is known yet. Of all nodes, these have a label, with this value.
+    pub fn new(labels: HashMap<Box<str>, Box<str>>) -> Self {
+        Self {
+            listed_labels: Some(labels),
+            ..Self::default()
+        }
+    }
+
+    /// The watch begins to list all slices.
+    pub fn begin(&mut self) {
+        self.listing = Some(HashSet::new());
+    }
+
+    /// The watch has listed all slices.
+    pub fn finish(&mut self) {
+        self.listed_labels = None;
+        let Some(listed) = self.listing.take() else {
+            return;
+        };
+        let names = self.nodes.keys();
+        let gone = names.filter(|name| !listed.contains(*name));
+        for node in gone.cloned().collect::<Vec<_>>() {
+            self.forget(&node);
+        }
+    }
+
+    /// The watch has this slice. Returns how the node's clique has changed, if both were known.
+    pub fn apply(&mut self, told: NodeSlice, now: Instant) -> Option<CliqueChange> {
+        if let Some(listed) = &mut self.listing {
+            listed.insert(told.node.clone());
+        }
+        let (node, to) = (told.node.clone(), told.said.clone().into_clique());
+        if !self.is_news(&told, now) {
+            return None;
+        }
+        let from = if self.nodes.contains_key(&node) {
+            self.went(told)
+        } else {
+            self.came(told)
+        };
+        if let Some(clique) = &to {
+            self.enter(clique);
+        }
+        self.due.insert((now, node));
+        let from = from.filter(|from| to.as_ref() != Some(from))?;
+        Some(CliqueChange { from, to })
+    }
+
+    /// The watch does not have this slice any more.
+    ///
+    /// The node's label is not known from now on: the slice may be gone because the node is, and one of
+    /// the same name has no label.
+    pub fn remove(&mut self, told: &NodeSlice) {
+        let node = self.nodes.get(&told.node);
+        // A new slice may have been told of before.
+        if node.is_some_and(|node| node.slice == told.slice) {
+            self.forget(&told.node);
+        }
+    }
+
+    /// The cliques that have got their first node or lost their last one since the last call, and whether
+    /// they have one now.
+    pub fn take_changed(&mut self) -> Vec<(Clique, bool)> {
+        let changed = std::mem::take(&mut self.changed).into_iter();
+        let with_state = |clique: Clique| {
+            let has_nodes = self.members.contains_key(&clique);
+            (clique, has_nodes)
+        };
+        changed.map(with_state).collect()
+    }
+
+    /// When [`next_label`](Self::next_label) may have something; `None`: not before a slice changes.
+    pub fn due(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// The next label to write. It counts as right from now on, unless
+    /// [`owned_by_others`](Self::owned_by_others) or [`failed`](Self::failed) says otherwise.
+    pub fn next_label(&mut self, now: Instant) -> Option<LabelWrite> {
+        while self.due()? <= now {
+            let (_, name) = self.due.pop_first()?;
+            let Some(node) = self.nodes.get_mut(&name) else {
+                continue;
+            };
+            let wanted = match &node.said {
+                Said::Nothing => continue,
+                Said::NoClique => None,
+                Said::Clique(clique) => Some(clique.clone()),
+            };
+            let label = Label::Is(wanted.as_deref().map(Box::from));
+            if node.label != label {
+                node.label = label;
+                return Some(LabelWrite {
+                    node: name,
+                    uid: node.uid.clone(),
+                    clique: wanted,
+                });
+            }
+        }
+        None
+    }
+
+    /// The label was not written: somebody else owns it. It is left alone until the node's clique
+    /// changes, or an hour has passed.
+    pub fn owned_by_others(&mut self, write: LabelWrite, now: Instant) {
+        self.again(write, now + THEIRS_FOR);
+    }
+
+    /// The label was not written. It is tried again.
+    pub fn failed(&mut self, write: LabelWrite, now: Instant) {
+        self.again(write, now + RETRY_AFTER);
+    }
+
+    fn again(&mut self, write: LabelWrite, at: Instant) {
+        if let Some(node) = self.nodes.get_mut(&write.node) {
+            node.label = Label::Unknown;
+            self.due.insert((at, write.node));
+        }
+    }
+
+    /// A slice of a node that has one already. Returns whether it says something new of the clique.
+    fn is_news(&mut self, told: &NodeSlice, now: Instant) -> bool {
+        let Some(known) = self.nodes.get_mut(&told.node) else {
+            return true;
+        };
+        known.slice = told.slice.clone();
+        if known.uid != told.uid {
+            known.uid = told.uid.clone();
+            known.label = Label::Unknown;
+            self.due.insert((now, told.node.clone()));
+        }
+        told.said != Said::Nothing && told.said != known.said
+    }
+
+    /// Returns the clique that the node has left.
+    fn went(&mut self, told: NodeSlice) -> Option<Clique> {
+        let known = self.nodes.get_mut(&told.node)?;
+        let left = std::mem::replace(&mut known.said, told.said).into_clique()?;
+        self.leave(&left);
+        Some(left)
+    }
+
+    /// A slice of a node that had none. Returns the clique in which it was when it had one.
+    fn came(&mut self, told: NodeSlice) -> Option<Clique> {
+        let node = Node {
+            uid: told.uid,
+            slice: told.slice,
+            said: told.said,
+            label: self.listed_label(&told.node),
+        };
+        let was_in = self.departed.remove(&told.node);
+        self.nodes.insert(told.node, node);
+        was_in
+    }
+
+    fn listed_label(&mut self, node: &str) -> Label {
+        match &mut self.listed_labels {
+            Some(labels) => Label::Is(labels.remove(node)),
+            None => Label::Unknown,
+        }
+    }
+
+    fn forget(&mut self, name: &str) {
+        let Some(node) = self.nodes.remove(name) else {
+            return;
+        };
+        if let Some(clique) = node.said.into_clique() {
+            self.leave(&clique);
+            // Nodes with new names come and go for as long as the process lives.
+            if self.departed.len() > MOST_DEPARTED {
+                self.departed.clear();
+            }
+            self.departed.insert(name.into(), clique);
+        }
+    }
+
+    fn enter(&mut self, clique: &Clique) {
+        let count = self.members.entry(clique.clone()).or_default();
+        *count = count.saturating_add(1);
+        if *count == 1 {
+            self.changed.insert(clique.clone());
+        }
+    }
+
+    fn leave(&mut self, clique: &Clique) {
+        let count = self.members.get(clique).copied().unwrap_or_default();
+        if count > 1 {
+            self.members.insert(clique.clone(), count.saturating_sub(1));
+        } else {
+            self.members.remove(clique);
+            self.changed.insert(clique.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! What the slice of a node says of its clique.
+
+use compute_domain_api::names::{CLIQUE_ATTRIBUTE, DRIVER_NAME, NO_CLIQUE_TAINT, is_clique};
+use k8s_openapi::api::resource::v1::{Device, ResourceSlice};
+
+use crate::cliques::Clique;
+
+/// What the slice of a node says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSlice {
+    pub(super) node: Box<str>,
+    /// The node's.
+    pub(super) uid: Box<str>,
+    /// The slice's name.
+    pub(super) slice: Box<str>,
+    pub(super) said: Said,
+}
+
+/// What a slice says of its node's clique.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Nothing,
+    NoClique,
+    Clique(Clique),
+}
+
+// === impl NodeSlice ===
+
+impl NodeSlice {
+    /// What this slice says; `None` if it is not the driver's, or does not belong to a node: the plugin
+    /// makes the node its owner.
+    pub fn new(slice: &ResourceSlice) -> Option<Self> {
+        let spec = &slice.spec;
+        let node = spec.node_name.as_deref()?;
+        let mut owners = slice.metadata.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.kind == "Node" && owner.name == node)?;
+        (spec.driver == DRIVER_NAME).then(|| Self {
+            node: node.into(),
+            uid: owner.uid.as_str().into(),
+            slice: slice.metadata.name.as_deref().unwrap_or_default().into(),
+            said: Said::of(spec.devices.as_deref().unwrap_or_default()),
+        })
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+}
+
+impl Said {
+    fn of(devices: &[Device]) -> Self {
+        let has_none = |device: &Device| {
+            let mut taints = device.taints.iter().flatten();
+            taints.any(|taint| taint.key == NO_CLIQUE_TAINT)
+        };
+        if devices.iter().any(has_none) {
+            return Self::NoClique;
+        }
+        let clique = |device: &Device| {
+            let attribute = device.attributes.as_ref()?.get(CLIQUE_ATTRIBUTE)?;
+            // It becomes the value of a label and the name of a pool.
+            let clique = attribute.string.as_deref().filter(|text| is_clique(text))?;
+            Some(Clique::from(clique))
+        };
+        let clique = devices.iter().find_map(clique);
+        clique.map_or(Self::Nothing, Self::Clique)
+    }
+
+    pub(super) fn into_clique(self) -> Option<Clique> {
+        match self {
+            Self::Clique(clique) => Some(clique),
+            Self::Nothing | Self::NoClique => None,
+        }
+    }
+}

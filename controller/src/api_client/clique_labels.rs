@@ -1,0 +1,89 @@
+//! The label of nodes for their NVLink clique.
+
+use std::collections::HashMap;
+
+use compute_domain_api::names::CLIQUE_LABEL;
+use compute_domain_core::LabelWrite;
+use imex_runtime::{Part, for_each_page};
+use k8s_openapi::api::core::v1::Node;
+use kube::Resource as _;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::{Request, Status};
+use serde_json::json;
+
+use super::{ApiClient, RawMetadata, RequestError, failed_to};
+
+/// Field manager of the label, and of nothing else: what it no longer applies goes.
+const LABELLER: &str = "compute-domain-controller-clique-label";
+
+/// The reason that the API server gives where another field manager owns a field.
+const OTHER_OWNER: &str = "FieldManagerConflict";
+
+/// What became of a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Labelled {
+    /// The node has it.
+    Written,
+    /// Somebody else owns it, with another value.
+    OwnedByOthers,
+}
+
+// === impl ApiClient ===
+
+impl ApiClient {
+    /// The label of each node that has one.
+    pub(crate) async fn clique_labels(&self) -> Result<HashMap<Box<str>, Box<str>>, RequestError> {
+        let mut found = HashMap::new();
+        let labelled = ListParams::default().labels(CLIQUE_LABEL);
+        let visit = |page: Vec<RawMetadata<Node>>| {
+            for mut node in page {
+                let metadata = node.meta_mut();
+                let labels = metadata.labels.as_mut();
+                let label = labels.and_then(|labels| labels.remove(CLIQUE_LABEL));
+                if let (Some(name), Some(label)) = (metadata.name.take(), label) {
+                    found.insert(name.into(), label.into());
+                }
+            }
+            true
+        };
+        let url_path = Node::url_path(&(), None);
+        for_each_page(&self.client, &url_path, Part::Metadata, labelled, visit)
+            .await
+            .map_err(failed_to("list the labels of nodes"))?;
+        Ok(found)
+    }
+
+    /// Gives a node its label, or takes ours away. A label that somebody else owns stays as it is.
+    pub(crate) async fn apply_clique_label(
+        &self,
+        write: &LabelWrite,
+    ) -> Result<Labelled, RequestError> {
+        let action = "write the label of the node";
+        self.check_fence(action)?;
+        // The UID keeps an apply from creating a node, and from another one of the name.
+        let mut metadata = json!({ "name": write.node, "uid": write.uid });
+        if let (Some(clique), Some(fields)) = (&write.clique, metadata.as_object_mut()) {
+            fields.insert("labels".to_owned(), json!({ CLIQUE_LABEL: **clique }));
+        }
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata });
+        // Not forced: it fails where another field manager has the label.
+        let params = PatchParams::apply(LABELLER);
+        let request = Request::new(Node::url_path(&(), None))
+            .patch_metadata(&write.node, &params, &Patch::Apply(node))
+            .map_err(kube::Error::BuildRequest)
+            .map_err(failed_to(action))?;
+        match self.client.request_text(request).await {
+            Ok(_) => Ok(Labelled::Written),
+            Err(kube::Error::Api(status)) if has_other_owner(&status) => {
+                Ok(Labelled::OwnedByOthers)
+            }
+            Err(err) => Err(failed_to(action)(err)),
+        }
+    }
+}
+
+fn has_other_owner(status: &Status) -> bool {
+    let details = status.details.as_ref();
+    let mut causes = details.into_iter().flat_map(|details| &details.causes);
+    status.is_conflict() && causes.any(|cause| cause.reason == OTHER_OWNER)
+}

@@ -1,0 +1,183 @@
+//! The slices of the pools of cliques, and what decides about them.
+
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+
+use compute_domain_api::crd::ComputeDomain;
+use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_core::cliques_of_pools;
+use imex_runtime::{Part, for_each_page};
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceSlice};
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::{Api, Resource as _};
+use serde::Deserialize;
+
+use super::{ApiClient, CONTROLLER_NAME, RequestError, failed_to};
+
+/// How many domains are named.
+const NAMED: usize = 5;
+
+/// Of a claim nothing is decoded but what it is allocated: there are thousands, and what others have
+/// written in them must not fail the list.
+#[derive(Deserialize)]
+struct Claim {
+    status: Option<ClaimStatus>,
+}
+
+#[derive(Deserialize)]
+struct ClaimStatus {
+    allocation: Option<Allocation>,
+}
+
+#[derive(Deserialize)]
+struct Allocation {
+    devices: Option<Devices>,
+}
+
+#[derive(Deserialize)]
+struct Devices {
+    results: Option<Vec<DeviceResult>>,
+}
+
+#[derive(Deserialize)]
+struct DeviceResult {
+    driver: String,
+    pool: String,
+}
+
+/// Of a domain, where it is and its channel.
+#[derive(Deserialize)]
+struct NumberedDomain {
+    metadata: DomainName,
+    status: Option<DomainStatus>,
+}
+
+#[derive(Deserialize)]
+struct DomainName {
+    namespace: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct DomainStatus {
+    channel: Option<u32>,
+}
+
+// === impl ApiClient ===
+
+impl ApiClient {
+    /// Some of the domains that have one of these channels, as `namespace/name`: the pages of all
+    /// domains, until there are a few.
+    pub(crate) async fn domains_with_channels(
+        &self,
+        channels: &RangeInclusive<u32>,
+    ) -> Result<Vec<String>, RequestError> {
+        let mut found = Vec::new();
+        let visit = |page: Vec<NumberedDomain>| {
+            let taken = page.iter().filter(|domain| domain.has_one_of(channels));
+            found.extend(taken.map(NumberedDomain::to_string).take(NAMED));
+            found.len() < NAMED
+        };
+        let (url_path, all) = (ComputeDomain::url_path(&(), None), ListParams::default());
+        for_each_page(&self.client, &url_path, Part::Whole, all, visit)
+            .await
+            .map_err(failed_to("list the channels of ComputeDomains"))?;
+        found.truncate(NAMED);
+        Ok(found)
+    }
+
+    /// The cliques from whose pools claims are allocated: the pages of all claims.
+    pub(crate) async fn cliques_in_use(&self) -> Result<HashSet<Box<str>>, RequestError> {
+        let mut found = HashSet::new();
+        let visit = |page: Vec<Claim>| {
+            let results = page.iter().flat_map(Claim::results);
+            let ours = results.filter(|result| result.driver == DRIVER_NAME);
+            found.extend(cliques_of_pools(ours.map(|result| result.pool.as_str())));
+            true
+        };
+        let (url_path, all) = (ResourceClaim::url_path(&(), None), ListParams::default());
+        for_each_page(&self.client, &url_path, Part::Whole, all, visit)
+            .await
+            .map_err(failed_to("list the allocations of ResourceClaims"))?;
+        Ok(found)
+    }
+
+    /// Creates the slice. One of its name that exists is an error.
+    pub(crate) async fn create_slice(
+        &self,
+        slice: &ResourceSlice,
+    ) -> Result<ResourceSlice, RequestError> {
+        let action = "create the ResourceSlice";
+        self.check_fence(action)?;
+        let created = self.slices().create(&written(), slice).await;
+        created.map_err(failed_to(action))
+    }
+
+    /// Replaces the slice of this name, if it has still this version.
+    pub(crate) async fn replace_slice(
+        &self,
+        slice: &ResourceSlice,
+    ) -> Result<ResourceSlice, RequestError> {
+        let action = "replace the ResourceSlice";
+        self.check_fence(action)?;
+        let name = slice.metadata.name.as_deref().unwrap_or_default();
+        let replaced = self.slices().replace(name, &written(), slice).await;
+        replaced.map_err(failed_to(action))
+    }
+
+    /// Deletes a slice: this object, not another one of the same name. One that is gone is no error.
+    pub(crate) async fn delete_slice(&self, name: &str, uid: &str) -> Result<(), RequestError> {
+        let action = "delete the ResourceSlice";
+        self.check_fence(action)?;
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        match self.slices().delete(name, &params).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            deleted => deleted.map(drop).map_err(failed_to(action)),
+        }
+    }
+
+    fn slices(&self) -> Api<ResourceSlice> {
+        Api::all(self.client.clone())
+    }
+}
+
+// === impl Claim ===
+
+impl Claim {
+    fn results(&self) -> impl Iterator<Item = &DeviceResult> {
+        let allocation = self.status.as_ref().and_then(|it| it.allocation.as_ref());
+        let devices = allocation.and_then(|it| it.devices.as_ref());
+        devices
+            .and_then(|it| it.results.as_ref())
+            .into_iter()
+            .flatten()
+    }
+}
+
+// === impl NumberedDomain ===
+
+impl NumberedDomain {
+    fn has_one_of(&self, channels: &RangeInclusive<u32>) -> bool {
+        let channel = self.status.as_ref().and_then(|status| status.channel);
+        channel.is_some_and(|channel| channels.contains(&channel))
+    }
+}
+
+impl std::fmt::Display for NumberedDomain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.metadata.namespace, self.metadata.name)
+    }
+}
+
+fn written() -> PostParams {
+    PostParams {
+        field_manager: Some(CONTROLLER_NAME.to_owned()),
+        ..PostParams::default()
+    }
+}

@@ -1,0 +1,234 @@
+//! What the leader does for nodes, beside its work for `ComputeDomains`: it keeps the label for their
+//! NVLink clique, and the pools of channels of cliques. Only if the operator has enabled the label.
+//!
+//! ```text
+//! watch of the driver's slices ─┬─> NodeCliques ──> labels of nodes ──────┐
+//! labels of nodes, listed once ─┘        │ cliques that have nodes        ├─> one write after the other
+//!                                        └─> GroupPools ──> ResourceSlices┘
+//! ```
+//!
+//! What it costs the API server: at the start a list of the labels of nodes and one of the driver's
+//! slices, 500 each; then a watch. A node whose label is right costs no request, and one whose slice comes
+//! and goes, as when its kubelet starts, one write that changes nothing. A pool costs two writes when its
+//! clique comes and two when it goes, and a list of all claims before; the first one also a list of all
+//! `ComputeDomains`. There is one request at a time, and there are at most 50 a second.
+//!
+//! A label that somebody has removed by hand is not seen before the next start.
+
+mod metrics;
+mod steps;
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_core::{CliqueChange, GroupPools, NodeCliques, NodeSlice};
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
+use imex_runtime::{Events, RawObject, Readiness, ReadinessCondition, error_chain, observe_watch};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{debug, info, warn};
+
+pub(crate) use self::metrics::CliqueMetrics;
+use crate::api_client::ApiClient;
+use crate::watches::backoff;
+
+/// How long the labels of nodes are left alone after their list has failed.
+const LIST_AGAIN: Duration = Duration::from_secs(5);
+
+/// The readiness conditions of the leader: the watch, the list of labels, and that no ComputeDomain has a
+/// channel of a group.
+const CONDITIONS: [&str; 3] = ["slices", "node-labels", "group-claims"];
+
+/// Keeps labels and pools. It can run several times, each time with a new watch.
+pub(crate) struct CliqueKeeper {
+    pub(crate) client: Client,
+    pub(crate) api: ApiClient,
+    pub(crate) events: Events,
+    pub(crate) readiness: Readiness,
+    pub(crate) metrics: CliqueMetrics,
+    /// The channels of each pool; empty: there are to be no pools.
+    pub(crate) channels: RangeInclusive<u32>,
+}
+
+type Slices = BoxStream<'static, watcher::Result<Event<RawObject<ResourceSlice>>>>;
+
+/// One run of it.
+struct Run<'a> {
+    keeper: &'a CliqueKeeper,
+    slices: Slices,
+    /// Whether all slices were listed. Nothing is written before.
+    listed: bool,
+    /// What the watch failed with last.
+    watch_error: Option<String>,
+    nodes: NodeCliques,
+    pools: GroupPools,
+    groups: ReadinessCondition,
+    /// When the next request may be made.
+    not_before: Instant,
+}
+
+// === impl CliqueKeeper ===
+
+impl CliqueKeeper {
+    /// Never ends by itself.
+    pub(crate) async fn run(&self) {
+        let [watched, labelled, groups] =
+            CONDITIONS.map(|name| self.readiness.add_condition(name, "not listed yet"));
+        groups.set_met();
+        let labels = loop {
+            match self.api.clique_labels().await {
+                Ok(labels) => break labels,
+                Err(err) => labelled.set_unmet(&error_chain(&err)),
+            }
+            sleep(LIST_AGAIN).await;
+        };
+        labelled.set_met();
+        let api = Api::all(observe_watch(&self.client, &watched));
+        let ours = watcher::Config::default().fields(&format!("spec.driver={DRIVER_NAME}"));
+        let mut run = Run {
+            keeper: self,
+            slices: watcher(api, ours).backoff(backoff()).boxed(),
+            listed: false,
+            watch_error: None,
+            nodes: NodeCliques::new(labels),
+            pools: GroupPools::new(self.channels.clone()),
+            groups,
+            not_before: Instant::now(),
+        };
+        run.forever().await;
+    }
+
+    /// The lease is lost: nothing is watched any more.
+    pub(crate) fn stopped(&self) {
+        for name in CONDITIONS {
+            self.readiness.remove_condition(name);
+        }
+        self.metrics.set_pools(0);
+    }
+
+    fn tell_of_change(&self, name: &str, change: &CliqueChange) {
+        let CliqueChange { from, to } = change;
+        let to = to.as_deref().unwrap_or("none");
+        let note = format!(
+            "the node's NVLink clique has changed from {from} to {to}: its pods that have an IMEX channel no longer reach those of the former clique; end them, so that they are scheduled again"
+        );
+        info!(node = name, "{note}");
+        // As kubelet names the node in its events: by its name in place of the UID.
+        let object = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(name.to_owned()),
+            uid: Some(name.to_owned()),
+            ..ObjectReference::default()
+        };
+        self.events
+            .warning(&object, "CliqueChanged", "Label", &note);
+    }
+}
+
+// === impl Run ===
+
+impl Run<'_> {
+    async fn forever(&mut self) {
+        loop {
+            let wake_at = self.wake_at();
+            let due = async {
+                match wake_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // What is known is heard before anything is written.
+                biased;
+                Some(event) = self.slices.next() => self.take(event),
+                () = due => self.write_next().await,
+            }
+        }
+    }
+
+    /// When there may be something to write; `None`: not before a slice changes.
+    fn wake_at(&self) -> Option<Instant> {
+        let due = self.nodes.due().into_iter().chain(self.pools.due()).min();
+        let at = due.filter(|_| self.listed)?;
+        Some(Instant::from_std(at).max(self.not_before))
+    }
+
+    fn take(&mut self, event: watcher::Result<Event<RawObject<ResourceSlice>>>) {
+        let event = match event {
+            Ok(event) => event,
+            Err(err) => return self.watch_failed(error_chain(&err)),
+        };
+        let now = Instant::now().into_std();
+        match event {
+            Event::Init => {
+                self.nodes.begin();
+                self.pools.begin();
+            }
+            Event::InitApply(slice) => self.apply(slice),
+            Event::Apply(slice) => {
+                self.watch_error = None;
+                self.apply(slice);
+            }
+            Event::InitDone => {
+                self.watch_error = None;
+                self.nodes.finish();
+                self.pools.finish(now);
+                self.listed = true;
+            }
+            Event::Delete(slice) => {
+                if let Some(slice) = decoded(slice) {
+                    if let Some(of_node) = NodeSlice::new(&slice) {
+                        self.nodes.remove(&of_node);
+                    }
+                    self.pools.remove(&slice, now);
+                }
+            }
+        }
+        for (clique, has_nodes) in self.nodes.take_changed() {
+            debug!(%clique, has_nodes, "an NVLink clique has come or gone");
+            self.pools.set_wanted(&clique, has_nodes, now);
+        }
+        self.keeper.metrics.set_pools(self.pools.count());
+    }
+
+    fn apply(&mut self, slice: RawObject<ResourceSlice>) {
+        let Some(slice) = decoded(slice) else {
+            return;
+        };
+        let now = Instant::now().into_std();
+        match NodeSlice::new(&slice) {
+            Some(of_node) => {
+                let node = of_node.node().to_owned();
+                if let Some(change) = self.nodes.apply(of_node, now) {
+                    self.keeper.tell_of_change(&node, &change);
+                }
+            }
+            None => self.pools.apply(&slice, now),
+        }
+    }
+
+    fn watch_failed(&mut self, error: String) {
+        if self.watch_error.as_ref() != Some(&error) {
+            warn!(what = "ResourceSlices", error, "watch failed; retrying");
+            self.watch_error = Some(error);
+        }
+    }
+}
+
+/// One that cannot be decoded is neither the plugin's nor ours.
+fn decoded(slice: RawObject<ResourceSlice>) -> Option<ResourceSlice> {
+    let slice = slice.0;
+    slice
+        .inspect_err(|invalid| debug!(error = invalid.error, "a ResourceSlice is not readable"))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests;

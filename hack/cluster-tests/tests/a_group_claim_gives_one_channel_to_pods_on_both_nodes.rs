@@ -1,0 +1,130 @@
+//! With `imex.groupClaims`, one claim gives the pods of a group one IMEX channel, on whichever nodes of
+//! an NVLink clique they are.
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::channels::{may_not_open, sees_only};
+use cluster_tests::fixtures::{self, ChartValue, DOMAINS, TestDomain};
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::{Value, json};
+
+/// The clique of `hack/mock-node.sh`.
+const CLIQUE: &str = "8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7";
+
+/// Deletes the slices of cliques' pools at the end, which the controller would do after ten minutes.
+struct PoolsGoAtTheEnd(Cluster);
+
+impl Drop for PoolsGoAtTheEnd {
+    fn drop(&mut self) {
+        let names = [1, 2].map(|number| format!("compute-domain-clique-{CLIQUE}-{number}"));
+        let [first, second] = &names;
+        let delete = [
+            "delete",
+            "resourceslices",
+            "--ignore-not-found",
+            first,
+            second,
+        ];
+        // Ignored: the next test fails if it matters to that one.
+        drop(self.0.kubectl(&delete));
+    }
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_pods_of_a_group_have_its_channel_on_both_nodes_and_another_group_has_another() -> Result<()>
+{
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "groups")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    // They end in the opposite order.
+    let _pools = PoolsGoAtTheEnd(cluster.clone());
+    let _label = ChartValue::set(
+        &cluster,
+        "kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled",
+        "true",
+    )?;
+    wait_until(
+        &cluster,
+        "both nodes have the label of their clique",
+        || {
+            let labelled = format!("nvidia.com/gpu.clique={CLIQUE}");
+            let nodes = cluster.items(&["nodes", "-l", &labelled])?;
+            ensure!(nodes.len() == 2, "{} of 2", nodes.len());
+            Ok(())
+        },
+    )?;
+    let _groups = ChartValue::set(
+        &cluster,
+        "resources.computeDomains.imex.groupClaims",
+        "true",
+    )?;
+    let mut channels = Vec::new();
+    for group in ["red", "blue"] {
+        create_group_claim(&cluster, &namespace, group)?;
+        for node in [1, 2] {
+            let pod = format!("{group}-{node}");
+            fixtures::create_pod_with_claim(&cluster, &namespace, &pod, node, group)?;
+        }
+        for node in [1, 2] {
+            fixtures::wait_until_running(&cluster, &namespace, &format!("{group}-{node}"))?;
+        }
+        channels.push(allocated(&cluster, &namespace, group)?);
+    }
+    let [red, blue] = channels[..] else {
+        unreachable!()
+    };
+    ensure!(
+        red != blue && red > 0 && blue > 0,
+        "channels {red} and {blue}"
+    );
+    // Beside pods that have the node's device.
+    fixtures::run_pod(&cluster, &namespace, "of-the-domain", 1, Some(&domain))?;
+    for (pod, node, own) in [
+        ("red-1", 1, red),
+        ("red-2", 2, red),
+        ("blue-1", 1, blue),
+        ("blue-2", 2, blue),
+        ("of-the-domain", 1, 0),
+    ] {
+        sees_only(&cluster, &namespace, pod, own)?;
+        for other in [red, blue, 0].into_iter().filter(|other| *other != own) {
+            may_not_open(&cluster, &namespace, (pod, node), other)?;
+        }
+    }
+    Ok(())
+}
+
+/// A claim of any channel of a clique, for the domain `train`.
+fn create_group_claim(cluster: &Cluster, namespace: &Namespace, name: &str) -> Result<()> {
+    let domain = cluster.json(&["get", DOMAINS, "train", "-n", &namespace.name])?;
+    let claim = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace.name},
+        "spec": {"devices": {
+            "requests": [{"name": "channel", "exactly": {
+                "deviceClassName": "compute-domain-clique-channel.nvidia.com",
+            }}],
+            "config": [{"requests": ["channel"], "opaque": {
+                "driver": "compute-domain.nvidia.com",
+                "parameters": {
+                    "apiVersion": "resource.nvidia.com/v1beta1",
+                    "kind": "ComputeDomainChannelConfig",
+                    "allocationMode": "Single",
+                    "domainID": domain.pointer("/metadata/uid"),
+                },
+            }}],
+        }},
+    });
+    cluster.apply(&claim.to_string())
+}
+
+/// The number of the channel that the claim was allocated. No node has reported a device in it.
+fn allocated(cluster: &Cluster, namespace: &Namespace, claim: &str) -> Result<u64> {
+    let claim = cluster.json(&["get", "resourceclaim", claim, "-n", &namespace.name])?;
+    ensure!(claim.pointer("/status/devices").is_none(), "{claim}");
+    let result = claim.pointer("/status/allocation/devices/results/0");
+    let text = |key: &str| result.and_then(|it| it.get(key)).and_then(Value::as_str);
+    ensure!(text("pool") == Some(&format!("clique-{CLIQUE}")), "{claim}");
+    let device = text("device").and_then(|device| device.strip_prefix("channel-"));
+    device.context("no channel")?.parse().context("no number")
+}
