@@ -59,8 +59,8 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
 
     let mut registry = Registry::default();
     let channels = (settings.isolation == Isolation::Channel).then(|| namespaces.own().to_owned());
-    let count = channels.as_ref().map(|_| settings.channel_count);
-    let index = SharedIndex::new(Index::new(count));
+    let given = channels.as_ref().map(|_| settings.domain_channels());
+    let index = SharedIndex::new(Index::new(given));
     let metrics = Metrics::new(&mut registry, index.clone());
     if channels.is_some() {
         Metrics::register_channels(&mut registry, index.clone(), Timestamp::now);

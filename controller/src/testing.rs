@@ -48,7 +48,7 @@ pub(crate) fn mk_worker_with(
     channel_count: Option<u32>,
 ) -> Worker {
     let client = api.client();
-    let index = SharedIndex::new(Index::new(channel_count));
+    let index = SharedIndex::new(Index::new(channel_count.map(|count| 1..=count - 1)));
     Metrics::register_channels(registry, index.clone(), now);
     let metrics = Metrics::new(registry, index.clone());
     let context = Context {

@@ -12,8 +12,8 @@ use crate::domain::Domain;
 pub struct ObservedChannels {
     /// When this was so.
     pub(crate) now: Timestamp,
-    /// How many channels a node has.
-    pub(crate) count: u32,
+    /// How many channels can be given.
+    pub(crate) count: usize,
     /// The Leases that name the UID as their holder, by their numbers.
     pub(crate) held: Vec<Arc<ChannelLease>>,
     /// Whether claims of the ComputeDomain exist, in its namespace.
@@ -27,7 +27,7 @@ pub struct ObservedChannels {
 /// Whose the channel is that a status says.
 #[derive(Clone, Debug)]
 pub(crate) enum Assigned {
-    /// There is no such channel.
+    /// It is none that can be given: nodes have fewer, or it is one of the groups'.
     OutOfRange,
     /// Nobody's: there is no Lease.
     Nobody,

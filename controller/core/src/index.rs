@@ -1,6 +1,7 @@
 //! What the watches have told: the `ComputeDomains`, their templates, and the names of their claims.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use compute_domain_api::crd::ComputeDomainState;
@@ -69,11 +70,11 @@ pub enum Change {
 }
 
 impl Index {
-    /// Knows of nothing yet. `channel_count`: how many channels a node has, if every ComputeDomain is to
-    /// have its own.
-    pub fn new(channel_count: Option<u32>) -> Self {
+    /// Knows of nothing yet. `channels`: those that `ComputeDomains` can be given, if each is to have its
+    /// own.
+    pub fn new(channels: Option<RangeInclusive<u32>>) -> Self {
         Self {
-            numbers: Numbers::new(channel_count.unwrap_or_default()),
+            numbers: Numbers::new(channels),
             ..Self::default()
         }
     }
@@ -81,7 +82,7 @@ impl Index {
     /// Forgets everything: the watches begin anew.
     pub fn clear(&mut self) {
         *self = Self {
-            numbers: Numbers::new(self.numbers.count()),
+            numbers: Numbers::new(self.numbers.channels()),
             ..Self::default()
         };
     }

@@ -89,10 +89,10 @@ pub enum Rejection {
         uid: String,
     },
     /// Every channel has its Lease, or was released not long ago.
-    #[error("all {} IMEX channels are in use, or have been until a short time ago", .count - 1)]
+    #[error("all {} IMEX channels are in use, or have been until a short time ago", .count)]
     NoChannelFree {
-        /// How many channels a node has. Channel 0 is nobody's.
-        count: u32,
+        /// How many can be given.
+        count: usize,
     },
     /// Leases of channels were lost: who has which is not certain yet.
     #[error(

@@ -58,7 +58,8 @@ fn not_confirmed(domain: &Domain, number: u32, assigned: &Assigned) -> Option<Re
         Assigned::Holder(lease) if is_held_by(lease, domain) => return None,
         Assigned::Holder(lease) => described(lease),
         Assigned::Older(older) => identified(older),
-        Assigned::OutOfRange => "nobody: nodes do not have that many".to_owned(),
+        Assigned::OutOfRange => "nobody: imex.channelCount says that nodes have fewer, or it is reserved for group claims"
+            .to_owned(),
         Assigned::Foreign(_) => "whoever has made its Lease, which is none of ours".to_owned(),
         Assigned::Nobody => "nobody: its Lease is missing".to_owned(),
     };

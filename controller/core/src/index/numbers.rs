@@ -1,6 +1,7 @@
 //! Which channel is whose, and who waits for one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use compute_domain_api::names::channel_lease_name;
@@ -13,13 +14,13 @@ use crate::domain::Domain;
 
 /// The channels, by number. What makes one somebody's is its `Lease`, which the API server creates once.
 ///
-/// Channels are given from 1 on, the lowest first. Those who want one are in a line, by age; who is at
+/// Channels are given the lowest first. Those who want one are in a line, by age; who is at
 /// place N gets the free one at place N, so that nobody takes what another one is about to take, and
 /// none that is free is kept from the first in the line.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
-    /// Channels are below it; 0: nobody has one of his own.
-    count: u32,
+    /// Those that can be given; `None`: nobody has one of his own.
+    channels: Option<RangeInclusive<u32>>,
     /// By name.
     versions: Versioned<Arc<ChannelLease>>,
     leases: BTreeMap<u32, Arc<ChannelLease>>,
@@ -43,15 +44,15 @@ pub(super) struct Numbers {
 type Place = (Timestamp, Arc<str>);
 
 impl Numbers {
-    pub(super) fn new(count: u32) -> Self {
+    pub(super) fn new(channels: Option<RangeInclusive<u32>>) -> Self {
         Self {
-            count,
+            channels,
             ..Self::default()
         }
     }
 
-    pub(super) fn count(&self) -> u32 {
-        self.count
+    pub(super) fn channels(&self) -> Option<RangeInclusive<u32>> {
+        self.channels.clone()
     }
 
     // === ComputeDomains ===
@@ -62,7 +63,7 @@ impl Numbers {
         before: Option<&Arc<Domain>>,
         now: Option<&Arc<Domain>>,
     ) {
-        if self.count == 0 {
+        if self.channels.is_none() {
             return;
         }
         let (left, came) = (before.map(place_in_line), now.map(place_in_line));
@@ -199,16 +200,14 @@ impl Numbers {
         has_claims: impl Fn(&ChannelLease) -> bool,
         now: Timestamp,
     ) -> Option<ObservedChannels> {
-        if self.count == 0 {
-            return None;
-        }
+        let channels = self.channels.as_ref()?;
         let held = self.held.get(key).into_iter().flatten();
         let held = held.filter_map(|number| self.leases.get(number));
         let held: Vec<_> = held.cloned().collect();
         let asks = domain.filter(|domain| domain.wants_channel() && held.is_empty());
         Some(ObservedChannels {
             now,
-            count: self.count,
+            count: channels.clone().count(),
             has_claims: held.iter().any(|lease| has_claims(lease)),
             held,
             assigned: domain.and_then(|domain| self.whose(domain, now)),
@@ -219,11 +218,16 @@ impl Numbers {
     /// Whose the channel in the domain's status is.
     fn whose(&self, domain: &Arc<Domain>, now: Timestamp) -> Option<Assigned> {
         let (number, _) = assigned(domain)?;
-        if number >= self.count {
+        let channels = self.channels.as_ref()?;
+        if number > *channels.end() {
             return Some(Assigned::OutOfRange);
         }
         if let Some(lease) = self.leases.get(&number) {
             return Some(Assigned::Holder(lease.clone()));
+        }
+        // One below that was given before counts, but is not given again.
+        if number < *channels.start() {
+            return Some(Assigned::OutOfRange);
         }
         if let Some(until) = self.foreign_until(number, now) {
             return Some(Assigned::Foreign(until));
@@ -246,7 +250,7 @@ impl Numbers {
         }
         let place = place(domain);
         // More than there are channels need not be counted.
-        let most = usize::try_from(self.count).unwrap_or(usize::MAX);
+        let most = self.all().count();
         let before = self.waiting().take(most);
         let before = before.take_while(|other| **other < place).count();
         if let Some(number) = self.free(now).nth(before) {
@@ -259,7 +263,11 @@ impl Numbers {
     /// Whether a Lease has still to be created again. What was not ours when it was last tried is not
     /// lost.
     fn is_any_lost(&self) -> bool {
-        self.assigned.range(1..self.count).any(|(number, domains)| {
+        let Some(channels) = &self.channels else {
+            return false;
+        };
+        let mut assigned = self.assigned.range(channels.clone());
+        assigned.any(|(number, domains)| {
             let oldest = domains.values().next();
             !self.leases.contains_key(number)
                 && !self.foreign.contains_key(number)
@@ -286,23 +294,30 @@ impl Numbers {
     /// The channels that can be given, the lowest first.
     fn free(&self, now: Timestamp) -> impl Iterator<Item = u32> {
         let on_its_way: BTreeSet<_> = self.on_its_way.values().copied().collect();
-        (1..self.count).filter(move |number| {
+        self.all().filter(move |number| {
             let is_foreign = self.foreign_until(*number, now).is_some();
             let taken = self.leases.contains_key(number) || self.assigned.contains_key(number);
             !taken && !is_foreign && !on_its_way.contains(number)
         })
     }
 
+    /// All that can be given, taken or not.
+    fn all(&self) -> impl Iterator<Item = u32> {
+        self.channels.iter().cloned().flatten()
+    }
+
     pub(super) fn counts(&self, now: Timestamp) -> ChannelCounts {
-        if self.count == 0 || !self.versions.is_listed_once() {
+        let Some(channels) = &self.channels else {
+            return ChannelCounts::default();
+        };
+        if !self.versions.is_listed_once() {
             return ChannelCounts::default();
         }
         let free = self.free(now).count();
-        let given = self.leases.range(1..self.count);
+        let given = self.leases.range(channels.clone());
         let cooling = given.filter(|(_, lease)| lease.is_released()).count();
-        let all = usize::try_from(self.count - 1).unwrap_or(usize::MAX);
         ChannelCounts {
-            used: all.saturating_sub(free + cooling),
+            used: self.all().count().saturating_sub(free + cooling),
             free,
             cooling,
         }

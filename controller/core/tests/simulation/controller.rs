@@ -103,7 +103,7 @@ impl Controller {
             .into_iter()
             .chain(of_channels);
         Self {
-            index: Index::new(channel_count),
+            index: Index::new(channel_count.map(|count| 1..=count - 1)),
             now: START,
             channel_tried: false,
             unlisted: unlisted.collect(),

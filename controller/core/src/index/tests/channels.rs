@@ -16,7 +16,7 @@ fn after(seconds: i64) -> Timestamp {
 
 /// Everything is listed, and there is nothing. Channels are 1 to 3.
 fn mk_index() -> Index {
-    let mut index = Index::new(Some(4));
+    let mut index = Index::new(Some(1..=3));
     index.begin_domains();
     index.finish_domains();
     index.begin_leases();
@@ -232,6 +232,29 @@ fn the_channel_in_a_status_is_that_of_the_leases_holder_or_else_of_the_oldest() 
 }
 
 #[test]
+fn a_channel_below_the_first_counts_if_it_was_given_and_is_given_to_nobody() {
+    let mut index = Index::new(Some(128..=130));
+    index.finish_leases();
+    let assigned = |index: &Index, uid: &str| index.observe(uid, now()).channels.unwrap().assigned;
+    index.apply_domain(with_channel("before", 1, 5));
+    index.apply_domain(with_channel("forged", 2, 6));
+    index.apply_lease(lease_at("before", 5, 1));
+    assert!(matches!(
+        assigned(&index, "before"),
+        Some(Assigned::Holder(_))
+    ));
+    assert!(matches!(
+        assigned(&index, "forged"),
+        Some(Assigned::OutOfRange)
+    ));
+    index.apply_domain(patched("new", 3, json!({})));
+    let offer = index.observe("new", now()).channels.unwrap().offer;
+    assert_eq!(offer, Offer::Channel(128));
+    let ChannelCounts { used, free, .. } = index.channel_counts(now());
+    assert_eq!((used, free), (0, 3));
+}
+
+#[test]
 fn nothing_is_offered_while_leases_are_lost_or_have_just_been_created_again() {
     let mut index = mk_index();
     index.apply_domain(waiting("new", 2));
@@ -259,7 +282,7 @@ fn claims_count_in_the_namespace_of_the_domain_only() {
 
 #[test]
 fn channels_are_counted_once_the_leases_are_listed() {
-    let unlisted = Index::new(Some(4));
+    let unlisted = Index::new(Some(1..=3));
     assert_eq!(unlisted.channel_counts(now()), ChannelCounts::default());
     let mut index = mk_index();
     let released = json!({ "spec": { "renewTime": "2026-01-02T03:04:05.000000Z" } });
