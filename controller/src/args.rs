@@ -63,7 +63,7 @@ pub(crate) struct CliqueLabelArgs {
         value_name = "BOOL",
         value_parser = parse_bool
     )]
-    enabled: bool,
+    gpu_clique_label_enabled: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -150,13 +150,13 @@ impl NamespaceArgs {
 impl CliqueLabelArgs {
     /// Whether nodes get the label, without which no claim of a group finds its nodes.
     pub(crate) fn resolve(self, settings: &Settings) -> Result<bool, StartError> {
-        if settings.group_claims && !self.enabled {
+        if settings.group_claims && !self.gpu_clique_label_enabled {
             return Err(StartError::new(
                 &LabelNeeded,
                 "set kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled (--gpu-clique-label-enabled, GPU_CLIQUE_LABEL_ENABLED) to true, or resources.computeDomains.imex.groupClaims (--imex-group-claims, IMEX_GROUP_CLAIMS) to false",
             ));
         }
-        Ok(self.enabled)
+        Ok(self.gpu_clique_label_enabled)
     }
 }
 
