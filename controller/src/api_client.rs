@@ -1,4 +1,4 @@
-mod clique_labels;
+pub(crate) mod clique_labels;
 mod cliques;
 mod group_pools;
 mod leases;
@@ -22,8 +22,6 @@ use kube::{Api, Client, Resource as _};
 use serde_json::Value;
 
 use crate::fence::Fence;
-
-pub(crate) use clique_labels::Labelled;
 
 /// A ComputeDomain as the API server returns it. One that does not match the CRD has its metadata
 /// and the error.

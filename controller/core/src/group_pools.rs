@@ -259,7 +259,7 @@ impl GroupPools {
             }
         }
         let mut surplus = pool.slices.range(count..);
-        surplus.next().map(|(_, found)| found.deletion())
+        surplus.next().map(|(_, found)| deletion(found))
     }
 
     fn step_of_unwanted(&mut self, clique: &Clique, now: Instant) -> Option<PoolStep> {
@@ -269,7 +269,7 @@ impl GroupPools {
             return None;
         };
         if pool.is_free {
-            return Some(last.deletion());
+            return Some(deletion(last));
         }
         let at = *pool.goes_at.get_or_insert(now + KEPT_FOR);
         if at <= now {
@@ -283,6 +283,13 @@ impl GroupPools {
         let generation = slice.spec.pool.generation;
         let wanted = mk_slice(clique, &self.channels, place, generation);
         wanted.spec == slice.spec
+    }
+}
+
+fn deletion(slice: &Observed) -> PoolStep {
+    PoolStep::Delete {
+        name: slice.name.clone(),
+        uid: slice.uid.clone(),
     }
 }
 

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::Run;
-use crate::api_client::{Labelled, RequestError};
+use crate::api_client::RequestError;
+use crate::api_client::clique_labels::Labelled;
 
 /// From the end of one request to the next: at most 50 a second.
 const PACE: Duration = Duration::from_millis(20);

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use k8s_openapi::api::resource::v1::ResourceSlice;
 
-use super::PoolStep;
 use crate::version::Version;
 
 /// A pool that exists in part or whole, or is to exist.
@@ -70,12 +69,5 @@ impl Observed {
     pub(super) fn is_newer_than(&self, other: &Self) -> bool {
         let version = |it: &Self| Version::parse(Some(&it.resource_version));
         self.uid == other.uid && version(self) > version(other)
-    }
-
-    pub(super) fn deletion(&self) -> PoolStep {
-        PoolStep::Delete {
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-        }
     }
 }
