@@ -153,7 +153,7 @@ mod tests {
             (&["cdi-gen", "inject", "--in"], "--in-place\n"),
             (
                 &["cdi-gen", "list", "--"],
-                "--spec-dir --root --json --help\n",
+                "--spec-dir --root --kubelet-root --json --help\n",
             ),
             (
                 &["cdi-gen", "generate", "--name-style", "channel"],
