@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_api::names::clique_of_pool;
 use compute_domain_node::{
     ChannelRequest, KubeletDevice, Moment, NodeClaims, PrepareError, Prepared,
@@ -129,6 +130,9 @@ impl ComputeDomainDriver {
             ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
         self.in_flight.step(&claim.id, Step::LookingUpDomain);
         let domain = self.domains.state(claim, &request.domain).await?;
+        let label = claim.labels.get(DOMAIN_LABEL).map(String::as_str);
+        let checked = request.check_label(domain, label);
+        checked.map_err(|error| prepare_failed(&error))?;
         if self.host_imex.is_asked() {
             self.in_flight.step(&claim.id, Step::AskingHostImex);
             self.host_imex.require_ready(context.remaining()).await?;

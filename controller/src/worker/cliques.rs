@@ -99,7 +99,8 @@ impl<'a> Run<'a> {
 
     /// Learns in which cliques a domain holds claims, and tells who is concerned.
     fn set_cliques(&mut self, key: &Key, cliques: BTreeSet<Box<str>>) {
-        let is_isolated = self.worker.channels.is_some() && self.has_own_channel(key);
+        // Nodes open the channel that the status says, whatever the isolation is now.
+        let is_isolated = self.has_own_channel(key);
         let known = &mut self.cliques.known;
         let findings = if is_isolated {
             known.set_isolated(key, cliques)

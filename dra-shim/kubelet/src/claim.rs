@@ -31,7 +31,9 @@ impl fmt::Display for ClaimRef {
 pub struct Claim {
     /// Namespace, name and UID. The UID is the one that kubelet asked for.
     pub id: ClaimRef,
-    /// `metadata.annotations`: written by users too, so untrusted.
+    /// `metadata.labels`: written by users too, so untrusted.
+    pub labels: BTreeMap<String, String>,
+    /// `metadata.annotations`: as untrusted.
     pub annotations: BTreeMap<String, String>,
     /// This driver's entries of `status.allocation.devices.results`, in order.
     /// Never empty for a claim that kubelet asked for: it skips other drivers.
@@ -161,6 +163,7 @@ impl Claim {
             .filter(|result| result.driver == driver);
         Ok(Self {
             id: id.clone(),
+            labels: object.metadata.labels.unwrap_or_default(),
             annotations: object.metadata.annotations.unwrap_or_default(),
             results: results.map(allocation_result).collect(),
             configs: configs(devices.config, driver)?,
@@ -251,15 +254,20 @@ mod tests {
     }
 
     #[test]
-    fn annotations_are_handed_over_and_may_be_absent_or_null() {
-        for (annotations, expected) in [
-            (r#", "annotations": {"a": "1"}"#, Some("1")),
-            (r#", "annotations": null"#, None),
-            ("", None),
+    fn labels_and_annotations_are_handed_over_and_may_be_absent_or_null() {
+        for (metadata, label, annotation) in [
+            (
+                r#", "labels": {"a": "1"}, "annotations": {"a": "2"}"#,
+                Some("1"),
+                Some("2"),
+            ),
+            (r#", "labels": null, "annotations": null"#, None, None),
+            ("", None, None),
         ] {
-            let object = mk_object(STATUS).replace("\"u1\"", &format!("\"u1\"{annotations}"));
+            let object = mk_object(STATUS).replace("\"u1\"", &format!("\"u1\"{metadata}"));
             let claim = Claim::parse(&object, &mk_ref("u1"), "ours").unwrap();
-            assert_eq!(claim.annotations.get("a").map(String::as_str), expected);
+            assert_eq!(claim.labels.get("a").map(String::as_str), label);
+            assert_eq!(claim.annotations.get("a").map(String::as_str), annotation);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Why a claim could not be prepared or unprepared, as one sentence each.
 
+use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_api::{ConfigError, DomainUid};
 use dra_checkpoint::{ClaimName, Refused, StoreError};
 use imex_cdi::{ChannelId, ChannelIdError, ClaimSpecsError};
@@ -90,6 +91,15 @@ pub enum PrepareError {
         domain: DomainUid,
         /// The channel.
         channel: ChannelId,
+    },
+    /// The claim lacks the label by which the controller keeps the domain's channel for as
+    /// long as the claim exists.
+    #[error(
+        "the claim does not have the label {DOMAIN_LABEL}={domain}, without which the ComputeDomain's IMEX channel may be given to another one while the claim has it"
+    )]
+    NotLabelled {
+        /// The domain's UID.
+        domain: DomainUid,
     },
     /// The driver of this node has fewer channels.
     #[error(
@@ -204,6 +214,7 @@ impl PrepareError {
             Self::ChannelInUse { .. } => "channel-held",
             Self::NoChannelYet { .. } => "no-channel-yet",
             Self::ChannelNotConfirmed { .. } => "channel-not-confirmed",
+            Self::NotLabelled { .. } => "claim-not-labelled",
             Self::BeyondDriver { .. } => "channel-beyond-driver",
             Self::DomainNotFound { .. } => "domain-not-found",
             Self::NoClique { .. } => "no-clique",
@@ -231,6 +242,7 @@ impl PrepareError {
             | Self::AllocationMode { .. }
             | Self::DomainNotFound { .. }
             | Self::ChannelNotConfirmed { .. }
+            | Self::NotLabelled { .. }
             | Self::BeyondDriver { .. }
             | Self::NoClique { .. }
             | Self::ForeignSpecLost
@@ -265,6 +277,7 @@ impl PrepareError {
             Self::NotOneResult { .. }
             | Self::NoConfig { .. }
             | Self::NotAChannel { .. }
+            | Self::NotLabelled { .. }
             | Self::AdminAccess => {
                 "use the ResourceClaimTemplate that the ComputeDomain's controller creates"
             }

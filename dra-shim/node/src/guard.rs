@@ -188,6 +188,26 @@ impl<'a> Holding<'a> {
 // === impl ChannelRequest ===
 
 impl ChannelRequest {
+    /// Whether the claim may open the channel of its domain: `label` is the UID of a domain in
+    /// the claim's label, by which the controller knows that the channel is in use.
+    ///
+    /// # Errors
+    /// [`PrepareError::NotLabelled`].
+    pub fn check_label(
+        &self,
+        domain: DomainState,
+        label: Option<&str>,
+    ) -> Result<(), PrepareError> {
+        let opens_its_channel = self.is_ticket()
+            && matches!(domain, DomainState::Assigned(channel) if channel.get() > 0);
+        if opens_its_channel && label != Some(self.domain.as_str()) {
+            return Err(PrepareError::NotLabelled {
+                domain: self.domain.clone(),
+            });
+        }
+        Ok(())
+    }
+
     /// Whether the device stands for the node, and not for a channel.
     pub(crate) fn is_ticket(&self) -> bool {
         self.device_channel.get() == TICKET

@@ -278,3 +278,31 @@ fn a_claim_of_a_group_is_refused_where_the_node_is_not_in_its_clique_now() {
     let major = mk_hardware().major.ok();
     assert!(node.already_prepared(&claim, major).unwrap().is_some());
 }
+
+#[test]
+fn only_a_claim_that_the_controller_can_see_opens_the_channel_of_its_domain() {
+    let of_node = ChannelRequest::from_status(&mk_share(DOMAIN, "channel-0")).unwrap();
+    let of_group = ChannelRequest::from_status(&mk_share(DOMAIN, "channel-5")).unwrap();
+    for (request, domain, label, is_refused) in [
+        (&of_node, assigned(7), Some(DOMAIN), false),
+        (&of_node, assigned(7), Some(OTHER), true),
+        (&of_node, assigned(7), None, true),
+        // Channel 0 is nobody's own, and that of a group is its claim's.
+        (&of_node, assigned(0), None, false),
+        (&of_node, DomainState::Unassigned, None, false),
+        (&of_group, assigned(7), None, false),
+    ] {
+        let checked = request.check_label(domain, label);
+        assert_eq!(checked.is_err(), is_refused, "{domain:?} {label:?}");
+    }
+    let error = of_node.check_label(assigned(7), None).unwrap_err();
+    assert_eq!(
+        (error.code(), error.class()),
+        ("claim-not-labelled", Class::Permanent)
+    );
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("resource.nvidia.com/computeDomain={DOMAIN}")),
+        "{text}"
+    );
+}

@@ -85,6 +85,38 @@ fn the_pods_of_two_domains_on_one_node_open_their_own_channel_and_no_other() -> 
     for any in [red, blue, 0] {
         may_not_open(&cluster, &namespace, ("outsider", 1), any)?;
     }
+    a_claim_in_use_cannot_be_hidden(&cluster, &namespace)
+}
+
+/// Nobody makes the controller believe that a channel is not in use: neither without the label nor
+/// without the claim.
+fn a_claim_in_use_cannot_be_hidden(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+    let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
+    let of_red = |claim: &&Value| {
+        let owner = claim.pointer("/metadata/ownerReferences/0/name");
+        owner == Some(&json!("red-0"))
+    };
+    let claim = claims.iter().find(of_red).context("no claim of red-0")?;
+    let name = claim.pointer("/metadata/name").and_then(Value::as_str);
+    let name = name.context("no name")?;
+    let of = ["resourceclaim", name, "-n", &namespace.name];
+    let without_label = "resource.nvidia.com/computeDomain-";
+    let without_finalizer = r#"--patch={"metadata":{"finalizers":null}}"#;
+    for (command, reason) in [
+        (
+            [&["label"], &of[..], &[without_label]].concat(),
+            "never changes",
+        ),
+        (
+            [&["patch"], &of[..], &["--type=merge", without_finalizer]].concat(),
+            "delete the pods",
+        ),
+    ] {
+        let refused = cluster.kubectl(&command);
+        let error = refused.err().context("it is not refused")?;
+        let text = format!("{error:#}");
+        ensure!(text.contains(reason), "{text}");
+    }
     Ok(())
 }
 
@@ -114,6 +146,11 @@ fn a_claim_cannot_name_a_channel_or_the_domain_of_another_namespace() -> Result<
             "their-domain",
             json!({"domainID": uid}),
             "no ComputeDomain with UID",
+        ),
+        (
+            "not-labelled",
+            json!({"domainID": own}),
+            "does not have the label",
         ),
         (
             "a-number",

@@ -17,6 +17,8 @@ pub(super) struct Object<'a> {
 pub(super) struct Metadata {
     pub(super) uid: String,
     #[serde(default)]
+    pub(super) labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
     pub(super) annotations: Option<BTreeMap<String, String>>,
 }
 
