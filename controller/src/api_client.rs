@@ -6,10 +6,11 @@ mod leases;
 use std::sync::Arc;
 
 use compute_domain_api::crd::ComputeDomain;
-use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME, NO_CLIQUE_TAINT};
+use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
 use compute_domain_core::{
     Admission, ChannelLease, Domain, NodeCount, Notice, StatusSchema, TemplateRef,
-    UnidentifiedError, WRITER, may_have_lost_label, restored_label, status_patch,
+    UnidentifiedError, WRITER, is_without_clique, may_have_lost_label, restored_label,
+    status_patch,
 };
 use imex_runtime::{Part, RawObject, for_each_page};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -325,13 +326,7 @@ impl ApiClient {
     ) -> Result<Option<ResourceClaimTemplate>, RequestError> {
         let action = "delete the ResourceClaimTemplate";
         self.check_fence(action)?;
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(template.uid.to_string()),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
+        let params = delete_only(&template.uid, None);
         let templates = self.templates(&template.namespace);
         let deleted = templates.delete(&template.name, &params).await;
         let remaining = deleted.map_err(failed_to(action))?.left();
@@ -403,12 +398,6 @@ impl ApiClient {
     }
 }
 
-fn is_without_clique(slice: &ResourceSlice) -> bool {
-    let devices = slice.spec.devices.iter().flatten();
-    let mut taints = devices.flat_map(|device| device.taints.iter().flatten());
-    taints.any(|taint| taint.key == NO_CLIQUE_TAINT)
-}
-
 /// The domain in an object of the API server.
 pub(crate) fn identify(object: RawDomain) -> Result<Domain, RequestError> {
     let domain = match object.0 {
@@ -437,6 +426,18 @@ fn decoded(
         action,
         source: Cause::Undecodable(Box::new(source)),
     })
+}
+
+/// Parameters of a request that deletes the object of this UID, and no other one of its name; of this
+/// version, if there is one, and no later one.
+fn delete_only(uid: &str, resource_version: Option<&str>) -> DeleteParams {
+    DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: resource_version.map(str::to_owned),
+        }),
+        ..DeleteParams::default()
+    }
 }
 
 fn writer() -> PatchParams {

@@ -1,6 +1,7 @@
 //! The watches: one of `ComputeDomains`, one of templates and one of claims with the label of a
-//! ComputeDomain; where every ComputeDomain has a channel of its own, one of the channels' Leases. While a ComputeDomain waits for the name of somebody else's template, also one of
-//! templates without the label.
+//! ComputeDomain; where every ComputeDomain has a channel of its own, one of the channels' Leases. While a
+//! ComputeDomain waits for the name of somebody else's template, also one of templates without the
+//! label.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

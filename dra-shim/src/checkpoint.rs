@@ -132,7 +132,7 @@ impl CheckpointTask {
         let allocated = self.lookup.find_allocated(&lost).await;
         let allocated = allocated.map_err(|error| error_chain(&error))?;
         let (claims, hardware) = (Arc::clone(claims), Arc::clone(&self.hardware));
-        let work = move || claims.rebuild(allocated, hardware.snapshot().major.ok());
+        let work = move || claims.rebuild(allocated, hardware.major());
         match spawn_blocking(work).await {
             Ok(rebuilt) => rebuilt.map_err(|error| error_chain(&error)),
             Err(join_error) => Err(join_error.to_string()),
@@ -150,7 +150,7 @@ fn open(
     let checkpoint = Arc::new(dir(&paths.data_dir, DATA_MODE)?);
     let cdi = Arc::new(dir(&paths.cdi_root, CDI_MODE)?);
     let boot = BootId::current().map_err(|error| error_chain(&error))?;
-    NodeClaims::start(checkpoint, cdi, boot, hardware.snapshot().major.ok(), guard)
+    NodeClaims::start(checkpoint, cdi, boot, hardware.major(), guard)
         .map_err(|error| error_chain(&error))
 }
 

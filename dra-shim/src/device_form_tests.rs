@@ -155,7 +155,7 @@ async fn an_api_server_that_does_not_answer_and_a_damaged_checkpoint_keep_the_de
     running.until_exclusive().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_is_published_before_the_device_is_marked() {
     let server = ApiServer::default();
     let node = TestNode::start(&server);
@@ -163,7 +163,7 @@ async fn nothing_is_published_before_the_device_is_marked() {
     let marker = node.data_dir().join(MARKER);
     fs::create_dir(&marker).unwrap();
     let mut running = run(&node, &server, MANY);
-    sleep(Duration::from_millis(100)).await;
+    sleep(100 * DISK_PAUSE).await;
     assert_eq!(*running.form.borrow(), DeviceForm::Undecided);
     fs::remove_dir(&marker).unwrap();
     assert_eq!(running.first().await, DeviceForm::Shared { slots: 8 });

@@ -154,7 +154,7 @@ impl ComputeDomainDriver {
     ) -> Result<Option<Prepared>, ClaimError> {
         let (claims, claim) = (Arc::clone(claims), claim.clone());
         let hardware = Arc::clone(&self.hardware);
-        let look_up = move || claims.already_prepared(&claim, hardware.snapshot().major.ok());
+        let look_up = move || claims.already_prepared(&claim, hardware.major());
         blocking(context, look_up, prepare_failed).await
     }
 

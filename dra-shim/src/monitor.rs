@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use compute_domain_node::Hardware;
-use imex_cdi::{DriverParams, Major};
+use imex_cdi::{DriverParams, Major, ReadMajorError};
 use imex_runtime::StartError;
 use nvml_clique::{DriverRoot, FabricProbe, FabricWatch, Gpu, NvmlProbe, WatchConfig};
 use tokio::sync::Notify;
@@ -57,8 +57,7 @@ impl HardwareMonitor {
     /// The hardware now, without waiting for NVML. Reads two small files: call it
     /// where blocking is allowed.
     pub(crate) fn snapshot(&self) -> Hardware {
-        let major = imex_cdi::read_channel_major(&self.proc_devices);
-        self.compare_major(major.as_ref().ok().copied());
+        let major = self.read_major();
         let params = DriverParams::read(&self.driver_params).ok();
         let reading = self.watch.latest();
         Hardware {
@@ -67,6 +66,18 @@ impl HardwareMonitor {
             major,
             channel_count: params.and_then(|params| params.imex_channel_count),
         }
+    }
+
+    /// The channel major now, if there is one. Reads one small file: call it where blocking
+    /// is allowed.
+    pub(crate) fn major(&self) -> Option<Major> {
+        self.read_major().ok()
+    }
+
+    fn read_major(&self) -> Result<Major, ReadMajorError> {
+        let major = imex_cdi::read_channel_major(&self.proc_devices);
+        self.compare_major(major.as_ref().ok().copied());
+        major
     }
 
     /// As [`snapshot`](Self::snapshot), for a claim that is to be prepared: since NVML

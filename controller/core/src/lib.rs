@@ -74,7 +74,7 @@ pub use domain::{Domain, UnidentifiedError};
 pub use group_pools::{GroupPools, PoolStep, cliques_of_pools};
 pub use index::{Change, ClaimName, Index, Key, Observed};
 pub use lost_label::{may_have_lost_label, restored_label};
-pub use node_cliques::{CliqueChange, LabelWrite, NodeCliques, NodeSlice};
+pub use node_cliques::{CliqueChange, LabelWrite, NodeCliques, NodeSlice, is_without_clique};
 pub use observed_template::ObservedTemplate;
 pub use rejection::Rejection;
 pub use status::{Admission, StatusSchema, status_patch};

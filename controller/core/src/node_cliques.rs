@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use crate::cliques::Clique;
 
-pub use self::slice::NodeSlice;
 use self::slice::Said;
+pub use self::slice::{NodeSlice, is_without_clique};
 
 /// After how long a label that somebody else owns is tried again: the owner may have been uninstalled.
 const THEIRS_FOR: Duration = Duration::from_secs(60 * 60);

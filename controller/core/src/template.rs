@@ -108,8 +108,8 @@ pub(crate) fn is_claim_content(content: Content, uid: &DomainUid) -> bool {
 /// Whether this is what the claims of this domain ask for, in any form: none is altered into another.
 pub(crate) fn is_content_of(content: Content, uid: &DomainUid, mode: &AllocationMode) -> bool {
     let forms = [Form::Whole, Form::Share, Form::ShareWithoutSlots];
-    let mut contents = forms.map(|form| Content::new(&claim_spec(uid, mode, form), uid.as_str()));
-    contents.iter_mut().any(|ours| *ours == content)
+    let content_of = |form| Content::new(&claim_spec(uid, mode, form), uid.as_str());
+    forms.into_iter().any(|form| content_of(form) == content)
 }
 
 // === impl Form ===

@@ -8,11 +8,11 @@ use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_core::cliques_of_pools;
 use imex_runtime::{Part, for_each_page};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceSlice};
-use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Resource as _};
 use serde::Deserialize;
 
-use super::{ApiClient, CONTROLLER_NAME, RequestError, failed_to};
+use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to};
 
 /// How many domains are named.
 const NAMED: usize = 5;
@@ -129,14 +129,7 @@ impl ApiClient {
     pub(crate) async fn delete_slice(&self, name: &str, uid: &str) -> Result<(), RequestError> {
         let action = "delete the ResourceSlice";
         self.check_fence(action)?;
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid.to_owned()),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        match self.slices().delete(name, &params).await {
+        match self.slices().delete(name, &delete_only(uid, None)).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             deleted => deleted.map(drop).map_err(failed_to(action)),
         }

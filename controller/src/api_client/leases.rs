@@ -3,10 +3,10 @@
 use compute_domain_core::{ChannelLease, WRITER};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
+use kube::api::{Patch, PostParams};
 use serde_json::Value;
 
-use super::{ApiClient, RawLease, RequestError, failed_to, observed_lease, writer};
+use super::{ApiClient, RawLease, RequestError, delete_only, failed_to, observed_lease, writer};
 
 impl ApiClient {
     /// Creates a Lease. Not an apply, which would take over one that somebody else has created.
@@ -50,13 +50,7 @@ impl ApiClient {
     pub(crate) async fn delete_lease(&self, lease: &ChannelLease) -> Result<(), RequestError> {
         let action = "delete the Lease of an IMEX channel";
         self.check_fence(action)?;
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(lease.uid().to_owned()),
-                resource_version: Some(lease.resource_version().to_owned()),
-            }),
-            ..DeleteParams::default()
-        };
+        let params = delete_only(lease.uid(), Some(lease.resource_version()));
         let deleted = self.leases().delete(&lease.name(), &params).await;
         deleted.map(drop).map_err(failed_to(action))
     }

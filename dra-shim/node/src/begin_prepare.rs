@@ -25,7 +25,6 @@ pub(crate) struct Beginning {
     pub(crate) channel: Result<ChannelId, PrepareError>,
     /// And the major, or why the hardware does not allow it.
     pub(crate) allowed: Result<Major, PrepareError>,
-    pub(crate) guard: Guard,
     pub(crate) now: Moment,
 }
 
@@ -46,13 +45,13 @@ impl Beginning {
         claims: &mut Claims<DeviceGroup>,
         specs: &ClaimSpecs,
         fences: &FenceClock,
+        guard: Guard,
     ) -> Result<Begun, PrepareError> {
         if let Some(devices) = answer_if_prepared(claims, specs, &self.uid, self.major)? {
             return Ok(Begun::Prepared(devices));
         }
         let channel = self.channel.as_ref().ok().copied();
-        self.guard
-            .check(claims, &self.uid, &self.request, channel)?;
+        guard.check(claims, &self.uid, &self.request, channel)?;
         let (channel, major) = (self.channel?, self.allowed?);
         let uid = self.uid.as_str();
         let now = match claims.get(uid) {

@@ -18,7 +18,6 @@ pub(crate) struct Ending {
     pub(crate) request: ChannelRequest,
     pub(crate) channel: ChannelId,
     pub(crate) major: Major,
-    pub(crate) guard: Guard,
     pub(crate) group: DeviceGroup,
 }
 
@@ -29,9 +28,10 @@ impl Ending {
         self,
         claims: &mut Claims<DeviceGroup>,
         specs: &ClaimSpecs,
+        guard: Guard,
     ) -> Result<Vec<KubeletDevice>, PrepareError> {
         let uid = &self.uid;
-        let (transaction, lost) = self.decide(claims);
+        let (transaction, lost) = self.decide(claims, guard);
         for step in steps(claims, uid.as_str(), transaction) {
             match step {
                 Step::WriteSpec => self.write_spec(claims, specs)?,
@@ -62,14 +62,18 @@ impl Ending {
     }
 
     /// Which end it is, and why the claim does not get the device.
-    fn decide(&self, view: &View<DeviceGroup>) -> (Transaction, Option<PrepareError>) {
+    fn decide(
+        &self,
+        view: &View<DeviceGroup>,
+        guard: Guard,
+    ) -> (Transaction, Option<PrepareError>) {
         let record = view.get(self.uid.as_str());
         if record.is_some_and(|record| record.status != self.status) {
             let error = PrepareError::Aborted;
             return (Transaction::EndPrepareSuperseded, Some(error));
         }
         let channel = Some(self.channel);
-        match self.guard.check(view, &self.uid, &self.request, channel) {
+        match guard.check(view, &self.uid, &self.request, channel) {
             Ok(()) => (Transaction::EndPrepare, None),
             Err(error) => (Transaction::EndPrepareRefused, Some(error)),
         }

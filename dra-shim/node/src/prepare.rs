@@ -126,13 +126,12 @@ impl NodeClaims {
         &self,
         inputs: &[PrepareInput<'_>],
     ) -> Vec<Result<Begun, PrepareError>> {
-        let beginnings: Vec<_> = inputs
-            .iter()
-            .map(|input| Beginning::new(input, self.guard))
-            .collect();
+        let guard = self.guard;
+        let beginnings = inputs.iter().map(|input| Beginning::new(input, guard));
+        let beginnings: Vec<_> = beginnings.collect();
         let changes = beginnings.into_iter().map(|beginning| {
             let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
-            move |claims: &mut _| beginning?.run(claims, &specs, &fences)
+            move |claims: &mut _| beginning?.run(claims, &specs, &fences, guard)
         });
         self.commit_all(changes.collect())
     }
@@ -156,7 +155,6 @@ impl NodeClaims {
             request: input.request.clone(),
             channel,
             major,
-            guard: self.guard,
             group: input.request.device_group(channel, ids),
         })))
     }
@@ -167,11 +165,12 @@ impl NodeClaims {
         &self,
         claims: Vec<Result<Continued, PrepareError>>,
     ) -> Vec<Result<Vec<KubeletDevice>, PrepareError>> {
+        let guard = self.guard;
         let changes = claims.into_iter().map(|claim| {
             let specs = Arc::clone(&self.specs);
             move |claims: &mut _| match claim? {
                 Continued::Prepared(devices) => Ok(devices),
-                Continued::Ends(ending) => ending.run(claims, &specs),
+                Continued::Ends(ending) => ending.run(claims, &specs, guard),
             }
         });
         self.commit_all(changes.collect())
@@ -194,7 +193,6 @@ impl Beginning {
             major: input.hardware.major.as_ref().ok().copied(),
             channel,
             allowed: allowed.and_then(|major| in_clique().map(|()| major)),
-            guard,
             now: input.now,
         })
     }

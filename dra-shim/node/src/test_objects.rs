@@ -156,7 +156,6 @@ pub(crate) fn end(
         request: input.request.clone(),
         channel: opened(node, input),
         major: *input.hardware.major.as_ref().unwrap(),
-        guard: node.guard,
         group: input
             .request
             .device_group(opened(node, input), vec!["id".to_owned()]),

@@ -26,8 +26,9 @@ use kube::Client;
 use tokio::runtime::Builder;
 
 use self::calls::Calls;
-use self::objects::{Objects, PREPARED};
+use self::objects::{Objects, PREPARED, SHARED_TEMPLATE, TEMPLATE};
 use self::plugin::{Plugin, Setup};
+use self::pods::BURST;
 
 /// How often the plugin is started to see how soon it is registered.
 const STARTS: usize = 10;
@@ -96,7 +97,12 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         ));
     }
     calls.release(prepared)?;
-    let pods = runtime.block_on(pods::measure(&client, &args.node, args.pairs.into()))?;
+    let pods = runtime.block_on(pods::measure(
+        &client,
+        &args.node,
+        args.pairs.into(),
+        (1, TEMPLATE),
+    ))?;
     memory.push(("after the pods".to_owned(), plugin.memory()?));
     plugin.terminate()?;
     let shared = Setup {
@@ -104,10 +110,12 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         ..setup
     };
     let (plugin, _) = Plugin::start(&shared)?;
-    let bursts = runtime.block_on(pods::measure_bursts(
+    runtime.block_on(pods::until_shared(&client, &args.node))?;
+    let bursts = runtime.block_on(pods::measure(
         &client,
         &args.node,
         args.bursts.into(),
+        (BURST, SHARED_TEMPLATE),
     ))?;
     memory.push(("after the bursts, shared".to_owned(), plugin.memory()?));
     plugin.terminate()?;

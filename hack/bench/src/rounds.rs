@@ -99,6 +99,19 @@ fn written() -> anyhow::Result<u64> {
 // === impl Rounds ===
 
 impl Rounds {
+    /// Rounds of which only the times are known, each of subject and floor.
+    pub(crate) fn of_times(rounds: impl IntoIterator<Item = (Duration, Duration)>) -> Self {
+        let sample = |wall| Sample {
+            wall,
+            ..Sample::default()
+        };
+        let samples = rounds.into_iter();
+        let (subject, floor) = samples
+            .map(|(one, other)| (sample(one), sample(other)))
+            .unzip();
+        Self { subject, floor }
+    }
+
     /// The `percent`-th percentile of the subject's times.
     pub(crate) fn wall(&self, percent: usize) -> Duration {
         percentile(self.subject.iter().map(|s| s.wall), percent)

@@ -238,6 +238,34 @@ pub fn wait_until_running(cluster: &Cluster, namespace: &Namespace, pod: &str) -
     })
 }
 
+/// Waits until the scheduler has told the pod that no device is free for its claims.
+///
+/// # Errors
+/// If it has not before the timeout; with the pod's events.
+pub fn wait_until_unschedulable(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
+    wait_until(cluster, &format!("{pod} is told why it waits"), || {
+        let events = cluster.events_about(&namespace.name, pod)?;
+        let told = events.iter().any(|event| {
+            event.starts_with("FailedScheduling") && event.contains("cannot allocate all claims")
+        });
+        ensure!(told, "its events: {events:#?}");
+        Ok(())
+    })
+}
+
+/// The device that the driver publishes for the node.
+///
+/// # Errors
+/// As [`Cluster::items`], or if there is none.
+pub fn published_device(cluster: &Cluster, node: u8) -> Result<Value> {
+    let selector =
+        format!("--field-selector=spec.driver=compute-domain.nvidia.com,spec.nodeName=node{node}");
+    let slices = cluster.items(&["resourceslices", &selector])?;
+    let slice = slices.first().context("no slice")?;
+    let device = slice.pointer("/spec/devices/0");
+    device.cloned().context("no device")
+}
+
 /// A value of the chart, away from its default until this is dropped.
 #[derive(Debug)]
 pub struct ChartValue {

@@ -23,7 +23,10 @@ fn pods_go_to_the_node_with_a_clique_and_the_domain_is_told_when_it_is_full() ->
         &cluster,
         "only node2 has a taint, and only node1 a clique",
         || {
-            let (with, without) = (device(&cluster, 1)?, device(&cluster, 2)?);
+            let (with, without) = (
+                fixtures::published_device(&cluster, 1)?,
+                fixtures::published_device(&cluster, 2)?,
+            );
             ensure!(
                 taint(&with).is_none() && clique(&with) == Some(CLIQUE),
                 "node1: {with}"
@@ -65,15 +68,6 @@ fn pods_go_to_the_node_with_a_clique_and_the_domain_is_told_when_it_is_full() ->
         ensure!(told.is_none(), "{told:?}");
         Ok(())
     })
-}
-
-/// The device that the node publishes.
-fn device(cluster: &Cluster, node: u8) -> Result<Value> {
-    let selector = format!("--field-selector=spec.nodeName=node{node}");
-    let slices = cluster.items(&["resourceslices", &selector])?;
-    let slice = slices.first().context("no slice")?;
-    let device = slice.pointer("/spec/devices/0");
-    device.cloned().context("no device")
 }
 
 fn taint(device: &Value) -> Option<&str> {

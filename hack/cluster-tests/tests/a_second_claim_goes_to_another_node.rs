@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
-use cluster_tests::{Cluster, Namespace, wait_until};
+use cluster_tests::{Cluster, Namespace};
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
@@ -19,14 +19,7 @@ fn three_pods_share_two_nodes_one_after_the_other() -> Result<()> {
     ensure!(node == "node2", "the second pod runs on {node:?}");
 
     fixtures::create_pod_anywhere(&cluster, &namespace, "third", &domain)?;
-    wait_until(&cluster, "the third pod is told why it waits", || {
-        let events = cluster.events_about(&namespace.name, "third")?;
-        let told = events.iter().any(|event| {
-            event.starts_with("FailedScheduling") && event.contains("cannot allocate all claims")
-        });
-        ensure!(told, "its events: {events:#?}");
-        Ok(())
-    })?;
+    fixtures::wait_until_unschedulable(&cluster, &namespace, "third")?;
 
     cluster.kubectl(&["delete", "pod", "first", "-n", &namespace.name, "--wait"])?;
     fixtures::wait_until_running(&cluster, &namespace, "third")?;

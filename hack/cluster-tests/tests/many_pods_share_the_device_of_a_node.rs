@@ -18,7 +18,7 @@ fn ten_pods_of_one_domain_run_on_one_node_and_one_that_wants_it_whole_waits() ->
     let _sharing = ChartValue::set(&cluster, "resources.computeDomains.imex.sharing", "many")?;
     wait_until(&cluster, "the devices are shared", || {
         for node in [1, 2] {
-            let device = device_of(&cluster, node)?;
+            let device = fixtures::published_device(&cluster, node)?;
             let slots = device.pointer("/capacity/slots/value");
             ensure!(
                 is_shared(&device) && slots.and_then(Value::as_str) == Some("64"),
@@ -29,7 +29,7 @@ fn ten_pods_of_one_domain_run_on_one_node_and_one_that_wants_it_whole_waits() ->
     })?;
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     fixtures::create_pod(&cluster, &namespace, "early", 1, Some(&domain))?;
-    waits_for_the_device(&cluster, &namespace, "early")?;
+    fixtures::wait_until_unschedulable(&cluster, &namespace, "early")?;
     cluster.kubectl(&["delete", "pod", "exclusive", "-n", &namespace.name])?;
     fixtures::wait_until_running(&cluster, &namespace, "early")?;
 
@@ -49,7 +49,7 @@ fn ten_pods_of_one_domain_run_on_one_node_and_one_that_wants_it_whole_waits() ->
     each_claim_has_a_share_of_its_own(&cluster, &namespace, 11)?;
 
     fixtures::create_pod(&cluster, &namespace, "whole", 1, Some(&old))?;
-    waits_for_the_device(&cluster, &namespace, "whole")?;
+    fixtures::wait_until_unschedulable(&cluster, &namespace, "whole")?;
     cluster.kubectl(&[
         "delete",
         "pods",
@@ -78,7 +78,10 @@ fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_
     cluster.on_node(2, &format!("rm {DATA}/device-is-shared"))?;
     drop(sharing);
     wait_until(&cluster, "node1 is tainted, node2 is exclusive", || {
-        let (ours, forced) = (device_of(&cluster, 1)?, device_of(&cluster, 2)?);
+        let (ours, forced) = (
+            fixtures::published_device(&cluster, 1)?,
+            fixtures::published_device(&cluster, 2)?,
+        );
         let taint = ours.pointer("/taints/0/key").and_then(Value::as_str);
         ensure!(
             is_shared(&ours) && taint == Some("compute-domain.nvidia.com/sharing-ends"),
@@ -90,7 +93,7 @@ fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_
 
     fixtures::create_pod(&cluster, &namespace, "second-1", 1, Some(&domain))?;
     fixtures::create_pod(&cluster, &namespace, "second-2", 2, Some(&domain))?;
-    waits_for_the_device(&cluster, &namespace, "second-1")?;
+    fixtures::wait_until_unschedulable(&cluster, &namespace, "second-1")?;
     wait_until(
         &cluster,
         "the node refuses what was given away twice",
@@ -109,7 +112,7 @@ fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_
     delete_pod(&cluster, &namespace, "first-1")?;
     // The plugin asks who has the device one to two minutes after that.
     fixtures::wait_until_running(&cluster, &namespace, "second-1")?;
-    let device = device_of(&cluster, 1)?;
+    let device = fixtures::published_device(&cluster, 1)?;
     ensure!(
         !is_shared(&device) && device.get("taints").is_none(),
         "{device}"
@@ -127,27 +130,6 @@ fn is_shared(device: &Value) -> bool {
 fn delete_pod(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
     let delete = ["delete", "pod", pod, "-n", &namespace.name, "--wait"];
     cluster.kubectl(&delete).map(drop)
-}
-
-fn device_of(cluster: &Cluster, node: u8) -> Result<Value> {
-    let selector =
-        format!("--field-selector=spec.driver=compute-domain.nvidia.com,spec.nodeName=node{node}");
-    let slices = cluster.items(&["resourceslices", &selector])?;
-    let device = slices
-        .first()
-        .and_then(|slice| slice.pointer("/spec/devices/0"));
-    device.cloned().context("no device")
-}
-
-fn waits_for_the_device(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
-    wait_until(cluster, &format!("{pod} is told why it waits"), || {
-        let events = cluster.events_about(&namespace.name, pod)?;
-        let told = events.iter().any(|event| {
-            event.starts_with("FailedScheduling") && event.contains("cannot allocate all claims")
-        });
-        ensure!(told, "its events: {events:#?}");
-        Ok(())
-    })
 }
 
 /// In the allocation, in the report of the node, and in its checkpoint.

@@ -1,7 +1,7 @@
 //! `imex.sharing=many` on a control plane without the feature gate `DRAConsumableCapacity`, as by default
 //! below Kubernetes 1.36: one claim has a node's device at a time, and the node says why.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
 use cluster_tests::{Cluster, Namespace, wait_until};
 
@@ -21,11 +21,8 @@ fn the_second_pod_waits_for_the_first_and_the_node_says_why() -> Result<()> {
         }
         Ok(())
     })?;
-    for slice in cluster.items(&[
-        "resourceslices",
-        "--field-selector=spec.driver=compute-domain.nvidia.com",
-    ])? {
-        let device = slice.pointer("/spec/devices/0").context("no device")?;
+    for node in [1, 2] {
+        let device = fixtures::published_device(&cluster, node)?;
         ensure!(device.get("allowMultipleAllocations").is_none(), "{device}");
     }
 
@@ -33,14 +30,7 @@ fn the_second_pod_waits_for_the_first_and_the_node_says_why() -> Result<()> {
     let before = template(&cluster, &namespace)?;
     fixtures::run_pod(&cluster, &namespace, "first", 1, Some(&domain))?;
     fixtures::create_pod(&cluster, &namespace, "second", 1, Some(&domain))?;
-    wait_until(&cluster, "the second pod is told why it waits", || {
-        let events = cluster.events_about(&namespace.name, "second")?;
-        let told = events.iter().any(|event| {
-            event.starts_with("FailedScheduling") && event.contains("cannot allocate all claims")
-        });
-        ensure!(told, "its events: {events:#?}");
-        Ok(())
-    })?;
+    fixtures::wait_until_unschedulable(&cluster, &namespace, "second")?;
     cluster.kubectl(&["delete", "pod", "first", "-n", &namespace.name, "--wait"])?;
     fixtures::wait_until_running(&cluster, &namespace, "second")?;
     // The API server has left a field of it out: nobody tries to repair that.

@@ -13,7 +13,7 @@ pub(super) struct Pool {
     /// By their place in the pool, from 0 on.
     pub(super) slices: BTreeMap<usize, Observed>,
     pub(super) wanted: bool,
-    /// When it will not be wanted for long enough to go. Of one that is wanted, nothing.
+    /// When it goes, if nobody wants it until then; `None` while it is wanted.
     pub(super) goes_at: Option<Instant>,
     /// No claim was allocated from it when it was due to go.
     pub(super) is_free: bool,

@@ -48,13 +48,19 @@ impl NodeSlice {
     }
 }
 
+/// Whether the node of this slice definitely has no clique, and its device is tainted for it.
+pub fn is_without_clique(slice: &ResourceSlice) -> bool {
+    slice.spec.devices.iter().flatten().any(has_no_clique)
+}
+
+fn has_no_clique(device: &Device) -> bool {
+    let mut taints = device.taints.iter().flatten();
+    taints.any(|taint| taint.key == NO_CLIQUE_TAINT)
+}
+
 impl Said {
     fn of(devices: &[Device]) -> Self {
-        let has_none = |device: &Device| {
-            let mut taints = device.taints.iter().flatten();
-            taints.any(|taint| taint.key == NO_CLIQUE_TAINT)
-        };
-        if devices.iter().any(has_none) {
+        if devices.iter().any(has_no_clique) {
             return Self::NoClique;
         }
         let clique = |device: &Device| {

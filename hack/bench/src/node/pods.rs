@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::objects::{NAMESPACE, SHARED_TEMPLATE, TEMPLATE};
+use super::objects::NAMESPACE;
 
 /// A pod that has not come or gone by then never will.
 const GIVE_UP: Duration = Duration::from_secs(120);
@@ -24,25 +24,28 @@ const GIVE_UP: Duration = Duration::from_secs(120);
 /// How many pods a burst has.
 pub(super) const BURST: usize = 20;
 
-/// Two pods, one after the other; or two bursts.
+/// Pods with claims and as many without, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) with: Duration,
     pub(super) without: Duration,
 }
 
-/// Starts pairs of pods, alternating which comes first.
+/// Starts pairs of as many pods at once, alternating which come first: those with claims from the
+/// template, and those without.
 pub(super) async fn measure(
     client: &Client,
     node: &str,
     pairs: usize,
+    (pods, template): (usize, &str),
 ) -> anyhow::Result<Vec<Pair>> {
     let mut measured = Vec::with_capacity(pairs);
-    start(client, node, true).await?;
+    start(client, node, pods, Some(template)).await?;
     for number in 0..pairs {
         let with_first = number % 2 == 0;
-        let one = start(client, node, with_first).await?;
-        let other = start(client, node, !with_first).await?;
+        let of = |with: bool| with.then_some(template);
+        let one = start(client, node, pods, of(with_first)).await?;
+        let other = start(client, node, pods, of(!with_first)).await?;
         let (with, without) = if with_first {
             (one, other)
         } else {
@@ -53,65 +56,19 @@ pub(super) async fn measure(
     Ok(measured)
 }
 
-/// How long a pod takes from its creation until it is Running; then it is deleted.
-async fn start(client: &Client, node: &str, with_claim: bool) -> anyhow::Result<Duration> {
-    let name = if with_claim { "with" } else { "without" };
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let pod = mk_pod(name, node, with_claim.then_some(TEMPLATE))?;
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut events = pin!(watcher(pods.clone(), config));
-    // The watch is up before the clock starts.
-    while !matches!(events.try_next().await?, Some(Event::InitDone)) {}
-    let began = Instant::now();
-    pods.create(&PostParams::default(), &pod).await?;
-    let running = timeout(GIVE_UP, async {
-        while let Some(event) = events.try_next().await? {
-            if matches!(&event, Event::Apply(pod) if is_running(pod)) {
-                return Ok(began.elapsed());
-            }
-        }
-        bail!("the watch of pod {name} ended")
-    });
-    let took = running
-        .await
-        .with_context(|| format!("pod {name} does not run"))??;
-    pods.delete(name, &DeleteParams::default()).await?;
-    timeout(GIVE_UP, gone(client, &pods))
-        .await
-        .with_context(|| format!("pod {name} or its claim does not go"))??;
-    Ok(took)
-}
-
-/// Starts pairs of bursts, alternating which comes first. The plugin and the claims share the device.
-pub(super) async fn measure_bursts(
+/// How long it takes from the creation of the first of these pods until all are Running; then they are
+/// deleted.
+async fn start(
     client: &Client,
     node: &str,
-    pairs: usize,
-) -> anyhow::Result<Vec<Pair>> {
-    until_shared(client, node).await?;
-    let mut measured = Vec::with_capacity(pairs);
-    burst(client, node, true).await?;
-    for number in 0..pairs {
-        let with_first = number % 2 == 0;
-        let one = burst(client, node, with_first).await?;
-        let other = burst(client, node, !with_first).await?;
-        let (with, without) = if with_first {
-            (one, other)
-        } else {
-            (other, one)
-        };
-        measured.push(Pair { with, without });
-    }
-    Ok(measured)
-}
-
-/// How long it takes from the creation of the first pod until all are Running; then they are deleted.
-async fn burst(client: &Client, node: &str, with_claims: bool) -> anyhow::Result<Duration> {
+    count: usize,
+    template: Option<&str>,
+) -> anyhow::Result<Duration> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let template = with_claims.then_some(SHARED_TEMPLATE);
-    let wanted = (0..BURST).map(|number| mk_pod(&format!("burst-{number}"), node, template));
+    let wanted = (0..count).map(|number| mk_pod(&format!("pod-{number}"), node, template));
     let wanted = wanted.collect::<anyhow::Result<Vec<Pod>>>()?;
     let mut events = pin!(watcher(pods.clone(), watcher::Config::default()));
+    // The watch is up before the clock starts.
     while !matches!(events.try_next().await?, Some(Event::InitDone)) {}
     let began = Instant::now();
     let parameters = PostParams::default();
@@ -123,24 +80,24 @@ async fn burst(client: &Client, node: &str, with_claims: bool) -> anyhow::Result
                 && is_running(&pod)
             {
                 running.insert(pod.metadata.name);
-                if running.len() == BURST {
+                if running.len() == count {
                     return Ok(began.elapsed());
                 }
             }
         }
         bail!("the watch of the pods ended")
     });
-    let took = all_run.await.context("not all pods of a burst run")??;
+    let took = all_run.await.context("not all pods run")??;
     pods.delete_collection(&DeleteParams::default(), &ListParams::default())
         .await?;
     timeout(GIVE_UP, gone(client, &pods))
         .await
-        .context("the pods of a burst or their claims do not go")??;
+        .context("the pods or their claims do not go")??;
     Ok(took)
 }
 
 /// Returns once the node's device is published for many claims.
-async fn until_shared(client: &Client, node: &str) -> anyhow::Result<()> {
+pub(super) async fn until_shared(client: &Client, node: &str) -> anyhow::Result<()> {
     let slices: Api<ResourceSlice> = Api::all(client.clone());
     let ours = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let is_shared = |slice: &ResourceSlice| {

@@ -121,30 +121,21 @@ pub(super) fn pods(out: &mut impl Write, pairs: &[Pair], prepare: Duration) -> a
 
 /// Pods that start together and share the node's device.
 pub(super) fn bursts(out: &mut impl Write, pairs: &[Pair]) -> anyhow::Result<()> {
-    let mut ratios: Vec<f64> = pairs
-        .iter()
-        .map(|pair| pair.with.as_secs_f64() / pair.without.as_secs_f64())
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    let at = |percent: usize| {
-        let rank = (ratios.len() * percent).div_ceil(100).saturating_sub(1);
-        ratios.get(rank).copied().unwrap_or(f64::NAN)
-    };
+    let rounds = Rounds::of_times(pairs.iter().map(|pair| (pair.with, pair.without)));
     writeln!(
         out,
         "{} pairs of {BURST} pods that start together on one node, until all run; ms; ratio: of one pair\n\n\
-         | with shares of the device, median | slowest | without | slowest | ratio, median | p10-p90 | aim | |\n\
-         |--:|--:|--:|--:|--:|--:|--:|---|\n\
-         | {} | {} | {} | {} | {:.2} | {:.2}-{:.2} | {BURST_RATIO:.2} | {} |\n",
+         | with shares of the device, median | slowest | without | ratio, median | p10-p90 | aim | |\n\
+         |--:|--:|--:|--:|--:|--:|---|\n\
+         | {} | {} | {} | {:.2} | {:.2}-{:.2} | {BURST_RATIO:.2} | {} |\n",
         pairs.len(),
-        ms(percentile(pairs.iter().map(|pair| pair.with), 50)),
-        ms(percentile(pairs.iter().map(|pair| pair.with), 100)),
-        ms(percentile(pairs.iter().map(|pair| pair.without), 50)),
-        ms(percentile(pairs.iter().map(|pair| pair.without), 100)),
-        at(50),
-        at(10),
-        at(90),
-        verdict(at(50) <= BURST_RATIO),
+        ms(rounds.wall(50)),
+        ms(rounds.wall(100)),
+        ms(rounds.floor()),
+        rounds.ratio(50),
+        rounds.ratio(10),
+        rounds.ratio(90),
+        verdict(rounds.ratio(50) <= BURST_RATIO),
     )?;
     Ok(())
 }
