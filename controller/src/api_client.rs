@@ -62,6 +62,9 @@ pub(crate) struct RequestError {
 
 #[derive(Debug, thiserror::Error)]
 enum Cause {
+    /// What the API server answered. kube's own text has all of it twice.
+    #[error("the API server answers {}: {}", .0.code, .0.message)]
+    Refused(Box<Status>),
     #[error(transparent)]
     Kube(Box<kube::Error>),
     #[error(transparent)]
@@ -82,25 +85,23 @@ impl RequestError {
     /// What the API server answered; `None` if there was no answer.
     pub(crate) fn status(&self) -> Option<&Status> {
         match &self.source {
-            Cause::Kube(err) => match &**err {
-                kube::Error::Api(status) => Some(status),
-                _ => None,
-            },
+            Cause::Refused(status) => Some(status),
             _ => None,
         }
     }
 
     /// A stable name of what went wrong, for metrics.
     pub(crate) fn code(&self) -> String {
-        match (self.status(), &self.source) {
-            (Some(status), _) => status.code.to_string(),
-            (None, Cause::Kube(_)) => "no-answer".to_owned(),
-            (None, Cause::Patch(_)) => "bad-patch".to_owned(),
-            (None, Cause::Unidentified(_)) => "unidentified".to_owned(),
-            (None, Cause::Reverted) => "reverted".to_owned(),
-            (None, Cause::Undecodable(_)) => "undecodable".to_owned(),
-            (None, Cause::Fenced) => "fenced".to_owned(),
+        match &self.source {
+            Cause::Refused(status) => return status.code.to_string(),
+            Cause::Kube(_) => "no-answer",
+            Cause::Patch(_) => "bad-patch",
+            Cause::Unidentified(_) => "unidentified",
+            Cause::Reverted => "reverted",
+            Cause::Undecodable(_) => "undecodable",
+            Cause::Fenced => "fenced",
         }
+        .to_owned()
     }
 
     pub(crate) fn is_not_found(&self) -> bool {
@@ -459,6 +460,9 @@ fn json_patch(action: &'static str, patch: Value) -> Result<Patch<()>, RequestEr
 fn failed_to(action: &'static str) -> impl Fn(kube::Error) -> RequestError {
     move |source| RequestError {
         action,
-        source: Cause::Kube(Box::new(source)),
+        source: match source {
+            kube::Error::Api(status) => Cause::Refused(status),
+            other => Cause::Kube(Box::new(other)),
+        },
     }
 }

@@ -184,7 +184,8 @@ impl Context {
             Outcome::Rejected(
                 Rejection::NameTaken { .. }
                 | Rejection::TemplateRefused { .. }
-                | Rejection::TemplateChanged { .. },
+                | Rejection::TemplateChanged { .. }
+                | Rejection::ChannelRefused { .. },
             ) => self.refusals.retry_at(key),
             // Its status is not written, so that only an event reports it.
             Outcome::Rejected(rejection @ Rejection::Unreadable { .. }) => {

@@ -14,6 +14,7 @@ use futures_util::{Stream, StreamExt as _};
 use imex_runtime::{Readiness, observe_watch};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::ResetTimerBackoff;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 
@@ -111,11 +112,14 @@ impl Stream for Watches {
 
 /// Pauses between attempts to watch. kube's default is up to a minute, and two in a row if the
 /// server has lost its history during an outage; one client may well ask more often.
-pub(crate) fn backoff() -> watcher::ExponentialBackoff {
-    ExponentialBuilder::default()
+///
+/// They grow while one attempt after the other fails, although a watcher tells of the beginning of
+/// each attempt, too.
+pub(crate) fn backoff() -> ResetTimerBackoff<watcher::ExponentialBackoff> {
+    let delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(500))
         .with_max_delay(Duration::from_secs(4))
         .with_jitter()
-        .without_max_times()
-        .into()
+        .without_max_times();
+    ResetTimerBackoff::new(delays.into(), Duration::from_secs(60))
 }

@@ -34,6 +34,8 @@ pub struct ChannelLease {
     resource_version: Box<str>,
     pub(crate) version: Version,
     labelled: bool,
+    /// Whether its spec can be decoded. Kubernetes accepts times that its client does not.
+    readable: bool,
     /// UID of the ComputeDomain; `None` if it names nobody or cannot be read: then the channel is
     /// taken until somebody repairs or deletes the Lease.
     holder: Option<Arc<str>>,
@@ -58,29 +60,34 @@ impl ChannelLease {
         Some(Self {
             holder: holder.filter(|holder| !holder.is_empty()).map(Into::into),
             released: released.map(|time| time.0),
+            readable: true,
             ..Self::undecodable(&lease.metadata)?
         })
     }
 
-    /// Takes an object of which only the metadata could be decoded.
+    /// Takes an object of which only the metadata could be decoded. Its holder is the one in its
+    /// label, and it counts as released at a time that never comes: so it is written anew, whether it
+    /// is used or not.
     pub fn undecodable(metadata: &ObjectMeta) -> Option<Self> {
         let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
         let annotation = |key| metadata.annotations.as_ref()?.get(key).map(String::as_str);
         let home = annotation(DOMAIN_NAMESPACE_ANNOTATION).zip(annotation(DOMAIN_NAME_ANNOTATION));
         let rebuilt = annotation(REBUILT_ANNOTATION).and_then(|text| text.parse().ok());
         let labels = metadata.labels.as_ref();
+        let holder = labels.and_then(|labels| labels.get(DOMAIN_LABEL));
         Some(Self {
             number: number(metadata.name.as_deref()?)?,
             uid: text(&metadata.uid),
             resource_version: text(&metadata.resource_version),
             version: Version::parse(metadata.resource_version.as_deref()),
             labelled: labels.is_some_and(|labels| labels.contains_key(CHANNEL_LABEL)),
-            holder: None,
+            readable: false,
+            holder: holder.map(|holder| holder.as_str().into()),
             home: home.map(|(namespace, name)| Home {
                 namespace: namespace.into(),
                 name: name.into(),
             }),
-            released: None,
+            released: Some(Timestamp::MAX),
             rebuilt,
         })
     }
@@ -149,19 +156,37 @@ impl ChannelLease {
         Some(after_cool_down(rebuilt)).filter(|until| now < *until)
     }
 
+    /// What it is created from again, as it was, after somebody has deleted it; `None` if it named
+    /// nobody.
+    pub(crate) fn restored(&self) -> Option<Lease> {
+        let spec = LeaseSpec {
+            renew_time: self.released.map(MicroTime),
+            lease_duration_seconds: self.released.and(i32::try_from(COOL_DOWN.as_secs()).ok()),
+            ..LeaseSpec::default()
+        };
+        let holder = self.holder.as_deref()?;
+        Some(mk_lease(self.number, holder, self.home.as_ref(), self.rebuilt, spec))
+    }
+
     /// The patch that releases it.
     pub(crate) fn released_at(&self, now: Timestamp) -> Value {
-        let seconds = COOL_DOWN.as_secs();
-        self.spec_patch(&json!({ "renewTime": MicroTime(now), "leaseDurationSeconds": seconds }))
+        self.spec_patch(
+            json!({ "renewTime": MicroTime(now), "leaseDurationSeconds": COOL_DOWN.as_secs() }),
+        )
     }
 
     /// The patch that takes it back.
     pub(crate) fn taken_back(&self) -> Value {
-        self.spec_patch(&json!({ "renewTime": null, "leaseDurationSeconds": null }))
+        self.spec_patch(json!({ "renewTime": null, "leaseDurationSeconds": null }))
     }
 
-    /// A merge patch, which the API server refuses if the Lease has changed.
-    fn spec_patch(&self, spec: &Value) -> Value {
+    /// A merge patch, which the API server refuses if the Lease has changed. What cannot be read is
+    /// left out of the Lease from then on.
+    fn spec_patch(&self, mut spec: Value) -> Value {
+        if !self.readable {
+            spec["acquireTime"] = Value::Null;
+            spec["holderIdentity"] = json!(self.holder);
+        }
         let metadata = json!({ "uid": self.uid, "resourceVersion": self.resource_version });
         json!({ "metadata": metadata, "spec": spec })
     }
@@ -169,22 +194,42 @@ impl ChannelLease {
 
 /// The Lease that makes this channel the domain's. `rebuilt`: its status says the channel already.
 pub(crate) fn lease_of(domain: &Domain, number: u32, rebuilt: bool, now: Timestamp) -> Lease {
-    let place = [
-        (DOMAIN_NAMESPACE_ANNOTATION, domain.namespace()),
-        (DOMAIN_NAME_ANNOTATION, domain.name()),
-    ];
+    let home = Home {
+        namespace: domain.namespace().into(),
+        name: domain.name().into(),
+    };
+    let spec = LeaseSpec {
+        acquire_time: Some(MicroTime(now)),
+        ..LeaseSpec::default()
+    };
+    mk_lease(number, domain.uid().as_str(), Some(&home), rebuilt.then_some(now), spec)
+}
+
+/// A Lease of this channel. `rebuilt`: the mark that says when it was created anew.
+fn mk_lease(
+    number: u32,
+    holder: &str,
+    home: Option<&Home>,
+    rebuilt: Option<Timestamp>,
+    spec: LeaseSpec,
+) -> Lease {
+    let place = home.map(|home| {
+        [
+            (DOMAIN_NAMESPACE_ANNOTATION, &*home.namespace),
+            (DOMAIN_NAME_ANNOTATION, &*home.name),
+        ]
+    });
+    let place = || place.into_iter().flatten();
     let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    let mut labels: BTreeMap<_, _> = place
-        .into_iter()
+    let mut labels: BTreeMap<_, _> = place()
         .filter(|(_, value)| value.len() <= LABEL_LENGTH)
         .map(owned)
         .collect();
     labels.insert(CHANNEL_LABEL.to_owned(), number.to_string());
-    labels.insert(DOMAIN_LABEL.to_owned(), domain.uid().to_string());
-    let mut annotations: BTreeMap<_, _> = place.into_iter().map(owned).collect();
-    if rebuilt {
-        annotations.insert(REBUILT_ANNOTATION.to_owned(), now.to_string());
-    }
+    labels.insert(DOMAIN_LABEL.to_owned(), holder.to_owned());
+    let mut annotations: BTreeMap<_, _> = place().map(owned).collect();
+    let mark = rebuilt.map(|at| (REBUILT_ANNOTATION.to_owned(), at.to_string()));
+    annotations.extend(mark);
     Lease {
         metadata: ObjectMeta {
             name: Some(channel_lease_name(number)),
@@ -193,9 +238,8 @@ pub(crate) fn lease_of(domain: &Domain, number: u32, rebuilt: bool, now: Timesta
             ..ObjectMeta::default()
         },
         spec: Some(LeaseSpec {
-            holder_identity: Some(domain.uid().to_string()),
-            acquire_time: Some(MicroTime(now)),
-            ..LeaseSpec::default()
+            holder_identity: Some(holder.to_owned()),
+            ..spec
         }),
     }
 }

@@ -16,6 +16,8 @@ pub struct ObservedChannels {
     pub(crate) count: usize,
     /// The Leases that name the UID as their holder, by their numbers.
     pub(crate) held: Vec<Arc<ChannelLease>>,
+    /// Those that named it and that somebody has deleted before their time, as they were.
+    pub(crate) lost: Vec<Arc<ChannelLease>>,
     /// Whether claims of the ComputeDomain exist, in its namespace.
     pub(crate) has_claims: bool,
     /// Whose the channel in the status is; `None` if there is none, or 0.

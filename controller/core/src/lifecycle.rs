@@ -64,6 +64,8 @@ pub enum Event {
     ChannelUnused,
     /// So it has, and the Lease was released long enough ago.
     ChannelCooled,
+    /// Somebody has deleted a Lease of it before that.
+    LeaseLost,
 }
 
 /// What the controller does next.
@@ -103,6 +105,8 @@ pub enum Action {
     ReleaseChannel,
     /// Delete the Lease, so that the channel is free.
     FreeChannel,
+    /// Create the Lease again, as it was.
+    RestoreLease,
 }
 
 /// What an event leads to.
@@ -163,7 +167,7 @@ impl State {
     pub const fn on(self, event: Event) -> Transition {
         use Event::{
             ChannelCooled, ChannelLost, ChannelUnreported, ChannelUnused, ChannelUsedAgain,
-            ChannelWanted, TemplateAbsent, TemplateAltered, TemplateBlocked, TemplatePresent,
+            ChannelWanted, LeaseLost, TemplateAbsent, TemplateAltered, TemplateBlocked, TemplatePresent,
             TemplateTerminating, TemplateUnseen,
         };
         use State::{Absent, Admitted, Deleting, Finalized, Gone, Missing, New, Rejected};
@@ -196,6 +200,8 @@ impl State {
             (_, ChannelUnused) => (Action::ReleaseChannel, self),
             (_, ChannelCooled) => (Action::FreeChannel, self),
             (_, ChannelUsedAgain) => (Action::KeepChannel, self),
+            // Whether anybody uses it is found out later.
+            (_, LeaseLost) => (Action::RestoreLease, self),
 
             // Whatever the template is: first the finalizer, so that a deletion from now on waits.
             (New | Rejected, _) => (Action::AddFinalizer, Finalized),
@@ -227,7 +233,7 @@ impl State {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Deleted,
         Self::Rejected,
         Self::TemplateAbsent,
@@ -242,6 +248,7 @@ impl Event {
         Self::ChannelUsedAgain,
         Self::ChannelUnused,
         Self::ChannelCooled,
+        Self::LeaseLost,
     ];
 
     /// The event's name in tables.
@@ -261,6 +268,7 @@ impl Event {
             Self::ChannelUsedAgain => "released channel is used",
             Self::ChannelUnused => "channel not used",
             Self::ChannelCooled => "channel not used for long",
+            Self::LeaseLost => "Lease deleted by somebody",
         }
     }
 }
@@ -286,6 +294,7 @@ impl Action {
             Self::KeepChannel => "take the Lease back",
             Self::ReleaseChannel => "release the Lease",
             Self::FreeChannel => "delete the Lease",
+            Self::RestoreLease => "create the Lease as it was",
         }
     }
 }

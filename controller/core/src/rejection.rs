@@ -10,13 +10,15 @@ pub(crate) const NAME_TAKEN_REASON: &str = "TemplateNameTaken";
 pub(crate) const CHANNEL_ASSIGNED_REASON: &str = "ChannelAssigned";
 
 const NO_CHANNEL_FREE_REASON: &str = "NoChannelFree";
+const CHANNEL_REFUSED_REASON: &str = "ChannelRefused";
 const CHANNELS_BEING_REBUILT_REASON: &str = "ChannelsBeingRebuilt";
 const CHANNEL_FIELD_MISSING_REASON: &str = "ChannelFieldMissing";
 
 /// The reasons of a ComputeDomain that waits for a channel, or has just got it.
-pub(crate) const CHANNEL_REASONS: [&str; 4] = [
+pub(crate) const CHANNEL_REASONS: [&str; 5] = [
     CHANNEL_ASSIGNED_REASON,
     NO_CHANNEL_FREE_REASON,
+    CHANNEL_REFUSED_REASON,
     CHANNELS_BEING_REBUILT_REASON,
     CHANNEL_FIELD_MISSING_REASON,
 ];
@@ -94,6 +96,13 @@ pub enum Rejection {
         /// How many can be given.
         count: usize,
     },
+    /// The API server does not let us create the Lease of a channel: a quota, a policy, a webhook or
+    /// rights that are missing.
+    #[error("the API server refuses the Lease of an IMEX channel: {message}")]
+    ChannelRefused {
+        /// What the API server said.
+        message: String,
+    },
     /// Leases of channels were lost: who has which is not certain yet.
     #[error(
         "the Leases of IMEX channels were lost and are being created again; no channel is given until 10 minutes after"
@@ -128,6 +137,7 @@ impl Rejection {
             Self::TemplateChanged { .. } => "TemplateChanged",
             Self::DriverManaged { .. } => "DriverManagedLeftovers",
             Self::NoChannelFree { .. } => NO_CHANNEL_FREE_REASON,
+            Self::ChannelRefused { .. } => CHANNEL_REFUSED_REASON,
             Self::ChannelsBeingRebuilt => CHANNELS_BEING_REBUILT_REASON,
             Self::ChannelNotConfirmed { .. } => CHANNEL_NOT_CONFIRMED_REASON,
             Self::ChannelFieldMissing => CHANNEL_FIELD_MISSING_REASON,
@@ -169,6 +179,9 @@ impl Rejection {
             Self::DriverManaged { object, uid } => leftovers_hint(object, uid),
             Self::NoChannelFree { .. } => {
                 "delete a ComputeDomain that nobody needs; its channel is free 10 minutes after its last ResourceClaim is gone, and whoever has waited longest gets it".to_owned()
+            }
+            Self::ChannelRefused { .. } => {
+                "in the driver's namespace, raise the quota, have the policy or webhook admit it, or give the controller its rights on Leases back (its Role of the chart); it is tried again every minute".to_owned()
             }
             Self::ChannelsBeingRebuilt => "wait; nothing has to be done".to_owned(),
             Self::ChannelNotConfirmed { channel, .. } => format!(

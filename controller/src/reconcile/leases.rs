@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use compute_domain_core::{ChannelLease, Domain, Findings, Observed, StatusSchema};
+use compute_domain_core::{ChannelLease, Domain, Findings, Observed, Rejection, StatusSchema};
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -11,6 +11,7 @@ use tracing::{info, warn};
 use super::pass::Pass;
 use super::{Context, Flow};
 use crate::api_client::RequestError;
+use crate::refusals::refusal_in;
 
 impl Context {
     /// When the Leases of this UID are to be looked at again.
@@ -45,34 +46,45 @@ impl Context {
         findings: &mut Findings,
     ) -> Result<Flow, RequestError> {
         self.index.lock().start_lease(pass.key, number);
-        let created = self.post_lease(pass, domain, number, lease).await;
+        let created = self.post_lease(pass, lease).await;
         self.index.lock().end_lease(pass.key);
         match created {
-            Err(err) if domain.is_being_deleted() && err.status().is_some() => {
-                warn!(error = %err, number, "the Lease of a channel cannot be created again");
-                findings.lease_refused = true;
-                Ok(Flow::Continue)
+            Ok(true) if domain.channel().is_some() => {
+                self.reports.channel_rebuilt(domain, number);
             }
-            created => created.map(|()| Flow::Continue),
+            Ok(true) => info!(number, "IMEX channel assigned"),
+            Ok(false) => {}
+            Err(err) => {
+                let message = refusal_in(&err, pass.failures).ok_or(err)?;
+                let refusal = Rejection::ChannelRefused { message };
+                self.refuse(pass.key, domain, refusal, findings);
+            }
         }
+        Ok(Flow::Continue)
     }
 
-    async fn post_lease(
+    /// Creates a Lease again that somebody has deleted before its time.
+    pub(super) async fn restore_lease(
         &self,
         pass: &Pass<'_>,
-        domain: &Domain,
-        number: u32,
         lease: &Lease,
-    ) -> Result<(), RequestError> {
-        let found = match self.api.create_lease(lease).await {
-            Ok(created) => {
-                if domain.channel().is_some() {
-                    self.reports.channel_rebuilt(domain, number);
-                } else {
-                    info!(number, "IMEX channel assigned");
-                }
-                ChannelLease::new(&created)
-            }
+    ) -> Result<Flow, RequestError> {
+        if self.post_lease(pass, lease).await? {
+            let lease = lease.metadata.name.as_deref();
+            warn!(
+                lease,
+                "the Lease of an IMEX channel was deleted while the channel was in use or cooled down; it is created again"
+            );
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Returns whether there was none of that name.
+    async fn post_lease(&self, pass: &Pass<'_>, lease: &Lease) -> Result<bool, RequestError> {
+        let created = self.api.create_lease(lease).await;
+        let is_new = created.is_ok();
+        let found = match created {
+            Ok(created) => ChannelLease::new(&created),
             // By another controller, by a request of ours whose answer was lost, or by somebody else.
             Err(err) if err.is_already_exists() => {
                 let name = lease.metadata.name.as_deref().unwrap_or_default();
@@ -84,7 +96,7 @@ impl Context {
             let found = self.with_label_of_channel(pass, found).await?;
             self.index.lock().learn_lease(found, (self.now)());
         }
-        Ok(())
+        Ok(is_new)
     }
 
     /// Restores the label of a Lease that is the domain's own.

@@ -67,6 +67,7 @@ impl Context {
                 self.create_lease(pass, domain, number, &lease, findings)
                     .await
             }
+            (Request::RestoreLease(lease), _) => self.restore_lease(pass, &lease).await,
             (Request::ChangeLease(lease, patch), _) => self.change_lease(pass, &lease, patch).await,
             (Request::DeleteLease(lease), _) => self.delete_lease(pass, &lease).await,
             // Requests for a domain are decided on only where there is one.
@@ -275,7 +276,7 @@ impl Context {
         }
     }
 
-    fn refuse(&self, key: &Key, domain: &Domain, refusal: Rejection, findings: &mut Findings) {
+    pub(super) fn refuse(&self, key: &Key, domain: &Domain, refusal: Rejection, findings: &mut Findings) {
         self.refusals
             .record(key, domain.namespace(), refusal.clone());
         findings.refusal = Some(refusal);

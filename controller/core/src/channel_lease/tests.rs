@@ -71,14 +71,42 @@ fn only_the_names_of_channels_are_those_of_their_leases() {
 }
 
 #[test]
-fn what_cannot_be_read_or_names_nobody_has_no_holder() {
+fn what_names_nobody_has_no_holder() {
     let mut lease = mk_lease(5, false);
     lease.spec.as_mut().unwrap().holder_identity = Some(String::new());
     assert_eq!(ChannelLease::new(&lease).unwrap().holder(), None);
     lease.spec = None;
     assert_eq!(ChannelLease::new(&lease).unwrap().holder(), None);
-    let unreadable = ChannelLease::undecodable(&lease.metadata).unwrap();
-    assert_eq!((unreadable.number(), unreadable.holder()), (5, None));
+    assert_eq!(ChannelLease::new(&lease).unwrap().restored(), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_that_of_the_holder_in_its_label_and_written_anew() {
+    let lease = ChannelLease::undecodable(&mk_lease(5, false).metadata).unwrap();
+    assert_eq!((lease.number(), &**lease.holder().unwrap()), (5, UID));
+    assert!(lease.is_released() && !lease.is_cooling(now()));
+    for patch in [lease.released_at(now()), lease.taken_back()] {
+        assert_eq!(patch["spec"]["holderIdentity"], UID);
+        assert_eq!(patch["spec"].get("acquireTime"), Some(&Value::Null));
+    }
+    let mut unlabelled = mk_lease(5, false).metadata;
+    unlabelled.labels = None;
+    assert_eq!(ChannelLease::undecodable(&unlabelled).unwrap().holder(), None);
+}
+
+#[test]
+fn a_restored_lease_says_the_same_as_before_and_when_it_was_released() {
+    let mut lease = mk_lease(5, true);
+    lease.spec.as_mut().unwrap().renew_time = Some(MicroTime(now()));
+    let before = ChannelLease::new(&lease).unwrap();
+    let restored = before.restored().unwrap();
+    assert_eq!(restored.metadata.labels, lease.metadata.labels);
+    assert_eq!(restored.metadata.annotations, lease.metadata.annotations);
+    let spec = serde_json::to_value(&restored.spec).unwrap();
+    assert_eq!(
+        spec,
+        json!({ "holderIdentity": UID, "leaseDurationSeconds": 600, "renewTime": "2026-01-02T03:04:05.000000Z" })
+    );
 }
 
 #[test]

@@ -14,9 +14,8 @@ use crate::rejection::Rejection;
 /// deleted: its Lease is missing, or was released.
 pub(super) fn lost(domain: &Domain, observed: &Observed, findings: &Findings) -> Option<Finding> {
     let channels = observed.channels.as_ref()?;
-    let refused = findings.lease_refused && domain.is_being_deleted();
     match channels.assigned.as_ref()? {
-        Assigned::Nobody if domain.has_finalizer() && !refused => {
+        Assigned::Nobody if domain.has_finalizer() && refusal(findings).is_none() => {
             domain.channel().map(Finding::ChannelLost)
         }
         Assigned::Holder(lease) if is_held_by(lease, domain) && lease.is_released() => {
@@ -33,6 +32,9 @@ pub(super) fn find(domain: &Domain, observed: &Observed, findings: &Findings) ->
     if !domain.has_finalizer() {
         return None;
     }
+    if let (Some(Assigned::Nobody), Some(refusal)) = (&channels.assigned, refusal(findings)) {
+        return Some(Finding::Rejected(refusal.clone()));
+    }
     if let (Some(number), Some(assigned)) = (domain.channel(), &channels.assigned) {
         return not_confirmed(domain, number, assigned).map(Finding::Rejected);
     }
@@ -44,12 +46,21 @@ pub(super) fn find(domain: &Domain, observed: &Observed, findings: &Findings) ->
         _ if !findings.schema.channel => Finding::Rejected(Rejection::ChannelFieldMissing),
         (Some(lease), _) if lease.is_released() => Finding::ChannelUsedAgain(lease.clone()),
         (Some(lease), _) => Finding::ChannelUnreported(lease.number()),
-        (None, Offer::Channel(number)) => Finding::ChannelWanted(number),
+        (None, Offer::Channel(number)) => match refusal(findings) {
+            Some(refusal) => Finding::Rejected(refusal.clone()),
+            None => Finding::ChannelWanted(number),
+        },
         (None, Offer::NoneFree(_)) => Finding::Rejected(Rejection::NoChannelFree {
             count: channels.count,
         }),
         (None, Offer::Rebuilding(_)) => Finding::Rejected(Rejection::ChannelsBeingRebuilt),
     })
+}
+
+/// Why the API server does not let us create the Lease.
+fn refusal(findings: &Findings) -> Option<&Rejection> {
+    let refusal = findings.refusal.as_ref();
+    refusal.filter(|refusal| matches!(refusal, Rejection::ChannelRefused { .. }))
 }
 
 /// Why the channel in the domain's status is not its own.
@@ -58,7 +69,7 @@ fn not_confirmed(domain: &Domain, number: u32, assigned: &Assigned) -> Option<Re
         Assigned::Holder(lease) if is_held_by(lease, domain) => return None,
         Assigned::Holder(lease) => described(lease),
         Assigned::Older(older) => identified(older),
-        Assigned::OutOfRange => "nobody: imex.channelCount says that nodes have fewer, or it is reserved for group claims"
+        Assigned::OutOfRange => "nobody: imex.channelCount says that nodes have fewer (if they have more, say so there), or it is reserved for group claims"
             .to_owned(),
         Assigned::Foreign(_) => "whoever has made its Lease, which is none of ours".to_owned(),
         Assigned::Nobody => "nobody: its Lease is missing".to_owned(),
@@ -92,8 +103,8 @@ fn described(lease: &ChannelLease) -> String {
     }
 }
 
-/// What there is to be done about the Leases of this UID, although nothing else is: one that nobody
-/// uses is released, and deleted after a while. `state` is that of the ComputeDomain; `None`: it is not
+/// What there is to be done about the Leases of this UID, although nothing else is: one that somebody
+/// has deleted is created again; one that nobody uses is released, and deleted after a while. `state` is that of the ComputeDomain; `None`: it is not
 /// known.
 pub(super) fn rest(
     state: Option<State>,
@@ -102,6 +113,18 @@ pub(super) fn rest(
 ) -> Option<Request> {
     let channels = observed.channels.as_ref()?;
     let domain = observed.domain.as_deref();
+    let lost = channels.lost.iter().find_map(|lease| {
+        // That of a status is created from the status, or cannot be.
+        let in_status = domain.and_then(Domain::channel) == Some(lease.number());
+        let state = state.unwrap_or(State::Missing);
+        match state.on(Event::LeaseLost).action {
+            Action::RestoreLease if !in_status => lease.restored(),
+            _ => None,
+        }
+    });
+    if let Some(lease) = lost {
+        return Some(Request::RestoreLease(Box::new(lease)));
+    }
     channels.held.iter().find_map(|lease| {
         let event = event_of(channels, lease, domain)?;
         let state = state.unwrap_or_else(|| looked_up(lease, findings));

@@ -59,6 +59,9 @@ pub enum Request {
     /// Create the Lease of this channel, in the driver's namespace. It has to fail if there is one of
     /// that name by now.
     CreateLease(u32, Box<Lease>),
+    /// Create this Lease again, which somebody has deleted, in the driver's namespace. It has to fail if
+    /// there is one of that name by now.
+    RestoreLease(Box<Lease>),
     /// Change a Lease with this merge patch, which fails if it has changed.
     ChangeLease(Arc<ChannelLease>, Value),
     /// Delete a Lease, unless it has changed.

@@ -15,7 +15,7 @@ use crate::waiting::{Notice, Waiting};
 /// What one reconcile has found out by its requests, and the watches do not tell.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// Why the API server does not let us create the template.
+    /// Why the API server does not let us create the template, or the Lease of its channel.
     pub refusal: Option<Rejection>,
     /// The namespaces in which the API server has no ComputeDomain of this UID.
     pub absent_in: Vec<Box<str>>,
@@ -33,9 +33,6 @@ pub struct Findings {
     pub sharing: Sharing,
     /// Whether it was tried whether the CRD has the field of the channel.
     pub channel_tried: bool,
-    /// Whether the API server does not let us create the Lease of a domain that is being deleted: its
-    /// deletion goes on.
-    pub lease_refused: bool,
     /// The claims that wait.
     pub waiting: Waiting,
 }
@@ -55,7 +52,6 @@ impl Findings {
             schema,
             sharing: Sharing::One,
             channel_tried: false,
-            lease_refused: false,
             waiting: Waiting::default(),
         }
     }

@@ -24,6 +24,8 @@ pub(super) struct Numbers {
     /// By name.
     versions: Versioned<Arc<ChannelLease>>,
     leases: BTreeMap<u32, Arc<ChannelLease>>,
+    /// Those that somebody has deleted before their time, as they were. Their channels are not free.
+    lost: BTreeMap<u32, Arc<ChannelLease>>,
     /// By holder.
     held: HashMap<Arc<str>, BTreeSet<u32>>,
     /// The `ComputeDomains` whose status says a channel, the oldest first.
@@ -129,6 +131,8 @@ impl Numbers {
 
     pub(super) fn set_foreign(&mut self, number: u32, now: Timestamp) {
         self.foreign.insert(number, after_cool_down(now));
+        // Whoever made it in its place has the name.
+        self.lost.remove(&number);
         // Who waits is to know when it is tried again.
         let waiting: Vec<_> = self.waiting().map(|(_, uid)| uid.clone()).collect();
         self.woken.extend(waiting);
@@ -152,6 +156,12 @@ impl Numbers {
         };
         if before == now {
             return;
+        }
+        match (&before, &now) {
+            (Some(before), None) if before.holder().is_some() => {
+                self.lost.insert(number, before.clone());
+            }
+            _ => drop(self.lost.remove(&number)),
         }
         self.freed = true;
         let holders = [&before, &now].map(|it| it.as_ref()?.holder().cloned());
@@ -183,6 +193,9 @@ impl Numbers {
 
     /// Whom changes of others concern, since the last call.
     pub(super) fn take_woken(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
+        // One that nobody has used for long may go, whoever deletes it.
+        self.lost
+            .retain(|_, lease| lease.cooled_at().is_none_or(|at| now < at));
         if std::mem::take(&mut self.freed) && !self.line.is_empty() {
             let free = self.free(now).count();
             let next = self.waiting().take(free).map(|(_, uid)| uid.clone());
@@ -210,8 +223,18 @@ impl Numbers {
             count: channels.clone().count(),
             has_claims: held.iter().any(|lease| has_claims(lease)),
             held,
+            lost: self.lost_of(key, now).cloned().collect(),
             assigned: domain.and_then(|domain| self.whose(domain, now)),
             offer: asks.map_or(Offer::Nothing, |domain| self.offer(domain, now)),
+        })
+    }
+
+    /// The Leases of this holder that have to be created again.
+    fn lost_of(&self, key: &str, now: Timestamp) -> impl Iterator<Item = &Arc<ChannelLease>> {
+        let lost = self.lost.values();
+        lost.filter(move |lease| {
+            let is_its = lease.holder().is_some_and(|holder| **holder == *key);
+            is_its && lease.cooled_at().is_none_or(|at| now < at)
         })
     }
 
@@ -296,7 +319,9 @@ impl Numbers {
         let on_its_way: BTreeSet<_> = self.on_its_way.values().copied().collect();
         self.all().filter(move |number| {
             let is_foreign = self.foreign_until(*number, now).is_some();
-            let taken = self.leases.contains_key(number) || self.assigned.contains_key(number);
+            let taken = self.leases.contains_key(number)
+                || self.lost.contains_key(number)
+                || self.assigned.contains_key(number);
             !taken && !is_foreign && !on_its_way.contains(number)
         })
     }

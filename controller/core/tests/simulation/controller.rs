@@ -336,7 +336,7 @@ fn call_of(request: &Request, domain: Option<&Arc<Domain>>, findings: &Findings)
             let any = Admission::Assigned(1);
             Call::TryStatus(at(), status_patch(domain.unwrap(), &any, None, schema, now))
         }
-        Request::CreateLease(_, lease) => Call::CreateLease(lease),
+        Request::CreateLease(_, lease) | Request::RestoreLease(lease) => Call::CreateLease(lease),
         Request::ChangeLease(lease, patch) => Call::ChangeLease(lease, patch),
         Request::DeleteLease(lease) => Call::DeleteLease(lease),
     }

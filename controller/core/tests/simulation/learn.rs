@@ -28,7 +28,10 @@ impl Controller {
         match (request, call, reply) {
             (Request::TryChannel, ..) => self.channel_tried = true,
             (
-                Request::CreateLease(..) | Request::ChangeLease(..) | Request::DeleteLease(_),
+                Request::CreateLease(..)
+                | Request::RestoreLease(_)
+                | Request::ChangeLease(..)
+                | Request::DeleteLease(_),
                 _,
                 reply,
             ) => return self.learn_lease(pass, request, reply),
@@ -122,7 +125,7 @@ impl Controller {
         let Some(now) = now else {
             return Flow::Decide;
         };
-        let creates = matches!(request, Request::CreateLease(..));
+        let creates = matches!(request, Request::CreateLease(..) | Request::RestoreLease(_));
         if creates && !now.is_labelled() && now.holder() == Some(&pass.key) {
             let patch = now.relabelled();
             return Flow::Send(Call::ChangeLease(Arc::new(now), patch));

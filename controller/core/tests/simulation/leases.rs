@@ -22,6 +22,9 @@ pub(crate) struct Channels {
     last_used: BTreeMap<u32, BTreeMap<String, Timestamp>>,
     /// Those whose Lease or status somebody has edited.
     pub(crate) tampered: BTreeSet<u32>,
+    /// Those whose Lease somebody has deleted when the controller knew of it: it creates it again,
+    /// unless it is killed before.
+    pub(crate) deleted: BTreeSet<u32>,
     /// The channel of each domain, by UID: it never changes.
     assigned: BTreeMap<String, u32>,
 }
@@ -72,6 +75,16 @@ impl Server {
         let version = now.metadata.resource_version.as_deref();
         let same = uid(&now.metadata) == lease.uid() && version == Some(lease.resource_version());
         same.then(|| now.clone()).ok_or(Failure::Outdated)
+    }
+
+    /// The controller that is killed was the last to know of a Lease that was deleted.
+    pub(crate) fn forget_deleted_leases(&mut self) {
+        for number in std::mem::take(&mut self.channels.deleted) {
+            let lease = lease_place(&channel_lease_name(number));
+            if self.leases.get(&lease).is_none() {
+                self.channels.tampered.insert(number);
+            }
+        }
     }
 
     // === what must never happen ===

@@ -191,6 +191,7 @@ impl World {
                 self.late.push((pass.key, call));
             }
         }
+        self.server.forget_deleted_leases();
         self.server.domains.break_watch();
         self.server.templates.break_watch();
         self.server.claims.break_watch();

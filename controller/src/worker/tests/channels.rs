@@ -9,6 +9,10 @@ use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::objects::*;
 use crate::testing::{Controller, DRIVER_NAMESPACE, assert_within};
 
+const END_OF_TIME: &str = "9999-12-31T23:59:59.000000Z";
+
+const QUOTA: &str = "exceeded quota: leases, used: count/leases.coordination.k8s.io=10";
+
 /// How long a channel is given to nobody after it was released.
 const COOL_DOWN: Duration = Duration::from_secs(600);
 
@@ -316,6 +320,91 @@ async fn a_lost_lease_is_created_again_and_nothing_new_is_given_for_a_cool_down(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_after_its_domain_is_created_again_and_its_channel_not_given() {
+    let api = FakeApi::new();
+    let controller = Controller::start_with_channels(&api, 2_048);
+    let id = uid(&api.create(mk_domain("a")));
+    api.until("ready", |api| is_ready(api, "a")).await;
+    api.create(mk_claim("claim", &id));
+    delete_domain(&api, "a");
+    api.until("gone", |api| domain(api, "a").is_none()).await;
+    controller.settle().await;
+
+    // A claim has the channel.
+    delete_lease(&api, 1);
+    api.until("there again", |api| lease(api, 1).is_some()).await;
+    assert_eq!((holder(&api, 1), is_released(&api, 1)), (id.clone(), false));
+    create_one_by_one(&api, &["b"]).await;
+    assert_eq!(channel(&api, "b"), Some(2), "nobody waits for a cool-down");
+
+    // The channel cools down: that goes on from where it was.
+    api.delete(Resource::Claims, TEAM, "claim");
+    api.until("released", |api| is_released(api, 1)).await;
+    let released = Instant::now();
+    api.after(COOL_DOWN / 2).await;
+    delete_lease(&api, 1);
+    api.until("there again", |api| is_released(api, 1)).await;
+    assert_eq!(holder(&api, 1), id);
+    api.until("free", |api| lease(api, 1).is_none()).await;
+    assert!(released.elapsed() + Duration::from_secs(1) >= COOL_DOWN);
+    assert_within(COOL_DOWN + Duration::from_secs(1), released);
+    api.after(COOL_DOWN).await;
+    assert!(lease(&api, 1).is_none());
+    create_one_by_one(&api, &["c"]).await;
+    assert_eq!(channel(&api, "c"), Some(1));
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_whose_lease_cannot_be_created_again_is_given_to_nobody() {
+    let api = FakeApi::new();
+    let controller = Controller::start_with_channels(&api, 2_048);
+    create_one_by_one(&api, &["a"]).await;
+    delete_domain(&api, "a");
+    api.until("released", |api| is_released(api, 1)).await;
+    api.break_with(Rule::once(Call::CreateChannel, Fault::Forbidden(QUOTA)).times(3));
+    delete_lease(&api, 1);
+    api.until("tried", |api| api.count(Call::CreateChannel) > 1)
+        .await;
+    let foreign = api.create(mk_lease(1));
+    create_one_by_one(&api, &["b"]).await;
+    assert_eq!(channel(&api, "b"), Some(2));
+    api.forget_requests();
+    api.after(COOL_DOWN).await;
+    assert_eq!((api.writes(), lease(&api, 1)), (0, Some(foreign)));
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_on_leases_is_told_in_the_servers_words_and_heals() {
+    let api = FakeApi::new();
+    let controller = Controller::start_with_channels(&api, 2_048);
+    create_one_by_one(&api, &["old"]).await;
+    api.break_with(Rule::always(Call::CreateChannel, Fault::Forbidden(QUOTA)));
+    api.create(mk_domain("new"));
+    delete_lease(&api, 1);
+    for name in ["new", "old"] {
+        api.until("told", |api| reason(api, name) == "ChannelRefused")
+            .await;
+        assert!(message(&api, name).contains(QUOTA), "{}", message(&api, name));
+    }
+    assert!(api.event_note("ChannelRefused").is_some());
+    api.forget_requests();
+    api.after(Duration::from_secs(600)).await;
+    assert_eq!(api.event_note("ReconcileFailed"), None);
+    let tried = api.count(Call::CreateChannel);
+    assert!((10..=40).contains(&tried), "{tried} attempts");
+    assert_eq!(api.writes(), tried, "and nothing else is written");
+    api.heal();
+    let healed = Instant::now();
+    api.until("ready", |api| is_ready(api, "old")).await;
+    assert_within(Duration::from_secs(75), healed);
+    api.until("ready", |api| is_ready(api, "new")).await;
+    assert_eq!((channel(&api, "old"), channel(&api, "new")), (Some(1), Some(2)));
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_is_told_of_both() {
     let api = FakeApi::new();
     let mut forged = mk_domain("forged");
@@ -459,10 +548,22 @@ async fn what_somebody_makes_of_a_lease_by_hand_has_one_clear_end_each() {
     api.until("ready", |api| is_ready(api, "a")).await;
     assert_eq!(holder(&api, 1), id);
 
+    // A time that Kubernetes accepts, and that its client cannot read, goes.
+    edit_lease(&api, 1, |it| {
+        it["spec"]["renewTime"] = json!(END_OF_TIME);
+        it["spec"]["acquireTime"] = json!(END_OF_TIME);
+    });
+    api.until("taken back", |api| !is_released(api, 1)).await;
+    assert!(lease(&api, 1).unwrap()["spec"]["acquireTime"].is_null());
+    assert!(is_ready(&api, "a"));
+
     // Without annotations, the domain is searched for.
     edit_lease(&api, 1, |it| it["metadata"]["annotations"] = json!({}));
     delete_domain(&api, "a");
     api.until("released", |api| is_released(api, 1)).await;
+    let is_readable = |api: &FakeApi| lease(api, 1).unwrap()["spec"]["renewTime"] != END_OF_TIME;
+    edit_lease(&api, 1, |it| it["spec"]["renewTime"] = json!(END_OF_TIME));
+    api.until("released anew", is_readable).await;
     // A release in the future counts as now.
     edit_lease(&api, 1, |it| {
         it["spec"]["renewTime"] = json!("9000-01-01T00:00:00.000000Z");

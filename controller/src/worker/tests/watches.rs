@@ -51,6 +51,22 @@ async fn a_domain_without_a_usable_uid_is_said_to_be_ignored_and_stops_nobody() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_is_refused_is_asked_for_less_and_less_often() {
+    let api = FakeApi::new();
+    api.break_with(Rule::always(Call::ListDomains, Fault::Forbidden("no")));
+    let controller = Controller::start(&api);
+    api.after(Duration::from_secs(60)).await;
+    let times = api.times(Call::ListDomains);
+    let pauses = times.windows(2).map(|pair| pair[1] - pair[0]);
+    let pauses: Vec<_> = pauses.collect();
+    assert!(
+        pauses[0] < Duration::from_secs(2) && pauses[3..].iter().all(|it| *it >= Duration::from_secs(4)),
+        "{pauses:?}"
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_template_that_cannot_be_decoded_counts_and_is_left_alone_until_its_domain_goes() {
     let api = FakeApi::new();
     let uid = uid(&api.create(mk_domain("a")));

@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::support::{
-    Channels, Fixture, LEASE, Proxy, RETRY, Setup, channel, named, run, run_for, seconds,
+    Applied, Channels, Fixture, LEASE, Proxy, RETRY, Setup, channel, named, run, run_for, seconds,
     through_proxy, throughout, until, within,
 };
 
@@ -318,6 +319,93 @@ fn a_channel_is_not_released_while_claims_of_its_domain_exist() -> Result<()> {
         })
         .await;
         Ok(String::new())
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_lease_that_somebody_deletes_or_garbles_after_its_domain_keeps_its_channel() -> Result<()> {
+    run(async |on| {
+        let controller = on.start_with(isolated(64)).await?;
+        let uid = on.create_ready("train").await?;
+        let number = on.confirmed_channel("train").await?;
+        create_claim(on, &uid).await?;
+        until("the claim is known", async || {
+            controller.ready() // the next deletion waits for its own effect
+        })
+        .await;
+        on.delete_within(Duration::from_secs(30), "train").await?;
+        let name = format!("imex-channel-{number:04}");
+        let of_train = async |released: bool| {
+            let spec = on.leases().get(&name).await?.spec.context("no spec")?;
+            ensure!(
+                spec.holder_identity.as_deref() == Some(&*uid)
+                    && spec.renew_time.is_some() == released,
+                "{spec:?}"
+            );
+            Ok(())
+        };
+        let delete = async || {
+            let deleted = on.leases().delete(&name, &DeleteParams::default()).await;
+            deleted.map(drop)
+        };
+        delete().await?;
+        until("its Lease is there again", async || of_train(false).await).await;
+        on.create_ready("next").await?;
+        ensure!(on.confirmed_channel("next").await? != number);
+
+        delete_claims(on).await?;
+        until("the channel cools down", async || of_train(true).await).await;
+        delete().await?;
+        until("it is there again", async || of_train(true).await).await;
+        // The API server takes it, and Rust's client cannot read it.
+        let end_of_time = json!({"spec": {"renewTime": "9999-12-31T23:59:59.000000Z"}});
+        let garble = Patch::Merge(&end_of_time);
+        let unread: kube::Api<kube::core::PartialObjectMeta<Lease>> =
+            kube::Api::namespaced(on.client.clone(), &on.namespace);
+        unread
+            .patch(&name, &PatchParams::default(), &garble)
+            .await?;
+        until("it is released anew", async || of_train(true).await).await;
+        on.let_cool(number).await?;
+        until("the channel is free", async || {
+            ensure!(!on.channel_leases().await?.contains_key(&name));
+            Ok(())
+        })
+        .await;
+        Ok(String::new())
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn a_quota_on_leases_is_named_and_raising_it_heals() -> Result<()> {
+    run(async |on| {
+        on.start_with(isolated(64)).await?;
+        let quota = |count: u32| {
+            json!({
+                "apiVersion": "v1", "kind": "ResourceQuota",
+                "metadata": {"name": "quota", "namespace": on.namespace},
+                "spec": {"hard": {"count/leases.coordination.k8s.io": count.to_string()}},
+            })
+        };
+        let _quota = Applied::new(&[quota(0)])?;
+        until("the quota counts", async || {
+            let params = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            let any: Lease = serde_json::from_value(json!({"metadata": {"name": "any"}}))?;
+            ensure!(on.leases().create(&params, &any).await.is_err());
+            Ok(())
+        })
+        .await;
+        on.create(&named("train")).await?;
+        let message = on.until_refused("train", "ChannelRefused").await;
+        ensure!(message.contains("exceeded quota"), "{message}");
+        let _raised = Applied::new(&[quota(100)])?;
+        on.until_ready("train").await;
+        Ok(message)
     })
 }
 

@@ -22,6 +22,7 @@ fn mk_channels() -> ObservedChannels {
         now: now(),
         count: 2_048,
         held: Vec::new(),
+        lost: Vec::new(),
         has_claims: false,
         assigned: None,
         offer: Offer::Nothing,
@@ -62,6 +63,12 @@ fn observe_left(held: Vec<Arc<ChannelLease>>, has_claims: bool) -> Observed {
             ..mk_channels()
         }),
         ..Observed::default()
+    }
+}
+
+fn mk_refused() -> Rejection {
+    Rejection::ChannelRefused {
+        message: "exceeded quota".to_owned(),
     }
 }
 
@@ -210,10 +217,57 @@ fn a_deletion_goes_on_without_the_lease_if_that_is_refused() {
     };
     let observed = observe_channels(with_channel(deleted(), 3), channels);
     let findings = Findings {
-        lease_refused: true,
+        refusal: Some(mk_refused()),
         ..without_template()
     };
     assert_eq!(decide_with(&observed, &findings), remove_finalizer());
+}
+
+#[test]
+fn who_gets_no_lease_is_told_what_the_api_server_says_and_one_that_was_ready_too() {
+    let findings = Findings {
+        refusal: Some(mk_refused()),
+        ..tried()
+    };
+    let wanted = decide_with(&offered(Offer::Channel(7)), &findings);
+    assert_eq!(rejection(wanted), mk_refused());
+    let channels = ObservedChannels {
+        assigned: Some(Assigned::Nobody),
+        ..mk_channels()
+    };
+    let lost = observe_channels(with_channel(finalized(), 3), channels);
+    let told = rejection(decide_with(&lost, &findings)).message();
+    assert!(told.contains("exceeded quota"), "{told}");
+}
+
+#[test]
+fn a_lease_that_somebody_has_deleted_is_created_as_it_was_whether_its_domain_is_there_or_not() {
+    let lost = |lease, domain: Option<Domain>| Observed {
+        channels: Some(ObservedChannels {
+            lost: vec![lease],
+            ..mk_channels()
+        }),
+        domain: domain.map(Into::into),
+        ..Observed::default()
+    };
+    for lease in [mk_lease(3), released(3, 100)] {
+        let decision = decide_first(&lost(lease.clone(), None));
+        let Decision::Send(Request::RestoreLease(restored)) = decision else {
+            panic!("{decision:?}");
+        };
+        let restored = ChannelLease::new(&restored).unwrap();
+        assert_eq!(restored, ChannelLease { ..(*lease).clone() });
+        assert_eq!(restored.suspends_until(now()), None);
+    }
+    // Its status says so: it is marked, since others may be lost, too.
+    let mut observed = lost(mk_lease(3), Some(with_channel(finalized(), 3)));
+    let channels = observed.channels.as_mut().unwrap();
+    channels.assigned = Some(Assigned::Nobody);
+    let decision = decide_first(&observed);
+    assert!(
+        matches!(decision, Decision::Send(Request::CreateLease(3, _))),
+        "{decision:?}"
+    );
 }
 
 #[test]

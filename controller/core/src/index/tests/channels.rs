@@ -270,6 +270,44 @@ fn nothing_is_offered_while_leases_are_lost_or_have_just_been_created_again() {
 }
 
 #[test]
+fn a_lease_that_somebody_deletes_is_not_forgotten_until_it_is_there_again_or_has_cooled_down() {
+    let released = json!({ "metadata": { "resourceVersion": "1", "uid": "lease-1" },
+        "spec": { "renewTime": "2026-01-02T03:00:00.000000Z" } });
+    for lease in [lease_at("a", 1, 1), mk_lease("a", 1, released)] {
+        let mut index = mk_index();
+        let is_released = lease.is_released();
+        index.apply_domain(waiting("new", 2));
+        index.apply_lease(lease);
+        woken(&mut index);
+        index.remove_lease(1, "lease-1");
+        assert!(woken(&mut index).contains(&"a".to_owned()));
+        assert_eq!(offer(&index, "new"), Offer::Channel(2));
+        let lost = |index: &Index| index.observe("a", now()).channels.unwrap().lost.len();
+        assert_eq!((lost(&index), index.channel_counts(now()).used), (1, 1));
+        index.take_woken(after(355));
+        let later = if is_released { 1 } else { 2 };
+        assert_eq!(offer(&index, "new"), Offer::Channel(later));
+
+        index.remove_lease(1, "lease-1");
+        index.apply_lease(lease_at("a", 1, 2));
+        assert_eq!(lost(&index), 0);
+    }
+}
+
+#[test]
+fn a_lease_that_is_missing_in_a_list_was_deleted_and_one_in_the_place_of_another_was_not() {
+    let mut index = mk_index();
+    index.apply_lease(lease_at("a", 1, 1));
+    index.begin_leases();
+    index.finish_leases();
+    let lost = |index: &Index| index.observe("a", now()).channels.unwrap().lost.len();
+    assert_eq!(lost(&index), 1);
+    let unlabelled = json!({ "metadata": { "labels": null } });
+    index.learn_lease(mk_lease("other", 1, unlabelled), now());
+    assert_eq!(lost(&index), 0);
+}
+
+#[test]
 fn claims_count_in_the_namespace_of_the_domain_only() {
     let mut index = mk_index();
     let has_claims = |index: &Index| index.observe("a", now()).channels.unwrap().has_claims;

@@ -44,8 +44,16 @@ impl Turn<'_> {
     }
 
     pub(super) fn delete_lease(&mut self) -> Option<()> {
-        let lease = self.any_lease()?;
+        let leases = &self.server.leases;
+        let was_known = leases.is_watched() && !leases.has_news();
+        let (number, lease) = self.any_lease()?;
         self.server.leases.remove(&place(&lease.metadata));
+        let channels = &mut self.server.channels;
+        if was_known {
+            channels.deleted.insert(number);
+        } else {
+            channels.tampered.insert(number);
+        }
         Some(())
     }
 
@@ -53,7 +61,8 @@ impl Turn<'_> {
         if self.random.u8(..4) == 0 {
             return self.create_foreign_lease();
         }
-        let mut lease = self.any_lease()?;
+        let (number, mut lease) = self.any_lease()?;
+        self.server.channels.tampered.insert(number);
         let now = self.server.now;
         let spec = lease.spec.get_or_insert_default();
         match self.random.u8(..5) {
@@ -90,14 +99,11 @@ impl Turn<'_> {
         Some(())
     }
 
-    /// One that has now been tampered with: with one from which nobody can tell whose it is, all is
-    /// possible.
-    fn any_lease(&mut self) -> Option<Lease> {
+    fn any_lease(&mut self) -> Option<(u32, Lease)> {
         let all: Vec<_> = self.server.leases.values().collect();
         let lease = self.random.choice(all).cloned()?;
         let number = (1..6).find(|number| channel_lease_name(*number) == place(&lease.metadata).1);
-        self.server.channels.tampered.insert(number?);
         lease.metadata.labels.as_ref()?.get(CHANNEL_LABEL)?;
-        Some(lease)
+        Some((number?, lease))
     }
 }
