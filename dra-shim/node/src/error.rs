@@ -95,11 +95,14 @@ pub enum PrepareError {
     /// The claim lacks the label by which the controller keeps the domain's channel for as
     /// long as the claim exists.
     #[error(
-        "the claim does not have the label {DOMAIN_LABEL}={domain}, without which the ComputeDomain's IMEX channel may be given to another one while the claim has it"
+        "the claim does not have the label {DOMAIN_LABEL}={domain}, the domainID of its configuration ({}): without it the ComputeDomain's IMEX channel may be given to another one while the claim has it",
+        label_found(found.as_deref())
     )]
     NotLabelled {
-        /// The domain's UID.
+        /// The UID of the domain in the claim's configuration.
         domain: DomainUid,
+        /// The label's value.
+        found: Option<String>,
     },
     /// The driver of this node has fewer channels.
     #[error(
@@ -322,6 +325,13 @@ impl PrepareError {
             Self::BadClaim { .. } => "create the pod again, so that it gets a new claim",
             Self::Aborted | Self::NeedsRecovery => "",
         }
+    }
+}
+
+fn label_found(value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("the label's value is {value:?}"),
+        None => "it has no such label".to_owned(),
     }
 }
 

@@ -203,6 +203,7 @@ impl ChannelRequest {
         if opens_its_channel && label != Some(self.domain.as_str()) {
             return Err(PrepareError::NotLabelled {
                 domain: self.domain.clone(),
+                found: label.map(str::to_owned),
             });
         }
         Ok(())

@@ -5,6 +5,7 @@ use crate::test_objects::{
 };
 use crate::{Class, NodeClaims, PrepareInput, Prepared};
 use dra_checkpoint::ClaimStatus;
+use durable_file::Dir as _;
 
 const MANY: Sharing = Sharing::Many { slots: 64 };
 const OTHER: &str = "c0ffee00-0000-4000-8000-000000000002";
@@ -280,6 +281,31 @@ fn a_claim_of_a_group_is_refused_where_the_node_is_not_in_its_clique_now() {
 }
 
 #[test]
+fn a_share_is_found_in_any_record_and_damage_leaves_open_whether_there_is_one() {
+    let disks = Disks::default().with_guard(Isolation::None, MANY);
+    let node = disks.start();
+    assert_eq!(node.records_share(), Some(false));
+    let whole = mk_status("pod", "channel-0");
+    prepare(&node, "whole", &whole, DomainState::Unassigned).unwrap();
+    assert_eq!(node.records_share(), Some(false));
+
+    let (claim, status, hardware) = (
+        mk_claim("share"),
+        mk_share(DOMAIN, "channel-0"),
+        mk_hardware(),
+    );
+    let request = ChannelRequest::from_status(&status).unwrap();
+    begin(&node, mk_input(&claim, &status, &request, &hardware)).unwrap();
+    assert_eq!(node.records_share(), Some(true));
+
+    disks
+        .checkpoint
+        .replace("checkpoint.json", b"torn", 0o600)
+        .unwrap();
+    assert_eq!(disks.start().records_share(), None);
+}
+
+#[test]
 fn only_a_claim_that_the_controller_can_see_opens_the_channel_of_its_domain() {
     let of_node = ChannelRequest::from_status(&mk_share(DOMAIN, "channel-0")).unwrap();
     let of_group = ChannelRequest::from_status(&mk_share(DOMAIN, "channel-5")).unwrap();
@@ -300,9 +326,11 @@ fn only_a_claim_that_the_controller_can_see_opens_the_channel_of_its_domain() {
         (error.code(), error.class()),
         ("claim-not-labelled", Class::Permanent)
     );
-    let text = error.to_string();
-    assert!(
-        text.contains(&format!("resource.nvidia.com/computeDomain={DOMAIN}")),
-        "{text}"
-    );
+    let wanted = format!("does not have the label resource.nvidia.com/computeDomain={DOMAIN},");
+    let value = format!("the label's value is {OTHER:?}");
+    for (label, found) in [(None, "it has no such label"), (Some(OTHER), &value)] {
+        let error = of_node.check_label(assigned(7), label).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&wanted) && text.contains(found), "{text}");
+    }
 }

@@ -1,5 +1,7 @@
 //! What the records say of devices and channels, from memory.
 
+use compute_domain_api::names::DRIVER_NAME;
+use dra_checkpoint::DeviceResult;
 use imex_cdi::ChannelId;
 
 use crate::node_claims::NodeClaims;
@@ -21,5 +23,17 @@ impl NodeClaims {
             let request = ChannelRequest::from_status(&record.status);
             request.map_or(true, |request| request.is_ticket())
         })
+    }
+
+    /// Whether a record, in any state, is of a claim that was allocated a share of a device:
+    /// only the device that stands for the node is ever shared. `None` while damage leaves it
+    /// open.
+    pub fn records_share(&self) -> Option<bool> {
+        let is_share =
+            |result: &DeviceResult| result.driver() == DRIVER_NAME && result.share_id().is_some();
+        let view = self.store.view();
+        let mut records = view.records_unchecked();
+        let found = records.any(|(_, record)| record.status.results().iter().any(is_share));
+        (found || view.check_recovered().is_ok()).then_some(found)
     }
 }

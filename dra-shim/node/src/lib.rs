@@ -50,6 +50,7 @@ mod repair;
 mod request;
 #[cfg(test)]
 mod sequence_tests;
+mod shared_marker;
 mod spec;
 mod start;
 #[cfg(test)]
@@ -71,6 +72,7 @@ pub use node_claims::{NodeClaims, WriterError};
 pub use prepare::{PrepareInput, Prepared};
 pub use rebuild::AllocatedClaim;
 pub use request::ChannelRequest;
+pub use shared_marker::{SHARED_MARKER, SharedMarker};
 pub use spec::RepairReport;
 pub use start::{SpecReport, StartError, StartReport};
 pub use text::{error_chain, with_hint};
