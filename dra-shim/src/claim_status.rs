@@ -14,8 +14,10 @@
 //! claim anew, opaque parameters with sorted keys included, and refuse its own result: that changes
 //! an allocation.
 //!
-//! A report is for people. It is written after kubelet has its answer, nobody waits for it, and it
-//! is lost with the process; the API server removes it when the claim is deallocated.
+//! A report is for people. It is written after kubelet has its answer, and nobody waits for it. Those
+//! that wait at an orderly end of the process are written at once, and no later than the end may take.
+//! After kill -9, or while the API server is away, a report is lost until kubelet calls for the claim
+//! again; the API server removes it when the claim is deallocated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +35,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use crate::metrics::Metrics;
@@ -44,6 +48,9 @@ const SPREAD: Duration = Duration::from_secs(5);
 
 /// Pauses before further attempts, while the API server is away or busy; up to half as much longer.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
+
+/// How long the end of the process waits for reports.
+const FINISH_WITHIN: Duration = Duration::from_millis(1500);
 
 /// How many reports may wait: more than a node has pods.
 const LIMIT: usize = 256;
@@ -68,6 +75,10 @@ pub(crate) struct ClaimStatusWriter {
     client: Client,
     metrics: Arc<Metrics>,
     permits: Arc<Semaphore>,
+    /// Cancelled when there is no time left for pauses.
+    hurry: CancellationToken,
+    /// The reports that are not written yet.
+    waiting: TaskTracker,
     /// Whether a refusal was logged: the next one is most likely of the same kind.
     was_refused: Arc<AtomicBool>,
 }
@@ -92,6 +103,8 @@ impl ClaimStatusWriter {
             client,
             metrics,
             permits: Arc::new(Semaphore::new(LIMIT)),
+            hurry: CancellationToken::new(),
+            waiting: TaskTracker::new(),
             was_refused: Arc::default(),
         }
     }
@@ -103,22 +116,43 @@ impl ClaimStatusWriter {
             return;
         };
         let writer = self.clone();
-        tokio::spawn(async move {
-            sleep(SPREAD.mul_f64(fastrand::f64())).await;
+        self.waiting.spawn(async move {
+            writer.pause(SPREAD.mul_f64(fastrand::f64())).await;
             let outcome = writer.attempts(&report).await;
             writer.metrics.status_written(outcome.code());
             drop(permit);
         });
     }
 
+    /// Writes what waits, each once more at most, and returns after [`FINISH_WITHIN`] at the
+    /// latest. Reports must not be added any more.
+    pub(crate) async fn finish(&self) {
+        self.hurry.cancel();
+        self.waiting.close();
+        if timeout(FINISH_WITHIN, self.waiting.wait()).await.is_err() {
+            let lost = self.waiting.len();
+            warn!(
+                lost,
+                "prepared devices are not reported in their claims: the API server takes too long"
+            );
+        }
+    }
+
     async fn attempts(&self, report: &DeviceReport) -> Outcome {
         for pause in RETRY_AFTER {
-            match self.attempt(report).await {
-                Outcome::Unanswered => sleep(pause.mul_f64(1.0 + fastrand::f64() / 2.0)).await,
-                outcome => return outcome,
+            let is_last = self.hurry.is_cancelled();
+            let outcome = self.attempt(report).await;
+            if outcome != Outcome::Unanswered || is_last {
+                return outcome;
             }
+            self.pause(pause.mul_f64(1.0 + fastrand::f64() / 2.0)).await;
         }
         self.attempt(report).await
+    }
+
+    async fn pause(&self, pause: Duration) {
+        // Whichever comes first.
+        self.hurry.run_until_cancelled(sleep(pause)).await;
     }
 
     async fn attempt(&self, report: &DeviceReport) -> Outcome {

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use http::{Method, Request, Response};
 use kube::client::Body;
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
 use super::*;
 
@@ -124,6 +125,50 @@ async fn an_api_server_that_is_busy_is_asked_twice_more() {
     writer.write(mk_report());
     assert!(count(&registry, "unanswered").await);
     assert_eq!(seen.lock().unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_of_the_process_reports_that_wait_are_written_at_once() {
+    let (writer, seen, registry) = mk_writer(&[200]);
+    for _ in 0..3 {
+        writer.write(mk_report());
+    }
+    let began = Instant::now();
+    writer.finish().await;
+    assert_eq!(
+        (began.elapsed(), seen.lock().unwrap().len()),
+        (Duration::ZERO, 3)
+    );
+    drop(registry);
+
+    // One that was not answered before is tried once more.
+    let (writer, seen, _) = mk_writer(&[503]);
+    writer.write(mk_report());
+    sleep(SPREAD).await;
+    assert_eq!(seen.lock().unwrap().len(), 1);
+    let began = Instant::now();
+    writer.finish().await;
+    assert_eq!(
+        (began.elapsed(), seen.lock().unwrap().len()),
+        (Duration::ZERO, 2)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_process_does_not_wait_for_an_api_server_that_does_not_answer() {
+    let service = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    let metrics = Metrics::register(&mut Registry::default(), "n1");
+    let writer = ClaimStatusWriter::new(Client::new(service, "default"), metrics);
+    let ended = async || {
+        let began = Instant::now();
+        writer.finish().await;
+        began.elapsed()
+    };
+    assert_eq!(ended().await, Duration::ZERO);
+    writer.write(mk_report());
+    assert_eq!(ended().await, FINISH_WITHIN);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,10 +2,12 @@
 //! from many to one.
 //!
 //! ```text
-//! setting many:  marker written ──► Shared
-//! setting one:   no marker ──► Exclusive
-//!                marker ──► Draining ──► nothing of the device is recorded or
-//!                           allocated here ──► marker removed ──► Exclusive
+//! setting many:  marker written ──► Shared, and the marker is written again when it has gone
+//! setting one:   no marker, no record of a share ──► Exclusive
+//!                no marker, a record of a share ──► marker written ─┐
+//!                marker ◄───────────────────────────────────────────┘
+//!                  └──► Draining ──► nothing of the device is recorded or
+//!                       allocated here ──► marker removed ──► Exclusive
 //! ```
 //!
 //! The scheduler gives a device that is published as exclusive to a claim although others have
@@ -13,6 +15,12 @@
 //! keeps new claims away, until nobody has it. The marker is a file beside the checkpoint: slices
 //! do not outlive a restart of kubelet, and records no reboot. It is written before the
 //! device is published as shared, and removed while the taint still keeps claims away.
+//!
+//! A marker may be lost, with the directory or by hand. So without one the records are asked, which
+//! takes as long as opening the checkpoint. While that cannot be opened, or is damaged and not rebuilt,
+//! the slice stays as it is, and one that kubelet has removed stays away: that costs no claim, since
+//! none could be prepared. What is left of a damaged checkpoint is enough to find a share. Only where
+//! marker and records are both gone (a reboot or a new directory, and no CDI specs) nothing tells.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -20,10 +28,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_api::Sharing;
-use compute_domain_node::NodeClaims;
+use compute_domain_node::{NodeClaims, SHARED_MARKER, SharedMarker, with_hint};
 use dra_checkpoint::Damage;
 use durable_file::{Dir as _, OsDir};
-use imex_runtime::{Events, Heartbeat, error_chain};
+use imex_runtime::{Events, Heartbeat, ReadinessCondition, error_chain};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -33,17 +41,18 @@ use tracing::{info, warn};
 
 use crate::checkpoint::DATA_MODE;
 use crate::claim_lookup::ClaimLookup;
+use crate::device::Dropped;
 use crate::pod_lookup::PodLookup;
 use crate::shared_claims::SharedClaims;
-
-/// The marker: its content is the number of slots.
-const MARKER: &str = "device-is-shared";
 
 /// Mode of the marker, which tells nobody anything.
 const MARKER_MODE: u32 = 0o600;
 
 /// Pause after a failed access to the marker.
 const DISK_PAUSE: Duration = Duration::from_secs(2);
+
+/// Pause between two looks whether the marker is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Pause between two looks at the records, which are in memory.
 const RECORDS_PAUSE: Duration = Duration::from_secs(5);
@@ -77,6 +86,10 @@ pub(crate) struct DeviceFormTask {
     pub(crate) claims: ClaimLookup,
     pub(crate) pods: PodLookup,
     pub(crate) form: watch::Sender<DeviceForm>,
+    /// What the API server was seen to drop: the marker tells it to `cdi-gen doctor`.
+    pub(crate) dropped: watch::Receiver<Dropped>,
+    /// Whether the marker could be read, written or removed.
+    pub(crate) marker_ready: ReadinessCondition,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) events: Events,
     /// The node: what events are about.
@@ -95,29 +108,78 @@ impl DeviceFormTask {
 
     async fn decide(&self) {
         match self.sharing {
-            Sharing::Many { slots } => {
-                let content = slots.to_string();
-                let mark = move |dir: &OsDir| dir.ensure(MARKER, content.as_bytes(), MARKER_MODE);
-                self.on_disk("the device cannot be marked as shared", mark)
-                    .await;
-                self.form.send_replace(DeviceForm::Shared { slots });
-            }
+            Sharing::Many { slots } => self.share(slots).await,
             Sharing::One => {
-                let read = |dir: &OsDir| dir.read(MARKER);
-                let marker = self
-                    .on_disk("it cannot be found out whether the device was shared", read)
-                    .await;
-                if let Some(marker) = marker {
-                    self.drain(slots_in(&marker)).await;
+                if let Some(slots) = self.shared_before().await {
+                    self.drain(slots).await;
                 }
                 self.form.send_replace(DeviceForm::Exclusive);
+                self.heartbeat.idle();
             }
         }
-        self.heartbeat.idle();
+    }
+
+    /// Has the device shared, and marked as shared, for ever.
+    async fn share(&self, slots: u32) {
+        let mut dropped = self.dropped.clone();
+        loop {
+            let is_dropped = dropped.borrow_and_update().sharing;
+            self.mark(SharedMarker { slots, is_dropped }).await;
+            let shared = DeviceForm::Shared { slots };
+            self.form
+                .send_if_modified(|form| std::mem::replace(form, shared) != shared);
+            self.heartbeat.idle();
+            tokio::select! {
+                () = sleep(LOOK_EVERY) => {}
+                Ok(()) = dropped.changed() => {}
+            }
+        }
+    }
+
+    /// The slots of a device that was shared, and is marked so.
+    async fn shared_before(&self) -> Option<u32> {
+        let read = |dir: &OsDir| dir.read(SHARED_MARKER);
+        let marker = self
+            .on_disk("it cannot be found out whether the device was shared", read)
+            .await;
+        if let Some(marker) = marker {
+            return Some(SharedMarker::decode(&marker).slots);
+        }
+        if !self.records_share().await {
+            return None;
+        }
+        warn!(
+            "claims have shares of the device, and {SHARED_MARKER} is missing: it is written again"
+        );
+        // New claims are kept away, so the number matters to nobody but the API server.
+        let marker = SharedMarker::decode(&[]);
+        self.mark(marker).await;
+        Some(marker.slots)
+    }
+
+    /// Whether a claim's record has a share of the device, once the records are known.
+    async fn records_share(&self) -> bool {
+        loop {
+            self.heartbeat.idle();
+            let claims = self.shared_claims.opened().await;
+            self.heartbeat.beat();
+            if let Some(found) = claims.records_share() {
+                return found;
+            }
+            self.pause(RECORDS_PAUSE).await;
+        }
+    }
+
+    async fn mark(&self, marker: SharedMarker) {
+        let content = marker.encode();
+        let mark = move |dir: &OsDir| dir.ensure(SHARED_MARKER, content.as_bytes(), MARKER_MODE);
+        self.on_disk("the device cannot be marked as shared", mark)
+            .await;
     }
 
     /// Returns once nobody has the device any more.
     async fn drain(&self, slots: u32) {
+        info!(slots, "the device was shared");
         let note = "the device was shared: new claims are kept away until nobody has it, then one claim has it at a time";
         self.events
             .normal(&self.node, "SharingEnds", "Publish", note);
@@ -136,7 +198,7 @@ impl DeviceFormTask {
                 }
             }
         }
-        let remove = |dir: &OsDir| dir.remove(MARKER);
+        let remove = |dir: &OsDir| dir.remove(SHARED_MARKER);
         self.on_disk("the device cannot be marked as not shared", remove)
             .await;
         let note = "nobody has the device any more: one claim has it at a time";
@@ -192,25 +254,29 @@ impl DeviceFormTask {
             let (path, access) = (self.data_dir.clone(), Arc::clone(&access));
             let tried = spawn_blocking(move || access(&OsDir::create(path, DATA_MODE)?)).await;
             match tried {
-                Ok(Ok(value)) => return value,
-                Ok(Err(error)) if !std::mem::replace(&mut told, true) => {
-                    let error = error_chain(&error);
-                    warn!(error, "{failure}: nothing is published until it can");
+                Ok(Ok(value)) => {
+                    self.marker_ready.set_met();
+                    return value;
+                }
+                Ok(Err(error)) => {
+                    let reason = format!("{failure}: {}", error_chain(&error));
+                    let reason = with_hint(&reason, error.hint());
+                    self.marker_ready.set_unmet(&reason);
+                    if !std::mem::replace(&mut told, true) {
+                        self.events.warning(
+                            &self.node,
+                            "DeviceMarkerNotUsable",
+                            "Publish",
+                            &reason,
+                        );
+                    }
                 }
                 // A panic was logged by the hook.
-                _ => {}
+                Err(_) => {}
             }
             self.pause(DISK_PAUSE).await;
         }
     }
-}
-
-/// New claims are kept away, so the number matters to nobody but the API server.
-fn slots_in(marker: &[u8]) -> u32 {
-    let text = std::str::from_utf8(marker).unwrap_or_default();
-    let slots = text.trim().parse().unwrap_or(1);
-    info!(slots, "the device was shared");
-    slots
 }
 
 #[cfg(test)]

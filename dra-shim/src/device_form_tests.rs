@@ -2,26 +2,31 @@
 
 use std::fs;
 
-use imex_runtime::Liveness;
+use imex_runtime::{Liveness, Readiness};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::tests::api_server::{ApiServer, DOMAIN};
-use crate::tests::node::{NODE, TestNode};
+use crate::tests::node::{NODE, TestNode, open};
 
 const MANY: Sharing = Sharing::Many { slots: 8 };
 const DRAINING: DeviceForm = DeviceForm::Draining { slots: 8 };
+const UNDECIDED: DeviceForm = DeviceForm::Undecided;
 const GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The task at work, until it is dropped, and what it says.
 struct Running {
     form: watch::Receiver<DeviceForm>,
+    dropped: watch::Sender<Dropped>,
+    readiness: Readiness,
     _stop: tokio_util::sync::DropGuard,
 }
 
 fn run(node: &TestNode, server: &ApiServer, sharing: Sharing) -> Running {
     let (form, seen) = watch::channel(DeviceForm::Undecided);
+    let (dropped, seen_to_drop) = watch::channel(Dropped::default());
+    let readiness = Readiness::default();
     let task = DeviceFormTask {
         sharing,
         data_dir: node.data_dir(),
@@ -29,6 +34,8 @@ fn run(node: &TestNode, server: &ApiServer, sharing: Sharing) -> Running {
         claims: ClaimLookup::new(server.client(), NODE),
         pods: PodLookup::new(server.client(), NODE),
         form,
+        dropped: seen_to_drop,
+        marker_ready: readiness.add_condition("device-marker", "not yet"),
         heartbeat: Liveness::default().add("device-form", Duration::from_secs(600)),
         events: node.driver.events.clone(),
         node: ObjectReference::default(),
@@ -37,6 +44,8 @@ fn run(node: &TestNode, server: &ApiServer, sharing: Sharing) -> Running {
     tokio::spawn(task.run(stop.clone()));
     Running {
         form: seen,
+        dropped,
+        readiness,
         _stop: stop.drop_guard(),
     }
 }
@@ -56,17 +65,28 @@ impl Running {
         began.elapsed()
     }
 
-    async fn stays_draining(&self, time: Duration) {
+    async fn stays(&self, form: DeviceForm, time: Duration) {
         sleep(time).await;
-        assert_eq!(*self.form.borrow(), DRAINING);
+        assert_eq!(*self.form.borrow(), form);
+    }
+
+    async fn stays_draining(&self, time: Duration) {
+        self.stays(DRAINING, time).await;
+    }
+
+    fn unmet(&self) -> Option<String> {
+        self.readiness.unmet().pop().map(|(_, reason)| reason)
     }
 }
 
-/// A node that was shared, and an API server with a claim that is prepared there.
+/// A node that was shared, and an API server with a claim of a share that is prepared there.
 async fn mk_shared() -> (ApiServer, TestNode) {
     let server = ApiServer::default();
     server.put_domain("ns", "train", DOMAIN);
     server.put_claim("ns", "holder");
+    server.change_claim("ns", "holder", |claim| {
+        claim["status"]["allocation"]["devices"]["results"][0]["shareID"] = json!("share-1");
+    });
     let node = TestNode::start(&server);
     let first = run(&node, &server, MANY).first().await;
     assert_eq!(first, DeviceForm::Shared { slots: 8 });
@@ -160,12 +180,22 @@ async fn nothing_is_published_before_the_device_is_marked() {
     let server = ApiServer::default();
     let node = TestNode::start(&server);
     // Something is in the marker's place.
-    let marker = node.data_dir().join(MARKER);
-    fs::create_dir(&marker).unwrap();
+    let marker = marker_of(&node);
+    for sharing in [MANY, Sharing::One] {
+        fs::create_dir(&marker).unwrap();
+        let mut running = run(&node, &server, sharing);
+        running.stays(UNDECIDED, 100 * DISK_PAUSE).await;
+        let reason = running.unmet().unwrap();
+        assert!(reason.contains(marker.to_str().unwrap()), "{reason}");
+        assert!(reason.contains("move what is there"), "{reason}");
+        let told = format!("Warning DeviceMarkerNotUsable: {reason}");
+        assert_eq!(server.events(), [told]);
+        fs::remove_dir(&marker).unwrap();
+        assert_ne!(running.first().await, UNDECIDED);
+        assert_eq!(running.unmet(), None);
+        let _ = fs::remove_file(&marker);
+    }
     let mut running = run(&node, &server, MANY);
-    sleep(100 * DISK_PAUSE).await;
-    assert_eq!(*running.form.borrow(), DeviceForm::Undecided);
-    fs::remove_dir(&marker).unwrap();
     assert_eq!(running.first().await, DeviceForm::Shared { slots: 8 });
     assert_eq!(fs::read_to_string(&marker).unwrap(), "8");
     // Twice is once.
@@ -176,10 +206,89 @@ async fn nothing_is_published_before_the_device_is_marked() {
     );
 }
 
-#[test]
-fn a_marker_that_cannot_be_read_is_a_marker() {
-    for (content, slots) in [("8", 8), ("64\n", 64), ("", 1), ("x", 1)] {
-        assert_eq!(slots_in(content.as_bytes()), slots, "{content:?}");
+#[tokio::test(start_paused = true)]
+async fn without_the_marker_a_record_of_a_share_has_the_device_drained_and_marked_again() {
+    let (server, node) = mk_shared().await;
+    fs::remove_file(marker_of(&node)).unwrap();
+    let began = Instant::now();
+    let mut running = run(&node, &server, Sharing::One);
+    let draining = DeviceForm::Draining { slots: 1 };
+    assert_eq!(running.first().await, draining);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert!(marker_of(&node).exists());
+    running.stays(draining, Duration::from_secs(3600)).await;
+    node.claims
+        .unprepare("holder", compute_domain_node::Moment::now())
+        .unwrap();
+    server.delete_claim("ns", "holder");
+    running.until_exclusive().await;
+    assert!(!marker_of(&node).exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_marker_nothing_is_published_until_the_records_are_known() {
+    // Whether the claim that a damaged checkpoint has lost is still there, and what follows.
+    for (is_allocated, form) in [
+        (true, DeviceForm::Draining { slots: 1 }),
+        (false, DeviceForm::Exclusive),
+    ] {
+        let (server, node) = mk_shared().await;
+        fs::remove_file(marker_of(&node)).unwrap();
+        let lost = BTreeSet::from(["holder".to_owned()]);
+        let mut allocated = node.lookup.find_allocated(&lost).await.unwrap();
+        node.driver.shared_claims.set_unavailable("a disk");
+        let mut running = run(&node, &server, Sharing::One);
+        running.stays(UNDECIDED, Duration::from_secs(3600)).await;
+
+        fs::write(node.data_dir().join("checkpoint.json"), "torn").unwrap();
+        let claims = open(node.root.path());
+        node.driver.shared_claims.set_available(Arc::clone(&claims));
+        running.stays(UNDECIDED, Duration::from_secs(3600)).await;
+
+        allocated.retain(|_| is_allocated);
+        claims.rebuild(allocated, None).unwrap();
+        assert_eq!(running.first().await, form);
     }
-    assert_eq!(slots_in(&[0xff]), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_device_is_shared_a_marker_that_has_gone_is_written_again() {
+    let (server, node) = mk_shared().await;
+    let marker = marker_of(&node);
+    let running = run(&node, &server, MANY);
+    sleep(LOOK_EVERY / 2).await;
+    fs::remove_file(&marker).unwrap();
+    sleep(LOOK_EVERY).await;
+    assert_eq!(fs::read_to_string(&marker).unwrap(), "8");
+
+    fs::remove_file(&marker).unwrap();
+    fs::create_dir(&marker).unwrap();
+    running
+        .stays(DeviceForm::Shared { slots: 8 }, 2 * LOOK_EVERY)
+        .await;
+    assert!(running.unmet().unwrap().contains("not a regular file"));
+    fs::remove_dir(&marker).unwrap();
+    sleep(2 * DISK_PAUSE).await;
+    assert_eq!((running.unmet(), marker.exists()), (None, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_marker_tells_that_the_api_server_drops_sharing_until_it_does_not() {
+    let (server, node) = mk_shared().await;
+    let says = || SharedMarker::decode(&fs::read(marker_of(&node)).unwrap()).is_dropped;
+    let mut running = run(&node, &server, MANY);
+    running.first().await;
+    running
+        .dropped
+        .send_modify(|dropped| dropped.sharing = true);
+    sleep(DISK_PAUSE).await;
+    assert!(says());
+    drop(running);
+    // The next process has seen nothing yet.
+    run(&node, &server, MANY).first().await;
+    assert!(!says());
+}
+
+fn marker_of(node: &TestNode) -> std::path::PathBuf {
+    node.data_dir().join(SHARED_MARKER)
 }

@@ -67,6 +67,7 @@ struct Parts {
     hardware: Arc<HardwareMonitor>,
     shared_claims: SharedClaims,
     holders: ReportedHolders,
+    claim_status: ClaimStatusWriter,
 }
 
 /// Runs the plugin until a signal ends it.
@@ -118,6 +119,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         )?),
         shared_claims: SharedClaims::new(),
         holders: ReportedHolders::default(),
+        claim_status: ClaimStatusWriter::new(client.clone(), Arc::clone(&metrics)),
         node_name,
         paths,
         settings,
@@ -140,7 +142,11 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         tokio::spawn(parts.writer_watch().run(shutdown.clone())),
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
         tokio::spawn(parts.reconciler().run(shutdown.clone())),
-        tokio::spawn(parts.device_form_task(form).run(shutdown.clone())),
+        tokio::spawn(
+            parts
+                .device_form_task(form, seen_to_drop.clone())
+                .run(shutdown.clone()),
+        ),
         tokio::spawn(
             parts
                 .advertiser(desired, health, seen_to_drop, device_form)
@@ -154,6 +160,8 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         // They end at their next await; a panic in one was logged by the hook.
         let _ = task.await;
     }
+    // No call is answered any more that could add one.
+    parts.claim_status.finish().await;
     info!("shutdown");
     ended
 }
@@ -231,7 +239,11 @@ impl Parts {
         )
     }
 
-    fn device_form_task(&self, form: watch::Sender<DeviceForm>) -> DeviceFormTask {
+    fn device_form_task(
+        &self,
+        form: watch::Sender<DeviceForm>,
+        dropped: watch::Receiver<Dropped>,
+    ) -> DeviceFormTask {
         DeviceFormTask {
             sharing: self.settings.sharing,
             data_dir: self.paths.data_dir.clone(),
@@ -239,6 +251,11 @@ impl Parts {
             claims: self.claim_lookup(),
             pods: PodLookup::new(self.client.clone(), &self.node_name),
             form,
+            dropped,
+            marker_ready: self.readiness.add_condition(
+                "device-marker",
+                "it is not known yet whether the device was shared",
+            ),
             heartbeat: self.liveness.add("device-form", REQUESTS_LIMIT),
             events: self.events.clone(),
             node: self.node_reference(),
@@ -340,7 +357,7 @@ impl Parts {
             metrics: Arc::clone(&self.metrics),
             in_flight: self.in_flight.clone(),
             cdi_root: self.paths.cdi_root.clone(),
-            claim_status: ClaimStatusWriter::new(self.client.clone(), Arc::clone(&self.metrics)),
+            claim_status: self.claim_status.clone(),
         }
     }
 

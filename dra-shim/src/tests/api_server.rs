@@ -39,6 +39,7 @@ struct State {
     slices: BTreeMap<String, Value>,
     version: u64,
     requests: Vec<String>,
+    events: Vec<String>,
     /// Status and body of every answer.
     refusal: Option<(u16, String)>,
     /// Status and body of every answer about pods.
@@ -153,7 +154,12 @@ impl ApiServer {
         std::mem::take(&mut self.state().requests)
     }
 
-    /// The same, and the next call returns them again.
+    /// The events that were written since the last call, as `Warning Reason: note`.
+    pub(crate) fn events(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().events)
+    }
+
+    /// The same as [`requests`](Self::requests), and the next call returns them again.
     pub(crate) fn peek_requests(&self) -> Vec<String> {
         self.state().requests.clone()
     }
@@ -168,6 +174,10 @@ impl ApiServer {
         let path = head.uri.path().to_owned();
         let query = head.uri.query().unwrap_or_default().to_owned();
         if path.ends_with("/events") {
+            let event: Value = serde_json::from_slice(&body).unwrap();
+            let of = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+            let line = format!("{} {}: {}", of("type"), of("reason"), of("note"));
+            self.state().events.push(line);
             return ok(&json!({"metadata": {}}));
         }
         let mut state = self.state();
