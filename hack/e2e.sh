@@ -44,6 +44,8 @@ all=(
     a_second_claim_goes_to_another_node
     many_pods_share_the_device_of_a_node
     each_domain_has_a_channel_of_its_own
+    the_clique_label_follows_a_partition_that_changes
+    the_pods_of_the_example_stay_in_one_clique
     a_group_claim_gives_one_channel_to_pods_on_both_nodes
     a_prepared_device_is_reported_in_its_claim
     a_stopped_host_daemon_is_left_alone

@@ -24,6 +24,7 @@
 //! Both use [`run_scenario`], [`until`] and [`Component`].
 
 pub mod channels;
+pub mod cliques;
 mod cluster;
 mod command;
 mod component;

@@ -3,12 +3,10 @@
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::channels::{may_not_open, sees_only};
+use cluster_tests::cliques::{CLIQUE, LABEL, LABEL_ENABLED};
 use cluster_tests::fixtures::{self, ChartValue, DOMAINS, TestDomain};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
-
-/// The clique of `hack/mock-node.sh`.
-const CLIQUE: &str = "8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7";
 
 /// Deletes the slices of cliques' pools at the end, which the controller would do after ten minutes.
 struct PoolsGoAtTheEnd(Cluster);
@@ -38,16 +36,12 @@ fn the_pods_of_a_group_have_its_channel_on_both_nodes_and_another_group_has_anot
     let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
     // They end in the opposite order.
     let _pools = PoolsGoAtTheEnd(cluster.clone());
-    let _label = ChartValue::set(
-        &cluster,
-        "kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled",
-        "true",
-    )?;
+    let _label = ChartValue::set(&cluster, LABEL_ENABLED, "true")?;
     wait_until(
         &cluster,
         "both nodes have the label of their clique",
         || {
-            let labelled = format!("nvidia.com/gpu.clique={CLIQUE}");
+            let labelled = format!("{LABEL}={CLIQUE}");
             let nodes = cluster.items(&["nodes", "-l", &labelled])?;
             ensure!(nodes.len() == 2, "{} of 2", nodes.len());
             Ok(())

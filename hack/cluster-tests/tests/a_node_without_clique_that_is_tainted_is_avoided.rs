@@ -2,13 +2,11 @@
 //! ComputeDomain is told why its claim waits, until it does not wait any more.
 
 use anyhow::{Context as _, Result, ensure};
+use cluster_tests::cliques::CLIQUE;
 use cluster_tests::fixtures::{self, BrokenDriver, ChartValue, DOMAINS, TestDomain};
 use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::Value;
-
-/// The clique of `hack/mock-node.sh`.
-const CLIQUE: &str = "8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11.7";
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
