@@ -100,6 +100,14 @@ for text in 'verbs: [create, update]' IMEX_GROUP_CLAIMS compute-domain-clique-ch
 done
 if grep -qF -- GPU_CLIQUE "$scratch/default.yaml"; then fail "default should not contain: GPU_CLIQUE"; fi
 
+# What an operator reads after the installation: claims of groups only where there are any.
+notes() { "$HELM" install test "$chart" --namespace imex-dra --dry-run=client "$@" | sed '1,/^NOTES:$/d'; }
+notes "${gate[@]}" "${label[@]}" >"$scratch/label-notes.yaml"
+notes "${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=true >"$scratch/groups-notes.yaml"
+contains 'A claim of the DeviceClass compute-domain-clique-channel.nvidia.com' groups-notes
+contains 'A node has one pod with a channel at a time' label-notes
+lacks 'clique-channel' label-notes
+
 # Where the Go driver's controller kept its objects, ours may look for leftovers.
 render "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=ADDITIONAL_NAMESPACES' \
     --set 'controller.containers.computeDomain.env[0].value=nvidia\, imex-dra' >"$scratch/additional.yaml"
