@@ -26,6 +26,7 @@ pub use self::claims::checkpoint_file::{
     CheckpointFacts, CheckpointFile, HeldChannel, RecordFacts, Unusable,
 };
 pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot, Presence};
+pub use self::claims::shared_device::SharedDevice;
 pub use self::claims::{ClaimFacts, ClaimSpecFiles, KubeletStateFile};
 pub use self::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
 pub use self::driver::{DriverFacts, KernelModule};

@@ -415,6 +415,13 @@ fn a_plugin_that_has_not_run_since_the_boot_is_named() {
     });
 }
 
+#[test]
+fn something_else_in_the_place_of_the_shared_devices_marker_is_named() {
+    first_says("device-marker-unusable", "not a regular file", |host| {
+        fs::create_dir(host.at(&format!("{PLUGIN}/device-is-shared"))).unwrap();
+    });
+}
+
 // === what goes around claims ===
 
 #[test]

@@ -28,9 +28,11 @@ fn what_is_only_worth_knowing_leaves_a_host_healthy() {
         "proc/driver/nvidia/params",
         "ModifyDeviceFiles: 1\nImexChannelCount: 2048\nCreateImexChannel0: 1\n",
     );
+    host.write(&format!("{PLUGIN}/device-is-shared"), "64");
     let ids = host.ids(0);
     for id in [
         "fabric-not-read",
+        "device-shared",
         "kata-present",
         "user-namespaces-possible",
         "imex-channel0-open-to-all",

@@ -15,12 +15,16 @@
 //! | `claim-unknown-to-kubelet` | warning | the plugin has it as prepared, kubelet does not |
 //! | `channel-of-two-owners` | error | claims of two domains are prepared with one channel other than 0 |
 //! | `spec-of-another-channel` | error | it opens another channel than its claim's record says |
+//! | `device-shared` | info | many claims may have the device, or could and it is not over |
+//! | `device-sharing-dropped` | info | they may, and the API server does not store that |
+//! | `device-marker-unusable` | error | the plugin's file that tells it is something else, or cannot be read |
 //! | `spec-without-claim` | warning | a spec whose claim neither has: `cdi-gen gc` removes it |
 //! | `plugin-directory-absent`, `checkpoint-absent` | warning | there are specs of claims, and no records: kubelet may have another root directory |
 
 mod channels;
 mod compare;
 mod kubelet_root;
+mod sharing;
 
 use std::collections::BTreeMap;
 
@@ -40,6 +44,7 @@ pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocati
     findings.extend(check_registration(facts));
     findings.extend(set_aside(facts));
     findings.extend(check_boot(facts));
+    findings.extend(sharing::check(facts));
     findings.extend(check_kubelet_state(facts));
     findings.extend(compare::check(facts, invocation));
     findings.extend(channels::check(facts, specs));

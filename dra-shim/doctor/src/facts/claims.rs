@@ -7,6 +7,7 @@
 
 pub(crate) mod checkpoint_file;
 pub(crate) mod kubelet_root;
+pub(crate) mod shared_device;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ use imex_cdi::{DirState, Registry};
 
 use self::checkpoint_file::{CheckpointFile, RecordFacts, Unusable};
 use self::kubelet_root::KubeletRootFacts;
+use self::shared_device::SharedDevice;
 use crate::checkpoint::is_set_aside;
 use crate::claim_specs::claim_specs_in;
 use crate::files::HostFiles;
@@ -35,6 +37,8 @@ pub struct ClaimFacts {
     /// The names of damaged checkpoints that were set aside. Claims may be
     /// missing in the checkpoint until the plugin has recovered them.
     pub set_aside: Vec<String>,
+    /// Whether claims share the node's device.
+    pub sharing: SharedDevice,
     /// The host's boot id; `None` if it cannot be read.
     pub boot_id: Option<String>,
     /// Whether the plugin has a registration socket; `None` if kubelet's
@@ -83,6 +87,7 @@ impl ClaimFacts {
                 .into_iter()
                 .filter(|name| is_set_aside(name))
                 .collect(),
+            sharing: SharedDevice::read(files, &root.shared_marker()),
             boot_id: boot_id.map(|id| id.trim().to_owned()),
             is_registered: is_registered(files, &root.plugin_registry()),
             specs: ClaimSpecFiles::read(files, registry),

@@ -1,8 +1,12 @@
 //! Claims as facts made by hand.
 
+use compute_domain_node::SharedMarker;
+
 use crate::facts::claims::ClaimSpecFiles;
 use crate::facts::claims::checkpoint_file::{HeldChannel, RecordFacts, Unusable};
 use crate::facts::claims::kubelet_root::{KubeletRootFacts, OtherRoot};
+use crate::facts::claims::shared_device::SharedDevice;
+use crate::finding::Severity;
 use crate::kubelet_state::{KubeletClaim, KubeletState};
 
 use super::*;
@@ -42,6 +46,7 @@ fn facts() -> ClaimFacts {
             damage: None,
         }),
         set_aside: vec![],
+        sharing: SharedDevice::No,
         boot_id: Some("boot".to_owned()),
         is_registered: Some(true),
         specs: ClaimSpecFiles {
@@ -97,6 +102,33 @@ fn a_claim_that_one_place_lacks_is_a_finding() {
     assert_eq!(ids(&without_record), ["spec-without-claim"]);
     let findings = report(&without_record).findings;
     assert_eq!(findings[0].fix, "cdi-gen gc --remove");
+}
+
+#[test]
+fn a_shared_device_is_told_and_a_marker_that_cannot_be_used_is_an_error() {
+    let found = |sharing| {
+        let facts = ClaimFacts { sharing, ..facts() };
+        let mut findings = report(&facts).findings;
+        let found = findings.pop();
+        assert_eq!(findings, []);
+        found.map(|it| (it.id, it.severity, it.evidence))
+    };
+    let shared = |is_dropped| {
+        let slots = 64;
+        SharedDevice::Shared(SharedMarker { slots, is_dropped })
+    };
+    let (id, severity, evidence) = found(shared(false)).unwrap();
+    assert_eq!((id, severity), ("device-shared", Severity::Info));
+    assert!(evidence.contains("2 claims have it"), "{evidence}");
+    let (id, severity, _) = found(shared(true)).unwrap();
+    assert_eq!((id, severity), ("device-sharing-dropped", Severity::Info));
+    let refused = Unusable {
+        reason: "a reason".to_owned(),
+        hint: "a hint".to_owned(),
+    };
+    let (id, severity, _) = found(SharedDevice::Unusable(refused)).unwrap();
+    assert_eq!((id, severity), ("device-marker-unusable", Severity::Error));
+    assert_eq!(found(SharedDevice::Unknown), None);
 }
 
 #[test]

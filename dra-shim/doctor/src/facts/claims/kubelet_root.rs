@@ -4,6 +4,7 @@
 use std::io;
 
 use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_node::SHARED_MARKER;
 use dra_checkpoint::CHECKPOINT_FILE;
 
 use crate::files::HostFiles;
@@ -71,6 +72,11 @@ impl KubeletRootFacts {
     /// The plugin's checkpoint.
     pub(crate) fn checkpoint(&self) -> String {
         checkpoint(&self.path)
+    }
+
+    /// The plugin's file that tells that claims share the device.
+    pub(crate) fn shared_marker(&self) -> String {
+        format!("{}/{SHARED_MARKER}", self.plugin_dir())
     }
 
     /// The directory of registration sockets.

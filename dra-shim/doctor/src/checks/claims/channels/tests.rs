@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::facts::claims::checkpoint_file::{CheckpointFacts, CheckpointFile};
 use crate::facts::claims::kubelet_root::{KubeletRootFacts, Presence};
+use crate::facts::claims::shared_device::SharedDevice;
 use crate::facts::claims::{ClaimSpecFiles, KubeletStateFile};
 use crate::node_report::{NodeReport, NodeState};
 
@@ -47,6 +48,7 @@ fn facts(claims: &[Claim<'_>]) -> ClaimFacts {
             damage: None,
         }),
         set_aside: vec![],
+        sharing: SharedDevice::No,
         boot_id: Some("boot".to_owned()),
         is_registered: Some(true),
         specs: ClaimSpecFiles {
