@@ -149,6 +149,11 @@ impl ChannelLease {
         self.released.map(after_cool_down)
     }
 
+    /// Whether it was released long enough ago.
+    pub(crate) fn is_cooled(&self, now: Timestamp) -> bool {
+        self.cooled_at().is_some_and(|at| at <= now)
+    }
+
     /// Until when its having been rebuilt keeps channels from being given; `None` if it does not. A
     /// mark from far in the future is none of ours.
     pub(crate) fn suspends_until(&self, now: Timestamp) -> Option<Timestamp> {
@@ -161,33 +166,44 @@ impl ChannelLease {
     pub(crate) fn restored(&self) -> Option<Lease> {
         let spec = LeaseSpec {
             renew_time: self.released.map(MicroTime),
-            lease_duration_seconds: self.released.and(i32::try_from(COOL_DOWN.as_secs()).ok()),
+            lease_duration_seconds: self
+                .released
+                .and_then(|_| i32::try_from(COOL_DOWN.as_secs()).ok()),
             ..LeaseSpec::default()
         };
         let holder = self.holder.as_deref()?;
-        Some(mk_lease(self.number, holder, self.home.as_ref(), self.rebuilt, spec))
+        Some(mk_lease(
+            self.number,
+            holder,
+            self.home.as_ref(),
+            self.rebuilt,
+            spec,
+        ))
     }
 
     /// The patch that releases it.
     pub(crate) fn released_at(&self, now: Timestamp) -> Value {
-        self.spec_patch(
-            json!({ "renewTime": MicroTime(now), "leaseDurationSeconds": COOL_DOWN.as_secs() }),
-        )
+        self.release_patch(Some(now))
     }
 
     /// The patch that takes it back.
     pub(crate) fn taken_back(&self) -> Value {
-        self.spec_patch(json!({ "renewTime": null, "leaseDurationSeconds": null }))
+        self.release_patch(None)
     }
 
-    /// A merge patch, which the API server refuses if the Lease has changed. What cannot be read is
-    /// left out of the Lease from then on.
-    fn spec_patch(&self, mut spec: Value) -> Value {
-        if !self.readable {
-            spec["acquireTime"] = Value::Null;
-            spec["holderIdentity"] = json!(self.holder);
-        }
+    /// A merge patch, which the API server refuses if the Lease has changed. What cannot be read goes.
+    fn release_patch(&self, at: Option<Timestamp>) -> Value {
         let metadata = json!({ "uid": self.uid, "resourceVersion": self.resource_version });
+        let renew_time = at.map(MicroTime);
+        let duration = at.map(|_| COOL_DOWN.as_secs());
+        let spec = if self.readable {
+            json!({ "renewTime": renew_time, "leaseDurationSeconds": duration })
+        } else {
+            json!({
+                "renewTime": renew_time, "leaseDurationSeconds": duration,
+                "acquireTime": null, "holderIdentity": self.holder.as_deref(),
+            })
+        };
         json!({ "metadata": metadata, "spec": spec })
     }
 }
@@ -202,7 +218,13 @@ pub(crate) fn lease_of(domain: &Domain, number: u32, rebuilt: bool, now: Timesta
         acquire_time: Some(MicroTime(now)),
         ..LeaseSpec::default()
     };
-    mk_lease(number, domain.uid().as_str(), Some(&home), rebuilt.then_some(now), spec)
+    mk_lease(
+        number,
+        domain.uid().as_str(),
+        Some(&home),
+        rebuilt.then_some(now),
+        spec,
+    )
 }
 
 /// A Lease of this channel. `rebuilt`: the mark that says when it was created anew.

@@ -103,11 +103,6 @@ impl ObservedChannels {
         }
     }
 
-    /// Whether the Lease was released long enough ago.
-    pub(crate) fn is_cooled(&self, lease: &ChannelLease) -> bool {
-        lease.cooled_at().is_some_and(|at| at <= self.now)
-    }
-
     /// Nobody knows how long it takes until every Lease is there again: it is looked at after a
     /// cool-down.
     pub(crate) fn rebuilding(now: Timestamp) -> Offer {

@@ -158,6 +158,7 @@ fn act(domain: &Domain, action: Action, finding: Finding, findings: &Findings) -
             | Action::KeepChannel
             | Action::ReleaseChannel
             | Action::FreeChannel
+            | Action::RestoreLease
             | Action::ReportRejection
             | Action::DeleteTemplate
             | Action::RemoveTemplateFinalizer

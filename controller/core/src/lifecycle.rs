@@ -167,8 +167,8 @@ impl State {
     pub const fn on(self, event: Event) -> Transition {
         use Event::{
             ChannelCooled, ChannelLost, ChannelUnreported, ChannelUnused, ChannelUsedAgain,
-            ChannelWanted, LeaseLost, TemplateAbsent, TemplateAltered, TemplateBlocked, TemplatePresent,
-            TemplateTerminating, TemplateUnseen,
+            ChannelWanted, LeaseLost, TemplateAbsent, TemplateAltered, TemplateBlocked,
+            TemplatePresent, TemplateTerminating, TemplateUnseen,
         };
         use State::{Absent, Admitted, Deleting, Finalized, Gone, Missing, New, Rejected};
 

@@ -276,7 +276,13 @@ impl Context {
         }
     }
 
-    pub(super) fn refuse(&self, key: &Key, domain: &Domain, refusal: Rejection, findings: &mut Findings) {
+    pub(super) fn refuse(
+        &self,
+        key: &Key,
+        domain: &Domain,
+        refusal: Rejection,
+        findings: &mut Findings,
+    ) {
         self.refusals
             .record(key, domain.namespace(), refusal.clone());
         findings.refusal = Some(refusal);

@@ -91,7 +91,10 @@ fn what_cannot_be_read_is_that_of_the_holder_in_its_label_and_written_anew() {
     }
     let mut unlabelled = mk_lease(5, false).metadata;
     unlabelled.labels = None;
-    assert_eq!(ChannelLease::undecodable(&unlabelled).unwrap().holder(), None);
+    assert_eq!(
+        ChannelLease::undecodable(&unlabelled).unwrap().holder(),
+        None
+    );
 }
 
 #[test]

@@ -157,7 +157,9 @@ fn event_of(
     if !lease.is_cooling(channels.now) {
         return Some(Event::ChannelUnused);
     }
-    channels.is_cooled(lease).then_some(Event::ChannelCooled)
+    lease
+        .is_cooled(channels.now)
+        .then_some(Event::ChannelCooled)
 }
 
 fn looked_up(lease: &ChannelLease, findings: &Findings) -> State {

@@ -194,8 +194,7 @@ impl Numbers {
     /// Whom changes of others concern, since the last call.
     pub(super) fn take_woken(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
         // One that nobody has used for long may go, whoever deletes it.
-        self.lost
-            .retain(|_, lease| lease.cooled_at().is_none_or(|at| now < at));
+        self.lost.retain(|_, lease| !lease.is_cooled(now));
         if std::mem::take(&mut self.freed) && !self.line.is_empty() {
             let free = self.free(now).count();
             let next = self.waiting().take(free).map(|(_, uid)| uid.clone());
@@ -234,7 +233,7 @@ impl Numbers {
         let lost = self.lost.values();
         lost.filter(move |lease| {
             let is_its = lease.holder().is_some_and(|holder| **holder == *key);
-            is_its && lease.cooled_at().is_none_or(|at| now < at)
+            is_its && !lease.is_cooled(now)
         })
     }
 
@@ -319,8 +318,9 @@ impl Numbers {
         let on_its_way: BTreeSet<_> = self.on_its_way.values().copied().collect();
         self.all().filter(move |number| {
             let is_foreign = self.foreign_until(*number, now).is_some();
+            let lost = self.lost.get(number);
             let taken = self.leases.contains_key(number)
-                || self.lost.contains_key(number)
+                || lost.is_some_and(|lease| !lease.is_cooled(now))
                 || self.assigned.contains_key(number);
             !taken && !is_foreign && !on_its_way.contains(number)
         })

@@ -160,6 +160,8 @@ fn for_a_domain_that_the_watch_does_not_have_nothing_is_done_but_to_look_it_up()
             Action::LookUpDomain => assert_eq!(next, State::Absent, "{event:?}"),
             // What a claim of it uses again stays.
             Action::KeepChannel => assert_eq!(event, Event::ChannelUsedAgain),
+            // And what somebody else deletes.
+            Action::RestoreLease => assert_eq!(event, Event::LeaseLost),
             _ => panic!("{event:?}: {action:?}"),
         }
     }
@@ -196,6 +198,7 @@ fn only_templates_and_leases_are_changed_when_the_domain_does_not_exist() {
         Action::KeepChannel,
         Action::ReleaseChannel,
         Action::FreeChannel,
+        Action::RestoreLease,
     ];
     for (state, event, transition) in every_cell().filter(|(state, ..)| !exists(*state)) {
         assert!(harmless.contains(&transition.action), "{state:?} {event:?}");

@@ -256,7 +256,7 @@ fn a_lease_that_somebody_has_deleted_is_created_as_it_was_whether_its_domain_is_
             panic!("{decision:?}");
         };
         let restored = ChannelLease::new(&restored).unwrap();
-        assert_eq!(restored, ChannelLease { ..(*lease).clone() });
+        assert_eq!(restored, *lease);
         assert_eq!(restored.suspends_until(now()), None);
     }
     // Its status says so: it is marked, since others may be lost, too.

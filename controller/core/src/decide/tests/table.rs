@@ -109,7 +109,8 @@ impl Objects {
             Request::TryChannel
             | Request::CreateLease(..)
             | Request::ChangeLease(..)
-            | Request::DeleteLease(_) => panic!("no domain has a channel of its own"),
+            | Request::DeleteLease(_)
+            | Request::RestoreLease(_) => panic!("no domain has a channel of its own"),
         }
         // The API server removes what is deleted and has no finalizer.
         self.template

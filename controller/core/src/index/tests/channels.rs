@@ -55,6 +55,14 @@ fn lease_at(uid: &str, number: u32, version: u64) -> ChannelLease {
     mk_lease(uid, number, json!({ "metadata": metadata }))
 }
 
+/// One that was released long ago.
+fn cooled_at(uid: &str, number: u32, version: u64) -> ChannelLease {
+    let metadata =
+        json!({ "uid": format!("lease-{number}"), "resourceVersion": version.to_string() });
+    let spec = json!({ "renewTime": "2026-01-02T02:00:00.000000Z" });
+    mk_lease(uid, number, json!({ "metadata": metadata, "spec": spec }))
+}
+
 fn offer(index: &Index, uid: &str) -> Offer {
     index.observe(uid, now()).channels.unwrap().offer
 }
@@ -110,7 +118,7 @@ fn what_is_about_to_be_taken_is_offered_to_nobody_else() {
 fn a_channel_with_a_lease_or_in_a_status_is_not_free_whosever_it_is() {
     let mut index = mk_index();
     index.apply_domain(waiting("a", 1));
-    index.apply_lease(lease_at("somebody", 1, 1));
+    index.apply_lease(cooled_at("somebody", 1, 1));
     assert_eq!(offer(&index, "a"), Offer::Channel(2));
     index.apply_domain(with_channel("other", 2, 2));
     index.apply_lease(lease_at("other", 2, 2));
@@ -177,7 +185,7 @@ fn reason(reason: &str) -> Value {
 fn when_a_channel_is_free_the_first_in_the_line_is_woken_and_no_other() {
     let mut index = mk_index();
     for number in 1..4 {
-        index.apply_lease(lease_at("somebody", number, number.into()));
+        index.apply_lease(cooled_at("somebody", number, number.into()));
     }
     for (uid, minute) in [("b", 2), ("a", 1), ("c", 3)] {
         index.apply_domain(waiting(uid, minute));
