@@ -3,6 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, ChartValue, TestDomain};
+use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
@@ -74,26 +75,31 @@ fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_
         fixtures::run_pod(&cluster, &namespace, &pod, node, Some(&domain))?;
     }
 
-    // Node 2 forgets that it was shared: the scheduler will give its device away again.
-    cluster.on_node(2, &format!("rm {DATA}/device-is-shared"))?;
+    // Without its marker, node 2 knows from its records that it was shared.
+    cluster.on_node(2, &format!("rm {DATA}/{MARKER}"))?;
     drop(sharing);
-    wait_until(&cluster, "node1 is tainted, node2 is exclusive", || {
-        let (ours, forced) = (
-            fixtures::published_device(&cluster, 1)?,
-            fixtures::published_device(&cluster, 2)?,
-        );
-        let taint = ours.pointer("/taints/0/key").and_then(Value::as_str);
-        ensure!(
-            is_shared(&ours) && taint == Some("compute-domain.nvidia.com/sharing-ends"),
-            "{ours}"
-        );
-        ensure!(!is_shared(&forced), "{forced}");
-        Ok(())
+    wait_until(&cluster, "both nodes are tainted", || {
+        is_draining(&cluster, 1)?;
+        is_draining(&cluster, 2)
     })?;
+    cluster.on_node(2, &format!("test -f {DATA}/{MARKER}"))?;
 
     fixtures::create_pod(&cluster, &namespace, "second-1", 1, Some(&domain))?;
-    fixtures::create_pod(&cluster, &namespace, "second-2", 2, Some(&domain))?;
     fixtures::wait_until_unschedulable(&cluster, &namespace, "second-1")?;
+    // Somebody writes node 2's slice while its plugin cannot write it again: the scheduler gives the
+    // device away a second time.
+    let frozen = Frozen::plugin_on(&cluster, 2)?;
+    publish_as_exclusive(&cluster, 2)?;
+    fixtures::create_pod(&cluster, &namespace, "second-2", 2, Some(&domain))?;
+    wait_until(&cluster, "the device is given away twice", || {
+        let pod = cluster.json(&["get", "pod", "second-2", "-n", &namespace.name])?;
+        ensure!(pod.pointer("/spec/nodeName").is_some(), "not scheduled");
+        Ok(())
+    })?;
+    drop(frozen);
+    wait_until(&cluster, "node2 is tainted again", || {
+        is_draining(&cluster, 2)
+    })?;
     wait_until(
         &cluster,
         "the node refuses what was given away twice",
@@ -122,6 +128,62 @@ fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_
 
 /// Where the plugin keeps its files on the node.
 const DATA: &str = "/var/lib/kubelet/plugins/compute-domain.nvidia.com";
+
+/// The file that tells that the node's device is shared.
+const MARKER: &str = "device-is-shared";
+
+/// The plugin of a node, stopped with SIGSTOP until this is dropped.
+struct Frozen {
+    cluster: Cluster,
+    node: u8,
+    resume: String,
+}
+
+impl Frozen {
+    fn plugin_on(cluster: &Cluster, node: u8) -> Result<Self> {
+        let kill = PluginPod::on(cluster, node)?.kill_command()?;
+        cluster.on_node(node, &kill.replace("SIGKILL", "SIGSTOP"))?;
+        Ok(Self {
+            cluster: cluster.clone(),
+            node,
+            resume: kill.replace("SIGKILL", "SIGCONT"),
+        })
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        drop(self.cluster.on_node(self.node, &self.resume)); // ignored: liveness restarts it then
+    }
+}
+
+/// Fails unless the node's device is shared and new claims are kept away.
+fn is_draining(cluster: &Cluster, node: u8) -> Result<()> {
+    let device = fixtures::published_device(cluster, node)?;
+    let taint = device.pointer("/taints/0/key").and_then(Value::as_str);
+    ensure!(
+        is_shared(&device) && taint == Some("compute-domain.nvidia.com/sharing-ends"),
+        "{device}"
+    );
+    Ok(())
+}
+
+/// Has the slice of a draining device say what it said before it was ever shared.
+fn publish_as_exclusive(cluster: &Cluster, node: u8) -> Result<()> {
+    let selector =
+        format!("--field-selector=spec.driver=compute-domain.nvidia.com,spec.nodeName=node{node}");
+    let slices = cluster.items(&["resourceslices", &selector])?;
+    let name = slices
+        .first()
+        .and_then(|slice| slice.pointer("/metadata/name"));
+    let name = name.and_then(Value::as_str).context("no slice")?;
+    let fields = ["allowMultipleAllocations", "capacity", "taints"];
+    let patch =
+        fields.map(|field| json!({"op": "remove", "path": format!("/spec/devices/0/{field}")}));
+    let patch = json!(patch).to_string();
+    let command = ["patch", "resourceslice", name, "--type=json", "-p", &patch];
+    cluster.kubectl(&command).map(drop)
+}
 
 fn is_shared(device: &Value) -> bool {
     device.get("allowMultipleAllocations") == Some(&json!(true))
