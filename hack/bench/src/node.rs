@@ -13,6 +13,7 @@
 
 mod calls;
 mod floor;
+mod idle_driver;
 mod objects;
 mod plugin;
 mod pods;
@@ -26,9 +27,9 @@ use kube::Client;
 use tokio::runtime::Builder;
 
 use self::calls::Calls;
-use self::objects::{Objects, PREPARED, SHARED_TEMPLATE, TEMPLATE};
+use self::objects::{DRIVER, IDLE_TEMPLATE, Objects, PREPARED, SHARED_TEMPLATE, TEMPLATE};
 use self::plugin::{Plugin, Setup};
-use self::pods::BURST;
+use self::pods::{BURST, Jobs, Pair};
 
 /// How often the plugin is started to see how soon it is registered.
 const STARTS: usize = 10;
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     /// Pairs of pods, with and without a claim.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     pairs: u16,
-    /// Pairs of twenty pods at once, with and without shares of the node's device.
+    /// Pairs of twenty pods at once, those with shares of the node's device beside others.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     bursts: u16,
 }
@@ -101,7 +102,11 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         &client,
         &args.node,
         args.pairs.into(),
-        (1, TEMPLATE),
+        Jobs {
+            pods: 1,
+            template: TEMPLATE,
+            floor: None,
+        },
     ))?;
     memory.push(("after the pods".to_owned(), plugin.memory()?));
     plugin.terminate()?;
@@ -110,20 +115,32 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         ..setup
     };
     let (plugin, _) = Plugin::start(&shared)?;
-    runtime.block_on(pods::until_shared(&client, &args.node))?;
-    let bursts = runtime.block_on(pods::measure(
-        &client,
-        &args.node,
-        args.bursts.into(),
-        (BURST, SHARED_TEMPLATE),
-    ))?;
+    let (beside_none, beside_idle) = runtime.block_on(bursts(&client, args))?;
     memory.push(("after the bursts, shared".to_owned(), plugin.memory()?));
     plugin.terminate()?;
 
     let prepare = rows.first().map(|row| row.rounds.wall(50));
     report::calls(out, &rows, calls.filesystem)?;
     report::pods(out, &pods, prepare.context("no call was measured")?)?;
-    report::bursts(out, &bursts)?;
+    report::bursts(out, &beside_none, &beside_idle)?;
     report::starts(out, &starts)?;
     report::memory(out, &memory)
+}
+
+/// Pods that share the node's device beside pods without claims, and beside those whose claims ask no more
+/// of a driver than they must.
+async fn bursts(client: &Client, args: &Args) -> anyhow::Result<(Vec<Pair>, Vec<Pair>)> {
+    pods::until_shared(client, &args.node, DRIVER).await?;
+    let jobs = |floor| Jobs {
+        pods: BURST,
+        template: SHARED_TEMPLATE,
+        floor,
+    };
+    let pairs = args.bursts.into();
+    let beside_none = pods::measure(client, &args.node, pairs, jobs(None)).await?;
+    let idle = idle_driver::start(client, &args.node)?;
+    pods::until_shared(client, &args.node, idle_driver::DRIVER).await?;
+    let beside_idle = pods::measure(client, &args.node, pairs, jobs(Some(IDLE_TEMPLATE))).await?;
+    idle.shutdown().await;
+    Ok((beside_none, beside_idle))
 }

@@ -11,6 +11,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::idle_driver;
 use crate::dra_proto as proto;
 
 /// Numbers of claims that are prepared already, one group of rows each.
@@ -25,8 +26,12 @@ pub(super) const TEMPLATE: &str = "train-imex-channel";
 /// The template of pods whose claims share the node's device.
 pub(super) const SHARED_TEMPLATE: &str = "train-imex-channel-shared";
 
+/// The template of pods whose claims share a device of the driver that does nothing.
+pub(super) const IDLE_TEMPLATE: &str = "idle";
+
 const CLASS: &str = "compute-domain-default-channel.nvidia.com";
-const DRIVER: &str = "compute-domain.nvidia.com";
+const IDLE_CLASS: &str = "idle.example.com";
+pub(super) const DRIVER: &str = "compute-domain.nvidia.com";
 const DOMAIN: &str = "train";
 
 /// The claims, as kubelet names them: first those that are held, then those that are called for.
@@ -61,6 +66,17 @@ impl Objects {
             "spec": {"metadata": annotations(), "spec": shared_claim_spec(&domain)},
         });
         create(&templates, shared).await?;
+        let expression = format!("device.driver == '{}'", idle_driver::DRIVER);
+        let class = json!({
+            "metadata": {"name": IDLE_CLASS},
+            "spec": {"selectors": [{"cel": {"expression": expression}}]},
+        });
+        create::<DeviceClass>(&Api::all(client.clone()), class).await?;
+        let idle = json!({
+            "metadata": {"name": IDLE_TEMPLATE},
+            "spec": {"spec": {"devices": {"requests": [share_or_whole(IDLE_CLASS)]}}},
+        });
+        create(&templates, idle).await?;
         let held = PREPARED.into_iter().max().unwrap_or_default();
         let mut claims = Vec::new();
         for number in 0..held + BATCH {
@@ -137,12 +153,16 @@ fn claim_spec(domain: &str) -> Value {
 /// As the controller has it where nodes are shared.
 fn shared_claim_spec(domain: &str) -> Value {
     json!({"devices": {
-        "requests": [{"name": "channel", "firstAvailable": [
-            {"name": "share", "deviceClassName": CLASS, "capacity": {"requests": {"slots": "1"}}},
-            {"name": "whole", "deviceClassName": CLASS},
-        ]}],
+        "requests": [share_or_whole(CLASS)],
         "config": [{"requests": ["channel"], "opaque": opaque(domain)}],
     }})
+}
+
+fn share_or_whole(class: &str) -> Value {
+    json!({"name": "channel", "firstAvailable": [
+        {"name": "share", "deviceClassName": class, "capacity": {"requests": {"slots": "1"}}},
+        {"name": "whole", "deviceClassName": class},
+    ]})
 }
 
 fn opaque(domain: &str) -> Value {

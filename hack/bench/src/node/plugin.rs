@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use crate::proc;
 
-const KUBELET_ROOT: &str = "/var/lib/kubelet";
+pub(super) const KUBELET_ROOT: &str = "/var/lib/kubelet";
 const CDI_ROOT: &str = "/var/run/cdi";
 /// What it logs when kubelet can find it.
 const LISTENS: &str = "sockets open";

@@ -1,4 +1,4 @@
-//! Pods with and without a claim, from their creation until they run.
+//! Pods with claims beside others, from their creation until they run.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -24,34 +24,46 @@ const GIVE_UP: Duration = Duration::from_secs(120);
 /// How many pods a burst has.
 pub(super) const BURST: usize = 20;
 
-/// Pods with claims and as many without, one after the other.
+/// Pods with claims and as many others, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) with: Duration,
-    pub(super) without: Duration,
+    pub(super) floor: Duration,
 }
 
-/// Starts pairs of as many pods at once, alternating which come first: those with claims from the
-/// template, and those without.
+/// What pods are started, and beside which.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Jobs<'a> {
+    /// How many at once.
+    pub(super) pods: usize,
+    /// The template of their claims.
+    pub(super) template: &'a str,
+    /// That of the claims of the others; `None`: they have no claims.
+    pub(super) floor: Option<&'a str>,
+}
+
+/// Starts pairs, alternating which comes first.
 pub(super) async fn measure(
     client: &Client,
     node: &str,
     pairs: usize,
-    (pods, template): (usize, &str),
+    jobs: Jobs<'_>,
 ) -> anyhow::Result<Vec<Pair>> {
+    let (with, floor) = (Some(jobs.template), jobs.floor);
+    let start = async |template| start(client, node, jobs.pods, template).await;
     let mut measured = Vec::with_capacity(pairs);
-    start(client, node, pods, Some(template)).await?;
+    start(with).await?;
     for number in 0..pairs {
-        let with_first = number % 2 == 0;
-        let of = |with: bool| with.then_some(template);
-        let one = start(client, node, pods, of(with_first)).await?;
-        let other = start(client, node, pods, of(!with_first)).await?;
-        let (with, without) = if with_first {
-            (one, other)
+        let pair = if number % 2 == 0 {
+            let with = start(with).await?;
+            let floor = start(floor).await?;
+            Pair { with, floor }
         } else {
-            (other, one)
+            let floor = start(floor).await?;
+            let with = start(with).await?;
+            Pair { with, floor }
         };
-        measured.push(Pair { with, without });
+        measured.push(pair);
     }
     Ok(measured)
 }
@@ -96,10 +108,11 @@ async fn start(
     Ok(took)
 }
 
-/// Returns once the node's device is published for many claims.
-pub(super) async fn until_shared(client: &Client, node: &str) -> anyhow::Result<()> {
+/// Returns once this driver's device on the node is published for many claims.
+pub(super) async fn until_shared(client: &Client, node: &str, driver: &str) -> anyhow::Result<()> {
     let slices: Api<ResourceSlice> = Api::all(client.clone());
-    let ours = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let ours = format!("spec.nodeName={node},spec.driver={driver}");
+    let ours = ListParams::default().fields(&ours);
     let is_shared = |slice: &ResourceSlice| {
         let mut devices = slice.spec.devices.iter().flatten();
         devices.any(|device| device.allow_multiple_allocations == Some(true))
