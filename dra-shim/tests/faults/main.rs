@@ -1,14 +1,14 @@
 //! The plugin as a process, between a kubelet and an API server that are the test's: every fault
 //! at every step ([`rows`]), random sequences of calls, crashes and reboots, a second plugin, a Go
-//! driver before it ([`takeover`]) or beside it, and what it says of its health and of the host's
-//! IMEX daemon. It has a mock of NVML and directories of its own; strace fails its
-//! system calls.
+//! driver before it ([`takeover`]) or beside it, what it says of its health and of the host's
+//! IMEX daemon, and what it does at its end ([`ending`]). It has a mock of NVML and directories of
+//! its own; strace fails its system calls.
 //!
 //! ```text
 //! rows ──► cells, armed ─┐
 //!         sequences ─────┼──► node ──► plugin (process) ◄── strace
-//! host_imex, health ─────┤     ├─────► kubelet (dra-kubelet's)
-//!       two_plugins ─────┤     └─────► ground ──► api ──► http
+//! host_imex, health, ────┤     ├─────► kubelet (dra-kubelet's)
+//! ending, two_plugins ───┤     └─────► ground ──► api ──► http
 //! takeover, go_beside ───┘                   └──► driver_root
 //!     └─────► go_node ──► go_driver
 //! ```
@@ -25,6 +25,7 @@ mod api;
 mod armed;
 mod cells;
 mod driver_root;
+mod ending;
 mod go_beside;
 mod go_driver;
 mod go_node;
