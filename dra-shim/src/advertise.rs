@@ -13,8 +13,9 @@ use nvml_clique::NodeFabricState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::device::{Dropped, Placements, channel_health};
+use crate::device::{Placements, channel_health};
 use crate::device_form::DeviceForm;
+use crate::dropped::Dropped;
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
 

@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use nvml_clique::Fabric;
 
 use crate::device_form::DeviceForm;
+use crate::dropped::Dropped;
 
 /// The one device that is published, whichever channels its claims open: a second one
 /// beside it would be allocated together with it.
@@ -27,17 +28,6 @@ pub(crate) struct Placements {
     degraded_fabric: Placement,
     /// How many channels the driver should have: as many as there are numbers for domains.
     channel_count: u32,
-}
-
-/// What the API server was seen not to store of the device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Dropped {
-    /// Its taints: the feature gate `DRADeviceTaints` is off, as by default below
-    /// Kubernetes 1.36.
-    pub(crate) taints: bool,
-    /// That claims may share it: the feature gate `DRAConsumableCapacity` is off, as by
-    /// default below Kubernetes 1.36. Then one claim has it at a time.
-    pub(crate) sharing: bool,
 }
 
 /// How the node's channel is published.

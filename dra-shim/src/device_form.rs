@@ -41,7 +41,7 @@ use tracing::{info, warn};
 
 use crate::checkpoint::DATA_MODE;
 use crate::claim_lookup::ClaimLookup;
-use crate::device::Dropped;
+use crate::dropped::Dropped;
 use crate::pod_lookup::PodLookup;
 use crate::shared_claims::SharedClaims;
 

@@ -14,8 +14,8 @@ use tracing::warn;
 
 use crate::args::Paths;
 use crate::call_observer::CallObserver;
-use crate::device::Dropped;
 use crate::driver::ComputeDomainDriver;
+use crate::dropped::Dropped;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::second_plugin::SecondPluginAlarm;

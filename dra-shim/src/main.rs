@@ -46,6 +46,7 @@ mod device;
 mod device_form;
 mod domain_lookup;
 mod driver;
+mod dropped;
 mod held_since;
 mod host_imex;
 mod in_flight;
