@@ -128,11 +128,10 @@ impl ComputeDomainDriver {
         })?;
         let request =
             ChannelRequest::from_status(&status).map_err(|error| prepare_failed(&error))?;
+        let label = claim.labels.get(DOMAIN_LABEL).map(String::as_str);
+        let request = request.with_label(label);
         self.in_flight.step(&claim.id, Step::LookingUpDomain);
         let domain = self.domains.state(claim, &request.domain).await?;
-        let label = claim.labels.get(DOMAIN_LABEL).map(String::as_str);
-        let checked = request.check_label(domain, label);
-        checked.map_err(|error| prepare_failed(&error))?;
         if self.host_imex.is_asked() {
             self.in_flight.step(&claim.id, Step::AskingHostImex);
             self.host_imex.require_ready(context.remaining()).await?;

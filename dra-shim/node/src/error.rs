@@ -1,6 +1,6 @@
 //! Why a claim could not be prepared or unprepared, as one sentence each.
 
-use compute_domain_api::names::DOMAIN_LABEL;
+use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
 use compute_domain_api::{ConfigError, DomainUid};
 use dra_checkpoint::{ClaimName, Refused, StoreError};
 use imex_cdi::{ChannelId, ChannelIdError, ClaimSpecsError};
@@ -21,7 +21,7 @@ pub enum Class {
 #[non_exhaustive]
 pub enum PrepareError {
     /// The claim was allocated nothing of this driver, or several devices.
-    #[error("the claim has {found} devices of this driver; a channel claim has exactly one")]
+    #[error("the claim has {found} devices of {DRIVER_NAME}; a channel claim has exactly one")]
     NotOneResult {
         /// How many.
         found: usize,

@@ -1,20 +1,5 @@
-//! Who may hold which channel on this node, and which channel a claim opens.
-//!
-//! A claim's device is a ticket to the node or a channel by itself:
-//!
-//! | device | channel that it opens | whose the channel is |
-//! |---|---|---|
-//! | `channel-0` | that of the claim's domain; 0 if the domain has none and nothing isolates | the domain's |
-//! | `channel-N`, N from 1 on | N | the claim's |
-//!
-//! Of two claims on one node, the second one is refused
-//!
-//! * if they have one device, and devices are not shared;
-//! * if they open one channel, and it is not the same owner's. Only channel 0 without
-//!   isolation is everybody's.
-//!
-//! The API's numbers only propose: what [`Guard::check`] says in the commit that
-//! completes a record decides.
+//! Who may hold which channel on this node, and which channel a claim opens: the tables
+//! are at [`Guard`].
 
 use compute_domain_api::{Isolation, Settings, Sharing};
 use dra_checkpoint::{ClaimName, ClaimRecord, View};
@@ -24,7 +9,39 @@ use crate::device_group::{DeviceDetails, DeviceGroup};
 use crate::error::PrepareError;
 use crate::request::ChannelRequest;
 
-/// What the operator has chosen, for the whole life of the process.
+/// What the operator has chosen, for the whole life of the process: which channel a claim
+/// opens, and who may hold it.
+///
+/// A claim's device is a ticket to the node (`channel-0`) or a channel by itself
+/// (`channel-N`, N from 1 on). With it and [the state of its domain](DomainState), a claim
+/// opens
+///
+/// | device | domain | [`isolation`](Self::isolation) | channel, or the error's code |
+/// |---|---|---|---|
+/// | any | `Missing` | any | `domain-not-found` |
+/// | any | `NotConfirmed` | any | `channel-not-confirmed` |
+/// | `channel-N` | `Unassigned`, `Assigned` | any | N: it is the claim's own |
+/// | `channel-0` | `Assigned(0)` | any | 0 |
+/// | `channel-0` | `Assigned(M)`, M from 1 on | any | M: it is the domain's. `claim-not-labelled` if [the claim lacks the domain's label](ChannelRequest::label) |
+/// | `channel-0` | `Unassigned` | `None` | 0 |
+/// | `channel-0` | `Unassigned` | `Channel` | `no-channel-yet` |
+///
+/// Of two claims on one node, the second one is refused, by the first line that applies:
+///
+/// | both have | [`sharing`](Self::sharing) | [`isolation`](Self::isolation) | the second one |
+/// |---|---|---|---|
+/// | one device | `One` | any | `device-held` |
+/// | channel 0 | any | `None` | is prepared: that channel is everybody's |
+/// | one channel, both through `channel-0` and for one domain | any | any | is prepared |
+/// | one channel in any other way | any | any | `channel-held` |
+/// | none of this | any | any | is prepared |
+///
+/// The API's numbers only propose: what is said in the commit that completes a record
+/// decides.
+///
+/// Slots and share ids are not checked here: the scheduler counts. `Sharing::Many` has as many
+/// holders as come, whatever its `slots`, and a claim that consumes no slot
+/// (`slots: "0"`, written by hand) shares without limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guard {
     /// Whether each domain has a channel of its own.
@@ -75,7 +92,7 @@ impl Guard {
         }
     }
 
-    /// The channel that the claim opens.
+    /// The channel that the claim opens, whatever its label.
     pub(crate) fn channel(
         self,
         request: &ChannelRequest,
@@ -188,18 +205,12 @@ impl<'a> Holding<'a> {
 // === impl ChannelRequest ===
 
 impl ChannelRequest {
-    /// Whether the claim may open the channel of its domain: `label` is the UID of a domain in
-    /// the claim's label, by which the controller knows that the channel is in use.
-    ///
-    /// # Errors
-    /// [`PrepareError::NotLabelled`].
-    pub fn check_label(
-        &self,
-        domain: DomainState,
-        label: Option<&str>,
-    ) -> Result<(), PrepareError> {
+    /// Whether the claim may open the channel of its domain: it has the
+    /// [label](Self::label) by which the controller knows that the channel is in use.
+    pub(crate) fn check_label(&self, domain: DomainState) -> Result<(), PrepareError> {
         let opens_its_channel = self.is_ticket()
             && matches!(domain, DomainState::Assigned(channel) if channel.get() > 0);
+        let label = self.label.as_deref();
         if opens_its_channel && label != Some(self.domain.as_str()) {
             return Err(PrepareError::NotLabelled {
                 domain: self.domain.clone(),

@@ -9,9 +9,10 @@ use dra_checkpoint::ClaimStatus;
 use imex_cdi::ChannelId;
 
 use crate::test_objects::{
-    DOMAIN, Disks, at, begin, end, mk_claim, mk_hardware, mk_input, mk_status, write_spec,
+    DOMAIN, Disks, at, begin, end, mk_claim, mk_hardware, mk_input, mk_labelled_request, mk_status,
+    write_spec,
 };
-use crate::{ChannelRequest, DomainState, Guard, NodeClaims, PrepareInput};
+use crate::{DomainState, Guard, NodeClaims, PrepareInput};
 
 const MANY: Sharing = Sharing::Many { slots: 64 };
 
@@ -120,7 +121,7 @@ fn run(seed: u64, isolation: Isolation, sharing: Sharing) -> usize {
         let (process, index) = (random.usize(..2), random.usize(..claims.len()));
         let claim = &claims[index];
         let name = mk_claim(&claim.uid);
-        let request = ChannelRequest::from_status(&claim.status).unwrap();
+        let request = mk_labelled_request(&claim.status).unwrap();
         let input = PrepareInput {
             domain: claim.domain_state(isolation),
             now: at(now),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::test_objects::{
-    DOMAIN, Disks, begin, end, mk_claim, mk_hardware, mk_input, mk_status, prepare_input,
-    write_spec,
+    DOMAIN, Disks, begin, end, mk_claim, mk_hardware, mk_input, mk_labelled_request, mk_status,
+    prepare_input, write_spec,
 };
 use crate::{Class, NodeClaims, PrepareInput, Prepared};
 use dra_checkpoint::ClaimStatus;
@@ -30,7 +30,7 @@ fn prepare(
     domain: DomainState,
 ) -> Result<Prepared, PrepareError> {
     let (claim, hardware) = (mk_claim(uid), mk_hardware());
-    let request = ChannelRequest::from_status(status)?;
+    let request = mk_labelled_request(status)?;
     let input = PrepareInput {
         domain,
         ..mk_input(&claim, status, &request, &hardware)
@@ -164,8 +164,8 @@ fn of_two_domains_with_one_channel_the_second_to_complete_loses_and_leaves_no_sp
     let (first, second) = (mk_claim("first"), mk_claim("second"));
     let (ours, theirs) = (mk_share(DOMAIN, "channel-0"), mk_share(OTHER, "channel-0"));
     let (our_request, their_request) = (
-        ChannelRequest::from_status(&ours).unwrap(),
-        ChannelRequest::from_status(&theirs).unwrap(),
+        mk_labelled_request(&ours).unwrap(),
+        mk_labelled_request(&theirs).unwrap(),
     );
     let input = |domain, other| PrepareInput { domain, ..other };
     let inputs = [
@@ -197,7 +197,7 @@ fn a_channel_that_the_driver_of_the_node_does_not_have_is_refused_by_name() {
         .with_guard(Isolation::Channel, MANY)
         .start();
     let (claim, status) = (mk_claim("c"), mk_share(DOMAIN, "channel-0"));
-    let request = ChannelRequest::from_status(&status).unwrap();
+    let request = mk_labelled_request(&status).unwrap();
     for (count, refused) in [(Some(16), true), (Some(17), false), (None, false)] {
         let mut hardware = mk_hardware();
         hardware.channel_count = count;
@@ -305,32 +305,67 @@ fn a_share_is_found_in_any_record_and_damage_leaves_open_whether_there_is_one() 
     assert_eq!(disks.start().records_share(), None);
 }
 
+#[rustfmt::skip]
 #[test]
-fn only_a_claim_that_the_controller_can_see_opens_the_channel_of_its_domain() {
-    let of_node = ChannelRequest::from_status(&mk_share(DOMAIN, "channel-0")).unwrap();
-    let of_group = ChannelRequest::from_status(&mk_share(DOMAIN, "channel-5")).unwrap();
-    for (request, domain, label, is_refused) in [
-        (&of_node, assigned(7), Some(DOMAIN), false),
-        (&of_node, assigned(7), Some(OTHER), true),
-        (&of_node, assigned(7), None, true),
-        // Channel 0 is nobody's own, and that of a group is its claim's.
-        (&of_node, assigned(0), None, false),
-        (&of_node, DomainState::Unassigned, None, false),
-        (&of_group, assigned(7), None, false),
-    ] {
-        let checked = request.check_label(domain, label);
-        assert_eq!(checked.is_err(), is_refused, "{domain:?} {label:?}");
+fn the_table_of_which_channel_a_claim_opens() {
+    let unassigned = DomainState::Unassigned;
+    let not_confirmed = DomainState::NotConfirmed(ChannelId::new(7).unwrap());
+    let any = [Isolation::None, Isolation::Channel];
+    let table = [
+        ("channel-0", DomainState::Missing, &any[..], Err("domain-not-found")),
+        ("channel-5", DomainState::Missing, &any, Err("domain-not-found")),
+        ("channel-0", not_confirmed, &any, Err("channel-not-confirmed")),
+        ("channel-5", not_confirmed, &any, Err("channel-not-confirmed")),
+        ("channel-5", unassigned, &any, Ok(5)),
+        ("channel-5", assigned(7), &any, Ok(5)),
+        ("channel-0", assigned(7), &any, Ok(7)),
+        ("channel-0", unassigned, &[Isolation::None], Ok(0)),
+        ("channel-0", unassigned, &[Isolation::Channel], Err("no-channel-yet")),
+    ];
+    for (device, domain, isolations, expected) in table {
+        for isolation in isolations {
+            let node = Disks::default().with_guard(*isolation, MANY).start();
+            let answer = prepare(&node, "c", &mk_share(DOMAIN, device), domain);
+            let found = match &answer {
+                Ok(_) => Ok(node.channel("c").unwrap().get()),
+                Err(error) => Err(error.code()),
+            };
+            assert_eq!(found, expected, "{device} {domain:?} {isolation:?}");
+        }
     }
-    let error = of_node.check_label(assigned(7), None).unwrap_err();
-    assert_eq!(
-        (error.code(), error.class()),
-        ("claim-not-labelled", Class::Permanent)
-    );
+}
+
+#[test]
+fn only_a_claim_that_the_controller_can_see_is_prepared_with_the_channel_of_its_domain() {
     let wanted = format!("does not have the label resource.nvidia.com/computeDomain={DOMAIN},");
-    let value = format!("the label's value is {OTHER:?}");
-    for (label, found) in [(None, "it has no such label"), (Some(OTHER), &value)] {
-        let error = of_node.check_label(assigned(7), label).unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains(&wanted) && text.contains(found), "{text}");
+    let other = format!("the label's value is {OTHER:?}");
+    let missing = "it has no such label";
+    for (device, domain, label, refused) in [
+        ("channel-0", assigned(7), Some(DOMAIN), None),
+        ("channel-0", assigned(7), Some(OTHER), Some(other.as_str())),
+        ("channel-0", assigned(7), None, Some(missing)),
+        // Channel 0 is nobody's own, and that of a group is its claim's.
+        ("channel-0", assigned(0), None, None),
+        ("channel-0", DomainState::Unassigned, None, None),
+        ("channel-5", assigned(7), None, None),
+    ] {
+        let disks = Disks::default().with_guard(Isolation::None, MANY);
+        let (claim, status, hardware) = (mk_claim("c"), mk_share(DOMAIN, device), mk_hardware());
+        let request = ChannelRequest::from_status(&status).unwrap();
+        let request = request.with_label(label);
+        let input = PrepareInput {
+            domain,
+            ..mk_input(&claim, &status, &request, &hardware)
+        };
+        let answer = prepare_input(&disks.start(), input);
+        let case = format!("{device} {domain:?} {label:?}");
+        assert_eq!(answer.is_err(), refused.is_some(), "{case}");
+        assert_eq!(disks.spec_of(&claim).is_none(), refused.is_some(), "{case}");
+        if let (Err(error), Some(found)) = (answer, refused) {
+            let (code, class) = ("claim-not-labelled", Class::Permanent);
+            assert_eq!((error.code(), error.class()), (code, class));
+            let text = error.to_string();
+            assert!(text.contains(&wanted) && text.contains(found), "{text}");
+        }
     }
 }

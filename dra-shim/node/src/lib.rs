@@ -2,8 +2,13 @@
 //! Synchronous: the caller gathers the facts and calls on a thread that may
 //! block.
 //!
+//! Only for the driver `compute-domain.nvidia.com`, and for CDI devices of the kind
+//! `k8s.compute-domain.nvidia.com/claim`: both names are fixed, as are the records'
+//! contents, which are the Go driver's. A driver of other devices takes `dra-checkpoint` and
+//! `imex-cdi` instead. Not published to a registry (`publish = false`): depend on it by git or path.
+//!
 //! ```text
-//! ClaimStatus ──► ChannelRequest::from_status      what the claim asks for (pure)
+//! ClaimStatus, label ──► ChannelRequest            what the claim asks for (pure)
 //!                        │
 //! facts: DomainState, Hardware (fabric, major)     looked up by the caller
 //!                        ▼
@@ -15,12 +20,92 @@
 //! AbsenceTracker            which recorded claims are gone long enough to be unprepared
 //! ```
 //!
+//! A claim's way, once the caller has read it from the API server:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use compute_domain_api::names::DOMAIN_LABEL;
+//! use compute_domain_api::{Isolation, Sharing};
+//! use compute_domain_node::{
+//!     ChannelRequest, DomainState, Guard, Hardware, Moment, NodeClaims, PrepareInput,
+//! };
+//! use dra_checkpoint::{BootId, ClaimName, ClaimStatus};
+//! use durable_file::OsDir;
+//! use imex_cdi::{ChannelId, read_channel_major};
+//! # use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let scratch = tempfile::tempdir()?;
+//! # let [plugin_dir, cdi_root, proc_devices] =
+//! #     ["plugin", "cdi", "devices"].map(|name| scratch.path().join(name));
+//! # std::fs::write(&proc_devices, "Character devices:\n235 nvidia-caps-imex-channels\n")?;
+//! # let status = r#"{"allocation": {"devices": {
+//! #     "results": [{"request": "channel", "driver": "compute-domain.nvidia.com",
+//! #         "pool": "node-a", "device": "channel-0"}],
+//! #     "config": [{"source": "FromClaim", "opaque": {"driver": "compute-domain.nvidia.com",
+//! #         "parameters": {"apiVersion": "resource.nvidia.com/v1beta1",
+//! #             "kind": "ComputeDomainChannelConfig", "allocationMode": "Single",
+//! #             "domainID": "c0ffee00-1234-4567-89ab-0123456789ab"}}}]}}}"#;
+//! # let labels = std::collections::BTreeMap::from([
+//! #     (DOMAIN_LABEL.to_owned(), "c0ffee00-1234-4567-89ab-0123456789ab".to_owned())]);
+//! # let id = GpuRef { index: 0, uuid: None };
+//! # let in_clique = GpuFabricState::Completed { cluster: ClusterUuid([7; 16]), clique_id: 0 };
+//! # let fabric = Fabric::from_gpus(&[Gpu { id, name: None, fabric: in_clique, health: None }]);
+//! # let state = NodeFabricState::default().next(fabric.event());
+//! // Once for each process. `Guard::new` takes the program's settings.
+//! let guard = Guard { isolation: Isolation::Channel, sharing: Sharing::Many { slots: 64 } };
+//! let (node, _report) = NodeClaims::start(
+//!     Arc::new(OsDir::create(&plugin_dir, 0o750)?),
+//!     Arc::new(OsDir::create(&cdi_root, 0o755)?), // /var/run/cdi
+//!     BootId::current()?,
+//!     read_channel_major(&proc_devices).ok(), // /proc/devices
+//!     guard,
+//! )?;
+//!
+//! // What the claim asks for: from `status` and `metadata.labels` of the ResourceClaim.
+//! let claim = ClaimName { uid: "0b5a".into(), name: "worker".into(), namespace: "ns".into() };
+//! let status = ClaimStatus::from_json(status)?;
+//! let label = labels.get(DOMAIN_LABEL).map(String::as_str);
+//! let request = ChannelRequest::from_status(&status)?.with_label(label);
+//!
+//! // The facts: `request.domain` as the API server has it, and what `nvml_clique::FabricWatch`
+//! // knows of the hardware.
+//! let domain = DomainState::Assigned(ChannelId::new(7)?);
+//! let major = read_channel_major(&proc_devices);
+//! let hardware = Hardware { state, fabric, major, channel_count: Some(2048) };
+//!
+//! let input = PrepareInput {
+//!     claim: &claim,
+//!     status: &status,
+//!     request: &request,
+//!     domain,
+//!     hardware: &hardware,
+//!     now: Moment::now(),
+//! };
+//! for answer in node.prepare_all(&[input]) {
+//!     let [device] = answer?.devices.try_into().map_err(|_| "a channel claim has one device")?;
+//!     assert_eq!(device.device_name, "channel-0"); // what was allocated, for kubelet
+//!     let opened = ["k8s.compute-domain.nvidia.com/claim=0b5a-channel-7".to_owned()];
+//!     assert_eq!(device.cdi_device_ids.as_deref(), Some(&opened[..]));
+//! }
+//! node.unprepare(&claim.uid, Moment::now())?;
+//! # assert_eq!(std::fs::read_dir(&cdi_root)?.count(), 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Beside this crate a caller needs those whose types are in these calls: `compute-domain-api`
+//! (names and settings), `dra-checkpoint` (claims and their status), `durable-file` (the two
+//! directories), `imex-cdi` (channels, the major) and `nvml-clique` (the fabric). Kubelet's
+//! side is `dra-kubelet`.
+//!
 //! Two tables decide, and the code asks them: [`lifecycle`] has the durable steps
 //! of every call from every state of a claim, [`policy`] what the state of the
 //! hardware allows. Both are drawn in `ARCHITECTURE.md`, under "States".
 //!
 //! Only a Completed record holds a device. Which claim may hold which device is
-//! decided by [`Guard`] in the commit that writes the record ([`dra_checkpoint::Store`]),
+//! decided by [`Guard`], whose tables say how, in the commit that writes the record ([`dra_checkpoint::Store`]),
 //! under the lock that a plugin of the Go driver on the same node takes too. A
 //! CDI spec is removed only inside such a commit.
 

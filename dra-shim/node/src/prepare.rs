@@ -29,7 +29,7 @@ pub struct PrepareInput<'a> {
     /// Its status as the API server sent it: it identifies the allocation that is
     /// to be prepared.
     pub status: &'a ClaimStatus,
-    /// What [`ChannelRequest::from_status`] read from the status.
+    /// What [`ChannelRequest::from_status`] read from the status, with the claim's label.
     pub request: &'a ChannelRequest,
     /// What the API server says of the request's domain.
     pub domain: DomainState,
@@ -99,10 +99,10 @@ impl NodeClaims {
     ///
     /// # Errors
     /// [`PrepareError`], of each claim: device or channel are in use, the domain does
-    /// not exist or has no channel, the hardware does not allow it, a file cannot be
-    /// written; in this order. The claim then holds no device. A Started record and its spec may
-    /// remain: the next call resumes them, [`unprepare`](Self::unprepare) removes
-    /// them.
+    /// not exist or has no channel, the claim lacks the domain's label, the hardware
+    /// does not allow it, a file cannot be written; in this order. The claim then holds
+    /// no device. A Started record and its spec may remain: the next call resumes them,
+    /// [`unprepare`](Self::unprepare) removes them.
     pub fn prepare_all(&self, inputs: &[PrepareInput<'_>]) -> Vec<Result<Prepared, PrepareError>> {
         let begun = self.begin_all(inputs);
         let written = inputs.iter().zip(begun).map(|(input, begun)| {
@@ -182,6 +182,8 @@ impl NodeClaims {
 impl Beginning {
     fn new(input: &PrepareInput<'_>, guard: Guard) -> Result<Self, PrepareError> {
         let channel = guard.channel(input.request, input.domain, &input.claim.namespace);
+        let labelled = || input.request.check_label(input.domain);
+        let channel = channel.and_then(|channel| labelled().map(|()| channel));
         let channel = channel.and_then(|channel| input.hardware.require_channel(channel));
         let in_clique = || input.hardware.require_clique(&input.request.pool);
         let allowed = input.hardware.require_major();

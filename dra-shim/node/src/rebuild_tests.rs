@@ -7,7 +7,8 @@ use durable_file::{Dir as _, SimDir};
 
 use super::*;
 use crate::test_objects::{
-    Disks, EXCLUSIVE, at, mk_claim, mk_hardware, mk_input, mk_status, prepare_input,
+    Disks, EXCLUSIVE, at, mk_claim, mk_hardware, mk_input, mk_labelled_request, mk_status,
+    prepare_input,
 };
 use crate::{PrepareError, PrepareInput, StartReport};
 
@@ -197,7 +198,7 @@ fn a_rebuilt_record_opens_the_channel_of_its_spec_or_is_given_up_if_that_is_lost
     ] {
         let disks = Disks::default().with_guard(Isolation::Channel, many);
         let holder = mk_allocated("holder");
-        let request = ChannelRequest::from_status(&holder.status).unwrap();
+        let request = mk_labelled_request(&holder.status).unwrap();
         let hardware = mk_hardware();
         let input = PrepareInput {
             domain: DomainState::Assigned(ChannelId::new(77).unwrap()),

@@ -25,13 +25,19 @@ pub struct ChannelRequest {
     pub request: String,
     /// The share of the device, where several claims have one at once.
     pub share_id: Option<String>,
+    /// The claim's label `resource.nvidia.com/computeDomain`
+    /// ([`DOMAIN_LABEL`](compute_domain_api::names::DOMAIN_LABEL)): the UID of a domain, if the
+    /// claim has the label. The channel of a domain is given only to claims that are labelled
+    /// with it, since the controller finds those that use it by their label. It is not in the
+    /// status: see [`with_label`](Self::with_label).
+    pub label: Option<String>,
 }
 
 impl ChannelRequest {
     /// Reads the allocation of a claim: the one result of the driver
     /// `compute-domain.nvidia.com`, and the opaque config of that driver that applies
     /// to it, a `ComputeDomainChannelConfig` (`resource.nvidia.com/v1beta1`, with
-    /// `domainID` and `allocationMode`).
+    /// `domainID` and `allocationMode`). Without a [label](Self::label).
     ///
     /// # Errors
     /// All permanent: a claim's allocation does not change.
@@ -53,7 +59,18 @@ impl ChannelRequest {
             pool: result.pool().to_owned(),
             request: base_request(result.request()).to_owned(),
             share_id: result.share_id().map(str::to_owned),
+            label: None,
         })
+    }
+
+    /// The request of a claim whose [label](Self::label) is this. Whoever forgets it gets
+    /// [`PrepareError::NotLabelled`] where the label counts.
+    #[must_use]
+    pub fn with_label(self, label: Option<&str>) -> Self {
+        Self {
+            label: label.map(str::to_owned),
+            ..self
+        }
     }
 
     /// What the record of the prepared claim holds: `channel` is the one that it opens,

@@ -100,6 +100,11 @@ fn no_device_or_two_of_ours_is_refused_and_other_drivers_devices_do_not_count() 
 fn a_claim_without_allocation_is_refused() {
     let error = ChannelRequest::from_status(&ClaimStatus::default()).unwrap_err();
     assert!(matches!(error, PrepareError::NotOneResult { found: 0 }));
+    let text = error.to_string();
+    assert!(
+        text.starts_with("the claim has 0 devices of compute-domain.nvidia.com;"),
+        "{text}"
+    );
 }
 
 #[test]

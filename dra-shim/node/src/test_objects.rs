@@ -222,6 +222,13 @@ pub(crate) fn mk_status(pod: &str, device: &str) -> ClaimStatus {
     ClaimStatus::from_json(&text).unwrap()
 }
 
+/// Of a claim that was made from its domain's template: it has the label.
+pub(crate) fn mk_labelled_request(status: &ClaimStatus) -> Result<ChannelRequest, PrepareError> {
+    let request = ChannelRequest::from_status(status)?;
+    let label = request.domain.as_str().to_owned();
+    Ok(request.with_label(Some(&label)))
+}
+
 pub(crate) fn mk_hardware_with(major: u32, fabric: Fabric) -> Hardware {
     let list = format!("Character devices:\n{major} nvidia-caps-imex-channels\n");
     let major = channel_major(&list).map_err(|source| ReadMajorError::Content {
