@@ -65,6 +65,7 @@ fn mk_result() -> AllocationResult {
         device: "channel-0".to_owned(),
         admin_access: false,
         share_id: None,
+        consumed_capacity: std::collections::BTreeMap::new(),
     }
 }
 

@@ -59,6 +59,12 @@ pub struct AllocationResult {
     pub admin_access: bool,
     /// `shareID`, if the device allows several allocations.
     pub share_id: Option<String>,
+    /// `consumedCapacity`: how much of each capacity of the device the scheduler has set aside
+    /// for this result, by the capacity's name. At least what the claim asked for, since the
+    /// device's request policy may round it up; all of it for a claim that did not ask and a
+    /// device without a default. Quantities as the API has them (`1`, `500m`, `10Gi`). Empty
+    /// unless the device allows several allocations.
+    pub consumed_capacity: BTreeMap<String, String>,
 }
 
 impl AllocationResult {
@@ -184,6 +190,7 @@ fn allocation_result(json: json::AllocationResult) -> AllocationResult {
         device: json.device,
         admin_access: json.admin_access.unwrap_or(false),
         share_id: json.share_id,
+        consumed_capacity: json.consumed_capacity.unwrap_or_default(),
     }
 }
 
@@ -216,7 +223,8 @@ mod tests {
     const STATUS: &str = r#"{"allocation": {"devices": {"results": [
         {"request": "a/fast", "driver": "ours", "pool": "n", "device": "d0", "adminAccess": true},
         {"request": "b", "driver": "theirs", "pool": "n", "device": "x"},
-        {"request": "c", "driver": "ours", "pool": "n", "device": "d1", "shareID": "s-1"}],
+        {"request": "c", "driver": "ours", "pool": "n", "device": "d1", "shareID": "s-1",
+            "consumedCapacity": {"slots": "1", "ours.example.com/memory": "10Gi"}}],
       "config": [
         {"source": "FromClass", "opaque": {"driver": "ours", "parameters": {"z": 1,   "a": 2}}},
         {"source": "FromTheFuture", "opaque": {"driver": "theirs", "parameters": {}}},
@@ -242,6 +250,10 @@ mod tests {
         assert_eq!(devices, ["d0", "d1"]);
         assert!(claim.results[0].admin_access);
         assert_eq!(claim.results[1].share_id.as_deref(), Some("s-1"));
+        assert_eq!(claim.results[0].consumed_capacity, BTreeMap::new());
+        let consumed = [("ours.example.com/memory", "10Gi"), ("slots", "1")];
+        let consumed = consumed.map(|(name, amount)| (name.to_owned(), amount.to_owned()));
+        assert_eq!(claim.results[1].consumed_capacity, consumed.into());
         let sources: Vec<_> = claim.configs.iter().map(|c| c.source).collect();
         assert_eq!(sources, [ConfigSource::Class, ConfigSource::Claim]);
     }

@@ -96,6 +96,10 @@ pub trait Driver: Send + Sync + 'static {
 
 /// One prepared device of a claim: one per allocation result, so a device that
 /// several shares of a claim use appears once per share.
+///
+/// kubelet does not compare the devices with the results. The containers of a result for
+/// which the driver returns no device start without it, and no error says so; the library logs
+/// a warning, unless the list is empty, as that of a driver without CDI devices may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedDevice {
     /// The claim's requests that this device serves. kubelet gets their base names

@@ -53,6 +53,8 @@ pub(super) struct AllocationResult {
     pub(super) admin_access: Option<bool>,
     #[serde(default, rename = "shareID")]
     pub(super) share_id: Option<String>,
+    #[serde(default)]
+    pub(super) consumed_capacity: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]

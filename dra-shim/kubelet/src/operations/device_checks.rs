@@ -62,7 +62,38 @@ pub(crate) fn check(
             "the prepared devices do not match the claim; kubelet accepts them all the same"
         );
     }
+    warn_of_unanswered(claim, &devices);
     Ok(devices)
+}
+
+/// A driver that returns no device at all does so on purpose.
+fn warn_of_unanswered(claim: &Claim, devices: &[PreparedDevice]) {
+    let results = unanswered(claim, devices);
+    if devices.is_empty() || results.is_empty() {
+        return;
+    }
+    let logged = results.iter().take(MAX_LOGGED);
+    let logged = logged.map(|result| {
+        let (pool, device, request) = (&result.pool, &result.device, &result.request);
+        format!("{pool}/{device} for request {request}")
+    });
+    tracing::warn!(
+        uid = %claim.id.uid,
+        count = results.len(),
+        missing = logged.collect::<Vec<_>>().join("; "),
+        "the driver returned no device for some of the claim's allocation results; containers start without them"
+    );
+}
+
+/// The allocation results of which no device is.
+fn unanswered<'a>(claim: &'a Claim, devices: &[PreparedDevice]) -> Vec<&'a AllocationResult> {
+    let has_device = |result: &AllocationResult| {
+        let wanted = (&result.pool, &result.device, &result.share_id);
+        let mut found = devices.iter();
+        found.any(|device| (&device.pool, &device.device, &device.share_id) == wanted)
+    };
+    let results = claim.results.iter();
+    results.filter(|result| !has_device(result)).collect()
 }
 
 fn mismatches<'a>(
@@ -149,6 +180,25 @@ mod tests {
         let mut stray = mk_device("d1", None);
         stray.requests.push("c".into());
         assert_eq!(found(&[stray]), [Mismatch::UnknownRequest("c")]);
+    }
+
+    #[test]
+    fn a_result_without_a_device_is_found_by_its_share() {
+        let claim = mk_claim();
+        let of = |devices: &[PreparedDevice]| {
+            let found = unanswered(&claim, devices).into_iter();
+            let found = found.map(|result| (result.device.clone(), result.share_id.clone()));
+            found.collect::<Vec<_>>()
+        };
+        let all = [
+            mk_device("d0", Some("s-1")),
+            mk_device("d0", Some("s-2")),
+            mk_device("d1", None),
+        ];
+        assert_eq!(of(&all), []);
+        let second_share = ("d0".to_owned(), Some("s-2".to_owned()));
+        let last = ("d1".to_owned(), None);
+        assert_eq!(of(&all[..1]), [second_share, last]);
     }
 
     #[test]

@@ -40,11 +40,18 @@ pub(super) struct Task<D, S> {
 // === impl Task ===
 
 impl<D: Driver, S: ClaimSource> Task<D, S> {
-    /// Its span names the claim in every line that the driver logs.
+    /// Its span names the claim in every line that the driver logs. Its level is that of
+    /// errors, so that a filter that lets warnings pass does not take the name from them.
     #[tracing::instrument(
         name = "claim",
+        level = "error",
         skip_all,
-        fields(uid = %self.claim.uid, name = %self.claim.name, method = %self.operation.method)
+        fields(
+            uid = %self.claim.uid,
+            namespace = %self.claim.namespace,
+            name = %self.claim.name,
+            method = %self.operation.method,
+        )
     )]
     pub(super) async fn run(mut self, predecessor: Option<watch::Receiver<Progress>>) {
         if let Some(mut predecessor) = predecessor {
