@@ -1,6 +1,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::gofields::from_go_json;
 use crate::lifecycle::{Event, Phase};
@@ -47,6 +48,11 @@ pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
         from_go_json(json)
     }
 }
+
+/// The text of an element, for a program that does not care what a driver prepared, as one that
+/// looks for claims: it is written as it was read. That a field name is known in another case
+/// is then not damage, as nobody knows the names.
+impl Payload for Box<RawValue> {}
 
 /// What the checkpoint knows of one claim. Its key is the claim's UID.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,12 +4,14 @@ use std::error::Error;
 use std::sync::Arc;
 
 use dra_checkpoint::{
-    ClaimName, ClaimStatus, Class, CommitError, Damage, Payload, Refused, Store, StoreError,
+    Checkpoint, ClaimName, ClaimRecord, ClaimStatus, Class, CommitError, Damage, Payload, Refused,
+    Store, StoreError,
 };
 use durable_file::SimDir;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use crate::common::{at, boot, claim, rewritten};
+use crate::common::{Group, at, boot, claim, fixture, rewritten};
 
 /// What is easily written wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -111,4 +113,54 @@ fn the_need_for_recovery_becomes_a_refusal() {
         Ok::<_, Refused>(others)
     });
     assert_eq!(all.unwrap(), 0);
+}
+
+/// As an editor would leave it: still what Go's checksums cover, since Go would format it back.
+fn indented(file: &[u8]) -> Vec<u8> {
+    let value: serde_json::Value = serde_json::from_slice(file).unwrap();
+    serde_json::to_vec_pretty(&value).unwrap()
+}
+
+#[test]
+fn a_reader_that_does_not_know_the_payload_keeps_its_bytes_and_the_checksums() {
+    for name in [
+        "02-channel-completed.json",
+        "05-daemon-completed.json",
+        "09-v1-only-25.3.x.json",
+        "10-v2-no-bootid-25.8-to-25.12.json",
+    ] {
+        let file = fixture(name);
+        let read = Checkpoint::<Box<RawValue>>::decode(&file).unwrap();
+        let known = Checkpoint::<Group>::decode(&file).unwrap();
+        assert_eq!(read.encode().unwrap(), known.encode().unwrap(), "{name}");
+        let read = Checkpoint::<Box<RawValue>>::decode(&indented(&file)).unwrap();
+        assert_eq!(read.encode().unwrap(), known.encode().unwrap(), "{name}");
+        let devices = |(_, record): (_, &ClaimRecord<Box<RawValue>>)| record.devices().len();
+        assert!(read.claims().map(devices).sum::<usize>() > 0, "{name}");
+    }
+}
+
+#[test]
+fn a_record_that_is_written_anew_has_the_payloads_text_as_it_was_read() {
+    let file = fixture("02-channel-completed.json");
+    let read = Checkpoint::<Box<RawValue>>::decode(&file).unwrap();
+    let (uid, record) = read.claims().next().unwrap();
+    let [device] = record.devices() else {
+        panic!("one device")
+    };
+    let (id, status) = (claim("copy"), record.status.clone());
+    let device = device.clone();
+    let dir = SimDir::new();
+    let (store, _) = Store::<Box<RawValue>>::open(Arc::new(dir.clone()), boot()).unwrap();
+    let text = format!(r#""preparedDevices":[{}]"#, device.get());
+    store
+        .commit(move |claims| {
+            claims.start(&id, &status, at(0))?;
+            claims.complete("copy", &status, vec![device])
+        })
+        .map_err(|error: CommitError<Refused>| error)
+        .unwrap();
+    let written = rewritten(&dir);
+    assert!(String::from_utf8(written).unwrap().contains(&text), "{uid}");
+    assert!(String::from_utf8(file).unwrap().contains(&text), "{uid}");
 }
