@@ -26,7 +26,8 @@ pub struct ClaimUidError {
     shown: String,
 }
 
-/// One device of a claim.
+/// One device of a claim. Two shares of one device in one claim are one of these: the name has
+/// no share id, and the answer to kubelet names the same CDI device for both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimDevice {
     /// The DRA device's name, `channel-0`. The CDI device is `<uid>-<name>`.

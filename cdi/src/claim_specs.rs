@@ -134,8 +134,8 @@ impl ClaimSpecs {
         Self { dir, kind }
     }
 
-    /// Writes `claim`'s spec file unless it already defines exactly `devices`, and
-    /// makes it durable in either case. A needless write is avoided because every
+    /// Writes `claim`'s spec file unless it already defines exactly `devices`, each name
+    /// once, and makes it durable in either case. A needless write is avoided because every
     /// write makes the runtimes of the host read all specs again.
     ///
     /// A crash-safe Prepare calls this between its records "started" and
@@ -229,8 +229,10 @@ impl ClaimSpecs {
         QualifiedName::new(self.kind.clone(), claim.device_name(device))
     }
 
-    /// The spec that [`ensure`](Self::ensure) would write for `claim`, to inspect
-    /// its [`warnings`](Spec::warnings) or to show it. Nothing is read or written.
+    /// Builds the spec that [`ensure`](Self::ensure) would write for `claim`, to inspect
+    /// its [`warnings`](Spec::warnings) or to show it. Nothing is read or written: what is in
+    /// a claim's file say [`exists`](Self::exists) and [`devices`](Self::devices), and
+    /// [`claims`](Self::claims) which claims have one.
     ///
     /// It has no edits of its own and no annotations, only its devices' edits.
     pub fn spec(&self, claim: &ClaimUid, devices: &[ClaimDevice]) -> Result<Spec, ClaimSpecsError> {

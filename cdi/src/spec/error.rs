@@ -113,7 +113,9 @@ impl SpecError {
             SpecFault::NoDevices => "define at least one device, or write no spec",
             SpecFault::NoEdits => "give the device an environment variable, node, hook or mount",
             SpecFault::Edit(fault) => fault.hint(),
-            SpecFault::DuplicateDevice => "give each device a name of its own",
+            SpecFault::DuplicateDevice => {
+                "give each device a name of its own; shares of one device use one CDI device"
+            }
             SpecFault::VersionTooLow { needed, .. } => raise_to(*needed),
             SpecFault::VersionTooOld { .. } => raise_to(SpecVersion::FIRST),
             SpecFault::KeyTooLong => {
