@@ -53,6 +53,7 @@ impl Driver for BatchDriver {
             request: ChannelRequest::from_status(&status).unwrap(),
             status,
             domain: DomainState::Unassigned,
+            node: "node-a".into(),
         };
         self.queue
             .prepare(context, ready, announced, prepare_failed)

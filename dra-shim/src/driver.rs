@@ -40,6 +40,8 @@ pub(crate) struct ComputeDomainDriver {
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) in_flight: InFlight,
+    /// The name of this node.
+    pub(crate) node: Arc<str>,
     /// The directory of the CDI specs.
     pub(crate) cdi_root: PathBuf,
     pub(crate) claim_status: ClaimStatusWriter,
@@ -142,6 +144,7 @@ impl ComputeDomainDriver {
             status,
             request,
             domain,
+            node: Arc::clone(&self.node),
         })
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct ReadyClaim {
     pub(crate) status: ClaimStatus,
     pub(crate) request: ChannelRequest,
     pub(crate) domain: DomainState,
+    /// The name of this node.
+    pub(crate) node: Arc<str>,
 }
 
 /// Counts a claim whose facts are being looked up for as long as it lives.
@@ -179,6 +181,7 @@ fn prepare(mut batch: Vec<Waiting>, hardware: &dyn Fn() -> Hardware) {
             status: &claim.status,
             request: &claim.request,
             domain: claim.domain,
+            node: &claim.node,
             hardware: &hardware,
             now,
         })

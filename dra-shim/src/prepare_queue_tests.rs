@@ -44,6 +44,7 @@ impl Bench {
             request: ChannelRequest::from_status(&status).unwrap(),
             status,
             domain: DomainState::Unassigned,
+            node: "node-a".into(),
         }
     }
 

@@ -158,6 +158,7 @@ fn prepare_without_name(node: &TestNode, uid: &str) {
         status: &status,
         request: &ChannelRequest::from_status(&status).unwrap(),
         domain: DomainState::Unassigned,
+        node: "n1",
         hardware: &node.driver.hardware.snapshot(),
         now: Moment::now(),
     };

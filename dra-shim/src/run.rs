@@ -357,6 +357,7 @@ impl Parts {
             events: self.events.clone(),
             metrics: Arc::clone(&self.metrics),
             in_flight: self.in_flight.clone(),
+            node: self.node_name.as_str().into(),
             cdi_root: self.paths.cdi_root.clone(),
             claim_status: self.claim_status.clone(),
         }

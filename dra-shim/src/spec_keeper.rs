@@ -152,6 +152,7 @@ mod tests {
             status: &status,
             request: &ChannelRequest::from_status(&status).unwrap(),
             domain: DomainState::Unassigned,
+            node: "node-a",
             hardware: &hardware,
             now: Moment::now(),
         };

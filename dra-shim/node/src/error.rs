@@ -1,7 +1,7 @@
 //! Why a claim could not be prepared or unprepared, as one sentence each.
 
 use compute_domain_api::names::{DOMAIN_LABEL, DRIVER_NAME};
-use compute_domain_api::{ConfigError, DomainUid};
+use compute_domain_api::{ConfigError, DomainUid, GROUP_CHANNELS};
 use dra_checkpoint::{ClaimName, Refused, StoreError};
 use imex_cdi::{ChannelId, ChannelIdError, ClaimSpecsError};
 
@@ -16,6 +16,16 @@ pub enum Class {
     Retry,
 }
 
+/// Which channel a claim asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// That of its domain, through the device that stands for the node. Also if it is not
+    /// known.
+    ChannelOfDomain,
+    /// The one that its device is, such as a channel of a clique for the pods of a group.
+    OwnChannel,
+}
+
 /// Why a claim is not prepared.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -25,6 +35,8 @@ pub enum PrepareError {
     NotOneResult {
         /// How many.
         found: usize,
+        /// What one of them is.
+        asked: Asked,
     },
     /// Admin access is access to a device that another claim uses: a channel
     /// has none.
@@ -43,12 +55,32 @@ pub enum PrepareError {
     NoConfig {
         /// The request's name.
         request: String,
+        /// What its device is.
+        asked: Asked,
     },
     /// The config cannot be read. The text is the Go driver's.
     #[error("error decoding config parameters")]
     Config {
         /// What is wrong with it.
         source: ConfigError,
+    },
+    /// The UIDs of Kubernetes' objects have one form, and the config's `domainID` another.
+    #[error("domainID {domain} is not the UID of a ComputeDomain")]
+    NotAUid {
+        /// The text.
+        domain: DomainUid,
+    },
+    /// The device is of a `ResourceSlice` that somebody else has made.
+    #[error(
+        "{DRIVER_NAME} publishes no device {device} in pool {pool}: a channel above 0 is the node's own, or one of {} to {} of an NVLink clique",
+        GROUP_CHANNELS.start(),
+        GROUP_CHANNELS.end()
+    )]
+    ForeignDevice {
+        /// The device.
+        device: String,
+        /// Its pool.
+        pool: String,
     },
     /// A claim for an IMEX daemon pod. The text is the Go driver's.
     #[error("ComputeDomain daemon claims are not supported when imex.mode=hostManaged")]
@@ -68,12 +100,16 @@ pub enum PrepareError {
         holder: ClaimName,
     },
     /// A claim of another owner has the channel on this node.
-    #[error("IMEX channel {channel} is still in use by claim {holder} of another ComputeDomain")]
+    #[error("IMEX channel {channel} is still in use by claim {holder}{}", whose(*.held, *.wanted))]
     ChannelInUse {
         /// The channel.
         channel: ChannelId,
         /// The claim that has it.
         holder: ClaimName,
+        /// Whether that is the holder's own.
+        held: Asked,
+        /// Whether it would be the refused claim's own.
+        wanted: Asked,
     },
     /// Each domain is to have a channel of its own, and the controller has given this
     /// one none yet.
@@ -95,14 +131,24 @@ pub enum PrepareError {
     /// The claim lacks the label by which the controller keeps the domain's channel for as
     /// long as the claim exists.
     #[error(
-        "the claim does not have the label {DOMAIN_LABEL}={domain}, the domainID of its configuration ({}): without it the ComputeDomain's IMEX channel may be given to another one while the claim has it",
-        label_found(found.as_deref())
+        "the claim does not have the label {DOMAIN_LABEL}={domain}, the domainID of its configuration: without it the ComputeDomain's IMEX channel may be given to another one while the claim has it"
     )]
     NotLabelled {
         /// The UID of the domain in the claim's configuration.
         domain: DomainUid,
+    },
+    /// The claim has the label of another domain, whose channel the controller would keep for
+    /// as long as the claim exists.
+    #[error(
+        "the claim has the label {DOMAIN_LABEL}={found}, and its configuration the domainID {domain}: they have to be one ComputeDomain"
+    )]
+    OtherLabel {
+        /// The UID of the domain in the claim's configuration.
+        domain: DomainUid,
         /// The label's value.
-        found: Option<String>,
+        found: String,
+        /// What the claim's device is.
+        asked: Asked,
     },
     /// The driver of this node has fewer channels.
     #[error(
@@ -121,6 +167,8 @@ pub enum PrepareError {
         domain: DomainUid,
         /// The claim's namespace.
         namespace: String,
+        /// What the claim's device is.
+        asked: Asked,
     },
     /// The node definitely belongs to no clique.
     #[error("host-managed IMEX requires an NVLink clique on this node: {reason}")]
@@ -211,13 +259,15 @@ impl PrepareError {
             Self::NotAChannel { .. } => "not-a-channel",
             Self::NoConfig { .. } => "no-config",
             Self::Config { source } => source.code(),
+            Self::NotAUid { .. } => "config-domain-id",
+            Self::ForeignDevice { .. } => "foreign-device",
             Self::DaemonClaim => "daemon-claim",
             Self::AllocationMode { .. } => "allocation-mode",
             Self::InUse { .. } => "device-held",
             Self::ChannelInUse { .. } => "channel-held",
             Self::NoChannelYet { .. } => "no-channel-yet",
             Self::ChannelNotConfirmed { .. } => "channel-not-confirmed",
-            Self::NotLabelled { .. } => "claim-not-labelled",
+            Self::NotLabelled { .. } | Self::OtherLabel { .. } => "claim-not-labelled",
             Self::BeyondDriver { .. } => "channel-beyond-driver",
             Self::DomainNotFound { .. } => "domain-not-found",
             Self::NoClique { .. } => "no-clique",
@@ -241,11 +291,14 @@ impl PrepareError {
             | Self::NotAChannel { .. }
             | Self::NoConfig { .. }
             | Self::Config { .. }
+            | Self::NotAUid { .. }
+            | Self::ForeignDevice { .. }
             | Self::DaemonClaim
             | Self::AllocationMode { .. }
             | Self::DomainNotFound { .. }
             | Self::ChannelNotConfirmed { .. }
             | Self::NotLabelled { .. }
+            | Self::OtherLabel { .. }
             | Self::BeyondDriver { .. }
             | Self::NoClique { .. }
             | Self::ForeignSpecLost
@@ -277,14 +330,35 @@ impl PrepareError {
     /// What to do about it; empty where there is nothing but to wait.
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::NotOneResult {
+                asked: Asked::OwnChannel,
+                ..
+            } => "request one device of the class compute-domain-clique-channel.nvidia.com",
+            Self::NoConfig {
+                asked: Asked::OwnChannel,
+                ..
+            } => {
+                "give the claim the config of a ComputeDomain in its namespace: an opaque one of this driver, a ComputeDomainChannelConfig with the ComputeDomain's metadata.uid as domainID"
+            }
+            Self::OtherLabel {
+                asked: Asked::OwnChannel,
+                ..
+            } => "create the claim again, without the label",
             Self::NotOneResult { .. }
             | Self::NoConfig { .. }
             | Self::NotAChannel { .. }
             | Self::NotLabelled { .. }
+            | Self::OtherLabel { .. }
             | Self::AdminAccess => {
                 "use the ResourceClaimTemplate that the ComputeDomain's controller creates"
             }
             Self::Config { source } => source.hint(),
+            Self::NotAUid { .. } => {
+                "use the ResourceClaimTemplate that the ComputeDomain's controller creates, or in a claim written by hand the ComputeDomain's metadata.uid"
+            }
+            Self::ForeignDevice { .. } => {
+                "delete the ResourceSlice of that pool, and then the claim and its pods"
+            }
             Self::DaemonClaim => {
                 "delete the driver-managed objects, or install the driver that serves them"
             }
@@ -294,8 +368,15 @@ impl PrepareError {
             Self::InUse { .. } => {
                 "the device is free when the pod that uses it has ended, and at most 3 minutes after it and its claim were deleted"
             }
-            Self::ChannelInUse { .. } => {
+            Self::ChannelInUse {
+                held: Asked::ChannelOfDomain,
+                wanted: Asked::ChannelOfDomain,
+                ..
+            } => {
                 "the channel is free when the pod that uses it has ended; two ComputeDomains with one channel say so in their status"
+            }
+            Self::ChannelInUse { .. } => {
+                "the channel is free when the pods of that claim on this node have ended"
             }
             Self::NoChannelYet { .. } => "see the ComputeDomain's status",
             Self::ChannelNotConfirmed { .. } => {
@@ -303,6 +384,12 @@ impl PrepareError {
             }
             Self::BeyondDriver { .. } => {
                 "load the nvidia driver with the same NVreg_ImexChannelCount on every node, and give it to the controller as imex.channelCount"
+            }
+            Self::DomainNotFound {
+                asked: Asked::OwnChannel,
+                ..
+            } => {
+                "create the claim again, with the metadata.uid of a ComputeDomain in its namespace as domainID; one that was deleted and created again has another UID"
             }
             Self::DomainNotFound { .. } => {
                 "create the pod again with a claim of the template of a ComputeDomain in its namespace; one that was deleted and created again has another UID"
@@ -328,10 +415,12 @@ impl PrepareError {
     }
 }
 
-fn label_found(value: Option<&str>) -> String {
-    match value {
-        Some(value) => format!("the label's value is {value:?}"),
-        None => "it has no such label".to_owned(),
+/// Follows the name of the claim that has the channel.
+fn whose(held: Asked, wanted: Asked) -> &'static str {
+    match (held, wanted) {
+        (Asked::OwnChannel, _) => ", which was allocated it",
+        (Asked::ChannelOfDomain, Asked::OwnChannel) => ", whose ComputeDomain has it",
+        (Asked::ChannelOfDomain, Asked::ChannelOfDomain) => " of another ComputeDomain",
     }
 }
 

@@ -1,12 +1,13 @@
 //! Who may hold which channel on this node, and which channel a claim opens: the tables
 //! are at [`Guard`].
 
-use compute_domain_api::{Isolation, Settings, Sharing};
+use compute_domain_api::names::clique_of_pool;
+use compute_domain_api::{GROUP_CHANNELS, Isolation, Settings, Sharing};
 use dra_checkpoint::{ClaimName, ClaimRecord, View};
 use imex_cdi::{ChannelId, ClaimUid};
 
 use crate::device_group::{DeviceDetails, DeviceGroup};
-use crate::error::PrepareError;
+use crate::error::{Asked, PrepareError};
 use crate::request::ChannelRequest;
 
 /// What the operator has chosen, for the whole life of the process: which channel a claim
@@ -18,13 +19,17 @@ use crate::request::ChannelRequest;
 ///
 /// | device | domain | [`isolation`](Self::isolation) | channel, or the error's code |
 /// |---|---|---|---|
+/// | `channel-N` of a pool that is neither the node's own nor, up to N = 127, a clique's | any | any | `foreign-device` |
 /// | any | `Missing` | any | `domain-not-found` |
 /// | any | `NotConfirmed` | any | `channel-not-confirmed` |
-/// | `channel-N` | `Unassigned`, `Assigned` | any | N: it is the claim's own |
+/// | `channel-N` | `Unassigned`, `Assigned` | any | N: it is the claim's own. `other-clique` if the node is not in the clique of its pool |
 /// | `channel-0` | `Assigned(0)` | any | 0 |
 /// | `channel-0` | `Assigned(M)`, M from 1 on | any | M: it is the domain's. `claim-not-labelled` if [the claim lacks the domain's label](ChannelRequest::label) |
 /// | `channel-0` | `Unassigned` | `None` | 0 |
 /// | `channel-0` | `Unassigned` | `Channel` | `no-channel-yet` |
+///
+/// In every line, a claim that has the label of another domain is refused (`claim-not-labelled`):
+/// it would keep the channel of that one.
 ///
 /// Of two claims on one node, the second one is refused, by the first line that applies:
 ///
@@ -104,6 +109,7 @@ impl Guard {
             DomainState::Missing => Err(PrepareError::DomainNotFound {
                 domain: uid(),
                 namespace: namespace.to_owned(),
+                asked: request.asked(),
             }),
             DomainState::NotConfirmed(channel) => Err(PrepareError::ChannelNotConfirmed {
                 domain: uid(),
@@ -152,6 +158,8 @@ impl Guard {
                     return Err(PrepareError::ChannelInUse {
                         channel,
                         holder: name(),
+                        held: held.asked(),
+                        wanted: wanted.asked(),
                     });
                 }
             }
@@ -194,35 +202,74 @@ impl<'a> Holding<'a> {
 
     /// The UID of the domain or of the claim: whose the channel is.
     pub fn owner(&self) -> &'a str {
-        if self.device.get() == TICKET {
-            self.domain
-        } else {
-            self.claim
+        match self.asked() {
+            Asked::ChannelOfDomain => self.domain,
+            Asked::OwnChannel => self.claim,
         }
+    }
+
+    fn asked(&self) -> Asked {
+        Asked::through(self.device)
     }
 }
 
 // === impl ChannelRequest ===
 
 impl ChannelRequest {
-    /// Whether the claim may open the channel of its domain: it has the
-    /// [label](Self::label) by which the controller knows that the channel is in use.
+    /// Whether the device is one that this driver publishes for the node, and not of a
+    /// `ResourceSlice` that somebody else has made: through that, a claim could have any number.
+    /// Whether the node is in the clique of the pool is the [hardware](crate::Hardware)'s to say.
+    pub(crate) fn check_pool(&self, node: &str) -> Result<(), PrepareError> {
+        let is_cliques = || {
+            let number = self.device_channel.get();
+            clique_of_pool(&self.pool).is_some() && GROUP_CHANNELS.contains(&number)
+        };
+        if self.is_ticket() || self.pool == node || is_cliques() {
+            return Ok(());
+        }
+        Err(PrepareError::ForeignDevice {
+            device: self.device.clone(),
+            pool: self.pool.clone(),
+        })
+    }
+
+    /// Whether the claim may open its channel: for that of its domain, it has the
+    /// [label](Self::label) by which the controller knows that the channel is in use, and
+    /// never has it the label of another domain.
     pub(crate) fn check_label(&self, domain: DomainState) -> Result<(), PrepareError> {
         let opens_its_channel = self.is_ticket()
             && matches!(domain, DomainState::Assigned(channel) if channel.get() > 0);
-        let label = self.label.as_deref();
-        if opens_its_channel && label != Some(self.domain.as_str()) {
-            return Err(PrepareError::NotLabelled {
-                domain: self.domain.clone(),
-                found: label.map(str::to_owned),
-            });
+        let domain = || self.domain.clone();
+        match self.label.as_deref() {
+            Some(label) if label != self.domain.as_str() => Err(PrepareError::OtherLabel {
+                domain: domain(),
+                found: label.to_owned(),
+                asked: self.asked(),
+            }),
+            None if opens_its_channel => Err(PrepareError::NotLabelled { domain: domain() }),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    fn asked(&self) -> Asked {
+        Asked::through(self.device_channel)
     }
 
     /// Whether the device stands for the node, and not for a channel.
     pub(crate) fn is_ticket(&self) -> bool {
-        self.device_channel.get() == TICKET
+        self.asked() == Asked::ChannelOfDomain
+    }
+}
+
+// === impl Asked ===
+
+impl Asked {
+    pub(crate) fn through(device: ChannelId) -> Self {
+        if device.get() == TICKET {
+            Self::ChannelOfDomain
+        } else {
+            Self::OwnChannel
+        }
     }
 }
 

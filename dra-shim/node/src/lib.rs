@@ -80,6 +80,7 @@
 //!     status: &status,
 //!     request: &request,
 //!     domain,
+//!     node: "node-a",
 //!     hardware: &hardware,
 //!     now: Moment::now(),
 //! };
@@ -149,7 +150,7 @@ pub use absence_tracker::{ABSENT_FOR, AbsenceTracker, Presence};
 pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
-pub use error::{Class, PrepareError, UnprepareError};
+pub use error::{Asked, Class, PrepareError, UnprepareError};
 pub use guard::{DomainState, Guard, Holding};
 pub use hardware::Hardware;
 pub use moment::Moment;

@@ -33,6 +33,8 @@ pub struct PrepareInput<'a> {
     pub request: &'a ChannelRequest,
     /// What the API server says of the request's domain.
     pub domain: DomainState,
+    /// The name of the node, which is that of its own pool, too.
+    pub node: &'a str,
     /// The node's hardware.
     pub hardware: &'a Hardware,
     /// The current time, for the fence of an aborted Prepare.
@@ -98,9 +100,9 @@ impl NodeClaims {
     /// harm the others. Of two that want one device, the first one gets it.
     ///
     /// # Errors
-    /// [`PrepareError`], of each claim: device or channel are in use, the domain does
-    /// not exist or has no channel, the claim lacks the domain's label, the hardware
-    /// does not allow it, a file cannot be written; in this order. The claim then holds
+    /// [`PrepareError`], of each claim: device or channel are in use, the device is none of
+    /// this driver's, the domain does not exist or has no channel, the claim lacks the
+    /// domain's label, the hardware does not allow it, a file cannot be written; in this order. The claim then holds
     /// no device. A Started record and its spec may remain: the next call resumes them,
     /// [`unprepare`](Self::unprepare) removes them.
     pub fn prepare_all(&self, inputs: &[PrepareInput<'_>]) -> Vec<Result<Prepared, PrepareError>> {
@@ -181,7 +183,8 @@ impl NodeClaims {
 
 impl Beginning {
     fn new(input: &PrepareInput<'_>, guard: Guard) -> Result<Self, PrepareError> {
-        let channel = guard.channel(input.request, input.domain, &input.claim.namespace);
+        let opened = || guard.channel(input.request, input.domain, &input.claim.namespace);
+        let channel = input.request.check_pool(input.node).and_then(|()| opened());
         let labelled = || input.request.check_label(input.domain);
         let channel = channel.and_then(|channel| labelled().map(|()| channel));
         let channel = channel.and_then(|channel| input.hardware.require_channel(channel));

@@ -7,7 +7,7 @@ use dra_checkpoint::{ClaimStatus, DeviceConfig, DeviceResult};
 use imex_cdi::ChannelId;
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
-use crate::error::PrepareError;
+use crate::error::{Asked, PrepareError};
 
 /// A device that is or stands for a channel, for one domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +52,7 @@ impl ChannelRequest {
             }
         })?;
         require_single(&config.allocation_mode)?;
+        require_uid(&config.domain_uid)?;
         Ok(Self {
             domain: config.domain_uid.clone(),
             device_channel,
@@ -124,7 +125,10 @@ fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
         .filter(|result| result.driver() == DRIVER_NAME)
         .collect();
     let &[result] = ours.as_slice() else {
-        return Err(PrepareError::NotOneResult { found: ours.len() });
+        return Err(PrepareError::NotOneResult {
+            found: ours.len(),
+            asked: ours.first().map_or(Asked::ChannelOfDomain, |it| asked(it)),
+        });
     };
     if result.admin_access() {
         return Err(PrepareError::AdminAccess);
@@ -150,6 +154,7 @@ fn config_for<'a>(
         Some((_, OpaqueConfig::Daemon(_))) => Err(PrepareError::DaemonClaim),
         None => Err(PrepareError::NoConfig {
             request: result.request().to_owned(),
+            asked: asked(result),
         }),
     }
 }
@@ -161,6 +166,26 @@ fn require_single(mode: &AllocationMode) -> Result<(), PrepareError> {
             mode: mode.as_str().to_owned(),
         }),
     }
+}
+
+/// Fails if no object of Kubernetes can have this UID: theirs are random UUIDs, in lower case.
+/// Elsewhere a UID is what is safe as a label and as the name of a directory.
+fn require_uid(domain: &DomainUid) -> Result<(), PrepareError> {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let parts = domain.as_str().split('-');
+    let is_uuid = parts.clone().map(str::len).eq([8, 4, 4, 4, 12])
+        && parts.flat_map(str::as_bytes).all(is_digit);
+    if is_uuid {
+        return Ok(());
+    }
+    Err(PrepareError::NotAUid {
+        domain: domain.clone(),
+    })
+}
+
+fn asked(result: &DeviceResult) -> Asked {
+    let channel = ChannelId::from_device_name(result.device());
+    channel.map_or(Asked::ChannelOfDomain, Asked::through)
 }
 
 /// The part of a request's name before a subrequest's.

@@ -81,11 +81,11 @@ fn no_device_or_two_of_ours_is_refused_and_other_drivers_devices_do_not_count() 
     let parameters = mk_parameters("");
     assert!(matches!(
         request(&two, &parameters),
-        Err(PrepareError::NotOneResult { found: 2 })
+        Err(PrepareError::NotOneResult { found: 2, .. })
     ));
     assert!(matches!(
         request(&foreign, &parameters),
-        Err(PrepareError::NotOneResult { found: 0 })
+        Err(PrepareError::NotOneResult { found: 0, .. })
     ));
     assert!(
         request(
@@ -99,7 +99,7 @@ fn no_device_or_two_of_ours_is_refused_and_other_drivers_devices_do_not_count() 
 #[test]
 fn a_claim_without_allocation_is_refused() {
     let error = ChannelRequest::from_status(&ClaimStatus::default()).unwrap_err();
-    assert!(matches!(error, PrepareError::NotOneResult { found: 0 }));
+    assert!(matches!(error, PrepareError::NotOneResult { found: 0, .. }));
     let text = error.to_string();
     assert!(
         text.starts_with("the claim has 0 devices of compute-domain.nvidia.com;"),
@@ -169,5 +169,37 @@ fn a_claim_whose_configs_are_for_others_has_none() {
     let other = mk_config("FromClaim", r#"["gpu"]"#, &mk_parameters(""));
     let error =
         ChannelRequest::from_status(&mk_status(&mk_result("channel-0"), &other)).unwrap_err();
-    assert!(matches!(error, PrepareError::NoConfig { request } if request == "channel"));
+    assert!(matches!(error, PrepareError::NoConfig { request, .. } if request == "channel"));
+}
+
+#[test]
+fn a_claim_that_was_allocated_a_channel_is_not_sent_to_a_template() {
+    let other = mk_config("FromClaim", r#"["gpu"]"#, &mk_parameters(""));
+    let two = |device: &str| format!("{0},{0}", mk_result(device));
+    for (results, code) in [
+        (mk_result as fn(&str) -> String, "no-config"),
+        (two, "not-one-device"),
+    ] {
+        for (device, names_template) in [("channel-0", true), ("channel-3", false)] {
+            let status = mk_status(&results(device), &other);
+            let error = ChannelRequest::from_status(&status).unwrap_err();
+            assert_eq!(error.code(), code);
+            let names = error.hint().contains("ResourceClaimTemplate");
+            assert_eq!(names, names_template, "{code} {device}: {}", error.hint());
+        }
+    }
+}
+
+#[test]
+fn a_domain_id_that_is_no_uid_is_refused_without_a_look_for_the_domain() {
+    for id in ["not-a-uid", "train", &DOMAIN.to_uppercase(), &DOMAIN[1..]] {
+        let parameters = mk_parameters("").replace(DOMAIN, id);
+        let error = request(&mk_result("channel-0"), &parameters).unwrap_err();
+        assert_eq!(
+            (error.code(), error.class()),
+            ("config-domain-id", crate::Class::Permanent)
+        );
+        let text = format!("domainID {id} is not the UID of a ComputeDomain");
+        assert_eq!(error.to_string(), text);
+    }
 }

@@ -198,6 +198,7 @@ pub(crate) fn mk_input<'a>(
         status,
         request,
         domain: DomainState::Unassigned,
+        node: "node-a",
         hardware,
         now: at(0),
     }

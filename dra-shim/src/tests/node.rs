@@ -100,6 +100,7 @@ impl TestNode {
             ),
             events: Events::new(client.clone(), "test", NODE),
             in_flight: InFlight::default(),
+            node: NODE.into(),
             cdi_root: root.path().join("cdi"),
             claim_status: ClaimStatusWriter::new(client.clone(), Arc::clone(&metrics)),
             metrics,

@@ -14,6 +14,7 @@ use super::api_server::{ApiServer, DOMAIN};
 use super::node::{NODE, TestNode, mk_ref, open};
 
 const DRIVER: &str = "compute-domain.nvidia.com";
+const OTHER_DOMAIN: &str = "c0ffee00-0000-4000-8000-000000000002";
 
 /// The plugin's parts on real sockets, and kubelet.
 struct Running {
@@ -147,7 +148,7 @@ async fn every_call_of_kubelet_costs_what_the_table_says() {
     running.check("claim that is refused for good").await;
     server.change_claim("ns", "orphan", |claim| {
         let domain = "/status/allocation/devices/config/0/opaque/parameters/domainID";
-        *claim.pointer_mut(domain).unwrap() = "another-uid".into();
+        *claim.pointer_mut(domain).unwrap() = OTHER_DOMAIN.into();
     });
     assert!(running.prepare("orphan").await["orphan"].is_err());
     running.check("claim of a domain that is gone").await;
