@@ -1,5 +1,6 @@
 pub(crate) mod clique_labels;
 mod cliques;
+mod group_lease;
 mod group_pools;
 mod leases;
 

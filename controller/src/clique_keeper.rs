@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! watch of the driver's slices ─┬─> NodeCliques ──> labels of nodes ──────┐
-//! labels of nodes, listed once ─┘        │ cliques that have nodes        ├─> one write after the other
+//! labels of nodes, listed ──────┘        │ cliques that have nodes        ├─> one write after the other
 //!                                        └─> GroupPools ──> ResourceSlices┘
 //! ```
 //!
@@ -13,7 +13,8 @@
 //! clique comes and two when it goes, and a list of all claims before; the first one also a list of all
 //! `ComputeDomains`. There is one request at a time, and there are at most 50 a second.
 //!
-//! A label that somebody has removed by hand is not seen before the next start.
+//! The labels of nodes are listed again every ten minutes: no watch tells of one that somebody has
+//! removed, since one of all nodes would tell of every heartbeat.
 
 mod metrics;
 mod steps;
@@ -21,7 +22,7 @@ mod steps;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use compute_domain_api::names::DRIVER_NAME;
+use compute_domain_api::names::{CLIQUE_LABEL, DRIVER_NAME};
 use compute_domain_core::{CliqueChange, GroupPools, NodeCliques, NodeSlice};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
@@ -41,6 +42,9 @@ use crate::watches::Pauses;
 /// How long the labels of nodes are left alone after their list has failed.
 const LIST_AGAIN: Duration = Duration::from_secs(5);
 
+/// After how long the labels are listed again; up to a quarter more or less.
+const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
+
 /// The readiness conditions of the leader: the watch, the list of labels, and that no ComputeDomain has a
 /// channel of a group.
 const CONDITIONS: [&str; 3] = ["slices", "node-labels", "group-claims"];
@@ -54,6 +58,9 @@ pub(crate) struct CliqueKeeper {
     pub(crate) metrics: CliqueMetrics,
     /// The channels of each pool; empty: there are to be no pools.
     pub(crate) channels: RangeInclusive<u32>,
+    /// Whether `ComputeDomains` have channels of their own, so that their Leases go when they do not use
+    /// them any more.
+    pub(crate) isolates: bool,
 }
 
 type Slices = BoxStream<'static, watcher::Result<Event<RawObject<ResourceSlice>>>>;
@@ -71,6 +78,8 @@ struct Run<'a> {
     groups: ReadinessCondition,
     /// When the next request may be made.
     not_before: Instant,
+    /// When the labels are listed again.
+    look_at: Instant,
 }
 
 // === impl CliqueKeeper ===
@@ -100,6 +109,7 @@ impl CliqueKeeper {
             pools: GroupPools::new(self.channels.clone()),
             groups,
             not_before: Instant::now(),
+            look_at: next_look(),
         };
         run.forever().await;
     }
@@ -112,6 +122,15 @@ impl CliqueKeeper {
         self.metrics.set_pools(0);
     }
 
+    fn tell_of_foreign_label(&self, name: &str, clique: &str) {
+        let note = format!(
+            "the node is in NVLink clique {clique}, and its label {CLIQUE_LABEL} says otherwise: somebody else has written it (kubectl get node {name} --show-managed-fields -o yaml). Pods with a claim of a group of this clique are not placed here until it is removed"
+        );
+        warn!(node = name, "{note}");
+        self.events
+            .warning(&reference(name), "CliqueLabelNotOurs", "Label", &note);
+    }
+
     fn tell_of_change(&self, name: &str, change: &CliqueChange) {
         let CliqueChange { from, to } = change;
         let to = to.as_deref().unwrap_or("none");
@@ -119,16 +138,8 @@ impl CliqueKeeper {
             "the node's NVLink clique has changed from {from} to {to}: its pods that have an IMEX channel no longer reach those of the former clique; end them, so that they are scheduled again"
         );
         info!(node = name, "{note}");
-        // As kubelet names the node in its events: by its name in place of the UID.
-        let object = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Node".to_owned()),
-            name: Some(name.to_owned()),
-            uid: Some(name.to_owned()),
-            ..ObjectReference::default()
-        };
         self.events
-            .warning(&object, "CliqueChanged", "Label", &note);
+            .warning(&reference(name), "CliqueChanged", "Label", &note);
     }
 }
 
@@ -149,7 +160,19 @@ impl Run<'_> {
                 biased;
                 Some(event) = self.slices.next() => self.take(event),
                 () = due => self.write_next().await,
+                () = sleep_until(self.look_at) => self.look_at_labels().await,
             }
+        }
+    }
+
+    async fn look_at_labels(&mut self) {
+        self.look_at = next_look();
+        match self.keeper.api.clique_labels().await {
+            Ok(labels) => {
+                let now = Instant::now().into_std();
+                self.nodes.labels_are(&labels, now);
+            }
+            Err(err) => warn!(error = error_chain(&err), "the labels are looked at later"),
         }
     }
 
@@ -220,6 +243,21 @@ impl Run<'_> {
             self.watch_error = Some(error);
         }
     }
+}
+
+/// The node as kubelet names it in its events: by its name in place of the UID.
+fn reference(node: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(node.to_owned()),
+        uid: Some(node.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+fn next_look() -> Instant {
+    Instant::now() + LOOK_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)
 }
 
 /// One that cannot be decoded is neither the plugin's nor ours.

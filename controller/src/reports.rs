@@ -156,7 +156,7 @@ impl Reports {
 }
 
 /// The first few, and how many more there are.
-fn enumerate<T: AsRef<str>>(
+pub(crate) fn enumerate<T: AsRef<str>>(
     all: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
 ) -> String {
     let all = all.into_iter();

@@ -86,6 +86,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         readiness: readiness.clone(),
         metrics: clique_metrics,
         channels: settings.group_channels(),
+        isolates: channels.is_some(),
     });
     let context = Context {
         api,
@@ -108,6 +109,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         readiness,
         shutdown,
         channels,
+        group_claims: settings.group_claims,
     };
     match lease {
         None => {

@@ -72,6 +72,7 @@ pub(crate) fn mk_worker_with(
         readiness: Readiness::default(),
         shutdown: CancellationToken::new(),
         channels: channel_count.map(|_| DRIVER_NAMESPACE.to_owned()),
+        group_claims: false,
     }
 }
 

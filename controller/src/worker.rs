@@ -4,6 +4,7 @@
 mod claim_cliques;
 mod cliques;
 mod error_log;
+mod group_numbers;
 mod leases;
 mod lost_labels;
 mod take;
@@ -23,6 +24,7 @@ use tracing::{debug, warn};
 
 use claim_cliques::ClaimCliques;
 use error_log::ErrorLog;
+use group_numbers::GroupNumbers;
 use lost_labels::LostLabels;
 
 use crate::backoff::Backoff;
@@ -58,6 +60,8 @@ pub(crate) struct Worker {
     pub(crate) shutdown: CancellationToken,
     /// Where the Leases of channels are, if every ComputeDomain has its own.
     pub(crate) channels: Option<String>,
+    /// Whether claims of groups are switched on, whose channels `ComputeDomains` are never given.
+    pub(crate) group_claims: bool,
 }
 
 /// One run of the worker.
@@ -68,6 +72,7 @@ struct Run<'a> {
     backoff: Backoff,
     lost_labels: LostLabels,
     cliques: ClaimCliques,
+    group_numbers: Option<GroupNumbers>,
     jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// What has still to be listed. Nothing is reconciled before: a template that is not known yet would
     /// be created again, and a channel given twice.
@@ -87,6 +92,7 @@ enum Watched {
     Templates,
     Claims,
     Leases,
+    GroupNumbers,
 }
 
 /// What one of the jobs has done.
@@ -102,6 +108,7 @@ enum Finished {
     Looked,
     LostLabel(lost_labels::Done),
     Cliques(claim_cliques::Listed),
+    GroupNumbers(group_numbers::Seen),
 }
 
 // === impl Worker ===
@@ -150,6 +157,7 @@ impl Worker {
 
 impl<'a> Run<'a> {
     fn new(worker: &'a Worker) -> Self {
+        let looks = worker.channels.is_some() && !worker.group_claims;
         Self {
             worker,
             watches: Watches::start(
@@ -161,8 +169,9 @@ impl<'a> Run<'a> {
             backoff: Backoff::default(),
             lost_labels: LostLabels::default(),
             cliques: ClaimCliques::default(),
+            group_numbers: looks.then(GroupNumbers::new),
             jobs: FuturesUnordered::new(),
-            unlisted: Unlisted::new(worker.channels.is_some()),
+            unlisted: Unlisted::new(worker.channels.is_some(), looks),
             probe_at: None,
             log: ErrorLog::default(),
         }
@@ -179,8 +188,15 @@ impl<'a> Run<'a> {
                     None => std::future::pending().await,
                 }
             };
+            let groups = async {
+                match &self.group_numbers {
+                    Some(numbers) => numbers.wait().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 () = self.worker.shutdown.cancelled() => return,
+                () = groups => self.look_at_group_numbers(),
                 Some(told) = self.watches.next() => self.take(told),
                 Some(finished) = self.jobs.next(), if !self.jobs.is_empty() => {
                     self.finish(finished);
@@ -268,6 +284,7 @@ impl<'a> Run<'a> {
             }
             Finished::Probed(false) => self.probe_at = Some(Instant::now() + SCHEMA_PROBE),
             Finished::Looked => {}
+            Finished::GroupNumbers(seen) => self.group_numbers_seen(&seen),
             Finished::Cliques(listed) => self.finish_list(listed),
             Finished::LostLabel(done) => {
                 let key = self.lost_labels.finish(done);
@@ -363,13 +380,15 @@ fn is_deleting(domain: Option<&Domain>) -> bool {
 
 impl Unlisted {
     /// Only for a channel it matters which claims there are.
-    fn new(has_channels: bool) -> Self {
+    fn new(has_channels: bool, looks_at_groups: bool) -> Self {
         let of_channels = [Watched::Claims, Watched::Leases];
         let of_channels = of_channels.into_iter().filter(|_| has_channels);
+        let of_groups = looks_at_groups.then_some(Watched::GroupNumbers);
         Self(
             [Watched::Domains, Watched::Templates]
                 .into_iter()
                 .chain(of_channels)
+                .chain(of_groups)
                 .collect(),
         )
     }

@@ -76,7 +76,7 @@ impl ChannelLease {
         let labels = metadata.labels.as_ref();
         let holder = labels.and_then(|labels| labels.get(DOMAIN_LABEL));
         Some(Self {
-            number: number(metadata.name.as_deref()?)?,
+            number: channel_of_lease(metadata.name.as_deref()?)?,
             uid: text(&metadata.uid),
             resource_version: text(&metadata.resource_version),
             version: Version::parse(metadata.resource_version.as_deref()),
@@ -266,8 +266,8 @@ fn mk_lease(
     }
 }
 
-/// The channel of the Lease with this name.
-fn number(name: &str) -> Option<u32> {
+/// The channel of the Lease with this name; `None` if it is none of a channel.
+pub fn channel_of_lease(name: &str) -> Option<u32> {
     let number = name.strip_prefix("imex-channel-")?.parse().ok()?;
     (number > 0 && channel_lease_name(number) == name).then_some(number)
 }

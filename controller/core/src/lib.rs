@@ -50,6 +50,7 @@ mod finalizer;
 #[cfg(test)]
 mod fixtures;
 mod go_driver;
+mod group_lease;
 mod group_pools;
 mod index;
 pub mod lifecycle;
@@ -65,12 +66,13 @@ mod template_ref;
 mod version;
 mod waiting;
 
-pub use channel_lease::ChannelLease;
+pub use channel_lease::{ChannelLease, channel_of_lease};
 pub use channels::{ChannelCounts, ObservedChannels};
 pub use cliques::{Clique, CliqueFinding, Cliques};
 pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};
 pub use domain::{Domain, UnidentifiedError};
+pub use group_lease::{GROUP_LEASE, GroupLease, GroupStep, GroupUse};
 pub use group_pools::{GroupPools, PoolStep, cliques_of_pools};
 pub use index::{Change, ClaimName, Index, Key, Observed};
 pub use lost_label::{may_have_lost_label, restored_label};

@@ -59,6 +59,8 @@ enum Label {
     Unknown,
     /// It has this value, or does not exist.
     Is(Option<Box<str>>),
+    /// Somebody else owns it, with another value.
+    Theirs,
 }
 
 /// A label that is to be written.
@@ -186,21 +188,41 @@ impl NodeCliques {
         None
     }
 
-    /// The label was not written: somebody else owns it. It is left alone until the node's clique
-    /// changes, or an hour has passed.
+    /// The label was not written: somebody else owns it. It is left alone until he takes it away, the
+    /// node's clique changes, or an hour has passed.
     pub fn owned_by_others(&mut self, write: LabelWrite, now: Instant) {
-        self.again(write, now + THEIRS_FOR);
+        self.again(write, Label::Theirs, now + THEIRS_FOR);
     }
 
     /// The label was not written. It is tried again.
     pub fn failed(&mut self, write: LabelWrite, now: Instant) {
-        self.again(write, now + RETRY_AFTER);
+        self.again(write, Label::Unknown, now + RETRY_AFTER);
     }
 
-    fn again(&mut self, write: LabelWrite, at: Instant) {
+    fn again(&mut self, write: LabelWrite, label: Label, at: Instant) {
         if let Some(node) = self.nodes.get_mut(&write.node) {
-            node.label = Label::Unknown;
+            node.label = label;
             self.due.insert((at, write.node));
+        }
+    }
+
+    /// Of all nodes, these have a label now, with this value. One that somebody has taken away or changed
+    /// since it was written is written again.
+    pub fn labels_are(&mut self, labels: &HashMap<Box<str>, Box<str>>, now: Instant) {
+        for (name, node) in &mut self.nodes {
+            let Said::Clique(clique) = &node.said else {
+                continue;
+            };
+            match (labels.get(name), &node.label) {
+                (Some(label), _) if **label == **clique => {
+                    node.label = Label::Is(Some(label.clone()));
+                }
+                (Some(_), Label::Theirs) | (_, Label::Unknown) => {}
+                _ => {
+                    node.label = Label::Unknown;
+                    self.due.insert((now, name.clone()));
+                }
+            }
         }
     }
 

@@ -14,9 +14,6 @@ use serde::Deserialize;
 
 use super::{ApiClient, CONTROLLER_NAME, RequestError, delete_only, failed_to};
 
-/// How many domains are named.
-const NAMED: usize = 5;
-
 /// Of a claim nothing is decoded but what it is allocated: there are thousands, and what others have
 /// written in them must not fail the list.
 #[derive(Deserialize)]
@@ -66,8 +63,7 @@ struct DomainStatus {
 // === impl ApiClient ===
 
 impl ApiClient {
-    /// Some of the domains that have one of these channels, as `namespace/name`: the pages of all
-    /// domains, until there are a few.
+    /// The domains that have one of these channels, as `namespace/name`: the pages of all domains.
     pub(crate) async fn domains_with_channels(
         &self,
         channels: &RangeInclusive<u32>,
@@ -75,14 +71,13 @@ impl ApiClient {
         let mut found = Vec::new();
         let visit = |page: Vec<NumberedDomain>| {
             let taken = page.iter().filter(|domain| domain.has_one_of(channels));
-            found.extend(taken.map(NumberedDomain::to_string).take(NAMED));
-            found.len() < NAMED
+            found.extend(taken.map(NumberedDomain::to_string));
+            true
         };
         let (url_path, all) = (ComputeDomain::url_path(&(), None), ListParams::default());
         for_each_page(&self.client, &url_path, Part::Whole, all, visit)
             .await
             .map_err(failed_to("list the channels of ComputeDomains"))?;
-        found.truncate(NAMED);
         Ok(found)
     }
 

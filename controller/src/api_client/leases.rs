@@ -55,7 +55,7 @@ impl ApiClient {
         deleted.map(drop).map_err(failed_to(action))
     }
 
-    fn leases(&self) -> Api<RawLease> {
+    pub(super) fn leases(&self) -> Api<RawLease> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 }

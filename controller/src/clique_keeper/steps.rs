@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use compute_domain_api::GROUP_CHANNELS;
-use compute_domain_core::{Clique, LabelWrite, PoolStep};
+use compute_domain_core::{Clique, GroupLease, LabelWrite, PoolStep, channel_of_lease};
 use imex_runtime::error_chain;
+use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::Run;
-use crate::api_client::RequestError;
 use crate::api_client::clique_labels::Labelled;
+use crate::api_client::{ApiClient, RequestError};
+use crate::reports::enumerate;
 
 /// From the end of one request to the next: at most 50 a second.
 const PACE: Duration = Duration::from_millis(20);
@@ -56,6 +58,9 @@ impl Run<'_> {
                     clique = clique.as_deref(),
                     "somebody else owns the node's label, which stays as it is"
                 );
+                if let (Some(clique), true) = (clique, self.pools.are_wanted()) {
+                    self.keeper.tell_of_foreign_label(node, clique);
+                }
                 self.nodes.owned_by_others(write, now);
                 "owned-by-others"
             }
@@ -91,25 +96,30 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A ComputeDomain keeps its channel for as long as it exists: one of a group's must not be given
-    /// out a second time.
+    /// A ComputeDomain keeps its channel for as long as it exists, and nobody gets it for a while after:
+    /// one of a group's must not be given out a second time. First the Lease, from which on none of them
+    /// is given to a ComputeDomain.
     async fn find_domains(&mut self, clique: &Clique) -> Result<(), RequestError> {
-        let found = self
-            .keeper
-            .api
-            .domains_with_channels(&GROUP_CHANNELS)
-            .await?;
+        let api = &self.keeper.api;
+        take_group_lease(api).await?;
+        let domains = api.domains_with_channels(&GROUP_CHANNELS).await?;
+        let leases = if self.keeper.isolates {
+            api.channel_lease_names().await?
+        } else {
+            Vec::new()
+        };
+        let is_of_group = |name: &String| {
+            let channel = channel_of_lease(name);
+            channel.is_some_and(|channel| GROUP_CHANNELS.contains(&channel))
+        };
+        let leases: Vec<_> = leases.into_iter().filter(is_of_group).collect();
         let now = Instant::now().into_std();
-        self.pools.set_may_create(found.is_empty(), clique, now);
-        if found.is_empty() {
+        let is_free = domains.is_empty() && leases.is_empty();
+        self.pools.set_may_create(is_free, clique, now);
+        if is_free {
             self.groups.set_met();
         } else {
-            self.groups.set_unmet(&format!(
-                "no claim of a group can be allocated while ComputeDomains have channels of groups ({} to {}): {}, ...; delete these, and create them again",
-                GROUP_CHANNELS.start(),
-                GROUP_CHANNELS.end(),
-                found.join(", ")
-            ));
+            self.groups.set_unmet(&in_the_way(&domains, &leases));
         }
         Ok(())
     }
@@ -126,4 +136,36 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// From now on, `ComputeDomains` are given no channel of a group.
+async fn take_group_lease(api: &ApiClient) -> Result<(), RequestError> {
+    let Some(lease) = api.get_group_lease().await? else {
+        let created = api
+            .create_lease(&GroupLease::created(Timestamp::now()))
+            .await;
+        return match created {
+            Err(err) if !err.is_already_exists() => Err(err),
+            _ => Ok(()),
+        };
+    };
+    match lease.taken_back() {
+        Some(patch) => api.change_group_lease(patch).await,
+        None => Ok(()),
+    }
+}
+
+/// Why no pool can be created yet.
+fn in_the_way(domains: &[String], leases: &[String]) -> String {
+    let (first, last) = (GROUP_CHANNELS.start(), GROUP_CHANNELS.end());
+    if domains.is_empty() {
+        let leases = enumerate(leases);
+        return format!(
+            "no claim of a group can be allocated until the channels of groups ({first} to {last}) that ComputeDomains had have cooled down, 10 minutes after their last claim is gone: {leases}; wait"
+        );
+    }
+    let domains = enumerate(domains);
+    format!(
+        "no claim of a group can be allocated while ComputeDomains have channels of groups ({first} to {last}): {domains}; delete these, and create them again"
+    )
 }

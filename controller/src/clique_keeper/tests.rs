@@ -36,6 +36,7 @@ impl Running {
             metrics: CliqueMetrics::new(&mut registry),
             client,
             channels,
+            isolates: true,
         };
         Self {
             readiness,
@@ -102,6 +103,20 @@ fn is_labelled(api: &FakeApi, node: &str, clique: &str) -> bool {
     label(api, node).as_deref() == Some(clique)
 }
 
+/// The requests without the list of labels that is made every ten minutes.
+fn calls_but_looks(api: &FakeApi) -> Vec<Call> {
+    let mut calls = api.calls();
+    calls.retain(|call| *call != Call::ListNodeLabels);
+    calls
+}
+
+fn why_refused(readiness: &Readiness) -> Option<String> {
+    let mut unmet = readiness.unmet().into_iter();
+    unmet
+        .find(|(name, _)| *name == "group-claims")
+        .map(|(_, why)| why.clone())
+}
+
 /// The slices of pools of cliques: name, generation and how many devices.
 fn pool_slices(api: &FakeApi) -> Vec<(String, u64, usize)> {
     api.read_all(Resource::Slices, |slice| {
@@ -150,7 +165,7 @@ async fn nodes_get_the_label_of_their_clique_and_a_restart_writes_nothing() {
     let second = Running::start(&api, OFF);
     api.until("watching", |api| api.open_watches(Call::WatchSlices) == 1)
         .await;
-    api.after(TEN_MINUTES).await;
+    api.after(Duration::from_secs(60)).await;
     assert_eq!(api.calls(), [Call::ListNodeLabels, Call::ListSlices]);
     assert_eq!(second.readiness.unmet(), []);
     assert_eq!((label(&api, "n3"), pool_slices(&api)), (None, vec![]));
@@ -180,7 +195,7 @@ async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has
     api.forget_requests();
     api.after(TEN_MINUTES).await;
     assert_eq!(
-        (api.calls(), label(&api, "n1")),
+        (calls_but_looks(&api), label(&api, "n1")),
         (vec![], Some(B.to_owned()))
     );
     running.kill().await;
@@ -286,7 +301,10 @@ async fn a_clique_with_a_node_has_a_pool_which_is_repaired() {
     api.create(of_others);
     api.forget_requests();
     api.after(TEN_MINUTES).await;
-    assert_eq!((api.calls(), pool_slices(&api).len()), (vec![], 3));
+    assert_eq!(
+        (calls_but_looks(&api), pool_slices(&api).len()),
+        (vec![], 3)
+    );
     assert!(scrape(&running.registry).contains("imex_dra_clique_pools 1\n"));
     running.kill().await;
 }
@@ -302,16 +320,9 @@ async fn no_pool_is_created_before_the_last_domain_with_a_channel_of_a_group_is_
         api.create(domain);
     }
     let running = Running::start(&api, GROUPS);
-    let refused = |readiness: &Readiness| {
-        let unmet = readiness.unmet().into_iter();
-        unmet
-            .filter(|(name, _)| *name == "group-claims")
-            .map(|(_, why)| why)
-            .next()
-    };
-    api.until("refused", |_| refused(&running.readiness).is_some())
+    api.until("refused", |_| why_refused(&running.readiness).is_some())
         .await;
-    let why = refused(&running.readiness).unwrap();
+    let why = why_refused(&running.readiness).unwrap();
     assert!(why.contains("team/a") && !why.contains("team/b"), "{why}");
     api.forget_requests();
     api.after(TEN_MINUTES).await;
@@ -338,10 +349,10 @@ async fn a_pool_without_nodes_goes_after_ten_minutes_when_no_claim_has_a_channel
     api.forget_requests();
     api.delete(Resource::Slices, "", "00000-n1");
     api.after(NOT_TEN_MINUTES).await;
-    assert_eq!(api.calls(), []);
+    assert_eq!(calls_but_looks(&api), []);
     api.after(TEN_MINUTES).await;
     assert!(is_complete(&api, A, 1), "a claim is allocated from it");
-    assert_eq!(api.calls(), [Call::ListAllocations]);
+    assert_eq!(calls_but_looks(&api), [Call::ListAllocations]);
     api.delete(Resource::Claims, "team", "gang");
     api.after(TEN_MINUTES).await;
     api.until("gone", |api| pool_slices(api).is_empty()).await;
@@ -372,3 +383,65 @@ async fn group_claims_that_are_switched_off_leave_pools_only_while_claims_are_al
 }
 
 mod faults;
+
+#[tokio::test(start_paused = true)]
+async fn no_pool_is_created_while_a_channel_of_a_domain_cools_down_and_first_none_is_given_any_more()
+ {
+    let api = FakeApi::new();
+    create_node(&api, "n1", &json!({}), &device_of(A));
+    for channel in [1, 200] {
+        api.create(json!({
+            "kind": "Lease",
+            "metadata": {
+                "name": format!("imex-channel-{channel:04}"), "namespace": "imex-dra",
+                "labels": { "resource.nvidia.com/imexChannel": channel.to_string() },
+            },
+            "spec": { "holderIdentity": "gone", "renewTime": "2026-01-02T03:04:05.000000Z" },
+        }));
+    }
+    let running = Running::start(&api, GROUPS);
+    api.until("refused", |_| why_refused(&running.readiness).is_some())
+        .await;
+    let why = why_refused(&running.readiness).unwrap();
+    assert!(why.contains("imex-channel-0001; wait"), "{why}");
+    let calls = api.calls();
+    let taken = calls.iter().position(|it| *it == Call::CreateLease);
+    let looked = calls.iter().position(|it| *it == Call::ListDomains);
+    assert!(taken.is_some() && taken < looked, "{calls:?}");
+    api.delete(Resource::Leases, "imex-dra", "imex-channel-0001");
+    api.until("created", |api| is_complete(api, A, 1)).await;
+    assert_eq!(running.readiness.unmet(), []);
+    running.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_label_that_somebody_removes_is_written_again_and_one_that_is_not_ours_is_told() {
+    let api = FakeApi::new();
+    create_node(&api, "removed", &json!({}), &device_of(A));
+    create_node(
+        &api,
+        "theirs",
+        &json!({ CLIQUE_LABEL: "somebody.1" }),
+        &device_of(A),
+    );
+    let running = Running::start(&api, GROUPS);
+    let told = |api: &FakeApi| api.event_note("CliqueLabelNotOurs").is_some();
+    api.until("told", told).await;
+    api.until("labelled", |api| is_labelled(api, "removed", A))
+        .await;
+    let take_away = |node: &str| {
+        api.edit(Resource::Nodes, "", node, |node| {
+            node["metadata"]["labels"] = json!({});
+        });
+    };
+    take_away("removed");
+    api.until("back", |api| is_labelled(api, "removed", A))
+        .await;
+    api.forget_requests();
+    api.after(TEN_MINUTES * 2).await;
+    assert_eq!(calls_but_looks(&api), [], "what is theirs is left alone");
+    assert_eq!(label(&api, "theirs").as_deref(), Some("somebody.1"));
+    take_away("theirs");
+    api.until("ours", |api| is_labelled(api, "theirs", A)).await;
+    running.kill().await;
+}

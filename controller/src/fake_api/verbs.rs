@@ -179,7 +179,7 @@ fn updater(request: &Request) -> Writer<'_> {
 }
 
 /// Whether a list or watch is about this object: by namespace, by a label that it has to have, with a
-/// value or any, or with `!` must not have, and by the one field that is selected by.
+/// value or any, or with `!` must not have, and by fields of the spec.
 pub(super) fn is_wanted(request: &Request, namespace: &str, object: &Value) -> bool {
     let selector = request.query("labelSelector");
     let has = |label: &str| object["metadata"]["labels"].get(label).is_some();
@@ -191,8 +191,12 @@ pub(super) fn is_wanted(request: &Request, namespace: &str, object: &Value) -> b
         },
     };
     let fields = request.query("fieldSelector");
-    let driver = object["spec"]["driver"].as_str().unwrap_or_default();
-    let selected = selected && (fields.is_empty() || *fields == *format!("spec.driver={driver}"));
+    let has_field = |field: &str| {
+        let (path, value) = field.split_once('=').unwrap_or_default();
+        let name = path.strip_prefix("spec.").unwrap_or_default();
+        object["spec"][name].as_str().unwrap_or_default() == value
+    };
+    let selected = selected && (fields.is_empty() || fields.split(',').all(has_field));
     selected && (request.namespace.is_empty() || request.namespace == namespace)
 }
 

@@ -9,6 +9,11 @@ use crate::channel_lease::ChannelLease;
 use crate::channels::ChannelCounts;
 
 impl Index {
+    /// `ComputeDomains` are given no channel below this one from now on, or those from this one on again.
+    pub fn set_first_channel(&mut self, first: u32) {
+        self.numbers.set_first(first);
+    }
+
     /// The watch begins to list all Leases.
     pub fn begin_leases(&mut self) {
         self.numbers.begin();

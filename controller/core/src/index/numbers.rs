@@ -57,6 +57,13 @@ impl Numbers {
         self.channels.clone()
     }
 
+    pub(super) fn set_first(&mut self, first: u32) {
+        if let Some(channels) = &mut self.channels {
+            *channels = first..=*channels.end();
+            self.freed = true;
+        }
+    }
+
     // === ComputeDomains ===
 
     /// A ComputeDomain has changed, come or gone.

@@ -247,3 +247,37 @@ fn slices_of_other_drivers_and_of_no_node_are_not_heard() {
         assert_eq!(NodeSlice::new(&slice), None, "{slice:?}");
     }
 }
+
+#[test]
+fn a_label_that_somebody_has_taken_away_or_changed_is_written_again_and_theirs_is_left() {
+    let now = Instant::now();
+    let mut cliques = NodeCliques::default();
+    for node in ["a", "b", "c", "d"] {
+        cliques.apply(in_clique(node, A), now);
+    }
+    let mut writes = || {
+        let mut written = Vec::new();
+        while let Some(write) = cliques.next_label(now) {
+            written.push(write);
+        }
+        written
+    };
+    let theirs = writes().into_iter().find(|write| &*write.node == "d");
+    cliques.owned_by_others(theirs.unwrap(), now);
+    let labels = [("b", "other"), ("c", A), ("d", "theirs")];
+    let labels = labels.map(|(node, label)| (node.into(), label.into()));
+    let mut labels = HashMap::from(labels);
+    cliques.labels_are(&labels, now);
+    let names = |cliques: &mut NodeCliques| {
+        let writes = std::iter::from_fn(|| cliques.next_label(now));
+        let mut names: Vec<_> = writes.map(|write| write.node.to_string()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&mut cliques), ["a", "b"]);
+    // Whoever had it has let go of it.
+    labels.remove("d");
+    labels.extend([("a", A), ("b", A)].map(|(node, label)| (node.into(), label.into())));
+    cliques.labels_are(&labels, now);
+    assert_eq!(names(&mut cliques), ["d"]);
+}

@@ -706,3 +706,98 @@ async fn only_those_that_are_not_isolated_are_told_that_they_share_a_clique() {
     assert!(note.contains("old") && !note.contains("new"), "{note}");
     controller.stop().await;
 }
+
+const GROUP_POOL: &str = "clique-aaaaaaaa-0000-0000-0000-000000000001.7";
+
+const GROUP_LEASE: &str = "imex-channels-of-groups";
+
+fn group_lease(api: &FakeApi) -> Option<Value> {
+    api.get(Resource::Leases, DRIVER_NAMESPACE, GROUP_LEASE)
+}
+
+fn mk_group_lease() -> Value {
+    json!({
+        "kind": "Lease",
+        "metadata": { "name": GROUP_LEASE, "namespace": DRIVER_NAMESPACE },
+        "spec": { "holderIdentity": "group claims" },
+    })
+}
+
+fn mk_pool_slice() -> Value {
+    json!({
+        "kind": "ResourceSlice", "metadata": { "name": "pool" },
+        "spec": {
+            "driver": "compute-domain.nvidia.com", "nodeSelector": {}, "devices": [],
+            "pool": { "name": GROUP_POOL, "generation": 1, "resourceSliceCount": 1 },
+        },
+    })
+}
+
+fn mk_group_claim() -> Value {
+    json!({
+        "kind": "ResourceClaim", "metadata": { "name": "gang", "namespace": TEAM }, "spec": {},
+        "status": { "allocation": { "devices": { "results": [
+            { "driver": "compute-domain.nvidia.com", "pool": GROUP_POOL, "device": "channel-1" },
+        ] } } },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn channels_of_groups_are_given_to_domains_only_ten_minutes_after_the_last_pool_and_claim() {
+    let api = FakeApi::new();
+    api.create(mk_group_lease());
+    api.create(mk_pool_slice());
+    api.create(mk_group_claim());
+    let first = Controller::start_with_channels(&api, 2_048);
+    create_one_by_one(&api, &["a"]).await;
+    assert_eq!(channel(&api, "a"), Some(128), "there is a pool");
+
+    // Somebody deletes the pool and the Lease by hand, while a claim has a channel.
+    api.delete(Resource::Slices, "", "pool");
+    api.delete(Resource::Leases, DRIVER_NAMESPACE, GROUP_LEASE);
+    api.until("there again", |api| group_lease(api).is_some())
+        .await;
+    api.after(COOL_DOWN * 2).await;
+    create_one_by_one(&api, &["b"]).await;
+    assert_eq!(channel(&api, "b"), Some(129), "there is a claim");
+
+    api.delete(Resource::Claims, TEAM, "gang");
+    let is_released = |api: &FakeApi| {
+        let lease = group_lease(api).unwrap_or_default();
+        !lease["spec"]["renewTime"].is_null()
+    };
+    api.until("released", is_released).await;
+    let released = Instant::now();
+    first.kill().await;
+    let second = Controller::start_with_channels(&api, 2_048);
+    create_one_by_one(&api, &["c"]).await;
+    assert_eq!(channel(&api, "c"), Some(130), "they cool down");
+    api.until("gone", |api| group_lease(api).is_none()).await;
+    assert!(released.elapsed() >= COOL_DOWN);
+    assert_within(COOL_DOWN + Duration::from_secs(61), released);
+    api.after(Duration::from_secs(1)).await;
+    create_one_by_one(&api, &["d"]).await;
+    assert_eq!(channel(&api, "d"), Some(1));
+    api.forget_requests();
+    api.after(COOL_DOWN).await;
+    assert_eq!(api.calls(), [], "nobody looks any more");
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pools_without_the_lease_keep_their_channels_and_so_does_what_cannot_be_looked_at() {
+    let api = FakeApi::new();
+    api.create(mk_pool_slice());
+    let controller = Controller::start_with_channels(&api, 2_048);
+    create_one_by_one(&api, &["a"]).await;
+    assert_eq!(channel(&api, "a"), Some(128));
+    assert!(group_lease(&api).is_some());
+    controller.stop().await;
+
+    let api = FakeApi::new();
+    api.break_with(Rule::always(Call::ListSlices, Fault::Forbidden("no")));
+    let controller = Controller::start_with_channels(&api, 2_048);
+    create_one_by_one(&api, &["a"]).await;
+    assert_eq!(channel(&api, "a"), Some(128));
+    controller.stop().await;
+}

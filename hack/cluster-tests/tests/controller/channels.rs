@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::support::{
@@ -407,6 +407,74 @@ fn a_quota_on_leases_is_named_and_raising_it_heals() -> Result<()> {
         on.until_ready("train").await;
         Ok(message)
     })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh controller"]
+fn channels_of_groups_are_given_to_no_domain_while_a_pool_or_a_claim_of_one_is_left() -> Result<()>
+{
+    run(async |on| {
+        let pool = Applied::new(&[group_pool()])?;
+        let controller = on.start_with(isolated(256)).await?;
+        on.create_ready("a").await?;
+        ensure!(on.confirmed_channel("a").await? == 128, "there is a pool");
+
+        create_group_claim(on).await?;
+        drop(pool);
+        controller.restart()?; // it looks at once
+        controller.until_ready().await;
+        on.create_ready("b").await?;
+        ensure!(on.confirmed_channel("b").await? == 129, "there is a claim");
+
+        delete_claims(on).await?;
+        controller.restart()?;
+        let is_released = async || {
+            let lease = on.leases().get(GROUP_LEASE).await?;
+            let spec = lease.spec.context("an empty lease")?;
+            ensure!(spec.renew_time.is_some(), "{spec:?}");
+            Ok(())
+        };
+        until("the channels of groups cool down", is_released).await;
+        on.create_ready("c").await?;
+        ensure!(on.confirmed_channel("c").await? == 130, "they cool down");
+
+        on.let_lease_cool(GROUP_LEASE).await?;
+        controller.restart()?;
+        controller.until_ready().await;
+        on.create_ready("d").await?;
+        ensure!(on.confirmed_channel("d").await? == 1);
+        ensure!(on.leases().get_opt(GROUP_LEASE).await?.is_none());
+        Ok(String::new())
+    })
+}
+
+const GROUP_LEASE: &str = "imex-channels-of-groups";
+
+const GROUP_POOL: &str = "clique-aaaaaaaa-0000-0000-0000-000000000001.7";
+
+fn group_pool() -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
+        "metadata": {"name": "pool-of-a-group"},
+        "spec": {
+            "driver": "compute-domain.nvidia.com", "allNodes": true, "devices": [],
+            "pool": {"name": GROUP_POOL, "generation": 1, "resourceSliceCount": 1},
+        },
+    })
+}
+
+/// Allocated as the scheduler does it.
+async fn create_group_claim(on: &Fixture) -> Result<()> {
+    create_claim(on, "nobody").await?;
+    let allocation = json!({"devices": {"results": [{
+        "request": "channel", "driver": "compute-domain.nvidia.com",
+        "pool": GROUP_POOL, "device": "channel-1",
+    }]}});
+    let status = json!({"status": {"allocation": allocation}});
+    claims(on)
+        .patch_status("left", &PatchParams::default(), &Patch::Merge(status))
+        .await?;
+    Ok(())
 }
 
 fn claims(on: &Fixture) -> kube::Api<k8s_openapi::api::resource::v1::ResourceClaim> {

@@ -73,12 +73,17 @@ impl Fixture {
 
     /// Ten minutes pass for a channel that was released.
     pub(crate) async fn let_cool(&self, number: u64) -> Result<()> {
+        self.let_lease_cool(&format!("imex-channel-{number:04}"))
+            .await
+    }
+
+    /// Ten minutes pass for a Lease that was released.
+    pub(crate) async fn let_lease_cool(&self, name: &str) -> Result<()> {
         let long_ago = Timestamp::now() - SignedDuration::from_secs(601);
         let long_ago = format!("{long_ago:.6}");
         let patch = Patch::Merge(json!({"spec": {"renewTime": long_ago}}));
-        let name = format!("imex-channel-{number:04}");
         self.leases()
-            .patch(&name, &PatchParams::default(), &patch)
+            .patch(name, &PatchParams::default(), &patch)
             .await?;
         Ok(())
     }

@@ -1,0 +1,147 @@
+//! Whether `ComputeDomains` can be given the channels of groups, where group claims are switched off:
+//! looked at before the first channel is given, and again for as long as they cannot.
+
+use std::time::Duration;
+
+use compute_domain_api::GROUP_CHANNELS;
+use compute_domain_core::{GroupStep, GroupUse};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use imex_runtime::error_chain;
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::{Finished, Run, Watched};
+use crate::api_client::{ApiClient, RequestError};
+
+/// The pause between two looks, while somebody may have a channel of a group.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// No look needs more requests that change something.
+const MOST_STEPS: usize = 6;
+
+/// What is known of them. `None` in the worker: group claims are switched on, or nobody has a channel of
+/// his own.
+#[derive(Debug)]
+pub(super) struct GroupNumbers {
+    /// When they are looked at; `None`: not any more, or a look is on its way.
+    look_at: Option<Instant>,
+    /// Whether the Lease was seen, and was not deleted by us.
+    expected: bool,
+}
+
+/// What a look has found.
+#[derive(Debug)]
+pub(super) enum Seen {
+    /// The channels are those of `ComputeDomains`.
+    Free,
+    /// They are not, or it could not be found out.
+    Reserved,
+}
+
+// === impl GroupNumbers ===
+
+impl GroupNumbers {
+    pub(super) fn new() -> Self {
+        Self {
+            look_at: Some(Instant::now()),
+            expected: false,
+        }
+    }
+
+    /// Ends when they are to be looked at.
+    pub(super) async fn wait(&self) {
+        match self.look_at {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+// === impl Run ===
+
+impl<'a> Run<'a> {
+    pub(super) fn look_at_group_numbers(&mut self) {
+        let Some(numbers) = &mut self.group_numbers else {
+            return;
+        };
+        numbers.look_at = None;
+        let (expected, context) = (numbers.expected, &self.worker.context);
+        let look: BoxFuture<'a, Finished> = async move {
+            let looked = look(&context.api, expected, context.now).await;
+            let seen = looked.unwrap_or_else(|err| {
+                let error = error_chain(&err);
+                warn!(
+                    error,
+                    "whether groups have channels is not known; ComputeDomains are given none of theirs"
+                );
+                Seen::Reserved
+            });
+            Finished::GroupNumbers(seen)
+        }
+        .boxed();
+        self.jobs.push(look);
+    }
+
+    pub(super) fn group_numbers_seen(&mut self, seen: &Seen) {
+        let Some(numbers) = &mut self.group_numbers else {
+            return;
+        };
+        let first = match seen {
+            Seen::Free => *GROUP_CHANNELS.start(),
+            Seen::Reserved => {
+                numbers.expected = true;
+                numbers.look_at = Some(Instant::now() + LOOK_AGAIN);
+                GROUP_CHANNELS.end().saturating_add(1)
+            }
+        };
+        self.worker.context.index.lock().set_first_channel(first);
+        self.listed(Watched::GroupNumbers);
+    }
+}
+
+async fn look(
+    api: &ApiClient,
+    mut expected: bool,
+    now: fn() -> Timestamp,
+) -> Result<Seen, RequestError> {
+    let pools = api.has_group_pools().await?;
+    let mut used = if pools {
+        GroupUse::Pools
+    } else {
+        GroupUse::NoPools
+    };
+    for _ in 0..MOST_STEPS {
+        let lease = api.get_group_lease().await?;
+        expected |= lease.is_some();
+        match (
+            GroupStep::next(lease.as_ref(), expected, used, now()),
+            lease,
+        ) {
+            (GroupStep::Done, _) => return Ok(Seen::Free),
+            (GroupStep::Wait, _) => break,
+            (GroupStep::FindClaims, _) => {
+                let in_use = api.cliques_in_use().await?;
+                used = if in_use.is_empty() {
+                    GroupUse::Nothing
+                } else {
+                    info!(
+                        cliques = in_use.len(),
+                        "group claims are switched off, and claims still have channels of groups: ComputeDomains are given none of these"
+                    );
+                    GroupUse::Claims
+                };
+            }
+            (GroupStep::Create(lease), _) => drop(api.create_lease(&lease).await?),
+            (GroupStep::Change(patch), _) => api.change_group_lease(patch).await?,
+            (GroupStep::Delete, Some(lease)) => {
+                api.delete_group_lease(&lease).await?;
+                info!("nobody has a channel of a group any more: they are those of ComputeDomains");
+                expected = false;
+            }
+            (GroupStep::Delete, None) => {}
+        }
+    }
+    Ok(Seen::Reserved)
+}
