@@ -27,8 +27,6 @@ cargo_zigbuild_version=0.24.1
 base_libraries="libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 libnss_files.so.2 libnss_dns.so.2 libgcc_s.so.1"
 epoch=${SOURCE_DATE_EPOCH:-0}
 
-usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" | sed '$d'; }
-
 parse_arguments() {
     profile=release
     out=$root/out/imex-dra-image.tar

@@ -15,6 +15,14 @@ die() {
     exit 1
 }
 
+# What is at the top of the script, unless it has more to say.
+declare -F usage >/dev/null || usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$0" | sed '$d'; }
+
+# Asked for help, no script does anything else.
+case ${1-} in
+    -h | --help) usage && exit 0 ;;
+esac
+
 # The Debian package that brings a tool.
 package_of() {
     case $1 in

@@ -7,8 +7,6 @@
 # so a reader sees the old one or the new one. Needs bash and coreutils; sed
 # for --without.
 set -euo pipefail
-# shellcheck source=hack/lib.sh
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
     cat <<'USAGE'
@@ -42,6 +40,9 @@ kernel and host
   --shell FILE           a static shell to put at bin/sh, so that the root can be entered
 USAGE
 }
+
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need() { [ "$#" -ge 2 ] || die "$1 needs a value (see --help)"; }
 is_number() { [[ $1 =~ ^(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})$ ]] || die "$2 needs a number, not '$1'"; }
