@@ -169,8 +169,8 @@ mod tests {
         GroupLease::new(&ObjectMeta::default(), None)
     }
 
-    fn next(lease: Option<GroupLease>, expected: bool, used: GroupUse) -> GroupStep {
-        GroupStep::next(lease.as_ref(), expected, used, now())
+    fn next(lease: Option<&GroupLease>, expected: bool, used: GroupUse) -> GroupStep {
+        GroupStep::next(lease, expected, used, now())
     }
 
     fn is_release(step: &GroupStep) -> bool {
@@ -201,20 +201,20 @@ mod tests {
 
     #[test]
     fn it_is_released_only_when_neither_pools_nor_claims_are_left_and_goes_after_a_cool_down() {
-        assert_eq!(next(Some(held()), true, GroupUse::Pools), GroupStep::Wait);
-        let unknown = next(Some(held()), true, GroupUse::NoPools);
+        assert_eq!(next(Some(&held()), true, GroupUse::Pools), GroupStep::Wait);
+        let unknown = next(Some(&held()), true, GroupUse::NoPools);
         assert_eq!(unknown, GroupStep::FindClaims);
-        assert_eq!(next(Some(held()), true, GroupUse::Claims), GroupStep::Wait);
-        assert!(is_release(&next(Some(held()), true, GroupUse::Nothing)));
+        assert_eq!(next(Some(&held()), true, GroupUse::Claims), GroupStep::Wait);
+        assert!(is_release(&next(Some(&held()), true, GroupUse::Nothing)));
 
         assert_eq!(
-            next(Some(released(599)), true, GroupUse::NoPools),
+            next(Some(&released(599)), true, GroupUse::NoPools),
             GroupStep::Wait
         );
-        let cooled = next(Some(released(600)), true, GroupUse::NoPools);
+        let cooled = next(Some(&released(600)), true, GroupUse::NoPools);
         assert_eq!(cooled, GroupStep::FindClaims);
         assert_eq!(
-            next(Some(released(600)), true, GroupUse::Nothing),
+            next(Some(&released(600)), true, GroupUse::Nothing),
             GroupStep::Delete
         );
     }
@@ -223,16 +223,16 @@ mod tests {
     fn a_release_is_taken_back_if_a_channel_is_used_and_one_in_the_future_counts_from_now() {
         for used in [GroupUse::Pools, GroupUse::Claims] {
             assert!(
-                takes_back(&next(Some(released(700)), true, used)),
+                takes_back(&next(Some(&released(700)), true, used)),
                 "{used:?}"
             );
         }
         for time in ["9999-12-31T23:59:59.000000Z", "2999-01-01T00:00:00Z"] {
             let ahead = GroupLease::new(&ObjectMeta::default(), Some(time));
-            let asked = next(Some(ahead.clone()), true, GroupUse::NoPools);
+            let asked = next(Some(&ahead), true, GroupUse::NoPools);
             assert_eq!(asked, GroupStep::FindClaims, "{time}");
             assert!(
-                is_release(&next(Some(ahead), true, GroupUse::Nothing)),
+                is_release(&next(Some(&ahead), true, GroupUse::Nothing)),
                 "{time}"
             );
         }

@@ -104,8 +104,8 @@ fn described(lease: &ChannelLease) -> String {
 }
 
 /// What there is to be done about the Leases of this UID, although nothing else is: one that somebody
-/// has deleted is created again; one that nobody uses is released, and deleted after a while. `state` is that of the ComputeDomain; `None`: it is not
-/// known.
+/// has deleted is created again; one that nobody uses is released, and deleted after a while. `state`
+/// is that of the ComputeDomain; `None`: it is not known.
 pub(super) fn rest(
     state: Option<State>,
     observed: &Observed,

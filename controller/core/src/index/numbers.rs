@@ -58,10 +58,15 @@ impl Numbers {
     }
 
     pub(super) fn set_first(&mut self, first: u32) {
-        if let Some(channels) = &mut self.channels {
-            *channels = first..=*channels.end();
-            self.freed = true;
-        }
+        let Some(channels) = &mut self.channels else {
+            return;
+        };
+        let before = std::mem::replace(channels, first..=*channels.end());
+        self.freed = true;
+        // Whose channel counts now, or does not any more.
+        let between = before.start().min(&first)..before.start().max(&first);
+        let changed = self.assigned.range(between).flat_map(|(_, all)| all.keys());
+        self.woken.extend(changed.map(|(_, uid)| uid.clone()));
     }
 
     // === ComputeDomains ===

@@ -349,3 +349,21 @@ fn channels_are_counted_once_the_leases_are_listed() {
         "there are still channels"
     );
 }
+
+#[test]
+fn channels_below_the_first_are_given_to_nobody_until_it_is_lowered_and_then_all_they_concern_are_woken()
+ {
+    let mut index = mk_index();
+    index.set_first_channel(3);
+    index.apply_domain(waiting("new", 2));
+    index.apply_domain(with_channel("a", 1, 2));
+    index.take_woken(now());
+    assert_eq!(offer(&index, "new"), Offer::Channel(3));
+    let assigned = |index: &Index| index.observe("a", now()).channels.unwrap().assigned;
+    assert!(matches!(assigned(&index), Some(Assigned::OutOfRange)));
+    index.set_first_channel(1);
+    assert_eq!(woken(&mut index), ["a", "new"]);
+    assert!(matches!(assigned(&index), Some(Assigned::Nobody)));
+    index.apply_lease(lease_at("a", 2, 1));
+    assert_eq!(offer(&index, "new"), Offer::Channel(1));
+}
