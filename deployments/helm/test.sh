@@ -98,6 +98,9 @@ for text in 'verbs: [create, update]' IMEX_GROUP_CLAIMS compute-domain-clique-ch
     contains "$text" groups
     if grep -qF -- "$text" "$scratch/default.yaml" "$scratch/label.yaml"; then fail "default or label should not contain: $text"; fi
 done
+# Claims are protected where they keep a channel of a ComputeDomain or of a clique.
+for rendering in isolation groups; do contains 'name: resourceclaims-policy-imex-dra' $rendering; done
+for rendering in default label; do lacks 'name: resourceclaims-policy-imex-dra' $rendering; done
 if grep -qF -- GPU_CLIQUE "$scratch/default.yaml"; then fail "default should not contain: GPU_CLIQUE"; fi
 
 # What an operator reads after the installation: claims of groups only where there are any.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::output_of;
@@ -66,6 +66,18 @@ impl Cluster {
     /// As [`Cluster::script`].
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.script(&[&["kubectl"], args].concat(), "")
+    }
+
+    /// Runs `kubectl ARGS`, which has to fail with these words.
+    ///
+    /// # Errors
+    /// If it succeeds, or fails for another reason.
+    pub fn kubectl_refused(&self, args: &[&str], words: &str) -> Result<()> {
+        let refused = self.kubectl(args).err();
+        let refused = refused.with_context(|| format!("{args:?} is not refused"))?;
+        let text = format!("{refused:#}");
+        ensure!(text.contains(words), "not {words:?}: {text}");
+        Ok(())
     }
 
     /// `kubectl ARGS -o json`, parsed.

@@ -85,6 +85,63 @@ fn the_pods_of_a_group_have_its_channel_on_both_nodes_and_another_group_has_anot
             may_not_open(&cluster, &namespace, (pod, node), other)?;
         }
     }
+    nobody_gets_the_channel_of_a_claim_in_use(&cluster, &namespace, [red, blue])?;
+    claims_end_with_their_pods(&cluster, &namespace)
+}
+
+/// Whatever is done to the claim `red` while its pods run, by somebody who may edit claims.
+fn nobody_gets_the_channel_of_a_claim_in_use(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    taken: [u64; 2],
+) -> Result<()> {
+    let of = ["resourceclaim", "red", "-n", &namespace.name];
+    let on_it = |verb: &'static str, change: &[&'static str]| {
+        let command: Vec<&str> = [&[verb], &of[..], change].concat();
+        command
+    };
+    let without_finalizer = r#"--patch={"metadata":{"finalizers":null}}"#;
+    let without_finalizer = on_it("patch", &["--type=merge", without_finalizer]);
+    cluster.kubectl_refused(&without_finalizer, "delete the pods")?;
+    let label = on_it("label", &["resource.nvidia.com/computeDomain=another"]);
+    cluster.kubectl_refused(&label, "never changes")?;
+    // Other changes are nobody's business.
+    cluster.kubectl(&on_it("annotate", &["note=mine"]))?;
+    cluster.kubectl(&on_it("delete", &["--wait=false"]))?;
+    cluster.kubectl_refused(&without_finalizer, "delete the pods")?;
+
+    create_group_claim(cluster, namespace, "green")?;
+    fixtures::run_pod_with_claim(cluster, namespace, "green-1", 1, "green")?;
+    let green = allocated(cluster, namespace, "green")?;
+    ensure!(!taken.contains(&green), "channel {green} of {taken:?}");
+    sees_only(cluster, namespace, "green-1", green)
+}
+
+/// A claim that was deleted before, one that is used no more, and one whose namespace is deleted.
+fn claims_end_with_their_pods(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+    let name = namespace.name.as_str();
+    let pods = ["red-1", "red-2", "blue-1", "blue-2"];
+    cluster.kubectl(&[&["delete", "pod", "-n", name, "--wait"], &pods[..]].concat())?;
+    wait_until(cluster, "the claim red is gone", || {
+        let get = ["get", "resourceclaim", "red", "-n", name, "-o=name"];
+        let left = cluster.kubectl(&[&get[..], &["--ignore-not-found"]].concat())?;
+        ensure!(left.is_empty(), "it is there");
+        Ok(())
+    })?;
+    wait_until(cluster, "the claim blue is not allocated", || {
+        let claim = cluster.json(&["get", "resourceclaim", "blue", "-n", name])?;
+        ensure!(claim.pointer("/status/allocation").is_none(), "{claim}");
+        Ok(())
+    })?;
+    let in_time = ["--wait", "--timeout=120s"];
+    cluster.kubectl(
+        &[
+            &["delete", "resourceclaim", "blue", "-n", name],
+            &in_time[..],
+        ]
+        .concat(),
+    )?;
+    cluster.kubectl(&[&["delete", "namespace", name], &in_time[..]].concat())?;
     Ok(())
 }
 

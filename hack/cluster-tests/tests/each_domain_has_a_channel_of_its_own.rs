@@ -102,22 +102,10 @@ fn a_claim_in_use_cannot_be_hidden(cluster: &Cluster, namespace: &Namespace) -> 
     let of = ["resourceclaim", name, "-n", &namespace.name];
     let without_label = "resource.nvidia.com/computeDomain-";
     let without_finalizer = r#"--patch={"metadata":{"finalizers":null}}"#;
-    for (command, reason) in [
-        (
-            [&["label"], &of[..], &[without_label]].concat(),
-            "never changes",
-        ),
-        (
-            [&["patch"], &of[..], &["--type=merge", without_finalizer]].concat(),
-            "delete the pods",
-        ),
-    ] {
-        let refused = cluster.kubectl(&command);
-        let error = refused.err().context("it is not refused")?;
-        let text = format!("{error:#}");
-        ensure!(text.contains(reason), "{text}");
-    }
-    Ok(())
+    let label = [&["label"], &of[..], &[without_label]].concat();
+    cluster.kubectl_refused(&label, "never changes")?;
+    let patch = [&["patch"], &of[..], &["--type=merge", without_finalizer]].concat();
+    cluster.kubectl_refused(&patch, "delete the pods")
 }
 
 #[test]
