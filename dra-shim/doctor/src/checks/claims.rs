@@ -104,7 +104,7 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
             "plugin-not-registered",
             facts.root.plugin_registry(),
             format!("no socket of {DRIVER_NAME} is in it: kubelet cannot reach the plugin"),
-            "kubectl get pods -A -o wide | grep compute-domain: see why the plugin does not run on this node",
+            "kubectl get pods -A -o wide | grep compute-domain: see why the plugin does not run on this node; of one that runs, /readyz and the node's events say what it waits for",
         )
     })
 }

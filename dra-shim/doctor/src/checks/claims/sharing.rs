@@ -12,7 +12,8 @@ pub(super) fn check(facts: &ClaimFacts) -> Option<Finding> {
     let file = facts.root.shared_marker();
     match &facts.sharing {
         // What this process may not see, the checkpoint's finding is about.
-        SharedDevice::No | SharedDevice::Unknown => None,
+        SharedDevice::Unknown => None,
+        SharedDevice::No => shared_without_marker(facts),
         SharedDevice::Shared(marker) if marker.is_dropped => Some(Finding::info(
             "device-sharing-dropped",
             file,
@@ -44,6 +45,24 @@ pub(super) fn check(facts: &ClaimFacts) -> Option<Finding> {
             ),
         )),
     }
+}
+
+/// The plugin finds the shares in the records and writes the file again, also in place of a link to
+/// nothing.
+fn shared_without_marker(facts: &ClaimFacts) -> Option<Finding> {
+    let records = facts.records().into_iter().flat_map(|it| it.values());
+    let have = match records.filter(|record| record.has_share).count() {
+        0 => return None,
+        1 => "1 claim has a share".to_owned(),
+        count => format!("{} have shares", counted(count, "claim")),
+    };
+    Some(Finding::info(
+        "device-shared",
+        facts.root.shared_marker(),
+        format!("there is no such file, though {have} of the device"),
+        "leave it: a plugin that runs with imex.sharing=many writes it again within a minute, and \
+         any plugin when it starts",
+    ))
 }
 
 /// `2 claims have it`.

@@ -14,6 +14,7 @@ use super::*;
 /// The record of claim `uid` of domain `d`, which opens channel 3.
 fn record(uid: &str) -> RecordFacts {
     RecordFacts {
+        has_share: false,
         name: Some(format!("n/{uid}")),
         state: "PrepareCompleted",
         is_completed: true,
@@ -129,6 +130,23 @@ fn a_shared_device_is_told_and_a_marker_that_cannot_be_used_is_an_error() {
     let (id, severity, _) = found(SharedDevice::Unusable(refused)).unwrap();
     assert_eq!((id, severity), ("device-marker-unusable", Severity::Error));
     assert_eq!(found(SharedDevice::Unknown), None);
+    assert_eq!(found(SharedDevice::No), None);
+}
+
+#[test]
+fn a_marker_that_is_gone_or_a_link_to_nothing_while_claims_have_shares_is_told() {
+    let mut facts = facts();
+    let CheckpointFile::Read(checkpoint) = &mut facts.checkpoint else {
+        unreachable!()
+    };
+    checkpoint.records.get_mut("2").unwrap().has_share = true;
+    let findings = report(&facts).findings;
+    let [told] = findings.as_slice() else {
+        panic!("{findings:?}")
+    };
+    assert_eq!((told.id, told.severity), ("device-shared", Severity::Info));
+    let evidence = "there is no such file, though 1 claim has a share of the device";
+    assert_eq!(told.evidence, evidence);
 }
 
 #[test]

@@ -52,6 +52,8 @@ pub struct RecordFacts {
     pub state: &'static str,
     /// Whether the claim is prepared.
     pub is_completed: bool,
+    /// Whether a device that it holds is a share of one.
+    pub has_share: bool,
     /// The channels that it holds; none unless the claim is prepared. A number that is no
     /// channel's is left out.
     pub channels: Vec<HeldChannel>,
@@ -123,10 +125,13 @@ impl RecordFacts {
         } = record;
         let has_name = !namespace.is_empty() || !name.is_empty();
         let held = Holding::in_record(uid, record);
+        let groups = record.devices().iter();
+        let mut devices = groups.flat_map(DeviceGroup::kubelet_devices);
         Self {
             name: has_name.then(|| format!("{namespace}/{name}")),
             state: record.state.name(),
             is_completed: record.is_completed(),
+            has_share: devices.any(|device| device.share_id.is_some()),
             channels: held.filter_map(|held| HeldChannel::new(&held)).collect(),
         }
     }

@@ -19,6 +19,7 @@ type Claim<'a> = (&'a str, &'a str, u32, u32);
 fn record((uid, domain, device, channel): Claim<'_>) -> (String, RecordFacts) {
     let owner = if device == 0 { domain } else { uid };
     let record = RecordFacts {
+        has_share: false,
         name: Some(format!("n/{uid}")),
         state: "PrepareCompleted",
         is_completed: true,
