@@ -126,6 +126,7 @@ mod guard;
 mod guard_model_tests;
 mod hardware;
 mod held_channels;
+mod hint;
 pub mod lifecycle;
 mod moment;
 mod node_claims;
