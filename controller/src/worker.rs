@@ -72,6 +72,7 @@ struct Run<'a> {
     backoff: Backoff,
     lost_labels: LostLabels,
     cliques: ClaimCliques,
+    /// `None`: group claims are switched on, or no ComputeDomain has a channel of its own.
     group_numbers: Option<GroupNumbers>,
     jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// What has still to be listed. Nothing is reconciled before: a template that is not known yet would
@@ -196,7 +197,7 @@ impl<'a> Run<'a> {
             };
             tokio::select! {
                 () = self.worker.shutdown.cancelled() => return,
-                () = groups => self.look_at_group_numbers(),
+                () = groups => self.start_look_at_groups(),
                 Some(told) = self.watches.next() => self.take(told),
                 Some(finished) = self.jobs.next(), if !self.jobs.is_empty() => {
                     self.finish(finished);
@@ -284,7 +285,7 @@ impl<'a> Run<'a> {
             }
             Finished::Probed(false) => self.probe_at = Some(Instant::now() + SCHEMA_PROBE),
             Finished::Looked => {}
-            Finished::GroupNumbers(seen) => self.group_numbers_seen(&seen),
+            Finished::GroupNumbers(seen) => self.finish_look_at_groups(&seen),
             Finished::Cliques(listed) => self.finish_list(listed),
             Finished::LostLabel(done) => {
                 let key = self.lost_labels.finish(done);
@@ -334,6 +335,22 @@ impl<'a> Run<'a> {
             }
         }
         Instant::now() + delay
+    }
+
+    fn start_look_at_groups(&mut self) {
+        let context = &self.worker.context;
+        if let Some(numbers) = &mut self.group_numbers {
+            let look = numbers.look(&context.api, context.now);
+            self.jobs.push(look.map(Finished::GroupNumbers).boxed());
+        }
+    }
+
+    fn finish_look_at_groups(&mut self, seen: &group_numbers::Seen) {
+        if let Some(numbers) = &mut self.group_numbers {
+            let first = numbers.seen(seen);
+            self.worker.context.index.lock().set_first_channel(first);
+            self.listed(Watched::GroupNumbers);
+        }
     }
 
     fn start_probe(&mut self) {

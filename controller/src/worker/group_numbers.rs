@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use compute_domain_api::GROUP_CHANNELS;
 use compute_domain_core::{GroupStep, GroupUse};
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use imex_runtime::error_chain;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Finished, Run, Watched};
 use crate::api_client::{ApiClient, RequestError};
 
 /// The pause between two looks, while somebody may have a channel of a group.
@@ -21,8 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// No look needs more requests that change something.
 const MOST_STEPS: usize = 6;
 
-/// What is known of them. `None` in the worker: group claims are switched on, or nobody has a channel of
-/// his own.
+/// When they are looked at, and what was seen.
 #[derive(Debug)]
 pub(super) struct GroupNumbers {
     /// When they are looked at; `None`: not any more, or a look is on its way.
@@ -57,47 +53,38 @@ impl GroupNumbers {
             None => std::future::pending().await,
         }
     }
-}
 
-// === impl Run ===
-
-impl<'a> Run<'a> {
-    pub(super) fn look_at_group_numbers(&mut self) {
-        let Some(numbers) = &mut self.group_numbers else {
-            return;
-        };
-        numbers.look_at = None;
-        let (expected, context) = (numbers.expected, &self.worker.context);
-        let look: BoxFuture<'a, Finished> = async move {
-            let looked = look(&context.api, expected, context.now).await;
-            let seen = looked.unwrap_or_else(|err| {
+    /// Looks at them.
+    pub(super) fn look(
+        &mut self,
+        api: &ApiClient,
+        now: fn() -> Timestamp,
+    ) -> impl Future<Output = Seen> + use<> {
+        self.look_at = None;
+        let (api, expected) = (api.clone(), self.expected);
+        async move {
+            let looked = look(&api, expected, now).await;
+            looked.unwrap_or_else(|err| {
                 let error = error_chain(&err);
                 warn!(
                     error,
                     "whether groups have channels is not known; ComputeDomains are given none of theirs"
                 );
                 Seen::Reserved
-            });
-            Finished::GroupNumbers(seen)
+            })
         }
-        .boxed();
-        self.jobs.push(look);
     }
 
-    pub(super) fn group_numbers_seen(&mut self, seen: &Seen) {
-        let Some(numbers) = &mut self.group_numbers else {
-            return;
-        };
-        let first = match seen {
+    /// Returns the first channel that `ComputeDomains` can be given.
+    pub(super) fn seen(&mut self, seen: &Seen) -> u32 {
+        match seen {
             Seen::Free => *GROUP_CHANNELS.start(),
             Seen::Reserved => {
-                numbers.expected = true;
-                numbers.look_at = Some(Instant::now() + LOOK_AGAIN);
+                self.expected = true;
+                self.look_at = Some(Instant::now() + LOOK_AGAIN);
                 GROUP_CHANNELS.end().saturating_add(1)
             }
-        };
-        self.worker.context.index.lock().set_first_channel(first);
-        self.listed(Watched::GroupNumbers);
+        }
     }
 }
 
