@@ -3,7 +3,8 @@
 //!
 //! | id | when |
 //! |---|---|
-//! | `runtime-config-unreadable` | its configuration cannot be read; nothing else is reported then |
+//! | `runtime-cri-disabled` | its configuration turns off what kubelet talks to, and no other runtime serves kubelet; nothing else is reported then |
+//! | `runtime-config-unreadable` | its configuration cannot be read, by this program or by the runtime; nothing else is reported then |
 //! | `runtime-without-cdi` | its version is from before CDI; nothing else is reported then |
 //! | `runtime-cdi-off` | CDI is off, by configuration or by default |
 //! | `runtime-cdi-unknown` | whether CDI is on depends on its version, which is not known; always an info |
@@ -13,7 +14,9 @@
 
 use crate::area::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
-use crate::facts::runtimes::model::{CdiSupport, Runtime, RuntimeKind};
+use crate::facts::runtimes::model::{
+    CdiSupport, DisabledCri, Runtime, RuntimeKind, SettingPlace, Source,
+};
 use crate::finding::{Finding, Severity};
 
 /// The first releases, major and minor, that take the devices of claims from
@@ -23,9 +26,6 @@ const CONTAINERD_WITH_CDI: (u32, u32) = (1, 7);
 /// See [`CONTAINERD_WITH_CDI`].
 const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 
-const ENABLE_IN_CONTAINERD: &str = "set enable_cdi = true in the plugin \
-     \"io.containerd.grpc.v1.cri\" (containerd 1.7) or \"io.containerd.cri.v1.runtime\" (2.x), and \
-     restart containerd";
 const ENABLE_IN_DOCKER: &str =
     "set \"features\": {\"cdi\": true} in /etc/docker/daemon.json, and restart docker";
 
@@ -33,11 +33,14 @@ pub(super) fn check(facts: &RuntimeFacts) -> AreaReport {
     let RuntimeFacts {
         runtimes,
         spec_dirs,
+        has_kubelet,
     } = facts;
-    let findings = runtimes
-        .iter()
-        .flat_map(|runtime| check_runtime(runtime, spec_dirs))
-        .collect();
+    let is_unserved = *has_kubelet && !runtimes.iter().any(|it| it.runs_pods);
+    let check_runtime = |runtime| match check_cri(runtime).filter(|_| is_unserved) {
+        Some(finding) => vec![finding],
+        None => check_runtime(runtime, spec_dirs),
+    };
+    let findings = runtimes.iter().flat_map(check_runtime).collect();
     let labels: Vec<String> = runtimes.iter().map(Runtime::label).collect();
     let summary = match labels.as_slice() {
         [] => "none found".to_owned(),
@@ -53,6 +56,23 @@ pub(super) fn severity(runtime: &Runtime) -> Severity {
     } else {
         Severity::Info
     }
+}
+
+/// kubelet finds nobody at its socket.
+fn check_cri(runtime: &Runtime) -> Option<Finding> {
+    let DisabledCri { file, line, name } = runtime.containerd.disabled.as_ref()?;
+    let finding = Finding::error(
+        "runtime-cri-disabled",
+        format!("{} ({file})", runtime.label()),
+        format!(
+            "line {line} has {name:?} in disabled_plugins: kubelet, which has state on this host, cannot use it, and no other runtime of pods was found"
+        ),
+        format!(
+            "remove {name:?} from disabled_plugins in line {line} of {file}, and restart {}",
+            service(runtime)
+        ),
+    );
+    Some(finding.quoting())
 }
 
 /// Nothing follows from a configuration that cannot be read, and for a version
@@ -113,19 +133,27 @@ fn check_cdi(runtime: &Runtime) -> Option<Finding> {
         CdiSupport::Off => (
             severity(runtime),
             "runtime-cdi-off",
-            "CDI is off: containers do not get the devices of their claims",
+            format!(
+                "CDI is off: containers do not get the devices of their claims{}",
+                in_vain(runtime)
+            ),
         ),
         CdiSupport::Unknown => (
             Severity::Info,
             "runtime-cdi-unknown",
-            "its configuration does not say whether CDI is on, and its version is not known",
+            "its configuration does not say whether CDI is on, and its version is not known"
+                .to_owned(),
         ),
     };
     let fix = match runtime.kind {
-        RuntimeKind::Containerd => ENABLE_IN_CONTAINERD,
-        RuntimeKind::Docker => ENABLE_IN_DOCKER,
+        RuntimeKind::Containerd => format!(
+            "set enable_cdi = true{}, and restart {}",
+            place(runtime),
+            service(runtime)
+        ),
+        RuntimeKind::Docker => ENABLE_IN_DOCKER.to_owned(),
         // CDI is always on in these.
-        RuntimeKind::CriO | RuntimeKind::Podman => "",
+        RuntimeKind::CriO | RuntimeKind::Podman => String::new(),
     };
     Some(Finding::new(severity, id, subject(runtime), evidence, fix))
 }
@@ -150,12 +178,69 @@ fn check_spec_dirs(runtime: &Runtime, spec_dirs: &[String]) -> Option<Finding> {
                 missing.join(", ")
             ),
             format!(
-                "set cdi_spec_dirs to include {}, or remove the setting, and restart {}",
+                "set cdi_spec_dirs to include {}, or remove the setting{}, and restart {}",
                 missing.join(" and "),
-                runtime.kind.as_str()
+                place(runtime),
+                service(runtime)
             ),
         )
     })
+}
+
+/// What to restart.
+fn service(runtime: &Runtime) -> &str {
+    let service = runtime.containerd.service.as_deref();
+    service.unwrap_or(runtime.kind.as_str())
+}
+
+/// Where the setting belongs.
+fn place(runtime: &Runtime) -> String {
+    let Some(place) = &runtime.containerd.place else {
+        return String::new();
+    };
+    let SettingPlace { file, source, .. } = place;
+    let table = table(place);
+    match source {
+        Source::Itself => format!(", in {table} of {file}"),
+        Source::Absent => {
+            format!(", in {table} of {file} (to be made, and to begin with version = 2)")
+        }
+        Source::DropIn => format!(", in {table} of {file} (to be made if it is not there)"),
+        Source::Template { of, exists: true } => {
+            format!(", in {table} of {file}, from which {of} makes the configuration")
+        }
+        Source::Template { of, exists: false } => format!(
+            ", in {table} of {file} (to be made from {of}'s default template, which has the table)"
+        ),
+    }
+}
+
+/// A setting that a reader of the file takes for one that counts.
+fn in_vain(runtime: &Runtime) -> String {
+    let (Some(vain), Some(place)) = (&runtime.containerd.in_vain, &runtime.containerd.place) else {
+        return String::new();
+    };
+    let setting = format!("; enable_cdi = true in {} of {}", table(vain), vain.file);
+    if vain.plugin == place.plugin {
+        format!(
+            "{setting} does not count: the table in {} replaces that one",
+            place.file
+        )
+    } else {
+        format!(
+            "{setting} does not count: with this version of the file it reads {}",
+            table(place)
+        )
+    }
+}
+
+/// As a file has it.
+fn table(place: &SettingPlace) -> String {
+    if place.plugin.contains('.') {
+        format!("[plugins.\"{}\"]", place.plugin)
+    } else {
+        format!("[plugins.{}]", place.plugin)
+    }
 }
 
 /// `/var/run` is `/run`.
@@ -171,6 +256,7 @@ fn is_same_dir(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::ContainerdFacts;
 
     fn containerd() -> Runtime {
         Runtime {
@@ -181,6 +267,7 @@ mod tests {
             config: Some("/etc/containerd/config.toml".to_owned()),
             config_error: None,
             runs_pods: true,
+            containerd: ContainerdFacts::default(),
         }
     }
 
@@ -188,6 +275,7 @@ mod tests {
         let facts = RuntimeFacts {
             runtimes: vec![runtime],
             spec_dirs: vec!["/etc/cdi".to_owned(), "/var/run/cdi".to_owned()],
+            has_kubelet: true,
         };
         let findings = check(&facts).findings.into_iter();
         findings.map(|it| (it.id, it.severity)).collect()
