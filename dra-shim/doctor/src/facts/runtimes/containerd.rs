@@ -1,7 +1,9 @@
 //! containerd: that of a distribution, that of k3s and RKE2, and what runs.
 
+mod disabled;
 mod files;
 mod glob;
+mod layer;
 mod rancher;
 mod release;
 mod rules;
@@ -10,10 +12,12 @@ mod tests;
 
 use toml::de::{DeTable, DeValue};
 
+use self::disabled::Disabled;
 use self::files::ConfigFile;
+use self::layer::Place;
 use self::rancher::Distribution;
 use self::release::{Release, Rules};
-use self::rules::{Disabled, Place, Settings, decide};
+use self::rules::{Settings, decide};
 use super::model::{
     CdiSupport, ContainerdFacts, DisabledCri, Runtime, RuntimeKind, SettingPlace, Source,
 };

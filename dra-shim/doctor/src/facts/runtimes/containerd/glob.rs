@@ -109,7 +109,7 @@ fn match_letter<'a>(
         '\\' => pattern.next().ok_or(GlobError::Pattern)? == letter,
         plain => plain == letter,
     };
-    Ok(matched.then(|| (pattern.as_str(), name.as_str())))
+    Ok(matched.then_some((pattern.as_str(), name.as_str())))
 }
 
 /// `pattern` is behind the `[`, and is left behind the `]`.

@@ -7,7 +7,7 @@
 use toml::Value;
 
 use super::files::{ConfigFile, imports};
-use super::rules::Place;
+use super::layer::Place;
 use crate::facts::runtimes::model::{SettingPlace, Source};
 use crate::files::HostFiles;
 

@@ -44,14 +44,15 @@ impl Release {
     }
 
     pub(super) fn rules(self) -> Rules {
-        match self.0 {
+        let Self([major, minor, _]) = self;
+        match (major, minor) {
             // containerd/containerd#10165
-            [..2, _, _] => Rules::V1 {
+            (..2, _) => Rules::V1 {
                 strict: self >= Self([1, 7, 17]),
             },
-            [2, ..3, _] => Rules::V2_0,
+            (2, ..3) => Rules::V2_0,
             // containerd/containerd#12891, taken back by #13939
-            [2, 3, _] => Rules::V2_3 {
+            (2, 3) => Rules::V2_3 {
                 strict: self < Self([2, 3, 5]),
             },
             _ => Rules::V2_4,

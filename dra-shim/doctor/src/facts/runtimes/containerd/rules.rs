@@ -1,28 +1,17 @@
 //! What counts in the files of a configuration, by the rules of a release.
 //!
-//! `mergeConfig`, `ValidateV2`, `ValidateVersion` and `migrations` beside `LoadConfig`
+//! `mergeConfig`, `ValidateVersion` and `migrations` beside `LoadConfig`
 //! (see `files`), `configMigration` of `plugins/cri/runtime/plugin.go` (2.x) and the
 //! loop that calls it: in `cmd/containerd/server/server.go` until 2.2, in `LoadConfig`
 //! since 2.3.
 
 use toml::{Table, Value};
 
+use super::disabled::{Disabled, disabled};
 use super::files::ConfigFile;
+use super::layer::{Counted, Layer, Place, RUNTIME, SERVICE, plugin_of_1};
 use super::release::Rules;
 use crate::facts::runtimes::toml_file::string_list;
-
-/// The plugin that has the settings: from 2.0 on; in 1.x; in 1.x, in files of
-/// version 1.
-const RUNTIME: &str = "io.containerd.cri.v1.runtime";
-const SERVICE: &str = "io.containerd.grpc.v1.cri";
-const SHORT: &str = "cri";
-const TABLES: [&str; 3] = [SHORT, SERVICE, RUNTIME];
-
-/// Without one of these, 2.x does not serve kubelet (`plugins/cri/cri.go`).
-const NEEDED_BY_2: [&str; 3] = [SERVICE, RUNTIME, IMAGES];
-/// As [`NEEDED_BY_2`], in a file of version 1.
-const NEEDED_BY_2_IN_1: [&str; 4] = [SHORT, SERVICE, RUNTIME, IMAGES];
-const IMAGES: &str = "io.containerd.cri.v1.images";
 
 /// What a configuration comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,35 +24,6 @@ pub(super) struct Settings {
     pub(super) spec_dirs: Option<(Vec<String>, Place)>,
     /// What keeps it from serving kubelet.
     pub(super) disabled: Option<Disabled>,
-}
-
-/// A plugin's table in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) file: String,
-    pub(super) plugin: &'static str,
-}
-
-/// A name in `disabled_plugins` of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Disabled {
-    pub(super) file: String,
-    pub(super) name: String,
-}
-
-/// A file with the version that it says it is of.
-struct Layer<'a> {
-    path: &'a str,
-    table: &'a Table,
-    /// 0 if it says none, which mostly means 1.
-    version: i64,
-}
-
-/// A table that counts.
-struct Counted<'a> {
-    path: &'a str,
-    plugin: &'static str,
-    table: &'a Table,
 }
 
 /// What the files of the configuration `config` come to. The error is for a finding:
@@ -97,7 +57,7 @@ pub(super) fn decide(config: &str, files: &[ConfigFile], rules: Rules) -> Result
     });
     let (cdi, place) = enabled.unzip();
     Ok(Settings {
-        cdi: cdi.unwrap_or(rules.cdi_by_default()),
+        cdi: cdi.unwrap_or_else(|| rules.cdi_by_default()),
         cdi_place: place.unwrap_or_else(|| default_place(config, &layers, &counted, rules)),
         in_vain: in_vain.map(|(place, _)| place),
         spec_dirs,
@@ -110,9 +70,9 @@ fn version(layers: &[Layer<'_>], rules: Rules) -> i64 {
     let mut written = layers.iter().map(|layer| layer.version);
     match rules {
         // A file that says none leaves what the one before said.
-        Rules::V1 { .. } => written.filter(|it| *it > 0).next_back().unwrap_or(1),
+        Rules::V1 { .. } => written.rfind(|it| *it > 0).unwrap_or(1),
         // Version 1 becomes that of the files before.
-        Rules::V2_0 => written.filter(|it| *it > 1).next_back().unwrap_or(3),
+        Rules::V2_0 => written.rfind(|it| *it > 1).unwrap_or(3),
         Rules::V2_3 { .. } | Rules::V2_4 => written.next_back().unwrap_or(4).max(4),
     }
 }
@@ -144,11 +104,6 @@ fn counted<'a>(layers: &[Layer<'a>], rules: Rules, version: i64) -> Vec<Counted<
     }
 }
 
-/// Versions other than 1 have long names.
-fn plugin_of_1(version: i64) -> &'static str {
-    if version == 1 { SHORT } else { SERVICE }
-}
-
 /// Where `enable_cdi` belongs, if it is not set: in 1.x in the table that replaces
 /// all others.
 fn default_place(
@@ -159,13 +114,12 @@ fn default_place(
 ) -> Place {
     let first = layers.first().map(|layer| layer.version);
     let (file, plugin) = match (rules, first) {
-        // A file that is yet to be written is better not of version 1.
-        (Rules::V1 { .. }, None) => (config, SERVICE),
         (Rules::V1 { .. }, Some(_)) => {
             let file = counted.last().map_or(config, |table| table.path);
             (file, plugin_of_1(version(layers, rules)))
         }
-        (_, Some(2)) => (config, SERVICE),
+        // A file that is yet to be written is better not of version 1.
+        (Rules::V1 { .. }, None) | (_, Some(2)) => (config, SERVICE),
         _ => (config, RUNTIME),
     };
     Place {
@@ -203,105 +157,5 @@ fn boolean(table: &Table, key: &str) -> Result<Option<bool>, String> {
         None => Ok(None),
         Some(Value::Boolean(value)) => Ok(Some(*value)),
         Some(_) => Err(format!("{key} is neither true nor false")),
-    }
-}
-
-/// What disables CRI: the lists of all files count, and may have only such names as
-/// their version has.
-fn disabled(layers: &[Layer<'_>], rules: Rules, version: i64) -> Result<Option<Disabled>, String> {
-    let mut found = None;
-    for layer in layers {
-        // 2.x gives long names to those in a file of version 1.
-        let (version, needed): (_, &[&str]) = match rules {
-            Rules::V1 { .. } => (version, &[plugin_of_1(version)]),
-            _ if layer.is_of_1() => (1, &NEEDED_BY_2_IN_1),
-            _ => (layer.version, &NEEDED_BY_2),
-        };
-        let listed = layer.list("disabled_plugins")?;
-        let mut names = layer.list("required_plugins")?;
-        names.extend(listed.iter().cloned());
-        if matches!(rules, Rules::V1 { .. }) {
-            names.extend(layer.plugins().into_iter().flat_map(Table::keys).cloned());
-        }
-        if let Some(short) = names.iter().find(|name| !is_long(name, rules))
-            && version > 1
-        {
-            return Err(format!(
-                "{} names the plugin {short:?}: in version {version} the names are long, as {SERVICE}, and containerd does not start",
-                layer.path
-            ));
-        }
-        let name = listed.into_iter().find(|it| needed.contains(&it.as_str()));
-        let file = layer.path.to_owned();
-        found = found.or(name.map(|name| Disabled { file, name }));
-    }
-    Ok(found)
-}
-
-fn is_long(name: &str, rules: Rules) -> bool {
-    match rules {
-        Rules::V1 { .. } => name.starts_with("io.containerd.") && name.split('.').nth(3).is_some(),
-        _ => name.contains('.'),
-    }
-}
-
-// === impl Layer ===
-
-impl<'a> Layer<'a> {
-    fn new(file: &'a ConfigFile) -> Result<Self, String> {
-        let (path, table) = (file.path.as_str(), &file.table);
-        let version = match table.get("version") {
-            None => 0,
-            Some(Value::Integer(version)) => *version,
-            Some(_) => {
-                return Err(format!(
-                    "{path}: version is no number, and containerd does not start"
-                ));
-            }
-        };
-        Ok(Self {
-            path,
-            table,
-            version,
-        })
-    }
-
-    fn is_of_1(&self) -> bool {
-        self.version < 2
-    }
-
-    fn plugins(&self) -> Option<&'a Table> {
-        self.table.get("plugins")?.as_table()
-    }
-
-    fn table(&self, plugin: &'static str) -> Option<Counted<'a>> {
-        let table = self.plugins()?.get(plugin)?.as_table()?;
-        Some(Counted {
-            path: self.path,
-            plugin,
-            table,
-        })
-    }
-
-    /// Those of 1.x, as 2.x takes them over.
-    fn older_tables(&self) -> Vec<Counted<'a>> {
-        let short = self.table(SHORT).filter(|_| self.is_of_1());
-        short.into_iter().chain(self.table(SERVICE)).collect()
-    }
-
-    fn tables(&self) -> impl Iterator<Item = (Place, &'a Table)> {
-        let file = self.path.to_owned();
-        let found = TABLES.iter().filter_map(|plugin| self.table(plugin));
-        found.map(move |it| {
-            let (file, plugin) = (file.clone(), it.plugin);
-            (Place { file, plugin }, it.table)
-        })
-    }
-
-    fn list(&self, key: &str) -> Result<Vec<String>, String> {
-        let found = string_list(self.table, key);
-        found
-            .map(Option::unwrap_or_default)
-            .map_err(|error| format!("{}: {error}, and containerd does not start", self.path))
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use toml::{Table, Value};
 
-use super::{IMPORTS_ABSENT, TREES};
+use super::trees::{IMPORTS_ABSENT, TREES};
 use crate::facts::runtimes::containerd::release::{Release, Rules};
 
 const RUNTIME: &str = "io.containerd.cri.v1.runtime";
@@ -53,13 +53,12 @@ fn dump(program: &str, dir: &Path, rules: Rules) -> String {
     let table: Table = String::from_utf8(output.stdout).unwrap().parse().unwrap();
     let disabled = strings(table.get("disabled_plugins").unwrap());
     let plugins = table.get("plugins").unwrap().as_table().unwrap();
-    let (plugin, is_disabled) = match rules {
+    let is_needed = |name: &String| NEEDED_BY_2.contains(&name.as_str());
+    let (plugin, is_disabled) = if matches!(rules, Rules::V1 { .. }) {
         // Has the tables of those plugins that it starts.
-        Rules::V1 { .. } => (SERVICE, !plugins.contains_key(SERVICE)),
-        _ => {
-            let is_needed = |name: &String| NEEDED_BY_2.contains(&name.as_str());
-            (RUNTIME, disabled.iter().any(is_needed))
-        }
+        (SERVICE, !plugins.contains_key(SERVICE))
+    } else {
+        (RUNTIME, disabled.iter().any(is_needed))
     };
     let cri = plugins.get(plugin).and_then(Value::as_table);
     let switch = cri.and_then(|cri| cri.get("enable_cdi"));
