@@ -11,10 +11,10 @@ const OFF_IN_2: &str =
 /// As Docker's package has it (`containerd.io`, /etc/containerd/config.toml).
 const OF_DOCKER: &str = "#   Copyright\n\ndisabled_plugins = [\"cri\"]\n";
 
-/// As k3s and RKE2 write it: `ContainerdConfigTemplateV3` of k3s.
+/// As k3s and RKE2 write it by their template of version 3.
 const OF_K3S: &str = "version = 3\nimports = [\"DIR/config-v3.toml.d/*.toml\"]\n\
     [plugins.'io.containerd.cri.v1.runtime']\nenable_selinux = false\n";
-/// For containerd 1.7: `ContainerdConfigTemplate`.
+/// As they write it for containerd 1.7.
 const OF_OLD_K3S: &str =
     "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_selinux = false\n";
 
@@ -189,7 +189,7 @@ fn a_configuration_that_containerd_refuses_is_named() {
         host.containerd(version, config);
         let report = host.json("doctor --json", 1);
         let found = report.pointer("/findings/0").unwrap();
-        assert_eq!(text(found, "id"), "runtime-config-unreadable", "{report:#}");
+        assert_eq!(text(found, "id"), "runtime-config-refused", "{report:#}");
         assert!(text(found, "evidence").contains(reason), "{report:#}");
     }
 }

@@ -4,7 +4,8 @@
 //! | id | when |
 //! |---|---|
 //! | `runtime-cri-disabled` | its configuration turns off what kubelet talks to, and no other runtime serves kubelet; nothing else is reported then |
-//! | `runtime-config-unreadable` | its configuration cannot be read, by this program or by the runtime; nothing else is reported then |
+//! | `runtime-config-unreadable` | its configuration cannot be read; nothing else is reported then |
+//! | `runtime-config-refused` | the runtime does not start with its configuration; nothing else is reported then |
 //! | `runtime-without-cdi` | its version is from before CDI; nothing else is reported then |
 //! | `runtime-cdi-off` | CDI is off, by configuration or by default |
 //! | `runtime-cdi-unknown` | whether CDI is on depends on its version, which is not known; always an info |
@@ -80,13 +81,20 @@ fn check_cri(runtime: &Runtime) -> Option<Finding> {
 /// without CDI no configuration helps.
 fn check_runtime(runtime: &Runtime, spec_dirs: &[String]) -> Vec<Finding> {
     if let Some(error) = &runtime.config_error {
-        let finding = Finding::new(
-            severity(runtime),
-            "runtime-config-unreadable",
-            subject(runtime),
-            error,
-            "correct the file, or run this as root; the runtime itself may not start with it",
-        );
+        let (id, fix) = if runtime.containerd.refuses {
+            let fix = format!("correct that, and restart {}", service(runtime));
+            ("runtime-config-refused", fix)
+        } else {
+            let fix =
+                "correct the file, or run this as root; the runtime itself may not start with it";
+            ("runtime-config-unreadable", fix.to_owned())
+        };
+        let evidence = if runtime.containerd.refuses {
+            format!("it does not start: {error}")
+        } else {
+            error.clone()
+        };
+        let finding = Finding::new(severity(runtime), id, subject(runtime), evidence, fix);
         return vec![finding.quoting()];
     }
     if let Some(finding) = check_version(runtime) {

@@ -13,7 +13,7 @@ mod tests;
 use toml::de::{DeTable, DeValue};
 
 use self::disabled::Disabled;
-use self::files::ConfigFile;
+use self::files::{ConfigError, ConfigFile};
 use self::layer::Place;
 use self::rancher::Distribution;
 use self::release::{Release, Rules};
@@ -35,9 +35,9 @@ const DEFAULT_CONFIG: &str = "/etc/containerd/config.toml";
 struct Config<'a> {
     path: &'a str,
     version: Option<String>,
-    files: Result<Vec<ConfigFile>, String>,
+    files: Vec<ConfigFile>,
     /// By the rules of the release, or of each that it may be.
-    settings: Result<Vec<Settings>, String>,
+    settings: Result<Vec<Settings>, ConfigError>,
 }
 
 /// One for each configuration: the default one, those of k3s and RKE2, and those
@@ -103,14 +103,18 @@ impl<'a> Config<'a> {
     fn read(files: &HostFiles, path: &'a str, version: Option<String>) -> Self {
         let release = version.as_deref().and_then(Release::parse);
         let read = files::read_all(files, path, release);
-        let settings = match &read {
-            Ok(read) => possible(path, read, release),
-            Err(error) => Err(error.clone()),
+        let decided = read.and_then(|files| {
+            let settings = possible(path, &files, release).map_err(ConfigError::Refused)?;
+            Ok((files, settings))
+        });
+        let (files, settings) = match decided {
+            Ok((files, settings)) => (files, Ok(settings)),
+            Err(error) => (vec![], Err(error)),
         };
         Self {
             path,
             version,
-            files: read,
+            files,
             settings,
         }
     }
@@ -160,7 +164,9 @@ impl<'a> Config<'a> {
             cdi,
             spec_dirs: self.spec_dirs().map(|it| it.0.clone()),
             config: files.exists(config).then(|| config.to_owned()),
-            config_error: self.settings.as_ref().err().cloned(),
+            config_error: self.settings.as_ref().err().map(|error| match error {
+                ConfigError::Unreadable(error) | ConfigError::Refused(error) => error.clone(),
+            }),
             runs_pods: is_used && !is_without_cri,
             containerd: ContainerdFacts {
                 place: decided.map(|place| self.place(files, place)),
@@ -168,14 +174,14 @@ impl<'a> Config<'a> {
                 disabled: disabled
                     .filter(|_| is_without_cri)
                     .and_then(|it| disabled_cri(files, it)),
+                refuses: matches!(self.settings, Err(ConfigError::Refused(_))),
                 service: self.service(files),
             },
         }
     }
 
     fn place(&self, files: &HostFiles, place: &Place) -> SettingPlace {
-        let read = self.files.as_deref().unwrap_or_default();
-        match (read.first(), Distribution::of(self.path)) {
+        match (self.files.first(), Distribution::of(self.path)) {
             (None, _) => place_itself(place, Source::Absent),
             (Some(config), Some(distribution)) if config.path == place.file => {
                 distribution.place(files, config, place)

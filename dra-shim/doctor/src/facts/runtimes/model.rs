@@ -31,6 +31,8 @@ pub struct ContainerdFacts {
     pub place: Option<SettingPlace>,
     /// Where `enable_cdi = true` stands and does not count.
     pub in_vain: Option<SettingPlace>,
+    /// Whether the error in its configuration is one with which it does not start.
+    pub refuses: bool,
     /// What keeps it from serving kubelet.
     pub disabled: Option<DisabledCri>,
     /// The systemd unit that starts it, without `.service`; of two, if either may,

@@ -47,7 +47,7 @@ pub(super) fn disabled(
             && version > 1
         {
             return Err(format!(
-                "{} names the plugin {short:?}: in version {version} the names are long, as {SERVICE}, and containerd does not start",
+                "{} names the plugin {short:?}: in version {version} the names are long, as {SERVICE}",
                 layer.path
             ));
         }

@@ -21,13 +21,22 @@ pub(super) struct ConfigFile {
     pub(super) table: Table,
 }
 
+/// Why there is nothing to decide by, for a finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ConfigError {
+    /// A file cannot be read here.
+    Unreadable(String),
+    /// containerd does not start with it.
+    Refused(String),
+}
+
 /// The file and what it imports, and what that imports; none if there is no such
-/// file. The error is for a finding.
+/// file.
 pub(super) fn read_all(
     files: &HostFiles,
     config: &str,
     release: Option<Release>,
-) -> Result<Vec<ConfigFile>, String> {
+) -> Result<Vec<ConfigFile>, ConfigError> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     let mut pending = VecDeque::from([config.to_owned()]);
@@ -35,13 +44,13 @@ pub(super) fn read_all(
         if !seen.insert(path.clone()) {
             continue;
         }
-        let Some(table) = toml_file::read(files, &path)? else {
+        let read = toml_file::read(files, &path).map_err(ConfigError::Unreadable)?;
+        let Some(table) = read else {
             if path == config {
                 return Ok(vec![]);
             }
-            return Err(format!(
-                "{path} is imported and does not exist: containerd does not start"
-            ));
+            let error = format!("{path} is imported and does not exist");
+            return Err(ConfigError::Refused(error));
         };
         for import in imports(&path, &table)? {
             pending.extend(resolve(files, &path, &import, release)?);
@@ -52,11 +61,11 @@ pub(super) fn read_all(
 }
 
 /// What a file imports, as it is written.
-pub(super) fn imports(path: &str, table: &Table) -> Result<Vec<String>, String> {
+pub(super) fn imports(path: &str, table: &Table) -> Result<Vec<String>, ConfigError> {
     let found = toml_file::string_list(table, "imports");
     found
         .map(Option::unwrap_or_default)
-        .map_err(|error| format!("{path}: {error}"))
+        .map_err(|error| ConfigError::Refused(format!("{path}: {error}")))
 }
 
 fn resolve(
@@ -64,7 +73,7 @@ fn resolve(
     parent: &str,
     import: &str,
     release: Option<Release>,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, ConfigError> {
     let dir = parent.rsplit_once('/').map_or("", |(dir, _)| dir);
     let is_pattern = import.contains('*');
     let path = match import.strip_prefix('/') {
@@ -79,9 +88,11 @@ fn resolve(
     }
     glob(files, &path).map_err(|error| match error {
         GlobError::Pattern => {
-            format!("{parent} imports {import}, which is no pattern: containerd does not start")
+            ConfigError::Refused(format!("{parent} imports {import}, which is no pattern"))
         }
-        GlobError::Directory(dir) => format!("{dir} cannot be listed, and {parent} imports {path}"),
+        GlobError::Directory(dir) => ConfigError::Unreadable(format!(
+            "cannot list {dir}, from which {parent} imports {import}"
+        )),
     })
 }
 

@@ -48,9 +48,7 @@ impl<'a> Layer<'a> {
             None => 0,
             Some(Value::Integer(version)) => *version,
             Some(_) => {
-                return Err(format!(
-                    "{path}: version is no number, and containerd does not start"
-                ));
+                return Err(format!("{path}: version is no number"));
             }
         };
         Ok(Self {
@@ -96,6 +94,6 @@ impl<'a> Layer<'a> {
         let found = string_list(self.table, key);
         found
             .map(Option::unwrap_or_default)
-            .map_err(|error| format!("{}: {error}, and containerd does not start", self.path))
+            .map_err(|error| format!("{}: {error}", self.path))
     }
 }

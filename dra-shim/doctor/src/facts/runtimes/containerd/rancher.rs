@@ -1,7 +1,7 @@
 //! k3s and RKE2, which bring containerd with them and write its configuration from a
 //! template each time that they start.
 //!
-//! `pkg/agent/containerd/config.go` and `pkg/agent/templates` of k3s, which RKE2 uses
+//! `writeContainerdConfig` of `pkg/agent/containerd/config.go` of k3s, which RKE2 uses
 //! too; "Configuring containerd" in the documentation of both.
 
 use toml::Value;

@@ -26,7 +26,7 @@ pub(super) struct Settings {
     pub(super) disabled: Option<Disabled>,
 }
 
-/// What the files of the configuration `config` come to. The error is for a finding:
+/// What the files of the configuration `config` come to. The error says why
 /// containerd does not start.
 pub(super) fn decide(config: &str, files: &[ConfigFile], rules: Rules) -> Result<Settings, String> {
     let layers = files.iter().map(Layer::new);
@@ -34,13 +34,13 @@ pub(super) fn decide(config: &str, files: &[ConfigFile], rules: Rules) -> Result
     let version = version(&layers, rules);
     if version > rules.newest_version() {
         return Err(format!(
-            "{config} is of version {version}, and this release reads up to {}: containerd does not start",
+            "{config} is of version {version}, and this release reads up to {}",
             rules.newest_version()
         ));
     }
     if let (Rules::V2_3 { strict: true }, Some(newer)) = (rules, newer_than_first(&layers)) {
         return Err(format!(
-            "{} is of version {}, newer than {config} that imports it: containerd does not start",
+            "{} is of version {}, newer than {config} that imports it",
             newer.path, newer.version
         ));
     }
@@ -147,8 +147,7 @@ fn last<T>(
         file: (*path).to_owned(),
         plugin,
     };
-    let value = read(table, key)
-        .map_err(|error| format!("{path}: {error}, and containerd does not start"))?;
+    let value = read(table, key).map_err(|error| format!("{path}: {error}"))?;
     Ok(value.map(|value| (value, place)))
 }
 

@@ -16,9 +16,12 @@ use crate::root::Root;
 fn outcome(dir: &Path, release: Release) -> String {
     let files = HostFiles::new(Root::new(Path::new("/")).unwrap());
     let main = dir.join("main.toml").display().to_string();
-    let settings = read_all(&files, &main, Some(release))
-        .and_then(|files| decide(&main, &files, release.rules()));
-    settings.map_or_else(|_| "refused".to_owned(), |settings| render(&settings))
+    let settings = match read_all(&files, &main, Some(release)) {
+        Ok(read) => decide(&main, &read, release.rules()).ok(),
+        Err(ConfigError::Refused(_)) => None,
+        Err(ConfigError::Unreadable(error)) => panic!("{error}"),
+    };
+    settings.map_or_else(|| "refused".to_owned(), |settings| render(&settings))
 }
 
 fn render(settings: &Settings) -> String {
