@@ -85,7 +85,7 @@ fn line_of(text: &str, name: &str) -> Option<usize> {
     let mut items = listed.as_array()?.iter();
     let is_name = |item: &DeValue<'_>| item.as_str() == Some(name);
     let start = items.find(|item| is_name(item.get_ref()))?.span().start;
-    Some(text.get(..start)?.lines().count().max(1))
+    Some(text.get(..start)?.matches('\n').count() + 1)
 }
 
 // === impl Running ===

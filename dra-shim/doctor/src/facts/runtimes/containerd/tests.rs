@@ -85,5 +85,6 @@ fn the_line_of_a_name_is_told() {
     let text = "# it has no disabled_plugins = ['cri']\nversion = 1\ndisabled_plugins = [\n  'zfs',\n  \"cri\",\n]\n";
     assert_eq!(line_of(text, "cri"), Some(5));
     assert_eq!(line_of("disabled_plugins = ['cri']", "cri"), Some(1));
+    assert_eq!(line_of("disabled_plugins = [\n'cri']", "cri"), Some(2));
     assert_eq!(line_of(text, "none"), None);
 }
