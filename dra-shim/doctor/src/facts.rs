@@ -36,7 +36,9 @@ pub use self::imex::daemons::ImexDaemon;
 pub use self::imex::{ImexFacts, ImexSocket};
 pub use self::isolation::{IsolationFacts, Toolkit};
 pub use self::runtimes::RuntimeFacts;
-pub use self::runtimes::model::{CdiSupport, Runtime, RuntimeKind};
+pub use self::runtimes::model::{
+    CdiSupport, ContainerdFacts, DisabledCri, Runtime, RuntimeKind, SettingPlace, Source,
+};
 pub use self::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 pub use self::watchers::{DirectoryView, RuntimeView, WatchedDirectory, WatcherFacts};
 
@@ -97,7 +99,7 @@ impl Facts {
         Self {
             driver,
             fabric: FabricFacts::read(host.is_this_host(), root),
-            runtimes: RuntimeFacts::read(files, spec_dirs.collect()),
+            runtimes: RuntimeFacts::read(files, spec_dirs.collect(), &kubelet_root),
             claims: ClaimFacts::read(files, &registry, &kubelet_root),
             channels: ChannelFacts::read(files),
             imex: ImexFacts::read(files, imex_socket.as_deref()),

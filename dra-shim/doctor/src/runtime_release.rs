@@ -154,7 +154,7 @@ fn parts(text: &str) -> Option<(&str, &str)> {
 }
 
 /// `2.1` is the first of its line, the one that loads the least.
-fn release(version: &str) -> Option<[u32; 3]> {
+pub(crate) fn release(version: &str) -> Option<[u32; 3]> {
     let mut release = [0; 3];
     let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
     for (at, place) in release.iter_mut().enumerate() {

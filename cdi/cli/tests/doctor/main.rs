@@ -10,6 +10,7 @@ mod broken;
 mod bundle;
 mod channel_nodes;
 mod channels;
+mod containerd;
 mod ends;
 mod fabric;
 mod findings;

@@ -3,7 +3,9 @@
 //!
 //! | id | when |
 //! |---|---|
+//! | `runtime-cri-disabled` | its configuration turns off what kubelet talks to, and no other runtime serves kubelet; nothing else is reported then |
 //! | `runtime-config-unreadable` | its configuration cannot be read; nothing else is reported then |
+//! | `runtime-config-refused` | the runtime does not start with its configuration; nothing else is reported then |
 //! | `runtime-without-cdi` | its version is from before CDI; nothing else is reported then |
 //! | `runtime-cdi-off` | CDI is off, by configuration or by default |
 //! | `runtime-cdi-unknown` | whether CDI is on depends on its version, which is not known; always an info |
@@ -11,9 +13,12 @@
 //!
 //! Errors for a runtime that kubelet uses, infos for another.
 
+mod places;
+
+use self::places::{in_vain, place, service};
 use crate::area::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
-use crate::facts::runtimes::model::{CdiSupport, Runtime, RuntimeKind};
+use crate::facts::runtimes::model::{CdiSupport, DisabledCri, Runtime, RuntimeKind};
 use crate::finding::{Finding, Severity};
 
 /// The first releases, major and minor, that take the devices of claims from
@@ -23,9 +28,6 @@ const CONTAINERD_WITH_CDI: (u32, u32) = (1, 7);
 /// See [`CONTAINERD_WITH_CDI`].
 const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 
-const ENABLE_IN_CONTAINERD: &str = "set enable_cdi = true in the plugin \
-     \"io.containerd.grpc.v1.cri\" (containerd 1.7) or \"io.containerd.cri.v1.runtime\" (2.x), and \
-     restart containerd";
 const ENABLE_IN_DOCKER: &str =
     "set \"features\": {\"cdi\": true} in /etc/docker/daemon.json, and restart docker";
 
@@ -33,11 +35,14 @@ pub(super) fn check(facts: &RuntimeFacts) -> AreaReport {
     let RuntimeFacts {
         runtimes,
         spec_dirs,
+        has_kubelet,
     } = facts;
-    let findings = runtimes
-        .iter()
-        .flat_map(|runtime| check_runtime(runtime, spec_dirs))
-        .collect();
+    let is_unserved = *has_kubelet && !runtimes.iter().any(|it| it.runs_pods);
+    let check_runtime = |runtime| match check_cri(runtime).filter(|_| is_unserved) {
+        Some(finding) => vec![finding],
+        None => check_runtime(runtime, spec_dirs),
+    };
+    let findings = runtimes.iter().flat_map(check_runtime).collect();
     let labels: Vec<String> = runtimes.iter().map(Runtime::label).collect();
     let summary = match labels.as_slice() {
         [] => "none found".to_owned(),
@@ -55,17 +60,41 @@ pub(super) fn severity(runtime: &Runtime) -> Severity {
     }
 }
 
+/// kubelet finds nobody at its socket.
+fn check_cri(runtime: &Runtime) -> Option<Finding> {
+    let DisabledCri { file, line, name } = runtime.containerd.disabled.as_ref()?;
+    let finding = Finding::error(
+        "runtime-cri-disabled",
+        format!("{} ({file})", runtime.label()),
+        format!(
+            "line {line} has {name:?} in disabled_plugins: kubelet, which has state on this host, cannot use it, and no other runtime of pods was found"
+        ),
+        format!(
+            "remove {name:?} from disabled_plugins in line {line} of {file}, and restart {}",
+            service(runtime)
+        ),
+    );
+    Some(finding.quoting())
+}
+
 /// Nothing follows from a configuration that cannot be read, and for a version
 /// without CDI no configuration helps.
 fn check_runtime(runtime: &Runtime, spec_dirs: &[String]) -> Vec<Finding> {
     if let Some(error) = &runtime.config_error {
-        let finding = Finding::new(
-            severity(runtime),
-            "runtime-config-unreadable",
-            subject(runtime),
-            error,
-            "correct the file, or run this as root; the runtime itself may not start with it",
-        );
+        let (id, fix) = if runtime.containerd.refuses {
+            let fix = format!("correct that, and restart {}", service(runtime));
+            ("runtime-config-refused", fix)
+        } else {
+            let fix =
+                "correct the file, or run this as root; the runtime itself may not start with it";
+            ("runtime-config-unreadable", fix.to_owned())
+        };
+        let evidence = if runtime.containerd.refuses {
+            format!("it does not start: {error}")
+        } else {
+            error.clone()
+        };
+        let finding = Finding::new(severity(runtime), id, subject(runtime), evidence, fix);
         return vec![finding.quoting()];
     }
     if let Some(finding) = check_version(runtime) {
@@ -113,19 +142,27 @@ fn check_cdi(runtime: &Runtime) -> Option<Finding> {
         CdiSupport::Off => (
             severity(runtime),
             "runtime-cdi-off",
-            "CDI is off: containers do not get the devices of their claims",
+            format!(
+                "CDI is off: containers do not get the devices of their claims{}",
+                in_vain(runtime)
+            ),
         ),
         CdiSupport::Unknown => (
             Severity::Info,
             "runtime-cdi-unknown",
-            "its configuration does not say whether CDI is on, and its version is not known",
+            "its configuration does not say whether CDI is on, and its version is not known"
+                .to_owned(),
         ),
     };
     let fix = match runtime.kind {
-        RuntimeKind::Containerd => ENABLE_IN_CONTAINERD,
-        RuntimeKind::Docker => ENABLE_IN_DOCKER,
+        RuntimeKind::Containerd => format!(
+            "set enable_cdi = true{}, and restart {}",
+            place(runtime),
+            service(runtime)
+        ),
+        RuntimeKind::Docker => ENABLE_IN_DOCKER.to_owned(),
         // CDI is always on in these.
-        RuntimeKind::CriO | RuntimeKind::Podman => "",
+        RuntimeKind::CriO | RuntimeKind::Podman => String::new(),
     };
     Some(Finding::new(severity, id, subject(runtime), evidence, fix))
 }
@@ -150,9 +187,10 @@ fn check_spec_dirs(runtime: &Runtime, spec_dirs: &[String]) -> Option<Finding> {
                 missing.join(", ")
             ),
             format!(
-                "set cdi_spec_dirs to include {}, or remove the setting, and restart {}",
+                "set cdi_spec_dirs to include {}, or remove the setting{}, and restart {}",
                 missing.join(" and "),
-                runtime.kind.as_str()
+                place(runtime),
+                service(runtime)
             ),
         )
     })
@@ -171,6 +209,7 @@ fn is_same_dir(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::ContainerdFacts;
 
     fn containerd() -> Runtime {
         Runtime {
@@ -181,6 +220,7 @@ mod tests {
             config: Some("/etc/containerd/config.toml".to_owned()),
             config_error: None,
             runs_pods: true,
+            containerd: ContainerdFacts::default(),
         }
     }
 
@@ -188,6 +228,7 @@ mod tests {
         let facts = RuntimeFacts {
             runtimes: vec![runtime],
             spec_dirs: vec!["/etc/cdi".to_owned(), "/var/run/cdi".to_owned()],
+            has_kubelet: true,
         };
         let findings = check(&facts).findings.into_iter();
         findings.map(|it| (it.id, it.severity)).collect()

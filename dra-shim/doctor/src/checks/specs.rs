@@ -169,6 +169,7 @@ mod tests {
     use serde_json::json;
 
     use crate::error_facts::ErrorFacts;
+    use crate::facts::ContainerdFacts;
     use crate::facts::runtimes::model::{CdiSupport, RuntimeKind};
 
     use super::*;
@@ -209,6 +210,7 @@ mod tests {
             config: None,
             config_error: None,
             runs_pods: true,
+            containerd: ContainerdFacts::default(),
         }
     }
 

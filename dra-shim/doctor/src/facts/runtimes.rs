@@ -8,6 +8,7 @@ mod toml_file;
 
 use self::model::Runtime;
 use crate::files::HostFiles;
+use crate::kubelet_state::KUBELET_STATE_FILE;
 
 /// The container runtimes of a host, and where it has its CDI specs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,20 +17,36 @@ pub struct RuntimeFacts {
     pub runtimes: Vec<Runtime>,
     /// The directories in which the specs are that runtimes have to read.
     pub spec_dirs: Vec<String>,
+    /// Whether kubelet has state on this host, and is not served by Docker.
+    pub has_kubelet: bool,
 }
+
+/// What kubelet writes into its root directory.
+const KUBELET_STATE: [&str; 3] = [KUBELET_STATE_FILE, "cpu_manager_state", "pods"];
+
+/// What serves kubelet by Docker; k3s has it built in, and makes its socket.
+const DOCKER_FOR_KUBELET: [&str; 4] = [
+    "/usr/bin/cri-dockerd",
+    "/usr/local/bin/cri-dockerd",
+    "/run/cri-dockerd.sock",
+    "/run/k3s/cri-dockerd/cri-dockerd.sock",
+];
 
 // === impl RuntimeFacts ===
 
 impl RuntimeFacts {
     /// Runs programs with `--version` where no package has their version.
-    pub(crate) fn read(files: &HostFiles, spec_dirs: Vec<String>) -> Self {
+    pub(crate) fn read(files: &HostFiles, spec_dirs: Vec<String>, kubelet_root: &str) -> Self {
         let mut runtimes = containerd::find(files);
         runtimes.extend(others::cri_o(files));
         runtimes.extend(others::docker(files));
         runtimes.extend(others::podman(files));
+        let mut state = KUBELET_STATE.iter();
+        let has_state = state.any(|name| files.exists(&format!("{kubelet_root}/{name}")));
         Self {
             runtimes,
             spec_dirs,
+            has_kubelet: has_state && files.first_existing(&DOCKER_FOR_KUBELET).is_none(),
         }
     }
 }

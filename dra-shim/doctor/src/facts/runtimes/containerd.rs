@@ -1,12 +1,27 @@
 //! containerd: that of a distribution, that of k3s and RKE2, and what runs.
 
-use std::path::Path;
+mod disabled;
+mod files;
+mod glob;
+mod layer;
+mod rancher;
+mod release;
+mod rules;
+#[cfg(test)]
+mod tests;
 
-use toml::{Table, Value};
+use toml::de::{DeTable, DeValue};
 
-use super::model::{CdiSupport, Runtime, RuntimeKind, major_minor};
+use self::disabled::Disabled;
+use self::files::{ConfigError, ConfigFile};
+use self::layer::Place;
+use self::rancher::Distribution;
+use self::release::{Release, Rules};
+use self::rules::{Settings, decide};
+use super::model::{
+    CdiSupport, ContainerdFacts, DisabledCri, Runtime, RuntimeKind, SettingPlace, Source,
+};
 use super::running::{self, Running};
-use super::toml_file::{self, strings};
 use crate::files::HostFiles;
 use crate::packages;
 
@@ -15,155 +30,62 @@ const PROGRAMS: [&str; 2] = ["/usr/bin/containerd", "/usr/local/bin/containerd"]
 const PACKAGES: [&str; 2] = ["containerd.io", "containerd"];
 
 const DEFAULT_CONFIG: &str = "/etc/containerd/config.toml";
-/// k3s and RKE2 bring containerd with them, and write its configuration.
-const BUNDLED_CONFIGS: [&str; 2] = [
-    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
-    "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
-];
 
-/// The plugin that has the setting: containerd 2, then 1.
-const PLUGINS: [&str; 3] = [
-    "io.containerd.cri.v1.runtime",
-    "io.containerd.grpc.v1.cri",
-    "cri",
-];
-
-/// containerd 2 writes, and only it reads, this version of the file.
-const VERSION_OF_2: i64 = 3;
-
-/// What a configuration sets about CDI.
-#[derive(Debug, Default)]
-struct Settings {
-    file_version: Option<i64>,
-    enable_cdi: Option<bool>,
-    spec_dirs: Option<Vec<String>>,
-    /// The files that set these two.
-    enable_cdi_file: Option<String>,
-    spec_dirs_file: Option<String>,
-    /// Whether it cannot serve kubelet.
-    cri_disabled: bool,
+/// A configuration, and what reads it.
+struct Config<'a> {
+    path: &'a str,
+    version: Option<String>,
+    files: Vec<ConfigFile>,
+    /// By the rules of the release, or of each that it may be.
+    settings: Result<Vec<Settings>, ConfigError>,
 }
 
 /// One for each configuration: the default one, those of k3s and RKE2, and those
 /// of other processes.
 pub(super) fn find(files: &HostFiles) -> Vec<Runtime> {
-    let mut running = running::find(files, "containerd");
-    // Docker has a containerd of its own, which does not serve kubelet.
-    running.retain(|it| settings(files, it.config()).map_or(true, |it| !it.cri_disabled));
-    let mut found: Vec<(&str, Runtime)> = Vec::new();
+    let running = running::find(files, "containerd");
+    let mut configs: Vec<Config<'_>> = Vec::new();
     let installed = files.first_existing(&PROGRAMS);
+    let runs = |config: &str| running.iter().find(|it| it.config() == config);
+    let program = |config: &str| runs(config).and_then(|it| it.program.as_deref());
     if installed.is_some() || files.exists(DEFAULT_CONFIG) {
-        let by_process = running.iter().find(|it| it.config() == DEFAULT_CONFIG);
-        let program = by_process
-            .and_then(|it| it.program.as_deref())
-            .or(installed);
+        let program = program(DEFAULT_CONFIG).or(installed);
         let version = packages::version(files, &PACKAGES, program);
-        found.push((
-            DEFAULT_CONFIG,
-            runtime(files, DEFAULT_CONFIG, version, &running),
-        ));
+        configs.push(Config::read(files, DEFAULT_CONFIG, version));
     }
-    for config in BUNDLED_CONFIGS {
-        if files.exists(config) {
-            found.push((config, runtime(files, config, None, &running)));
+    let bundled = rancher::CONFIGS.into_iter().filter(|it| files.exists(it));
+    for path in bundled.chain(running.iter().map(Running::config)) {
+        if configs.iter().all(|known| known.path != path) {
+            let version = packages::version(files, &[], program(path));
+            configs.push(Config::read(files, path, version));
         }
     }
-    for process in &running {
-        let config = process.config();
-        if found.iter().all(|(listed, _)| *listed != config) {
-            let version = packages::version(files, &[], process.program.as_deref());
-            found.push((config, runtime(files, config, version, &running)));
-        }
-    }
-    found.into_iter().map(|(_, runtime)| runtime).collect()
-}
-
-fn runtime(
-    files: &HostFiles,
-    config: &str,
-    version: Option<String>,
-    running: &[Running],
-) -> Runtime {
-    let exists = files.exists(config);
-    let (settings, config_error) = match settings(files, config) {
-        Ok(settings) => (settings, None),
-        Err(error) => (Settings::default(), Some(error)),
+    // Docker has a containerd of its own, which does not serve kubelet.
+    let is_listed = |config: &Config<'_>| {
+        !config.is_without_cri() || config.path == DEFAULT_CONFIG || runs(config.path).is_none()
     };
-    let numbers = version.as_deref().and_then(major_minor);
-    let cdi = cdi(&settings, numbers.map(|(major, _)| major));
-    let decided_by = match cdi {
-        CdiSupport::Off => settings.enable_cdi_file,
-        CdiSupport::On | CdiSupport::Unknown => settings.spec_dirs_file,
-    };
+    configs.retain(is_listed);
+    let serving: Vec<&str> = configs
+        .iter()
+        .filter(|config| !config.is_without_cri() && runs(config.path).is_some())
+        .map(|config| config.path)
+        .collect();
     // Beside one that runs, one that is only installed runs no pods.
-    let is_used = running.is_empty() || running.iter().any(|it| it.config() == config);
-    Runtime {
-        kind: RuntimeKind::Containerd,
-        version,
-        cdi,
-        spec_dirs: settings.spec_dirs,
-        config: decided_by.or_else(|| exists.then(|| config.to_owned())),
-        config_error,
-        runs_pods: is_used && !settings.cri_disabled,
-    }
-}
-
-/// Off by default in containerd 1.7, on in 2.
-fn cdi(settings: &Settings, major: Option<u32>) -> CdiSupport {
-    match (settings.enable_cdi, major, settings.file_version) {
-        (Some(true), _, _) | (None, Some(2..), _) | (None, None, Some(VERSION_OF_2..)) => {
-            CdiSupport::On
-        }
-        (Some(false), _, _) | (None, Some(..2), _) => CdiSupport::Off,
-        (None, None, _) => CdiSupport::Unknown,
-    }
-}
-
-/// The settings of the file and of its imports, which override it.
-fn settings(files: &HostFiles, config: &str) -> Result<Settings, String> {
-    let mut settings = Settings::default();
-    let Some(main) = toml_file::read(files, config)? else {
-        return Ok(settings);
-    };
-    settings.merge(config, &main);
-    for import in imports(files, config, &main) {
-        if let Some(more) = toml_file::read(files, &import)? {
-            settings.merge(&import, &more);
-        }
-    }
-    Ok(settings)
-}
-
-/// The files of `imports`, where `*` may stand in the last name.
-fn imports(files: &HostFiles, config: &str, main: &Table) -> Vec<String> {
-    let patterns = main.get("imports").and_then(Value::as_array);
-    let patterns = patterns.into_iter().flatten().filter_map(Value::as_str);
-    patterns
-        .flat_map(|pattern| {
-            let base = Path::new(config).parent().unwrap_or_else(|| Path::new("/"));
-            let path = base.join(pattern);
-            let dir = path
-                .parent()
-                .map_or_else(String::new, |dir| dir.display().to_string());
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let names = files.list(&dir).into_iter();
-            let matching: Vec<String> = names
-                .filter(|it| matches(&name, it))
-                .map(|it| format!("{dir}/{it}"))
-                .collect();
-            matching
-        })
+    let is_used = |path: &str| serving.is_empty() || serving.contains(&path);
+    let found = configs.iter();
+    found
+        .map(|config| config.runtime(files, is_used(config.path)))
         .collect()
 }
 
-/// A name against a pattern with at most one `*`.
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((before, after)) => name
-            .strip_prefix(before)
-            .is_some_and(|rest| rest.ends_with(after)),
-    }
+/// The line, from 1, of a name in `disabled_plugins`.
+fn line_of(text: &str, name: &str) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let listed = table.get_ref().get("disabled_plugins")?.get_ref();
+    let mut items = listed.as_array()?.iter();
+    let is_name = |item: &DeValue<'_>| item.as_str() == Some(name);
+    let start = items.find(|item| is_name(item.get_ref()))?.span().start;
+    Some(text.get(..start)?.matches('\n').count() + 1)
 }
 
 // === impl Running ===
@@ -175,64 +97,140 @@ impl Running {
     }
 }
 
-// === impl Settings ===
+// === impl Config ===
 
-impl Settings {
-    /// What a later file sets replaces what an earlier one set.
-    fn merge(&mut self, file: &str, table: &Table) {
-        let version = table.get("version").and_then(Value::as_integer);
-        self.file_version = version.or(self.file_version);
-        let disabled = table.get("disabled_plugins");
-        let disabled = disabled.and_then(strings);
-        if let Some(disabled) = disabled {
-            self.cri_disabled = disabled.iter().any(|it| PLUGINS.contains(&it.as_str()));
+impl<'a> Config<'a> {
+    fn read(files: &HostFiles, path: &'a str, version: Option<String>) -> Self {
+        let release = version.as_deref().and_then(Release::parse);
+        let read = files::read_all(files, path, release);
+        let decided = read.and_then(|files| {
+            let settings = possible(path, &files, release).map_err(ConfigError::Refused)?;
+            Ok((files, settings))
+        });
+        let (files, settings) = match decided {
+            Ok((files, settings)) => (files, Ok(settings)),
+            Err(error) => (vec![], Err(error)),
+        };
+        Self {
+            path,
+            version,
+            files,
+            settings,
         }
-        let plugins = table.get("plugins").and_then(Value::as_table);
-        let Some(plugins) = plugins else { return };
-        let known = PLUGINS
-            .iter()
-            .filter_map(|name| plugins.get(*name)?.as_table());
-        for cri in known {
-            if let Some(enabled) = cri.get("enable_cdi").and_then(Value::as_bool) {
-                self.enable_cdi = Some(enabled);
-                self.enable_cdi_file = Some(file.to_owned());
+    }
+
+    /// What every release that it may be says alike, the oldest one's otherwise.
+    fn settings(&self) -> Option<&Settings> {
+        self.settings.as_ref().ok()?.first()
+    }
+
+    fn is_without_cri(&self) -> bool {
+        let settings = self.settings.as_deref().unwrap_or_default();
+        !settings.is_empty() && settings.iter().all(|it| it.disabled.is_some())
+    }
+
+    fn cdi(&self) -> CdiSupport {
+        let settings = self.settings.as_deref().unwrap_or_default();
+        if settings.iter().all(|it| it.cdi) {
+            CdiSupport::On
+        } else if settings.iter().any(|it| it.cdi) {
+            CdiSupport::Unknown
+        } else {
+            CdiSupport::Off
+        }
+    }
+
+    fn spec_dirs(&self) -> Option<&(Vec<String>, Place)> {
+        let all = self.settings.as_deref().unwrap_or_default();
+        let first = all.first()?.spec_dirs.as_ref()?;
+        let alike = |it: &Settings| it.spec_dirs.as_ref().is_some_and(|it| it.0 == first.0);
+        all.iter().all(alike).then_some(first)
+    }
+
+    fn runtime(&self, files: &HostFiles, is_used: bool) -> Runtime {
+        let cdi = self.cdi();
+        let decided = match cdi {
+            CdiSupport::Off | CdiSupport::Unknown => self.settings().map(|it| &it.cdi_place),
+            CdiSupport::On => self.spec_dirs().map(|it| &it.1),
+        };
+        let decided_file = decided.map(|place| place.file.as_str());
+        let config = decided_file.unwrap_or(self.path);
+        let in_vain = self.settings().and_then(|it| it.in_vain.as_ref());
+        let disabled = self.settings().and_then(|it| it.disabled.as_ref());
+        let is_without_cri = self.is_without_cri();
+        Runtime {
+            kind: RuntimeKind::Containerd,
+            version: self.version.clone(),
+            cdi,
+            spec_dirs: self.spec_dirs().map(|it| it.0.clone()),
+            config: files.exists(config).then(|| config.to_owned()),
+            config_error: self.settings.as_ref().err().map(|error| match error {
+                ConfigError::Unreadable(error) | ConfigError::Refused(error) => error.clone(),
+            }),
+            runs_pods: is_used && !is_without_cri,
+            containerd: ContainerdFacts {
+                place: decided.map(|place| self.place(files, place)),
+                in_vain: in_vain.map(|place| place_itself(place, Source::Itself)),
+                disabled: disabled
+                    .filter(|_| is_without_cri)
+                    .and_then(|it| disabled_cri(files, it)),
+                refuses: matches!(self.settings, Err(ConfigError::Refused(_))),
+                service: self.service(files),
+            },
+        }
+    }
+
+    fn place(&self, files: &HostFiles, place: &Place) -> SettingPlace {
+        match (self.files.first(), Distribution::of(self.path)) {
+            (None, _) => place_itself(place, Source::Absent),
+            (Some(config), Some(distribution)) if config.path == place.file => {
+                distribution.place(files, config, place)
             }
-            if let Some(dirs) = cri.get("cdi_spec_dirs").and_then(strings) {
-                self.spec_dirs = Some(dirs);
-                self.spec_dirs_file = Some(file.to_owned());
-            }
+            _ => place_itself(place, Source::Itself),
+        }
+    }
+
+    fn service(&self, files: &HostFiles) -> Option<String> {
+        match Distribution::of(self.path) {
+            Some(distribution) => Some(distribution.service(files)),
+            None => (self.path == DEFAULT_CONFIG).then(|| "containerd".to_owned()),
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Settings {
-        let mut settings = Settings::default();
-        settings.merge(DEFAULT_CONFIG, &text.parse().unwrap());
-        settings
+/// By the rules of the release; if that is not known, of each that starts with the
+/// configuration.
+fn possible(
+    path: &str,
+    files: &[ConfigFile],
+    release: Option<Release>,
+) -> Result<Vec<Settings>, String> {
+    if let Some(release) = release {
+        return decide(path, files, release.rules()).map(|settings| vec![settings]);
     }
-
-    #[test]
-    fn what_a_configuration_leaves_out_its_version_decides() {
-        let unset = parse("version = 2\n");
-        assert_eq!(cdi(&unset, Some(1)), CdiSupport::Off);
-        assert_eq!(cdi(&unset, Some(2)), CdiSupport::On);
-        assert_eq!(cdi(&unset, None), CdiSupport::Unknown);
-        assert_eq!(cdi(&parse("version = 3\n"), None), CdiSupport::On);
-        let off =
-            parse("version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n");
-        assert_eq!(cdi(&off, Some(2)), CdiSupport::Off);
-        let on = parse("[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n");
-        assert_eq!(cdi(&on, Some(1)), CdiSupport::On);
+    let all = Rules::POSSIBLE.map(|rules| decide(path, files, rules));
+    let newest = all.last().cloned();
+    let found: Vec<Settings> = all.into_iter().flatten().collect();
+    match newest {
+        Some(Err(error)) if found.is_empty() => Err(error),
+        _ => Ok(found),
     }
+}
 
-    #[test]
-    fn a_pattern_has_one_star() {
-        assert!(matches("*.toml", "nvidia.toml"));
-        assert!(matches("a.toml", "a.toml"));
-        assert!(!matches("*.toml", "nvidia.json"));
+fn place_itself(place: &Place, source: Source) -> SettingPlace {
+    SettingPlace {
+        file: place.file.clone(),
+        plugin: place.plugin,
+        source,
     }
+}
+
+fn disabled_cri(files: &HostFiles, disabled: &Disabled) -> Option<DisabledCri> {
+    let Disabled { file, name } = disabled;
+    let text = files.text_if_readable(file)?;
+    Some(DisabledCri {
+        line: line_of(&text, name)?,
+        file: file.clone(),
+        name: name.clone(),
+    })
 }

@@ -19,6 +19,65 @@ pub struct Runtime {
     pub config_error: Option<String>,
     /// Whether kubelet runs pods with it.
     pub runs_pods: bool,
+    /// What more is known of containerd's configuration; of others, nothing.
+    pub containerd: ContainerdFacts,
+}
+
+/// What a finding about containerd's configuration has to name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContainerdFacts {
+    /// Where the setting belongs that a finding is about: `enable_cdi` where CDI is
+    /// not on, else `cdi_spec_dirs`.
+    pub place: Option<SettingPlace>,
+    /// Where `enable_cdi = true` stands and does not count.
+    pub in_vain: Option<SettingPlace>,
+    /// Whether the error in its configuration is one with which it does not start.
+    pub refuses: bool,
+    /// What keeps it from serving kubelet.
+    pub disabled: Option<DisabledCri>,
+    /// The systemd unit that starts it, without `.service`; of two, if either may,
+    /// both. `None` if that is not known.
+    pub service: Option<String>,
+}
+
+/// Where a setting of containerd's CRI plugin is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingPlace {
+    /// The file to edit.
+    pub file: String,
+    /// The plugin whose table in the file has the setting.
+    pub plugin: &'static str,
+    /// What the file is to containerd.
+    pub source: Source,
+}
+
+/// What a file is to containerd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// It reads the file.
+    Itself,
+    /// It would read the file, which does not exist.
+    Absent,
+    /// It reads every file in that directory; this one may not exist.
+    DropIn,
+    /// Its configuration is made from it at each start.
+    Template {
+        /// By this program.
+        of: &'static str,
+        /// Without it, the program has a template of its own.
+        exists: bool,
+    },
+}
+
+/// A name in `disabled_plugins` without which containerd does not serve kubelet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisabledCri {
+    /// The file.
+    pub file: String,
+    /// The name's line in it, from 1.
+    pub line: usize,
+    /// The name.
+    pub name: String,
 }
 
 /// The container runtimes that are known.

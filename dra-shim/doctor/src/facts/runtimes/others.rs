@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::model::{CdiSupport, Runtime, RuntimeKind, major_minor};
+use super::model::{CdiSupport, ContainerdFacts, Runtime, RuntimeKind, major_minor};
 use super::toml_file::{self, strings};
 use crate::files::HostFiles;
 use crate::packages;
@@ -34,6 +34,7 @@ pub(super) fn cri_o(files: &HostFiles) -> Option<Runtime> {
         config: None,
         config_error: None,
         runs_pods: true,
+        containerd: ContainerdFacts::default(),
     };
     for config in configs {
         merge_toml(&mut runtime, files, config, &["crio", "runtime"]);
@@ -52,6 +53,7 @@ pub(super) fn podman(files: &HostFiles) -> Option<Runtime> {
         config: None,
         config_error: None,
         runs_pods: false,
+        containerd: ContainerdFacts::default(),
     };
     if files.exists(PODMAN_CONFIG) {
         merge_toml(&mut runtime, files, PODMAN_CONFIG.to_owned(), &["engine"]);
@@ -88,6 +90,7 @@ pub(super) fn docker(files: &HostFiles) -> Option<Runtime> {
         config: text.map(|_| DOCKER_CONFIG.to_owned()),
         config_error,
         runs_pods: false,
+        containerd: ContainerdFacts::default(),
     })
 }
 

@@ -16,6 +16,21 @@ pub(super) fn read(files: &HostFiles, path: &str) -> Result<Option<Table>, Strin
         .map_err(|error| format!("{path} is not TOML: {}", error.message()))
 }
 
+/// The array of strings at a key; `None` if there is nothing. The error is for a
+/// finding.
+pub(super) fn string_list(table: &Table, key: &str) -> Result<Option<Vec<String>>, String> {
+    let Some(value) = table.get(key) else {
+        return Ok(None);
+    };
+    let items = value
+        .as_array()
+        .map(|items| items.iter().map(Value::as_str));
+    let strings = items.and_then(|items| items.map(|it| it.map(str::to_owned)).collect());
+    strings
+        .map(Some)
+        .ok_or_else(|| format!("{key} is no list of strings"))
+}
+
 /// An array of strings.
 pub(super) fn strings(value: &Value) -> Option<Vec<String>> {
     let items = value.as_array()?.iter().filter_map(Value::as_str);
