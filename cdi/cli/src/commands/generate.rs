@@ -95,7 +95,7 @@ fn mknod(
     })
 }
 
-/// A spec that runtimes can load.
+/// A spec that runtimes and these commands can load.
 fn spec(kind: Kind, devices: Vec<Device>, version: OrMin) -> Result<Spec, GenerateError> {
     let mut spec = Spec::new(kind, devices).map_err(GenerateError::Spec)?;
     if let OrMin::Version(version) = version {

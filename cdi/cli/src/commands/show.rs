@@ -70,7 +70,7 @@ fn show_device(
 }
 
 fn show_file(path: &Path, host: &Host) -> Result<ShowReport, Failure> {
-    let spec = document::spec(path, &document::read(path)?)?;
+    let spec = document::spec(path, &document::read_spec(path)?)?;
     let mut report = ShowReport::new(path.display().to_string(), None, &spec, host);
     report.devices = spec
         .devices()

@@ -9,6 +9,7 @@
 mod ends;
 mod generate;
 mod inject;
+mod large;
 #[path = "../support/output.rs"]
 mod output;
 mod page;

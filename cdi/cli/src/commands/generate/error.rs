@@ -33,11 +33,7 @@ pub(super) enum GenerateError {
     DevRoot { path: PathBuf },
     #[error(transparent)]
     Spec(SpecError),
-    #[error(
-        "the spec has {} MiB, and runtimes load at most {} MiB",
-        len >> 20,
-        MAX_SPEC_LEN >> 20
-    )]
+    #[error("the spec has {len} bytes, and no device spec is longer than {MAX_SPEC_LEN}")]
     TooLong { len: usize },
     #[error("{kind} has a part of one letter, on which Go's CDI library panics (up to 1.1.0)")]
     OneLetter { kind: Kind },
