@@ -30,7 +30,7 @@ fn every_command_on_specs_names_the_file_its_size_the_limit_and_the_fix() {
             &refused,
         ),
         ("validate --root host", 1, &json_refused),
-        ("watch --once --root host", 0, &json_refused),
+        ("watch --json --once --root host", 0, &json_refused),
         ("doctor --root host", 1, &json_refused.replace("host/", "/")),
     ] {
         let output = place.run(command);

@@ -13,6 +13,7 @@ mod large;
 #[path = "../support/output.rs"]
 mod output;
 mod page;
+mod patterns;
 #[path = "../support/prepared.rs"]
 mod prepared;
 mod replace;

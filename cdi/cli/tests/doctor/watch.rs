@@ -21,7 +21,7 @@ struct Watching {
 }
 
 fn start(host: &Host) -> Child {
-    let mut watch = host.command("watch");
+    let mut watch = host.command("watch --json");
     watch.stdout(Stdio::piped()).spawn().unwrap()
 }
 

@@ -9,6 +9,7 @@ use imex_cdi::{
 };
 
 use crate::args::Mode;
+use crate::document::DocumentError;
 use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,13 @@ pub(super) enum GenerateError {
     NoFileName { path: PathBuf },
     #[error("{} already defines {name}: with both files it would not resolve", path.display())]
     Conflict { path: PathBuf, name: QualifiedName },
+    #[error("{} cannot get devices in addition to those that it has", path.display())]
+    Installed {
+        path: PathBuf,
+        source: DocumentError,
+    },
+    #[error("{} defines devices of {kind}, not of the kind of its name", path.display())]
+    OtherKind { path: PathBuf, kind: Kind },
     #[error("cannot write {}", path.display())]
     Write {
         path: PathBuf,
@@ -73,7 +81,9 @@ impl CommandError for GenerateError {
             | Self::NoCount { .. }
             | Self::NoChannels
             | Self::NoSuchChannel { .. }
-            | Self::Conflict { .. } => Outcome::Findings,
+            | Self::Conflict { .. }
+            | Self::Installed { .. }
+            | Self::OtherKind { .. } => Outcome::Findings,
         }
     }
 
@@ -109,6 +119,10 @@ impl CommandError for GenerateError {
             }
             Self::NoFileName { .. } => "give a file, or - for stdout",
             Self::Conflict { .. } => "remove one, or choose another --kind or --name-style",
+            Self::Installed { .. } | Self::OtherKind { .. } => {
+                "see what it is; --replace writes only the devices that are named, --id another \
+                 file"
+            }
             Self::Write { source, .. } => source.hint(),
         };
         Some(hint.into())
