@@ -87,8 +87,8 @@ pub(crate) fn named(registry: &Registry, text: &str) -> Vec<String> {
     let names = names(registry);
     let is_short =
         |name: &&QualifiedName| name.device().as_str() == text || name.kind().to_string() == text;
-    let named = names.iter().filter(is_short);
-    named.map(ToString::to_string).collect()
+    let meant = names.iter().filter(is_short);
+    meant.map(ToString::to_string).collect()
 }
 
 /// What to write instead.

@@ -129,14 +129,12 @@ impl Glob {
                     tokens = after;
                     continue;
                 }
-                Some((token, after)) => {
-                    if name.next().is_some_and(|c| token.is(c)) {
-                        tokens = after;
-                        continue;
-                    }
+                Some((token, after)) if name.next().is_some_and(|c| token.is(c)) => {
+                    tokens = after;
+                    continue;
                 }
                 None if name.as_str().is_empty() => return true,
-                None => {}
+                _ => {}
             }
             let Some((after, rest)) = &mut last_rest else {
                 return false;

@@ -31,7 +31,7 @@ fn a_missing_file_has_the_hint_to_check_the_path() {
     File::create(dir.path().join("other.json.damaged-empty")).unwrap();
     File::create(dir.path().join("checkpoint.json.settled-empty")).unwrap();
     let missing = dir.path().join("checkpoint.json");
-    assert_refused(&missing, "No such file", "; check the path: ");
+    assert_refused(&missing, "No such file", "; check the path, or name");
     assert_refused(
         Path::new("/nonexistent/x.json"),
         "No such file",
@@ -188,7 +188,7 @@ fn a_node_without_a_checkpoint_is_one_clear_error() {
         assert_eq!(message.lines().count(), 1, "{message}");
         assert!(
             message.contains("compute-domain.nvidia.com/checkpoint.json")
-                && message.contains("name it with --kubelet-root"),
+                && message.contains("or name kubelet's root with --kubelet-root"),
             "{message}"
         );
     }

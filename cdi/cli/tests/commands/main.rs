@@ -9,6 +9,7 @@
 mod ends;
 mod generate;
 mod inject;
+mod install;
 mod large;
 #[path = "../support/output.rs"]
 mod output;

@@ -6,6 +6,7 @@
 //! | a file that is refused | its devices are removed |
 //! | a file that is written or removed | devices are added, changed, removed |
 //! | two files that define the same devices | the devices are removed, and in conflict |
+//! | a file that is put right | its conflict or refusal is settled, and devices are added |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,11 +24,13 @@ type Groups<'a> = BTreeMap<(EventKind, &'a str), Vec<&'a str>>;
 /// One line for each cause, in the order of the events.
 pub(super) fn lines(events: &[Event]) -> Vec<String> {
     let conflicts = subjects(events, EventKind::Conflict);
+    let added = added(events);
     let mut groups = Groups::new();
     let mut lines = Vec::new();
     for event in events {
         match event.kind {
             EventKind::Remove if conflicts.contains(event.subject.as_str()) => {}
+            EventKind::Settled if added.contains(event.subject.as_str()) => {}
             EventKind::Add | EventKind::Change | EventKind::Remove => {
                 let file = event.file.as_deref().unwrap_or_default();
                 groups
@@ -70,6 +73,13 @@ fn subjects(events: &[Event], kind: EventKind) -> BTreeSet<&str> {
     of_kind.map(|event| event.subject.as_str()).collect()
 }
 
+/// The devices that resolve now, and their files.
+fn added(events: &[Event]) -> BTreeSet<&str> {
+    let added = events.iter().filter(|event| event.kind == EventKind::Add);
+    let both = added.flat_map(|event| [Some(event.subject.as_str()), event.file.as_deref()]);
+    both.flatten().collect()
+}
+
 /// The files of a conflict, which stand after the device in its message; what has been
 /// settled.
 fn of_conflict(event: &Event) -> &str {
@@ -98,21 +108,15 @@ fn take_lost<'a>(groups: &mut Groups<'a>, cause: &Event) -> Vec<&'a str> {
 }
 
 fn of_cause(event: &Event, lost: &[&str]) -> String {
-    let mut text = event.subject.clone();
-    if let Some(message) = &event.message {
-        text.push_str(": ");
-        // The message of a refused file begins with its name.
-        let named = format!("CDI spec {} ", event.subject);
-        text.push_str(message.strip_prefix(&named).unwrap_or(message));
-    }
-    if let Some((first, others)) = lost.split_first() {
-        text.push_str(&format!("; without {first}{}", and_more(others.len())));
-    }
-    if let Some(fix) = &event.fix {
-        text.push_str("; ");
-        text.push_str(fix);
-    }
-    text
+    let message = event.message.as_deref().unwrap_or_default();
+    // The message of a refused file begins with its name.
+    let named = format!("CDI spec {} ", event.subject);
+    let message = message.strip_prefix(&named).unwrap_or(message);
+    let lost = lost.split_first();
+    let lost = lost.map(|(first, others)| format!("without {first}{}", and_more(others.len())));
+    let parts = [Some(message.to_owned()), lost, event.fix.clone()];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("{}: {}", event.subject, parts.join("; "))
 }
 
 fn of_devices(kind: EventKind, cause: &str, devices: &[&str]) -> String {
@@ -180,6 +184,23 @@ mod tests {
             [
                 "directory /run/cdi: it does not exist; without a/b=0",
                 "remove    /etc/cdi/c.json: a/c=0"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_put_right_is_told_once() {
+        let events = [
+            Event::new(EventKind::Settled, "a/b=0").with_message("no longer: conflict"),
+            Event::new(EventKind::Settled, "/etc/cdi/a.json").with_message("no longer: refused"),
+            Event::new(EventKind::Settled, "/etc/cdi/b.json").with_message("no longer: refused"),
+            device(EventKind::Add, "a/b=0", "/etc/cdi/a.json"),
+        ];
+        assert_eq!(
+            lines(&events),
+            [
+                "settled   /etc/cdi/b.json: no longer: refused",
+                "add       /etc/cdi/a.json: a/b=0"
             ]
         );
     }
