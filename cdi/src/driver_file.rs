@@ -96,7 +96,7 @@ pub(crate) fn read<T>(
         match error {
             ReadError::Io(source) => DriverFileError::Unreadable { path, source },
             ReadError::NotAFile(kind) => DriverFileError::NotAFile { path, kind },
-            ReadError::TooLong { .. } => DriverFileError::TooLong { path },
+            ReadError::TooLong => DriverFileError::TooLong { path },
         }
     })?;
     // Values set by an administrator may be any bytes; they cannot hide a key.

@@ -149,7 +149,7 @@ pub fn read_device_list(path: impl AsRef<Path>) -> Result<String, ReadMajorError
         match error {
             ReadError::Io(source) => ReadMajorError::Unreadable { path, source },
             ReadError::NotAFile(kind) => ReadMajorError::NotAFile { path, kind },
-            ReadError::TooLong { .. } => ReadMajorError::TooLong { path },
+            ReadError::TooLong => ReadMajorError::TooLong { path },
         }
     })?;
     // A driver's name may be any bytes; it cannot hide that of another driver.

@@ -101,7 +101,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
         match error {
             ReadError::Io(source) => LoadError::Read { path, source },
             ReadError::NotAFile(kind) => LoadError::NotAFile { path, kind },
-            ReadError::TooLong { len } => LoadError::TooLong { path, len },
+            ReadError::TooLong => {
+                // Of a file that has shrunk since, the least that was read of it.
+                let len = path.metadata().map_or(0, |found| found.len());
+                let len = len.max(MAX_SPEC_LEN + 1);
+                LoadError::TooLong { path, len }
+            }
         }
     })
 }
