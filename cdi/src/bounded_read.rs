@@ -42,9 +42,13 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     if metadata.len() > limit {
         return Err(ReadError::TooLong);
     }
+    read_to_limit(file, limit)
+}
+
+/// Files of /proc have a length of 0, and others grow while they are read, so a file
+/// that is too long is known by the one byte that is read beyond the limit.
+fn read_to_limit(file: impl Read, limit: u64) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
-    // Files of /proc have a length of 0, so a file that is too long is known by
-    // the one byte that is read beyond the limit.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(ReadError::TooLong);
@@ -168,5 +172,26 @@ mod tests {
         assert!(matches!(read(&path, 3), Err(ReadError::TooLong)));
         let endless = Path::new("/proc/self/stat");
         assert!(matches!(read(endless, 1), Err(ReadError::TooLong)));
+    }
+
+    /// Has no end, and counts what was taken of it.
+    struct Endless(u64);
+
+    impl Read for &mut Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0 += buffer.len() as u64;
+            buffer.fill(b'7');
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn one_byte_beyond_the_limit_is_the_last_that_is_read() {
+        for limit in [0, 1, 4096, 1 << 20] {
+            let mut file = Endless(0);
+            let read = read_to_limit(&mut file, limit);
+            assert!(matches!(read, Err(ReadError::TooLong)));
+            assert_eq!(file.0, limit + 1);
+        }
     }
 }

@@ -14,6 +14,8 @@ mod doctor;
 mod generate;
 #[path = "args/host.rs"]
 mod host;
+#[path = "args/pattern.rs"]
+mod pattern;
 #[path = "args/specs.rs"]
 mod specs;
 #[path = "args/values.rs"]
@@ -22,12 +24,13 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::channels::Channels;
-pub(crate) use self::checkpoint::CheckpointCommand;
+pub(crate) use self::checkpoint::{CheckpointCommand, NodeCheckpoint};
 pub(crate) use self::doctor::{Doctor, Gc, Watch};
 pub(crate) use self::generate::{
     Devices, Format, Generate, MajorArg, Mode, NameStyle, OrAuto, OrMin,
 };
 pub(crate) use self::host::SpecDirs;
+pub(crate) use self::pattern::Wanted;
 pub(crate) use self::specs::{Diff, Inject, Level, List, Show, Subject, Validate, Why};
 pub(crate) use self::values::STDIN;
 
@@ -59,8 +62,8 @@ pub(crate) enum Command {
     Watch(Watch),
     /// Reads the kubelet plugin's checkpoint: the claims prepared on this node.
     ///
-    /// It is usually
-    /// /var/lib/kubelet/plugins/compute-domain.nvidia.com/checkpoint.json.
+    /// Without a FILE, this node's: plugins/compute-domain.nvidia.com/checkpoint.json
+    /// below kubelet's root.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
 }

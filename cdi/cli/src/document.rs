@@ -1,14 +1,19 @@
 //! Specs and configs that are named on the command line.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use imex_cdi::{ConfigError, MAX_SPEC_LEN, Spec, SpecError};
-use serde_json::Value;
+use serde::de::IgnoredAny;
 
 use crate::input::{self, InputError};
 use crate::outcome::{CommandError, Outcome};
+
+/// The longest OCI config that is read, in bytes. One with 2 048 channels has
+/// 0.5 MB.
+const MAX_CONFIG_LEN: usize = 16 << 20;
 
 pub(crate) const NOT_SPEC_HINT: &str =
     "pass a CDI spec; `cdi-gen inject` and `cdi-gen diff` are for configs";
@@ -35,15 +40,31 @@ pub(crate) enum DocumentError {
     Different { old: PathBuf, new: PathBuf },
 }
 
-/// The bytes of a document, at most as many as runtimes read of a spec.
+/// The bytes of a file that should be a spec, if it is not too long for one.
+pub(crate) fn read_spec(path: &Path) -> Result<Vec<u8>, DocumentError> {
+    Ok(input::read(path, max_spec_len())?)
+}
+
+/// The bytes of a file that may be a config.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, DocumentError> {
-    // A file that does not fit into the address space is too large anyway.
-    let limit = usize::try_from(MAX_SPEC_LEN).unwrap_or(usize::MAX);
-    Ok(input::read(path, limit)?)
+    Ok(input::read(path, MAX_CONFIG_LEN)?)
+}
+
+/// A file that does not fit into the address space is too large anyway.
+fn max_spec_len() -> usize {
+    usize::try_from(MAX_SPEC_LEN).unwrap_or(usize::MAX)
 }
 
 /// The spec in `bytes`, which were read from `path`.
 pub(crate) fn spec(path: &Path, bytes: &[u8]) -> Result<Spec, DocumentError> {
+    if bytes.len() > max_spec_len() {
+        return Err(InputError::TooLarge {
+            path: path.to_owned(),
+            limit: max_spec_len(),
+            len: Some(bytes.len() as u64),
+        }
+        .into());
+    }
     Spec::parse(bytes).map_err(|source| {
         let path = path.to_owned();
         if is_config(bytes) {
@@ -54,10 +75,15 @@ pub(crate) fn spec(path: &Path, bytes: &[u8]) -> Result<Spec, DocumentError> {
     })
 }
 
-/// Whether it is an OCI config: whether it has ociVersion.
+/// Whether it is an OCI config: whether it has ociVersion. Keeps nothing else of it
+/// in memory.
+#[expect(
+    clippy::zero_sized_map_values,
+    reason = "a set is read from an array, a map only from an object"
+)]
 pub(crate) fn is_config(bytes: &[u8]) -> bool {
-    let value: Option<Value> = serde_json::from_slice(bytes).ok();
-    value.is_some_and(|value| value.get("ociVersion").is_some())
+    let members: Option<BTreeMap<String, IgnoredAny>> = serde_json::from_slice(bytes).ok();
+    members.is_some_and(|members| members.contains_key("ociVersion"))
 }
 
 // === impl DocumentError ===
@@ -77,6 +103,10 @@ impl CommandError for DocumentError {
                 _ => return None,
             },
             Self::Input(InputError::Directory { .. }) => "pass a file in it",
+            Self::Input(InputError::TooLarge { limit, .. }) if *limit == max_spec_len() => {
+                "no device spec is that large: check the path, and what wrote the file; split a \
+                 spec of so many devices into several files"
+            }
             Self::Input(InputError::TooLarge { .. }) => {
                 "no spec or config is that large: check the path"
             }

@@ -15,11 +15,18 @@ pub(crate) enum InputError {
     Io { path: PathBuf, source: io::Error },
     #[error("cannot read {}: it is a directory", path.display())]
     Directory { path: PathBuf },
-    #[error("cannot read {}: it is larger than {} MiB", path.display(), limit >> 20)]
+    #[error(
+        "cannot read {}: it is larger than {} MiB{}",
+        path.display(),
+        limit >> 20,
+        len.map_or_else(String::new, |len| format!(" ({len} bytes)"))
+    )]
     TooLarge {
         path: PathBuf,
         /// In bytes.
         limit: usize,
+        /// In bytes, if the file tells it.
+        len: Option<u64>,
     },
 }
 
@@ -35,7 +42,11 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, InputError> {
         match error {
             ReadError::Io(source) => InputError::Io { path, source },
             ReadError::Directory => InputError::Directory { path },
-            ReadError::TooLarge => InputError::TooLarge { path, limit },
+            ReadError::TooLarge => {
+                let len = path.metadata().map(|found| found.len());
+                let len = len.ok().filter(|len| *len > limit as u64);
+                InputError::TooLarge { path, limit, len }
+            }
         }
     })
 }

@@ -22,6 +22,7 @@ mod host_specs;
 mod input;
 mod outcome;
 mod output;
+mod selection;
 mod stderr;
 mod stdout;
 mod style;

@@ -27,7 +27,8 @@ pub struct Explanation<'a> {
     /// Files that no runtime reads, with the device's name in them.
     pub ignored: Vec<IgnoredFile>,
     /// Whether `ignored` may lack some: a directory has more such files than are
-    /// searched (4 096 files and subdirectories, 16 MiB of text).
+    /// searched (4 096 files and subdirectories, 16 MiB of text; none longer than
+    /// [`MAX_SPEC_LEN`](crate::MAX_SPEC_LEN)).
     pub ignored_truncated: bool,
     /// The directories of which no file was read, with their state.
     pub unread_dirs: Vec<&'a SpecDir>,

@@ -8,10 +8,11 @@ use crate::bounded_read::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
 use crate::{Spec, SpecError};
 
-/// The longest spec file that is read, in bytes: 16 MiB. A spec of 2 048 channels
-/// has 0.34 MB, so this is 50 times the longest known, and it bounds the memory
-/// that a file can make its reader use.
-pub const MAX_SPEC_LEN: u64 = 16 << 20;
+/// The longest spec file that is read, in bytes: 1 MiB. The longest that are known,
+/// of 2 048 channels, have 0.3 to 0.4 MB; those of a host's GPUs, with every MIG
+/// device, some 100 kB. A reader's memory is up to ten times a file's length: twenty
+/// files in one directory must not take it from the node's other programs.
+pub const MAX_SPEC_LEN: u64 = 1 << 20;
 
 /// A file that a runtime would try to read.
 #[derive(Debug)]
@@ -47,10 +48,13 @@ pub enum LoadError {
         kind: FileKind,
     },
     /// It is longer than [`MAX_SPEC_LEN`].
-    #[error("CDI spec {} is longer than {MAX_SPEC_LEN} bytes", OneLine(path.display()))]
+    /// Nothing of it was used.
+    #[error("CDI spec {} has {len} bytes, and no device spec is longer than {MAX_SPEC_LEN}", OneLine(path.display()))]
     TooLong {
         /// The file.
         path: PathBuf,
+        /// Its length in bytes.
+        len: u64,
     },
     /// Its content is not a valid spec.
     #[error("CDI spec {} is not valid", OneLine(path.display()))]
@@ -97,7 +101,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
         match error {
             ReadError::Io(source) => LoadError::Read { path, source },
             ReadError::NotAFile(kind) => LoadError::NotAFile { path, kind },
-            ReadError::TooLong => LoadError::TooLong { path },
+            ReadError::TooLong => {
+                // Of a file that has shrunk since, the least that was read of it.
+                let len = path.metadata().map_or(0, |found| found.len());
+                let len = len.max(MAX_SPEC_LEN + 1);
+                LoadError::TooLong { path, len }
+            }
         }
     })
 }
@@ -110,7 +119,7 @@ impl LoadError {
         match self {
             Self::Read { path, .. }
             | Self::NotAFile { path, .. }
-            | Self::TooLong { path }
+            | Self::TooLong { path, .. }
             | Self::Invalid { path, .. } => path,
         }
     }
@@ -153,7 +162,10 @@ impl LoadError {
             }
             Self::Read { .. } => "check the file system that the file is on",
             Self::NotAFile { .. } => "keep only spec files under names that end in .json or .yaml",
-            Self::TooLong { .. } => "split the spec into files of fewer devices",
+            Self::TooLong { .. } => {
+                "find out what wrote it, and move it out of the CDI directory; split a spec of so \
+                 many devices into several files"
+            }
             Self::Invalid { source, .. } => source.hint(),
         }
     }

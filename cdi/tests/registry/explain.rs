@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::symlink;
 
 use imex_cdi::{
-    DirState, Evidence, Explanation, IgnoredFile, IgnoredReason, LoadError, Registry, ResolveError,
-    SpecVersion, Suggestion, Verdict,
+    DirState, Evidence, Explanation, IgnoredFile, IgnoredReason, LoadError, MAX_SPEC_LEN, Registry,
+    ResolveError, SpecVersion, Suggestion, Verdict,
 };
 
 use crate::host::{Host, KIND, lamp, spec};
@@ -288,8 +288,10 @@ fn the_search_for_ignored_files_ends_after_16_mib_of_text() {
     for (file, text) in [("a.yml", "red"), ("c.yml", "red")] {
         host.write(&format!("high/{file}"), text);
     }
-    let long = File::create(host.path("high/b.yml")).unwrap();
-    long.set_len(16 << 20).unwrap();
+    for number in 0..16 {
+        let long = File::create(host.path(&format!("high/b{number:02}.yml"))).unwrap();
+        long.set_len(MAX_SPEC_LEN).unwrap();
+    }
     let registry = host.load();
     let explained = registry.explain(&lamp("red"));
     assert!(explained.ignored_truncated);

@@ -161,6 +161,27 @@ fn a_file_may_be_as_long_as_the_limit_and_no_longer() {
     let error = error_of(&registry);
     assert_eq!(error.path(), host.path("high/a.json"));
     assert_eq!(error.code(), "cdi-spec-too-long");
+    assert!(
+        error
+            .to_string()
+            .ends_with("high/a.json has 1048577 bytes, and no device spec is longer than 1048576")
+    );
+}
+
+#[test]
+fn a_directory_of_endless_specs_is_read_no_further_than_a_directory_of_small_ones() {
+    let host = Host::new();
+    host.spec("high/small.json", &["red"]);
+    for number in 0..20 {
+        // Without content on the disk; nobody has the memory to read it.
+        let file = fs::File::create(host.path(&format!("high/{number}.json"))).unwrap();
+        file.set_len(1 << 40).unwrap();
+    }
+    let registry = host.load();
+    let refused = registry.files().iter();
+    let refused = refused.filter(|file| matches!(file.spec, Err(LoadError::TooLong { .. })));
+    assert_eq!(refused.count(), 20);
+    assert_eq!(registry.devices().count(), 1);
 }
 
 #[test]

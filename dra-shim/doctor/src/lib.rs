@@ -77,6 +77,7 @@ mod processes;
 mod refusal;
 mod root;
 mod runtime_release;
+mod runtime_table;
 mod shell;
 mod spec_node;
 mod text;

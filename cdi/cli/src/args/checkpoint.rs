@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
+use super::host::KubeletRoot;
 use super::values::{EXIT_CODES, file};
 
 #[derive(Debug, Subcommand)]
@@ -11,9 +12,11 @@ pub(crate) enum CheckpointCommand {
     /// Prints the claims; those that survive, if the file is damaged (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Show {
-        /// The checkpoint; - reads standard input.
-        #[arg(value_parser = file())]
-        file: PathBuf,
+        /// The checkpoint; - reads standard input. By default, this node's.
+        #[arg(value_parser = file(), conflicts_with_all = ["path", "root"])]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        node: NodeCheckpoint,
         /// Prints one JSON document instead of a table.
         #[arg(long)]
         json: bool,
@@ -22,10 +25,13 @@ pub(crate) enum CheckpointCommand {
     /// (exit code 1).
     #[command(after_help = EXIT_CODES)]
     Verify {
-        /// The checkpoints; - is standard input. All are checked, even if one cannot
-        /// be read (then exit code 3, whatever the others are).
-        #[arg(required = true, value_name = "FILE", value_parser = file())]
+        /// The checkpoints; - is standard input. By default, this node's. All are
+        /// checked, even if one cannot be read (then exit code 3, whatever the others
+        /// are).
+        #[arg(value_name = "FILE", value_parser = file(), conflicts_with_all = ["path", "root"])]
         files: Vec<PathBuf>,
+        #[command(flatten)]
+        node: NodeCheckpoint,
     },
     /// Writes to stdout the bytes that the plugin would write for the file's
     /// claims; refuses a damaged file (exit code 1).
@@ -40,8 +46,21 @@ pub(crate) enum CheckpointCommand {
     /// reads old layouts and rewrites them itself.
     #[command(after_help = EXIT_CODES)]
     Rewrite {
-        /// The checkpoint, which is not changed; - reads standard input.
-        #[arg(value_parser = file())]
-        file: PathBuf,
+        /// The checkpoint, which is not changed; - reads standard input. By default,
+        /// this node's.
+        #[arg(value_parser = file(), conflicts_with_all = ["path", "root"])]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        node: NodeCheckpoint,
     },
+}
+
+/// Where the node's checkpoint is.
+#[derive(Debug, Args)]
+pub(crate) struct NodeCheckpoint {
+    #[command(flatten)]
+    pub(crate) kubelet: KubeletRoot,
+    /// The host's root, without a FILE.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
 }

@@ -72,9 +72,9 @@ pub(crate) struct Gc {
 
 /// Prints changes of this host's CDI devices as they happen.
 ///
-/// One JSON object per event, first for everything that exists, then for changes,
-/// until it is stopped. The directories are read once a second: what appears and
-/// disappears in between is not noticed.
+/// One line for each cause, such as a file that was written or removed: first for
+/// everything that exists, then for changes, until it is stopped. The directories are
+/// read once a second: what appears and disappears in between is not noticed.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Watch {
@@ -83,4 +83,7 @@ pub(crate) struct Watch {
     /// Ends after the directories were read once.
     #[arg(long)]
     pub(crate) once: bool,
+    /// Prints one JSON object for each device, file or directory, on a line each.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -75,10 +75,13 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "PATH", default_value = "-")]
     pub(crate) output: PathBuf,
     /// Writes the file into the last --spec-dir under its usual CDI name,
-    /// VENDOR-CLASS.json. The default, /var/run/cdi, is empty after a boot, when the
-    /// major may have changed.
+    /// VENDOR-CLASS.json; the other devices that it has already stay. The default,
+    /// /var/run/cdi, is empty after a boot, when the major may have changed.
     #[arg(long, conflicts_with_all = ["output", "format"])]
     pub(crate) install: bool,
+    /// Drops the devices that the installed file has already.
+    #[arg(long, requires = "install")]
+    pub(crate) replace: bool,
     /// Names the installed file VENDOR-CLASS_ID.json, so that there can be several.
     #[arg(long, requires = "install", value_parser = id)]
     pub(crate) id: Option<String>,

@@ -8,6 +8,7 @@ use imex_cdi::QualifiedName;
 use serde::Serialize;
 
 use super::host::{KubeletRoot, SpecDirs};
+use super::pattern::Wanted;
 use super::values::{EXIT_CODES, STDIN, cdi_name, file};
 
 /// Lists this host's CDI devices, and whether containers can use them.
@@ -20,6 +21,11 @@ use super::values::{EXIT_CODES, STDIN, cdi_name, file};
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct List {
+    /// The devices to list: names, kinds (nvidia.com/gpu), or patterns in quotes
+    /// ('gpu=*', 'nvidia.com/*=[0-3]'); all by default. Exit code 4 if there is none
+    /// of one.
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<Wanted>,
     #[command(flatten)]
     pub(crate) specs: SpecDirs,
     #[command(flatten)]
@@ -63,8 +69,8 @@ pub(crate) struct Validate {
     #[arg(value_name = "FILE|DIR", value_parser = file())]
     pub(crate) inputs: Vec<PathBuf>,
     /// A runtime that must be able to load the specs: containerd-1.7.0,
-    /// containerd-2.1, podman-4.9.3, cri-o-1.34, or as kubelet reports it,
-    /// `containerd://1.7.27`. Repeatable.
+    /// containerd-2.1, cri-o-1.24, docker-28.2, podman-4.9.3, or as kubelet reports
+    /// it, `containerd://1.7.27`. Repeatable.
     #[arg(long = "for", value_name = "RUNTIME-VERSION")]
     pub(crate) targets: Vec<String>,
     /// The lowest level of findings to report.
@@ -117,9 +123,14 @@ pub(crate) struct Inject {
     /// The bundle's config.json; - reads standard input.
     #[arg(value_name = "CONFIG", value_parser = file())]
     pub(crate) config: PathBuf,
-    /// A device to inject, vendor/class=device. Repeatable; the order counts.
-    #[arg(short, long = "device", value_name = "NAME", required = true, value_parser = cdi_name::<QualifiedName>)]
-    pub(crate) devices: Vec<QualifiedName>,
+    /// The devices to inject: names (vendor/class=device), kinds (nvidia.com/gpu), or
+    /// patterns in quotes ('gpu=*'). The order counts; a pattern's devices are in the
+    /// order of their names.
+    #[arg(value_name = "NAME", required_unless_present = "devices")]
+    pub(crate) names: Vec<Wanted>,
+    /// A device to inject, before those without -d. Repeatable.
+    #[arg(short, long = "device", value_name = "NAME")]
+    pub(crate) devices: Vec<Wanted>,
     /// Replaces CONFIG, in one durable step, instead of writing to stdout.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) in_place: bool,

@@ -9,11 +9,13 @@ mod text;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use dra_checkpoint::{BootId, Checkpoint};
-use host_doctor::DecodedCheckpoint;
+use compute_domain_api::names::DRIVER_NAME;
+use dra_checkpoint::{BootId, CHECKPOINT_FILE, Checkpoint};
+use host_doctor::{DecodedCheckpoint, Root};
 
-use crate::args::CheckpointCommand;
+use crate::args::{CheckpointCommand, NodeCheckpoint};
 use crate::escape::escape;
+use crate::host_specs::HostError;
 use crate::outcome::{Failure, Outcome, UnreadFiles};
 use crate::output::print;
 
@@ -22,10 +24,24 @@ use self::report::CheckpointReport;
 
 pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     match command {
-        CheckpointCommand::Show { file, json } => show(&file, json, stdout),
-        CheckpointCommand::Verify { files } => verify(&files, stdout),
-        CheckpointCommand::Rewrite { file } => rewrite(&file, stdout),
+        CheckpointCommand::Show { file, node, json } => {
+            show(&file.map_or_else(|| own(&node), Ok)?, json, stdout)
+        }
+        CheckpointCommand::Verify { files, node } if files.is_empty() => {
+            verify(&[own(&node)?], stdout)
+        }
+        CheckpointCommand::Verify { files, node: _ } => verify(&files, stdout),
+        CheckpointCommand::Rewrite { file, node } => {
+            rewrite(&file.map_or_else(|| own(&node), Ok)?, stdout)
+        }
     }
+}
+
+/// The file in which the node's plugin has its records.
+fn own(node: &NodeCheckpoint) -> Result<PathBuf, HostError> {
+    let root = Root::new(&node.root)?;
+    let plugins = node.kubelet.path.join("plugins");
+    Ok(root.resolve(&plugins.join(DRIVER_NAME).join(CHECKPOINT_FILE)))
 }
 
 fn show(path: &Path, json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {

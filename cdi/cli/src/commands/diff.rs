@@ -52,8 +52,8 @@ pub(super) fn run(args: Diff, stdout: &mut impl Write) -> Result<Outcome, Failur
 fn read(path: &Path) -> Result<Document, DocumentError> {
     let bytes = document::read(path)?;
     // A config is JSON; a spec may be YAML.
-    if let Ok(value) = serde_json::from_slice::<Value>(&bytes)
-        && value.get("ociVersion").is_some()
+    if document::is_config(&bytes)
+        && let Ok(value) = serde_json::from_slice(&bytes)
     {
         return Ok(Document::Config(value));
     }

@@ -11,6 +11,7 @@ mod destination;
 mod devices;
 mod driver;
 mod error;
+mod merge;
 mod yaml;
 
 use std::io::Write;
@@ -44,6 +45,7 @@ pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
         format,
         output: path,
         install,
+        replace,
         id,
         specs,
         proc_root,
@@ -76,7 +78,7 @@ pub(super) fn run(args: Generate, stdout: &mut impl Write) -> Result<Outcome, Fa
         devices::note_absent(&spec, host.root());
     }
     let destination = if install {
-        Destination::installed(&spec, id.as_deref(), host.dirs())
+        Destination::installed(&spec, id.as_deref(), host.dirs(), replace)
     } else {
         Destination::output(path, host.dirs())
     };
@@ -95,7 +97,7 @@ fn mknod(
     })
 }
 
-/// A spec that runtimes can load.
+/// A spec that runtimes and these commands can load.
 fn spec(kind: Kind, devices: Vec<Device>, version: OrMin) -> Result<Spec, GenerateError> {
     let mut spec = Spec::new(kind, devices).map_err(GenerateError::Spec)?;
     if let OrMin::Version(version) = version {

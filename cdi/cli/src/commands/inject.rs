@@ -18,12 +18,14 @@ use crate::document::{self, DocumentError};
 use crate::explanation::UnresolvedError;
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
+use crate::selection;
 use crate::style::Style;
 
 pub(super) fn run(args: Inject, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Inject {
         config: path,
-        devices,
+        names,
+        devices: mut wanted,
         in_place,
         backup,
         dry_run,
@@ -37,6 +39,8 @@ pub(super) fn run(args: Inject, stdout: &mut impl Write) -> Result<Outcome, Fail
     let before = config(&path, &bytes)?;
     let specs = HostSpecs::open(&specs)?;
     let (registry, host) = (specs.registry(), specs.host());
+    wanted.extend(names);
+    let devices = selection::expand(&registry, &wanted)?;
     let plan = Plan::new(&registry, &devices, &before, &host)
         .map_err(|error| failure(&path, &registry, error))?;
     warn::about(&plan, &before, &host);

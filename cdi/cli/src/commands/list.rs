@@ -1,4 +1,4 @@
-//! `cdi-gen list`: every device of the host's specs.
+//! `cdi-gen list`: the devices of the host's specs.
 
 mod claims;
 mod report;
@@ -16,12 +16,14 @@ use crate::args::List;
 use crate::host_specs::{HostSpecs, describe_dir};
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Report, print};
+use crate::selection;
 use crate::stderr::note;
 use crate::style::Style;
 use crate::table::{self, EMPTY};
 
 pub(super) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let List {
+        names,
         specs,
         kubelet,
         json,
@@ -30,15 +32,16 @@ pub(super) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failur
     let (registry, host) = (specs.registry(), specs.host());
     let kubelet_root = kubelet.path.to_string_lossy();
     let records = ClaimRecords::read(&registry, &host, &kubelet_root);
-    let list = ListReport::new(&registry, &host, &records);
+    let list = ListReport::new(&registry, &host, &records, &names);
     print(&list, json, stdout)?;
     if !json {
-        note_problems(&list, &registry);
+        note_problems(&list, &registry, names.is_empty());
         if let Some(problem) = records.problem() {
             note(&problem);
         }
     }
     specs.check_dirs()?;
+    selection::check(&registry, &names)?;
     Ok(if list.is_clean() {
         Outcome::Clean
     } else {
@@ -103,7 +106,7 @@ fn channels(nodes: &[NodeReport], record: Option<&RecordFacts>) -> String {
 }
 
 /// What the table has no row or no column for.
-fn note_problems(report: &ListReport, registry: &Registry) {
+fn note_problems(report: &ListReport, registry: &Registry, all: bool) {
     for dir in &report.dirs {
         if let Some(error) = &dir.error {
             note(&format!("{}; {}", error.message, error.fix));
@@ -117,7 +120,7 @@ fn note_problems(report: &ListReport, registry: &Registry) {
     for BadNodes { file, message, fix } in group_bad_nodes(report.bad_nodes()) {
         note(&format!("{file}: {message}; {fix}"));
     }
-    if report.devices.is_empty() {
+    if all && report.devices.is_empty() {
         let dirs: Vec<String> = registry.dirs().iter().map(describe_dir).collect();
         note(&format!("no CDI device in {}", dirs.join(", ")));
     }

@@ -3,22 +3,33 @@
 mod edits;
 mod report;
 
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use host_doctor::{BadNodes, Host, group_bad_nodes};
-use imex_cdi::{QualifiedName, Registry};
+use imex_cdi::{DeviceName, Kind, QualifiedName, Registry};
 
 use self::report::{DeviceReport, ShowReport};
 use crate::args::{Show, Subject};
 use crate::document;
 use crate::explanation::UnresolvedError;
 use crate::host_specs::HostSpecs;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{CommandError, Failure, Outcome};
 use crate::output::{Report, print};
+use crate::selection;
 use crate::stderr::note;
 use crate::style::Style;
 use crate::table;
+
+/// What was asked for is neither a file nor a device's full name.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} is neither a file nor the full name of a device (vendor/class=device)")]
+struct ShortName {
+    name: String,
+    /// The full names that it can be short for.
+    whole: Vec<String>,
+}
 
 pub(super) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let Show {
@@ -30,13 +41,34 @@ pub(super) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failur
     let host = specs.host();
     let show = match subject {
         Subject::Device(name) => show_device(&specs.registry(), &name, &host)?,
-        Subject::File(path) => show_file(&path, &host)?,
+        Subject::File(path) => {
+            refuse_device_name(&path, &specs)?;
+            show_file(&path, &host)?
+        }
     };
     print(&show, json, stdout)?;
     for BadNodes { file, message, fix } in group_bad_nodes(show.bad_nodes()) {
         note(&format!("{file}: {message}; {fix}"));
     }
     Ok(Outcome::Clean)
+}
+
+/// An error if it is no file, but may be a device's name without its kind, or a kind.
+fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), ShortName> {
+    let is_spec = ["json", "yaml", "yml"].map(|end| path.extension() == Some(end.as_ref()));
+    let is_name = |text: &&str| {
+        !is_spec.contains(&true) && (DeviceName::new(*text).is_ok() || text.parse::<Kind>().is_ok())
+    };
+    let name = path.to_str().filter(is_name);
+    let is_absent =
+        matches!(path.symlink_metadata(), Err(error) if error.kind() == ErrorKind::NotFound);
+    match name.filter(|_| is_absent) {
+        Some(name) => Err(ShortName {
+            name: name.to_owned(),
+            whole: selection::named(&specs.registry(), name),
+        }),
+        None => Ok(()),
+    }
 }
 
 fn show_device(
@@ -70,7 +102,7 @@ fn show_device(
 }
 
 fn show_file(path: &Path, host: &Host) -> Result<ShowReport, Failure> {
-    let spec = document::spec(path, &document::read(path)?)?;
+    let spec = document::spec(path, &document::read_spec(path)?)?;
     let mut report = ShowReport::new(path.display().to_string(), None, &spec, host);
     report.devices = spec
         .devices()
@@ -79,6 +111,25 @@ fn show_file(path: &Path, host: &Host) -> Result<ShowReport, Failure> {
         .map(|(index, device)| DeviceReport::new(&spec, index, device, host))
         .collect();
     Ok(report)
+}
+
+// === impl ShortName ===
+
+impl CommandError for ShortName {
+    fn outcome(&self) -> Outcome {
+        match self.whole.as_slice() {
+            // As for any other file that does not exist.
+            [] => Outcome::Io,
+            _ => Outcome::Unresolved,
+        }
+    }
+
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        Some(match self.whole.as_slice() {
+            [] => "`cdi-gen list` has the devices; of a file, check the path".into(),
+            names => selection::write_hint(names).into(),
+        })
+    }
 }
 
 impl Report for ShowReport {

@@ -73,7 +73,7 @@ fn examine(
             examine_dirs(&Registry::load(&[unlinked(input)]), host, report);
             continue;
         }
-        match document::read(&input) {
+        match document::read_spec(&input) {
             Ok(bytes) => {
                 let file = input.display().to_string();
                 let criteria = Criteria {

@@ -6,6 +6,7 @@
 //! all, and a host's limit on watches may be exhausted. To read the specs of a
 //! thousand claims takes some milliseconds.
 
+mod cause;
 mod event;
 mod snapshot;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 use self::event::Event;
 use self::snapshot::Snapshot;
 use crate::args::Watch;
-use crate::escape::escape_json;
+use crate::escape::{escape, escape_json};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 use crate::stdout::Stdout;
@@ -31,8 +32,15 @@ pub(super) fn run(
     loop {
         // Opened each time: the root may be unmounted.
         let now = Snapshot::take(&HostSpecs::open(&args.specs)?);
-        for event in now.since(&before) {
-            write(&event, stdout).map_err(Failure::stdout)?;
+        let events = now.since(&before);
+        if args.json {
+            for event in &events {
+                write(event, stdout).map_err(Failure::stdout)?;
+            }
+        } else {
+            for line in cause::lines(&events) {
+                writeln!(stdout, "{}", escape(&line)).map_err(Failure::stdout)?;
+            }
         }
         stdout.flush().map_err(Failure::stdout)?;
         if args.once || stdout.get_ref().is_closed() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{io, io::Write as _};
 
-use super::{cdi_gen, fixture, run, stderr, stdout};
+use super::{GO_REWRITES_IDENTICALLY, cdi_gen, fixture, run, stderr, stdout};
 
 const SUBCOMMANDS: [&str; 3] = ["show", "rewrite", "verify"];
 
@@ -31,7 +31,7 @@ fn a_missing_file_has_the_hint_to_check_the_path() {
     File::create(dir.path().join("other.json.damaged-empty")).unwrap();
     File::create(dir.path().join("checkpoint.json.settled-empty")).unwrap();
     let missing = dir.path().join("checkpoint.json");
-    assert_refused(&missing, "No such file", "; check the path: ");
+    assert_refused(&missing, "No such file", "; check the path, or name");
     assert_refused(
         Path::new("/nonexistent/x.json"),
         "No such file",
@@ -126,7 +126,71 @@ fn a_dash_is_standard_input_of_any_kind() {
 #[test]
 fn wrong_usage_is_exit_code_2() {
     for subcommand in SUBCOMMANDS {
-        assert_eq!(run(subcommand, &[]).status.code(), Some(2), "{subcommand}");
+        for options in ["--root", "--kubelet-root"] {
+            let both = cdi_gen()
+                .args([subcommand, "x.json", options, "/"])
+                .output();
+            assert_eq!(both.unwrap().status.code(), Some(2), "{subcommand}");
+        }
+    }
+}
+
+#[test]
+fn without_a_file_it_is_the_nodes_below_the_root_and_kubelets_root() {
+    let root = tempfile::tempdir().unwrap();
+    let kubelets = ["var/lib/kubelet", "var/lib/k0s/kubelet"];
+    for (kubelet, name) in kubelets.iter().zip(GO_REWRITES_IDENTICALLY) {
+        let plugin = root
+            .path()
+            .join(kubelet)
+            .join("plugins/compute-domain.nvidia.com");
+        fs::create_dir_all(&plugin).unwrap();
+        fs::copy(fixture(name), plugin.join("checkpoint.json")).unwrap();
+    }
+    for (kubelet, name) in kubelets.iter().zip(GO_REWRITES_IDENTICALLY) {
+        let file = root
+            .path()
+            .join(kubelet)
+            .join("plugins/compute-domain.nvidia.com/checkpoint.json");
+        for subcommand in SUBCOMMANDS {
+            let own = cdi_gen()
+                .arg(subcommand)
+                .arg("--root")
+                .arg(root.path())
+                .args(["--kubelet-root", &format!("/{kubelet}")])
+                .output()
+                .unwrap();
+            let named = run(subcommand, &[&file]);
+            assert_eq!(own.status.code(), Some(0), "{}", stderr(&own));
+            assert_eq!(stdout(&own), stdout(&named), "{subcommand} {name}");
+        }
+    }
+    let first = cdi_gen()
+        .arg("verify")
+        .arg("--root")
+        .arg(root.path())
+        .output();
+    assert!(stdout(&first.unwrap()).contains("/var/lib/kubelet/plugins/"));
+}
+
+#[test]
+fn a_node_without_a_checkpoint_is_one_clear_error() {
+    let root = tempfile::tempdir().unwrap();
+    for subcommand in SUBCOMMANDS {
+        let output = cdi_gen()
+            .arg(subcommand)
+            .arg("--root")
+            .arg(root.path())
+            .output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(3), "{subcommand}");
+        let message = stderr(&output);
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(
+            message.contains("compute-domain.nvidia.com/checkpoint.json")
+                && message.contains("or name kubelet's root with --kubelet-root"),
+            "{message}"
+        );
     }
 }
 

@@ -193,6 +193,7 @@ fn missing_files_and_contradictory_options_are_one_clear_error() {
         "--channels 0 --install --output x.json",
         "--channels 0 --id x",
         "--channels 0 --install --id a/b",
+        "--channels 0 --replace",
     ] {
         let message = place.err(&format!("generate --root host {options}"), 2);
         assert!(message.starts_with("error: "), "{options}: {message}");
@@ -254,14 +255,14 @@ fn an_output_file_is_written_whole_and_a_name_that_runtimes_ignore_is_reported()
 }
 
 #[test]
-fn a_spec_that_no_runtime_could_load_is_not_written() {
+fn a_spec_that_is_too_long_to_be_one_is_not_written() {
     let place = Place::new();
     let message = place.err(
         "generate --root host --channels all --count 200000 --output many.json",
         2,
     );
     assert!(
-        message.contains("runtimes load at most 16 MiB"),
+        message.contains("and no device spec is longer than 1048576"),
         "{message}"
     );
     assert!(!place.at("many.json").exists());
@@ -272,7 +273,7 @@ fn devices_that_only_the_replaced_file_has_are_reported() {
     let place = Place::new();
     for (target, path) in [
         (
-            "--install --id j",
+            "--install --replace --id j",
             "host/run/cdi/nvidia.com-imex-channel_j.json",
         ),
         (

@@ -174,7 +174,10 @@ fn a_document_that_is_not_a_config_is_one_clear_error() {
         assert!(message.contains(reason), "{input}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
     }
-    place.err("inject bundle/config.json -d nvidia.com --root host", 2);
+    place.err(
+        "inject bundle/config.json -d nvidia.com/gpu= --root host",
+        2,
+    );
     place.err("inject bundle/config.json --root host", 2);
 }
 

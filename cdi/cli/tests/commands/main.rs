@@ -9,9 +9,12 @@
 mod ends;
 mod generate;
 mod inject;
+mod install;
+mod large;
 #[path = "../support/output.rs"]
 mod output;
 mod page;
+mod patterns;
 #[path = "../support/prepared.rs"]
 mod prepared;
 mod replace;

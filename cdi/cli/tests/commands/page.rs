@@ -1,6 +1,6 @@
-//! `COMMANDS.md` shows the real output of each command: stdout, then stderr. Its
-//! commands run in one copy of the fixtures, from the first to the last. With
-//! `UPDATE_COMMANDS=1` in the environment the page is corrected.
+//! `COMMANDS.md` and `COMPARISON.md` show the real output of each command: stdout, then
+//! stderr. A page's commands run in one copy of the fixtures, from the first to the last.
+//! With `UPDATE_COMMANDS=1` in the environment the pages are corrected.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,31 @@ const STATUS: &str = "echo $?";
 
 #[test]
 fn the_page_shows_what_the_commands_print() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("COMMANDS.md");
+    check("COMMANDS.md");
+}
+
+#[test]
+fn the_comparison_shows_what_the_commands_print() {
+    check("COMPARISON.md");
+}
+
+/// Words in backquotes that are neither in a table nor in an example.
+#[test]
+fn the_comparison_names_only_commands_that_there_are() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("COMPARISON.md"));
+    let page = page.unwrap();
+    let help = Place::new().out("--help", 0);
+    let mut named = 0;
+    for words in page.split('`').filter_map(|it| it.strip_prefix("cdi-gen ")) {
+        let command = words.split_whitespace().next().unwrap();
+        assert!(help.contains(&format!("\n  {command} ")), "{words}");
+        named += 1;
+    }
+    assert!(named > 0);
+}
+
+fn check(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let page = fs::read_to_string(&path).unwrap();
     let real = run_all(&page);
     if env::var_os("UPDATE_COMMANDS").is_some() {
@@ -74,8 +98,9 @@ fn run_all(page: &str) -> String {
             real.push_str(text.trim_end());
             real.push('\n');
         } else {
-            let words = command.strip_prefix("cdi-gen ").unwrap();
-            let output = place.run(words);
+            // As a shell takes patterns in quotes.
+            let words = command.strip_prefix("cdi-gen ").unwrap().replace('\'', "");
+            let output = place.run(&words);
             status = output.status.code();
             real.push_str(&(stdout(&output) + &stderr(&output)));
         }

@@ -185,7 +185,7 @@ fn a_runtime_is_asked_about_the_version_and_the_fields_that_it_does_not_know() {
             code == 1
         );
     }
-    for target in ["docker-28.2", "containerd", "podman-3"] {
+    for target in ["docker-24.0", "cri-o-1.23", "containerd", "podman-3"] {
         let message = place.err(&format!("validate new.json --for {target}"), 2);
         assert!(message.contains("known are"), "{message}");
     }

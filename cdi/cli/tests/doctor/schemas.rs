@@ -17,7 +17,7 @@ fn of_watch() {
     let mut found = Found::new();
     let host = Host::healthy();
     host.write("etc/cdi/bad.json", "{");
-    for line in host.out("watch --once", 0).lines() {
+    for line in host.out("watch --once --json", 0).lines() {
         let event = serde_json::from_str(line).unwrap();
         collect(&event, &[], &mut found);
     }

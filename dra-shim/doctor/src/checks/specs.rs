@@ -4,6 +4,7 @@
 //! | id | severity | when |
 //! |---|---|---|
 //! | codes of `imex_cdi::LoadError` | error | the file has no valid spec |
+//! | `cdi-spec-too-long` of them | warning | it was not read: runtimes do, each time they look for devices |
 //! | `cdi-spec-too-new` | error, or info | it declares a version that an installed runtime does not load |
 //! | `cdi-spec-stale-major` | error | a channel's major is not the driver's any more |
 //! | `cdi-spec-node-missing` | error | the host does not have a device node that the spec takes from it |
@@ -17,12 +18,15 @@ use super::runtimes::severity;
 use crate::area::AreaReport;
 use crate::facts::runtimes::model::Runtime;
 use crate::facts::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::invocation::{GENERATE, Invocation};
 use crate::node_report::{NodeReport, NodeState, group_bad_nodes};
 use crate::runtime_release::RuntimeRelease;
 use crate::spec_node::is_claim_spec;
 use crate::text::{and_more, counted};
+
+/// The code of `imex_cdi::LoadError::TooLong`.
+const TOO_LONG: &str = "cdi-spec-too-long";
 
 /// How the driver makes more channels.
 const MORE_CHANNELS: &str = "NVreg_ImexChannelCount in /etc/modprobe.d, then load it again";
@@ -56,7 +60,11 @@ fn check_file(file: &SpecFileFacts, runtimes: &[Runtime]) -> Vec<Finding> {
     match &file.spec {
         Ok(spec) => check_version(path, spec, runtimes),
         Err(error) => {
-            let invalid = Finding::error(error.code, path, &error.message, &error.hint);
+            let severity = match error.code {
+                TOO_LONG => Severity::Warning,
+                _ => Severity::Error,
+            };
+            let invalid = Finding::new(severity, error.code, path, &error.message, &error.hint);
             vec![invalid.quoting()]
         }
     }

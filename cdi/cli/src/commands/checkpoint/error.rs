@@ -46,9 +46,9 @@ impl CommandError for CheckpointError {
                 return Some(format!("pass the file in it, e.g. {}", file.display()).into());
             }
             Self::Missing { .. } => {
-                "check the path: under another kubelet root than /var/lib/kubelet (the plugin's \
-                 --kubelet-root) it differs; the plugin writes the file when it first prepares a \
-                 claim"
+                "check the path, or name kubelet's root with --kubelet-root (the plugin's \
+                 --kubelet-root, if it is not /var/lib/kubelet) and the host's with --root; the \
+                 plugin writes the file when it first prepares a claim"
             }
             Self::Input(InputError::Io { source, .. }) => match source.kind() {
                 io::ErrorKind::PermissionDenied => {

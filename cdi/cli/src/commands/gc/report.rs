@@ -4,11 +4,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use compute_domain_node::error_chain;
-use host_doctor::ClaimSpecFile;
+use host_doctor::{ClaimSpecFile, counted};
 use imex_cdi::ClaimSpecsError;
 use serde::Serialize;
 
 use super::error::GcError;
+use crate::escape::escape;
 use crate::outcome::Outcome;
 use crate::output::Report;
 use crate::style::Style;
@@ -97,6 +98,14 @@ impl GcReport {
 
 impl Report for GcReport {
     fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
+        if self.orphans.is_empty() {
+            let live = counted(self.live, "claim");
+            let dirs = escape(&self.dirs.join(", "));
+            return writeln!(
+                output,
+                "nothing to remove: no orphan in {dirs} ({live} known)"
+            );
+        }
         let rows = self.orphans.iter().map(|orphan| {
             let state = if orphan.removed { "removed" } else { "orphan" };
             [orphan.claim.clone(), state.to_owned(), orphan.file.clone()]

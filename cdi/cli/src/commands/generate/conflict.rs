@@ -67,7 +67,7 @@ fn refuse_conflict(
 
 /// Names the devices of the file that is replaced which the new spec lacks.
 fn note_lost_devices(spec: &Spec, path: &Path) {
-    let old = document::read(path).ok();
+    let old = document::read_spec(path).ok();
     let Some(old) = old.and_then(|bytes| Spec::parse(&bytes).ok()) else {
         return;
     };

@@ -8,7 +8,7 @@ use imex_cdi::Spec;
 use serde_json::Value;
 
 use super::error::GenerateError;
-use super::{conflict, yaml};
+use super::{conflict, merge, yaml};
 use crate::args::Format;
 use crate::escape::escape;
 use crate::input::directory_of;
@@ -30,6 +30,8 @@ pub(super) enum Destination {
         name: String,
         /// The host's CDI directories: the last one is its directory.
         dirs: Vec<PathBuf>,
+        /// Whether the devices that are there already are dropped.
+        replace: bool,
     },
 }
 
@@ -47,11 +49,20 @@ impl Destination {
 
     /// The usual file name in the directory of highest priority, as Go's library
     /// has it.
-    pub(super) fn installed(spec: &Spec, id: Option<&str>, dirs: Vec<PathBuf>) -> Self {
+    pub(super) fn installed(
+        spec: &Spec,
+        id: Option<&str>,
+        dirs: Vec<PathBuf>,
+        replace: bool,
+    ) -> Self {
         let suffix = id.map_or_else(String::new, |id| format!("_{id}"));
         let kind = spec.kind();
         let name = format!("{}-{}{suffix}.json", kind.vendor(), kind.class());
-        Self::Installed { name, dirs }
+        Self::Installed {
+            name,
+            dirs,
+            replace,
+        }
     }
 
     pub(super) fn write(
@@ -72,8 +83,12 @@ impl Destination {
                 write_file(path, name, &bytes)?;
                 Ok(())
             }
-            Self::Installed { name, dirs } => {
-                let path = install(name, dirs, spec)?;
+            Self::Installed {
+                name,
+                dirs,
+                replace,
+            } => {
+                let path = install(name, dirs, spec, *replace)?;
                 writeln!(stdout, "{}", escape(&path.to_string_lossy()))
             }
         }
@@ -82,10 +97,20 @@ impl Destination {
 }
 
 /// Writes the file and returns its path.
-fn install(name: &str, dirs: &[PathBuf], spec: &Spec) -> Result<PathBuf, GenerateError> {
+fn install(
+    name: &str,
+    dirs: &[PathBuf],
+    spec: &Spec,
+    replace_all: bool,
+) -> Result<PathBuf, GenerateError> {
     let last = dirs.len().saturating_sub(1);
     let dir = dirs.last().cloned().unwrap_or_default();
     let path = dir.join(name);
+    let spec = &if replace_all {
+        spec.clone()
+    } else {
+        merge::with_installed(&path, spec)?
+    };
     conflict::check(&path, spec, dirs, last)?;
     OsDir::create(&dir, DIR_MODE)
         .and_then(|dir| replace(&dir, name, &spec.to_json()))

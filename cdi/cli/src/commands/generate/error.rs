@@ -9,6 +9,7 @@ use imex_cdi::{
 };
 
 use crate::args::Mode;
+use crate::document::DocumentError;
 use crate::outcome::{CommandError, Outcome};
 
 #[derive(Debug, thiserror::Error)]
@@ -33,11 +34,7 @@ pub(super) enum GenerateError {
     DevRoot { path: PathBuf },
     #[error(transparent)]
     Spec(SpecError),
-    #[error(
-        "the spec has {} MiB, and runtimes load at most {} MiB",
-        len >> 20,
-        MAX_SPEC_LEN >> 20
-    )]
+    #[error("the spec has {len} bytes, and no device spec is longer than {MAX_SPEC_LEN}")]
     TooLong { len: usize },
     #[error("{kind} has a part of one letter, on which Go's CDI library panics (up to 1.1.0)")]
     OneLetter { kind: Kind },
@@ -45,6 +42,13 @@ pub(super) enum GenerateError {
     NoFileName { path: PathBuf },
     #[error("{} already defines {name}: with both files it would not resolve", path.display())]
     Conflict { path: PathBuf, name: QualifiedName },
+    #[error("{} cannot get devices in addition to those that it has", path.display())]
+    Installed {
+        path: PathBuf,
+        source: DocumentError,
+    },
+    #[error("{} defines devices of {kind}, not of the kind of its name", path.display())]
+    OtherKind { path: PathBuf, kind: Kind },
     #[error("cannot write {}", path.display())]
     Write {
         path: PathBuf,
@@ -77,7 +81,9 @@ impl CommandError for GenerateError {
             | Self::NoCount { .. }
             | Self::NoChannels
             | Self::NoSuchChannel { .. }
-            | Self::Conflict { .. } => Outcome::Findings,
+            | Self::Conflict { .. }
+            | Self::Installed { .. }
+            | Self::OtherKind { .. } => Outcome::Findings,
         }
     }
 
@@ -113,6 +119,10 @@ impl CommandError for GenerateError {
             }
             Self::NoFileName { .. } => "give a file, or - for stdout",
             Self::Conflict { .. } => "remove one, or choose another --kind or --name-style",
+            Self::Installed { .. } | Self::OtherKind { .. } => {
+                "see what it is; --replace writes only the devices that are named, --id another \
+                 file"
+            }
             Self::Write { source, .. } => source.hint(),
         };
         Some(hint.into())

@@ -3,12 +3,13 @@
 use compute_domain_node::error_chain;
 use host_doctor::{Host, NodeReport};
 use imex_cdi::{
-    DirError, DirState, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecDir, SpecError,
-    SpecFile,
+    DeviceName, DirError, DirState, LoadError, QualifiedName, Registry, ResolveError, Spec,
+    SpecDir, SpecError, SpecFile,
 };
 use serde::Serialize;
 
 use super::claims::{CheckpointState, ClaimRecords, ClaimReport};
+use crate::args::Wanted;
 use crate::version::VersionReport;
 
 #[derive(Debug, Serialize)]
@@ -82,7 +83,13 @@ pub(super) enum DeviceState {
 // === impl ListReport ===
 
 impl ListReport {
-    pub(super) fn new(registry: &Registry, host: &Host, records: &ClaimRecords<'_>) -> Self {
+    /// With the devices that are wanted; all, if none is named.
+    pub(super) fn new(
+        registry: &Registry,
+        host: &Host,
+        records: &ClaimRecords<'_>,
+        wanted: &[Wanted],
+    ) -> Self {
         let files = registry.files().iter();
         Self {
             schema: "cdi-gen/list/v1",
@@ -91,7 +98,7 @@ impl ListReport {
             files: files.clone().map(FileReport::new).collect(),
             devices: files
                 .filter_map(|file| Some((file, file.spec.as_ref().ok()?)))
-                .flat_map(|(file, spec)| devices(registry, file, spec, host, records))
+                .flat_map(|(file, spec)| devices(registry, file, spec, host, records, wanted))
                 .collect(),
         }
     }
@@ -125,13 +132,17 @@ fn devices(
     spec: &Spec,
     host: &Host,
     records: &ClaimRecords<'_>,
+    wanted: &[Wanted],
 ) -> Vec<DeviceReport> {
     // Once, not for each device: both examine the whole spec.
     let version = VersionReport::new(spec);
     let shared: Vec<NodeReport> =
         NodeReport::from_edits(spec, spec.container_edits(), host).collect();
     let claim = records.claim(file);
-    let devices = spec.devices().iter();
+    let is_wanted = |name: &DeviceName| {
+        wanted.is_empty() || wanted.iter().any(|it| it.matches(spec.kind(), name))
+    };
+    let devices = spec.devices().iter().filter(|it| is_wanted(&it.name));
     let reports = devices.map(|device| {
         let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
         let (state, shadowed_by, conflicts_with) = device_state(registry, file, &name);

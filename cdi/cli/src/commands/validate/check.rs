@@ -14,7 +14,7 @@ use imex_cdi::{
 
 use super::finding::Finding;
 use crate::args::Level;
-use crate::document::{NOT_SPEC_HINT, is_config, read};
+use crate::document::{NOT_SPEC_HINT, is_config, read_spec};
 use crate::input::directory_of;
 
 /// What specs are checked for.
@@ -58,7 +58,7 @@ pub(super) fn file(found: &SpecFile, criteria: &Criteria<'_>) -> Vec<Finding> {
 /// All errors of a file that was refused for the first one; `None` if it has been corrected
 /// or removed since.
 fn all_errors(path: &Path) -> Option<Vec<SpecError>> {
-    let bytes = read(path).ok()?;
+    let bytes = read_spec(path).ok()?;
     Spec::parse_all(&bytes).err()
 }
 

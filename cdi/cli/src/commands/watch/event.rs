@@ -10,9 +10,9 @@ pub(super) struct Event {
     /// The device, file or directory.
     pub(super) subject: String,
     /// The file that defines the device.
-    file: Option<String>,
-    message: Option<String>,
-    fix: Option<String>,
+    pub(super) file: Option<String>,
+    pub(super) message: Option<String>,
+    pub(super) fix: Option<String>,
 }
 
 /// In the order in which the events of one snapshot are printed.

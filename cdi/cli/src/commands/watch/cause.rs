@@ -1,0 +1,225 @@
+//! The events of one moment, for people: what one thing caused is on one line.
+//!
+//! | cause | what it brings about |
+//! |---|---|
+//! | a directory that is not read any more | its files' devices are removed |
+//! | a file that is refused | its devices are removed |
+//! | a file that is written or removed | devices are added, changed, removed |
+//! | two files that define the same devices | the devices are removed, and in conflict |
+//! | a file that is put right | its conflict or refusal is settled, and devices are added |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use host_doctor::and_more;
+
+use super::event::{Event, EventKind};
+
+/// As wide as the longest word and a space.
+const WIDTH: usize = 10;
+
+/// Devices with one cause: a kind of event, and the file or the message of it.
+type Groups<'a> = BTreeMap<(EventKind, &'a str), Vec<&'a str>>;
+
+/// One line for each cause, in the order of the events.
+pub(super) fn lines(events: &[Event]) -> Vec<String> {
+    let conflicts = subjects(events, EventKind::Conflict);
+    let added = added(events);
+    let mut groups = Groups::new();
+    let mut lines = Vec::new();
+    for event in events {
+        match event.kind {
+            EventKind::Remove if conflicts.contains(event.subject.as_str()) => {}
+            EventKind::Settled if added.contains(event.subject.as_str()) => {}
+            EventKind::Add | EventKind::Change | EventKind::Remove => {
+                let file = event.file.as_deref().unwrap_or_default();
+                groups
+                    .entry((event.kind, file))
+                    .or_default()
+                    .push(&event.subject);
+            }
+            EventKind::Conflict | EventKind::Settled => {
+                let cause = of_conflict(event);
+                groups
+                    .entry((event.kind, cause))
+                    .or_default()
+                    .push(&event.subject);
+            }
+            EventKind::Directory | EventKind::Refused | EventKind::Stale => {}
+        }
+    }
+    for event in events.iter().filter(|event| is_cause(event.kind)) {
+        let lost = take_lost(&mut groups, event);
+        lines.push((event.kind, of_cause(event, &lost)));
+    }
+    for ((kind, cause), devices) in &groups {
+        lines.push((*kind, of_devices(*kind, cause, devices)));
+    }
+    lines.sort();
+    let line = |(kind, text): (EventKind, String)| format!("{:WIDTH$}{text}", kind.as_str());
+    lines.into_iter().map(line).collect()
+}
+
+/// Whether the event is of a file or a directory.
+fn is_cause(kind: EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::Directory | EventKind::Refused | EventKind::Stale
+    )
+}
+
+fn subjects(events: &[Event], kind: EventKind) -> BTreeSet<&str> {
+    let of_kind = events.iter().filter(|event| event.kind == kind);
+    of_kind.map(|event| event.subject.as_str()).collect()
+}
+
+/// The devices that resolve now, and their files.
+fn added(events: &[Event]) -> BTreeSet<&str> {
+    let added = events.iter().filter(|event| event.kind == EventKind::Add);
+    let both = added.flat_map(|event| [Some(event.subject.as_str()), event.file.as_deref()]);
+    both.flatten().collect()
+}
+
+/// The files of a conflict, which stand after the device in its message; what has been
+/// settled.
+fn of_conflict(event: &Event) -> &str {
+    let message = event.message.as_deref().unwrap_or_default();
+    match (event.kind, message.split_once(event.subject.as_str())) {
+        (EventKind::Conflict, Some((_, files))) => files.trim_start(),
+        _ => message,
+    }
+}
+
+/// Takes the devices that are gone because of a directory or a refused file.
+fn take_lost<'a>(groups: &mut Groups<'a>, cause: &Event) -> Vec<&'a str> {
+    let of_cause = |kind: EventKind, file: &str| match cause.kind {
+        EventKind::Refused => kind == EventKind::Remove && file == cause.subject,
+        EventKind::Directory => {
+            kind == EventKind::Remove && Path::new(file).parent() == Some(Path::new(&cause.subject))
+        }
+        _ => false,
+    };
+    let keys: Vec<_> = groups.keys().copied().collect();
+    let lost = keys
+        .into_iter()
+        .filter(|(kind, file)| of_cause(*kind, file));
+    lost.flat_map(|key| groups.remove(&key).unwrap_or_default())
+        .collect()
+}
+
+fn of_cause(event: &Event, lost: &[&str]) -> String {
+    let message = event.message.as_deref().unwrap_or_default();
+    // The message of a refused file begins with its name.
+    let named = format!("CDI spec {} ", event.subject);
+    let message = message.strip_prefix(&named).unwrap_or(message);
+    let lost = lost.split_first();
+    let lost = lost.map(|(first, others)| format!("without {first}{}", and_more(others.len())));
+    let parts = [Some(message.to_owned()), lost, event.fix.clone()];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("{}: {}", event.subject, parts.join("; "))
+}
+
+fn of_devices(kind: EventKind, cause: &str, devices: &[&str]) -> String {
+    let Some((first, others)) = devices.split_first() else {
+        return cause.to_owned();
+    };
+    let devices = format!("{first}{}", and_more(others.len()));
+    match kind {
+        EventKind::Conflict | EventKind::Settled => format!("{devices}: {cause}"),
+        _ => format!("{cause}: {devices}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(kind: EventKind, name: &str, file: &str) -> Event {
+        Event::device(kind, name, file)
+    }
+
+    #[test]
+    fn a_file_that_is_written_is_one_line_however_many_devices_it_has() {
+        let events = [
+            device(EventKind::Add, "a/b=0", "/etc/cdi/a.json"),
+            device(EventKind::Add, "a/b=1", "/etc/cdi/a.json"),
+            device(EventKind::Add, "a/c=0", "/etc/cdi/c.json"),
+        ];
+        assert_eq!(
+            lines(&events),
+            [
+                "add       /etc/cdi/a.json: a/b=0 (and 1 more like it)",
+                "add       /etc/cdi/c.json: a/c=0"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_refused_file_takes_its_devices_with_it() {
+        let events = [
+            device(EventKind::Remove, "a/b=0", "/etc/cdi/a.json"),
+            device(EventKind::Remove, "a/c=0", "/etc/cdi/c.json"),
+            Event::new(EventKind::Refused, "/etc/cdi/a.json")
+                .with_message("CDI spec /etc/cdi/a.json is not valid")
+                .with_fix("correct it"),
+        ];
+        assert_eq!(
+            lines(&events),
+            [
+                "remove    /etc/cdi/c.json: a/c=0",
+                "refused   /etc/cdi/a.json: is not valid; without a/b=0; correct it"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_takes_the_devices_of_its_files_with_it() {
+        let events = [
+            Event::new(EventKind::Directory, "/run/cdi").with_message("it does not exist"),
+            device(EventKind::Remove, "a/b=0", "/run/cdi/a.json"),
+            device(EventKind::Remove, "a/c=0", "/etc/cdi/c.json"),
+        ];
+        assert_eq!(
+            lines(&events),
+            [
+                "directory /run/cdi: it does not exist; without a/b=0",
+                "remove    /etc/cdi/c.json: a/c=0"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_put_right_is_told_once() {
+        let events = [
+            Event::new(EventKind::Settled, "a/b=0").with_message("no longer: conflict"),
+            Event::new(EventKind::Settled, "/etc/cdi/a.json").with_message("no longer: refused"),
+            Event::new(EventKind::Settled, "/etc/cdi/b.json").with_message("no longer: refused"),
+            device(EventKind::Add, "a/b=0", "/etc/cdi/a.json"),
+        ];
+        assert_eq!(
+            lines(&events),
+            [
+                "settled   /etc/cdi/b.json: no longer: refused",
+                "add       /etc/cdi/a.json: a/b=0"
+            ]
+        );
+    }
+
+    #[test]
+    fn devices_in_conflict_are_not_told_as_removed_as_well() {
+        let conflict = |name: &str| {
+            Event::new(EventKind::Conflict, name)
+                .with_message(&format!("CDI device {name} is defined in x, y"))
+        };
+        let events = [
+            device(EventKind::Remove, "a/b=0", "/etc/cdi/a.json"),
+            device(EventKind::Remove, "a/b=1", "/etc/cdi/a.json"),
+            conflict("a/b=0"),
+            conflict("a/b=1"),
+        ];
+        assert_eq!(
+            lines(&events),
+            ["conflict  a/b=0 (and 1 more like it): is defined in x, y"]
+        );
+    }
+}

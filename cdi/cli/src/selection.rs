@@ -1,0 +1,135 @@
+//! The devices of a host that names, kinds and patterns stand for.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use imex_cdi::{QualifiedName, Registry};
+
+use crate::args::Wanted;
+use crate::outcome::{CommandError, Outcome};
+
+/// How many names a message lists.
+const LISTED: usize = 5;
+
+/// Patterns that stand for no device of the host.
+#[derive(Debug, thiserror::Error)]
+#[error("no CDI device matches {}", texts.join(", "))]
+pub(crate) struct NoMatchError {
+    texts: Vec<String>,
+    hint: String,
+}
+
+/// The names of all devices that files define, those in conflict too.
+fn names(registry: &Registry) -> BTreeSet<QualifiedName> {
+    let files = registry.files().iter();
+    let specs = files.filter_map(|file| file.spec.as_ref().ok());
+    let names = specs.flat_map(|spec| {
+        let devices = spec.devices().iter();
+        devices.map(|device| QualifiedName::new(spec.kind().clone(), device.name.clone()))
+    });
+    names.collect()
+}
+
+/// The devices, in the order in which they are wanted; those of a pattern ascending by
+/// name, without the ones that are there already. A name that nothing defines stays:
+/// the caller says why it does not resolve.
+pub(crate) fn expand(
+    registry: &Registry,
+    wanted: &[Wanted],
+) -> Result<Vec<QualifiedName>, NoMatchError> {
+    let names = names(registry);
+    let mut devices: Vec<QualifiedName> = Vec::new();
+    let mut unmatched = Vec::new();
+    for wanted in wanted {
+        if let Wanted::Device(name) = wanted {
+            devices.push(name.clone());
+            continue;
+        }
+        let mut found = names
+            .iter()
+            .filter(|it| wanted.matches(it.kind(), it.device()))
+            .peekable();
+        if found.peek().is_none() {
+            unmatched.push(wanted.text());
+        }
+        for name in found {
+            if !devices.contains(name) {
+                devices.push(name.clone());
+            }
+        }
+    }
+    no_match(registry, unmatched)?;
+    Ok(devices)
+}
+
+/// An error if one of them stands for no device.
+pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), NoMatchError> {
+    let names = names(registry);
+    let unmatched = wanted.iter().filter(|wanted| {
+        let mut names = names.iter();
+        !names.any(|name| wanted.matches(name.kind(), name.device()))
+    });
+    no_match(registry, unmatched.map(Wanted::text).collect())
+}
+
+fn no_match(registry: &Registry, texts: Vec<String>) -> Result<(), NoMatchError> {
+    match texts.first() {
+        None => Ok(()),
+        Some(first) => Err(NoMatchError {
+            hint: hint(registry, first),
+            texts,
+        }),
+    }
+}
+
+/// The full names of the devices that are called `text`, or are of that kind.
+pub(crate) fn named(registry: &Registry, text: &str) -> Vec<String> {
+    let names = names(registry);
+    let is_short =
+        |name: &&QualifiedName| name.device().as_str() == text || name.kind().to_string() == text;
+    let meant = names.iter().filter(is_short);
+    meant.map(ToString::to_string).collect()
+}
+
+/// What to write instead.
+fn hint(registry: &Registry, text: &str) -> String {
+    let whole = named(registry, text);
+    if !whole.is_empty() {
+        return write_hint(&whole);
+    }
+    if text.contains('=') && text.parse::<QualifiedName>().is_ok() {
+        return format!("`cdi-gen why {text}` says why");
+    }
+    let names = names(registry);
+    let kinds: BTreeSet<String> = names.iter().map(|name| name.kind().to_string()).collect();
+    match Vec::from_iter(kinds).as_slice() {
+        [] => "no valid CDI spec defines any: see `cdi-gen list`".to_owned(),
+        kinds => format!("there are devices of {}", list(kinds, ", ")),
+    }
+}
+
+/// The full names of what was asked for in short.
+pub(crate) fn write_hint(names: &[String]) -> String {
+    format!("write {}", list(names, " or "))
+}
+
+fn list(names: &[String], separator: &str) -> String {
+    let shown: Vec<&str> = names.iter().take(LISTED).map(String::as_str).collect();
+    let more = match names.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(separator) + &more
+}
+
+// === impl NoMatchError ===
+
+impl CommandError for NoMatchError {
+    fn outcome(&self) -> Outcome {
+        Outcome::Unresolved
+    }
+
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        Some(self.hint.clone().into())
+    }
+}

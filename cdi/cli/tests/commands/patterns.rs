@@ -1,0 +1,154 @@
+//! Devices by kinds and patterns, as `list` and `inject` take them.
+
+use serde_json::Value;
+
+use super::{Place, stderr, stdout};
+
+/// The names in the table.
+fn listed(place: &Place, words: &str, code: i32) -> Vec<String> {
+    let table = place.out(words, code);
+    let rows = table.lines().skip(1);
+    rows.map(|row| row.split_whitespace().next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_list_is_of_the_devices_that_are_named() {
+    let place = Place::new();
+    let gpus = ["nvidia.com/gpu=0", "nvidia.com/gpu=all"];
+    for pattern in [
+        "nvidia.com/gpu",
+        "nvidia.com/gpu=*",
+        "gpu=*",
+        "gpu",
+        "*.com/g?u=[0-9a]*",
+    ] {
+        assert_eq!(
+            listed(&place, &format!("list {pattern} --root host"), 1),
+            gpus
+        );
+    }
+    let one = listed(&place, "list nvidia.com/gpu=0 --root host", 1);
+    assert_eq!(one, gpus[..1]);
+    // Shadowed and conflicting ones, too, and each device once.
+    let two = listed(&place, "list lamp=desk *=desk imex-channel --root host", 1);
+    assert_eq!(
+        two,
+        [
+            "example.com/lamp=desk",
+            "example.com/lamp=desk",
+            "nvidia.com/imex-channel=0",
+            "nvidia.com/imex-channel=0"
+        ]
+    );
+    let all = place.out("list --root host", 1);
+    assert_eq!(place.out("list * --root host", 1), all);
+    let json: Value =
+        serde_json::from_str(&place.out("list --json gpu=all --root host", 1)).unwrap();
+    assert_eq!(json["devices"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_stands_for_no_device_is_an_error_with_what_there_is() {
+    let place = Place::new();
+    for (words, hint) in [
+        ("mig=*", "; there are devices of example.com/lamp, "),
+        ("channel-0", "; there are devices of example.com/lamp, "),
+        ("desk", "; write example.com/lamp=desk"),
+        (
+            "nvidia.com/gpu=7",
+            "; `cdi-gen why nvidia.com/gpu=7` says why",
+        ),
+    ] {
+        let output = place.run(&format!("list {words} --root host"));
+        assert_eq!(output.status.code(), Some(4), "{words}");
+        assert_eq!(stdout(&output).lines().count(), 1, "{words}");
+        let message = stderr(&output);
+        let expected = format!("cdi-gen: no CDI device matches {words}{hint}");
+        assert!(message.contains(&expected), "{message}");
+    }
+    let message = place.err(
+        "inject bundle/config.json lamp=floor mig=* gp --root host",
+        4,
+    );
+    assert!(
+        message.starts_with("cdi-gen: no CDI device matches mig=*, gp; "),
+        "{message}"
+    );
+    let message = place.err("list gpu= --root host", 2);
+    assert!(
+        message.contains("kind (vendor/class) or pattern"),
+        "{message}"
+    );
+}
+
+#[test]
+fn devices_are_injected_by_name_kind_and_pattern_in_their_order() {
+    let place = Place::new();
+    let inject = "inject bundle/config.json --root host --dry-run --explain";
+    let by_option = place.out(&format!("{inject} -d example.com/lamp=floor"), 0);
+    for words in [
+        "example.com/lamp=floor",
+        "lamp=f*",
+        "-d lamp=floor",
+        "-d lamp=f* *=floor",
+    ] {
+        assert_eq!(
+            place.out(&format!("{inject} {words}"), 0),
+            by_option,
+            "{words}"
+        );
+    }
+    let both = place.out(
+        &format!("{inject} -d lamp=floor nvidia.com/imex-channel"),
+        0,
+    );
+    assert!(
+        both.contains("LAMP=floor") && both.contains("235:0"),
+        "{both}"
+    );
+    place.err("inject bundle/config.json --root host", 2);
+}
+
+#[test]
+fn a_device_of_a_pattern_that_does_not_resolve_is_not_left_out() {
+    let place = Place::new();
+    let message = place.err("inject bundle/config.json example.com/lamp --root host", 4);
+    assert!(
+        message.contains("example.com/lamp=desk does not resolve"),
+        "{message}"
+    );
+}
+
+#[test]
+fn show_says_what_it_wants_instead_of_a_short_name() {
+    let place = Place::new();
+    for (short, code, fix) in [
+        ("floor", 4, "write example.com/lamp=floor"),
+        (
+            "nvidia.com/gpu",
+            4,
+            "write nvidia.com/gpu=0 or nvidia.com/gpu=all",
+        ),
+        (
+            "channel-0",
+            3,
+            "`cdi-gen list` has the devices; of a file, check the path",
+        ),
+    ] {
+        let message = place.err(&format!("show {short} --root host"), code);
+        assert_eq!(
+            message,
+            format!(
+                "cdi-gen: {short} is neither a file nor the full name of a device \
+                 (vendor/class=device); {fix}\n"
+            )
+        );
+    }
+    place.write("channel-0", "{");
+    assert!(
+        place
+            .err("show channel-0 --root host", 3)
+            .contains("is not a valid CDI spec")
+    );
+}
