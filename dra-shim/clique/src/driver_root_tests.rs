@@ -201,7 +201,8 @@ fn what_is_wrong_in_a_root_within_is_said_with_its_path() {
     let error = DriverRoot::new(dir.path()).find_library().unwrap_err();
     assert_eq!(error.rejected.len(), 2 * (1 + LIBRARY_DIRS.len()));
     let message = error.to_string();
-    let said = "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1 does not exist, but libnvidia-ml.so.580";
+    let said =
+        "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1 does not exist, but libnvidia-ml.so.580";
     assert!(message.contains(said), "{message}");
 }
 

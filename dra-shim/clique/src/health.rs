@@ -118,7 +118,9 @@ impl Health {
                 .any(|flag| ![0, NEITHER].contains(&flag.value(self.mask)));
         let in_summary = matches!(
             self.summary,
-            Some(HealthSummary::Healthy | HealthSummary::Unhealthy | HealthSummary::LimitedCapacity)
+            Some(
+                HealthSummary::Healthy | HealthSummary::Unhealthy | HealthSummary::LimitedCapacity
+            )
         );
         in_mask || in_summary || self.is_degraded()
     }
