@@ -183,6 +183,23 @@ impl Host {
         drop(UnixListener::bind(path).unwrap());
     }
 
+    /// This driver's sockets: bound under a dot-name, and renamed.
+    pub(crate) fn renamed_sockets(&self) {
+        let registry = "var/lib/kubelet/plugins_registry";
+        self.remove(REGISTRATION);
+        self.socket(&format!(
+            "{registry}/compute-domain.nvidia.com-0011aabb@reg.sock"
+        ));
+        self.socket(&format!("{PLUGIN}/dra-0011aabb@plugin.sock"));
+        let line = "0000000000000000: 00000002 00000000 00010000 0001 01 21000";
+        self.write(
+            "proc/1/net/unix",
+            format!(
+                "{line} /{registry}/.compute-domain.nvidia.com-0011aabb\n{line} /{PLUGIN}/.dra-0011aabb\n"
+            ),
+        );
+    }
+
     /// What `/proc/net/unix` has where one process listens at `path`.
     pub(crate) fn listens(&self, path: &str) {
         let line = "0000000000000000: 00000002 00000000 00010000 0001 01 21000";

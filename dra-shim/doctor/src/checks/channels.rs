@@ -46,7 +46,8 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
             DriverParams::default()
         }
     };
-    findings.extend(check_params(params, context.has_plugin));
+    findings.extend(check_params(params));
+    findings.extend(channel0_open_to_all(facts, params, context.has_plugin));
     let disabled = params.imex_channel_count == Some(0);
     let summary = match &facts.major {
         Ok(major) => {
@@ -95,7 +96,7 @@ fn unusable(path: &str, failure: &DriverFileFailure) -> Finding {
 
 /// Options that an administrator sets in `/etc/modprobe.d`. An option that the
 /// driver does not have is no finding.
-fn check_params(params: DriverParams, has_plugin: bool) -> Vec<Finding> {
+fn check_params(params: DriverParams) -> Vec<Finding> {
     let mut findings = Vec::new();
     if params.imex_channel_count == Some(0) {
         findings.push(Finding::error(
@@ -113,27 +114,41 @@ fn check_params(params: DriverParams, has_plugin: bool) -> Vec<Finding> {
             "remove NVreg_ModifyDeviceFiles=0 from /etc/modprobe.d, or have udev make the nodes",
         ));
     }
-    if params.create_imex_channel0 == Some(true) {
-        findings.push(channel0_open_to_all(has_plugin));
-    }
     findings
 }
 
 /// For trusted hosts, as the driver's own log says; AKS sets it. The node has mode
 /// 0666 (nv-caps-imex.c of NVIDIA's open kernel modules).
-fn channel0_open_to_all(has_plugin: bool) -> Finding {
-    let severity = if has_plugin {
-        Severity::Warning
-    } else {
-        Severity::Info
+fn channel0_open_to_all(
+    facts: &ChannelFacts,
+    params: DriverParams,
+    has_plugin: bool,
+) -> Option<Finding> {
+    let is_open = params.create_imex_channel0 == Some(true);
+    let option = facts.channel0_option.as_deref();
+    let file = option.unwrap_or("/etc/modprobe.d");
+    let fix = format!(
+        "unless all of them are trusted: remove NVreg_CreateImexChannel0=1 from {file}, rebuild the initramfs, reboot"
+    );
+    let (severity, subject, evidence) = match option {
+        _ if is_open => (
+            if has_plugin {
+                Severity::Warning
+            } else {
+                Severity::Info
+            },
+            DRIVER_PARAMS,
+            "CreateImexChannel0 is 1: every user and privileged container of the host may open channel 0, with a claim or without; it isolates nothing",
+        ),
+        Some(file) => (
+            Severity::Info,
+            file,
+            "once the module is loaded again, every user and privileged container of the host may open channel 0, with a claim or without",
+        ),
+        None => return None,
     };
-    Finding::new(
-        severity,
-        "imex-channel0-open-to-all",
-        DRIVER_PARAMS,
-        "CreateImexChannel0 is 1: every user and privileged container of the host may open channel 0, with a claim or without; it isolates nothing",
-        "unless all of them are trusted: remove NVreg_CreateImexChannel0=1 from /etc/modprobe.d, rebuild the initramfs, reboot",
-    )
+    let id = "imex-channel0-open-to-all";
+    Some(Finding::new(severity, id, subject, evidence, fix))
 }
 
 /// Device nodes are not needed where the runtime makes them; those that exist
@@ -191,6 +206,7 @@ mod tests {
                 imex_channel_count: Some(2048),
                 ..DriverParams::default()
             }),
+            channel0_option: None,
             major: Ok(Major::new(235).unwrap()),
             nodes: vec![],
             capability: Ok(CapabilityFacts {

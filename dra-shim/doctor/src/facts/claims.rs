@@ -178,9 +178,13 @@ fn is_registered(files: &HostFiles, plugin_registry: &str) -> Option<bool> {
 /// that an earlier process left beside them is no harm.
 fn deserted_sockets(files: &HostFiles, root: &KubeletRootFacts) -> Vec<String> {
     let of_registry = sockets::deserted(files, &root.plugin_registry(), |name| {
-        name.contains(DRIVER_NAME)
+        name.starts_with(DRIVER_NAME) && name.ends_with("reg.sock")
     });
-    let of_claims = || sockets::deserted(files, &root.plugin_dir(), |_| true);
+    let of_claims = || {
+        sockets::deserted(files, &root.plugin_dir(), |name| {
+            name.starts_with("dra") && name.strip_suffix(".sock").is_some()
+        })
+    };
     of_registry.or_else(of_claims).unwrap_or_default()
 }
 

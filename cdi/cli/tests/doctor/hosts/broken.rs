@@ -3,12 +3,12 @@
 use super::Row;
 use crate::channel_nodes::mknod;
 use crate::host::Host;
-use crate::makers::NODES;
+use crate::makers::{FIB_TRIE, NODES};
 
 const IMEX_GUIDE: &str = "NVIDIA IMEX guide";
 const DRIVER: &str = "NVIDIA's open kernel modules, nv-caps-imex.c and nv-reg.h";
 
-pub(super) const ROWS: [Row; 14] = [
+pub(super) const ROWS: [Row; 15] = [
     row(
         "enabled, and not running",
         "host-imex-not-running",
@@ -72,6 +72,20 @@ pub(super) const ROWS: [Row; 14] = [
         || {
             let host = running();
             host.write(NODES, "10.0.0.255\nfd00::2\n");
+            host
+        },
+    ),
+    row(
+        "not in its own list, in a copy of a root without the processes' networks",
+        "host-imex-own-address-missing",
+        IMEX_GUIDE,
+        || {
+            let host = running();
+            for pid in [1, 700, 800] {
+                host.remove(&format!("proc/{pid}/net"));
+            }
+            host.write("proc/net/fib_trie", FIB_TRIE);
+            host.write(NODES, "10.0.0.2\n");
             host
         },
     ),

@@ -13,7 +13,7 @@ const IMEX_GUIDE: &str = "NVIDIA IMEX guide, Getting Started and Deployment Mode
 const GKE: &str = "Google's DRA installation with nvidiaDriverRoot=/home/kubernetes/bin/nvidia";
 const AKS: &str = "Azure/AgentBaker#8839, Azure/aks-gpu#170";
 
-pub(super) const ROWS: [Row; 31] = [
+pub(super) const ROWS: [Row; 33] = [
     row("Ubuntu's packages, the host runs IMEX", IMEX_GUIDE, || {
         let host = Host::with_driver(DEBIAN, "580.82.07");
         symlink("usr/lib", host.at("lib")).unwrap();
@@ -157,6 +157,22 @@ pub(super) const ROWS: [Row; 31] = [
         host
     }),
     row(
+        "Bottlerocket with channel 0 from the next boot on",
+        "bottlerocket-kernel-kit#428, the opt-in override of modprobe",
+        || {
+            let host = bottlerocket();
+            host.write(
+                "etc/modprobe.d/nvidia-imex.conf",
+                "# options nvidia NVreg_CreateImexChannel0=1\noptions nvidia NVreg_CreateImexChannel0=1\n",
+            );
+            assert!(
+                host.ids(0)
+                    .contains(&"imex-channel0-open-to-all".to_owned())
+            );
+            host
+        },
+    ),
+    row(
         "GPU operator's driver container",
         "NVIDIA GPU operator, driver container",
         operator,
@@ -223,6 +239,16 @@ pub(super) const ROWS: [Row; 31] = [
             let host = rubin();
             host.plugin();
             host.plugin_process("IMEX_MODE=hostManaged\nNODE_NAME=a\n");
+            host
+        },
+    ),
+    row(
+        "the plugin's sockets have other names than they were bound with",
+        "this driver's dra-kubelet, server/sockets.rs",
+        || {
+            let host = rubin();
+            host.plugin();
+            host.renamed_sockets();
             host
         },
     ),

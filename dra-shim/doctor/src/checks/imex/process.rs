@@ -121,7 +121,7 @@ fn absent(facts: &ImexFacts, need: Need) -> Finding {
         (None, Need::Unknown | Need::No) => (
             Severity::Info,
             "no unit file, no program and no process. A node outside of any NVLink fabric needs \
-             none; whether this is one is not known, since NVML was not asked"
+             none; whether this is one is not known, since NVML was not asked or has no answer"
                 .to_owned(),
         ),
     };

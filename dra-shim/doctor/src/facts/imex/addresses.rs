@@ -6,9 +6,22 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::files::HostFiles;
 
+/// Those of the host, as its first process has them; empty where they are not known.
+pub(super) fn of_host(files: &HostFiles) -> BTreeSet<IpAddr> {
+    let own = of_process(files, 1);
+    if own.is_empty() && files.has_own_net() {
+        return in_directory(files, "/proc/net");
+    }
+    own
+}
+
 /// Those of a process's network namespace; empty where they are not known.
 pub(super) fn of_process(files: &HostFiles, pid: u32) -> BTreeSet<IpAddr> {
-    let text = |name: &str| files.text_if_readable(&format!("/proc/{pid}/net/{name}"));
+    in_directory(files, &format!("/proc/{pid}/net"))
+}
+
+fn in_directory(files: &HostFiles, dir: &str) -> BTreeSet<IpAddr> {
+    let text = |name: &str| files.text_if_readable(&format!("{dir}/{name}"));
     let v4 = text("fib_trie").unwrap_or_default();
     let v6 = text("if_inet6").unwrap_or_default();
     local(&v4).chain(assigned(&v6)).collect()

@@ -92,7 +92,10 @@ impl ImexConfig {
         };
         let seen_by = (!daemon.sees_host).then_some(pid);
         let source = ConfigSource::new(arguments, format!("process {pid}"), seen_by);
-        let own = addresses::of_process(host, pid);
+        let mut own = addresses::of_process(host, pid);
+        if own.is_empty() && daemon.sees_host && !daemon.facts.is_in_container() {
+            own = addresses::of_host(host);
+        }
         let host = Some(host).filter(|_| daemon.sees_host);
         Self::read(source, daemon.files.as_ref().or(host), &own)
     }
@@ -113,8 +116,7 @@ impl ImexConfig {
             };
         }
         let source = ConfigSource::new(&arguments, format!("ExecStart of {UNIT}"), None);
-        // A service has the network of the first process.
-        let own = addresses::of_process(files, 1);
+        let own = addresses::of_host(files);
         Self::read(source, Some(files), &own)
     }
 
