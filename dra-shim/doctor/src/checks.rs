@@ -48,7 +48,7 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
             "directories",
             directories::check(&facts.directories, has_plugin),
         ),
-        ("runtimes", runtimes::check(&needed_from_runtimes(facts))),
+        ("runtimes", check_runtimes(facts)),
         ("watching", watchers::check(&facts.watchers)),
         (
             "specs",
@@ -61,6 +61,18 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
         ("isolation", isolation::check(&facts.isolation, has_plugin)),
     ];
     Diagnosis::new(reports)
+}
+
+/// A runtime that reads not all directories is told only if it misses one that matters;
+/// then all are named that it is to read.
+fn check_runtimes(facts: &Facts) -> AreaReport {
+    let mut report = runtimes::check(&facts.runtimes);
+    let needed = runtimes::check(&needed_from_runtimes(facts)).findings;
+    report.findings.retain(|finding| {
+        let mut needed = needed.iter().filter(|it| it.id == finding.id);
+        finding.id != "runtime-spec-dirs" || needed.any(|it| it.subject == finding.subject)
+    });
+    report
 }
 
 /// Runtimes need not read a directory in which nothing is, and into which nobody

@@ -232,7 +232,7 @@ fn a_cri_o_that_takes_no_devices_from_kubelet_is_named() {
 
 #[test]
 fn a_runtime_that_reads_other_directories_is_named() {
-    let evidence = "it reads CDI specs only from [/opt/cdi], not from /var/run/cdi";
+    let evidence = "it reads CDI specs only from [/opt/cdi], not from /etc/cdi, /var/run/cdi";
     first_says("runtime-spec-dirs", evidence, |host| {
         host.containerd(
             "2.1.3",
