@@ -1,6 +1,7 @@
 //! The root below which a host's NVIDIA driver is installed, and the search in it.
 
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use crate::not_found::{DriverFileNotFound, RejectReason, RejectedPath};
@@ -10,8 +11,9 @@ use crate::{elf, missing_link, resolve};
 /// a host with the driver installed, `/run/nvidia/driver` with the driver
 /// container, or wherever either is mounted.
 ///
-/// Files are searched in the order of NVIDIA's own plugin. Symbolic links are
-/// resolved inside the root, so an absolute link never leaves it.
+/// Files are searched in the order of NVIDIA's own plugin, then where other
+/// makers of hosts install the driver. Symbolic links are resolved inside the
+/// root, so an absolute link never leaves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverRoot {
     path: PathBuf,
@@ -21,8 +23,8 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// Searched after the root itself. The order is that of NVIDIA's plugin,
 /// followed by the places where its CDI library looks as well (Debian's, behind
-/// `update-alternatives`).
-const LIBRARY_DIRS: [&str; 10] = [
+/// `update-alternatives`), and by those of other makers.
+const LIBRARY_DIRS: [&str; 14] = [
     "usr/lib64",
     "usr/lib/x86_64-linux-gnu",
     "usr/lib/aarch64-linux-gnu",
@@ -33,8 +35,34 @@ const LIBRARY_DIRS: [&str; 10] = [
     "usr/lib/aarch64-linux-gnu/nvidia/current",
     "lib/x86_64-linux-gnu/nvidia/current",
     "lib/aarch64-linux-gnu/nvidia/current",
+    // Bottlerocket since bottlerocket-kernel-kit#425, and Arch.
+    "usr/lib",
+    // Bottlerocket before: the specs of its kernel kit, kmod-*-nvidia.
+    "usr/lib/nvidia/tesla",
+    // Talos: siderolabs/extensions, nvidia-gpu.
+    "usr/local/glibc/usr/lib",
+    // NixOS: hardware.graphics.
+    "run/opengl-driver/lib",
 ];
-const TOOL_DIRS: [&str; 5] = ["opt/bin", "usr/bin", "usr/sbin", "bin", "sbin"];
+const TOOL_DIRS: [&str; 7] = [
+    "opt/bin",
+    "usr/bin",
+    "usr/sbin",
+    "bin",
+    "sbin",
+    // Talos.
+    "usr/local/bin",
+    // Bottlerocket before bottlerocket-kernel-kit#84.
+    "usr/libexec/nvidia/tesla/bin",
+];
+
+/// Within a host's root, where drivers have a root of their own.
+const NESTED_ROOTS: [&str; 2] = [
+    // The GPU operator's driver container.
+    "run/nvidia/driver",
+    // GKE's installer: what Google's documentation sets nvidiaDriverRoot to.
+    "home/kubernetes/bin/nvidia",
+];
 
 // === impl DriverRoot ===
 
@@ -50,21 +78,41 @@ impl DriverRoot {
         &self.path
     }
 
-    /// Finds the regular file behind `libnvidia-ml.so.1`; the path returned has
-    /// no link in it below the root.
+    /// This root, and the drivers' own roots within it that exist: that of the
+    /// GPU operator's driver container and that of GKE's installer. Links in them
+    /// are resolved inside them.
+    pub fn with_nested(&self) -> impl Iterator<Item = Self> {
+        let nested = NESTED_ROOTS.iter().filter_map(|nested| {
+            let inside = resolve::path_inside(&self.path, Path::new(nested)).ok()?;
+            Some(Self::new(self.path.join(inside)))
+        });
+        iter::once(self.clone()).chain(nested)
+    }
+
+    /// Finds the regular file behind `libnvidia-ml.so.1` in this root or in one
+    /// [within](Self::with_nested); the path returned has no link in it below the
+    /// root.
     ///
     /// Only a complete library for this machine counts. Anything else of that
     /// name is recorded in the error and does not end the search.
     pub fn find_library(&self) -> Result<PathBuf, DriverFileNotFound> {
-        let mut found = self.find(LIBRARY, &LIBRARY_DIRS, elf::check_loadable);
-        if let Err(not_found) = &mut found {
-            missing_link::explain(not_found);
+        let mut all = self.not_found(LIBRARY, vec![]);
+        for root in self.with_nested() {
+            match root.find(LIBRARY, &LIBRARY_DIRS, elf::check_loadable) {
+                Ok(library) => return Ok(library),
+                Err(mut error) => {
+                    missing_link::explain(&mut error);
+                    all.rejected.append(&mut error.rejected);
+                }
+            }
         }
-        found
+        all.nested = &NESTED_ROOTS;
+        Err(all)
     }
 
     /// Finds the regular file behind one of the driver's programs, such as
-    /// `nvidia-smi` or `nvidia-imex-ctl`.
+    /// `nvidia-smi` or `nvidia-imex-ctl`, in this root only: programs are run in
+    /// the root that they are found in.
     pub fn find_tool(&self, name: &str) -> Result<PathBuf, DriverFileNotFound> {
         self.find(name, &TOOL_DIRS, |_| Ok(()))
     }
@@ -75,14 +123,9 @@ impl DriverRoot {
         dirs: &[&str],
         check: impl Fn(&Path) -> Result<(), RejectReason>,
     ) -> Result<PathBuf, DriverFileNotFound> {
-        let not_found = |rejected| DriverFileNotFound {
-            name: name.to_owned(),
-            root: self.path.clone(),
-            rejected,
-        };
         if let Err(reason) = self.check_directory() {
             let path = self.path.clone();
-            return Err(not_found(vec![RejectedPath { path, reason }]));
+            return Err(self.not_found(name, vec![RejectedPath { path, reason }]));
         }
         let mut rejected = Vec::new();
         for dir in [""].iter().chain(dirs) {
@@ -96,7 +139,16 @@ impl DriverRoot {
                 }),
             }
         }
-        Err(not_found(rejected))
+        Err(self.not_found(name, rejected))
+    }
+
+    fn not_found(&self, name: &str, rejected: Vec<RejectedPath>) -> DriverFileNotFound {
+        DriverFileNotFound {
+            name: name.to_owned(),
+            root: self.path.clone(),
+            nested: &[],
+            rejected,
+        }
     }
 
     fn check_directory(&self) -> Result<(), RejectReason> {

@@ -3,6 +3,8 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
+const WITHIN: &str = " and, within it, run/nvidia/driver and home/kubernetes/bin/nvidia";
+
 fn put(root: &Path, file: &str) {
     let path = root.join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -49,7 +51,7 @@ fn the_error_lists_every_path_with_its_reason_and_displays_those_where_something
     assert_eq!(
         error.to_string(),
         format!(
-            "libnvidia-ml.so.1 is in none of the 11 usual places below {root}; \
+            "libnvidia-ml.so.1 is in none of the 15 usual places below {root}{WITHIN}; \
              {root}/usr/lib64/libnvidia-ml.so.1 is not a regular file",
             root = dir.path().display()
         )
@@ -79,7 +81,7 @@ fn a_usr_merged_host_without_a_driver_gets_one_short_sentence() {
     assert_eq!(
         error.to_string(),
         format!(
-            "libnvidia-ml.so.1 is in none of the 11 usual places below {}",
+            "libnvidia-ml.so.1 is in none of the 15 usual places below {}{WITHIN}",
             dir.path().display()
         )
     );
@@ -167,25 +169,41 @@ fn a_path_that_cannot_be_read_says_so() {
 }
 
 #[test]
-fn a_driver_containers_root_inside_the_hosts_root_is_a_root_of_its_own() {
+fn a_drivers_own_root_within_the_hosts_is_searched_after_it_with_its_own_links() {
+    for nested in NESTED_ROOTS {
+        let dir = tempfile::tempdir().unwrap();
+        let host = DriverRoot::new(dir.path());
+        let own = DriverRoot::new(dir.path().join(nested));
+        assert!(host.find_library().is_err() && own.find_library().is_err());
+        put(own.path(), "usr/lib64/libnvidia-ml.so.580");
+        let link = own.path().join("usr/lib64").join(LIBRARY);
+        symlink("/usr/lib64/libnvidia-ml.so.580", link).unwrap();
+        let found = own.path().join("usr/lib64/libnvidia-ml.so.580");
+        assert_eq!(own.find_library(), Ok(found.clone()));
+        assert_eq!(host.find_library(), Ok(found));
+        let roots: Vec<_> = host.with_nested().collect();
+        assert_eq!(roots, [host.clone(), own]);
+
+        put(dir.path(), "lib64/libnvidia-ml.so.1");
+        let on_host = dir.path().join("lib64/libnvidia-ml.so.1");
+        assert_eq!(host.find_library(), Ok(on_host));
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_root_within_is_said_with_its_path() {
     let dir = tempfile::tempdir().unwrap();
-    let host = DriverRoot::new(dir.path());
-    let container = DriverRoot::new(dir.path().join("run/nvidia/driver"));
-    assert!(host.find_library().is_err() && container.find_library().is_err());
-    put(container.path(), "usr/lib64/libnvidia-ml.so.580");
-    symlink(
-        "/usr/lib64/libnvidia-ml.so.580",
-        container.path().join("usr/lib64").join(LIBRARY),
-    )
-    .unwrap();
-    assert_eq!(
-        container.find_library(),
-        Ok(container.path().join("usr/lib64/libnvidia-ml.so.580"))
-    );
-    assert!(
-        host.find_library().is_err(),
-        "the container's is not the host's"
-    );
+    let nested = dir.path().join("run/nvidia/driver");
+    put(&nested, "usr/lib64/libnvidia-ml.so.580");
+    // As of a link that only the host's root can follow.
+    fs::create_dir_all(dir.path().join("home")).unwrap();
+    symlink("/gone", dir.path().join("home/kubernetes")).unwrap();
+    let error = DriverRoot::new(dir.path()).find_library().unwrap_err();
+    assert_eq!(error.rejected.len(), 2 * (1 + LIBRARY_DIRS.len()));
+    let message = error.to_string();
+    let said =
+        "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1 does not exist, but libnvidia-ml.so.580";
+    assert!(message.contains(said), "{message}");
 }
 
 #[test]
@@ -201,7 +219,7 @@ fn a_library_without_its_link_is_named_once_with_the_missing_path() {
     assert_eq!(
         error.to_string(),
         format!(
-            "libnvidia-ml.so.1 is in none of the 11 usual places below {root}; \
+            "libnvidia-ml.so.1 is in none of the 15 usual places below {root}{WITHIN}; \
              {root}/usr/lib64/libnvidia-ml.so.1 does not exist, \
              but libnvidia-ml.so.580.82.07 is in the same directory",
             root = dir.path().display()

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Fabric health as NVML reports it with the state (fabric info v2 and newer).
 ///
-/// Displays the problems or `healthy`, then unknown values, then the mask unless
-/// there is nothing else to report.
+/// Displays the problems, `healthy` or `health not reported`, then unknown values,
+/// then the mask unless there is nothing else to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Health {
     /// `healthMask`, unchanged.
@@ -108,6 +108,23 @@ impl Health {
         !self.problems().is_empty()
     }
 
+    /// Whether the mask or the summary says anything that this crate knows. A mask
+    /// of 0 and the summary "not supported" do not: that is no good health.
+    pub fn is_reported(&self) -> bool {
+        let configuration = (self.mask >> CONFIGURATION_SHIFT) & CONFIGURATION_MASK;
+        let in_mask = configuration != 0
+            || FLAGS
+                .iter()
+                .any(|flag| ![0, NEITHER].contains(&flag.value(self.mask)));
+        let in_summary = matches!(
+            self.summary,
+            Some(
+                HealthSummary::Healthy | HealthSummary::Unhealthy | HealthSummary::LimitedCapacity
+            )
+        );
+        in_mask || in_summary || self.is_degraded()
+    }
+
     /// The name of each problem, those of the mask first; empty for a healthy GPU.
     pub fn problems(&self) -> Vec<String> {
         let flags = FLAGS.iter().filter_map(|flag| flag.problem(self.mask));
@@ -161,7 +178,12 @@ impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = self.problems();
         if parts.is_empty() {
-            parts.push("healthy".to_owned());
+            let said = if self.is_reported() {
+                "healthy"
+            } else {
+                "health not reported"
+            };
+            parts.push(said.to_owned());
         }
         parts.extend(self.unknown_values());
         f.write_str(&parts.join(", "))?;
@@ -253,10 +275,20 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_that_denies_or_reports_nothing_is_healthy() {
+    fn a_mask_that_denies_every_problem_is_healthy_and_one_that_reports_nothing_is_not() {
         // false in all four fields, configuration correct
         assert_eq!(health(0x1aa).to_string(), "healthy");
-        assert_eq!(health(0).to_string(), "healthy");
+        for summary in [None, Some(HealthSummary::NotSupported)] {
+            let silent = Health { mask: 0, summary };
+            assert_eq!(silent.to_string(), "health not reported");
+            assert!(!silent.is_reported() && !silent.is_degraded());
+        }
+        let by_summary = Health {
+            mask: 0,
+            summary: Some(HealthSummary::Healthy),
+        };
+        assert_eq!(by_summary.to_string(), "healthy");
+        assert!(health(NEITHER << 4).is_reported());
     }
 
     #[test]

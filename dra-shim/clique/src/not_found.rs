@@ -8,14 +8,17 @@ use crate::printable::Printable;
 
 /// A file that was found nowhere below the root, with every path that was tried.
 ///
-/// Displays as one line: how many places were tried, and the reason for those
-/// where there was something.
+/// Displays as one line: how many places were tried below which roots, and the
+/// reason for those where there was something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct DriverFileNotFound {
     /// What was searched for.
     pub name: String,
     /// The root it was searched under.
     pub root: PathBuf,
+    /// Roots of their own within it that were searched too where they exist,
+    /// relative to it.
+    pub nested: &'static [&'static str],
     /// Each path in search order. One entry, the root itself, if the root is
     /// not a directory.
     pub rejected: Vec<RejectedPath>,
@@ -89,6 +92,7 @@ impl fmt::Display for DriverFileNotFound {
         let Self {
             name,
             root,
+            nested,
             rejected,
         } = self;
         if let [only] = rejected.as_slice()
@@ -102,6 +106,9 @@ impl fmt::Display for DriverFileNotFound {
             f,
             "{name} is in none of the {places} usual places below {root}"
         )?;
+        if !nested.is_empty() {
+            write!(f, " and, within it, {}", nested.join(" and "))?;
+        }
         for path in rejected
             .iter()
             .filter(|path| path.reason != RejectReason::Missing)

@@ -91,7 +91,7 @@ impl NoLibrary {
                 "let this process read the driver's files (as root, past SELinux and AppArmor), and check the file system"
             }
             Self::Missing(_) => {
-                "install the NVIDIA driver on this node, or point the driver root at where it is (`/`, `/run/nvidia/driver`)"
+                "install the NVIDIA driver on this node, or name the directory that has it (`--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart)"
             }
             Self::Unloadable { .. } => {
                 "check that the driver's architecture is this node's and its files are complete (`ldd` on the library)"
@@ -139,6 +139,7 @@ mod tests {
             NoLibrary::Missing(DriverFileNotFound {
                 name: "libnvidia-ml.so.1".to_owned(),
                 root: "/".into(),
+                nested: &[],
                 rejected: rejected.collect(),
             })
             .hint()

@@ -95,6 +95,7 @@ fn no_library() -> ProbeError {
     ProbeError::NoLibrary(NoLibrary::Missing(DriverFileNotFound {
         name: "libnvidia-ml.so.1".to_owned(),
         root: "/".into(),
+        nested: &[],
         rejected: Vec::new(),
     }))
 }

@@ -1,10 +1,9 @@
 //! What is wrong with a host as a whole.
 
-use std::cmp::Reverse;
-
 use serde::Serialize;
 
 use crate::area::{Area, AreaReport};
+use crate::causes;
 use crate::finding::{Finding, Severity};
 
 /// Every area of a host, and everything that was found.
@@ -14,7 +13,7 @@ use crate::finding::{Finding, Severity};
 pub struct Diagnosis {
     /// In the order in which one thing needs another.
     pub areas: Vec<Area>,
-    /// The worst first; among equally bad ones, causes before consequences.
+    /// The worst first; a cause before what it explains, whatever its severity.
     pub findings: Vec<Finding>,
 }
 
@@ -51,7 +50,7 @@ impl Diagnosis {
         });
         let mut findings: Vec<Finding> = findings.collect();
         // Stable: among equally bad ones, those of earlier areas stay first.
-        findings.sort_by_key(|finding| Reverse(finding.severity));
+        causes::sort(&mut findings);
         Self { areas, findings }
     }
 }

@@ -28,11 +28,13 @@ pub use self::claims::checkpoint_file::{
 pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot, Presence};
 pub use self::claims::shared_device::SharedDevice;
 pub use self::claims::{ClaimFacts, ClaimSpecFiles, KubeletStateFile};
+pub use self::directories::nested::NestedSpec;
 pub use self::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
 pub use self::driver::{DriverFacts, KernelModule};
 pub use self::fabric::FabricFacts;
 pub use self::imex::config::{ConfigSource, ImexConfig, NodeList};
 pub use self::imex::daemons::ImexDaemon;
+pub use self::imex::unit::{ImexUnit, UnitStart};
 pub use self::imex::{ImexFacts, ImexSocket};
 pub use self::isolation::{IsolationFacts, Toolkit};
 pub use self::runtimes::RuntimeFacts;
@@ -88,6 +90,7 @@ impl Facts {
         let files = host.files();
         let Options {
             kubelet_root,
+            driver_root,
             spec_dirs,
             imex_socket,
         } = options;
@@ -95,14 +98,14 @@ impl Facts {
         let registry = Registry::load(&paths.collect::<Vec<_>>());
         let spec_dirs = spec_dirs.iter().map(|dir| dir.display().to_string());
         let kubelet_root = kubelet_root.display().to_string();
-        let (driver, root) = DriverFacts::read(files);
+        let (driver, root) = DriverFacts::read(files, driver_root);
         Self {
             driver,
             fabric: FabricFacts::read(host.is_this_host(), root),
             runtimes: RuntimeFacts::read(files, spec_dirs.collect(), &kubelet_root),
             claims: ClaimFacts::read(files, &registry, &kubelet_root),
             channels: ChannelFacts::read(files),
-            imex: ImexFacts::read(files, imex_socket.as_deref()),
+            imex: ImexFacts::read(files, driver_root, imex_socket.as_deref()),
             directories: DirectoryFacts::read(files, &registry),
             watchers: WatcherFacts::read(files, &registry),
             specs: SpecFacts::read(host, &registry),

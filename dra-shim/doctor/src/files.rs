@@ -138,6 +138,13 @@ impl HostFiles {
         listed.map_or_else(|error| is_absent(&error), |_| true)
     }
 
+    /// Whether `/proc/net` is the host's: the kernel's own is a link to that of whoever
+    /// reads it, who may have another network than a host that is mounted somewhere.
+    pub(crate) fn has_own_net(&self) -> bool {
+        let found = self.resolve("/proc/net").symlink_metadata();
+        self.is_this_host() || found.is_ok_and(|found| found.is_dir())
+    }
+
     /// Which file the host has at `path`.
     pub(crate) fn id(&self, path: &str) -> Option<FileId> {
         FileId::at(&self.root, path)

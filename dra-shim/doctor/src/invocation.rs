@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use imex_cdi::DEFAULT_DIRS;
 
-use crate::options::{DEFAULT_KUBELET_ROOT, Options};
+use crate::options::{DEFAULT_DRIVER_ROOT, DEFAULT_KUBELET_ROOT, Options};
 use crate::shell::shell_quote;
 
 /// The plain command that generates specs.
@@ -61,6 +61,9 @@ impl Invocation {
         let mut line = "cdi-gen doctor".to_owned();
         self.push_root(&mut line);
         push_kubelet_root(kubelet_root, &mut line);
+        if self.options.driver_root != Path::new(DEFAULT_DRIVER_ROOT) {
+            push_option("--driver-root", &self.options.driver_root, &mut line);
+        }
         self.push_dirs("--spec-dir", &mut line);
         if let Some(socket) = &self.options.imex_socket {
             push_option("--imex-socket", socket, &mut line);
@@ -110,6 +113,7 @@ mod tests {
 
         let options = Options {
             kubelet_root: k0s.to_owned(),
+            driver_root: "/opt/driver".into(),
             spec_dirs: ["/etc/cdi", "/opt/it's here"].map(PathBuf::from).to_vec(),
             imex_socket: Some("/run/imex.sock".into()),
         };
@@ -125,7 +129,7 @@ mod tests {
         assert_eq!(
             full.doctor(k0s),
             format!(
-                r"cdi-gen doctor {common} --spec-dir /etc/cdi --spec-dir '/opt/it'\''s here' --imex-socket /run/imex.sock"
+                r"cdi-gen doctor {common} --driver-root /opt/driver --spec-dir /etc/cdi --spec-dir '/opt/it'\''s here' --imex-socket /run/imex.sock"
             )
         );
     }

@@ -43,7 +43,7 @@
 //! | runtimes | `runtime_release` (which CDI version a release loads) |
 //! | what to read | `options` |
 //! | what was read | `error_facts`; [`facts`], a module for each area |
-//! | what follows from it | `finding`, `area`, `diagnosis`; `invocation`; `checks`, a module for each area |
+//! | what follows from it | `finding`, `area`, `causes` (which explains which), `diagnosis`; `invocation`; `checks`, a module for each area |
 //! | how it is shown | `grouping` |
 //!
 //! Commands other than `doctor` use the parts: [`Host`] and [`NodeReport`]
@@ -55,6 +55,7 @@
 
 mod area;
 mod bounded_read;
+mod causes;
 mod checkpoint;
 mod checks;
 mod claim_specs;
@@ -99,7 +100,7 @@ pub use invocation::Invocation;
 pub use kubelet_state::{KUBELET_STATE_FILE, KubeletClaim, KubeletState, KubeletStateError};
 pub use majors::{Majors, StaleMajor, is_channel_path};
 pub use node_report::{BadNodes, NodeReport, NodeState, REWRITE_SPEC_HINT, group_bad_nodes};
-pub use options::{DEFAULT_KUBELET_ROOT, Options};
+pub use options::{DEFAULT_DRIVER_ROOT, DEFAULT_KUBELET_ROOT, Options};
 pub use processes::Process;
 pub use refusal::{refusal_hint, system_error};
 pub use root::{Root, RootError};

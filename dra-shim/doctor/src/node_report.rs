@@ -20,8 +20,7 @@ pub const REWRITE_SPEC_HINT: &str =
     "let its driver write the spec again, or write it with `cdi-gen generate`";
 
 /// What to do about a device node of the host that is not the driver's.
-const REMAKE_NODE: &str =
-    "remove the host's node, and make it again (`nvidia-modprobe -i 0:1` makes channel 0)";
+const REMAKE_NODE: &str = "remove the host's node, and make it again (mknod, with the major of nvidia-caps-imex-channels in /proc/devices)";
 
 /// A node of a spec, and what the host has there.
 #[derive(Debug, Clone, Serialize)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use host_doctor::DEFAULT_DRIVER_ROOT;
 use imex_cdi::DEFAULT_DIRS;
 
 use super::host::{KubeletRoot, SpecDirs};
@@ -24,6 +25,11 @@ pub(crate) struct Doctor {
     pub(crate) specs: SpecDirs,
     #[command(flatten)]
     pub(crate) kubelet: KubeletRoot,
+    /// The directory below which the NVIDIA driver is installed (the chart's
+    /// nvidiaDriverRoot), below --root. Below / those of the GPU operator's driver
+    /// container, GKE, Bottlerocket, Talos and `NixOS` are found.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DRIVER_ROOT)]
+    pub(crate) driver_root: PathBuf,
     /// The socket of the host's nvidia-imex (`IMEX_CMD_UNIX_DOMAIN_PATH` of its
     /// configuration): also asks it whether it is ready, with the host's
     /// nvidia-imex-ctl.

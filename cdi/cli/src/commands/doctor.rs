@@ -19,6 +19,7 @@ pub(super) fn run(args: &Doctor, stdout: &mut impl Write) -> Result<Outcome, Fai
     let host = HostSpecs::open(&args.specs)?.host();
     let options = Options {
         kubelet_root: args.kubelet.path.clone(),
+        driver_root: args.driver_root.clone(),
         spec_dirs: args.specs.dirs.clone(),
         imex_socket: args.imex_socket.clone(),
     };

@@ -22,8 +22,8 @@ fn finding(host: &Host, id: &str) -> Option<Value> {
     host::finding(&host.json("doctor --json", 1), id).cloned()
 }
 
-/// `false` where this may not be done, which is said.
-fn mknod(host: &Host, kind: &str, major: u32, minor: u32) -> bool {
+/// The node of the capability. `false` where this may not be done, which is said.
+pub(crate) fn mknod(host: &Host, kind: &str, major: u32, minor: u32) -> bool {
     let path = host.at(NODE);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut mknod = Command::new("mknod");

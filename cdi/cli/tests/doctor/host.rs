@@ -66,6 +66,7 @@ impl Host {
 
     fn add_imex(&self) {
         self.write("usr/lib/systemd/system/nvidia-imex.service", "[Unit]\n");
+        self.imex_enabled();
         self.write("proc/700/comm", "nvidia-imex\n");
         symlink("../..", self.at("proc/700/root")).unwrap();
         self.write("etc/nvidia-imex/nodes_config.cfg", "10.0.0.1\n10.0.0.2\n");

@@ -19,10 +19,13 @@ mod gc;
 mod healthy;
 mod host;
 mod host_imex;
+mod hosts;
 mod kubelet_root;
+mod makers;
 mod mounts;
 #[path = "../support/output.rs"]
 mod output;
+mod pairs;
 #[path = "../support/prepared.rs"]
 mod prepared;
 mod runtimes;

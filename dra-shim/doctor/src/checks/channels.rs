@@ -6,31 +6,36 @@
 //! | `driver-file-*` | warning | such a file cannot be read or understood |
 //! | `imex-channels-disabled` | error | the module's option says that there are no channels |
 //! | `modify-device-files-off` | warning | nvidia-modprobe is not allowed to make device nodes |
-//! | `imex-channel0-open-to-all` | info | the module makes channel 0 for every user of the host |
+//! | `imex-channel0-open-to-all` | warning, or info | the module makes channel 0 for every user of the host: a warning where claims are to isolate |
 //! | `imex-channel-major-*`, `device-list-*` | error | the device list has no usable major of the channels |
 //! | `imex-node-wrong` | error | a host's device node has numbers of another device |
 //! | `nvidia-caps-major-missing` | warning | the device list has no major of capabilities |
 //! | `imex-capability-node-*` | warning | the node that nvidia-imex needs is wrong, cannot be examined, or is missing while it is down |
 
+mod capability;
+mod node;
+
 use imex_cdi::{
-    CHANNEL_DIR, DRIVER_PARAMS, DeviceType, DriverParams, HostNode, IMEX_MGMT_CAPABILITY, Major,
-    PROC_DEVICES,
+    CHANNEL_DIR, DRIVER_PARAMS, DriverParams, IMEX_MGMT_CAPABILITY, Major, PROC_DEVICES,
 };
 
+use self::node::mismatch;
 use crate::area::AreaReport;
-use crate::facts::channels::{
-    CAPABILITY_DRIVER, CapabilityFacts, ChannelFacts, ChannelNode, DriverFileFailure, NodeLookup,
-};
-use crate::finding::Finding;
-use crate::spec_node::device_numbers;
+use crate::facts::channels::{ChannelFacts, ChannelNode, DriverFileFailure};
+use crate::finding::{Finding, Severity};
 
-/// `imex_is_down`: the host IMEX daemon is installed and does not run.
-pub(super) fn check(
-    facts: &ChannelFacts,
-    module_is_loaded: bool,
-    imex_is_down: bool,
-) -> AreaReport {
-    if !module_is_loaded {
+/// What of other areas counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Context {
+    pub(super) module_is_loaded: bool,
+    /// The host is to run its IMEX daemon, and does not.
+    pub(super) imex_is_down: bool,
+    /// The kubelet plugin has been on this node: claims give channels.
+    pub(super) has_plugin: bool,
+}
+
+pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
+    if !context.module_is_loaded {
         return AreaReport::skipped("none: the nvidia module is not loaded");
     }
     let mut findings = Vec::new();
@@ -42,16 +47,24 @@ pub(super) fn check(
         }
     };
     findings.extend(check_params(params));
+    findings.extend(channel0_open_to_all(facts, params, context.has_plugin));
     let disabled = params.imex_channel_count == Some(0);
     let summary = match &facts.major {
         Ok(major) => {
             let count = params.imex_channel_count;
             let count = count.map_or_else(|| "?".to_owned(), |count| count.to_string());
             findings.extend(check_nodes(&facts.nodes, *major));
-            findings.extend(check_capability(facts, imex_is_down));
+            findings.extend(match &facts.capability {
+                Ok(capability) => capability::check(capability, context.imex_is_down),
+                Err(error) => Some(unusable(IMEX_MGMT_CAPABILITY, error)),
+            });
             format!("{count} channels, major {}", major.get())
         }
         Err(error) => {
+            // A driver without channels has no capability to manage them either.
+            if let Err(missing @ DriverFileFailure::Absent) = &facts.capability {
+                findings.push(unusable(IMEX_MGMT_CAPABILITY, missing));
+            }
             if !disabled {
                 findings.push(Finding::error(
                     error.code,
@@ -101,15 +114,41 @@ fn check_params(params: DriverParams) -> Vec<Finding> {
             "remove NVreg_ModifyDeviceFiles=0 from /etc/modprobe.d, or have udev make the nodes",
         ));
     }
-    if params.create_imex_channel0 == Some(true) {
-        findings.push(Finding::info(
-            "imex-channel0-open-to-all",
-            DRIVER_PARAMS,
-            "CreateImexChannel0 is 1: every user of the host may open channel 0",
-            "remove NVreg_CreateImexChannel0=1 from /etc/modprobe.d unless all users are trusted",
-        ));
-    }
     findings
+}
+
+/// For trusted hosts, as the driver's own log says; AKS sets it. The node has mode
+/// 0666 (nv-caps-imex.c of NVIDIA's open kernel modules).
+fn channel0_open_to_all(
+    facts: &ChannelFacts,
+    params: DriverParams,
+    has_plugin: bool,
+) -> Option<Finding> {
+    let is_open = params.create_imex_channel0 == Some(true);
+    let option = facts.channel0_option.as_deref();
+    let file = option.unwrap_or("/etc/modprobe.d");
+    let fix = format!(
+        "unless all of them are trusted: remove NVreg_CreateImexChannel0=1 from {file}, rebuild the initramfs, reboot"
+    );
+    let (severity, subject, evidence) = match option {
+        _ if is_open => (
+            if has_plugin {
+                Severity::Warning
+            } else {
+                Severity::Info
+            },
+            DRIVER_PARAMS,
+            "CreateImexChannel0 is 1: every user and privileged container of the host may open channel 0, with a claim or without; it isolates nothing",
+        ),
+        Some(file) => (
+            Severity::Info,
+            file,
+            "once the module is loaded again, every user and privileged container of the host may open channel 0, with a claim or without",
+        ),
+        None => return None,
+    };
+    let id = "imex-channel0-open-to-all";
+    Some(Finding::new(severity, id, subject, evidence, fix))
 }
 
 /// Device nodes are not needed where the runtime makes them; those that exist
@@ -130,82 +169,24 @@ fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
         path,
         format!("{mismatch}{more}"),
         format!(
-            "rm {CHANNEL_DIR}/channel* and let what needs nodes on the host make them again (nvidia-modprobe -i 0:1)"
+            "rm {CHANNEL_DIR}/channel*; what needs a node on the host makes it again: {}",
+            make_channel0(major)
         ),
     ))
 }
 
-/// Why a node of the host is not `expected`, a character device of these
-/// numbers.
-fn mismatch(node: HostNode, expected: &str, (major, minor): (i64, i64)) -> Option<String> {
-    let HostNode::Device(device) = node else {
-        return Some("it is not a device node".to_owned());
-    };
-    let found = device_numbers(device.device_type, device.major, device.minor);
-    let numbers = device_numbers(DeviceType::Char, major, minor);
-    (found != numbers).then(|| format!("it is {found}, and {expected} is {numbers}"))
-}
-
-/// The host's nvidia-imex needs it to start; containers do not.
-fn check_capability(facts: &ChannelFacts, imex_is_down: bool) -> Option<Finding> {
-    let capability = match &facts.capability {
-        Ok(capability) => capability,
-        Err(error) => return Some(unusable(IMEX_MGMT_CAPABILITY, error)),
-    };
-    let node = capability.node_path();
-    let Some(major) = capability.major else {
-        return Some(Finding::warning(
-            "nvidia-caps-major-missing",
-            PROC_DEVICES,
-            format!(
-                "no {CAPABILITY_DRIVER} among the character devices: what {node} should be is not known"
-            ),
-            "reload the nvidia kernel module",
-        ));
-    };
-    check_capability_node(capability, major, imex_is_down)
-}
-
-/// A node with another capability's numbers would be opened, and give nvidia-imex
-/// the wrong rights.
-fn check_capability_node(
-    capability: &CapabilityFacts,
-    major: i64,
-    imex_is_down: bool,
-) -> Option<Finding> {
-    let node = capability.node_path();
-    let make = format!("nvidia-modprobe -f {IMEX_MGMT_CAPABILITY}");
-    match &capability.node {
-        NodeLookup::Found(found) => {
-            let expected = format!("the capability that {IMEX_MGMT_CAPABILITY} names");
-            let mismatch = mismatch(*found, &expected, (major, capability.minor.into()))?;
-            Some(Finding::warning(
-                "imex-capability-node-wrong",
-                node.clone(),
-                format!("{mismatch}: nvidia-imex cannot start with it"),
-                format!("rm {node} && {make}"),
-            ))
-        }
-        // One that runs has had a node: its container's, or one made for it.
-        NodeLookup::Absent if !imex_is_down => None,
-        NodeLookup::Absent => Some(Finding::warning(
-            "imex-capability-node-missing",
-            node,
-            format!("{IMEX_MGMT_CAPABILITY} names it, and nvidia-imex cannot start without it"),
-            make,
-        )),
-        NodeLookup::Unreadable(reason) => Some(Finding::warning(
-            "imex-capability-node-unreadable",
-            node,
-            format!("it cannot be examined: {reason}"),
-            "run cdi-gen doctor as root",
-        )),
-    }
+/// Without nvidia-modprobe, whose option -i drivers no longer have
+/// (NVIDIA/nvidia-modprobe#9).
+fn make_channel0(major: Major) -> String {
+    let major = major.get();
+    format!("mkdir -p {CHANNEL_DIR} && mknod -m 0666 {CHANNEL_DIR}/channel0 c {major} 0")
 }
 
 #[cfg(test)]
 mod tests {
-    use imex_cdi::HostDevice;
+    use imex_cdi::{DeviceType, HostDevice, HostNode};
+
+    use crate::facts::channels::{CapabilityFacts, NodeLookup};
 
     use super::*;
 
@@ -225,6 +206,7 @@ mod tests {
                 imex_channel_count: Some(2048),
                 ..DriverParams::default()
             }),
+            channel0_option: None,
             major: Ok(Major::new(235).unwrap()),
             nodes: vec![],
             capability: Ok(CapabilityFacts {
@@ -235,8 +217,34 @@ mod tests {
         }
     }
 
+    fn context(imex_is_down: bool) -> Context {
+        Context {
+            module_is_loaded: true,
+            imex_is_down,
+            has_plugin: false,
+        }
+    }
+
+    #[test]
+    fn a_channel_for_all_is_a_warning_where_claims_are_to_isolate() {
+        let mut facts = facts();
+        facts.params = Ok(DriverParams {
+            create_imex_channel0: Some(true),
+            ..DriverParams::default()
+        });
+        let of = |has_plugin| {
+            let context = Context {
+                has_plugin,
+                ..context(false)
+            };
+            check(&facts, context).worst()
+        };
+        assert_eq!(of(false), Some(Severity::Info));
+        assert_eq!(of(true), Some(Severity::Warning));
+    }
+
     fn ids(facts: &ChannelFacts, imex_is_down: bool) -> Vec<&'static str> {
-        let findings = check(facts, true, imex_is_down).findings;
+        let findings = check(facts, context(imex_is_down)).findings;
         findings.iter().map(|it| it.id).collect()
     }
 
@@ -244,10 +252,10 @@ mod tests {
     fn a_driver_with_channels_and_no_nodes_is_well() {
         assert_eq!(ids(&facts(), false), [""; 0]);
         assert_eq!(
-            check(&facts(), true, false).summary,
+            check(&facts(), context(false)).summary,
             "2048 channels, major 235"
         );
-        assert!(check(&facts(), false, false).skipped);
+        assert!(check(&facts(), Context::default()).skipped);
     }
 
     #[test]
@@ -268,7 +276,7 @@ mod tests {
                 found: device(DeviceType::Char, 234, number.into()),
             })
             .collect();
-        let findings = check(&facts, true, false).findings;
+        let findings = check(&facts, context(false)).findings;
         let [wrong] = findings.as_slice() else {
             panic!("{findings:?}");
         };
@@ -276,32 +284,5 @@ mod tests {
         let evidence =
             "it is c 234:0, and the driver's channel is c 235:0 (and 2 more nodes like it)";
         assert_eq!(wrong.evidence, evidence);
-    }
-
-    #[test]
-    fn a_node_is_the_channel_only_with_its_type_and_both_numbers() {
-        let mismatch = |node| mismatch(node, "the channel", (235, 3));
-        assert_eq!(mismatch(device(DeviceType::Char, 235, 3)), None);
-        for (other, why) in [
-            (
-                device(DeviceType::Char, 234, 3),
-                "it is c 234:3, and the channel is c 235:3",
-            ),
-            (
-                device(DeviceType::Char, 235, 0),
-                "it is c 235:0, and the channel is c 235:3",
-            ),
-            (
-                device(DeviceType::Block, 235, 3),
-                "it is b 235:3, and the channel is c 235:3",
-            ),
-            (
-                device(DeviceType::Fifo, 0, 0),
-                "it is p, and the channel is c 235:3",
-            ),
-            (HostNode::NotADevice, "it is not a device node"),
-        ] {
-            assert_eq!(mismatch(other).as_deref(), Some(why), "{other:?}");
-        }
     }
 }

@@ -6,6 +6,7 @@
 //! | `checkpoint-unreadable`, `kubelet-state-unreadable` | warning | this process may not read it |
 //! | `checkpoint-damaged` | error | its checksum or content is wrong |
 //! | `plugin-not-registered` | error | the plugin has been here, and kubelet has no socket of it |
+//! | `plugin-not-listening` | error | it has a socket, and no process listens on it |
 //! | `checkpoint-set-aside` | warning | the plugin is recovering from a damaged one |
 //! | `checkpoint-of-earlier-boot` | warning | the plugin has not run since the host booted |
 //! | `kubelet-state-damaged` | error | kubelet cannot start with it |
@@ -37,11 +38,15 @@ use crate::facts::claims::{ClaimFacts, KubeletStateFile};
 use crate::facts::specs::SpecFacts;
 use crate::finding::Finding;
 use crate::invocation::Invocation;
+use crate::text::and_more;
+
+const SEE_WHY_NOT: &str = "kubectl get pods -A -o wide | grep compute-domain: see why the plugin does not run on this node; of one that runs, /readyz and the node's events say what it waits for";
 
 pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -> AreaReport {
     let mut findings = Vec::new();
     findings.extend(check_checkpoint(facts));
     findings.extend(check_registration(facts));
+    findings.extend(check_sockets(facts));
     findings.extend(set_aside(facts));
     findings.extend(check_boot(facts));
     findings.extend(sharing::check(facts));
@@ -104,9 +109,23 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
             "plugin-not-registered",
             facts.root.plugin_registry(),
             format!("no socket of {DRIVER_NAME} is in it: kubelet cannot reach the plugin"),
-            "kubectl get pods -A -o wide | grep compute-domain: see why the plugin does not run on this node; of one that runs, /readyz and the node's events say what it waits for",
+            SEE_WHY_NOT,
         )
     })
+}
+
+/// kubelet finds the socket, and is refused.
+fn check_sockets(facts: &ClaimFacts) -> Option<Finding> {
+    let (first, others) = facts.deserted_sockets.split_first()?;
+    let more = and_more(others.len());
+    Some(Finding::error(
+        "plugin-not-listening",
+        first,
+        format!(
+            "no process listens on it{more}: who made it has ended, and kubelet cannot reach the plugin"
+        ),
+        SEE_WHY_NOT,
+    ))
 }
 
 fn set_aside(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {

@@ -3,28 +3,38 @@
 //! | id | severity | when |
 //! |---|---|---|
 //! | `cdi-directory-*` (codes of imex-cdi) | error | runtimes skip the directory: it is a link, not a directory, or unreadable |
-//! | `cdi-directory-absent` | warning | the directory into which drivers write does not exist |
+//! | `cdi-directory-absent` | warning, or info without the plugin | the directory into which drivers write does not exist |
 //! | `cdi-directory-mode`, `cdi-spec-mode` | warning | others may not read it, or may write it |
 //! | `cdi-leftover` | warning | a stale temp file |
+//! | `cdi-spec-in-subdirectory` | warning, or info | a spec that runtimes do not read; a warning if its devices are nowhere else |
 //! | `cdi-spec-extension` | warning | nearly `.json` or `.yaml`: runtimes do not read it |
 //! | `cdi-spec-hidden` | warning | a spec that `ls` does not show and runtimes read |
 
 use crate::area::AreaReport;
+use crate::facts::directories::nested::NestedSpec;
 use crate::facts::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::shell::shell_quote;
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_LIST: u32 = 0o005;
 const OTHERS_WRITE: u32 = 0o002;
 
-pub(super) fn check(facts: &DirectoryFacts) -> AreaReport {
+/// `has_plugin`: there is a driver that writes specs.
+pub(super) fn check(facts: &DirectoryFacts, has_plugin: bool) -> AreaReport {
+    let of_absence = if has_plugin {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
     let mut findings = Vec::new();
     let last = facts.directories.len().saturating_sub(1);
     for (index, directory) in facts.directories.iter().enumerate() {
         // Runtimes do without any of them; drivers write into the last.
-        findings.extend(check_directory(directory, index == last));
-        if let CdiDirectoryState::Listed { names, .. } = &directory.state {
+        let if_absent = (index == last).then_some(of_absence);
+        findings.extend(check_directory(directory, if_absent));
+        if let CdiDirectoryState::Listed { names, nested, .. } = &directory.state {
+            findings.extend(nested.iter().map(|spec| in_subdirectory(directory, spec)));
             let path = &directory.path;
             let names = names.iter();
             findings.extend(names.filter_map(|name| check_name(&format!("{path}/{name}"), name)));
@@ -56,14 +66,15 @@ fn summary(facts: &DirectoryFacts) -> String {
 
 /// A directory that does not exist is as good as an empty one to runtimes, but
 /// not to the drivers that write into it.
-fn check_directory(directory: &CdiDirectory, is_written: bool) -> Option<Finding> {
+fn check_directory(directory: &CdiDirectory, if_absent: Option<Severity>) -> Option<Finding> {
     let path = &directory.path;
     match &directory.state {
-        CdiDirectoryState::Listed { mode, names: _ } => {
+        CdiDirectoryState::Listed { mode, .. } => {
             check_mode(path, *mode, OTHERS_LIST, "cdi-directory-mode", "0755")
         }
-        CdiDirectoryState::Absent => is_written.then(|| {
-            Finding::warning(
+        CdiDirectoryState::Absent => if_absent.map(|severity| {
+            Finding::new(
+                severity,
                 "cdi-directory-absent",
                 path,
                 "it does not exist, and drivers write their specs into it",
@@ -79,6 +90,27 @@ fn check_directory(directory: &CdiDirectory, is_written: bool) -> Option<Finding
             &error.message,
             &error.hint,
         )),
+    }
+}
+
+/// A copy is somebody's backup, a device that is nowhere else a mistake.
+fn in_subdirectory(directory: &CdiDirectory, spec: &NestedSpec) -> Finding {
+    let (id, path) = ("cdi-spec-in-subdirectory", &spec.path);
+    let dir = &directory.path;
+    match &spec.missed {
+        Some(device) => Finding::warning(
+            id,
+            path,
+            format!("runtimes read no subdirectories, and no other file defines {device}"),
+            // Not over another spec.
+            format!("mv -n {} {}/", shell_quote(path), shell_quote(dir)),
+        ),
+        None => Finding::info(
+            id,
+            path,
+            "runtimes read no subdirectories; other files define its devices",
+            "leave it, if it is a copy",
+        ),
     }
 }
 
@@ -180,7 +212,7 @@ mod tests {
             directories: vec![absent("/etc/cdi"), absent("/var/run/cdi")],
             files: vec![],
         };
-        let report = check(&facts);
+        let report = check(&facts, true);
         assert_eq!(report.summary, "no directory is read");
         let subjects: Vec<&str> = report
             .findings

@@ -2,21 +2,21 @@
 //!
 //! | id | severity | when |
 //! |---|---|---|
-//! | `nvml-*` (of [`NoLibrary`]) | error | no driver root has a usable NVML library |
+//! | `nvml-*` (of [`NoLibrary`]) | error | there is no usable NVML library where drivers are installed |
 //! | `nvidia-module-not-loaded` | error | there is a library, and no kernel module |
 //! | `driver-version-mismatch` | error | library and kernel module are of two drivers: NVML refuses every call |
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nvml_clique::{DriverFileNotFound, NoLibrary, RejectReason, RejectedPath};
 
 use crate::area::AreaReport;
-use crate::facts::driver::{DRIVER_ROOTS, DriverFacts, KernelModule, MODULE_VERSION};
+use crate::facts::driver::{DriverFacts, KernelModule, MODULE_VERSION};
 use crate::finding::Finding;
 
 pub(super) fn check(facts: &DriverFacts) -> AreaReport {
     let finding = match (&facts.library, &facts.module) {
-        (None, _) => missing_library(&facts.rejected),
+        (None, _) => facts.rejected.as_ref().map(missing_library),
         (Some(library), None) => Some(missing_module(library)),
         (Some(library), Some(module)) => version_mismatch(library, module),
     };
@@ -63,31 +63,32 @@ fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
     })
 }
 
-/// The evidence has a reason for each candidate that exists and was rejected. A
-/// driver container that does not run is not mentioned beside a driver on the
-/// host.
-fn missing_library(rejected: &[DriverFileNotFound]) -> Option<Finding> {
-    let most_telling = rejected.iter().max_by_key(|error| unfit(error).count())?;
-    let unfit: Vec<String> = rejected
-        .iter()
-        .flat_map(unfit)
+/// The evidence has a reason for each candidate that exists and was rejected, or
+/// else every directory in which there was none.
+fn missing_library(searched: &DriverFileNotFound) -> Finding {
+    let unfit: Vec<String> = unfit(searched)
         .map(|it| format!("{} {}", it.path.display(), it.reason))
         .collect();
     let evidence = match unfit.as_slice() {
-        [] => format!(
-            "none in the {} usual places below {}",
-            rejected.iter().map(|it| it.rejected.len()).max()?,
-            DRIVER_ROOTS.join(" and below ")
-        ),
+        [] => format!("none in {}", places(searched)),
         _ => unfit.join("; "),
     };
-    let error = NoLibrary::from(most_telling.clone());
-    Some(Finding::error(
-        error.code(),
-        "libnvidia-ml.so.1",
-        evidence,
-        error.hint(),
-    ))
+    let error = NoLibrary::from(searched.clone());
+    Finding::error(error.code(), "libnvidia-ml.so.1", evidence, error.hint())
+}
+
+/// The directories of the root, and the roots of drivers within it.
+fn places(searched: &DriverFileNotFound) -> String {
+    let dirs = searched.rejected.iter().filter_map(|it| it.path.parent());
+    let nested: Vec<PathBuf> = searched
+        .nested
+        .iter()
+        .map(|it| searched.root.join(it))
+        .collect();
+    let dirs = dirs.filter(|dir| !nested.iter().any(|root| dir.starts_with(root)));
+    let all = dirs.chain(nested.iter().map(PathBuf::as_path));
+    let all: Vec<String> = all.map(|dir| dir.display().to_string()).collect();
+    all.join(", ")
 }
 
 /// Candidates that exist and cannot be used.
@@ -113,7 +114,7 @@ mod tests {
                 version: Some(version.to_owned()),
             }),
             library: library.map(str::to_owned),
-            rejected: vec![],
+            rejected: None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! | codes of [`Fabric`] | error | the clique is not known: registration is under way or failed, GPUs disagree, NVML fails |
 //! | the same | warning | there is a clique, and a GPU's health is degraded |
 //! | the same | info | the node is in no clique, for good: claims are refused, everything else works |
+//! | `fabric-health-unknown` | info | there is a clique, and NVML does not report the health of its GPUs |
 //! | `fabric-not-read` | info | the host is examined through another root |
 //! | `fabric-probe-failed` | error | NVML was to be asked, and nothing came of it |
 
@@ -20,10 +21,19 @@ pub(super) fn check(facts: &FabricFacts) -> AreaReport {
         FabricFacts::NoLibrary => AreaReport::skipped("not asked: no NVML library"),
         FabricFacts::OtherRoot => AreaReport::new("not asked: another root", vec![not_read()]),
         FabricFacts::NoAnswer => AreaReport::new("no answer", vec![probe_failed()]),
-        FabricFacts::Read { fabric, gpus } => AreaReport::new(
-            summary(fabric, *gpus),
-            fabric_finding(fabric).into_iter().collect(),
-        ),
+        FabricFacts::Read {
+            fabric,
+            gpus,
+            health_unknown,
+        } => {
+            let mut summary = summary(fabric, *gpus);
+            let mut findings: Vec<Finding> = fabric_finding(fabric).into_iter().collect();
+            if *health_unknown > 0 {
+                summary.push_str(", health not reported");
+                findings.push(no_health(*health_unknown));
+            }
+            AreaReport::new(summary, findings)
+        }
     }
 }
 
@@ -43,6 +53,19 @@ fn probe_failed() -> Finding {
         "NVML",
         "the probe could not be started, or said nothing",
         "look at the host's limits on threads and memory (ulimit -u)",
+    )
+}
+
+/// That a driver says nothing is no good health, and no bad one.
+fn no_health(gpus: usize) -> Finding {
+    Finding::info(
+        "fabric-health-unknown",
+        "NVLink fabric",
+        format!(
+            "NVML reports no health of {} in the clique: degraded bandwidth and routes would not be seen",
+            counted(gpus, "GPU")
+        ),
+        "look at `nvidia-smi -q` (Fabric, Health): a newer driver or fabric manager may report it",
     )
 }
 
@@ -122,6 +145,7 @@ mod tests {
         check(&FabricFacts::Read {
             fabric: Fabric::from_gpus(&gpus),
             gpus: Some(states.len()),
+            health_unknown: 0,
         })
     }
 
@@ -168,6 +192,27 @@ mod tests {
         );
         let beside = checked(&[COMPLETE, GpuFabricState::DisplayAdapter]);
         assert_eq!(beside.worst(), None);
+    }
+
+    #[test]
+    fn a_health_that_is_not_reported_is_not_said_to_be_good() {
+        let report = check(&FabricFacts::Read {
+            fabric: Fabric::from_gpus(&[Gpu {
+                id: GpuRef {
+                    index: 0,
+                    uuid: None,
+                },
+                name: None,
+                fabric: COMPLETE,
+                health: None,
+            }]),
+            gpus: Some(1),
+            health_unknown: 1,
+        });
+        let summary = &report.summary;
+        assert!(summary.ends_with(".0, health not reported"), "{summary}");
+        assert_eq!(report.findings[0].id, "fabric-health-unknown");
+        assert_eq!(report.worst(), Some(Severity::Info));
     }
 
     #[test]

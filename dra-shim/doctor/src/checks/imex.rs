@@ -5,17 +5,23 @@
 //! | `host-imex-two-daemons` | error | two daemons want the driver's only session |
 //! | `host-imex-no-nodes` | error | its list of nodes is empty or does not exist |
 //! | `host-imex-config-unreadable` | warning | which nodes it has cannot be known |
-//! | `host-imex-not-running` | error | its service is installed, and no process runs |
-//! | `host-imex-absent` | warning | nothing of it is installed, on a node that may be in a fabric |
+//! | `host-imex-own-address-missing` | error, or warning while it runs | its list of nodes has addresses of others only |
+//! | `host-imex-not-running` | error | its service is enabled, or the kubelet plugin leaves it to the host, and no process runs |
+//! | `host-imex-off` | info | it is installed, and nothing starts it: so hosts are prepared for daemons in pods |
+//! | `host-imex-absent` | warning, or info | nothing of it is installed, on a node that is in a fabric, or may be |
 //! | codes of `nvml_clique::HostImexError` | error | through the command socket it does not answer `READY` |
+
+mod config;
+mod process;
 
 use nvml_clique::Fabric;
 
+use self::process::Need;
 use crate::area::AreaReport;
 use crate::facts::imex::ImexFacts;
-use crate::facts::imex::config::{ConfigSource, ImexConfig, NodeList};
 use crate::facts::imex::daemons::{ImexDaemon, PROGRAM};
-use crate::finding::Finding;
+use crate::facts::imex::unit::UnitStart;
+use crate::finding::{Finding, Severity};
 
 /// A node that is in no multi-node fabric needs no daemon. `fabric` is `None` if
 /// NVML was not asked.
@@ -24,12 +30,24 @@ pub(super) fn check(
     module_is_loaded: bool,
     fabric: Option<&Fabric>,
 ) -> AreaReport {
-    let needed = module_is_loaded && !matches!(fabric, Some(Fabric::NoClique(_)));
+    let need = Need::new(module_is_loaded, fabric);
+    let runs = !facts.daemons.is_empty();
     let mut findings = Vec::new();
     findings.extend(check_sessions(&facts.daemons));
     // Without nodes it ends as soon as it is started: the cause comes first.
-    findings.extend(facts.configs.iter().filter_map(check_config));
-    findings.extend(check_process(facts, needed, fabric.is_some()));
+    findings.extend(
+        facts
+            .configs
+            .iter()
+            .filter_map(|it| config::check(it, runs)),
+    );
+    findings.extend(process::check(facts, need));
+    // An image for all of a maker's hosts enables it on those of no fabric, too.
+    if !runs && matches!(fabric, Some(Fabric::NoClique(_))) {
+        for finding in &mut findings {
+            finding.severity = Severity::Info;
+        }
+    }
     let mut summary = summary(facts).to_owned();
     if let Some(socket) = &facts.socket {
         match &socket.ready {
@@ -46,10 +64,14 @@ pub(super) fn check(
 }
 
 fn summary(facts: &ImexFacts) -> &'static str {
-    match (&facts.unit, facts.daemons.as_slice()) {
+    let start = facts.unit.as_ref().map(|unit| unit.start);
+    match (start, facts.daemons.as_slice()) {
         (_, [only]) if only.is_in_container() => "running in a container",
         (_, [_, ..]) => "running",
-        (Some(_), []) => "installed, not running",
+        (Some(UnitStart::Enabled), []) => "enabled, not running",
+        (Some(UnitStart::Disabled), []) => "installed, disabled",
+        (Some(UnitStart::Masked), []) => "installed, masked",
+        (None, []) if facts.program.is_some() => "installed, without a service",
         (None, []) => "none",
     }
 }
@@ -83,94 +105,11 @@ fn label(daemon: &ImexDaemon) -> String {
     format!("process {} (cgroup {cgroup})", daemon.pid)
 }
 
-/// Nodes are only missing from a configuration that was read.
-fn check_config(config: &ImexConfig) -> Option<Finding> {
-    match config {
-        ImexConfig::Unknown {
-            subject,
-            reason,
-            quotes,
-        } => Some(Finding {
-            quotes: *quotes,
-            ..unreadable(subject, reason)
-        }),
-        ImexConfig::Known { source, nodes } => check_nodes(source, nodes),
-    }
-}
-
-fn check_nodes(source: &ConfigSource, nodes: &NodeList) -> Option<Finding> {
-    let (path, reason) = match nodes {
-        NodeList::Present => return None,
-        NodeList::Unreadable { path, reason } => {
-            let evidence = format!("it cannot be read: {reason} ({})", describe(source));
-            return Some(unreadable(path, &evidence));
-        }
-        NodeList::Empty(path) => (path, "it lists no node"),
-        NodeList::Absent(path) => (path, "there is no such file"),
-    };
-    Some(Finding::error(
-        "host-imex-no-nodes",
-        path,
-        format!("{reason}: the daemon has no domain ({})", describe(source)),
-        format!(
-            "write the addresses of the domain's nodes into {path}, one for each line, and restart nvidia-imex"
-        ),
-    ))
-}
-
-/// Without the list it is not known whether the daemon has a domain.
-fn unreadable(subject: &str, evidence: &str) -> Finding {
-    Finding::warning(
-        "host-imex-config-unreadable",
-        subject,
-        format!("{evidence}; which nodes nvidia-imex has is not known"),
-        "run cdi-gen doctor as root on the host; if the file is not there, restore it, or start nvidia-imex with the right -c",
-    )
-}
-
-/// Which file is meant, for evidence.
-fn describe(source: &ConfigSource) -> String {
-    let ConfigSource {
-        path,
-        named_by,
-        seen_by,
-    } = source;
-    let named = match named_by {
-        Some(by) => format!("configuration {path}, from {by}"),
-        None => format!("configuration {path}, the usual one"),
-    };
-    match seen_by {
-        Some(pid) => format!("{named}; files as process {pid} sees them"),
-        None => named,
-    }
-}
-
-/// A daemon in a container is as good as the service.
-fn check_process(facts: &ImexFacts, needed: bool, fabric_was_read: bool) -> Option<Finding> {
-    match &facts.unit {
-        _ if !facts.daemons.is_empty() => None,
-        None if needed => Some(Finding::warning(
-            "host-imex-absent",
-            PROGRAM,
-            if fabric_was_read {
-                "no unit file and no process: memory is shared with no other node"
-            } else {
-                "no unit file and no process: memory is shared with no other node. A node outside of any NVLink fabric needs neither; whether this is one is not known, since NVML was not asked"
-            },
-            "install the package nvidia-imex of the driver's version, and enable its service",
-        )),
-        None => None,
-        Some(unit) => Some(Finding::error(
-            "host-imex-not-running",
-            unit,
-            "the service is installed, and no process of it runs",
-            "systemctl enable --now nvidia-imex; journalctl -u nvidia-imex and /var/log/nvidia-imex.log say why if it ends",
-        )),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use crate::facts::imex::config::{ConfigSource, ImexConfig, NodeList};
+    use crate::facts::imex::unit::ImexUnit;
+
     use super::*;
 
     fn daemon(pid: u32, cgroup: &str) -> ImexDaemon {
@@ -204,15 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_does_not_run_is_worse_than_none() {
-        assert_eq!(ids(&ImexFacts::default()), ["host-imex-absent"]);
-        assert!(
-            check(&ImexFacts::default(), false, None)
-                .findings
-                .is_empty()
-        );
+    fn of_a_service_that_does_not_run_the_cause_is_first() {
         let down = ImexFacts {
-            unit: Some("/etc/systemd/system/nvidia-imex.service".to_owned()),
+            unit: Some(ImexUnit {
+                path: "/etc/systemd/system/nvidia-imex.service".to_owned(),
+                start: UnitStart::Enabled,
+            }),
             configs: vec![ImexConfig::Known {
                 source: ConfigSource {
                     path: "/etc/nvidia-imex/config.cfg".to_owned(),

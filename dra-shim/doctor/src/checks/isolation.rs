@@ -3,20 +3,27 @@
 //!
 //! | id | severity | when |
 //! |---|---|---|
-//! | `imex-channels-env-bypass` | warning | the toolkit honours `NVIDIA_IMEX_CHANNELS` of any container |
+//! | `imex-channels-env-bypass` | warning, or info without the plugin | the toolkit honours `NVIDIA_IMEX_CHANNELS` of any container |
 //! | `toolkit-config-unreadable` | warning | the toolkit's configuration cannot be read |
-//! | `systemd-drops-devices` | warning | a reload of an old systemd takes devices away |
+//! | `systemd-drops-devices` | warning, or info without the plugin | a reload of an old systemd takes devices away |
 //! | `user-namespaces-possible` | info | pods in user namespaces need the host's device nodes |
 //! | `kata-present` | info | Kata Containers do not have the host's channels |
 
 use crate::area::AreaReport;
 use crate::facts::isolation::{IGNORE_REQUESTS, IsolationFacts, SUBORDINATE_IDS, Toolkit};
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 
 /// From this version on, a reload keeps devices that systemd does not know.
 const SYSTEMD_KEEPS_DEVICES: u32 = 240;
 
-pub(super) fn check(facts: &IsolationFacts) -> AreaReport {
+/// Without the kubelet plugin (`has_plugin`) there are no claims to go around, and a
+/// toolkit with NVIDIA's defaults is as its maker ships it.
+pub(super) fn check(facts: &IsolationFacts, has_plugin: bool) -> AreaReport {
+    let severity = if has_plugin {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
     let IsolationFacts {
         toolkit,
         systemd,
@@ -24,8 +31,8 @@ pub(super) fn check(facts: &IsolationFacts) -> AreaReport {
         kata,
     } = facts;
     let mut findings = Vec::new();
-    findings.extend(toolkit.as_ref().and_then(check_toolkit));
-    findings.extend(systemd.and_then(check_systemd));
+    findings.extend(toolkit.as_ref().and_then(|it| check_toolkit(it, severity)));
+    findings.extend(systemd.and_then(|it| check_systemd(it, severity)));
     findings.extend(kubelet_user_ids.as_deref().map(user_namespaces));
     findings.extend(kata.as_deref().map(kata_containers));
     let toolkit = match toolkit {
@@ -38,11 +45,12 @@ pub(super) fn check(facts: &IsolationFacts) -> AreaReport {
 
 /// By default an image's `NVIDIA_IMEX_CHANNELS` grants any channel, without a
 /// claim.
-fn check_toolkit(toolkit: &Toolkit) -> Option<Finding> {
+fn check_toolkit(toolkit: &Toolkit, severity: Severity) -> Option<Finding> {
     let path = &toolkit.path;
     match &toolkit.ignores_requests {
         Ok(Some(true)) => None,
-        Ok(Some(false) | None) => Some(Finding::warning(
+        Ok(Some(false) | None) => Some(Finding::new(
+            severity,
             "imex-channels-env-bypass",
             path,
             format!(
@@ -65,9 +73,10 @@ fn check_toolkit(toolkit: &Toolkit) -> Option<Finding> {
 
 /// An old systemd applies its own device rules again on a reload, and removes
 /// those that the runtime added.
-fn check_systemd(version: u32) -> Option<Finding> {
+fn check_systemd(version: u32, severity: Severity) -> Option<Finding> {
     (version < SYSTEMD_KEEPS_DEVICES).then(|| {
-        Finding::warning(
+        Finding::new(
+            severity,
             "systemd-drops-devices",
             format!("systemd {version}"),
             "before 240, `systemctl daemon-reload` takes away devices that a runtime gave to running containers",
@@ -84,7 +93,7 @@ fn user_namespaces(range: &str) -> Finding {
         format!(
             "{range}: in pods with hostUsers: false, runc binds device nodes from the host, where IMEX channels need not exist"
         ),
-        "make the channels' nodes on the host for such pods (nvidia-modprobe -i 0:1), or do not use claims in them",
+        "make the channels' nodes on the host for such pods (mknod with the major of nvidia-caps-imex-channels in /proc/devices), or do not use claims in them",
     )
 }
 
@@ -112,7 +121,7 @@ mod tests {
                 }),
                 ..IsolationFacts::default()
             };
-            let findings = check(&facts).findings;
+            let findings = check(&facts, true).findings;
             findings.iter().map(|it| it.id).collect::<Vec<_>>()
         };
         assert_eq!(ids(Ok(Some(true))), [""; 0]);
@@ -125,10 +134,12 @@ mod tests {
     #[test]
     fn an_old_systemd_drops_devices() {
         let of = |systemd| {
-            check(&IsolationFacts {
+            let facts = IsolationFacts {
                 systemd: Some(systemd),
                 ..IsolationFacts::default()
-            })
+            };
+            assert_ne!(check(&facts, false).worst(), Some(Severity::Warning));
+            check(&facts, true)
         };
         assert_eq!(of(239).findings.len(), 1);
         assert_eq!(of(240).findings.len(), 0);

@@ -6,11 +6,13 @@
 //! | codes of `imex_cdi::LoadError` | error | the file has no valid spec |
 //! | `cdi-spec-too-long` of them | warning | it was not read: runtimes do, each time they look for devices |
 //! | `cdi-spec-too-new` | error, or info | it declares a version that an installed runtime does not load |
-//! | `cdi-spec-stale-major` | error | a channel's major is not the driver's any more |
-//! | `cdi-spec-node-missing` | error | the host does not have a device node that the spec takes from it |
-//! | `cdi-spec-node-differs` | error | the host has another device at the path |
+//! | `cdi-spec-stale-major` | error, info if shadowed | a channel's major is not the driver's any more |
+//! | `cdi-spec-node-missing` | error, info if shadowed | the host does not have a device node that the spec takes from it |
+//! | `cdi-spec-node-differs` | error, info if shadowed | the host has another device at the path |
 //! | `cdi-spec-channel-beyond-count` | error | a channel's number is not below the driver's count |
 //! | `cdi-device-conflict` | error | two files of one directory define a device |
+
+use std::collections::BTreeSet;
 
 use imex_cdi::{DRIVER_PARAMS, Spec};
 
@@ -45,7 +47,7 @@ pub(super) fn check(
     findings.extend(check_nodes(&facts.files, invocation));
     // A driver that is configured to have no channels is a finding of its own.
     if let Some(count) = channel_count.filter(|count| *count > 0) {
-        let files = facts.files.iter();
+        let files = facts.files.iter().filter(|file| !file.is_shadowed);
         findings.extend(files.filter_map(|file| check_channels(file, count)));
     }
     findings.extend(facts.conflicts.iter().map(conflict));
@@ -112,6 +114,8 @@ fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding>
         nodes.map(|node| (file.path.as_str(), node))
     });
     let reports: Vec<(&str, &NodeReport)> = reports.collect();
+    let shadowed = files.iter().filter(|file| file.is_shadowed);
+    let shadowed: BTreeSet<&str> = shadowed.map(|file| file.path.as_str()).collect();
     let mut findings = Vec::new();
     for (state, id) in [
         (NodeState::Stale, "cdi-spec-stale-major"),
@@ -122,7 +126,17 @@ fn check_nodes(files: &[SpecFileFacts], invocation: &Invocation) -> Vec<Finding>
         let groups = group_bad_nodes(bad.copied()).into_iter();
         findings.extend(groups.map(|group| {
             let fix = group.fix.replace(GENERATE, &invocation.generate());
-            Finding::error(id, group.file, group.message, fix)
+            let is_shadowed = shadowed.contains(group.file);
+            let severity = if is_shadowed {
+                Severity::Info
+            } else {
+                Severity::Error
+            };
+            let mut message = group.message;
+            if is_shadowed {
+                message.push_str("; no container gets it: files of higher priority define all devices of this one");
+            }
+            Finding::new(severity, id, group.file, message, fix)
         }));
     }
     findings
@@ -193,6 +207,7 @@ mod tests {
             path: "/etc/cdi/a.json".to_owned(),
             spec: Ok(Arc::new(spec)),
             nodes,
+            is_shadowed: false,
         }
     }
 

@@ -18,11 +18,27 @@ use crate::majors::Majors;
 /// The driver of capabilities' device nodes in the device list.
 pub(crate) const CAPABILITY_DRIVER: &str = "nvidia-caps";
 
+/// Makes the module create channel 0, open to all (nv-reg.h of NVIDIA's open kernel
+/// modules).
+const CREATE_CHANNEL0: &str = "NVreg_CreateImexChannel0=1";
+
+/// Where modprobe reads options of modules: `modprobe.d(5)`.
+const MODPROBE_DIRS: [&str; 5] = [
+    "/etc/modprobe.d",
+    "/run/modprobe.d",
+    "/usr/local/lib/modprobe.d",
+    "/usr/lib/modprobe.d",
+    "/lib/modprobe.d",
+];
+
 /// The channels of a host's driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelFacts {
     /// The kernel module's options.
     pub params: Result<DriverParams, DriverFileFailure>,
+    /// The file of modprobe that has the module make channel 0 for all users when it is
+    /// loaded next; `None` if there is none.
+    pub channel0_option: Option<String>,
     /// The major of the channels' device nodes.
     pub major: Result<Major, ErrorFacts>,
     /// The channels' device nodes that exist on the host, by name. They are only
@@ -82,6 +98,7 @@ impl ChannelFacts {
         let capability = Capability::read(files.resolve(IMEX_MGMT_CAPABILITY));
         Self {
             params: params.map_err(|error| DriverFileFailure::new(files, DRIVER_PARAMS, &error)),
+            channel0_option: option_file(files, CREATE_CHANNEL0),
             major: read_major(files),
             nodes: channel_nodes(files),
             capability: capability
@@ -89,6 +106,26 @@ impl ChannelFacts {
                 .map_err(|error| DriverFileFailure::new(files, IMEX_MGMT_CAPABILITY, &error)),
         }
     }
+}
+
+/// The first file that sets an option of the nvidia module: `modprobe.d(5)`.
+fn option_file(files: &HostFiles, option: &str) -> Option<String> {
+    let is_set = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.next() == Some("options")
+            && words.next() == Some("nvidia")
+            && words.any(|word| word == option)
+    };
+    let dirs = MODPROBE_DIRS.iter();
+    let mut paths = dirs.flat_map(|dir| {
+        let names = files.list(dir).into_iter();
+        let names = names.filter(|name| name.strip_suffix(".conf").is_some());
+        names.map(move |name| format!("{dir}/{name}"))
+    });
+    paths.find(|path| {
+        let text = files.text_if_readable(path).unwrap_or_default();
+        text.lines().any(is_set)
+    })
 }
 
 /// The driver gets another major each time that it is loaded.

@@ -8,6 +8,7 @@
 pub(crate) mod checkpoint_file;
 pub(crate) mod kubelet_root;
 pub(crate) mod shared_device;
+mod sockets;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -44,6 +45,8 @@ pub struct ClaimFacts {
     /// Whether the plugin has a registration socket; `None` if kubelet's
     /// registry cannot be listed.
     pub is_registered: Option<bool>,
+    /// Sockets of the plugin on which nobody listens; none where it is not known.
+    pub deserted_sockets: Vec<String>,
     /// The CDI specs of claims.
     pub specs: ClaimSpecFiles,
     /// kubelet's state.
@@ -90,6 +93,7 @@ impl ClaimFacts {
             sharing: SharedDevice::read(files, &root.shared_marker()),
             boot_id: boot_id.map(|id| id.trim().to_owned()),
             is_registered: is_registered(files, &root.plugin_registry()),
+            deserted_sockets: deserted_sockets(files, &root),
             specs: ClaimSpecFiles::read(files, registry),
             kubelet: KubeletStateFile::read(files, &root.kubelet_state()),
             root,
@@ -168,6 +172,20 @@ fn is_registered(files: &HostFiles, plugin_registry: &str) -> Option<bool> {
     files
         .can_list(plugin_registry)
         .then(|| names.iter().any(is_ours))
+}
+
+/// The registration sockets, or those for claims, if none of them has a listener: one
+/// that an earlier process left beside them is no harm.
+fn deserted_sockets(files: &HostFiles, root: &KubeletRootFacts) -> Vec<String> {
+    let of_registry = sockets::deserted(files, &root.plugin_registry(), |name| {
+        name.starts_with(DRIVER_NAME) && name.ends_with("reg.sock")
+    });
+    let of_claims = || {
+        sockets::deserted(files, &root.plugin_dir(), |name| {
+            name.starts_with("dra") && name.strip_suffix(".sock").is_some()
+        })
+    };
+    of_registry.or_else(of_claims).unwrap_or_default()
 }
 
 // === impl ClaimSpecFiles ===

@@ -1,11 +1,14 @@
 //! The CDI directories and the files in them.
 
+pub(crate) mod nested;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use compute_domain_node::error_chain;
 use imex_cdi::{DirState, Registry, SpecDir};
 
+use self::nested::NestedSpec;
 use crate::error_facts::ErrorFacts;
 use crate::files::HostFiles;
 
@@ -37,6 +40,8 @@ pub enum CdiDirectoryState {
         mode: Option<u32>,
         /// The names in it, sorted.
         names: Vec<String>,
+        /// Specs in its subdirectories, which runtimes do not read.
+        nested: Vec<NestedSpec>,
     },
     /// Nothing.
     Absent,
@@ -62,7 +67,7 @@ impl DirectoryFacts {
         let specs = registry.files().iter();
         Self {
             directories: directories
-                .map(|dir| CdiDirectory::read(files, dir))
+                .map(|dir| CdiDirectory::read(files, registry, dir))
                 .collect(),
             files: specs
                 .map(|file| FileMode {
@@ -77,12 +82,13 @@ impl DirectoryFacts {
 // === impl CdiDirectory ===
 
 impl CdiDirectory {
-    fn read(files: &HostFiles, dir: &SpecDir) -> Self {
+    fn read(files: &HostFiles, registry: &Registry, dir: &SpecDir) -> Self {
         let path = files.host_name(&dir.path);
         let state = match &dir.state {
             DirState::Listed => CdiDirectoryState::Listed {
                 mode: mode(&dir.path),
                 names: files.list(&path),
+                nested: nested::find(files, registry, &path),
             },
             DirState::Absent => CdiDirectoryState::Absent,
             DirState::Skipped(error) => CdiDirectoryState::Skipped(ErrorFacts {

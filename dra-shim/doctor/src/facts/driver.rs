@@ -1,14 +1,13 @@
 //! The NVIDIA driver: its kernel module and its library.
 
+use std::path::Path;
+
 use nvml_clique::{DriverFileNotFound, DriverRoot};
 
 use crate::files::HostFiles;
 
 /// Present while the kernel module is loaded.
 pub(crate) const MODULE_VERSION: &str = "/proc/driver/nvidia/version";
-
-/// Where a driver is installed: on the host, or by the driver container.
-pub(crate) const DRIVER_ROOTS: [&str; 2] = ["/", "/run/nvidia/driver"];
 
 /// Which parts of the driver a host has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,9 +17,9 @@ pub struct DriverFacts {
     /// The path of NVML, `libnvidia-ml.so.1` with links followed; `None` if no
     /// usable one was found.
     pub library: Option<String>,
-    /// For each driver root without a usable library, up to the first with one:
-    /// what was rejected there and why.
-    pub rejected: Vec<DriverFileNotFound>,
+    /// Where it was searched, and what was rejected there and why; `None` if one
+    /// was found.
+    pub rejected: Option<DriverFileNotFound>,
 }
 
 /// The loaded kernel module.
@@ -33,33 +32,25 @@ pub struct KernelModule {
 // === impl DriverFacts ===
 
 impl DriverFacts {
-    /// Reads them, and returns the driver root that has the library.
-    pub(crate) fn read(files: &HostFiles) -> (Self, Option<DriverRoot>) {
+    /// Reads them, with the library below `driver_root`, and returns that root if
+    /// it has one.
+    pub(crate) fn read(files: &HostFiles, driver_root: &Path) -> (Self, Option<DriverRoot>) {
         let module = files.text_if_readable(MODULE_VERSION);
         let module = module.map(|text| KernelModule {
             version: text.lines().next().and_then(module_version),
         });
-        let mut rejected = Vec::new();
-        for path in DRIVER_ROOTS {
-            let root = DriverRoot::new(files.resolve_target(path));
-            match root.find_library() {
-                Ok(library) => {
-                    let facts = Self {
-                        module,
-                        library: Some(files.host_name(&library)),
-                        rejected,
-                    };
-                    return (facts, Some(root));
-                }
-                Err(error) => rejected.push(with_host_names(files, error)),
-            }
-        }
+        let root = DriverRoot::new(files.root().resolve_target(driver_root));
+        let (library, rejected) = match root.find_library() {
+            Ok(library) => (Some(files.host_name(&library)), None),
+            Err(error) => (None, Some(with_host_names(files, error))),
+        };
+        let root = library.is_some().then_some(root);
         let facts = Self {
             module,
-            library: None,
+            library,
             rejected,
         };
-        (facts, None)
+        (facts, root)
     }
 }
 

@@ -31,6 +31,8 @@ pub enum FabricFacts {
         /// The number of GPUs without display adapters; `None` if NVML never
         /// enumerated them.
         gpus: Option<usize>,
+        /// The number of GPUs in a clique whose health NVML does not report.
+        health_unknown: usize,
     },
 }
 
@@ -50,6 +52,7 @@ impl FabricFacts {
             Some(Reading { fabric, gpus, .. }) => Self::Read {
                 fabric,
                 gpus: gpus.as_deref().map(count),
+                health_unknown: gpus.as_deref().map_or(0, count_unreported),
             },
         }
     }
@@ -81,24 +84,55 @@ fn count(gpus: &[Gpu]) -> usize {
     gpus.iter().filter(counts).count()
 }
 
+/// Neither a driver without health nor one that answers 0 says that a GPU is well.
+fn count_unreported(gpus: &[Gpu]) -> usize {
+    let in_clique = gpus.iter().filter(|gpu| gpu.clique().is_some());
+    let silent = in_clique.filter(|gpu| !gpu.health.is_some_and(|it| it.is_reported()));
+    silent.count()
+}
+
 #[cfg(test)]
 mod tests {
-    use nvml_clique::GpuRef;
+    use nvml_clique::{ClusterUuid, GpuRef, Health, HealthSummary};
 
     use super::*;
 
+    fn gpu(fabric: GpuFabricState, health: Option<Health>) -> Gpu {
+        Gpu {
+            id: GpuRef {
+                index: 0,
+                uuid: None,
+            },
+            name: None,
+            fabric,
+            health,
+        }
+    }
+
     #[test]
     fn display_adapters_are_not_counted() {
-        let gpus: Vec<Gpu> = (0..)
-            .zip([GpuFabricState::DisplayAdapter, GpuFabricState::NotSupported])
-            .map(|(index, fabric)| Gpu {
-                id: GpuRef { index, uuid: None },
-                name: None,
-                fabric,
-                health: None,
-            })
-            .collect();
-        assert_eq!(count(&gpus), 1);
+        let states = [GpuFabricState::DisplayAdapter, GpuFabricState::NotSupported];
+        assert_eq!(count(&states.map(|state| gpu(state, None))), 1);
         assert_eq!(count(&[]), 0);
+    }
+
+    #[test]
+    fn health_is_known_only_of_gpus_that_report_it() {
+        let in_clique = GpuFabricState::Completed {
+            cluster: ClusterUuid([1; 16]),
+            clique_id: 0,
+        };
+        let health = |mask, summary| Some(Health { mask, summary });
+        for (health, unknown) in [
+            (health(0x1aa, None), 0),
+            (health(0, Some(HealthSummary::Healthy)), 0),
+            (health(0, None), 1),
+            (health(0, Some(HealthSummary::NotSupported)), 1),
+            (None, 1),
+        ] {
+            assert_eq!(count_unreported(&[gpu(in_clique.clone(), health)]), unknown);
+        }
+        let outside = gpu(GpuFabricState::NotSupported, None);
+        assert_eq!(count_unreported(&[outside]), 0);
     }
 }

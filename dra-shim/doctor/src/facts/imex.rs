@@ -1,8 +1,10 @@
 //! The host IMEX daemon, `nvidia-imex`: its service, its processes, its answer.
 
+mod addresses;
 pub(crate) mod config;
 pub(crate) mod daemons;
-mod unit;
+mod expectation;
+pub(crate) mod unit;
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +13,8 @@ use compute_domain_node::error_chain;
 use nvml_clique::{DriverRoot, HostImex, HostImexError};
 
 use self::config::ImexConfig;
-use self::daemons::{ImexDaemon, RunningDaemon};
+use self::daemons::{ImexDaemon, PROGRAM, RunningDaemon};
+use self::unit::{ImexUnit, UnitStart};
 use super::driver::with_host_names;
 use crate::error_facts::ErrorFacts;
 use crate::files::HostFiles;
@@ -22,13 +25,19 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The IMEX daemons of a host, on the host itself and in containers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImexFacts {
-    /// The file of the systemd unit that starts it; `None` if it is not
-    /// installed as a service.
-    pub unit: Option<String>,
+    /// The systemd unit that starts it; `None` if it is not installed as a
+    /// service.
+    pub unit: Option<ImexUnit>,
+    /// The program, on the host or in its driver's root; `None` if neither has it.
+    pub program: Option<String>,
+    /// What shows that the host is to run it: a kubelet plugin that leaves it to
+    /// the host. `None` also where that is not known.
+    pub expected_by: Option<String>,
     /// One of each that has a session of its own with the driver: a process and
     /// its child share one.
     pub daemons: Vec<ImexDaemon>,
-    /// The configuration of each daemon; while none runs, that of the unit.
+    /// The configuration of each daemon; while none runs, that of a unit that
+    /// would be started.
     pub configs: Vec<ImexConfig>,
     /// The answer through the command socket; `None` if none was given to ask
     /// through.
@@ -48,28 +57,46 @@ pub struct ImexSocket {
 
 impl ImexFacts {
     /// Runs the host's `nvidia-imex-ctl` if there is a `socket`.
-    pub(crate) fn read(files: &HostFiles, socket: Option<&Path>) -> Self {
-        let unit = unit::file(files);
+    pub(crate) fn read(files: &HostFiles, driver_root: &Path, socket: Option<&Path>) -> Self {
+        let unit = ImexUnit::read(files);
         let daemons = daemons::find(files);
         Self {
-            unit: unit.map(str::to_owned),
-            configs: configs(files, unit, &daemons),
+            program: program(files, driver_root),
+            expected_by: expectation::find(files),
+            configs: configs(files, unit.as_ref(), &daemons),
+            unit,
             daemons: daemons.into_iter().map(|daemon| daemon.facts).collect(),
             socket: socket.map(|socket| ImexSocket::read(files, socket)),
         }
     }
 
-    /// Whether it is installed and does not run, not in a container either.
+    /// Whether the host starts it, and it does not run, not in a container either.
     pub fn is_down(&self) -> bool {
-        self.unit.is_some() && self.daemons.is_empty()
+        let start = self.unit.as_ref().map(|unit| unit.start);
+        start == Some(UnitStart::Enabled) && self.daemons.is_empty()
     }
 }
 
+/// `nvidia-imex` in the roots in which pods' daemons take it from the driver, and
+/// on the host itself.
+fn program(files: &HostFiles, driver_root: &Path) -> Option<String> {
+    let root = DriverRoot::new(files.root().resolve_target(driver_root));
+    let host = DriverRoot::new(files.root().as_path());
+    let mut roots = root.with_nested().chain([host]);
+    let program = roots.find_map(|root| root.find_tool(PROGRAM).ok())?;
+    Some(files.host_name(&program))
+}
+
 /// Each daemon that runs has a configuration of its own; that of the unit counts
-/// only while none runs.
-fn configs(files: &HostFiles, unit: Option<&str>, daemons: &[RunningDaemon]) -> Vec<ImexConfig> {
+/// only while none runs and it would be started: a package's is not yet written.
+fn configs(
+    files: &HostFiles,
+    unit: Option<&ImexUnit>,
+    daemons: &[RunningDaemon],
+) -> Vec<ImexConfig> {
+    let unit = unit.filter(|unit| unit.start == UnitStart::Enabled);
     match (daemons, unit) {
-        ([], Some(unit)) => vec![ImexConfig::read_for_unit(files, unit)],
+        ([], Some(unit)) => vec![ImexConfig::read_for_unit(files, &unit.path)],
         _ => daemons
             .iter()
             .map(|daemon| ImexConfig::read_for_daemon(files, daemon))

@@ -1,9 +1,10 @@
 //! The CDI specs of a host, and their device nodes.
 
+use std::ptr;
 use std::sync::Arc;
 
 use compute_domain_node::error_chain;
-use imex_cdi::{Conflict, DeviceNode, PROC_DEVICES, Registry, Spec, SpecFile};
+use imex_cdi::{Conflict, DeviceNode, PROC_DEVICES, QualifiedName, Registry, Spec, SpecFile};
 
 use crate::error_facts::ErrorFacts;
 use crate::files::HostFiles;
@@ -32,6 +33,9 @@ pub struct SpecFileFacts {
     pub spec: Result<Arc<Spec>, ErrorFacts>,
     /// Its device nodes; none of a file without a spec.
     pub nodes: Vec<NodeReport>,
+    /// Whether no container gets a device of it: files of higher priority define
+    /// them all.
+    pub is_shadowed: bool,
 }
 
 /// A device that does not resolve because two files define it.
@@ -52,7 +56,9 @@ impl SpecFacts {
         let files = registry.files().iter();
         let conflicts = registry.conflicts();
         Self {
-            files: files.map(|file| SpecFileFacts::read(host, file)).collect(),
+            files: files
+                .map(|file| SpecFileFacts::read(host, registry, file))
+                .collect(),
             conflicts: conflicts
                 .map(|conflict| DeviceConflict::read(host.files(), &conflict))
                 .collect(),
@@ -64,7 +70,7 @@ impl SpecFacts {
 // === impl SpecFileFacts ===
 
 impl SpecFileFacts {
-    fn read(host: &Host, file: &SpecFile) -> Self {
+    fn read(host: &Host, registry: &Registry, file: &SpecFile) -> Self {
         let files = host.files();
         let spec = match &file.spec {
             Ok(spec) => Ok(Arc::clone(spec)),
@@ -83,8 +89,20 @@ impl SpecFileFacts {
             path: files.host_name(&file.path),
             spec,
             nodes,
+            is_shadowed: is_shadowed(registry, file),
         }
     }
+}
+
+fn is_shadowed(registry: &Registry, file: &SpecFile) -> bool {
+    let Ok(spec) = &file.spec else {
+        return false;
+    };
+    spec.devices().iter().all(|device| {
+        let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
+        let resolved = registry.resolve(&name);
+        resolved.is_ok_and(|found| !ptr::eq(found.file, file))
+    })
 }
 
 /// How the node compares with the host's, in the host's names.

@@ -1,8 +1,11 @@
 //! Which configuration an nvidia-imex has, and the nodes that it names.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 
+use super::addresses;
 use super::daemons::{PROGRAM, RunningDaemon};
 use super::unit::{self, UNIT};
 use crate::command_line::config_option;
@@ -53,6 +56,9 @@ pub struct ConfigSource {
 pub enum NodeList {
     /// It has at least one node.
     Present,
+    /// The file of this path has nodes, and none of them is an address of the
+    /// daemon's host. Never where it has a name, which is not resolved.
+    WithoutHost(String),
     /// The file of this path has none.
     Empty(String),
     /// There is no file of this path.
@@ -86,8 +92,12 @@ impl ImexConfig {
         };
         let seen_by = (!daemon.sees_host).then_some(pid);
         let source = ConfigSource::new(arguments, format!("process {pid}"), seen_by);
+        let mut own = addresses::of_process(host, pid);
+        if own.is_empty() && daemon.sees_host && !daemon.facts.is_in_container() {
+            own = addresses::of_host(host);
+        }
         let host = Some(host).filter(|_| daemon.sees_host);
-        Self::read(source, daemon.files.as_ref().or(host))
+        Self::read(source, daemon.files.as_ref().or(host), &own)
     }
 
     /// The configuration that a unit's daemon would have if it were started now.
@@ -106,14 +116,15 @@ impl ImexConfig {
             };
         }
         let source = ConfigSource::new(&arguments, format!("ExecStart of {UNIT}"), None);
-        Self::read(source, Some(files))
+        let own = addresses::of_host(files);
+        Self::read(source, Some(files), &own)
     }
 
     /// Reads it in the files that the daemon sees; `None` if they may not be
     /// examined.
-    fn read(source: ConfigSource, files: Option<&HostFiles>) -> Self {
+    fn read(source: ConfigSource, files: Option<&HostFiles>, own: &BTreeSet<IpAddr>) -> Self {
         let nodes = match files {
-            Some(files) => NodeList::read(files, &source),
+            Some(files) => NodeList::read(files, &source, own),
             None => NodeList::unreadable(&source.path, "it is a container's"),
         };
         Self::Known { source, nodes }
@@ -142,7 +153,8 @@ impl ConfigSource {
 // === impl NodeList ===
 
 impl NodeList {
-    fn read(files: &HostFiles, source: &ConfigSource) -> Self {
+    /// `own`: the addresses of the daemon's host, none where they are not known.
+    fn read(files: &HostFiles, source: &ConfigSource, own: &BTreeSet<IpAddr>) -> Self {
         let config = match text(files, &source.path) {
             Ok(Some(text)) => text,
             Ok(None) if source.named_by.is_none() => String::new(),
@@ -152,8 +164,14 @@ impl NodeList {
         let path = nodes_file(&config).unwrap_or(DEFAULT_NODES);
         match text(files, path) {
             Err(error) => Self::unreadable(path, &error.to_string()),
-            Ok(Some(text)) if text.lines().map(str::trim).any(is_node) => Self::Present,
-            Ok(Some(_)) => Self::Empty(path.to_owned()),
+            Ok(Some(text)) => {
+                let nodes: Vec<&str> = text.lines().map(str::trim).filter(is_node).collect();
+                match nodes.as_slice() {
+                    [] => Self::Empty(path.to_owned()),
+                    nodes if may_have(nodes, own) => Self::Present,
+                    _ => Self::WithoutHost(path.to_owned()),
+                }
+            }
             Ok(None) => Self::Absent(path.to_owned()),
         }
     }
@@ -183,8 +201,15 @@ fn nodes_file(config: &str) -> Option<&str> {
 }
 
 /// An address or a host name.
-fn is_node(line: &str) -> bool {
+fn is_node(line: &&str) -> bool {
     !line.is_empty() && !line.starts_with('#')
+}
+
+/// Whether one of the nodes is or may be the host itself: what is no address is a
+/// name, which only the daemon's resolver knows.
+fn may_have(nodes: &[&str], own: &BTreeSet<IpAddr>) -> bool {
+    let may_be = |node: &&str| node.parse().map_or(true, |address| own.contains(&address));
+    own.is_empty() || nodes.iter().any(may_be)
 }
 
 #[cfg(test)]
@@ -192,10 +217,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_list_lacks_the_host_only_if_every_node_is_an_address_of_another() {
+        let own = BTreeSet::from(["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()]);
+        assert!(may_have(&["10.0.0.2", "10.0.0.1"], &own));
+        assert!(may_have(&["fd00:0:0::1"], &own));
+        assert!(may_have(&["10.0.0.2", "node-b"], &own));
+        assert!(!may_have(&["10.0.0.2", "fd00::2"], &own));
+        assert!(may_have(&["10.0.0.2"], &BTreeSet::new()));
+    }
+
+    #[test]
     fn a_line_of_the_list_is_a_node_unless_it_is_empty_or_a_comment() {
-        assert!(is_node("10.0.0.1"));
-        assert!(!is_node(""));
-        assert!(!is_node("# 10.0.0.1"));
+        assert!(is_node(&"10.0.0.1"));
+        assert!(!is_node(&""));
+        assert!(!is_node(&"# 10.0.0.1"));
         assert_eq!(nodes_file("A=1\nIMEX_NODE_CONFIG_FILE = /n\n"), Some("/n"));
         assert_eq!(nodes_file("#IMEX_NODE_CONFIG_FILE=/n\n"), None);
         assert_eq!(nodes_file("IMEX_NODE_CONFIG_FILE=\n"), None);

@@ -1,41 +1,98 @@
-//! The service of a host's systemd that starts nvidia-imex.
+//! The service of a host's systemd that starts nvidia-imex: systemd.unit(5).
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use crate::files::HostFiles;
 
 pub(super) const UNIT: &str = "nvidia-imex.service";
 
-/// systemd takes the first that exists.
-const FILES: [&str; 3] = [
-    "/etc/systemd/system/nvidia-imex.service",
-    "/usr/lib/systemd/system/nvidia-imex.service",
-    "/lib/systemd/system/nvidia-imex.service",
+/// Of these systemd takes the first that has the unit.
+const DIRS: [&str; 5] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
 ];
 
-/// The directories of its drop-ins; a file of a later directory replaces one of
-/// the same name in an earlier.
-const CHANGES: [&str; 4] = [
-    "/lib/systemd/system/nvidia-imex.service.d",
-    "/usr/lib/systemd/system/nvidia-imex.service.d",
-    "/run/systemd/system/nvidia-imex.service.d",
-    "/etc/systemd/system/nvidia-imex.service.d",
-];
+/// What the names of directories end in whose links start units.
+const STARTING: [&str; 3] = [".wants", ".requires", ".upholds"];
 
 /// Prefixes of the program in `ExecStart`, which change how it is run.
 const PREFIXES: [char; 5] = ['@', '-', ':', '+', '!'];
 
-/// Its file; `None` if the host has no such service.
-pub(super) fn file(files: &HostFiles) -> Option<&'static str> {
-    files.first_existing(&FILES)
+/// The systemd unit of a host's nvidia-imex.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImexUnit {
+    /// Its file, or the one that masks it.
+    pub path: String,
+    /// Whether it is started.
+    pub start: UnitStart,
+}
+
+/// Whether systemd starts a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UnitStart {
+    /// With the host: another unit wants it.
+    Enabled,
+    /// Only when somebody starts it.
+    Disabled,
+    /// Never: its file is empty, or a link to `/dev/null`.
+    Masked,
+}
+
+// === impl ImexUnit ===
+
+impl ImexUnit {
+    /// `None` if the host has no such service.
+    pub(super) fn read(files: &HostFiles) -> Option<Self> {
+        let paths = DIRS.iter().map(|dir| format!("{dir}/{UNIT}"));
+        paths.into_iter().find_map(|path| {
+            let start = if is_masked(files, &path) {
+                UnitStart::Masked
+            } else if !files.exists(&path) {
+                return None;
+            } else if is_wanted(files) {
+                UnitStart::Enabled
+            } else {
+                UnitStart::Disabled
+            };
+            Some(Self { path, start })
+        })
+    }
+}
+
+/// The link may lead nowhere: a copy of a root need not have `/dev`.
+fn is_masked(files: &HostFiles, path: &str) -> bool {
+    let at = files.resolve(path);
+    let is_null = fs::read_link(&at).is_ok_and(|target| target == Path::new("/dev/null"));
+    let is_empty = || {
+        let found = files.resolve_target(path).metadata();
+        found.is_ok_and(|found| found.is_file() && found.len() == 0)
+    };
+    is_null || is_empty()
+}
+
+/// Whether a unit of any name wants it.
+fn is_wanted(files: &HostFiles) -> bool {
+    let starts = |name: &String| STARTING.iter().any(|end| name.ends_with(end));
+    DIRS.iter().any(|dir| {
+        let names = files.list(dir).into_iter().filter(starts);
+        let mut links = names.map(|name| files.resolve(&format!("{dir}/{name}/{UNIT}")));
+        links.any(|link| link.symlink_metadata().is_ok())
+    })
 }
 
 /// The command that starts the daemon: that of the unit, or of what changes it
 /// last. Empty if none is there.
 pub(super) fn exec_start(files: &HostFiles, unit: &str) -> String {
     let mut changes = BTreeMap::new();
-    for dir in CHANGES {
-        let names = files.list(dir).into_iter();
+    // A file of an earlier directory replaces one of the same name in a later.
+    for dir in DIRS.iter().rev() {
+        let dir = format!("{dir}/{UNIT}.d");
+        let names = files.list(&dir).into_iter();
         for name in names.filter(|name| name.strip_suffix(".conf").is_some()) {
             let path = format!("{dir}/{name}");
             changes.insert(name, path);

@@ -52,6 +52,7 @@ fn facts(claims: &[Claim<'_>]) -> ClaimFacts {
         sharing: SharedDevice::No,
         boot_id: Some("boot".to_owned()),
         is_registered: Some(true),
+        deserted_sockets: vec![],
         specs: ClaimSpecFiles {
             paths: claims.iter().map(|(uid, ..)| path(uid)).collect(),
             may_have_more: false,
@@ -85,6 +86,7 @@ fn specs(channels: impl IntoIterator<Item = Option<i64>>) -> SpecFacts {
         files: vec![SpecFileFacts {
             path: "/cdi/u".to_owned(),
             spec: Ok(Arc::new(spec)),
+            is_shadowed: false,
             nodes: channels.into_iter().map(node).collect(),
         }],
         ..SpecFacts::default()

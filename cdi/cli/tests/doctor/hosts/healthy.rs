@@ -1,0 +1,331 @@
+//! Hosts on which nothing is wrong.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::Row;
+use crate::host::Host;
+use crate::makers::{DEBIAN, NODES, bottlerocket, channel_spec, gke, listed, operator, rubin};
+
+const OPERATOR: &str =
+    "NVIDIA GPU operator, prerequisites of the DRA driver (cloud-native-docs#453)";
+const IMEX_GUIDE: &str = "NVIDIA IMEX guide, Getting Started and Deployment Models";
+const GKE: &str = "Google's DRA installation with nvidiaDriverRoot=/home/kubernetes/bin/nvidia";
+const AKS: &str = "Azure/AgentBaker#8839, Azure/aks-gpu#170";
+
+pub(super) const ROWS: [Row; 33] = [
+    row("Ubuntu's packages, the host runs IMEX", IMEX_GUIDE, || {
+        let host = Host::with_driver(DEBIAN, "580.82.07");
+        symlink("usr/lib", host.at("lib")).unwrap();
+        host.imex_by_host();
+        host
+    }),
+    row("RHEL's packages, the host runs IMEX", IMEX_GUIDE, || {
+        let host = Host::with_driver("usr/lib64", "580.82.07");
+        host.imex_by_host();
+        host
+    }),
+    row(
+        "RHEL, enabled by the vendor's own link",
+        "systemd.unit(5), .wants directories",
+        || {
+            let host = Host::with_driver("usr/lib64", "580.82.07");
+            host.imex_package();
+            host.imex_runs();
+            let wants = "usr/lib/systemd/system/multi-user.target.wants";
+            fs::create_dir_all(host.at(wants)).unwrap();
+            symlink(
+                "../nvidia-imex.service",
+                host.at(&format!("{wants}/nvidia-imex.service")),
+            )
+            .unwrap();
+            host
+        },
+    ),
+    row("Ubuntu, unit disabled and masked", OPERATOR, || {
+        let host = Host::with_driver(DEBIAN, "580.82.07");
+        host.imex_package();
+        host.imex_masked("etc/systemd/system");
+        host
+    }),
+    row(
+        "OKE, masked by cloud-init, driver of pods",
+        "Oracle's OKE guide for GB200",
+        || {
+            let host = Host::with_driver("usr/lib64", "580.82.07");
+            host.imex_package();
+            host.imex_masked("etc/systemd/system");
+            host.plugin();
+            host.imex_in_pod();
+            host
+        },
+    ),
+    row(
+        "masked until the next boot",
+        "systemctl(1), mask --runtime",
+        || {
+            let host = Host::with_driver("usr/lib64", "580.82.07");
+            host.imex_package();
+            host.imex_masked("run/systemd/system");
+            // A file in /etc counts before one in /run; the package's does not.
+            host
+        },
+    ),
+    row(
+        "masked by an empty unit file",
+        "systemd.unit(5), masked units",
+        || {
+            let host = Host::with_driver("usr/lib64", "580.82.07");
+            host.imex_package();
+            host.write("etc/systemd/system/nvidia-imex.service", "");
+            host
+        },
+    ),
+    row("masked, and still wanted", OPERATOR, || {
+        let host = Host::with_driver("usr/lib64", "580.82.07");
+        host.imex_package();
+        host.imex_enabled();
+        host.imex_masked("etc/systemd/system");
+        host
+    }),
+    row(
+        "RHEL, installed, disabled, list of nodes removed",
+        OPERATOR,
+        || {
+            let host = Host::with_driver("usr/lib64", "580.82.07");
+            host.imex_package();
+            host.remove(NODES);
+            host
+        },
+    ),
+    row("disabled with a drop-in of its own", OPERATOR, || {
+        let host = Host::with_driver("usr/lib64", "580.82.07");
+        host.imex_package();
+        let drop_in = "etc/systemd/system/nvidia-imex.service.d/own.conf";
+        host.write(
+            drop_in,
+            "[Service]\nExecStart=\nExecStart=/usr/bin/nvidia-imex -c /etc/a\n",
+        );
+        host
+    }),
+    row("GKE's COS without the plugin", GKE, gke),
+    row(
+        "GKE's COS with the plugin and a daemon in a pod",
+        GKE,
+        || {
+            let host = gke();
+            host.plugin();
+            host.imex_in_pod();
+            host
+        },
+    ),
+    row(
+        "Bottlerocket, programs without a unit",
+        "bottlerocket-kernel-kit#204, #365",
+        bottlerocket,
+    ),
+    row(
+        "Bottlerocket, unit inactive",
+        "bottlerocket-kernel-kit#428",
+        || {
+            let host = bottlerocket();
+            host.imex_package();
+            host
+        },
+    ),
+    row(
+        "Bottlerocket, libraries at /usr/lib",
+        "bottlerocket-kernel-kit#473",
+        || {
+            let host = Host::with_driver(
+                "x86_64-bottlerocket-linux-gnu/sys-root/usr/lib",
+                "595.71.05",
+            );
+            fs::rename(host.at("usr"), host.at("usr.old")).unwrap();
+            symlink("x86_64-bottlerocket-linux-gnu/sys-root/usr", host.at("usr")).unwrap();
+            host
+        },
+    ),
+    row("AKS, GB300, as it is provisioned", AKS, || {
+        let host = Host::with_driver(DEBIAN, "580.82.07");
+        host.imex_package();
+        host.params("ModifyDeviceFiles: 1\nImexChannelCount: 2048\nCreateImexChannel0: 1\n");
+        host.write(
+            "etc/modprobe.d/nvidia-imex.conf",
+            "options nvidia NVreg_CreateImexChannel0=1\n",
+        );
+        host
+    }),
+    row(
+        "Bottlerocket with channel 0 from the next boot on",
+        "bottlerocket-kernel-kit#428, the opt-in override of modprobe",
+        || {
+            let host = bottlerocket();
+            host.write(
+                "etc/modprobe.d/nvidia-imex.conf",
+                "# options nvidia NVreg_CreateImexChannel0=1\noptions nvidia NVreg_CreateImexChannel0=1\n",
+            );
+            assert!(
+                host.ids(0)
+                    .contains(&"imex-channel0-open-to-all".to_owned())
+            );
+            host
+        },
+    ),
+    row(
+        "GPU operator's driver container",
+        "NVIDIA GPU operator, driver container",
+        operator,
+    ),
+    row(
+        "GPU operator's driver container and a daemon in a pod",
+        "NVIDIA GPU operator, driver container",
+        || {
+            let host = operator();
+            host.plugin();
+            host.imex_in_pod();
+            host
+        },
+    ),
+    row(
+        "OpenShift's CRI-O with a driver container",
+        "NVIDIA GPU operator on OpenShift",
+        || {
+            let host = operator();
+            for gone in ["usr/bin/containerd", "etc/containerd", "proc/800"] {
+                host.remove(gone);
+            }
+            host.write("usr/bin/crio", "");
+            host.write(
+                "etc/crio/crio.conf.d/00-default",
+                "[crio.runtime]\ndefault_runtime = \"crun\"\n",
+            );
+            host
+        },
+    ),
+    row(
+        "AWS ParallelCluster, unit and files of its own",
+        "aws-parallelcluster-cookbook#2996, #3024",
+        || {
+            let host = Host::with_driver("usr/lib64", "570.158.01");
+            host.imex_by_host();
+            let shared = "opt/parallelcluster/shared/nvidia-imex";
+            host.write(
+                &format!("{shared}/config_q_c.cfg"),
+                format!("IMEX_NODE_CONFIG_FILE=/{shared}/nodes_q_c.cfg\n"),
+            );
+            host.write(&format!("{shared}/nodes_q_c.cfg"), "10.0.0.1\n10.0.0.2\n");
+            host.write(NODES, "");
+            host.write(
+                "etc/systemd/system/nvidia-imex.service",
+                format!("[Service]\nExecStart=/usr/bin/nvidia-imex -c /{shared}/config_q_c.cfg\n"),
+            );
+            host.write(
+                "proc/700/cmdline",
+                format!("/usr/bin/nvidia-imex\0-c\0/{shared}/config_q_c.cfg\0"),
+            );
+            host
+        },
+    ),
+    row(
+        "Vera Rubin image, RKE2, IMEX enabled",
+        "NVIDIA/aicr#2520, #2601",
+        rubin,
+    ),
+    row(
+        "Vera Rubin image with the plugin where hosts run IMEX",
+        "NVIDIA/aicr#2601",
+        || {
+            let host = rubin();
+            host.plugin();
+            host.plugin_process("IMEX_MODE=hostManaged\nNODE_NAME=a\n");
+            host
+        },
+    ),
+    row(
+        "the plugin's sockets have other names than they were bound with",
+        "this driver's dra-kubelet, server/sockets.rs",
+        || {
+            let host = rubin();
+            host.plugin();
+            host.renamed_sockets();
+            host
+        },
+    ),
+    row(
+        "HGX H100, no IMEX at all",
+        "NVIDIA IMEX guide: for multi-node NVLink only",
+        || Host::with_driver(DEBIAN, "570.158.01"),
+    ),
+    row(
+        "Talos with the driver's extensions",
+        "siderolabs/extensions, glibc below /usr/local",
+        || Host::with_driver("usr/local/glibc/usr/lib", "570.158.01"),
+    ),
+    row(
+        "NixOS",
+        "NixOS, hardware.graphics: /run/opengl-driver/lib",
+        || Host::with_driver("run/opengl-driver/lib", "570.158.01"),
+    ),
+    row(
+        "IMEX by addresses of IPv6",
+        "NVIDIA IMEX guide, nodes_config.cfg",
+        || listed("fd00::1\nfd00::2\n"),
+    ),
+    row(
+        "IMEX by host names",
+        "NVIDIA IMEX guide, nodes_config.cfg",
+        || listed("node-a.example.com\n10.0.0.2\n"),
+    ),
+    row(
+        "IMEX by a list with comments",
+        "NVIDIA IMEX guide, nodes_config.cfg",
+        || listed("# a\n\n 10.0.0.1 \n"),
+    ),
+    row(
+        "RHEL 8 and an unconfigured toolkit, no plugin",
+        "systemd 239 of RHEL 8; NVIDIA container toolkit's defaults",
+        || {
+            let host = Host::with_driver("usr/lib64", "580.82.07");
+            host.remove("usr/lib/systemd/libsystemd-shared-255.so");
+            host.write("usr/lib/systemd/libsystemd-shared-239.so", "");
+            host.write(
+                "etc/nvidia-container-runtime/config.toml",
+                "[nvidia-container-cli]\n",
+            );
+            host
+        },
+    ),
+    row(
+        "a runtime that reads only /var/run/cdi, /etc/cdi empty",
+        "GPU operator's containerd drop-in",
+        || {
+            let host = Host::with_driver("usr/lib64", "580.82.07");
+            host.imex_by_host();
+            host.plugin();
+            host.containerd("2.1.3", "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\ncdi_spec_dirs = ['/var/run/cdi']\n");
+            host
+        },
+    ),
+    row(
+        "a stale spec that a newer one shadows",
+        "CDI specification, priority of directories",
+        || {
+            let host = Host::with_driver("usr/lib64", "580.82.07");
+            host.imex_by_host();
+            host.write("etc/cdi/imex.json", channel_spec(234));
+            host.write("run/cdi/imex.json", channel_spec(235));
+            host
+        },
+    ),
+];
+
+const fn row(host: &'static str, source: &'static str, build: fn() -> Host) -> Row {
+    Row {
+        host,
+        source,
+        first: None,
+        needs_node: false,
+        build,
+    }
+}

@@ -1,0 +1,245 @@
+//! Which finding explains which: a cause stands above what follows from it, however
+//! bad it is by itself.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::finding::{Finding, Severity};
+
+/// What each finding explains, if both are found. Only what follows directly is
+/// listed; a chain is followed. Without circles.
+pub(crate) const EXPLAINS: &[(&str, &[&str])] = &[
+    // Without a module, or with two halves of two drivers, no call of NVML succeeds,
+    // nvidia-imex ends, and no device has a major.
+    (
+        "nvidia-module-not-loaded",
+        &[
+            "nvml-error",
+            "host-imex-not-running",
+            "cdi-spec-node-missing",
+        ],
+    ),
+    (
+        "driver-version-mismatch",
+        &["nvml-error", "host-imex-not-running"],
+    ),
+    (
+        "driver-too-old",
+        &[
+            "imex-channel-major-missing",
+            "nvidia-caps-major-missing",
+            "host-imex-not-running",
+        ],
+    ),
+    ("imex-channels-disabled", CHANNELS_MISSING),
+    ("imex-channel-major-missing", CHANNELS_MISSING),
+    // nvidia-modprobe is what makes the nodes.
+    (
+        "modify-device-files-off",
+        &["imex-capability-node-missing", "cdi-spec-node-missing"],
+    ),
+    ("imex-node-wrong", &["cdi-spec-node-differs"]),
+    // nvidia-imex opens its capability's node when it starts, finds its own address in
+    // the list of nodes, and takes the driver's only session.
+    (
+        "nvidia-caps-major-missing",
+        &["imex-capability-node-missing", "host-imex-not-running"],
+    ),
+    ("imex-capability-node-missing", &["host-imex-not-running"]),
+    ("imex-capability-node-wrong", &["host-imex-not-running"]),
+    (
+        "imex-capability-node-unreadable",
+        &["host-imex-not-running"],
+    ),
+    ("host-imex-config-unreadable", &["host-imex-not-running"]),
+    ("host-imex-no-nodes", &["host-imex-not-running"]),
+    (
+        "host-imex-own-address-missing",
+        &["host-imex-not-running", "imex-not-ready"],
+    ),
+    ("host-imex-two-daemons", NOT_READY),
+    ("host-imex-not-running", NOT_READY),
+    ("host-imex-off", NOT_READY),
+    ("host-imex-absent", NOT_READY),
+    // A spec that no runtime reads is a claim's that has none.
+    ("cdi-directory-absent", SPEC_UNSEEN),
+    ("cdi-directory-unreadable", SPEC_UNSEEN),
+    ("cdi-directory-link", SPEC_UNSEEN),
+    ("cdi-directory-not-one", SPEC_UNSEEN),
+    ("cdi-leftover", SPEC_UNSEEN),
+    ("cdi-spec-extension", SPEC_UNSEEN),
+    ("cdi-spec-in-subdirectory", SPEC_UNSEEN),
+    ("cdi-spec-hidden", &["cdi-device-conflict"]),
+    // A plugin that does not run leaves what the last one wrote, and /var/run/cdi does
+    // not survive a reboot.
+    ("plugin-not-registered", PLUGIN_AWAY),
+    ("plugin-not-listening", PLUGIN_AWAY),
+    (
+        "checkpoint-of-earlier-boot",
+        &[
+            "cdi-directory-absent",
+            "cdi-spec-stale-major",
+            "claim-without-spec",
+            "claim-unknown-to-plugin",
+            "claim-unknown-to-kubelet",
+            "spec-without-claim",
+            "spec-of-another-channel",
+        ],
+    ),
+    ("checkpoint-damaged", RECORDS_LOST),
+    ("checkpoint-set-aside", RECORDS_LOST),
+    ("checkpoint-absent", RECORDS_LOST),
+    ("plugin-directory-absent", RECORDS_LOST),
+    ("kubelet-state-damaged", &["plugin-not-registered"]),
+];
+
+const CHANNELS_MISSING: &[&str] = &["cdi-spec-stale-major", "cdi-spec-node-missing"];
+const NOT_READY: &[&str] = &["imex-ctl-failed", "imex-ctl-timed-out", "imex-not-ready"];
+const SPEC_UNSEEN: &[&str] = &["claim-without-spec"];
+const PLUGIN_AWAY: &[&str] = &[
+    "checkpoint-of-earlier-boot",
+    "checkpoint-absent",
+    "checkpoint-set-aside",
+    "cdi-directory-absent",
+    "claim-without-spec",
+    "claim-unknown-to-plugin",
+    "claim-unknown-to-kubelet",
+    "spec-without-claim",
+];
+const RECORDS_LOST: &[&str] = &[
+    "claim-without-spec",
+    "claim-unknown-to-plugin",
+    "spec-without-claim",
+];
+
+/// The worst first; a cause counts as bad as the worst that it explains, and stands
+/// before it. What is equal stays in its order.
+pub(crate) fn sort(findings: &mut [Finding]) {
+    let order = Order::new(findings);
+    findings.sort_by_key(|finding| {
+        let explained = order.worst_explained.get(finding.id).copied();
+        let severity = explained.map_or(finding.severity, |it| it.max(finding.severity));
+        (Reverse(severity), order.places.get(finding.id).copied())
+    });
+}
+
+/// The ids that were found, causes before what follows from them.
+#[derive(Default)]
+struct Order {
+    places: BTreeMap<&'static str, usize>,
+    /// The worst severity of an id, and of what it explains.
+    worst_explained: BTreeMap<&'static str, Severity>,
+}
+
+impl Order {
+    fn new(findings: &[Finding]) -> Self {
+        let mut worst: BTreeMap<&'static str, Severity> = BTreeMap::new();
+        for finding in findings {
+            let severity = worst.entry(finding.id).or_insert(finding.severity);
+            *severity = (*severity).max(finding.severity);
+        }
+        let mut order = Self::default();
+        // Of two causes, the one that is bad by itself comes first.
+        let mut by_severity: Vec<&Finding> = findings.iter().collect();
+        by_severity.sort_by_key(|finding| Reverse(finding.severity));
+        for finding in by_severity {
+            order.place(finding.id, &worst);
+        }
+        for id in worst.keys() {
+            let explained = consequences(id).into_iter();
+            let found = explained.filter_map(|it| worst.get(it).copied()).max();
+            if let Some(severity) = found {
+                order.worst_explained.insert(id, severity);
+            }
+        }
+        order
+    }
+
+    /// After the causes that were found.
+    fn place(&mut self, id: &'static str, found: &BTreeMap<&'static str, Severity>) {
+        if self.places.contains_key(id) {
+            return;
+        }
+        for cause in found
+            .keys()
+            .filter(|cause| consequences(cause).contains(id))
+        {
+            self.place(cause, found);
+        }
+        let place = self.places.len();
+        self.places.insert(id, place);
+    }
+}
+
+/// Everything that it explains, also through others.
+fn consequences(id: &str) -> BTreeSet<&'static str> {
+    let mut all = BTreeSet::new();
+    let mut todo = vec![id];
+    while let Some(cause) = todo.pop() {
+        let rows = EXPLAINS.iter().filter(|(it, _)| *it == cause);
+        for effect in rows.flat_map(|(_, effects)| effects.iter().copied()) {
+            if all.insert(effect) {
+                todo.push(effect);
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(id: &'static str, severity: Severity) -> Finding {
+        Finding::new(severity, id, "", "", "")
+    }
+
+    fn sorted(given: &[(&'static str, Severity)]) -> Vec<&'static str> {
+        let mut findings: Vec<Finding> = given.iter().map(|(id, it)| finding(id, *it)).collect();
+        sort(&mut findings);
+        findings.iter().map(|it| it.id).collect()
+    }
+
+    #[test]
+    fn nothing_explains_itself() {
+        for (cause, _) in EXPLAINS {
+            assert!(!consequences(cause).contains(cause), "{cause}");
+        }
+        let causes: BTreeSet<_> = EXPLAINS.iter().map(|(cause, _)| cause).collect();
+        assert_eq!(causes.len(), EXPLAINS.len(), "each has one row");
+    }
+
+    #[test]
+    fn every_pair_stands_with_the_cause_first_however_bad_both_are() {
+        let severities = [Severity::Info, Severity::Warning, Severity::Error];
+        for (cause, _) in EXPLAINS {
+            for effect in consequences(cause) {
+                for of_cause in severities {
+                    for of_effect in severities {
+                        let pair = [(effect, of_effect), (*cause, of_cause)];
+                        assert_eq!(sorted(&pair), [*cause, effect]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_cause_is_as_bad_as_what_follows_and_others_keep_their_order() {
+        let found = [
+            ("host-imex-two-daemons", Severity::Error),
+            ("a-warning", Severity::Warning),
+            ("claim-without-spec", Severity::Error),
+            ("checkpoint-of-earlier-boot", Severity::Warning),
+            ("an-error", Severity::Error),
+        ];
+        let expected = [
+            "host-imex-two-daemons",
+            "checkpoint-of-earlier-boot",
+            "claim-without-spec",
+            "an-error",
+            "a-warning",
+        ];
+        assert_eq!(sorted(&found), expected);
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether somebody listens on the plugin's sockets: `/proc/net/unix`, `proc_pid_net(5)`.
+//! A socket's file stays when the process that made it ends.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::files::{HostFiles, is_absent};
+use crate::processes::processes;
+
+/// The flag of a socket that is listened on: `__SO_ACCEPTCON`.
+const LISTENS: u32 = 0x10000;
+
+/// The fields before a socket's path.
+const FIELDS_BEFORE_PATH: usize = 7;
+
+/// The first processes of a host; that of a container without the host's processes
+/// has another name.
+const INITS: [&str; 2] = ["systemd", "init"];
+
+/// The sockets of `dir` that `is_ours`, if nobody listens on any of them. `None` if
+/// there are none, somebody does, or it is not known.
+pub(super) fn deserted(
+    files: &HostFiles,
+    dir: &str,
+    is_ours: impl Fn(&str) -> bool,
+) -> Option<Vec<String>> {
+    let names = files.list(dir).into_iter().filter(|name| is_ours(name));
+    let sockets: Vec<String> = names.collect();
+    if sockets.is_empty() {
+        return None;
+    }
+    let listening = listening(files)?;
+    let paths = sockets.iter().map(|name| format!("{dir}/{name}"));
+    let is_heard = |name: &String| bound_names(name).any(|name| listening.contains(&name));
+    let all_deserted = !sockets.iter().any(is_heard);
+    all_deserted.then(|| paths.collect())
+}
+
+/// The names under which a socket of this name may have been bound: the kernel keeps
+/// that name. Go's library binds it as it is; this driver's binds a dot-name without
+/// what follows `@`, and renames it.
+fn bound_names(name: &str) -> impl Iterator<Item = String> {
+    let stem = name.split('@').next().unwrap_or(name);
+    [name.to_owned(), format!(".{stem}")].into_iter()
+}
+
+/// The names of all sockets that are listened on, in every network namespace. The
+/// path is that of who listens, whose mounts may be others: only its last name is
+/// compared. `None` if a namespace may not be examined, or not all processes of the
+/// host are seen.
+fn listening(files: &HostFiles) -> Option<BTreeSet<String>> {
+    let init = files.text_if_readable("/proc/1/comm")?;
+    if !INITS.contains(&init.trim()) {
+        return None;
+    }
+    let mut seen = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    let mut tables = 0;
+    let own = files.text_if_readable("/proc/net/unix");
+    if let Some(table) = own.filter(|_| files.has_own_net()) {
+        tables += 1;
+        names.extend(table.lines().filter_map(listening_name).map(str::to_owned));
+    }
+    for process in processes(files) {
+        let pid = process.pid;
+        let namespace = fs::read_link(files.resolve(&format!("/proc/{pid}/ns/net")));
+        if namespace.is_ok_and(|namespace| !seen.insert(namespace)) {
+            continue;
+        }
+        match files.read_text(&format!("/proc/{pid}/net/unix")) {
+            Ok(Some(table)) => {
+                tables += 1;
+                names.extend(table.lines().filter_map(listening_name).map(str::to_owned));
+            }
+            Ok(None) => {}
+            Err(error) if has_ended(&error) => {}
+            Err(_) => return None,
+        }
+    }
+    (tables > 0).then_some(names)
+}
+
+/// Of a process that ended meanwhile, `/proc` says one of these.
+fn has_ended(error: &io::Error) -> bool {
+    const NO_SUCH_PROCESS: i32 = 3;
+    const INVALID: i32 = 22;
+    is_absent(error) || matches!(error.raw_os_error(), Some(NO_SUCH_PROCESS | INVALID))
+}
+
+/// `Num: RefCount Protocol Flags Type St Inode Path`.
+fn listening_name(line: &str) -> Option<&str> {
+    let mut fields = line.split_whitespace();
+    let flags = u32::from_str_radix(fields.clone().nth(3)?, 16).ok()?;
+    let path = fields.nth(FIELDS_BEFORE_PATH)?;
+    let name = Path::new(path).file_name()?.to_str()?;
+    (flags & LISTENS != 0).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn only_a_socket_that_is_listened_on_has_a_name() {
+        let of = |flags: &str| {
+            let line = format!("0000: 00000002 00000000 {flags} 0001 01 21000 /run/a.sock");
+            listening_name(&line).map(str::to_owned)
+        };
+        assert_eq!(of("00010000").as_deref(), Some("a.sock"));
+        assert_eq!(of("00000000"), None);
+        assert_eq!(
+            listening_name("Num RefCount Protocol Flags Type St Inode Path"),
+            None
+        );
+        assert_eq!(listening_name("0000: 2 0 00010000 0001 01 21000"), None);
+    }
+
+    #[test]
+    fn the_kernel_shows_a_socket_for_as_long_as_it_is_listened_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("driver.sock");
+        let own = |text: &str| {
+            let names: BTreeSet<&str> = text.lines().filter_map(listening_name).collect();
+            names.contains("driver.sock")
+        };
+        let table = || fs::read_to_string("/proc/self/net/unix").unwrap();
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(own(&table()));
+        drop(listener);
+        assert!(!own(&table()));
+    }
+}
