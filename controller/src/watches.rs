@@ -132,7 +132,8 @@ impl Default for Pauses {
     fn default() -> Self {
         let growing = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(500))
-            .with_max_delay(Duration::from_secs(4))
+            .with_max_delay(Duration::from_secs(2))
+            // Up to twice as long.
             .with_jitter()
             .without_max_times();
         Self {
