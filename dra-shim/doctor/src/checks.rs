@@ -12,11 +12,13 @@ mod runtimes;
 mod specs;
 mod watchers;
 
+use std::path::Path;
+
 use crate::area::AreaReport;
 use crate::diagnosis::Diagnosis;
 use crate::facts::Facts;
 use crate::facts::claims::kubelet_root::Presence;
-use crate::facts::runtimes::RuntimeFacts;
+use crate::facts::directories::{CdiDirectory, DirectoryFacts};
 use crate::invocation::Invocation;
 
 /// Judges a host by its facts: the same facts have the same diagnosis.
@@ -25,16 +27,13 @@ use crate::invocation::Invocation;
 /// right where the fixes are not shown to people, too.
 pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     let fabric = facts.fabric.fabric();
+    let module_is_loaded = facts.driver.module.is_some();
+    let has_plugin = facts.claims.root.plugin == Presence::Present;
     let context = channels::Context {
-        module_is_loaded: facts.driver.module.is_some(),
-        imex_is_down: facts.imex.is_down(),
-        has_plugin: facts.claims.root.plugin == Presence::Present,
-    };
-    let channels::Context {
         module_is_loaded,
+        imex_is_down: facts.imex.is_down(),
         has_plugin,
-        ..
-    } = context;
+    };
     let params = facts.channels.params.as_ref().ok();
     let channel_count = params.and_then(|params| params.imex_channel_count);
     let runtimes = &facts.runtimes.runtimes;
@@ -48,7 +47,13 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
             "directories",
             directories::check(&facts.directories, has_plugin),
         ),
-        ("runtimes", check_runtimes(facts)),
+        (
+            "runtimes",
+            runtimes::check(
+                &facts.runtimes,
+                &needed_dirs(&facts.directories, &facts.runtimes.spec_dirs, has_plugin),
+            ),
+        ),
         ("watching", watchers::check(&facts.watchers)),
         (
             "specs",
@@ -63,33 +68,54 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     Diagnosis::new(reports)
 }
 
-/// A runtime that reads not all directories is told only if it misses one that matters;
-/// then all are named that it is to read.
-fn check_runtimes(facts: &Facts) -> AreaReport {
-    let mut report = runtimes::check(&facts.runtimes);
-    let needed = runtimes::check(&needed_from_runtimes(facts)).findings;
-    report.findings.retain(|finding| {
-        let mut needed = needed.iter().filter(|it| it.id == finding.id);
-        finding.id != "runtime-spec-dirs" || needed.any(|it| it.subject == finding.subject)
-    });
-    report
+/// The directories that a runtime has to read: not one in which nothing is, and into
+/// which nobody writes. `spec_dirs` are those of `facts`, by the names that were given;
+/// one that was not examined is needed.
+fn needed_dirs<'a>(
+    facts: &DirectoryFacts,
+    spec_dirs: &'a [String],
+    has_plugin: bool,
+) -> Vec<&'a str> {
+    let last = spec_dirs.len().saturating_sub(1);
+    let has_files = |dir: &CdiDirectory| {
+        let parents = facts.files.iter().map(|it| Path::new(&it.path).parent());
+        parents
+            .flatten()
+            .any(|parent| parent == Path::new(&dir.path))
+    };
+    let is_needed = |index: usize| {
+        let examined = facts.directories.get(index);
+        (has_plugin && index == last) || examined.is_none_or(has_files)
+    };
+    let dirs = spec_dirs.iter().enumerate();
+    let needed = dirs.filter(|(index, _)| is_needed(*index));
+    needed.map(|(_, dir)| dir.as_str()).collect()
 }
 
-/// Runtimes need not read a directory in which nothing is, and into which nobody
-/// writes.
-fn needed_from_runtimes(facts: &Facts) -> RuntimeFacts {
-    let mut runtimes = facts.runtimes.clone();
-    let directories = &facts.directories;
-    let has_plugin = facts.claims.root.plugin == Presence::Present;
-    let last = runtimes.spec_dirs.len().saturating_sub(1);
-    let mut needed = (0..)
-        .zip(&directories.directories)
-        .map(|(index, directory)| {
-            let prefix = format!("{}/", directory.path);
-            let mut files = directories.files.iter();
-            files.any(|file| file.path.starts_with(&prefix)) || (has_plugin && index == last)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::directories::{CdiDirectoryState, FileMode};
+
+    #[test]
+    fn a_directory_is_needed_for_what_is_in_it_or_will_be() {
+        let dirs = ["/etc/cdi/", "/opt/cdi", "/var/run/cdi"].map(str::to_owned);
+        let directories = dirs.iter().map(|path| CdiDirectory {
+            path: path.clone(),
+            state: CdiDirectoryState::Absent,
         });
-    // In the same order; one that was not examined is needed.
-    runtimes.spec_dirs.retain(|_| needed.next().unwrap_or(true));
-    runtimes
+        let facts = DirectoryFacts {
+            directories: directories.collect(),
+            files: vec![FileMode {
+                path: "/etc/cdi/a.json".to_owned(),
+                mode: None,
+            }],
+        };
+        assert_eq!(needed_dirs(&facts, &dirs, false), ["/etc/cdi/"]);
+        assert_eq!(
+            needed_dirs(&facts, &dirs, true),
+            ["/etc/cdi/", "/var/run/cdi"]
+        );
+        assert_eq!(needed_dirs(&DirectoryFacts::default(), &dirs, false), dirs);
+    }
 }

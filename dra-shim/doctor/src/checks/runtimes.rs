@@ -31,7 +31,8 @@ const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 const ENABLE_IN_DOCKER: &str =
     "set \"features\": {\"cdi\": true} in /etc/docker/daemon.json, and restart docker";
 
-pub(super) fn check(facts: &RuntimeFacts) -> AreaReport {
+/// `needed`: the directories of which one has to be missed for a runtime to be told.
+pub(super) fn check(facts: &RuntimeFacts, needed: &[&str]) -> AreaReport {
     let RuntimeFacts {
         runtimes,
         spec_dirs,
@@ -40,7 +41,7 @@ pub(super) fn check(facts: &RuntimeFacts) -> AreaReport {
     let is_unserved = *has_kubelet && !runtimes.iter().any(|it| it.runs_pods);
     let check_runtime = |runtime| match check_cri(runtime).filter(|_| is_unserved) {
         Some(finding) => vec![finding],
-        None => check_runtime(runtime, spec_dirs),
+        None => check_runtime(runtime, spec_dirs, needed),
     };
     let findings = runtimes.iter().flat_map(check_runtime).collect();
     let labels: Vec<String> = runtimes.iter().map(Runtime::label).collect();
@@ -79,7 +80,7 @@ fn check_cri(runtime: &Runtime) -> Option<Finding> {
 
 /// Nothing follows from a configuration that cannot be read, and for a version
 /// without CDI no configuration helps.
-fn check_runtime(runtime: &Runtime, spec_dirs: &[String]) -> Vec<Finding> {
+fn check_runtime(runtime: &Runtime, spec_dirs: &[String], needed: &[&str]) -> Vec<Finding> {
     if let Some(error) = &runtime.config_error {
         let (id, fix) = if runtime.containerd.refuses {
             let fix = format!("correct that, and restart {}", service(runtime));
@@ -103,7 +104,7 @@ fn check_runtime(runtime: &Runtime, spec_dirs: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(check_cdi(runtime));
     if runtime.cdi != CdiSupport::Off {
-        findings.extend(check_spec_dirs(runtime, spec_dirs));
+        findings.extend(check_spec_dirs(runtime, spec_dirs, needed));
     }
     findings
 }
@@ -167,8 +168,9 @@ fn check_cdi(runtime: &Runtime) -> Option<Finding> {
     Some(Finding::new(severity, id, subject(runtime), evidence, fix))
 }
 
-/// A runtime that names directories reads no others.
-fn check_spec_dirs(runtime: &Runtime, spec_dirs: &[String]) -> Option<Finding> {
+/// A runtime that names directories reads no others. One that misses a needed one is
+/// told all that it misses.
+fn check_spec_dirs(runtime: &Runtime, spec_dirs: &[String], needed: &[&str]) -> Option<Finding> {
     let own = runtime.spec_dirs.as_ref()?;
     let is_read = |dir: &String| own.iter().any(|it| is_same_dir(it, dir));
     let missing: Vec<&str> = spec_dirs
@@ -176,7 +178,7 @@ fn check_spec_dirs(runtime: &Runtime, spec_dirs: &[String]) -> Option<Finding> {
         .filter(|dir| !is_read(dir))
         .map(String::as_str)
         .collect();
-    (!missing.is_empty()).then(|| {
+    missing.iter().any(|dir| needed.contains(dir)).then(|| {
         Finding::new(
             severity(runtime),
             "runtime-spec-dirs",
@@ -230,7 +232,9 @@ mod tests {
             spec_dirs: vec!["/etc/cdi".to_owned(), "/var/run/cdi".to_owned()],
             has_kubelet: true,
         };
-        let findings = check(&facts).findings.into_iter();
+        let findings = check(&facts, &["/etc/cdi", "/var/run/cdi"])
+            .findings
+            .into_iter();
         findings.map(|it| (it.id, it.severity)).collect()
     }
 
