@@ -37,6 +37,7 @@ use tracing::{debug, info, warn};
 
 pub(crate) use self::metrics::CliqueMetrics;
 use crate::api_client::ApiClient;
+use crate::wake::wake_at;
 use crate::watches::Pauses;
 
 /// How long the labels of nodes are left alone after their list has failed.
@@ -148,13 +149,7 @@ impl CliqueKeeper {
 impl Run<'_> {
     async fn forever(&mut self) {
         loop {
-            let wake_at = self.wake_at();
-            let due = async {
-                match wake_at {
-                    Some(at) => sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let due = wake_at(self.due());
             tokio::select! {
                 // What is known is heard before anything is written.
                 biased;
@@ -177,7 +172,7 @@ impl Run<'_> {
     }
 
     /// When there may be something to write; `None`: not before a slice changes.
-    fn wake_at(&self) -> Option<Instant> {
+    fn due(&self) -> Option<Instant> {
         let due = self.nodes.due().into_iter().chain(self.pools.due()).min();
         let at = due.filter(|_| self.listed)?;
         Some(Instant::from_std(at).max(self.not_before))

@@ -55,6 +55,7 @@ mod stored_content;
 #[cfg(test)]
 mod testing;
 mod waiting;
+mod wake;
 mod watches;
 mod worker;
 

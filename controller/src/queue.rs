@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use compute_domain_core::Key;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
+
+use crate::wake::wake_at;
 
 /// A queue of keys, each at most once: one that is added again keeps its place or gets an earlier
 /// one, and one that is added while it is being worked on comes back afterwards. So a key is never
@@ -133,10 +135,7 @@ impl Queue {
 
     /// Returns when a key that waits is due. For ever, if there is none.
     pub(crate) async fn wait(&self) {
-        match self.delayed.first() {
-            Some((at, _)) => sleep_until(*at).await,
-            None => std::future::pending().await,
-        }
+        wake_at(self.delayed.first().map(|(at, _)| *at)).await;
     }
 
     /// How many keys are to be worked on now. Those that wait for their time do not count.

@@ -36,7 +36,6 @@ pub(crate) const DRIVER_NAMESPACE: &str = "nvidia";
 
 /// The parts of a controller, as the program makes them.
 pub(crate) fn mk_worker(api: &FakeApi, fence: Fence, registry: &mut Registry) -> Worker {
-    logs::install();
     mk_worker_with(api, fence, registry, None)
 }
 
@@ -47,6 +46,7 @@ pub(crate) fn mk_worker_with(
     registry: &mut Registry,
     channel_count: Option<u32>,
 ) -> Worker {
+    logs::install();
     let client = api.client();
     let index = SharedIndex::new(Index::new(channel_count.map(|count| 1..=count - 1)));
     Metrics::register_channels(registry, index.clone(), now);

@@ -10,7 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use compute_domain_core::{ClaimName, Key, NodeCount, Waiting};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
+
+use crate::wake::wake_at;
 
 /// After how long the domain is told. The scheduler needs seconds for the pods of a large job.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -156,10 +158,7 @@ impl WaitingClaims {
     /// Returns when a domain is due to be told. For ever, if none is.
     pub(crate) async fn wait(&self) {
         let first = self.state().due.first().map(|(at, _)| *at);
-        match first {
-            Some(at) => sleep_until(at).await,
-            None => std::future::pending().await,
-        }
+        wake_at(first).await;
     }
 
     /// The domains of which a claim has waited long since the last call.

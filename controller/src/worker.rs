@@ -34,6 +34,7 @@ use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::reconcile::{Context, ReconcileError};
 use crate::reports::name;
+use crate::wake::wake_at;
 use crate::watches::{CONDITIONS, Watches};
 
 /// How many UIDs are reconciled at the same time: enough to keep an API server busy, whose latency is
@@ -72,8 +73,7 @@ struct Run<'a> {
     backoff: Backoff,
     lost_labels: LostLabels,
     cliques: ClaimCliques,
-    /// `None`: group claims are switched on, or no ComputeDomain has a channel of its own.
-    group_numbers: Option<GroupNumbers>,
+    group_numbers: GroupNumbers,
     jobs: FuturesUnordered<BoxFuture<'a, Finished>>,
     /// What has still to be listed. Nothing is reconciled before: a template that is not known yet would
     /// be created again, and a channel given twice.
@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
             backoff: Backoff::default(),
             lost_labels: LostLabels::default(),
             cliques: ClaimCliques::default(),
-            group_numbers: looks.then(GroupNumbers::new),
+            group_numbers: GroupNumbers::new(looks),
             jobs: FuturesUnordered::new(),
             unlisted: Unlisted::new(worker.channels.is_some(), looks),
             probe_at: None,
@@ -182,28 +182,15 @@ impl<'a> Run<'a> {
         loop {
             self.start_jobs();
             let full = self.jobs.len() >= CONCURRENCY;
-            let probe_at = self.probe_at;
-            let probe = async {
-                match probe_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let groups = async {
-                match &self.group_numbers {
-                    Some(numbers) => numbers.wait().await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = self.worker.shutdown.cancelled() => return,
-                () = groups => self.start_look_at_groups(),
                 Some(told) = self.watches.next() => self.take(told),
                 Some(finished) = self.jobs.next(), if !self.jobs.is_empty() => {
                     self.finish(finished);
                 }
                 () = self.queue.wait(), if !full && self.unlisted.is_empty() => {}
-                () = probe => self.start_probe(),
+                () = wake_at(self.probe_at) => self.start_probe(),
+                () = self.group_numbers.wait() => self.start_look_at_groups(),
                 () = self.lost_labels.wait(), if self.unlisted.is_empty() => {}
                 () = self.cliques.wait(), if self.unlisted.is_empty() => {}
                 () = self.worker.context.waiting.wait() => {
@@ -339,18 +326,14 @@ impl<'a> Run<'a> {
 
     fn start_look_at_groups(&mut self) {
         let context = &self.worker.context;
-        if let Some(numbers) = &mut self.group_numbers {
-            let look = numbers.look(&context.api, context.now);
-            self.jobs.push(look.map(Finished::GroupNumbers).boxed());
-        }
+        let look = self.group_numbers.look(&context.api, context.now);
+        self.jobs.push(look.map(Finished::GroupNumbers).boxed());
     }
 
     fn finish_look_at_groups(&mut self, seen: &group_numbers::Seen) {
-        if let Some(numbers) = &mut self.group_numbers {
-            let first = numbers.seen(seen);
-            self.worker.context.index.lock().set_first_channel(first);
-            self.listed(Watched::GroupNumbers);
-        }
+        let first = self.group_numbers.seen(seen);
+        self.worker.context.index.lock().set_first_channel(first);
+        self.listed(Watched::GroupNumbers);
     }
 
     fn start_probe(&mut self) {

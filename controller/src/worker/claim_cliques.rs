@@ -5,13 +5,13 @@
 //! a while, its claims are listed: once for each burst, one domain after the other, never all together.
 
 use std::collections::{BTreeSet, HashMap};
-use std::future::pending;
 use std::time::Duration;
 
 use compute_domain_core::{Cliques, Key};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::api_client::RequestError;
+use crate::wake::wake_at;
 
 /// Claims are listed when none of the domain has changed for this long. The nodes write the reports of a
 /// job's pods within 5 s.
@@ -121,9 +121,6 @@ impl ClaimCliques {
 
     /// Returns when a list is due. For ever, if none is.
     pub(super) async fn wait(&self) {
-        match self.due() {
-            Some(at) => sleep_until(at).await,
-            None => pending().await,
-        }
+        wake_at(self.due()).await;
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::api_client::{ApiClient, RequestError};
+use crate::wake::wake_at;
 
 /// The pause between two looks, while somebody may have a channel of a group.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -32,26 +33,27 @@ pub(super) struct GroupNumbers {
 pub(super) enum Seen {
     /// The channels are those of `ComputeDomains`.
     Free,
-    /// They are not, or it could not be found out.
+    /// They are not.
     Reserved,
+    /// It could not be found out.
+    Unknown,
 }
 
 // === impl GroupNumbers ===
 
 impl GroupNumbers {
-    pub(super) fn new() -> Self {
+    /// `looks`: whether they are to be looked at. If not, group claims are switched on, or no ComputeDomain
+    /// has a channel of its own.
+    pub(super) fn new(looks: bool) -> Self {
         Self {
-            look_at: Some(Instant::now()),
+            look_at: looks.then(Instant::now),
             expected: false,
         }
     }
 
     /// Ends when they are to be looked at.
     pub(super) async fn wait(&self) {
-        match self.look_at {
-            Some(at) => tokio::time::sleep_until(at).await,
-            None => std::future::pending().await,
-        }
+        wake_at(self.look_at).await;
     }
 
     /// Looks at them.
@@ -70,7 +72,7 @@ impl GroupNumbers {
                     error,
                     "whether groups have channels is not known; ComputeDomains are given none of theirs"
                 );
-                Seen::Reserved
+                Seen::Unknown
             })
         }
     }
@@ -79,8 +81,8 @@ impl GroupNumbers {
     pub(super) fn seen(&mut self, seen: &Seen) -> u32 {
         match seen {
             Seen::Free => *GROUP_CHANNELS.start(),
-            Seen::Reserved => {
-                self.expected = true;
+            Seen::Reserved | Seen::Unknown => {
+                self.expected |= matches!(seen, Seen::Reserved);
                 self.look_at = Some(Instant::now() + LOOK_AGAIN);
                 GROUP_CHANNELS.end().saturating_add(1)
             }

@@ -2,19 +2,19 @@
 //! without it, no watch would tell of them, and their finalizer would stay for ever.
 
 use std::collections::HashMap;
-use std::future::pending;
 use std::time::Duration;
 
 use compute_domain_core::{Key, TemplateRef};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use imex_runtime::error_chain;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::api_client::{ApiClient, RequestError};
 use crate::backoff::Backoff;
 use crate::queue::Queue;
+use crate::wake::wake_at;
 
 /// How many templates are looked at at the same time. There are some only if somebody edits them.
 const CONCURRENCY: usize = 2;
@@ -125,14 +125,8 @@ impl LostLabels {
 
     /// Returns when a job is due. For ever, if there is none.
     pub(super) async fn wait(&self) {
-        let search = async {
-            match self.search_at {
-                Some(at) => sleep_until(at).await,
-                None => pending().await,
-            }
-        };
         tokio::select! {
-            () = search => {}
+            () = wake_at(self.search_at) => {}
             () = self.queue.wait(), if self.running < CONCURRENCY => {}
         }
     }

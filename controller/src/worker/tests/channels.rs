@@ -801,3 +801,17 @@ async fn pools_without_the_lease_keep_their_channels_and_so_does_what_cannot_be_
     assert_eq!(channel(&api, "a"), Some(128));
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_look_at_groups_that_failed_once_keeps_their_channels_for_a_minute_and_leaves_nothing() {
+    let api = FakeApi::new();
+    api.break_with(Rule::once(Call::ListSlices, Fault::Unavailable));
+    let controller = Controller::start_with_channels(&api, 2_048);
+    create_one_by_one(&api, &["a"]).await;
+    assert_eq!(channel(&api, "a"), Some(128));
+    api.after(Duration::from_secs(61)).await;
+    create_one_by_one(&api, &["b"]).await;
+    assert_eq!(channel(&api, "b"), Some(1));
+    assert!(group_lease(&api).is_none());
+    controller.stop().await;
+}
