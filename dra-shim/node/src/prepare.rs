@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use dra_checkpoint::lifecycle::Phase;
 use dra_checkpoint::{ClaimName, ClaimStatus, StoreError};
-use imex_cdi::{ClaimUid, Major};
+use imex_cdi::{ChannelId, ClaimUid, Major};
 
 use crate::begin_prepare::{Beginning, Begun, answer_if_prepared};
 use crate::device_group::KubeletDevice;
@@ -102,9 +102,9 @@ impl NodeClaims {
     /// # Errors
     /// [`PrepareError`], of each claim: device or channel are in use, the device is none of
     /// this driver's, the domain does not exist or has no channel, the claim lacks the
-    /// domain's label, the hardware does not allow it, a file cannot be written; in this order. The claim then holds
-    /// no device. A Started record and its spec may remain: the next call resumes them,
-    /// [`unprepare`](Self::unprepare) removes them.
+    /// domain's label, the hardware does not allow it, a file cannot be written; in this order.
+    /// The claim then holds no device. A Started record and its spec may remain: the next call
+    /// resumes them, [`unprepare`](Self::unprepare) removes them.
     pub fn prepare_all(&self, inputs: &[PrepareInput<'_>]) -> Vec<Result<Prepared, PrepareError>> {
         let begun = self.begin_all(inputs);
         let written = inputs.iter().zip(begun).map(|(input, begun)| {
@@ -183,24 +183,32 @@ impl NodeClaims {
 
 impl Beginning {
     fn new(input: &PrepareInput<'_>, guard: Guard) -> Result<Self, PrepareError> {
-        let opened = || guard.channel(input.request, input.domain, &input.claim.namespace);
-        let channel = input.request.check_pool(input.node).and_then(|()| opened());
-        let labelled = || input.request.check_label(input.domain);
-        let channel = channel.and_then(|channel| labelled().map(|()| channel));
-        let channel = channel.and_then(|channel| input.hardware.require_channel(channel));
-        let in_clique = || input.hardware.require_clique(&input.request.pool);
-        let allowed = input.hardware.require_major();
         Ok(Self {
             uid: claim_uid(&input.claim.uid)?,
             claim: input.claim.clone(),
             status: input.status.clone(),
             request: input.request.clone(),
             major: input.hardware.major.as_ref().ok().copied(),
-            channel,
-            allowed: allowed.and_then(|major| in_clique().map(|()| major)),
+            channel: channel(input, guard),
+            allowed: allowed(input),
             now: input.now,
         })
     }
+}
+
+/// The channel that the claim opens, if it may.
+fn channel(input: &PrepareInput<'_>, guard: Guard) -> Result<ChannelId, PrepareError> {
+    input.request.check_pool(input.node)?;
+    let channel = guard.channel(input.request, input.domain, &input.claim.namespace)?;
+    input.request.check_label(input.domain)?;
+    input.hardware.require_channel(channel)
+}
+
+/// The major of channels, if the hardware allows one.
+fn allowed(input: &PrepareInput<'_>) -> Result<Major, PrepareError> {
+    let major = input.hardware.require_major()?;
+    input.hardware.require_clique(&input.request.pool)?;
+    Ok(major)
 }
 
 fn claim_uid(uid: &str) -> Result<ClaimUid, PrepareError> {
