@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::support::{
-    Applied, Channels, Fixture, LEASE, Proxy, RETRY, Setup, channel, named, run, run_for, seconds,
-    through_proxy, throughout, until, within,
+    Applied, Channels, Controller, Fixture, LEASE, Proxy, RETRY, Setup, channel, named, run,
+    run_for, seconds, through_proxy, throughout, until, within,
 };
 
 /// How many channels the nodes have in the test of all of them, by default and in the environment.
@@ -295,15 +295,7 @@ fn domains_of_the_time_before_isolation_keep_channel_0_and_say_so() -> Result<()
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_channel_is_not_released_while_claims_of_its_domain_exist() -> Result<()> {
     run(async |on| {
-        let controller = on.start_with(isolated(64)).await?;
-        let uid = on.create_ready("train").await?;
-        let number = on.confirmed_channel("train").await?;
-        create_claim(on, &uid).await?;
-        until("the claim is known", async || {
-            controller.ready() // the next deletion waits for its own effect
-        })
-        .await;
-        on.delete_within(Duration::from_secs(30), "train").await?;
+        let (_controller, _, number) = domain_gone_with_a_claim_left(on).await?;
         let name = format!("imex-channel-{number:04}");
         throughout(Duration::from_secs(3), async || {
             let released = on.channel_leases().await?.get(&name).copied();
@@ -326,15 +318,7 @@ fn a_channel_is_not_released_while_claims_of_its_domain_exist() -> Result<()> {
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_lease_that_somebody_deletes_or_garbles_after_its_domain_keeps_its_channel() -> Result<()> {
     run(async |on| {
-        let controller = on.start_with(isolated(64)).await?;
-        let uid = on.create_ready("train").await?;
-        let number = on.confirmed_channel("train").await?;
-        create_claim(on, &uid).await?;
-        until("the claim is known", async || {
-            controller.ready() // the next deletion waits for its own effect
-        })
-        .await;
-        on.delete_within(Duration::from_secs(30), "train").await?;
+        let (_controller, uid, number) = domain_gone_with_a_claim_left(on).await?;
         let name = format!("imex-channel-{number:04}");
         let of_train = async |released: bool| {
             let spec = on.leases().get(&name).await?.spec.context("no spec")?;
@@ -475,6 +459,20 @@ async fn create_group_claim(on: &Fixture) -> Result<()> {
         .patch_status("left", &PatchParams::default(), &Patch::Merge(status))
         .await?;
     Ok(())
+}
+
+/// The controller, and what the domain had: its uid and its channel.
+async fn domain_gone_with_a_claim_left(on: &Fixture) -> Result<(Controller, String, u64)> {
+    let controller = on.start_with(isolated(64)).await?;
+    let uid = on.create_ready("train").await?;
+    let number = on.confirmed_channel("train").await?;
+    create_claim(on, &uid).await?;
+    until("the claim is known", async || {
+        controller.ready() // the next deletion waits for its own effect
+    })
+    .await;
+    on.delete_within(Duration::from_secs(30), "train").await?;
+    Ok((controller, uid, number))
 }
 
 fn claims(on: &Fixture) -> kube::Api<k8s_openapi::api::resource::v1::ResourceClaim> {
