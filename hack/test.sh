@@ -82,6 +82,9 @@ fast() {
     export HELM=$programs/bin/helm
     deployments/helm/test.sh
 
+    step "the doctor beside containerd's own reading of its configuration"
+    CONTAINERD=$programs/bin/containerd cargo test --quiet --locked -p host-doctor --lib -- --ignored containerd_itself
+
     # The unit tests have built both programs.
     step "modes: both programs and the chart"
     cargo test --quiet --locked --workspace --exclude imex-cdi --test modes -- --ignored
