@@ -49,6 +49,15 @@ impl Severity {
             Self::Error => "error",
         }
     }
+
+    /// Of what matters to claims alone, which a node without the kubelet plugin has none of.
+    pub(crate) fn for_claims(has_plugin: bool) -> Self {
+        if has_plugin {
+            Self::Warning
+        } else {
+            Self::Info
+        }
+    }
 }
 
 // === impl Finding ===

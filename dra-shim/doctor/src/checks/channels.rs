@@ -23,6 +23,7 @@ use self::node::mismatch;
 use crate::area::AreaReport;
 use crate::facts::channels::{ChannelFacts, ChannelNode, DriverFileFailure};
 use crate::finding::{Finding, Severity};
+use crate::text::and_more;
 
 /// What of other areas counts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -132,11 +133,7 @@ fn channel0_open_to_all(
     );
     let (severity, subject, evidence) = match option {
         _ if is_open => (
-            if has_plugin {
-                Severity::Warning
-            } else {
-                Severity::Info
-            },
+            Severity::for_claims(has_plugin),
             DRIVER_PARAMS,
             "CreateImexChannel0 is 1: every user and privileged container of the host may open channel 0, with a claim or without; it isolates nothing",
         ),
@@ -160,10 +157,7 @@ fn check_nodes(nodes: &[ChannelNode], major: Major) -> Option<Finding> {
         Some((&node.path, mismatch))
     });
     let (path, mismatch) = wrong.next()?;
-    let more = match wrong.count() {
-        0 => String::new(),
-        n => format!(" (and {n} more nodes like it)"),
-    };
+    let more = and_more(wrong.count());
     Some(Finding::error(
         "imex-node-wrong",
         path,
@@ -184,20 +178,11 @@ fn make_channel0(major: Major) -> String {
 
 #[cfg(test)]
 mod tests {
-    use imex_cdi::{DeviceType, HostDevice, HostNode};
+    use imex_cdi::DeviceType;
 
-    use crate::facts::channels::{CapabilityFacts, NodeLookup};
-
+    use super::node::tests::device;
     use super::*;
-
-    fn device(device_type: DeviceType, major: i64, minor: i64) -> HostNode {
-        HostNode::Device(HostDevice {
-            device_type,
-            major,
-            minor,
-            mode: 0o666,
-        })
-    }
+    use crate::facts::channels::{CapabilityFacts, NodeLookup};
 
     /// A driver with channels of major 235, and a capability without a node.
     fn facts() -> ChannelFacts {
@@ -281,8 +266,7 @@ mod tests {
             panic!("{findings:?}");
         };
         assert_eq!(wrong.id, "imex-node-wrong");
-        let evidence =
-            "it is c 234:0, and the driver's channel is c 235:0 (and 2 more nodes like it)";
+        let evidence = "it is c 234:0, and the driver's channel is c 235:0 (and 2 more like it)";
         assert_eq!(wrong.evidence, evidence);
     }
 }

@@ -22,16 +22,11 @@ const OTHERS_WRITE: u32 = 0o002;
 
 /// `has_plugin`: there is a driver that writes specs.
 pub(super) fn check(facts: &DirectoryFacts, has_plugin: bool) -> AreaReport {
-    let of_absence = if has_plugin {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
     let mut findings = Vec::new();
     let last = facts.directories.len().saturating_sub(1);
     for (index, directory) in facts.directories.iter().enumerate() {
         // Runtimes do without any of them; drivers write into the last.
-        let if_absent = (index == last).then_some(of_absence);
+        let if_absent = (index == last).then(|| Severity::for_claims(has_plugin));
         findings.extend(check_directory(directory, if_absent));
         if let CdiDirectoryState::Listed { names, nested, .. } = &directory.state {
             findings.extend(nested.iter().map(|spec| in_subdirectory(directory, spec)));

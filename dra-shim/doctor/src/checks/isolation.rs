@@ -19,11 +19,7 @@ const SYSTEMD_KEEPS_DEVICES: u32 = 240;
 /// Without the kubelet plugin (`has_plugin`) there are no claims to go around, and a
 /// toolkit with NVIDIA's defaults is as its maker ships it.
 pub(super) fn check(facts: &IsolationFacts, has_plugin: bool) -> AreaReport {
-    let severity = if has_plugin {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
+    let severity = Severity::for_claims(has_plugin);
     let IsolationFacts {
         toolkit,
         systemd,

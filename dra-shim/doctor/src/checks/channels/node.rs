@@ -20,12 +20,16 @@ pub(super) fn mismatch(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use imex_cdi::HostDevice;
 
     use super::*;
 
-    fn device(device_type: DeviceType, major: i64, minor: i64) -> HostNode {
+    pub(in crate::checks::channels) fn device(
+        device_type: DeviceType,
+        major: i64,
+        minor: i64,
+    ) -> HostNode {
         HostNode::Device(HostDevice {
             device_type,
             major,
