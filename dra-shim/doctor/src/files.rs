@@ -1,5 +1,6 @@
 //! A host's files by the names that the host has for them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -129,6 +130,20 @@ impl HostFiles {
         let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
         names.sort();
         names
+    }
+
+    /// The `.conf` files of directories by name. One of an earlier directory takes the place
+    /// of those of its name in later ones: systemd.unit(5), modprobe.d(5).
+    pub(crate) fn drop_ins(&self, dirs: impl DoubleEndedIterator<Item = String>) -> Vec<String> {
+        let mut found = BTreeMap::new();
+        for dir in dirs.rev() {
+            let names = self.list(&dir).into_iter();
+            for name in names.filter(|name| name.strip_suffix(".conf").is_some()) {
+                let path = format!("{dir}/{name}");
+                found.insert(name, path);
+            }
+        }
+        found.into_values().collect()
     }
 
     /// Whether [`list`](Self::list) lists all names of a directory: it can be

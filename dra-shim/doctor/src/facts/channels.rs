@@ -108,7 +108,7 @@ impl ChannelFacts {
     }
 }
 
-/// The first file that sets an option of the nvidia module: `modprobe.d(5)`.
+/// The first file that sets an option of the nvidia module.
 fn option_file(files: &HostFiles, option: &str) -> Option<String> {
     let is_set = |line: &str| {
         let mut words = line.split_whitespace();
@@ -116,13 +116,8 @@ fn option_file(files: &HostFiles, option: &str) -> Option<String> {
             && words.next() == Some("nvidia")
             && words.any(|word| word == option)
     };
-    let dirs = MODPROBE_DIRS.iter();
-    let mut paths = dirs.flat_map(|dir| {
-        let names = files.list(dir).into_iter();
-        let names = names.filter(|name| name.strip_suffix(".conf").is_some());
-        names.map(move |name| format!("{dir}/{name}"))
-    });
-    paths.find(|path| {
+    let paths = files.drop_ins(MODPROBE_DIRS.iter().map(ToString::to_string));
+    paths.into_iter().find(|path| {
         let text = files.text_if_readable(path).unwrap_or_default();
         text.lines().any(is_set)
     })
@@ -192,5 +187,30 @@ impl CapabilityFacts {
     /// The path of its device node.
     pub fn node_path(&self) -> String {
         format!("/dev/nvidia-caps/nvidia-cap{}", self.minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::root::Root;
+
+    #[test]
+    fn a_file_without_the_option_replaces_one_of_its_name_that_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let files = HostFiles::new(Root::new(dir.path()).unwrap());
+        let option = format!("options nvidia {CREATE_CHANNEL0}\n");
+        write("usr/lib/modprobe.d/nvidia.conf", &option);
+        let found = option_file(&files, CREATE_CHANNEL0);
+        assert_eq!(found.as_deref(), Some("/usr/lib/modprobe.d/nvidia.conf"));
+        write("etc/modprobe.d/nvidia.conf", "# none\n");
+        assert_eq!(option_file(&files, CREATE_CHANNEL0), None);
     }
 }

@@ -1,6 +1,5 @@
 //! The service of a host's systemd that starts nvidia-imex: systemd.unit(5).
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -88,17 +87,8 @@ fn is_wanted(files: &HostFiles) -> bool {
 /// The command that starts the daemon: that of the unit, or of what changes it
 /// last. Empty if none is there.
 pub(super) fn exec_start(files: &HostFiles, unit: &str) -> String {
-    let mut changes = BTreeMap::new();
-    // A file of an earlier directory replaces one of the same name in a later.
-    for dir in DIRS.iter().rev() {
-        let dir = format!("{dir}/{UNIT}.d");
-        let names = files.list(&dir).into_iter();
-        for name in names.filter(|name| name.strip_suffix(".conf").is_some()) {
-            let path = format!("{dir}/{name}");
-            changes.insert(name, path);
-        }
-    }
-    let paths = [unit.to_owned()].into_iter().chain(changes.into_values());
+    let changes = files.drop_ins(DIRS.iter().map(|dir| format!("{dir}/{UNIT}.d")));
+    let paths = [unit.to_owned()].into_iter().chain(changes);
     let mut commands = paths.filter_map(|path| last_command(&files.text_if_readable(&path)?));
     commands.next_back().unwrap_or_default()
 }
