@@ -36,11 +36,11 @@
 //! | what | modules |
 //! |---|---|
 //! | texts | `text` (numbers in sentences), `shell` (quoting) |
-//! | files of a host | `bounded_read` (up to a limit), `root` (links stay inside), `file_id`; `files`; `refusal` (what to do about a refused file) |
+//! | files of a host | `bounded_read` (up to a limit), `root` (links stay inside), `file_id`; `files`; `refusal` (what to do about a refused file); `systemd` (units) |
 //! | processes of a host | `processes`, `command_line`; `packages` (versions of programs) |
 //! | device nodes | `majors`, `spec_node`; `host`; `node_report` (a spec's node beside the host's) |
 //! | files of claims | `checkpoint`, `claim_specs`, `kubelet_state` |
-//! | runtimes | `runtime_release` (which CDI version a release loads) |
+//! | runtimes | `runtime_table`, `runtime_release` (which CDI version a release loads) |
 //! | what to read | `options` |
 //! | what was read | `error_facts`; [`facts`], a module for each area |
 //! | what follows from it | `finding`, `area`, `causes` (which explains which), `diagnosis`; `invocation`; `checks`, a module for each area |
@@ -81,6 +81,7 @@ mod runtime_release;
 mod runtime_table;
 mod shell;
 mod spec_node;
+mod systemd;
 mod text;
 
 pub use area::{Area, AreaState};

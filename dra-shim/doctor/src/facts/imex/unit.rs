@@ -4,20 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::files::HostFiles;
+use crate::systemd::{DIRS, is_wanted};
 
 pub(super) const UNIT: &str = "nvidia-imex.service";
-
-/// Of these systemd takes the first that has the unit.
-const DIRS: [&str; 5] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-];
-
-/// What the names of directories end in whose links start units.
-const STARTING: [&str; 3] = [".wants", ".requires", ".upholds"];
 
 /// Prefixes of the program in `ExecStart`, which change how it is run.
 const PREFIXES: [char; 5] = ['@', '-', ':', '+', '!'];
@@ -53,7 +42,7 @@ impl ImexUnit {
                 UnitStart::Masked
             } else if !files.exists(&path) {
                 return None;
-            } else if is_wanted(files) {
+            } else if is_wanted(files, UNIT) {
                 UnitStart::Enabled
             } else {
                 UnitStart::Disabled
@@ -72,16 +61,6 @@ fn is_masked(files: &HostFiles, path: &str) -> bool {
         found.is_ok_and(|found| found.is_file() && found.len() == 0)
     };
     is_null || is_empty()
-}
-
-/// Whether a unit of any name wants it.
-fn is_wanted(files: &HostFiles) -> bool {
-    let starts = |name: &String| STARTING.iter().any(|end| name.ends_with(end));
-    DIRS.iter().any(|dir| {
-        let names = files.list(dir).into_iter().filter(starts);
-        let mut links = names.map(|name| files.resolve(&format!("{dir}/{name}/{UNIT}")));
-        links.any(|link| link.symlink_metadata().is_ok())
-    })
 }
 
 /// The command that starts the daemon: that of the unit, or of what changes it

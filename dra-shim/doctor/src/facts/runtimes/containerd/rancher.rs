@@ -10,6 +10,7 @@ use super::files::{ConfigFile, imports};
 use super::layer::Place;
 use crate::facts::runtimes::model::{SettingPlace, Source};
 use crate::files::HostFiles;
+use crate::systemd::{DIRS, is_wanted};
 
 /// The configurations in the default data directories.
 pub(super) const CONFIGS: [&str; 2] = [
@@ -18,15 +19,6 @@ pub(super) const CONFIGS: [&str; 2] = [
 ];
 /// The end of the configuration's path, below any data directory.
 const BELOW_DATA: &str = "/agent/etc/containerd/config.toml";
-
-/// Units that start at boot.
-const WANTED: &str = "/etc/systemd/system/multi-user.target.wants";
-/// Where the packages and the installers put units.
-const UNITS: [&str; 3] = [
-    "/etc/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-];
 
 /// The one of the two that writes a configuration.
 #[derive(Debug, Clone, Copy)]
@@ -56,11 +48,10 @@ impl Distribution {
 
     /// The unit to restart; both, if it is not known which one runs here.
     pub(super) fn service(self, files: &HostFiles) -> String {
-        let wanted = files.list(WANTED);
-        let is_wanted = |unit: &str| wanted.contains(&format!("{unit}.service"));
+        let is_wanted = |unit: &str| is_wanted(files, &format!("{unit}.service"));
         let is_there = |unit: &str| {
-            let mut dirs = UNITS.iter();
-            dirs.any(|dir| files.exists(&format!("{dir}/{unit}.service")))
+            let mut paths = DIRS.iter().map(|dir| format!("{dir}/{unit}.service"));
+            paths.any(|path| files.exists(&path))
         };
         let [server, agent] = self.units;
         match (is_wanted(server), is_wanted(agent)) {

@@ -1,0 +1,25 @@
+//! The units of a host's systemd: systemd.unit(5).
+
+use crate::files::HostFiles;
+
+/// Of these systemd takes the first that has a unit.
+pub(crate) const DIRS: [&str; 5] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+
+/// What the names of directories end in whose links start units.
+const STARTING: [&str; 3] = [".wants", ".requires", ".upholds"];
+
+/// Whether a unit of any name wants it.
+pub(crate) fn is_wanted(files: &HostFiles, unit: &str) -> bool {
+    let starts = |name: &String| STARTING.iter().any(|end| name.ends_with(end));
+    DIRS.iter().any(|dir| {
+        let names = files.list(dir).into_iter().filter(starts);
+        let mut links = names.map(|name| files.resolve(&format!("{dir}/{name}/{unit}")));
+        links.any(|link| link.symlink_metadata().is_ok())
+    })
+}
