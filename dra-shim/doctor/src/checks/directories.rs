@@ -12,7 +12,9 @@
 
 use crate::area::AreaReport;
 use crate::facts::directories::nested::NestedSpec;
-use crate::facts::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
+use crate::facts::directories::{
+    CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode, is_spec_name,
+};
 use crate::finding::{Finding, Severity};
 use crate::shell::shell_quote;
 
@@ -132,8 +134,8 @@ fn check_mode(
 
 /// Names that suggest that something else was meant.
 fn check_name(path: &str, name: &str) -> Option<Finding> {
-    let is_spec = ends_with(name, ".json") || ends_with(name, ".yaml");
-    if ends_with(name, ".tmp") || durable_file::is_temp_file(name) {
+    let is_spec = is_spec_name(name);
+    if name.strip_suffix(".tmp").is_some() || durable_file::is_temp_file(name) {
         return Some(Finding::warning(
             "cdi-leftover",
             path,
@@ -171,11 +173,6 @@ fn path_with_known_extension(path: &str) -> Option<String> {
         "json" => Some(format!("{stem}.json")),
         _ => None,
     }
-}
-
-/// Exactly, as runtimes compare.
-fn ends_with(name: &str, extension: &str) -> bool {
-    name.ends_with(extension)
 }
 
 #[cfg(test)]

@@ -101,6 +101,11 @@ impl CdiDirectory {
     }
 }
 
+/// Whether runtimes read a file of this name in a CDI directory: they compare exactly.
+pub(crate) fn is_spec_name(name: &str) -> bool {
+    [".json", ".yaml"].iter().any(|end| name.ends_with(end))
+}
+
 /// Of what a link leads to: a runtime opens that.
 fn mode(path: &Path) -> Option<u32> {
     let found = path.metadata().ok()?;

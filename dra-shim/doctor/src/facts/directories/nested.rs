@@ -1,8 +1,9 @@
 //! Specs in subdirectories of CDI directories: runtimes read the files of a directory,
 //! and none of those below it (CDI specification, "CDI JSON Specification").
 
-use imex_cdi::{QualifiedName, Registry, ResolveError, Spec};
+use imex_cdi::{MAX_SPEC_LEN, QualifiedName, Registry, ResolveError, Spec};
 
+use super::is_spec_name;
 use crate::files::HostFiles;
 
 /// How many files and subdirectories of one CDI directory are looked at.
@@ -10,12 +11,6 @@ const MOST_FILES: usize = 256;
 
 /// How many levels: a spec that was misplaced by mistake is rarely deeper.
 const MOST_LEVELS: usize = 3;
-
-/// Exactly, as runtimes compare.
-const ENDINGS: [&str; 2] = [".json", ".yaml"];
-
-/// No spec that is looked for is longer.
-const MAX_BYTES: usize = 1 << 20;
 
 /// A valid spec in a subdirectory of a CDI directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +31,7 @@ pub(super) fn find(files: &HostFiles, registry: &Registry, dir: &str) -> Vec<Nes
                 return found;
             }
             left -= 1;
-            if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            if is_spec_name(&name) {
                 found.extend(read(files, registry, format!("{dir}/{name}")));
             }
         }
@@ -66,7 +61,8 @@ fn subdirectories<'a>(
 
 /// `None` of what is no valid spec.
 fn read(files: &HostFiles, registry: &Registry, path: String) -> Option<NestedSpec> {
-    let text = files.read_up_to(&path, MAX_BYTES).ok()??;
+    let longest = usize::try_from(MAX_SPEC_LEN).ok()?;
+    let text = files.read_up_to(&path, longest).ok()??;
     let spec = Spec::parse(&text).ok()?;
     let devices = spec.devices().iter();
     let mut names =
