@@ -17,7 +17,7 @@ mod yaml;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use imex_cdi::{Device, Kind, MAX_SPEC_LEN, Spec};
+use imex_cdi::{Device, Kind, Spec};
 
 use self::destination::Destination;
 use self::devices::{Access, Template};
@@ -97,15 +97,10 @@ fn mknod(
     })
 }
 
-/// A spec that runtimes and these commands can load.
 fn spec(kind: Kind, devices: Vec<Device>, version: OrMin) -> Result<Spec, GenerateError> {
     let mut spec = Spec::new(kind, devices).map_err(GenerateError::Spec)?;
     if let OrMin::Version(version) = version {
         spec = spec.with_version(version).map_err(GenerateError::Spec)?;
-    }
-    let len = spec.to_json().len();
-    if len as u64 > MAX_SPEC_LEN {
-        return Err(GenerateError::TooLong { len });
     }
     Ok(spec)
 }

@@ -83,3 +83,22 @@ fn an_installed_file_that_cannot_get_devices_is_left_as_it_is() {
     place.out(&format!("{install} --replace"), 0);
     assert_eq!(spec(&place.read(file)).devices().len(), 1);
 }
+
+#[test]
+fn no_file_gets_more_than_these_commands_read() {
+    let place = Place::new();
+    let file = "host/run/cdi/nvidia.com-imex-channel_j.json";
+    let generate = "generate --root host --count 8192";
+    place.out(&format!("{generate} --install --id j --channels 0-3999"), 0);
+    let before = place.read(file);
+    for (options, channels) in [
+        ("--install --id j", "4000-7999"),
+        ("--output new.yaml --format yaml", "0-4999"),
+        ("", "0-4999"),
+    ] {
+        let message = place.err(&format!("{generate} {options} --channels {channels}"), 2);
+        assert!(message.contains("is longer than 1048576"), "{message}");
+    }
+    assert_eq!(place.read(file), before);
+    assert!(!place.at("new.yaml").exists());
+}

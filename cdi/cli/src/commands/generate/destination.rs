@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use durable_file::{Dir, OsDir};
-use imex_cdi::Spec;
+use imex_cdi::{MAX_SPEC_LEN, Spec};
 use serde_json::Value;
 
 use super::error::GenerateError;
@@ -72,7 +72,7 @@ impl Destination {
         stdout: &mut impl Write,
     ) -> Result<(), Failure> {
         match self {
-            Self::Stdout => stdout.write_all(&text(spec, format)),
+            Self::Stdout => stdout.write_all(&loadable(text(spec, format))?),
             Self::File { path, dirs } => {
                 let name = file_name(path)?;
                 conflict::check_file(path, spec, dirs)?;
@@ -80,7 +80,7 @@ impl Destination {
                     Format::Json => spec.to_json(),
                     Format::Yaml => text(spec, format),
                 };
-                write_file(path, name, &bytes)?;
+                write_file(path, name, &loadable(bytes)?)?;
                 Ok(())
             }
             Self::Installed {
@@ -111,9 +111,10 @@ fn install(
     } else {
         merge::with_installed(&path, spec)?
     };
+    let bytes = loadable(spec.to_json())?;
     conflict::check(&path, spec, dirs, last)?;
     OsDir::create(&dir, DIR_MODE)
-        .and_then(|dir| replace(&dir, name, &spec.to_json()))
+        .and_then(|dir| replace(&dir, name, &bytes))
         .map_err(|source| GenerateError::Write {
             path: path.clone(),
             source,
@@ -128,6 +129,14 @@ fn text(spec: &Spec, format: Format) -> Vec<u8> {
     match format {
         Format::Json => format!("{value:#}\n").into_bytes(),
         Format::Yaml => yaml::write(&value).into_bytes(),
+    }
+}
+
+/// Only what runtimes and these commands can load is written.
+fn loadable(bytes: Vec<u8>) -> Result<Vec<u8>, GenerateError> {
+    match bytes.len() {
+        len if len as u64 > MAX_SPEC_LEN => Err(GenerateError::TooLong { len }),
+        _ => Ok(bytes),
     }
 }
 

@@ -112,7 +112,7 @@ impl CommandError for GenerateError {
             Self::CountTooHigh { .. } => "NVreg_ImexChannelCount is at most that",
             Self::Name(error) => error.hint(),
             Self::DevRoot { .. } => "give the directory that contains the driver's dev",
-            Self::TooLong { .. } => "give fewer channels",
+            Self::TooLong { .. } => "give fewer channels, or put some into another file (--id)",
             Self::OneLetter { .. } => {
                 "give vendor and class two characters or more: every runtime of the host would \
                  fail on the file"
