@@ -26,29 +26,24 @@ pub(super) fn lines(events: &[Event]) -> Vec<String> {
     let conflicts = subjects(events, EventKind::Conflict);
     let added = added(events);
     let mut groups = Groups::new();
-    let mut lines = Vec::new();
+    let (mut causes, mut lines) = (Vec::new(), Vec::new());
     for event in events {
-        match event.kind {
-            EventKind::Remove if conflicts.contains(event.subject.as_str()) => {}
-            EventKind::Settled if added.contains(event.subject.as_str()) => {}
+        let cause = match event.kind {
+            EventKind::Remove if conflicts.contains(event.subject.as_str()) => continue,
+            EventKind::Settled if added.contains(event.subject.as_str()) => continue,
             EventKind::Add | EventKind::Change | EventKind::Remove => {
-                let file = event.file.as_deref().unwrap_or_default();
-                groups
-                    .entry((event.kind, file))
-                    .or_default()
-                    .push(&event.subject);
+                event.file.as_deref().unwrap_or_default()
             }
-            EventKind::Conflict | EventKind::Settled => {
-                let cause = of_conflict(event);
-                groups
-                    .entry((event.kind, cause))
-                    .or_default()
-                    .push(&event.subject);
+            EventKind::Conflict | EventKind::Settled => of_conflict(event),
+            EventKind::Directory | EventKind::Refused | EventKind::Stale => {
+                causes.push(event);
+                continue;
             }
-            EventKind::Directory | EventKind::Refused | EventKind::Stale => {}
-        }
+        };
+        let devices = groups.entry((event.kind, cause)).or_default();
+        devices.push(&event.subject);
     }
-    for event in events.iter().filter(|event| is_cause(event.kind)) {
+    for event in causes {
         let lost = take_lost(&mut groups, event);
         lines.push((event.kind, of_cause(event, &lost)));
     }
@@ -58,14 +53,6 @@ pub(super) fn lines(events: &[Event]) -> Vec<String> {
     lines.sort();
     let line = |(kind, text): (EventKind, String)| format!("{:WIDTH$}{text}", kind.as_str());
     lines.into_iter().map(line).collect()
-}
-
-/// Whether the event is of a file or a directory.
-fn is_cause(kind: EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::Directory | EventKind::Refused | EventKind::Stale
-    )
 }
 
 fn subjects(events: &[Event], kind: EventKind) -> BTreeSet<&str> {
@@ -92,19 +79,20 @@ fn of_conflict(event: &Event) -> &str {
 
 /// Takes the devices that are gone because of a directory or a refused file.
 fn take_lost<'a>(groups: &mut Groups<'a>, cause: &Event) -> Vec<&'a str> {
-    let of_cause = |kind: EventKind, file: &str| match cause.kind {
-        EventKind::Refused => kind == EventKind::Remove && file == cause.subject,
-        EventKind::Directory => {
-            kind == EventKind::Remove && Path::new(file).parent() == Some(Path::new(&cause.subject))
-        }
+    let is_lost = |file: &str| match cause.kind {
+        EventKind::Refused => file == cause.subject,
+        EventKind::Directory => Path::new(file).parent() == Some(Path::new(&cause.subject)),
         _ => false,
     };
-    let keys: Vec<_> = groups.keys().copied().collect();
-    let lost = keys
-        .into_iter()
-        .filter(|(kind, file)| of_cause(*kind, file));
-    lost.flat_map(|key| groups.remove(&key).unwrap_or_default())
-        .collect()
+    let mut lost = Vec::new();
+    groups.retain(|(kind, file), devices| {
+        let is_kept = *kind != EventKind::Remove || !is_lost(file);
+        if !is_kept {
+            lost.append(devices);
+        }
+        is_kept
+    });
+    lost
 }
 
 fn of_cause(event: &Event, lost: &[&str]) -> String {
@@ -134,16 +122,12 @@ fn of_devices(kind: EventKind, cause: &str, devices: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn device(kind: EventKind, name: &str, file: &str) -> Event {
-        Event::device(kind, name, file)
-    }
-
     #[test]
     fn a_file_that_is_written_is_one_line_however_many_devices_it_has() {
         let events = [
-            device(EventKind::Add, "a/b=0", "/etc/cdi/a.json"),
-            device(EventKind::Add, "a/b=1", "/etc/cdi/a.json"),
-            device(EventKind::Add, "a/c=0", "/etc/cdi/c.json"),
+            Event::device(EventKind::Add, "a/b=0", "/etc/cdi/a.json"),
+            Event::device(EventKind::Add, "a/b=1", "/etc/cdi/a.json"),
+            Event::device(EventKind::Add, "a/c=0", "/etc/cdi/c.json"),
         ];
         assert_eq!(
             lines(&events),
@@ -157,8 +141,8 @@ mod tests {
     #[test]
     fn a_refused_file_takes_its_devices_with_it() {
         let events = [
-            device(EventKind::Remove, "a/b=0", "/etc/cdi/a.json"),
-            device(EventKind::Remove, "a/c=0", "/etc/cdi/c.json"),
+            Event::device(EventKind::Remove, "a/b=0", "/etc/cdi/a.json"),
+            Event::device(EventKind::Remove, "a/c=0", "/etc/cdi/c.json"),
             Event::new(EventKind::Refused, "/etc/cdi/a.json")
                 .with_message("CDI spec /etc/cdi/a.json is not valid")
                 .with_fix("correct it"),
@@ -176,8 +160,8 @@ mod tests {
     fn a_directory_that_is_gone_takes_the_devices_of_its_files_with_it() {
         let events = [
             Event::new(EventKind::Directory, "/run/cdi").with_message("it does not exist"),
-            device(EventKind::Remove, "a/b=0", "/run/cdi/a.json"),
-            device(EventKind::Remove, "a/c=0", "/etc/cdi/c.json"),
+            Event::device(EventKind::Remove, "a/b=0", "/run/cdi/a.json"),
+            Event::device(EventKind::Remove, "a/c=0", "/etc/cdi/c.json"),
         ];
         assert_eq!(
             lines(&events),
@@ -194,7 +178,7 @@ mod tests {
             Event::new(EventKind::Settled, "a/b=0").with_message("no longer: conflict"),
             Event::new(EventKind::Settled, "/etc/cdi/a.json").with_message("no longer: refused"),
             Event::new(EventKind::Settled, "/etc/cdi/b.json").with_message("no longer: refused"),
-            device(EventKind::Add, "a/b=0", "/etc/cdi/a.json"),
+            Event::device(EventKind::Add, "a/b=0", "/etc/cdi/a.json"),
         ];
         assert_eq!(
             lines(&events),
@@ -212,8 +196,8 @@ mod tests {
                 .with_message(&format!("CDI device {name} is defined in x, y"))
         };
         let events = [
-            device(EventKind::Remove, "a/b=0", "/etc/cdi/a.json"),
-            device(EventKind::Remove, "a/b=1", "/etc/cdi/a.json"),
+            Event::device(EventKind::Remove, "a/b=0", "/etc/cdi/a.json"),
+            Event::device(EventKind::Remove, "a/b=1", "/etc/cdi/a.json"),
             conflict("a/b=0"),
             conflict("a/b=1"),
         ];
