@@ -9,7 +9,6 @@ mod text;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use compute_domain_api::names::DRIVER_NAME;
 use dra_checkpoint::{BootId, CHECKPOINT_FILE, Checkpoint};
 use host_doctor::{DecodedCheckpoint, Root};
 
@@ -40,8 +39,7 @@ pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result
 /// The file in which the node's plugin has its records.
 fn own(node: &NodeCheckpoint) -> Result<PathBuf, HostError> {
     let root = Root::new(&node.root)?;
-    let plugins = node.kubelet.path.join("plugins");
-    Ok(root.resolve(&plugins.join(DRIVER_NAME).join(CHECKPOINT_FILE)))
+    Ok(root.resolve(&node.kubelet.plugin_dir().join(CHECKPOINT_FILE)))
 }
 
 fn show(path: &Path, json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {

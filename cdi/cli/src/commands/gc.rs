@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_api::names::DRIVER_NAME;
 use dra_checkpoint::LOCK_FILE;
 use durable_file::{Dir, OsDir};
 use host_doctor::{ClaimSpecFile, Root, claim_specs_in};
@@ -45,10 +44,9 @@ struct Dirs {
 
 pub(super) fn run(args: &Gc, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     let root = Root::new(&args.root).map_err(HostError::from)?;
-    let plugin = args.kubelet.path.join("plugins").join(DRIVER_NAME);
     let dirs = Dirs {
         kubelet: root.resolve(&args.kubelet.path),
-        plugin: root.resolve(&plugin),
+        plugin: root.resolve(&args.kubelet.plugin_dir()),
         specs: spec_dirs(&root, &args.dirs)?,
     };
     let report = if args.remove {
