@@ -111,18 +111,11 @@ impl Health {
     /// Whether the mask or the summary says anything that this crate knows. A mask
     /// of 0 and the summary "not supported" do not: that is no good health.
     pub fn is_reported(&self) -> bool {
-        let configuration = (self.mask >> CONFIGURATION_SHIFT) & CONFIGURATION_MASK;
-        let in_mask = configuration != 0
-            || FLAGS
-                .iter()
-                .any(|flag| ![0, NEITHER].contains(&flag.value(self.mask)));
-        let in_summary = matches!(
-            self.summary,
-            Some(
-                HealthSummary::Healthy | HealthSummary::Unhealthy | HealthSummary::LimitedCapacity
-            )
-        );
-        in_mask || in_summary || self.is_degraded()
+        let mut flags = FLAGS.iter().map(|flag| flag.value(self.mask));
+        let is_good = flags.any(|value| [TRUE, FALSE].contains(&value))
+            || self.configuration() == 1
+            || self.summary == Some(HealthSummary::Healthy);
+        is_good || self.is_degraded()
     }
 
     /// The name of each problem, those of the mask first; empty for a healthy GPU.
@@ -158,8 +151,12 @@ impl Health {
         unknown
     }
 
+    fn configuration(self) -> u32 {
+        (self.mask >> CONFIGURATION_SHIFT) & CONFIGURATION_MASK
+    }
+
     fn incorrect_configuration(self) -> Option<String> {
-        let known = match (self.mask >> CONFIGURATION_SHIFT) & CONFIGURATION_MASK {
+        let known = match self.configuration() {
             0 | 1 => return None,
             2 => "system GUID",
             3 => "chassis serial number",
