@@ -63,12 +63,6 @@ fn the_table_and_the_file_to_edit_are_those_that_count() {
     ] {
         let host = Host::healthy();
         host.containerd(version, config);
-        let table = table.trim_matches('"');
-        let table = if table == "cri" {
-            table.to_owned()
-        } else {
-            format!("\"{table}\"")
-        };
         let fix = format!(
             "set enable_cdi = true, in [plugins.{table}] of {main}, and restart containerd"
         );

@@ -82,7 +82,6 @@ fn check(rows: &[Row]) {
 
 #[test]
 fn nothing_is_wrong_with_a_host_as_its_maker_ships_or_a_vendor_prepares_it() {
-    assert!(healthy::ROWS.iter().all(|row| row.first.is_none()));
     check(&healthy::ROWS);
 }
 
@@ -90,16 +89,4 @@ fn nothing_is_wrong_with_a_host_as_its_maker_ships_or_a_vendor_prepares_it() {
 fn of_what_is_wrong_with_a_host_the_cause_is_first() {
     check(&broken::ROWS);
     check(&claims::ROWS);
-}
-
-#[test]
-fn the_table_has_forty_hosts_and_more_each_with_its_source() {
-    let rows = || {
-        broken::ROWS
-            .iter()
-            .chain(&claims::ROWS)
-            .chain(&healthy::ROWS)
-    };
-    assert!(rows().count() >= 40);
-    assert!(rows().all(|row| !row.source.is_empty()));
 }
