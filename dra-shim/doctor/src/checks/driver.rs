@@ -91,10 +91,10 @@ fn places(searched: &DriverFileNotFound) -> String {
     all.join(", ")
 }
 
-/// Candidates that exist and cannot be used.
+/// Candidates that exist and cannot be used; the root, if it is none.
 fn unfit(error: &DriverFileNotFound) -> impl Iterator<Item = &RejectedPath> {
     let rejected = error.rejected.iter();
-    rejected.filter(|it| it.reason != RejectReason::Missing)
+    rejected.filter(|it| it.reason != RejectReason::Missing || it.path == error.root)
 }
 
 /// `libnvidia-ml.so.580.82.07`, unless it is only called `libnvidia-ml.so.1`.
@@ -106,6 +106,8 @@ fn library_version(library: &Path) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use nvml_clique::DriverRoot;
+
     use super::*;
 
     fn facts(module: Option<&str>, library: Option<&str>) -> DriverFacts {
@@ -133,6 +135,14 @@ mod tests {
         assert_eq!(ids(&plain), [""; 0]);
         let not_loaded = facts(None, Some(library));
         assert_eq!(ids(&not_loaded), ["nvidia-module-not-loaded"]);
+    }
+
+    #[test]
+    fn a_root_that_does_not_exist_is_told_as_that() {
+        let root = tempfile::tempdir().unwrap().path().join("none");
+        let searched = DriverRoot::new(&root).find_library().unwrap_err();
+        let evidence = format!("{} does not exist", root.display());
+        assert_eq!(missing_library(&searched).evidence, evidence);
     }
 
     #[test]
