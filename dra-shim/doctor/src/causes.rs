@@ -8,7 +8,7 @@ use crate::finding::{Finding, Severity};
 
 /// What each finding explains, if both are found. Only what follows directly is
 /// listed; a chain is followed. Without circles.
-pub(crate) const EXPLAINS: &[(&str, &[&str])] = &[
+const EXPLAINS: &[(&str, &[&str])] = &[
     // Without a module, or with two halves of two drivers, no call of NVML succeeds,
     // nvidia-imex ends, and no device has a major.
     (
@@ -188,6 +188,9 @@ fn consequences(id: &str) -> BTreeSet<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     fn finding(id: &'static str, severity: Severity) -> Finding {
@@ -198,6 +201,30 @@ mod tests {
         let mut findings: Vec<Finding> = given.iter().map(|(id, it)| finding(id, *it)).collect();
         sort(&mut findings);
         findings.iter().map(|it| it.id).collect()
+    }
+
+    /// The text of the Rust files below `dir`.
+    fn sources(dir: &Path) -> String {
+        let entries = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let texts = entries.map(|path| match path.extension() {
+            _ if path.is_dir() => sources(&path),
+            Some(end) if end == "rs" => fs::read_to_string(&path).unwrap(),
+            _ => String::new(),
+        });
+        texts.collect()
+    }
+
+    #[test]
+    fn every_id_is_one_of_a_check_or_a_library() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let dirs = ["src/checks", "../clique/src", "../../cdi/src"];
+        let known: String = dirs.iter().map(|dir| sources(&here.join(dir))).collect();
+        let effects = EXPLAINS.iter().flat_map(|(_, effects)| effects.iter());
+        for id in EXPLAINS.iter().map(|(cause, _)| cause).chain(effects) {
+            assert!(known.contains(&format!("\"{id}\"")), "{id}");
+        }
     }
 
     #[test]
