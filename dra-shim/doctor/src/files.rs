@@ -125,11 +125,20 @@ impl HostFiles {
 
     /// The names in a directory, sorted; none if it cannot be listed.
     pub fn list(&self, dir: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.resolve_target(dir)).into_iter().flatten();
+        self.list_all(dir).unwrap_or_default()
+    }
+
+    /// As [`list`](Self::list), but `None` if there is such a directory and it cannot be
+    /// listed.
+    pub(crate) fn list_all(&self, dir: &str) -> Option<Vec<String>> {
+        let entries = match fs::read_dir(self.resolve_target(dir)) {
+            Ok(entries) => entries,
+            Err(error) => return is_absent(&error).then(Vec::new),
+        };
         let names = entries.flatten().map(|entry| entry.file_name());
         let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
         names.sort();
-        names
+        Some(names)
     }
 
     /// The `.conf` files of directories by name. One of an earlier directory takes the place
@@ -144,13 +153,6 @@ impl HostFiles {
             }
         }
         found.into_values().collect()
-    }
-
-    /// Whether [`list`](Self::list) lists all names of a directory: it can be
-    /// listed, or does not exist.
-    pub fn can_list(&self, dir: &str) -> bool {
-        let listed = fs::read_dir(self.resolve_target(dir));
-        listed.map_or_else(|error| is_absent(&error), |_| true)
     }
 
     /// Whether `/proc/net` is the host's: the kernel's own is a link to that of whoever

@@ -168,10 +168,8 @@ fn joined(items: impl Iterator<Item = impl ToString>) -> String {
 /// Whether a socket in kubelet's plugin registry is this driver's.
 fn is_registered(files: &HostFiles, plugin_registry: &str) -> Option<bool> {
     let is_ours = |name: &String| name.contains(DRIVER_NAME);
-    let names = files.list(plugin_registry);
-    files
-        .can_list(plugin_registry)
-        .then(|| names.iter().any(is_ours))
+    let names = files.list_all(plugin_registry)?;
+    Some(names.iter().any(is_ours))
 }
 
 /// The registration sockets, or those for claims, if none of them has a listener: one

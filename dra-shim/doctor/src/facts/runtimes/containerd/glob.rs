@@ -38,11 +38,9 @@ pub(super) fn glob(files: &HostFiles, pattern: &str) -> Result<Vec<String>, Glob
 
 fn in_directory(files: &HostFiles, dir: &str, pattern: &str) -> Result<Vec<String>, GlobError> {
     let listed = if dir.is_empty() { "/" } else { dir };
-    if !files.can_list(listed) {
-        return Err(GlobError::Directory(listed.to_owned()));
-    }
+    let refused = || GlobError::Directory(listed.to_owned());
+    let names = files.list_all(listed).ok_or_else(refused)?;
     let mut found = Vec::new();
-    let names = files.list(listed);
     // As in Go, nobody notices where nothing is compared with it.
     if !names.is_empty() {
         check(pattern)?;
