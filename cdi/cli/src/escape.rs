@@ -1,6 +1,7 @@
 //! Untrusted text (from files that anyone may have written), made safe to
 //! print: control, bidirectional and invisible characters are escaped.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// For a table or a message: `\u{202e}`.
@@ -19,7 +20,11 @@ pub(crate) fn escape(text: &str) -> String {
 /// For a JSON document: `\u202e`. The document keeps its meaning: such
 /// characters occur in strings only, except line breaks, which are kept because
 /// they occur between strings only.
-pub(crate) fn escape_json(document: &str) -> String {
+pub(crate) fn escape_json(document: &str) -> Cow<'_, str> {
+    let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n');
+    if document.bytes().all(is_plain) {
+        return document.into();
+    }
     let mut escaped = String::with_capacity(document.len());
     for c in document.chars() {
         if c == '\n' || is_printable(c) {
@@ -31,7 +36,7 @@ pub(crate) fn escape_json(document: &str) -> String {
             }
         }
     }
-    escaped
+    escaped.into()
 }
 
 /// Whether `Debug` of the standard library prints it as it is: then it is no
@@ -39,7 +44,7 @@ pub(crate) fn escape_json(document: &str) -> String {
 /// unassigned character, and no combining mark. Quotes and backslashes, which
 /// `Debug` escapes for its own syntax, are printable.
 fn is_printable(c: char) -> bool {
-    matches!(c, '\'' | '"' | '\\') || c.escape_debug().eq([c])
+    matches!(c, ' '..='~') || c.escape_debug().eq([c])
 }
 
 #[cfg(test)]
@@ -80,7 +85,10 @@ mod tests {
         assert_eq!(escape("ok\u{202e}evil\0"), "ok\\u{202e}evil\\0");
         assert_eq!(escape(r#"Zoë-🦀 "it's" \d"#), r#"Zoë-🦀 "it's" \d"#);
         for c in ESCAPED.into_iter().flatten() {
-            let (text, json) = (escape(&c.to_string()), escape_json(&c.to_string()));
+            let (text, json) = (
+                escape(&c.to_string()),
+                escape_json(&c.to_string()).into_owned(),
+            );
             assert!(text.is_ascii() && text.len() > 1, "{c:?}: {text}");
             assert!(json.is_ascii() && json.len() > 1, "{c:?}: {json}");
         }

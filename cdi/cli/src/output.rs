@@ -1,7 +1,7 @@
 //! What a command found, as data, and its two views: JSON for scripts, text for
 //! people.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
@@ -15,6 +15,13 @@ use crate::style::Style;
 pub(crate) trait Report: Serialize {
     fn write_text(&self, style: Style, output: &mut impl Write) -> io::Result<()>;
 }
+
+/// How much is written at once, in bytes: an unbuffered output would be written to word by
+/// word.
+pub(crate) const PIECE: usize = 64 << 10;
+
+/// Takes a JSON document in pieces that are UTF-8, as `serde_json` writes them.
+struct Escaping<W>(W);
 
 /// Prints the report to the end, so that what a command writes to stderr next
 /// comes after it.
@@ -34,7 +41,22 @@ pub(crate) fn print(
 
 /// Writes one JSON document.
 pub(crate) fn write_json(report: &impl Serialize, output: &mut impl Write) -> io::Result<()> {
-    let document = serde_json::to_string_pretty(report)?;
-    // In one write, however long it is.
-    output.write_all((escape_json(&document) + "\n").as_bytes())
+    let mut output = BufWriter::with_capacity(PIECE, output);
+    serde_json::to_writer_pretty(Escaping(&mut output), report)?;
+    output.write_all(b"\n")?;
+    output.flush()
+}
+
+// === impl Escaping ===
+
+impl<W: Write> Write for Escaping<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = str::from_utf8(bytes).map_err(io::Error::other)?;
+        self.0.write_all(escape_json(text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use imex_cdi::{QualifiedName, Registry};
+use imex_cdi::{DeviceName, Kind, QualifiedName, Registry};
 
 use crate::args::Wanted;
 use crate::outcome::{CommandError, Outcome};
@@ -19,14 +19,20 @@ pub(crate) struct NoMatchError {
     hint: String,
 }
 
-/// The names of all devices that files define, those in conflict too.
-fn names(registry: &Registry) -> BTreeSet<QualifiedName> {
+/// The names of all devices that files define, those in conflict too. A name can come twice.
+fn defined(registry: &Registry) -> impl Iterator<Item = (&Kind, &DeviceName)> {
     let files = registry.files().iter();
     let specs = files.filter_map(|file| file.spec.as_ref().ok());
-    let names = specs.flat_map(|spec| {
+    specs.flat_map(|spec| {
         let devices = spec.devices().iter();
-        devices.map(|device| QualifiedName::new(spec.kind().clone(), device.name.clone()))
-    });
+        devices.map(|device| (spec.kind(), &device.name))
+    })
+}
+
+/// All of them, each once.
+fn names(registry: &Registry) -> BTreeSet<QualifiedName> {
+    let names = defined(registry);
+    let names = names.map(|(kind, device)| QualifiedName::new(kind.clone(), device.clone()));
     names.collect()
 }
 
@@ -64,11 +70,9 @@ pub(crate) fn expand(
 
 /// An error if one of them stands for no device.
 pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), NoMatchError> {
-    let names = names(registry);
-    let unmatched = wanted.iter().filter(|wanted| {
-        let mut names = names.iter();
-        !names.any(|name| wanted.matches(name.kind(), name.device()))
-    });
+    let unmatched = wanted
+        .iter()
+        .filter(|wanted| !defined(registry).any(|(kind, device)| wanted.matches(kind, device)));
     no_match(registry, unmatched.map(Wanted::text).collect())
 }
 

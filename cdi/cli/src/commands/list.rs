@@ -49,7 +49,7 @@ pub(super) fn run(args: List, stdout: &mut impl Write) -> Result<Outcome, Failur
     })
 }
 
-impl Report for ListReport {
+impl Report for ListReport<'_> {
     fn write_text(&self, _: Style, output: &mut impl Write) -> io::Result<()> {
         table::write(
             [
@@ -61,7 +61,7 @@ impl Report for ListReport {
     }
 }
 
-fn row(device: &DeviceReport) -> [String; 7] {
+fn row(device: &DeviceReport<'_>) -> [String; 7] {
     let DeviceReport {
         name,
         file,
@@ -85,7 +85,7 @@ fn row(device: &DeviceReport) -> [String; 7] {
         domains.unwrap_or_default(),
         version.to_string(),
         host,
-        file.clone(),
+        file.to_string(),
     ]
 }
 
@@ -106,7 +106,7 @@ fn channels(nodes: &[NodeReport], record: Option<&RecordFacts>) -> String {
 }
 
 /// What the table has no row or no column for.
-fn note_problems(report: &ListReport, registry: &Registry, all: bool) {
+fn note_problems(report: &ListReport<'_>, registry: &Registry, all: bool) {
     for dir in &report.dirs {
         if let Some(error) = &dir.error {
             note(&format!("{}; {}", error.message, error.fix));

@@ -69,7 +69,7 @@ fn name(key: &str) -> String {
     if letters && !word {
         key.to_owned()
     } else {
-        escape_json(&Value::from(key).to_string())
+        escape_json(&Value::from(key).to_string()).into_owned()
     }
 }
 

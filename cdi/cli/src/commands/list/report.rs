@@ -1,5 +1,7 @@
 //! What `list` prints, as data.
 
+use std::borrow::Cow;
+
 use compute_domain_node::error_chain;
 use host_doctor::{Host, NodeReport};
 use imex_cdi::{
@@ -14,12 +16,12 @@ use crate::version::VersionReport;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ListReport {
+pub(super) struct ListReport<'a> {
     schema: &'static str,
     checkpoint: CheckpointState,
     pub(super) dirs: Vec<DirReport>,
     pub(super) files: Vec<FileReport>,
-    pub(super) devices: Vec<DeviceReport>,
+    pub(super) devices: Vec<DeviceReport<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -44,15 +46,16 @@ pub(super) struct FileReport {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DeviceReport {
+pub(super) struct DeviceReport<'a> {
     pub(super) name: String,
-    pub(super) file: String,
+    pub(super) file: Cow<'a, str>,
     pub(super) priority: usize,
     pub(super) state: DeviceState,
-    pub(super) shadowed_by: Option<String>,
+    pub(super) shadowed_by: Option<Cow<'a, str>>,
     pub(super) conflicts_with: Vec<String>,
     pub(super) version: VersionReport,
-    pub(super) claim: Option<ClaimReport>,
+    /// Boxed: most devices have none, and a host can have 100 000s of them.
+    pub(super) claim: Option<Box<ClaimReport>>,
     pub(super) nodes: Vec<NodeReport>,
 }
 
@@ -82,10 +85,10 @@ pub(super) enum DeviceState {
 
 // === impl ListReport ===
 
-impl ListReport {
+impl<'a> ListReport<'a> {
     /// With the devices that are wanted; all, if none is named.
     pub(super) fn new(
-        registry: &Registry,
+        registry: &'a Registry,
         host: &Host,
         records: &ClaimRecords<'_>,
         wanted: &[Wanted],
@@ -121,24 +124,24 @@ impl ListReport {
         let devices = devices.filter(|device| device.state == DeviceState::Resolves);
         devices.flat_map(|device| {
             let bad = device.nodes.iter().filter(|node| node.state.is_bad());
-            bad.map(|node| (device.file.as_str(), node))
+            bad.map(|node| (&*device.file, node))
         })
     }
 }
 
-fn devices(
-    registry: &Registry,
-    file: &SpecFile,
+fn devices<'a>(
+    registry: &'a Registry,
+    file: &'a SpecFile,
     spec: &Spec,
     host: &Host,
     records: &ClaimRecords<'_>,
     wanted: &[Wanted],
-) -> Vec<DeviceReport> {
+) -> Vec<DeviceReport<'a>> {
     // Once, not for each device: both examine the whole spec.
     let version = VersionReport::new(spec);
     let shared: Vec<NodeReport> =
         NodeReport::from_edits(spec, spec.container_edits(), host).collect();
-    let claim = records.claim(file);
+    let claim = records.claim(file).map(Box::new);
     let is_wanted = |name: &DeviceName| {
         wanted.is_empty() || wanted.iter().any(|it| it.matches(spec.kind(), name))
     };
@@ -149,7 +152,7 @@ fn devices(
         let own = NodeReport::from_edits(spec, &device.container_edits, host);
         DeviceReport {
             name: name.to_string(),
-            file: file.path.display().to_string(),
+            file: file.path.to_string_lossy(),
             priority: file.priority,
             state,
             shadowed_by,
@@ -164,16 +167,16 @@ fn devices(
 
 /// The state of the device `name` of `file`, the file that shadows it, and the
 /// files that it conflicts with.
-fn device_state(
-    registry: &Registry,
+fn device_state<'a>(
+    registry: &'a Registry,
     file: &SpecFile,
     name: &QualifiedName,
-) -> (DeviceState, Option<String>, Vec<String>) {
+) -> (DeviceState, Option<Cow<'a, str>>, Vec<String>) {
     match registry.resolve(name) {
         Ok(winner) if std::ptr::eq(winner.file, file) => (DeviceState::Resolves, None, vec![]),
         Ok(winner) => (
             DeviceState::Shadowed,
-            Some(winner.file.path.display().to_string()),
+            Some(winner.file.path.to_string_lossy()),
             vec![],
         ),
         Err(ResolveError::Conflict { files, .. }) => {
