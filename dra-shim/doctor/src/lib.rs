@@ -100,7 +100,9 @@ pub use host::Host;
 pub use invocation::Invocation;
 pub use kubelet_state::{KUBELET_STATE_FILE, KubeletClaim, KubeletState, KubeletStateError};
 pub use majors::{Majors, StaleMajor, is_channel_path};
-pub use node_report::{BadNodes, NodeReport, NodeState, REWRITE_SPEC_HINT, group_bad_nodes};
+pub use node_report::{
+    BadNodes, MAKE_CHANNEL, NodeReport, NodeState, REWRITE_SPEC_HINT, group_bad_nodes,
+};
 pub use options::{DEFAULT_DRIVER_ROOT, DEFAULT_KUBELET_ROOT, Options};
 pub use processes::Process;
 pub use refusal::{refusal_hint, system_error};

@@ -19,6 +19,11 @@ use crate::text::and_more;
 pub const REWRITE_SPEC_HINT: &str =
     "let its driver write the spec again, or write it with `cdi-gen generate`";
 
+/// How an administrator makes the node of a channel. Not by nvidia-modprobe, whose option
+/// -i drivers no longer have (NVIDIA/nvidia-modprobe#9).
+pub const MAKE_CHANNEL: &str =
+    "mknod, with the major of nvidia-caps-imex-channels in /proc/devices";
+
 /// What to do about a device node of the host that is not the driver's.
 const REMAKE_NODE: &str = "remove the host's node, and make it again (mknod, with the major of nvidia-caps-imex-channels in /proc/devices)";
 

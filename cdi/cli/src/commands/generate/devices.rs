@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use host_doctor::{Root, and_more};
+use host_doctor::{MAKE_CHANNEL, Root, and_more};
 use imex_cdi::{
     CHANNEL_DIR, ChannelId, ContainerEdits, Device, DeviceName, DeviceNode, DriverParams, HostNode,
     HostNodes, Major, Permissions, Spec, channel_edits,
@@ -134,7 +134,7 @@ pub(super) fn note_absent(spec: &Spec, host: &Root) {
         let others = and_more(absent.count());
         note(&format!(
             "{first} {why}{others}: no container with it starts until it is made \
-             (`nvidia-modprobe -i 0:1` makes channel 0); --mode mknod needs none"
+             ({MAKE_CHANNEL}); --mode mknod needs none"
         ));
     }
 }

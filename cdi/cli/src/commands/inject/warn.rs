@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use host_doctor::{Host, REWRITE_SPEC_HINT, is_channel_path};
+use host_doctor::{Host, MAKE_CHANNEL, REWRITE_SPEC_HINT, is_channel_path};
 use imex_cdi::{Change, DeviceType, HostNode, HostNodes, Plan, PlannedDevice};
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ fn absent_nodes(devices: &[&PlannedDevice], host: &Host) {
         note(&format!(
             "the container has a user namespace, so runtimes mount the host's {}{others}, which is \
              not a device node: the container will not start; make the host's nodes first (of IMEX \
-             channels: `nvidia-modprobe -i 0:1` makes channel 0)",
+             channels: {MAKE_CHANNEL})",
             first.path
         ));
     }
