@@ -21,7 +21,7 @@ use imex_cdi::{
 
 use self::node::mismatch;
 use crate::area::AreaReport;
-use crate::facts::channels::{ChannelFacts, ChannelNode, DriverFileFailure};
+use crate::facts::channels::{COMMAND_LINE, ChannelFacts, ChannelNode, DriverFileFailure};
 use crate::finding::{Finding, Severity};
 use crate::text::and_more;
 
@@ -127,10 +127,16 @@ fn channel0_open_to_all(
 ) -> Option<Finding> {
     let is_open = params.create_imex_channel0 == Some(true);
     let option = facts.channel0_option.as_deref();
-    let file = option.unwrap_or("/etc/modprobe.d");
-    let fix = format!(
-        "unless all of them are trusted: remove NVreg_CreateImexChannel0=1 from {file}, rebuild the initramfs, reboot"
-    );
+    let remove = match option {
+        Some(COMMAND_LINE) => {
+            "remove nvidia.NVreg_CreateImexChannel0=1 from the boot loader's options for the kernel, reboot".to_owned()
+        }
+        file => format!(
+            "remove NVreg_CreateImexChannel0=1 from {}, rebuild the initramfs, reboot",
+            file.unwrap_or("/etc/modprobe.d")
+        ),
+    };
+    let fix = format!("unless all of them are trusted: {remove}");
     let (severity, subject, evidence) = match option {
         _ if is_open => (
             Severity::for_claims(has_plugin),

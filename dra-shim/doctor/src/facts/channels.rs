@@ -31,13 +31,17 @@ const MODPROBE_DIRS: [&str; 5] = [
     "/lib/modprobe.d",
 ];
 
+/// The kernel's command line, from which modprobe takes options, too: `nvidia.OPTION`
+/// (`modprobe(8)`).
+pub(crate) const COMMAND_LINE: &str = "/proc/cmdline";
+
 /// The channels of a host's driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelFacts {
     /// The kernel module's options.
     pub params: Result<DriverParams, DriverFileFailure>,
-    /// The file of modprobe that has the module make channel 0 for all users when it is
-    /// loaded next; `None` if there is none.
+    /// The file of modprobe, or `/proc/cmdline`, that has the module make channel 0 for all
+    /// users when it is loaded next; `None` if there is none.
     pub channel0_option: Option<String>,
     /// The major of the channels' device nodes.
     pub major: Result<Major, ErrorFacts>,
@@ -108,19 +112,26 @@ impl ChannelFacts {
     }
 }
 
-/// The first file that sets an option of the nvidia module.
+/// The first file that sets an option of the nvidia module, or else the kernel's command line.
 fn option_file(files: &HostFiles, option: &str) -> Option<String> {
+    let text = |path: &str| files.text_if_readable(path).unwrap_or_default();
     let is_set = |line: &str| {
         let mut words = line.split_whitespace();
         words.next() == Some("options")
             && words.next() == Some("nvidia")
             && words.any(|word| word == option)
     };
-    let paths = files.drop_ins(MODPROBE_DIRS.iter().map(ToString::to_string));
-    paths.into_iter().find(|path| {
-        let text = files.text_if_readable(path).unwrap_or_default();
-        text.lines().any(is_set)
-    })
+    let mut paths = files
+        .drop_ins(MODPROBE_DIRS.iter().map(ToString::to_string))
+        .into_iter();
+    paths
+        .find(|path| text(path).lines().any(is_set))
+        .or_else(|| {
+            let line = text(COMMAND_LINE);
+            let mut words = line.split_whitespace();
+            let is_set = words.any(|word| word.strip_prefix("nvidia.") == Some(option));
+            is_set.then(|| COMMAND_LINE.to_owned())
+        })
 }
 
 /// The driver gets another major each time that it is loaded.
@@ -198,7 +209,7 @@ mod tests {
     use crate::root::Root;
 
     #[test]
-    fn a_file_without_the_option_replaces_one_of_its_name_that_has_it() {
+    fn an_option_is_in_the_file_that_replaces_others_of_its_name_or_on_the_kernels_command_line() {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = dir.path().join(path);
@@ -212,5 +223,11 @@ mod tests {
         assert_eq!(found.as_deref(), Some("/usr/lib/modprobe.d/nvidia.conf"));
         write("etc/modprobe.d/nvidia.conf", "# none\n");
         assert_eq!(option_file(&files, CREATE_CHANNEL0), None);
+        write(
+            "proc/cmdline",
+            "ro quiet nvidia.NVreg_CreateImexChannel0=1\n",
+        );
+        let found = option_file(&files, CREATE_CHANNEL0);
+        assert_eq!(found.as_deref(), Some("/proc/cmdline"));
     }
 }
