@@ -1,6 +1,7 @@
 //! The host that a command examines, and its directories of CDI specs.
 
 use std::borrow::Cow;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,8 @@ pub(crate) struct HostSpecs {
 pub(crate) enum HostError {
     #[error(transparent)]
     Root(#[from] RootError),
+    #[error("the root {} is empty", path.display())]
+    EmptyRoot { path: PathBuf },
     #[error("cannot list the spec directory {}", path.display())]
     SpecDir { path: PathBuf, source: io::Error },
 }
@@ -53,6 +56,19 @@ impl HostSpecs {
 
     pub(crate) fn root(&self) -> &Root {
         &self.root
+    }
+
+    /// An error if there is nothing in the root: a host of which nothing is known would
+    /// seem healthy.
+    pub(crate) fn check_root(&self) -> Result<(), HostError> {
+        let path = self.root.as_path();
+        let mut entries = fs::read_dir(path).into_iter().flatten();
+        match entries.next() {
+            Some(_) => Ok(()),
+            None => Err(HostError::EmptyRoot {
+                path: path.to_owned(),
+            }),
+        }
     }
 
     pub(crate) fn host(&self) -> Host {
@@ -94,6 +110,9 @@ impl CommandError for HostError {
     fn hint(&self) -> Option<Cow<'static, str>> {
         let hint = match self {
             Self::Root(_) => "pass to --root the directory where the host's root is mounted",
+            Self::EmptyRoot { .. } => {
+                "the host's root is not mounted there: check --root, and the mounts of the debug pod"
+            }
             Self::SpecDir { .. } => "check what --spec-dir and --root name",
         };
         Some(hint.into())

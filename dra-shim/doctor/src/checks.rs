@@ -17,7 +17,6 @@ use std::path::Path;
 use crate::area::AreaReport;
 use crate::diagnosis::Diagnosis;
 use crate::facts::Facts;
-use crate::facts::claims::kubelet_root::Presence;
 use crate::facts::directories::{CdiDirectory, DirectoryFacts};
 use crate::invocation::Invocation;
 
@@ -28,18 +27,24 @@ use crate::invocation::Invocation;
 pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     let fabric = facts.fabric.fabric();
     let module_is_loaded = facts.driver.module.is_some();
-    let has_plugin = facts.claims.root.plugin == Presence::Present;
+    let has_plugin = facts.claims.has_plugin();
     let context = channels::Context {
         module_is_loaded,
         imex_is_down: facts.imex.is_down(),
         has_plugin,
+    };
+    let expected_by = driver::ExpectedBy {
+        plugin: has_plugin,
+        tools: facts.isolation.toolkit.is_some()
+            || facts.imex.unit.is_some()
+            || facts.imex.program.is_some(),
     };
     let params = facts.channels.params.as_ref().ok();
     let channel_count = params.and_then(|params| params.imex_channel_count);
     let runtimes = &facts.runtimes.runtimes;
     // Causes come before what follows from them.
     let reports: Vec<(&'static str, AreaReport)> = vec![
-        ("driver", driver::check(&facts.driver)),
+        ("driver", driver::check(&facts.driver, expected_by)),
         ("fabric", fabric::check(&facts.fabric)),
         ("channels", channels::check(&facts.channels, context)),
         ("imex", imex::check(&facts.imex, module_is_loaded, fabric)),

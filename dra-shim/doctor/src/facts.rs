@@ -30,6 +30,7 @@ pub use self::claims::shared_device::SharedDevice;
 pub use self::claims::{ClaimFacts, ClaimSpecFiles, KubeletStateFile};
 pub use self::directories::nested::NestedSpec;
 pub use self::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
+pub use self::driver::gpus::PciGpus;
 pub use self::driver::{DriverFacts, KernelModule};
 pub use self::fabric::FabricFacts;
 pub use self::imex::config::{ConfigSource, ImexConfig, NodeList};

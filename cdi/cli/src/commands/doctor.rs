@@ -16,7 +16,9 @@ use crate::output::print;
 use crate::stderr::note;
 
 pub(super) fn run(args: &Doctor, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let host = HostSpecs::open(&args.specs)?.host();
+    let specs = HostSpecs::open(&args.specs)?;
+    specs.check_root()?;
+    let host = specs.host();
     let options = Options {
         kubelet_root: args.kubelet.path.clone(),
         driver_root: args.driver_root.clone(),

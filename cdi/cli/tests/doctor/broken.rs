@@ -184,7 +184,7 @@ fn names_and_modes_that_mislead_are_named() {
     };
     first("cdi-directory-mode", |host| mode(host, "run/cdi", 0o700));
     first("cdi-directory-mode", |host| mode(host, "etc/cdi", 0o777));
-    first("cdi-spec-mode", |host| mode(host, SPEC, 0o600));
+    first("cdi-spec-mode", |host| mode(host, SPEC, 0o666));
 }
 
 // === runtimes ===

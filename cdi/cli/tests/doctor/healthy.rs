@@ -1,7 +1,7 @@
 //! Hosts on which nothing is wrong.
 
 use super::host::{CLAIM, Host, KUBELET, PLUGIN, SPEC, kubelet};
-use super::stdout;
+use super::{stderr, stdout};
 
 #[test]
 fn a_healthy_host_is_one_screen() {
@@ -37,8 +37,9 @@ fn what_is_only_worth_knowing_leaves_a_host_healthy() {
 }
 
 #[test]
-fn a_bare_root_has_no_driver_and_that_is_its_first_finding() {
+fn a_gpu_without_driver_is_the_first_finding() {
     let host = Host::bare();
+    host.gpu(None);
     let text = host.out("doctor", 1);
     assert!(
         text.starts_with("error: libnvidia-ml.so.1 [nvml-missing]\n"),
@@ -46,6 +47,17 @@ fn a_bare_root_has_no_driver_and_that_is_its_first_finding() {
     );
     assert!(text.lines().count() <= 24, "{text}");
     assert_eq!(host.ids(1), ["nvml-missing", "cdi-directory-absent"]);
+}
+
+#[test]
+fn an_empty_root_is_no_host() {
+    let output = Host::bare().run("doctor");
+    assert_eq!(output.status.code(), Some(3));
+    let text = stderr(&output);
+    assert!(
+        text.contains("is empty") && text.contains("mounted"),
+        "{text}"
+    );
 }
 
 #[test]

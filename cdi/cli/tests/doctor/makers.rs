@@ -81,6 +81,26 @@ impl Host {
         self.write("proc/driver/nvidia/params", params);
     }
 
+    /// A device on the PCI bus, as sysfs shows it.
+    pub(crate) fn pci(&self, address: &str, vendor: &str, class: &str, driver: Option<&str>) {
+        let device = format!("sys/devices/pci/{address}");
+        self.write(&format!("{device}/vendor"), format!("{vendor}\n"));
+        self.write(&format!("{device}/class"), format!("{class}\n"));
+        let bus = "sys/bus/pci/devices";
+        fs::create_dir_all(self.at(bus)).unwrap();
+        let link = self.at(&format!("{bus}/{address}"));
+        symlink(format!("../../../devices/pci/{address}"), link).unwrap();
+        if let Some(driver) = driver {
+            let target = format!("../../../bus/pci/drivers/{driver}");
+            symlink(target, self.at(&format!("{device}/driver"))).unwrap();
+        }
+    }
+
+    /// A GPU of NVIDIA's.
+    pub(crate) fn gpu(&self, driver: Option<&str>) {
+        self.pci("0008:01:00.0", "0x10de", "0x030200", driver);
+    }
+
     /// NVML of a version in a directory, with its link.
     pub(crate) fn nvml(&self, dir: &str, version: &str) {
         let name = format!("libnvidia-ml.so.{version}");

@@ -2,7 +2,7 @@
 //!
 //! | id | severity | when |
 //! |---|---|---|
-//! | `driver-too-old` | warning | the loaded module does not have a file that drivers with IMEX channels have |
+//! | `driver-too-old` | warning, or info without the plugin | the loaded module does not have a file that drivers with IMEX channels have |
 //! | `driver-file-*` | warning | such a file cannot be read or understood |
 //! | `imex-channels-disabled` | error | the module's option says that there are no channels |
 //! | `modify-device-files-off` | warning | nvidia-modprobe is not allowed to make device nodes |
@@ -43,7 +43,7 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
     let params = match &facts.params {
         Ok(params) => *params,
         Err(error) => {
-            findings.push(unusable(DRIVER_PARAMS, error));
+            findings.push(unusable(DRIVER_PARAMS, error, context));
             DriverParams::default()
         }
     };
@@ -57,16 +57,19 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
             findings.extend(check_nodes(&facts.nodes, *major));
             findings.extend(match &facts.capability {
                 Ok(capability) => capability::check(capability, context.imex_is_down),
-                Err(error) => Some(unusable(IMEX_MGMT_CAPABILITY, error)),
+                Err(error) => Some(unusable(IMEX_MGMT_CAPABILITY, error, context)),
             });
             format!("{count} channels, major {}", major.get())
         }
         Err(error) => {
             // A driver without channels has no capability to manage them either.
+            let mut is_too_old = false;
             if let Err(missing @ DriverFileFailure::Absent) = &facts.capability {
-                findings.push(unusable(IMEX_MGMT_CAPABILITY, missing));
+                findings.push(unusable(IMEX_MGMT_CAPABILITY, missing, context));
+                is_too_old = true;
             }
-            if !disabled {
+            // Where nothing gives channels, that is all there is to say of an old driver.
+            if !disabled && (context.has_plugin || !is_too_old) {
                 findings.push(Finding::error(
                     error.code,
                     PROC_DEVICES,
@@ -81,9 +84,10 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
 }
 
 /// A loaded module does not have a file that does not exist.
-fn unusable(path: &str, failure: &DriverFileFailure) -> Finding {
+fn unusable(path: &str, failure: &DriverFileFailure, context: Context) -> Finding {
     match failure {
-        DriverFileFailure::Absent => Finding::warning(
+        DriverFileFailure::Absent => Finding::new(
+            Severity::for_claims(context.has_plugin),
             "driver-too-old",
             path,
             "the loaded nvidia module has no such file",

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `checkpoint-unreadable`, `kubelet-state-unreadable` | warning | this process may not read it |
 //! | `checkpoint-damaged` | error | its checksum or content is wrong |
-//! | `plugin-not-registered` | error | the plugin has been here, and kubelet has no socket of it |
+//! | `plugin-not-registered` | error, or info | the plugin has been here, and kubelet has no socket of it; an information if only its directory is left |
 //! | `plugin-not-listening` | error | it has a socket, and no process listens on it |
 //! | `checkpoint-set-aside` | warning | the plugin is recovering from a damaged one |
 //! | `checkpoint-of-earlier-boot` | warning | the plugin has not run since the host booted |
@@ -38,6 +38,7 @@ use crate::facts::claims::{ClaimFacts, KubeletStateFile};
 use crate::facts::specs::SpecFacts;
 use crate::finding::Finding;
 use crate::invocation::Invocation;
+use crate::shell::shell_quote;
 use crate::text::and_more;
 
 const SEE_WHY_NOT: &str = "kubectl get pods -A -o wide | grep compute-domain: see why the plugin does not run on this node; of one that runs, /readyz and the node's events say what it waits for";
@@ -103,11 +104,26 @@ fn check_checkpoint(facts: &ClaimFacts) -> Option<Finding> {
 
 /// A plugin that has been here has a registration socket while it runs.
 fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
+    let (id, registry) = ("plugin-not-registered", facts.root.plugin_registry());
+    if facts.is_left_over() {
+        let dir = facts.root.plugin_dir();
+        return Some(Finding::info(
+            id,
+            registry,
+            format!(
+                "no socket of {DRIVER_NAME} is in it; {dir} exists, and no claim, process or pod of the plugin"
+            ),
+            format!(
+                "if the plugin was uninstalled: rm -r {}; else: {SEE_WHY_NOT}",
+                shell_quote(&dir)
+            ),
+        ));
+    }
     let was_here = facts.root.plugin == Presence::Present;
     (was_here && facts.is_registered == Some(false)).then(|| {
         Finding::error(
-            "plugin-not-registered",
-            facts.root.plugin_registry(),
+            id,
+            registry,
             format!("no socket of {DRIVER_NAME} is in it: kubelet cannot reach the plugin"),
             SEE_WHY_NOT,
         )

@@ -4,11 +4,14 @@
 //! |---|---|---|
 //! | `cdi-directory-*` (codes of imex-cdi) | error | runtimes skip the directory: it is a link, not a directory, or unreadable |
 //! | `cdi-directory-absent` | warning, or info without the plugin | the directory into which drivers write does not exist |
-//! | `cdi-directory-mode`, `cdi-spec-mode` | warning | others may not read it, or may write it |
+//! | `cdi-directory-mode`, `cdi-spec-mode` | warning, or info | others may not read it, or may write it; an information of a claim's spec that others may not read |
 //! | `cdi-leftover` | warning | a stale temp file |
 //! | `cdi-spec-in-subdirectory` | warning, or info | a spec that runtimes do not read; a warning if its devices are nowhere else |
 //! | `cdi-spec-extension` | warning | nearly `.json` or `.yaml`: runtimes do not read it |
 //! | `cdi-spec-hidden` | warning | a spec that `ls` does not show and runtimes read |
+
+use std::ffi::OsStr;
+use std::path::Path;
 
 use crate::area::AreaReport;
 use crate::facts::directories::nested::NestedSpec;
@@ -17,6 +20,10 @@ use crate::facts::directories::{
 };
 use crate::finding::{Finding, Severity};
 use crate::shell::shell_quote;
+
+/// What drivers of Dynamic Resource Allocation call the vendor of their specs, and so their
+/// files, begins with this.
+const DRA_DRIVERS: &str = "k8s.";
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_LIST: u32 = 0o005;
@@ -37,15 +44,7 @@ pub(super) fn check(facts: &DirectoryFacts, has_plugin: bool) -> AreaReport {
             findings.extend(names.filter_map(|name| check_name(&format!("{path}/{name}"), name)));
         }
     }
-    for FileMode { path, mode } in &facts.files {
-        findings.extend(check_mode(
-            path,
-            *mode,
-            OTHERS_READ,
-            "cdi-spec-mode",
-            "0644",
-        ));
-    }
+    findings.extend(facts.files.iter().filter_map(check_file_mode));
     AreaReport::new(summary(facts), findings)
 }
 
@@ -132,6 +131,27 @@ fn check_mode(
     Some(Finding::warning(id, path, evidence, fix))
 }
 
+/// The specs of claims are for the runtime of the node's pods, which is root's: the drivers
+/// built on Go's CDI library leave them as the temporary files that they were, with mode
+/// 0600 (cncf-tags/container-device-interface#224).
+fn check_file_mode(FileMode { path, mode }: &FileMode) -> Option<Finding> {
+    let found = check_mode(path, *mode, OTHERS_READ, "cdi-spec-mode", "0644")?;
+    let is_of_claims = Path::new(path)
+        .file_name()
+        .and_then(OsStr::to_str)
+        .is_some_and(|name| name.starts_with(DRA_DRIVERS));
+    let may_others_write = mode.is_some_and(|mode| mode & OTHERS_WRITE != 0);
+    if is_of_claims && !may_others_write {
+        return Some(Finding::info(
+            found.id,
+            path,
+            found.evidence,
+            "nothing: pods' runtime reads it as root",
+        ));
+    }
+    Some(found)
+}
+
 /// Names that suggest that something else was meant.
 fn check_name(path: &str, name: &str) -> Option<Finding> {
     let is_spec = is_spec_name(name);
@@ -212,6 +232,23 @@ mod tests {
             .map(|it| it.subject.as_str())
             .collect();
         assert_eq!(subjects, ["/var/run/cdi"]);
+    }
+
+    #[test]
+    fn only_roots_runtime_need_read_the_specs_of_claims() {
+        let severity = |path: &str, mode| {
+            let file = FileMode {
+                path: path.to_owned(),
+                mode: Some(mode),
+            };
+            check_file_mode(&file).map(|it| it.severity)
+        };
+        let claim = "/var/run/cdi/k8s.gpu.nvidia.com-claim_1.yaml";
+        assert_eq!(severity(claim, 0o644), None);
+        assert_eq!(severity(claim, 0o600), Some(Severity::Info));
+        assert_eq!(severity(claim, 0o666), Some(Severity::Warning));
+        let other = severity("/etc/cdi/nvidia.yaml", 0o600);
+        assert_eq!(other, Some(Severity::Warning));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | id | severity | when |
 //! |---|---|---|
-//! | `nvml-*` (of [`NoLibrary`]) | error | there is no usable NVML library where drivers are installed |
+//! | `nvml-*` (of [`NoLibrary`]) | error, or info | there is no usable NVML library where drivers are installed; an information where nothing needs one, or the module shows that it is elsewhere |
 //! | `nvidia-module-not-loaded` | error | there is a library, and no kernel module |
 //! | `driver-version-mismatch` | error | library and kernel module are of two drivers: NVML refuses every call |
 
@@ -11,12 +11,26 @@ use std::path::{Path, PathBuf};
 use nvml_clique::{DriverFileNotFound, NoLibrary, RejectReason, RejectedPath};
 
 use crate::area::AreaReport;
+use crate::facts::driver::gpus::{PCI_DEVICES, PciGpus};
 use crate::facts::driver::{DriverFacts, KernelModule, MODULE_VERSION};
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 
-pub(super) fn check(facts: &DriverFacts) -> AreaReport {
+/// What shows that a host is to have a driver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ExpectedBy {
+    /// The kubelet plugin is on it.
+    pub(super) plugin: bool,
+    /// Other software of NVIDIA's is.
+    pub(super) tools: bool,
+}
+
+/// `expected_by`: what shows, beside GPUs on the bus, that the host is to have a driver.
+pub(super) fn check(facts: &DriverFacts, expected_by: ExpectedBy) -> AreaReport {
     let finding = match (&facts.library, &facts.module) {
-        (None, _) => facts.rejected.as_ref().map(missing_library),
+        (None, _) => {
+            let searched = facts.rejected.as_ref();
+            searched.map(|searched| missing_library(facts, searched, expected_by))
+        }
         (Some(library), None) => Some(missing_module(library)),
         (Some(library), Some(module)) => version_mismatch(library, module),
     };
@@ -65,7 +79,11 @@ fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
 
 /// The evidence has a reason for each candidate that exists and was rejected, or
 /// else every directory in which there was none.
-fn missing_library(searched: &DriverFileNotFound) -> Finding {
+fn missing_library(
+    facts: &DriverFacts,
+    searched: &DriverFileNotFound,
+    expected_by: ExpectedBy,
+) -> Finding {
     let unfit: Vec<String> = unfit(searched)
         .map(|it| format!("{} {}", it.path.display(), it.reason))
         .collect();
@@ -74,7 +92,32 @@ fn missing_library(searched: &DriverFileNotFound) -> Finding {
         _ => unfit.join("; "),
     };
     let error = NoLibrary::from(searched.clone());
-    Finding::error(error.code(), "libnvidia-ml.so.1", evidence, error.hint())
+    let is_expected = expected_by.plugin || !unfit.is_empty();
+    let (severity, evidence, fix) = match (&facts.module, facts.gpus) {
+        _ if is_expected => (Severity::Error, evidence, error.hint().to_owned()),
+        (Some(_), _) => (
+            Severity::Info,
+            format!("the module is loaded, and {evidence}"),
+            "name the directory in which the driver is: `--driver-root` of cdi-gen doctor, nvidiaDriverRoot of the chart".to_owned(),
+        ),
+        (None, Some(PciGpus { own: 0, passed_through: 0 })) => (
+            Severity::Info,
+            "no NVIDIA GPU is on the PCI bus, and no driver is installed".to_owned(),
+            "nothing; if the host should have a GPU, `lspci -d 10de:` and dmesg say whether the kernel sees it".to_owned(),
+        ),
+        (None, Some(PciGpus { own: 0, passed_through })) => (
+            Severity::Info,
+            format!("no driver is installed, and the host's NVIDIA GPUs ({passed_through}) are given to virtual machines (vfio-pci)"),
+            "nothing; containers of this host get no GPU".to_owned(),
+        ),
+        (None, None) if !expected_by.tools => (
+            Severity::Info,
+            format!("nothing of NVIDIA's is on this host, and {PCI_DEVICES} does not say whether it has a GPU; {evidence}"),
+            format!("nothing, if it has none; if it has: {}", error.hint()),
+        ),
+        (None, _) => (Severity::Error, evidence, error.hint().to_owned()),
+    };
+    Finding::new(severity, error.code(), "libnvidia-ml.so.1", evidence, fix)
 }
 
 /// The directories of the root, and the roots of drivers within it.
@@ -116,7 +159,7 @@ mod tests {
                 version: Some(version.to_owned()),
             }),
             library: library.map(str::to_owned),
-            rejected: None,
+            ..DriverFacts::default()
         }
     }
 
@@ -124,7 +167,7 @@ mod tests {
     fn module_and_library_are_of_one_driver() {
         let library = "/usr/lib64/libnvidia-ml.so.580.82.07";
         let ids = |facts: &DriverFacts| {
-            let findings = check(facts).findings;
+            let findings = check(facts, ExpectedBy::default()).findings;
             findings.iter().map(|it| it.id).collect::<Vec<_>>()
         };
         let same = facts(Some("580.82.07"), Some(library));
@@ -141,13 +184,52 @@ mod tests {
     fn a_root_that_does_not_exist_is_told_as_that() {
         let root = tempfile::tempdir().unwrap().path().join("none");
         let searched = DriverRoot::new(&root).find_library().unwrap_err();
-        let evidence = format!("{} does not exist", root.display());
-        assert_eq!(missing_library(&searched).evidence, evidence);
+        let plugin = ExpectedBy {
+            plugin: true,
+            ..ExpectedBy::default()
+        };
+        let found = missing_library(&DriverFacts::default(), &searched, plugin);
+        assert_eq!(found.evidence, format!("{} does not exist", root.display()));
+    }
+
+    #[test]
+    fn a_host_without_driver_is_ill_only_if_it_needs_one() {
+        use Severity::{Error, Info};
+        let root = tempfile::tempdir().unwrap();
+        let severity = |module, gpus: Option<(usize, usize)>, plugin, tools| {
+            let gpus = gpus.map(|(own, passed_through)| PciGpus {
+                own,
+                passed_through,
+            });
+            let rejected = DriverRoot::new(root.path()).find_library().err();
+            let facts = DriverFacts {
+                rejected,
+                gpus,
+                ..facts(module, None)
+            };
+            let found = check(&facts, ExpectedBy { plugin, tools }).findings;
+            assert_eq!(found.len(), 1);
+            found[0].severity
+        };
+
+        for (module, gpus, plugin, tools, expected) in [
+            (None, Some((0, 0)), false, true, Info),
+            (None, Some((0, 2)), false, true, Info),
+            (None, Some((1, 1)), false, false, Error),
+            (None, None, false, false, Info),
+            (None, None, false, true, Error),
+            (Some("570.1"), Some((1, 0)), false, true, Info),
+            (Some("570.1"), Some((1, 0)), true, false, Error),
+            (None, Some((0, 0)), true, false, Error),
+        ] {
+            let found = severity(module, gpus, plugin, tools);
+            assert_eq!(found, expected, "{module:?} {gpus:?} {plugin} {tools}");
+        }
     }
 
     #[test]
     fn the_summary_has_both() {
-        let summary = |facts: &DriverFacts| check(facts).summary;
+        let summary = |facts: &DriverFacts| check(facts, ExpectedBy::default()).summary;
         assert_eq!(
             summary(&DriverFacts::default()),
             "module not loaded, no library"

@@ -61,6 +61,15 @@ pub(super) fn severity(runtime: &Runtime) -> Severity {
     }
 }
 
+/// Where there is no spec, and nobody who writes any, a runtime needs no CDI.
+fn severity_of_no_cdi(runtime: &Runtime, needed: &[&str]) -> Severity {
+    if needed.is_empty() {
+        Severity::Info
+    } else {
+        severity(runtime)
+    }
+}
+
 /// kubelet finds nobody at its socket.
 fn check_cri(runtime: &Runtime) -> Option<Finding> {
     let DisabledCri { file, line, name } = runtime.containerd.disabled.as_ref()?;
@@ -98,11 +107,11 @@ fn check_runtime(runtime: &Runtime, spec_dirs: &[String], needed: &[&str]) -> Ve
         let finding = Finding::new(severity(runtime), id, subject(runtime), evidence, fix);
         return vec![finding.quoting()];
     }
-    if let Some(finding) = check_version(runtime) {
+    if let Some(finding) = check_version(runtime, needed) {
         return vec![finding];
     }
     let mut findings = Vec::new();
-    findings.extend(check_cdi(runtime));
+    findings.extend(check_cdi(runtime, needed));
     if runtime.cdi != CdiSupport::Off {
         findings.extend(check_spec_dirs(runtime, spec_dirs, needed));
     }
@@ -118,7 +127,7 @@ fn subject(runtime: &Runtime) -> String {
 }
 
 /// A version from before CDI has none, however it is configured.
-fn check_version(runtime: &Runtime) -> Option<Finding> {
+fn check_version(runtime: &Runtime, needed: &[&str]) -> Option<Finding> {
     let first = match runtime.kind {
         RuntimeKind::Containerd => CONTAINERD_WITH_CDI,
         RuntimeKind::CriO => CRIO_WITH_CDI,
@@ -127,7 +136,7 @@ fn check_version(runtime: &Runtime) -> Option<Finding> {
     (runtime.major_minor()? < first).then(|| {
         let (major, minor) = first;
         Finding::new(
-            severity(runtime),
+            severity_of_no_cdi(runtime, needed),
             "runtime-without-cdi",
             subject(runtime),
             format!("before {major}.{minor} it takes no CDI devices from kubelet: containers do not get the devices of their claims"),
@@ -137,11 +146,11 @@ fn check_version(runtime: &Runtime) -> Option<Finding> {
 }
 
 /// The default of a runtime depends on its version.
-fn check_cdi(runtime: &Runtime) -> Option<Finding> {
+fn check_cdi(runtime: &Runtime, needed: &[&str]) -> Option<Finding> {
     let (severity, id, evidence) = match runtime.cdi {
         CdiSupport::On => return None,
         CdiSupport::Off => (
-            severity(runtime),
+            severity_of_no_cdi(runtime, needed),
             "runtime-cdi-off",
             format!(
                 "CDI is off: containers do not get the devices of their claims{}",

@@ -6,6 +6,7 @@
 //! replaced as a whole by their writers: they are read without a lock.
 
 pub(crate) mod checkpoint_file;
+mod deployment;
 pub(crate) mod kubelet_root;
 pub(crate) mod shared_device;
 mod sockets;
@@ -18,7 +19,7 @@ use compute_domain_node::error_chain;
 use imex_cdi::{DirState, Registry};
 
 use self::checkpoint_file::{CheckpointFile, RecordFacts, Unusable};
-use self::kubelet_root::KubeletRootFacts;
+use self::kubelet_root::{KubeletRootFacts, Presence};
 use self::shared_device::SharedDevice;
 use crate::checkpoint::is_set_aside;
 use crate::claim_specs::claim_specs_in;
@@ -45,6 +46,8 @@ pub struct ClaimFacts {
     /// Whether the plugin has a registration socket; `None` if kubelet's
     /// registry cannot be listed.
     pub is_registered: Option<bool>,
+    /// Whether a process or a pod on this node is the plugin's, or that of NVIDIA's driver.
+    pub plugin_is_deployed: bool,
     /// Sockets of the plugin on which nobody listens; none where it is not known.
     pub deserted_sockets: Vec<String>,
     /// The CDI specs of claims.
@@ -93,6 +96,7 @@ impl ClaimFacts {
             sharing: SharedDevice::read(files, &root.shared_marker()),
             boot_id: boot_id.map(|id| id.trim().to_owned()),
             is_registered: is_registered(files, &root.plugin_registry()),
+            plugin_is_deployed: deployment::is_found(files, &root.path),
             deserted_sockets: deserted_sockets(files, &root),
             specs: ClaimSpecFiles::read(files, registry),
             kubelet: KubeletStateFile::read(files, &root.kubelet_state()),
@@ -134,6 +138,33 @@ impl ClaimFacts {
             CheckpointFile::Read(checkpoint) => Some(&checkpoint.records),
             CheckpointFile::Absent | CheckpointFile::Unreadable(_) => None,
         }
+    }
+
+    /// Whether the kubelet plugin is on this node, or what it left needs it.
+    pub(crate) fn has_plugin(&self) -> bool {
+        self.root.plugin == Presence::Present && !self.is_left_over()
+    }
+
+    /// Whether the plugin was uninstalled: its directory is there, as Helm leaves it, and
+    /// nothing else is.
+    pub(crate) fn is_left_over(&self) -> bool {
+        let has_record = match &self.checkpoint {
+            CheckpointFile::Read(checkpoint) => !checkpoint.records.is_empty(),
+            CheckpointFile::Absent => false,
+            CheckpointFile::Unreadable(_) => true,
+        };
+        let kubelet_has_claim = match &self.kubelet {
+            KubeletStateFile::Read(state) => !state.claims.is_empty(),
+            KubeletStateFile::Absent => false,
+            _ => true,
+        };
+        self.root.plugin == Presence::Present
+            && self.is_registered == Some(false)
+            && !self.plugin_is_deployed
+            && !has_record
+            && !kubelet_has_claim
+            && self.set_aside.is_empty()
+            && self.specs.paths.is_empty()
     }
 
     /// The checkpoint's boot and the host's, if both are known and differ.

@@ -1,9 +1,12 @@
 //! The NVIDIA driver: its kernel module and its library.
 
+pub(crate) mod gpus;
+
 use std::path::Path;
 
 use nvml_clique::{DriverFileNotFound, DriverRoot};
 
+use self::gpus::PciGpus;
 use crate::files::HostFiles;
 
 /// Present while the kernel module is loaded.
@@ -20,6 +23,8 @@ pub struct DriverFacts {
     /// Where it was searched, and what was rejected there and why; `None` if one
     /// was found.
     pub rejected: Option<DriverFileNotFound>,
+    /// The GPUs that it is for; `None` if the PCI bus cannot be listed.
+    pub gpus: Option<PciGpus>,
 }
 
 /// The loaded kernel module.
@@ -49,6 +54,7 @@ impl DriverFacts {
             module,
             library,
             rejected,
+            gpus: PciGpus::read(files),
         };
         (facts, root)
     }

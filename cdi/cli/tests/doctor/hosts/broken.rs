@@ -166,6 +166,7 @@ pub(super) const ROWS: [Row; 15] = [
                 "proc/devices",
                 "Character devices:\n195 nvidia\n234 nvidia-caps\n",
             );
+            host.plugin();
             host
         },
     ),

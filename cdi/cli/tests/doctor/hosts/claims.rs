@@ -110,18 +110,18 @@ pub(super) const ROWS: [Row; 20] = [
             host
         },
     ),
-    row(
-        "no driver",
-        "nvml-missing",
-        "no nvidia-* package",
-        Host::system,
-    ),
+    row("no driver", "nvml-missing", "no nvidia-* package", || {
+        let host = Host::system();
+        host.gpu(None);
+        host
+    }),
     row(
         "GKE's COS before the installer",
         "nvml-missing",
         "GKE's driver installer",
         || {
             let host = Host::system();
+            host.gpu(None);
             fs::create_dir_all(host.at("home/kubernetes/bin/nvidia/lib64")).unwrap();
             host
         },

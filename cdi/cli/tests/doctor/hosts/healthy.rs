@@ -1,10 +1,10 @@
 //! Hosts on which nothing is wrong.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::Row;
-use crate::host::Host;
+use crate::host::{Host, PLUGIN};
 use crate::makers::{DEBIAN, NODES, bottlerocket, channel_spec, gke, listed, operator, rubin};
 
 const OPERATOR: &str =
@@ -13,7 +13,7 @@ const IMEX_GUIDE: &str = "NVIDIA IMEX guide, Getting Started and Deployment Mode
 const GKE: &str = "Google's DRA installation with nvidiaDriverRoot=/home/kubernetes/bin/nvidia";
 const AKS: &str = "Azure/AgentBaker#8839, Azure/aks-gpu#170";
 
-pub(super) const ROWS: [Row; 33] = [
+pub(super) const ROWS: [Row; 42] = [
     row("Ubuntu's packages, the host runs IMEX", IMEX_GUIDE, || {
         let host = Host::with_driver(DEBIAN, "580.82.07");
         symlink("usr/lib", host.at("lib")).unwrap();
@@ -315,6 +315,108 @@ pub(super) const ROWS: [Row; 33] = [
             host.imex_by_host();
             host.write("etc/cdi/imex.json", channel_spec(234));
             host.write("run/cdi/imex.json", channel_spec(235));
+            host
+        },
+    ),
+    row(
+        "no GPU: a control plane",
+        "Kubernetes, kubeadm; PCI bus in sysfs",
+        || {
+            let host = Host::system();
+            host.containerd("1.6.20", "version = 2\n");
+            host.pci("0000:00:02.0", "0x8086", "0x030000", Some("i915"));
+            fs::create_dir_all(host.at("var/lib/kubelet/pods")).unwrap();
+            host
+        },
+    ),
+    row("AMD's GPUs", "AMD ROCm with Docker", || {
+        let host = Host::system();
+        host.pci("0000:c1:00.0", "0x1002", "0x120000", Some("amdgpu"));
+        host
+    }),
+    row(
+        "WSL2, whose GPU is no PCI device",
+        "NVIDIA, CUDA on WSL: the driver is in /usr/lib/wsl/lib",
+        || {
+            let host = Host::system();
+            host.pci("5582:00:00.0", "0x1414", "0x030200", Some("dxgkrnl"));
+            host.nvml("usr/lib/wsl/lib", "580.82.07");
+            host.write("etc/nvidia-container-runtime/config.toml", "");
+            host
+        },
+    ),
+    row(
+        "GPUs given to virtual machines",
+        "KubeVirt, host devices; NVIDIA GPU operator with sandboxWorkloads",
+        || {
+            let host = Host::system();
+            host.gpu(Some("vfio-pci"));
+            host.write("etc/nvidia-container-runtime/config.toml", "");
+            host
+        },
+    ),
+    row(
+        "Flatcar, with the driver in a directory of its version",
+        "NVIDIA/nvidia-container-toolkit#134",
+        || {
+            let host = Host::system();
+            host.gpu(Some("nvidia"));
+            host.module("570.172.08");
+            host.nvml(
+                "opt/nvidia/570.172.08/6.6.100-flatcar/usr/lib64",
+                "570.172.08",
+            );
+            host
+        },
+    ),
+    row(
+        "GKE's COS with a driver before IMEX, no claims",
+        "NVIDIA data center driver 535; cos-gpu-installer",
+        || {
+            let host = Host::with_driver("home/kubernetes/bin/nvidia/lib64", "535.247.01");
+            host.gpu(Some("nvidia"));
+            host.params("ModifyDeviceFiles: 1\n");
+            host.remove("proc/driver/nvidia/capabilities");
+            host.write(
+                "proc/devices",
+                "Character devices:\n195 nvidia\n234 nvidia-caps\n\nBlock devices:\n",
+            );
+            host
+        },
+    ),
+    row(
+        "a device plugin's node with a containerd before CDI",
+        "NVIDIA k8s-device-plugin, device lists by envvar",
+        || {
+            let host = Host::with_driver(DEBIAN, "550.163.01");
+            host.gpu(Some("nvidia"));
+            host.containerd("1.6.20", "version = 2\n");
+            fs::create_dir_all(host.at("var/lib/kubelet/pods")).unwrap();
+            host
+        },
+    ),
+    row(
+        "specs that NVIDIA's DRA driver wrote",
+        "cncf-tags/container-device-interface#224: they stay 0600",
+        || {
+            let host = Host::with_driver(DEBIAN, "580.82.07");
+            let spec = "run/cdi/k8s.gpu.nvidia.com-claim_11111111-aaaa-4bbb-8ccc-000000000001.yaml";
+            host.write(spec, "{\"cdiVersion\":\"0.5.0\",\"kind\":\"k8s.gpu.nvidia.com/claim\",\"devices\":[{\"name\":\"a\",\"containerEdits\":{\"env\":[\"A=1\"]}}]}");
+            fs::set_permissions(host.at(spec), fs::Permissions::from_mode(0o600)).unwrap();
+            host
+        },
+    ),
+    row(
+        "the plugin was uninstalled, its directory is left",
+        "Helm removes no directory of a hostPath",
+        || {
+            let host = Host::with_driver(DEBIAN, "580.82.07");
+            fs::create_dir_all(host.at("run/cdi")).unwrap();
+            fs::create_dir_all(host.at("var/lib/kubelet/plugins_registry")).unwrap();
+            host.write(
+                &format!("{PLUGIN}/checkpoint.json"),
+                Host::fixture("01-empty.json"),
+            );
             host
         },
     ),

@@ -50,6 +50,7 @@ fn facts() -> ClaimFacts {
         sharing: SharedDevice::No,
         boot_id: Some("boot".to_owned()),
         is_registered: Some(true),
+        plugin_is_deployed: true,
         deserted_sockets: vec![],
         specs: ClaimSpecFiles {
             paths: uids()

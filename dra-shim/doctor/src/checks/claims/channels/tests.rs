@@ -52,6 +52,7 @@ fn facts(claims: &[Claim<'_>]) -> ClaimFacts {
         sharing: SharedDevice::No,
         boot_id: Some("boot".to_owned()),
         is_registered: Some(true),
+        plugin_is_deployed: true,
         deserted_sockets: vec![],
         specs: ClaimSpecFiles {
             paths: claims.iter().map(|(uid, ..)| path(uid)).collect(),
