@@ -1,0 +1,136 @@
+//! One connection to a peer: calls in both directions over one stream socket.
+//!
+//! ```text
+//!              ┌──────── reader ─── requests ──► permit ──► a task for each: Serve
+//!  stream ◄──► │            └────── responses ─► Calls              │
+//!              └──────── writer ◄── queue of 4 ◄────────────────────┘ answers
+//!                                       ▲───────── Calls (requests)
+//! ```
+//!
+//! # Bounds, and why they cannot block for ever
+//!
+//! A request needs one of 16 permits and its length in a budget of 8 MiB, and keeps both until
+//! its answer is with the writer. While there is none the reader does not read on: the
+//! peer's socket fills up, which slows it down without an error. The frames of the other
+//! connection wait meanwhile. What the plugin calls may thus wait for the plugin's own
+//! handlers, but not for ever: a handler ends at its deadline at the latest, whatever it
+//! waits for, and the writer ends the trunk if the peer reads nothing for ten seconds.
+//! Responses need no permit: nothing waits for the reader of one.
+//!
+//! Memory: 8 MiB of requests, one unfinished message of 4 MiB for each connection, and
+//! the answers and calls of the plugin itself.
+
+mod calls;
+mod reader;
+mod serve;
+mod writer;
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub(crate) use calls::{CallError, Calls};
+pub(crate) use serve::{Answer, Call, Serve};
+use serve::Server;
+
+use crate::wire::{ConnectionId, FrameError, MessageError};
+
+/// Messages that wait for the writer.
+const OUTBOUND: usize = 4;
+
+/// Why a trunk ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum TrunkError {
+    #[error("the connection was closed")]
+    Closed,
+    #[error("the connection broke")]
+    Io(#[source] io::Error),
+    #[error("the peer does not speak NRI: {0}")]
+    Frame(#[from] FrameError),
+    #[error("the peer does not speak NRI: {0}")]
+    Message(#[from] MessageError),
+    #[error("the peer has read nothing for {} s", writer::STALLED.as_secs())]
+    NotRead,
+}
+
+/// A trunk. Dropping it ends it, with all calls in both directions.
+pub(crate) struct Trunk {
+    calls: Calls,
+    server: Server,
+    running: JoinHandle<TrunkError>,
+    stop: DropGuard,
+}
+
+// === impl Trunk ===
+
+impl Trunk {
+    /// Serves one connection of the trunk; calls go over the other one.
+    pub(crate) fn open<S: Serve>(stream: UnixStream, serves: ConnectionId, service: Arc<S>) -> Self {
+        let stop = CancellationToken::new();
+        let (outbound, queue) = mpsc::channel(OUTBOUND);
+        let called = match serves {
+            ConnectionId::Plugin => ConnectionId::Runtime,
+            ConnectionId::Runtime => ConnectionId::Plugin,
+        };
+        let calls = Calls::new(called, outbound.clone());
+        let server = Server::new(serves, outbound, stop.clone());
+        let (read, write) = stream.into_split();
+        let running = tokio::spawn(run(
+            reader::read(read, server.clone(), service, calls.clone()),
+            writer::write(write, queue),
+            calls.clone(),
+            stop.clone(),
+        ));
+        Self {
+            calls,
+            server,
+            running,
+            stop: stop.drop_guard(),
+        }
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// Waits until the trunk has ended by itself.
+    pub(crate) async fn ended(&mut self) -> TrunkError {
+        match (&mut self.running).await {
+            Ok(error) => error,
+            Err(_) => TrunkError::Closed,
+        }
+    }
+
+    /// Waits until every request that came so far is answered. No other is taken.
+    pub(crate) async fn drain(&self) {
+        self.server.drain().await;
+    }
+
+    /// Ends it, and waits until the socket is closed.
+    pub(crate) async fn close(self) {
+        drop(self.stop);
+        let _ = self.running.await;
+    }
+}
+
+async fn run(
+    read: impl Future<Output = TrunkError>,
+    write: impl Future<Output = TrunkError>,
+    calls: Calls,
+    stop: CancellationToken,
+) -> TrunkError {
+    let ended = tokio::select! {
+        error = read => error,
+        error = write => error,
+        () = stop.cancelled() => TrunkError::Closed,
+    };
+    // The handlers' contexts hang on it, also where the peer has ended the trunk.
+    stop.cancel();
+    calls.end();
+    ended
+}
