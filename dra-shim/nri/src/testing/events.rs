@@ -223,7 +223,7 @@ impl FakeRuntime {
     ) -> Result<A, CallError> {
         let connected = self.plugin.borrow().clone();
         let connected = connected.ok_or(CallError::NotRegistered)?;
-        let Connected { registered, calls, drop } = connected;
+        let Connected { registered, calls, leave } = connected;
         if !registered.events.contains(subscribed) {
             return Ok(A::default());
         }
@@ -231,7 +231,7 @@ impl FakeRuntime {
         calls.call(PLUGIN_SERVICE, method, request, limit).await.map_err(|error| match error {
             trunk::CallError::Refused(status) => CallError::Refused(status.message),
             trunk::CallError::TimedOut(_) => {
-                drop.send_replace(true);
+                leave.send_replace(true);
                 CallError::TimedOut
             }
             _ => CallError::Lost,

@@ -30,7 +30,7 @@ pub(super) struct Connected {
     pub(super) registered: Registered,
     pub(super) calls: Calls,
     /// Closes the connection.
-    pub(super) drop: watch::Sender<bool>,
+    pub(super) leave: watch::Sender<bool>,
 }
 
 // === impl FakeRuntime ===
@@ -133,12 +133,12 @@ async fn serve(
                 continue;
             }
         };
-        let (drop, mut dropped) = watch::channel(false);
+        let (leave, mut left) = watch::channel(false);
         let calls = trunk.calls().clone();
-        leaving.0.send_replace(Some(Connected { registered, calls, drop }));
+        leaving.0.send_replace(Some(Connected { registered, calls, leave }));
         tokio::select! {
             _ = trunk.ended() => {}
-            _ = dropped.wait_for(|dropped| *dropped) => {}
+            _ = left.wait_for(|left| *left) => {}
         }
         leaving.0.send_replace(None);
     }

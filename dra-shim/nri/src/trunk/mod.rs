@@ -114,7 +114,10 @@ impl Trunk {
     /// Ends it, and waits until the socket is closed.
     pub(crate) async fn close(self) {
         drop(self.stop);
-        let _ = self.running.await;
+        // `ended` may have taken its outcome already.
+        if !self.running.is_finished() {
+            let _ = self.running.await;
+        }
     }
 }
 
