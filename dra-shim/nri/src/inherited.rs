@@ -1,0 +1,89 @@
+//! The connection that a runtime gives to the plugins that it starts.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+
+/// The variables with which NRI starts a plugin.
+const SOCKET: &str = "NRI_PLUGIN_SOCKET";
+const NAME: &str = "NRI_PLUGIN_NAME";
+const INDEX: &str = "NRI_PLUGIN_IDX";
+
+/// The identity and the connection of a plugin that a runtime has started.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    pub(crate) name: Option<String>,
+    pub(crate) index: Option<String>,
+    pub(crate) stream: UnixStream,
+}
+
+// === impl Inherited ===
+
+impl Inherited {
+    /// `None`: the runtime has not started this process.
+    pub(crate) fn find() -> Option<Result<Self, String>> {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let number = variable(SOCKET)?;
+        Some(connection(&number).map(|stream| Self {
+            name: variable(NAME),
+            index: variable(INDEX),
+            stream,
+        }))
+    }
+}
+
+fn connection(number: &str) -> Result<UnixStream, String> {
+    let fd = number
+        .parse()
+        .ok()
+        .filter(|fd| *fd >= 0)
+        .ok_or_else(|| format!("{SOCKET} is {number:?}, which is no file descriptor"))?;
+    let stream = UnixStream::from(
+        duplicate(fd).map_err(|error| format!("file descriptor {fd} of {SOCKET}: {error}"))?,
+    );
+    // Of anything that is no socket of this family it fails.
+    match stream.peer_addr() {
+        Ok(_) => Ok(stream),
+        Err(error) => Err(format!(
+            "file descriptor {fd} of {SOCKET} is no connected unix socket: {error}"
+        )),
+    }
+}
+
+/// A descriptor of our own for what a number means. To take the number itself would need
+/// `unsafe`: nothing proves that nobody else owns it. The kernel copies it for us instead,
+/// as it does between processes. The number stays open until the process ends; Linux 5.6.
+fn duplicate(fd: i32) -> rustix::io::Result<OwnedFd> {
+    let this = pidfd_open(getpid(), PidfdFlags::empty())?;
+    pidfd_getfd(this.as_fd(), fd, PidfdGetfdFlags::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_taken_by_its_number() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let mut taken = connection(&theirs.as_raw_fd().to_string()).unwrap();
+        taken.write_all(b"x").unwrap();
+        let mut read = [0];
+        ours.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"x");
+    }
+
+    #[test]
+    fn a_number_that_is_no_connected_socket_is_an_error_that_names_it() {
+        for (number, says) in [("x", "is \"x\""), ("-1", "is \"-1\""), ("9999", "9999")] {
+            let error = connection(number).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        let file = tempfile::tempfile().unwrap();
+        let error = connection(&file.as_raw_fd().to_string()).unwrap_err();
+        assert!(error.contains("no connected unix socket"), "{error}");
+    }
+}

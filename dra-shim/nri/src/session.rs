@@ -1,0 +1,168 @@
+//! One connection's life: register, be configured and synchronized, serve events.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::UnixStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::generated::{Empty, RegisterPluginRequest};
+use crate::error::ConnectionError;
+use crate::identity::Identity;
+use crate::plugin::Plugin;
+use crate::plugin_service::{Phase, PluginService};
+use crate::state::State;
+use crate::trunk::{CallError, Calls, Trunk};
+use crate::updates::RUNTIME_SERVICE;
+use crate::wire::ConnectionId;
+
+/// How long the runtime may take to answer a registration, and then to configure. It
+/// takes one plugin after the other, and allows each five seconds by default.
+const STEP: Duration = Duration::from_secs(15);
+
+/// How long answers may take at the end: NRI's time-out of two seconds, and a bit.
+const DRAIN: Duration = Duration::from_secs(3);
+
+/// How long the runtime may take to close a connection after the plugin's refusal.
+const REFUSED: Duration = Duration::from_secs(1);
+
+/// The version of NRI whose protocol this is, for the runtime's log.
+const NRI_VERSION: &str = "v0.12.5";
+
+/// What all connections of a service share.
+pub(crate) struct Shared<P> {
+    pub(crate) plugin: Arc<P>,
+    pub(crate) identity: Identity,
+    pub(crate) state: watch::Sender<State>,
+    pub(crate) calls: watch::Sender<Option<Calls>>,
+    pub(crate) stop: CancellationToken,
+}
+
+/// How a connection ended.
+pub(crate) struct End {
+    /// `None`: the service is shut down.
+    pub(crate) error: Option<Arc<ConnectionError>>,
+    /// For how long the plugin was registered.
+    pub(crate) registered: Duration,
+}
+
+/// Until the connection ends.
+pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> End {
+    let Identity { late, .. } = shared.identity;
+    let plugin = Arc::clone(&shared.plugin);
+    let service = Arc::new(PluginService::new(
+        plugin,
+        shared.identity.to_string(),
+        late,
+    ));
+    let phase = service.phase();
+    let mut trunk = Trunk::open(stream, ConnectionId::Plugin, service);
+    let calls = trunk.calls().clone();
+    let mut since = None;
+    let error = tokio::select! {
+        error = establish(shared, calls, phase.clone(), &mut since) => Some(error),
+        error = trunk.ended() => Some(ConnectionError::from(error)),
+        () = shared.stop.cancelled() => None,
+    };
+    shared.calls.send_replace(None);
+    let registered = since.map_or(Duration::ZERO, |since: Instant| since.elapsed());
+    let Some(error) = error else {
+        if timeout(DRAIN, trunk.drain()).await.is_err() {
+            tracing::warn!("calls of the runtime were not answered at the end of the service");
+        }
+        trunk.close().await;
+        return End {
+            error: None,
+            registered,
+        };
+    };
+    trunk.close().await;
+    // What the plugin said is why the runtime closed.
+    let failed = match &*phase.borrow() {
+        Phase::Failed(error) => Some(Arc::clone(error)),
+        _ => None,
+    };
+    End {
+        error: Some(failed.unwrap_or_else(|| Arc::new(error))),
+        registered,
+    }
+}
+
+/// Registers, and follows what the runtime does then. Returns only if it fails.
+async fn establish<P: Plugin>(
+    shared: &Shared<P>,
+    calls: Calls,
+    mut phase: watch::Receiver<Phase>,
+    since: &mut Option<Instant>,
+) -> ConnectionError {
+    if let Err(error) = register(&shared.identity, &calls).await {
+        return error;
+    }
+    let configured = phase.wait_for(|phase| !matches!(phase, Phase::Connected));
+    if timeout(STEP, configured).await.is_err() {
+        return ConnectionError::Silent {
+            step: "configure the plugin",
+            limit: STEP,
+        };
+    }
+    // Without a limit: containerd synchronizes no plugin while it creates containers.
+    let is_decided = |phase: &Phase| matches!(phase, Phase::Synchronized(_) | Phase::Failed(_));
+    let decided = phase.wait_for(is_decided).await.map(|phase| phase.clone());
+    if let Ok(Phase::Failed(_)) = decided {
+        // The runtime closes the connection when it has read the refusal.
+        tokio::time::sleep(REFUSED).await;
+        return ConnectionError::Closed;
+    }
+    if let Ok(Phase::Synchronized(runtime)) = decided {
+        tracing::info!(
+            runtime = runtime.name,
+            version = runtime.version,
+            nri = runtime.nri_version,
+            events = %runtime.events,
+            "registered with the runtime"
+        );
+        if !runtime.unknown_events.is_empty() {
+            tracing::warn!(
+                events = %runtime.unknown_events,
+                "the runtime does not know these events; they never happen"
+            );
+        }
+        *since = Some(Instant::now());
+        shared.calls.send_replace(Some(calls));
+        shared.state.send_replace(State::Registered(runtime));
+    }
+    std::future::pending().await
+}
+
+async fn register(identity: &Identity, calls: &Calls) -> Result<(), ConnectionError> {
+    let request = RegisterPluginRequest {
+        plugin_name: identity.name.clone(),
+        plugin_idx: identity.index.clone(),
+        nri_version: NRI_VERSION.to_owned(),
+    };
+    let registered = calls.call::<Empty>(RUNTIME_SERVICE, "RegisterPlugin", &request, STEP);
+    match registered.await {
+        Ok(Empty {}) => Ok(()),
+        // The trunk says why.
+        Err(CallError::Closed) => std::future::pending().await,
+        Err(CallError::TimedOut(limit)) => Err(ConnectionError::Silent {
+            step: "answer the registration",
+            limit,
+        }),
+        Err(error) => Err(ConnectionError::Registration(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_that_is_said_is_that_of_the_protocol_definition() {
+        let vendored = include_str!("../proto/README.md");
+        assert!(vendored.contains(&format!(
+            "`github.com/containerd/nri` {} ",
+            super::NRI_VERSION
+        )));
+    }
+}

@@ -1,0 +1,100 @@
+//! Which runtime the fake is.
+
+use std::time::Duration;
+
+use crate::api::generated::ConfigureRequest;
+use crate::api::{Container, PodSandbox};
+use crate::events::Events;
+
+/// Which runtime the fake is, and what runs on its node.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whose NRI it has.
+    pub release: Release,
+    /// The plugin's configuration.
+    pub config: String,
+    /// Pods that the plugin is synchronized with.
+    pub pods: Vec<PodSandbox>,
+    /// Containers that the plugin is synchronized with.
+    pub containers: Vec<Container>,
+    /// How many pods, and how many containers, one message of the synchronization has.
+    pub objects_per_message: usize,
+    /// How long it waits for each answer.
+    pub request_timeout: Duration,
+}
+
+/// Whose NRI the fake has: which events it knows, and what it says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Release {
+    /// containerd 1.7.16 with NRI 0.6.1. It does not say its time-outs.
+    Containerd1_7,
+    /// containerd 2.1 with NRI 0.8.0.
+    Containerd2_1,
+    /// containerd 2.2.1 with NRI 0.11.0. It knows all events.
+    Containerd2_2,
+    /// containerd 2.3 with NRI 0.12.0. It says its NRI's version.
+    #[default]
+    Containerd2_3,
+}
+
+// === impl Options ===
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            release: Release::default(),
+            config: String::new(),
+            pods: Vec::new(),
+            containers: Vec::new(),
+            objects_per_message: usize::MAX,
+            request_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn configuration(&self) -> ConfigureRequest {
+        let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let mut request = ConfigureRequest {
+            config: self.config.clone(),
+            runtime_name: "containerd".into(),
+            runtime_version: self.release.version().into(),
+            ..Default::default()
+        };
+        if self.release != Release::Containerd1_7 {
+            request.registration_timeout = 5000;
+            request.request_timeout = millis(self.request_timeout);
+        }
+        if self.release == Release::Containerd2_3 {
+            request.nri_version = "v0.12.0".into();
+        }
+        request
+    }
+}
+
+// === impl Release ===
+
+impl Release {
+    const fn version(self) -> &'static str {
+        match self {
+            Self::Containerd1_7 => "v1.7.16",
+            Self::Containerd2_1 => "v2.1.5",
+            Self::Containerd2_2 => "v2.2.1",
+            Self::Containerd2_3 => "v2.3.0",
+        }
+    }
+
+    /// Fact: a plugin that asks for another one is not registered.
+    pub(super) const fn known_events(self) -> Events {
+        match self {
+            Self::Containerd1_7 | Self::Containerd2_1 => Events::SINCE_0_2,
+            Self::Containerd2_2 | Self::Containerd2_3 => Events::SINCE_0_10,
+        }
+    }
+
+    /// Fact: before NRI 0.12 events without an answer share one call, `StateChange`.
+    pub(super) fn has_calls_for_each_event(self) -> bool {
+        self == Self::Containerd2_3
+    }
+}

@@ -1,0 +1,124 @@
+//! One connection to a peer: calls in both directions over one stream socket.
+//!
+//! ```text
+//!              ┌──────── reader ─── requests ──► permit ──► a task for each: Serve
+//!  stream ◄──► │            └────── responses ─► Calls              │
+//!              └──────── writer ◄── queue of 4 ◄────────────────────┘ answers
+//!                                       ▲───────── Calls (requests)
+//! ```
+//!
+//! # Bounds, and why they cannot block for ever
+//!
+//! A request needs one of 16 permits and its length in a budget of 4 MiB, and keeps both until
+//! its answer is with the writer. While there is none the reader does not read on: the
+//! peer's socket fills up, which slows it down without an error. The frames of the other
+//! connection wait meanwhile. What the plugin calls may thus wait for the plugin's own
+//! handlers, but not for ever: a handler ends at its deadline at the latest, whatever it
+//! waits for, and the writer ends the trunk if the peer reads nothing for ten seconds.
+//! Responses need no permit: nothing waits for the reader of one.
+//!
+//! Memory: 4 MiB of requests as sent, one unfinished message of 4 MiB for each connection, and
+//! the answers and calls of the plugin itself.
+
+mod calls;
+mod error;
+mod reader;
+mod serve;
+mod writer;
+
+use std::sync::Arc;
+
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub(crate) use calls::{CallError, Calls};
+pub(crate) use error::TrunkError;
+use serve::Server;
+pub(crate) use serve::{Answer, Call, Serve};
+
+use crate::wire::ConnectionId;
+
+/// Messages that wait for the writer.
+const OUTBOUND: usize = 4;
+
+/// A trunk. Dropping it ends it, with all calls in both directions.
+pub(crate) struct Trunk {
+    calls: Calls,
+    server: Server,
+    running: JoinHandle<TrunkError>,
+    stop: DropGuard,
+}
+
+// === impl Trunk ===
+
+impl Trunk {
+    /// Serves one connection of the trunk; calls go over the other one.
+    pub(crate) fn open<S: Serve>(stream: UnixStream, own: ConnectionId, service: Arc<S>) -> Self {
+        let stop = CancellationToken::new();
+        let (outbound, queue) = mpsc::channel(OUTBOUND);
+        let called = match own {
+            ConnectionId::Plugin => ConnectionId::Runtime,
+            ConnectionId::Runtime => ConnectionId::Plugin,
+        };
+        let calls = Calls::new(called, outbound.clone());
+        let server = Server::new(own, outbound, stop.clone());
+        let (read, write) = stream.into_split();
+        let running = tokio::spawn(run(
+            reader::read(read, server.clone(), service, calls.clone()),
+            writer::write(write, queue),
+            calls.clone(),
+            stop.clone(),
+        ));
+        Self {
+            calls,
+            server,
+            running,
+            stop: stop.drop_guard(),
+        }
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// Waits until the trunk has ended by itself.
+    pub(crate) async fn ended(&mut self) -> TrunkError {
+        match (&mut self.running).await {
+            Ok(error) => error,
+            Err(_) => TrunkError::Closed,
+        }
+    }
+
+    /// Waits until every request that came so far is answered. No other is taken.
+    pub(crate) async fn drain(&self) {
+        self.server.drain().await;
+    }
+
+    /// Ends it, and waits until the socket is closed.
+    pub(crate) async fn close(self) {
+        drop(self.stop);
+        // `ended` may have taken its outcome already.
+        if !self.running.is_finished() {
+            let _ = self.running.await;
+        }
+    }
+}
+
+async fn run(
+    read: impl Future<Output = TrunkError>,
+    write: impl Future<Output = TrunkError>,
+    calls: Calls,
+    stop: CancellationToken,
+) -> TrunkError {
+    let ended = tokio::select! {
+        error = read => error,
+        error = write => error,
+        () = stop.cancelled() => TrunkError::Closed,
+    };
+    // The handlers' contexts hang on it, also where the peer has ended the trunk.
+    stop.cancel();
+    calls.end();
+    ended
+}

@@ -1,0 +1,240 @@
+//! Calls from the peer: each in a task, within bounds, answered in time.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prost::Message as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::context::Context;
+use crate::wire::{
+    Code, ConnectionId, MAX_MESSAGE, Message, MessageKind, Request, Response, Status,
+};
+
+/// Calls at once.
+const MAX_CALLS: u32 = 16;
+/// Bytes of requests at once: one of the largest. A message that is made for it takes fifty
+/// times its length when it is decoded, which is 200 MB for this.
+const MAX_BYTES: usize = MAX_MESSAGE;
+/// The longest time-out that is believed. It bounds the arithmetic; NRI's default is 2 s.
+const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// The encoded answer of a method, or an error.
+pub(crate) type Answer = Result<Vec<u8>, Status>;
+
+/// A call from the peer.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) service: String,
+    pub(crate) method: String,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// A service that the peer calls.
+pub(crate) trait Serve: Send + Sync + 'static {
+    /// How long the peer waits, if the call does not say.
+    fn timeout(&self) -> Duration;
+
+    /// Does it. Dropped at its deadline.
+    fn serve(&self, context: &Context, call: Call) -> impl Future<Output = Answer> + Send;
+
+    /// What a call is answered with that is not done by its deadline.
+    fn late(&self, method: &str, after: Duration) -> Answer;
+}
+
+/// The bounds, and the way back. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Server {
+    connection: ConnectionId,
+    outbound: mpsc::Sender<Vec<u8>>,
+    calls: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    stop: CancellationToken,
+}
+
+/// The requests of one trunk, in their order.
+pub(super) struct Requests {
+    server: Server,
+    last_stream: u32,
+}
+
+/// A request's share of the bounds.
+struct Permit {
+    _call: OwnedSemaphorePermit,
+    _bytes: OwnedSemaphorePermit,
+}
+
+// === impl Server ===
+
+impl Server {
+    pub(super) fn new(
+        connection: ConnectionId,
+        outbound: mpsc::Sender<Vec<u8>>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            connection,
+            outbound,
+            calls: Arc::new(Semaphore::new(MAX_CALLS as usize)),
+            bytes: Arc::new(Semaphore::new(MAX_BYTES)),
+            stop,
+        }
+    }
+
+    pub(super) const fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    pub(super) fn requests(&self) -> Requests {
+        Requests {
+            server: self.clone(),
+            last_stream: 0,
+        }
+    }
+
+    /// The permits are fair: whoever asks later waits for this, and this for all before.
+    pub(super) async fn drain(&self) {
+        if let Ok(all) = self.calls.acquire_many(MAX_CALLS).await {
+            all.forget();
+        }
+    }
+
+    async fn permit(&self, bytes: usize) -> Option<Permit> {
+        let call = Arc::clone(&self.calls).acquire_owned().await.ok()?;
+        let bytes = u32::try_from(bytes).ok()?;
+        let bytes = Arc::clone(&self.bytes)
+            .acquire_many_owned(bytes)
+            .await
+            .ok()?;
+        Some(Permit {
+            _call: call,
+            _bytes: bytes,
+        })
+    }
+
+    /// Waits for a place with the writer.
+    async fn answer(&self, stream: u32, answer: Answer) {
+        let message = |answer| Message {
+            stream,
+            kind: MessageKind::Response,
+            payload: Response::new(answer).encode_to_vec(),
+        };
+        let encoded = message(answer).encode(self.connection).or_else(|error| {
+            let text = format!("the answer is too long: {} bytes", error.0);
+            message(Err(Status::new(Code::Unknown, text))).encode(self.connection)
+        });
+        if let Ok(bytes) = encoded {
+            let _ = self.outbound.send(bytes).await;
+        }
+    }
+}
+
+// === impl Requests ===
+
+impl Requests {
+    /// Takes the next message of the connection, as soon as the bounds allow it.
+    pub(super) async fn take<S: Serve>(&mut self, message: Message, service: &Arc<S>) {
+        let arrived = Instant::now();
+        if message.kind != MessageKind::Request {
+            // Data of streams, which NRI does not have, and kinds of the future.
+            tracing::debug!(kind = ?message.kind, "the peer sent what is no request");
+            return;
+        }
+        let server = &self.server;
+        let stream = message.stream;
+        let Some(permit) = server.permit(message.payload.len()).await else {
+            return;
+        };
+        let wrong = |text: &str| Err(Status::new(Code::InvalidArgument, text));
+        if stream % 2 != 1 || stream <= self.last_stream {
+            let text = "a call's stream must be odd and higher than that of the call before";
+            return server.answer(stream, wrong(text)).await;
+        }
+        self.last_stream = stream;
+        let Ok(request) = Request::decode(message.payload.as_slice()) else {
+            return server.answer(stream, wrong("no request of ttrpc")).await;
+        };
+        let timeout = match u64::try_from(request.timeout_nano) {
+            Ok(nanos) if nanos > 0 => Duration::from_nanos(nanos).min(MAX_TIMEOUT),
+            _ => service.timeout(),
+        };
+        let call = Call {
+            service: request.service,
+            method: request.method,
+            payload: request.payload,
+        };
+        let (server, service) = (server.clone(), Arc::clone(service));
+        tokio::spawn(async move {
+            let stop = server.stop.clone();
+            tokio::select! {
+                // The answer waits for the writer no longer than the trunk lives.
+                () = stop.cancelled() => {}
+                () = answer(&server, &service, stream, call, arrived, timeout) => {}
+            }
+            drop(permit);
+        });
+    }
+}
+
+async fn answer<S: Serve>(
+    server: &Server,
+    service: &Arc<S>,
+    stream: u32,
+    call: Call,
+    arrived: Instant,
+    timeout: Duration,
+) {
+    let method = call.method.clone();
+    let deadline = arrived + answer_after(timeout);
+    let cancellation = server.stop.child_token();
+    // Also for a future that is dropped together with the trunk.
+    let cancels = cancellation.clone().drop_guard();
+    let context = Context::new(deadline, cancellation);
+    let work = Arc::clone(service);
+    // A task of its own: a panic ends that, and nothing else.
+    let mut work = AbortOnDropHandle::new(tokio::spawn(
+        async move { work.serve(&context, call).await },
+    ));
+    let done = tokio::time::timeout_at(deadline.into(), &mut work).await;
+    let answer = match done {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_panic)) => {
+            tracing::error!(method, "the plugin panicked; the caller gets an error");
+            let text = format!("the plugin panicked in {method}");
+            Err(Status::new(Code::Unknown, text))
+        }
+        Err(_) => {
+            let after = answer_after(timeout);
+            tracing::warn!(method, ?after, "the plugin did not answer in time");
+            service.late(&method, after)
+        }
+    };
+    drop(cancels);
+    drop(work);
+    server.answer(stream, answer).await;
+}
+
+/// After how much of the peer's time-out it gets an answer.
+fn answer_after(timeout: Duration) -> Duration {
+    timeout.saturating_sub((timeout / 10).min(Duration::from_millis(200)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_leaves_a_tenth_of_the_time_out_or_200_ms() {
+        let after = |millis| answer_after(Duration::from_millis(millis)).as_millis();
+        assert_eq!(after(2000), 1800);
+        assert_eq!(after(10_000), 9800);
+        assert_eq!(after(100), 90);
+        assert_eq!(
+            answer_after(Duration::from_nanos(1)),
+            Duration::from_nanos(1)
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! A runtime with NRI's library in Go: `tests/go_runtime`, built with the user's Go.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use super::LIMIT;
+
+/// A version of the library, and a containerd that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Version {
+    pub nri: &'static str,
+    pub containerd: &'static str,
+    /// The file of its modules.
+    modules: &'static str,
+}
+
+/// What containerd 1.7, 2.0 and 2.1, 2.2, and 2.3 have.
+pub const VERSIONS: [Version; 4] = [
+    Version {
+        nri: "0.6.1",
+        containerd: "v1.7.16",
+        modules: "nri-0.6.1.mod",
+    },
+    Version {
+        nri: "0.8.0",
+        containerd: "v2.1.5",
+        modules: "nri-0.8.0.mod",
+    },
+    Version {
+        nri: "0.11.0",
+        containerd: "v2.2.1",
+        modules: "nri-0.11.0.mod",
+    },
+    Version {
+        nri: "0.12.0",
+        containerd: "v2.3.0",
+        modules: "go.mod",
+    },
+];
+
+/// A running one. Dropping it kills it.
+pub struct GoRuntime {
+    process: Child,
+    commands: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    log: PathBuf,
+}
+
+/// The program; `None` where there is no Go: the caller's test passes, and says so past
+/// libtest's capture. With `IMEX_REQUIRE_GO` set it fails instead.
+pub fn program(version: Version) -> Option<PathBuf> {
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let go = |arguments: &[&str]| {
+        let mut go = std::process::Command::new("go");
+        go.args(arguments)
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go_runtime"))
+            .env("GOFLAGS", "-mod=readonly -buildvcs=false")
+            .env("GOTOOLCHAIN", "local")
+            .env("CGO_ENABLED", "0")
+            .output()
+    };
+    if go(&["version"]).is_err() {
+        assert!(
+            std::env::var_os("IMEX_REQUIRE_GO").is_none(),
+            "IMEX_REQUIRE_GO is set and there is no `go` on PATH"
+        );
+        let text = "\nSKIPPED: no `go` on PATH, so NRI in Go was not tried\n";
+        std::io::stderr().write_all(text.as_bytes()).unwrap();
+        return None;
+    }
+    let _one_at_a_time = BUILDING
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("nri-{}", version.nri));
+    let modules = format!("-modfile={}", version.modules);
+    let tags = if version.nri == "0.12.0" {
+        "-tags="
+    } else {
+        "-tags=before_0_12"
+    };
+    let built = go(&[
+        "build",
+        tags,
+        &modules,
+        "-o",
+        program.to_str().unwrap(),
+        ".",
+    ])
+    .unwrap();
+    assert!(
+        built.status.success(),
+        "{version:?} in Go failed; its first build needs the network:\n{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    Some(program)
+}
+
+impl GoRuntime {
+    /// Starts it and waits until it listens. Its log is a file beside the socket.
+    pub async fn start(
+        program: &Path,
+        socket: &Path,
+        plugins: &Path,
+        version: Version,
+        pods: usize,
+    ) -> Self {
+        let log = socket.with_extension("log");
+        let mut process = Command::new(program)
+            .args([socket, plugins])
+            .args([version.containerd, &pods.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let commands = process.stdin.take().unwrap();
+        let answers = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut runtime = Self {
+            process,
+            commands,
+            answers,
+            log,
+        };
+        // A plugin that it starts is synchronized before it listens.
+        while runtime.next().await["what"] != "started" {}
+        runtime
+    }
+
+    /// The next line.
+    pub async fn next(&mut self) -> Value {
+        let line = tokio::time::timeout(LIMIT, self.answers.next_line()).await;
+        let line = line.ok().and_then(Result::unwrap);
+        let line = line.unwrap_or_else(|| panic!("the runtime says nothing:\n{}", self.log()));
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The answer to a command.
+    pub async fn ask(&mut self, what: &str, name: &str, bytes: usize) -> Value {
+        let command = json!({"do": what, "name": name, "bytes": bytes}).to_string();
+        self.commands
+            .write_all(format!("{command}\n").as_bytes())
+            .await
+            .unwrap();
+        let answer = self.next().await;
+        assert_eq!(answer["what"], what, "{answer}");
+        answer
+    }
+
+    /// By SIGKILL, as a runtime that crashes.
+    pub async fn kill(mut self) {
+        self.process.kill().await.unwrap();
+    }
+}
