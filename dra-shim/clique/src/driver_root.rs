@@ -81,6 +81,9 @@ impl DriverRoot {
     /// This root, and the drivers' own roots within it that exist: that of the
     /// GPU operator's driver container and that of GKE's installer. Links in them
     /// are resolved inside them.
+    ///
+    /// [`find_library`](Self::find_library) of the first searches the others, too: which of
+    /// them has the library, its path tells.
     pub fn with_nested(&self) -> impl Iterator<Item = Self> {
         let nested = NESTED_ROOTS.iter().filter_map(|nested| {
             let inside = resolve::path_inside(&self.path, Path::new(nested)).ok()?;
