@@ -9,33 +9,58 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::Permissions;
-use crate::go_serde::{is_default, is_unset, mapping_only, text};
+use crate::go_serde::{exact, is_default, is_unset, mapping_only, text};
 
 /// What a runtime changes in a container that requests a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContainerEdits {
     /// Environment variables as `NAME=value`.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "exact",
+        skip_serializing_if = "is_default"
+    )]
     pub env: Vec<String>,
     /// Device nodes to make, each with its rule in the device cgroup.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "exact",
+        skip_serializing_if = "is_default"
+    )]
     pub device_nodes: Vec<DeviceNode>,
     /// Network devices of the host to move into the container. Needs CDI 1.1.0.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "exact",
+        skip_serializing_if = "is_default"
+    )]
     pub net_devices: Vec<NetDevice>,
     /// OCI hooks to run.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "exact",
+        skip_serializing_if = "is_default"
+    )]
     pub hooks: Vec<Hook>,
     /// File systems to mount.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "exact",
+        skip_serializing_if = "is_default"
+    )]
     pub mounts: Vec<Mount>,
-    /// Cache and memory bandwidth of the container. Needs CDI 0.7.0.
+    /// Cache and memory bandwidth of the container. Needs CDI 0.7.0. Boxed: most
+    /// devices have none, and a host can have 100 000s of them.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub intel_rdt: Option<IntelRdt>,
+    pub intel_rdt: Option<Box<IntelRdt>>,
     /// Supplementary groups of the container's process; 0 is ignored. Needs CDI
     /// 0.7.0.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "exact",
+        skip_serializing_if = "is_default"
+    )]
     pub additional_gids: Vec<u32>,
 }
 
@@ -137,10 +162,18 @@ pub struct Hook {
     /// Program, an absolute path on the host.
     pub path: String,
     /// Arguments, starting with the program's name.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "exact",
+        skip_serializing_if = "is_default"
+    )]
     pub args: Vec<String>,
     /// Environment as `NAME=value`.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "exact",
+        skip_serializing_if = "is_default"
+    )]
     pub env: Vec<String>,
     /// Seconds after which the runtime kills it.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -156,7 +189,11 @@ pub struct Mount {
     /// Target in the container.
     pub container_path: String,
     /// Options of mount(8).
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        deserialize_with = "exact",
+        skip_serializing_if = "is_default"
+    )]
     pub options: Vec<String>,
     /// File system type. Needs CDI 0.4.0.
     #[serde(rename = "type")]

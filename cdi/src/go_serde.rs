@@ -37,6 +37,18 @@ where
         .transpose()
 }
 
+/// Reads a list into no more memory than its entries need. Otherwise a list of JSON has
+/// place for four entries or more, and most lists of a spec have one.
+pub(crate) fn exact<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let mut list = Vec::deserialize(deserializer)?;
+    list.shrink_to_fit();
+    Ok(list)
+}
+
 /// Reads a map; repeated keys are an error, as repeated fields are.
 pub(crate) fn unique_keys<'de, D>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error>
 where

@@ -9,6 +9,7 @@ mod numbers;
 mod warning;
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use crate::Spec;
 use crate::spec::Field;
@@ -22,7 +23,19 @@ impl Spec {
     /// spec's own before those of its devices. Whether a path exists, or a
     /// major is that of the IMEX channels, only a host can say.
     pub fn warnings(&self) -> Vec<Warning> {
-        let mut warnings = Warnings::default();
+        let mut warnings = Vec::new();
+        self.each_warning(|field, lint| {
+            let field = field.to_string();
+            warnings.push(Warning { field, lint });
+        });
+        warnings
+    }
+
+    /// The same, one by one: the field of each by its path in JSON, as in [`Warning`].
+    /// Every few bytes of a spec may have one, and none of them is kept here.
+    pub fn each_warning(&self, mut found: impl FnMut(&dyn Display, Lint)) {
+        let mut found = |field: Field, lint| found(&field, lint);
+        let mut warnings = Warnings::new(&mut found);
         if self.version() > self.needed_version() {
             warnings.add(Field::in_spec("cdiVersion"), Lint::VersionTooHigh);
         }
@@ -40,6 +53,5 @@ impl Spec {
                 warnings.add(field.in_edits_of(Some(index)), Lint::SharedChannel);
             }
         }
-        warnings.found
     }
 }

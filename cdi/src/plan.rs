@@ -142,7 +142,10 @@ impl Planner<'_> {
         self.add_each(owner, "mounts", mounts, Change::SetMount);
         self.add_each(owner, "hooks", hooks, Change::AddHook);
         if let Some(rdt) = intel_rdt {
-            self.push(owner.source("intelRdt"), Change::SetIntelRdt(rdt.clone()));
+            self.push(
+                owner.source("intelRdt"),
+                Change::SetIntelRdt(rdt.as_ref().clone()),
+            );
         }
         for (index, gid) in additional_gids.iter().enumerate() {
             // Go ignores the root group, so that no spec can grant it.

@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 
 /// For a table or a message: `\u{202e}`.
 pub(crate) fn escape(text: &str) -> String {
+    if is_plain(text) {
+        return text.to_owned();
+    }
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if is_printable(c) {
@@ -37,6 +40,11 @@ pub(crate) fn escape_json(document: &str) -> Cow<'_, str> {
         }
     }
     escaped.into()
+}
+
+/// Whether there is surely nothing to escape in it.
+pub(crate) fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Whether `Debug` of the standard library prints it as it is: then it is no

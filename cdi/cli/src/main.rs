@@ -27,6 +27,7 @@ mod stderr;
 mod stdout;
 mod style;
 mod table;
+mod unread;
 mod version;
 
 use std::io::{self, BufWriter, Write};

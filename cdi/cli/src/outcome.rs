@@ -46,7 +46,7 @@ pub(crate) trait CommandError: Error + 'static {
 pub(crate) struct Failure(Box<dyn CommandError>);
 
 /// Some of the files that were named could not be read; each was reported.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Default, thiserror::Error)]
 #[error("{unread} of {files} files cannot be read")]
 pub(crate) struct UnreadFiles {
     pub(crate) unread: usize,

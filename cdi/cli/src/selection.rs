@@ -3,20 +3,25 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use compute_domain_node::error_chain;
+use host_doctor::and_more;
 use imex_cdi::{DeviceName, Kind, QualifiedName, Registry};
 
 use crate::args::Wanted;
 use crate::outcome::{CommandError, Outcome};
+use crate::unread::{UNKNOWN_HINT, denied};
 
 /// How many names a message lists.
 const LISTED: usize = 5;
 
 /// Patterns that stand for no device of the host.
 #[derive(Debug, thiserror::Error)]
-#[error("no CDI device matches {}", texts.join(", "))]
-pub(crate) struct NoMatchError {
-    texts: Vec<String>,
-    hint: String,
+pub(crate) enum NoMatchError {
+    #[error("no CDI device matches {}", texts.join(", "))]
+    None { texts: Vec<String>, hint: String },
+    /// Or for devices of files that this process must not read.
+    #[error("it is unknown whether a CDI device matches {}: {denied}", texts.join(", "))]
+    Unknown { texts: Vec<String>, denied: String },
 }
 
 /// The names of all devices that files define, those in conflict too. A name can come twice.
@@ -77,20 +82,31 @@ pub(crate) fn check(registry: &Registry, wanted: &[Wanted]) -> Result<(), NoMatc
 }
 
 fn no_match(registry: &Registry, texts: Vec<String>) -> Result<(), NoMatchError> {
-    match texts.first() {
-        None => Ok(()),
-        Some(first) => Err(NoMatchError {
+    let Some(first) = texts.first() else {
+        return Ok(());
+    };
+    let mut denied = denied(registry);
+    Err(match denied.next() {
+        None => NoMatchError::None {
             hint: hint(registry, first),
             texts,
-        }),
-    }
+        },
+        Some(error) => NoMatchError::Unknown {
+            texts,
+            denied: format!("{}{}", error_chain(error), and_more(denied.count())),
+        },
+    })
 }
 
-/// The full names of the devices that are called `text`, or are of that kind.
+/// The full names of the devices that are called `text`, or that it stands for as a kind
+/// or pattern.
 pub(crate) fn named(registry: &Registry, text: &str) -> Vec<String> {
     let names = names(registry);
-    let is_short =
-        |name: &&QualifiedName| name.device().as_str() == text || name.kind().to_string() == text;
+    let wanted: Option<Wanted> = text.parse().ok();
+    let is_short = |name: &&QualifiedName| {
+        let is_wanted = |wanted: &Wanted| wanted.matches(name.kind(), name.device());
+        name.device().as_str() == text || wanted.as_ref().is_some_and(is_wanted)
+    };
     let meant = names.iter().filter(is_short);
     meant.map(ToString::to_string).collect()
 }
@@ -130,10 +146,16 @@ fn list(names: &[String], separator: &str) -> String {
 
 impl CommandError for NoMatchError {
     fn outcome(&self) -> Outcome {
-        Outcome::Unresolved
+        match self {
+            Self::None { .. } => Outcome::Unresolved,
+            Self::Unknown { .. } => Outcome::Io,
+        }
     }
 
     fn hint(&self) -> Option<Cow<'static, str>> {
-        Some(self.hint.clone().into())
+        Some(match self {
+            Self::None { hint, .. } => hint.clone().into(),
+            Self::Unknown { .. } => UNKNOWN_HINT.into(),
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 use std::iter;
 
-use crate::escape::escape;
+use crate::escape::{escape, is_plain};
 use crate::output::PIECE;
 
 /// What an empty cell shows, so that columns can be counted.
@@ -18,7 +18,7 @@ pub(crate) fn write<const COLUMNS: usize>(
     output: &mut impl Write,
 ) -> io::Result<()> {
     let headings = iter::once(headings.map(str::to_owned));
-    let lines = headings.chain(rows.map(|row| row.map(|text| cell(&text))));
+    let lines = headings.chain(rows.map(|row| row.map(cell)));
     let mut widths = [0; COLUMNS];
     for line in lines.clone() {
         for (width, cell) in widths.iter_mut().zip(line) {
@@ -44,16 +44,16 @@ pub(crate) fn write_properties<'a>(
     output: &mut impl Write,
 ) -> io::Result<()> {
     for (name, value) in properties {
-        writeln!(output, "{name:<8}  {}", cell(&value))?;
+        writeln!(output, "{name:<8}  {}", cell(value))?;
     }
     Ok(())
 }
 
-fn cell(text: &str) -> String {
-    if text.is_empty() {
-        EMPTY.to_owned()
-    } else {
-        escape(text)
+fn cell(text: String) -> String {
+    match text.as_str() {
+        "" => EMPTY.to_owned(),
+        plain if is_plain(plain) => text,
+        other => escape(other),
     }
 }
 

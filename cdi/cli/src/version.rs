@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use imex_cdi::Spec;
+use imex_cdi::{Spec, SpecVersion};
 use serde::Serialize;
 
 /// The version that a spec declares, and the lowest that its fields need.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VersionReport {
-    declared: &'static str,
-    needed: &'static str,
+    declared: SpecVersion,
+    needed: SpecVersion,
 }
 
 // === impl VersionReport ===
@@ -18,8 +18,8 @@ pub(crate) struct VersionReport {
 impl VersionReport {
     pub(crate) fn new(spec: &Spec) -> Self {
         Self {
-            declared: spec.version().as_str(),
-            needed: spec.needed_version().as_str(),
+            declared: spec.version(),
+            needed: spec.needed_version(),
         }
     }
 }
@@ -28,7 +28,7 @@ impl fmt::Display for VersionReport {
     /// One number if both are the same.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { declared, needed } = self;
-        f.write_str(declared)?;
+        f.write_str(declared.as_str())?;
         if declared != needed {
             write!(f, " (needs {needed})")?;
         }

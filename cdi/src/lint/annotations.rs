@@ -9,7 +9,7 @@ use crate::spec::Field;
 /// The total length of keys and values that Kubernetes allows.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-impl Warnings {
+impl Warnings<'_> {
     pub(super) fn annotations(&mut self, field: Field, annotations: &BTreeMap<String, String>) {
         if annotations.keys().any(|key| !is_qualified_name(key)) {
             self.add(field, Lint::AnnotationKey);

@@ -10,7 +10,7 @@ use crate::{ContainerEdits, DeviceNode, Hook, Mount, NetDevice};
 /// The longest name of a network interface (`IFNAMSIZ` less its final zero).
 const INTERFACE_LIMIT: usize = 15;
 
-impl Warnings {
+impl Warnings<'_> {
     pub(super) fn edits(&mut self, device: Option<usize>, edits: &ContainerEdits) {
         let field = |name| Field::in_spec(name).in_edits_of(device);
         self.env(field("env"), &edits.env);

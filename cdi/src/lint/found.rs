@@ -1,17 +1,19 @@
-//! The warnings found so far.
+//! Where the warnings go.
 
-use super::warning::{Lint, Warning};
+use super::warning::Lint;
 use crate::spec::Field;
 
-/// The warnings of one spec, in the order in which they are added.
-#[derive(Default)]
-pub(super) struct Warnings {
-    pub(super) found: Vec<Warning>,
+/// Takes the warnings of one spec, in the order in which they are added.
+pub(super) struct Warnings<'a> {
+    found: &'a mut dyn FnMut(Field, Lint),
 }
 
-impl Warnings {
+impl<'a> Warnings<'a> {
+    pub(super) fn new(found: &'a mut dyn FnMut(Field, Lint)) -> Self {
+        Self { found }
+    }
+
     pub(super) fn add(&mut self, field: Field, lint: Lint) {
-        let field = field.to_string();
-        self.found.push(Warning { field, lint });
+        (self.found)(field, lint);
     }
 }

@@ -8,7 +8,7 @@ use crate::params::MODE_BITS;
 use crate::spec::Field;
 use crate::{ChannelId, DeviceNode, DeviceType, Major};
 
-impl Warnings {
+impl Warnings<'_> {
     pub(super) fn numbers(&mut self, field: Field, node: &DeviceNode) {
         self.mode(field.leaf("fileMode"), node);
         self.id(field.leaf("uid"), node.uid);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::go_serde::{MappingOnly, is_default, mapping_only, unique_keys};
+use crate::go_serde::{MappingOnly, exact, is_default, mapping_only, unique_keys};
 use crate::{ContainerEdits, DeviceName, Kind, SpecVersion};
 
 /// A CDI spec that runtimes accept: at least one device, unique device names, no
@@ -48,6 +48,7 @@ pub(crate) struct RawSpec {
     kind: Kind,
     #[serde(default, deserialize_with = "unique_keys")]
     annotations: BTreeMap<String, String>,
+    #[serde(deserialize_with = "exact")]
     devices: Vec<Device>,
     #[serde(default)]
     container_edits: ContainerEdits,

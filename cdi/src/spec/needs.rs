@@ -73,7 +73,11 @@ fn needs_of_edits(edits: &ContainerEdits) -> impl Iterator<Item = (SpecVersion, 
         .into_iter()
         .filter(|(empty, ..)| !empty)
         .map(|(_, version, name)| (version, Field::in_spec(name)));
-    let rdt = edits.intel_rdt.iter().flat_map(needs_of_rdt);
+    let rdt = edits
+        .intel_rdt
+        .as_deref()
+        .into_iter()
+        .flat_map(needs_of_rdt);
     host_paths.chain(types).chain(lists).chain(rdt)
 }
 

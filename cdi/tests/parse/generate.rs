@@ -113,19 +113,24 @@ fn edits() -> impl Strategy<Value = ContainerEdits> {
         vec(hook(), 0..2),
         vec(mount(), 0..3),
     );
-    (lists, option::of(rdt()), vec(any::<u32>(), 0..3)).prop_map(
-        |((env, device_nodes, net_devices, hooks, mounts), intel_rdt, additional_gids)| {
-            ContainerEdits {
-                env,
-                device_nodes,
-                net_devices,
-                hooks,
-                mounts,
-                intel_rdt,
-                additional_gids,
-            }
-        },
+    (
+        lists,
+        option::of(rdt().prop_map(Box::new)),
+        vec(any::<u32>(), 0..3),
     )
+        .prop_map(
+            |((env, device_nodes, net_devices, hooks, mounts), intel_rdt, additional_gids)| {
+                ContainerEdits {
+                    env,
+                    device_nodes,
+                    net_devices,
+                    hooks,
+                    mounts,
+                    intel_rdt,
+                    additional_gids,
+                }
+            },
+        )
 }
 
 fn node() -> impl Strategy<Value = DeviceNode> {

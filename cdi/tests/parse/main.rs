@@ -10,7 +10,7 @@ mod generate;
 mod hostile;
 mod positions;
 
-use imex_cdi::{ChannelId, Device, Kind, Major, Spec, SpecVersion, channel_edits};
+use imex_cdi::{ChannelId, Device, DeviceNode, Kind, Major, Spec, SpecVersion, channel_edits};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -43,6 +43,34 @@ fn thousands_of_channels_are_read_back_as_json_and_as_yaml() {
     let json = spec.to_json();
     assert_eq!(Spec::parse(&json).unwrap(), spec);
     assert_eq!(Spec::parse(&as_yaml(&json)).unwrap(), spec);
+}
+
+#[test]
+fn a_list_has_no_place_for_entries_that_are_not_there() {
+    let edits = r#"{"env":["A="],"deviceNodes":[{"path":"/x"}],"mounts":[{"hostPath":"/x","containerPath":"/x","options":["ro"]}],"hooks":[{"hookName":"prestart","path":"/x","args":["x"],"env":["A="]}],"netDevices":[{"hostInterfaceName":"x","name":"x"}],"additionalGids":[1]}"#;
+    let json = format!(
+        r#"{{"cdiVersion":"1.1.0","kind":"example.com/x","devices":[{{"name":"x","containerEdits":{edits}}}]}}"#
+    );
+    for text in [json.as_bytes(), &as_yaml(json.as_bytes())] {
+        let spec = Spec::parse(text).unwrap();
+        let edits = &spec.devices()[0].container_edits;
+        let (mount, hook) = (&edits.mounts[0], &edits.hooks[0]);
+        let capacities = [
+            edits.env.capacity(),
+            edits.device_nodes.capacity(),
+            edits.mounts.capacity(),
+            edits.hooks.capacity(),
+            edits.net_devices.capacity(),
+            edits.additional_gids.capacity(),
+            mount.options.capacity(),
+            hook.args.capacity(),
+            hook.env.capacity(),
+        ];
+        assert_eq!(capacities, [1; 9]);
+    }
+    // A host can have 100 000s of devices, most with one node.
+    let size = size_of::<Device>() + size_of::<DeviceNode>();
+    assert!(size <= 320, "{size}");
 }
 
 fn count_mappings(value: &Value) -> usize {

@@ -69,8 +69,8 @@ pub(crate) struct Validate {
     #[arg(value_name = "FILE|DIR", value_parser = file())]
     pub(crate) inputs: Vec<PathBuf>,
     /// A runtime that must be able to load the specs: containerd-1.7.0,
-    /// containerd-2.1, cri-o-1.24, docker-28.2, podman-4.9.3, or as kubelet reports
-    /// it, `containerd://1.7.27`. Repeatable.
+    /// containerd-2.1, cri-o-1.24, docker-28.2, podman-4.9.3; as its package has it,
+    /// podman-4.9.3+ds1-1; or as kubelet reports it, `containerd://1.7.27`. Repeatable.
     #[arg(long = "for", value_name = "RUNTIME-VERSION")]
     pub(crate) targets: Vec<String>,
     /// The lowest level of findings to report.

@@ -1,6 +1,7 @@
 //! `cdi-gen list`: the devices of the host's specs.
 
 mod claims;
+mod name;
 mod report;
 
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ fn row(device: &DeviceReport<'_>) -> [String; 7] {
     let record = claim.as_ref().and_then(|claim| claim.record.as_ref());
     let domains = record.map(|record| Vec::from_iter(record.domains()).join(","));
     [
-        name.clone(),
+        name.to_string(),
         state.as_str().to_owned(),
         channels(nodes, record),
         domains.unwrap_or_default(),

@@ -8,10 +8,10 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use host_doctor::{BadNodes, Host, group_bad_nodes};
-use imex_cdi::{DeviceName, Kind, QualifiedName, Registry};
+use imex_cdi::{DeviceName, QualifiedName, Registry};
 
 use self::report::{DeviceReport, ShowReport};
-use crate::args::{Show, Subject};
+use crate::args::{Show, Subject, Wanted};
 use crate::document;
 use crate::explanation::UnresolvedError;
 use crate::host_specs::HostSpecs;
@@ -53,11 +53,12 @@ pub(super) fn run(args: Show, stdout: &mut impl Write) -> Result<Outcome, Failur
     Ok(Outcome::Clean)
 }
 
-/// An error if it is no file, but may be a device's name without its kind, or a kind.
+/// An error if it is no file, but may be a part of a device's name, a kind or a pattern.
 fn refuse_device_name(path: &Path, specs: &HostSpecs) -> Result<(), ShortName> {
     let is_spec = ["json", "yaml", "yml"].map(|end| path.extension() == Some(end.as_ref()));
     let is_name = |text: &&str| {
-        !is_spec.contains(&true) && (DeviceName::new(*text).is_ok() || text.parse::<Kind>().is_ok())
+        let is_path = is_spec.contains(&true) || text.starts_with(['.', '/']);
+        !is_path && (DeviceName::new(*text).is_ok() || text.parse::<Wanted>().is_ok())
     };
     let name = path.to_str().filter(is_name);
     let is_absent =
@@ -117,10 +118,11 @@ fn show_file(path: &Path, host: &Host) -> Result<ShowReport, Failure> {
 
 impl CommandError for ShortName {
     fn outcome(&self) -> Outcome {
-        match self.whole.as_slice() {
-            // As for any other file that does not exist.
-            [] => Outcome::Io,
-            _ => Outcome::Unresolved,
+        // What is no name of a device, and has nothing of one, is a file that does not exist.
+        if self.whole.is_empty() && !self.name.contains(['=', '*']) {
+            Outcome::Io
+        } else {
+            Outcome::Unresolved
         }
     }
 

@@ -3,6 +3,7 @@
 mod check;
 mod finding;
 mod report;
+mod target;
 
 use std::borrow::Cow;
 use std::fs;
@@ -10,9 +11,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use host_doctor::{Host, RuntimeRelease, UnknownRuntime};
-use imex_cdi::Registry;
+use imex_cdi::{DirError, DirState, LoadError, Registry};
 
 use self::check::Criteria;
+use self::finding::Findings;
 use self::report::ValidateReport;
 use crate::args::{STDIN, Validate};
 use crate::document;
@@ -30,20 +32,20 @@ pub(super) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Fa
         json,
     } = args;
     let targets: Result<Vec<RuntimeRelease>, UnknownRuntime> =
-        targets.iter().map(|target| target.parse()).collect();
+        targets.iter().map(|text| target::parse(text)).collect();
     let mut report = ValidateReport::new(targets?);
     let specs = HostSpecs::open(&specs)?;
     let host = specs.host();
-    let named = inputs.len();
-    let unread = examine(inputs, &specs, &host, &mut report);
-    report.findings.retain(|finding| finding.level >= level);
+    let mut findings = Findings::new(level);
+    let is_named = !inputs.is_empty();
+    let unread = examine(inputs, &specs, &host, &mut report, &mut findings);
+    report.add_findings(findings);
     print(&report, json, stdout)?;
-    if named == 0 {
+    if !is_named {
         specs.check_dirs()?;
     }
-    if unread > 0 {
-        let files = named;
-        return Err(UnreadFiles { unread, files }.into());
+    if unread.unread > 0 {
+        return Err(unread.into());
     }
     if report.files.is_empty() && report.findings.is_empty() {
         note(&report.no_specs());
@@ -56,23 +58,29 @@ pub(super) fn run(args: Validate, stdout: &mut impl Write) -> Result<Outcome, Fa
 }
 
 /// Adds every input to the report, or the host's specs if there is none.
-/// Reports those that cannot be read, and returns their number.
+/// Reports those that cannot be read, and returns how many of how many that are.
 fn examine(
     inputs: Vec<PathBuf>,
     specs: &HostSpecs,
     host: &Host,
     report: &mut ValidateReport,
-) -> usize {
+    findings: &mut Findings,
+) -> UnreadFiles {
+    let mut unread = UnreadFiles::default();
     if inputs.is_empty() {
-        examine_dirs(&specs.registry(), host, report);
+        let registry = specs.registry();
+        unread.add(&registry);
+        examine_dirs(&registry, host, report, findings);
     }
-    let mut unread = 0;
     let mut valid = Vec::new();
     for input in inputs {
         if input != Path::new(STDIN) && input.is_dir() {
-            examine_dirs(&Registry::load(&[unlinked(input)]), host, report);
+            let registry = Registry::load(&[unlinked(input)]);
+            unread.add(&registry);
+            examine_dirs(&registry, host, report, findings);
             continue;
         }
+        unread.files += 1;
         match document::read_spec(&input) {
             Ok(bytes) => {
                 let file = input.display().to_string();
@@ -82,34 +90,37 @@ fn examine(
                     // the driver.
                     host: Some(host).filter(|host| host.has_channels()),
                 };
-                let (findings, spec) = check::document(&file, &bytes, &criteria);
-                report.findings.extend(findings);
+                let spec = check::document(&file, &bytes, &criteria, findings);
                 report.files.push(file);
                 valid.extend(spec.map(|spec| (input, spec)));
             }
             Err(error) => {
                 Failure::from(error).report();
-                unread += 1;
+                unread.unread += 1;
             }
         }
     }
-    report.findings.extend(check::conflicts_between(&valid));
+    check::conflicts_between(&valid, findings);
     unread
 }
 
-fn examine_dirs(registry: &Registry, host: &Host, report: &mut ValidateReport) {
+fn examine_dirs(
+    registry: &Registry,
+    host: &Host,
+    report: &mut ValidateReport,
+    findings: &mut Findings,
+) {
     report.add_dirs(registry.dirs());
-    report.findings.extend(check::dirs(registry));
+    findings.extend(check::dirs(registry));
     for file in registry.files() {
         report.files.push(file.path.display().to_string());
         let criteria = Criteria {
             targets: &report.targets,
             host: Some(host),
         };
-        let findings = check::file(file, &criteria);
-        report.findings.extend(findings);
+        check::file(file, &criteria, findings);
     }
-    report.findings.extend(check::conflicts(registry));
+    check::conflicts(registry, findings);
 }
 
 /// A directory that is named here is meant, although a runtime would not follow
@@ -119,6 +130,23 @@ fn unlinked(dir: PathBuf) -> PathBuf {
         fs::canonicalize(&dir).unwrap_or(dir)
     } else {
         dir
+    }
+}
+
+// === impl UnreadFiles ===
+
+impl UnreadFiles {
+    /// The files of directories, and directories that cannot be listed.
+    fn add(&mut self, registry: &Registry) {
+        let unlisted = registry
+            .dirs()
+            .iter()
+            .filter(|dir| matches!(&dir.state, DirState::Skipped(DirError::Unlistable { .. })));
+        let unlisted = unlisted.count();
+        let files = registry.files().iter();
+        let unread = files.filter(|file| matches!(&file.spec, Err(LoadError::Read { .. })));
+        self.unread += unread.count() + unlisted;
+        self.files += registry.files().len() + unlisted;
     }
 }
 

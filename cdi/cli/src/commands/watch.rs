@@ -51,7 +51,7 @@ pub(super) fn run(
     }
 }
 
-fn write(event: &Event, output: &mut impl Write) -> io::Result<()> {
+fn write(event: &Event<'_>, output: &mut impl Write) -> io::Result<()> {
     let line = serde_json::to_string(event)?;
     writeln!(output, "{}", escape_json(&line))
 }

@@ -1,10 +1,8 @@
 //! The fix for the most probable of several causes.
 
-use std::io;
-
 use imex_cdi::{
-    DirError, DirState, Evidence, Explanation, IgnoredFile, IgnoredReason, LoadError,
-    QualifiedName, Registry, Suggestion, Verdict,
+    DirState, Evidence, Explanation, IgnoredFile, IgnoredReason, QualifiedName, Registry,
+    Suggestion, Verdict,
 };
 
 const OTHERS_HINT: &str = "ask for a device that exists (see `cdi-gen list`), or find out why \
@@ -12,20 +10,6 @@ const OTHERS_HINT: &str = "ask for a device that exists (see `cdi-gen list`), or
 
 const ONLY_ALL_HINT: &str = "only `all` is defined: ask for that, or have its driver write single \
                              devices";
-
-/// Whether a directory or file that this process must not read may define the
-/// device.
-pub(super) fn is_incomplete(explanation: &Explanation<'_>) -> bool {
-    let denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
-    let mut dirs = explanation.unread_dirs.iter();
-    let dir = dirs.any(|dir| {
-        matches!(&dir.state, DirState::Skipped(DirError::Unlistable { source, .. }) if denied(source))
-    });
-    let mut files = explanation.candidates.iter();
-    dir || files.any(
-        |file| matches!(&file.file.spec, Err(LoadError::Read { source, .. }) if denied(source)),
-    )
-}
 
 /// Whether `all` is the only device of the kind.
 pub(super) fn has_only_all(registry: &Registry, name: &QualifiedName) -> bool {

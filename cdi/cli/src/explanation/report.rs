@@ -9,10 +9,8 @@ use imex_cdi::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::fix::{best_fix, has_only_all, is_incomplete};
-
-const UNKNOWN_HINT: &str =
-    "run this as root, as runtimes do: a file that cannot be read may define the device";
+use super::fix::{best_fix, has_only_all};
+use crate::unread::{UNKNOWN_HINT, denied};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -101,7 +99,9 @@ impl WhyReport {
         let winner = explanation.resolution.as_ref().ok();
         let answer = match unresolved {
             None => Answer::Resolves,
-            Some(ResolveError::Unknown { .. }) if is_incomplete(&explanation) => Answer::Unknown,
+            Some(ResolveError::Unknown { .. }) if denied(registry).next().is_some() => {
+                Answer::Unknown
+            }
             Some(_) => Answer::Unresolved,
         };
         let fix = |why: &ResolveError| match answer {

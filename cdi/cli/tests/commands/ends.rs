@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 
 use super::unprivileged::unprivileged;
@@ -39,7 +39,7 @@ fn data_comes_before_errors_where_both_go_to_one_file() {
         ),
         (
             "validate host/etc/cdi none.json",
-            "1 of 2 files cannot be read",
+            "1 of 6 files cannot be read",
         ),
     ] {
         let both = fs::File::create(place.at("both")).unwrap();
@@ -109,8 +109,44 @@ fn without_rights_the_rest_is_printed_and_unreadable_files_are_reported() {
     let output = run_unprivileged(&place, words);
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).starts_with("cdi-gen: it is unknown whether a device resolves"));
+    for words in [
+        "inject bundle/config.json nvidia.com/gpu --root host",
+        "list nvidia.com/gpu --root host",
+        "list --json gpu=* --root host",
+    ] {
+        let output = run_unprivileged(&place, words);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{words}: {message}");
+        assert!(
+            message.contains("cdi-gen: it is unknown whether a CDI device matches ")
+                && message.contains(": cannot read CDI spec host/etc/cdi/nvidia.com-gpu.yaml: ")
+                && message.contains("; run this as root"),
+            "{words}: {message}"
+        );
+    }
+    for words in ["validate --root host", "validate host/etc/cdi host/run/cdi"] {
+        let output = run_unprivileged(&place, words);
+        assert_eq!(output.status.code(), Some(3), "{words}");
+        assert!(stdout(&output).contains("[cdi-spec-unreadable]"), "{words}");
+        assert_eq!(
+            stderr(&output),
+            "cdi-gen: 1 of 7 files cannot be read\n",
+            "{words}"
+        );
+    }
     let output = run_unprivileged(&place, "generate --root host --channels 0");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_a_file_that_cannot_be_read() {
+    let place = Place::new();
+    fs::create_dir(place.at("specs")).unwrap();
+    symlink("loop.json", place.at("specs/loop.json")).unwrap();
+    let output = place.run("validate specs");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stdout(&output).contains("error: cannot read CDI spec specs/loop.json: "));
+    assert_eq!(stderr(&output), "cdi-gen: 1 of 1 files cannot be read\n");
 }
 
 /// The program as a user who may do nothing special.

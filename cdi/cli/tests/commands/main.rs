@@ -11,6 +11,7 @@ mod generate;
 mod inject;
 mod install;
 mod large;
+mod many;
 #[path = "../support/output.rs"]
 mod output;
 mod page;

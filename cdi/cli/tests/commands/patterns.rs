@@ -130,6 +130,17 @@ fn show_says_what_it_wants_instead_of_a_short_name() {
             4,
             "write nvidia.com/gpu=0 or nvidia.com/gpu=all",
         ),
+        ("gpu=0", 4, "write nvidia.com/gpu=0"),
+        (
+            "nvidia.com/gpu=*",
+            4,
+            "write nvidia.com/gpu=0 or nvidia.com/gpu=all",
+        ),
+        (
+            "gpu=7",
+            4,
+            "`cdi-gen list` has the devices; of a file, check the path",
+        ),
         (
             "channel-0",
             3,
@@ -145,6 +156,11 @@ fn show_says_what_it_wants_instead_of_a_short_name() {
             )
         );
     }
+    let message = place.err("show ./gpu=0 --root host", 3);
+    assert!(
+        message.starts_with("cdi-gen: cannot read ./gpu=0: "),
+        "{message}"
+    );
     place.write("channel-0", "{");
     assert!(
         place

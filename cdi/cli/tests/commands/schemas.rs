@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Place;
+use super::many::repeated_variables;
 use super::prepared::{Prepared, write_checkpoint};
 use super::schema::{Found, assert_documented, collect};
 
@@ -10,6 +11,7 @@ use super::schema::{Found, assert_documented, collect};
 fn assert_schema(schema: &str, opaque: &[&str], commands: &[(&str, i32)]) {
     let place = Place::new();
     place.write("host/etc/cdi/example.com-bulb.json", "{\"cdiVersion\":");
+    place.write("many.json", &repeated_variables(102));
     std::os::unix::fs::symlink("../run/cdi", place.at("host/etc/link")).unwrap();
     let claim = Prepared::new("11111111-aaaa-4bbb-8ccc-000000000001", "a-domain", 0);
     let plugin = "host/var/lib/kubelet/plugins/compute-domain.nvidia.com";
@@ -62,6 +64,7 @@ fn of_validate() {
         &[
             ("validate --json --root host --for podman-4.9.3", 1),
             ("validate --json --root host --spec-dir /etc/link", 1),
+            ("validate --json many.json", 1),
         ],
     );
 }

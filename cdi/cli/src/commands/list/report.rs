@@ -11,6 +11,7 @@ use imex_cdi::{
 use serde::Serialize;
 
 use super::claims::{CheckpointState, ClaimRecords, ClaimReport};
+use super::name::{FilePath, FullName};
 use crate::args::Wanted;
 use crate::version::VersionReport;
 
@@ -44,17 +45,18 @@ pub(super) struct FileReport {
     pub(super) error: Option<FileError>,
 }
 
+/// Borrows its names: a host can have 100 000s of devices.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DeviceReport<'a> {
-    pub(super) name: String,
+    pub(super) name: FullName<'a>,
     pub(super) file: Cow<'a, str>,
     pub(super) priority: usize,
     pub(super) state: DeviceState,
-    pub(super) shadowed_by: Option<Cow<'a, str>>,
-    pub(super) conflicts_with: Vec<String>,
+    pub(super) shadowed_by: Option<FilePath<'a>>,
+    pub(super) conflicts_with: Box<[String]>,
     pub(super) version: VersionReport,
-    /// Boxed: most devices have none, and a host can have 100 000s of them.
+    /// Boxed: most devices have none.
     pub(super) claim: Option<Box<ClaimReport>>,
     pub(super) nodes: Vec<NodeReport>,
 }
@@ -132,7 +134,7 @@ impl<'a> ListReport<'a> {
 fn devices<'a>(
     registry: &'a Registry,
     file: &'a SpecFile,
-    spec: &Spec,
+    spec: &'a Spec,
     host: &Host,
     records: &ClaimRecords<'_>,
     wanted: &[Wanted],
@@ -151,7 +153,7 @@ fn devices<'a>(
         let (state, shadowed_by, conflicts_with) = device_state(registry, file, &name);
         let own = NodeReport::from_edits(spec, &device.container_edits, host);
         DeviceReport {
-            name: name.to_string(),
+            name: FullName::new(spec.kind(), &device.name),
             file: file.path.to_string_lossy(),
             priority: file.priority,
             state,
@@ -171,13 +173,13 @@ fn device_state<'a>(
     registry: &'a Registry,
     file: &SpecFile,
     name: &QualifiedName,
-) -> (DeviceState, Option<Cow<'a, str>>, Vec<String>) {
+) -> (DeviceState, Option<FilePath<'a>>, Box<[String]>) {
     match registry.resolve(name) {
-        Ok(winner) if std::ptr::eq(winner.file, file) => (DeviceState::Resolves, None, vec![]),
+        Ok(winner) if std::ptr::eq(winner.file, file) => (DeviceState::Resolves, None, [].into()),
         Ok(winner) => (
             DeviceState::Shadowed,
-            Some(winner.file.path.to_string_lossy()),
-            vec![],
+            Some(FilePath::new(winner.file)),
+            [].into(),
         ),
         Err(ResolveError::Conflict { files, .. }) => {
             let others = files.iter().filter(|other| **other != file.path);
@@ -185,7 +187,7 @@ fn device_state<'a>(
             (DeviceState::Conflict, None, others)
         }
         // Not for another reason: the file defines it.
-        Err(_) => (DeviceState::Conflict, None, vec![]),
+        Err(_) => (DeviceState::Conflict, None, [].into()),
     }
 }
 

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use compute_domain_node::error_chain;
 use host_doctor::{Host, NodeReport, NodeState, RuntimeRelease, and_more, declared_major};
 use imex_cdi::{
-    DirState, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecError, SpecFile,
-    SpecVersion, Warning,
+    DirState, Lint, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecError, SpecFile,
+    SpecVersion,
 };
 
-use super::finding::Finding;
+use super::finding::{Finding, Findings};
 use crate::args::Level;
 use crate::document::{NOT_SPEC_HINT, is_config, read_spec};
 use crate::input::directory_of;
@@ -29,29 +30,34 @@ pub(super) fn document(
     file: &str,
     bytes: &[u8],
     criteria: &Criteria<'_>,
-) -> (Vec<Finding>, Option<Spec>) {
+    findings: &mut Findings,
+) -> Option<Spec> {
     match Spec::parse_all(bytes) {
-        Ok(spec) => (valid(file, &spec, criteria), Some(spec)),
-        Err(_) if is_config(bytes) => (vec![config(file)], None),
-        Err(errors) => (invalid(file, &errors), None),
+        Ok(spec) => {
+            valid(file, &spec, criteria, findings);
+            return Some(spec);
+        }
+        Err(_) if is_config(bytes) => findings.push(config(file)),
+        Err(errors) => findings.extend(invalid(file, &errors)),
     }
+    None
 }
 
 /// In a file of a CDI directory.
-pub(super) fn file(found: &SpecFile, criteria: &Criteria<'_>) -> Vec<Finding> {
+pub(super) fn file(found: &SpecFile, criteria: &Criteria<'_>, findings: &mut Findings) {
     let file = found.path.to_string_lossy();
     match &found.spec {
-        Ok(spec) => valid(&file, spec, criteria),
-        Err(LoadError::Invalid { source, .. }) => {
-            let first = || invalid(&file, std::slice::from_ref(source));
-            all_errors(&found.path).map_or_else(first, |errors| invalid(&file, &errors))
-        }
-        Err(error) => vec![Finding::error(
+        Ok(spec) => valid(&file, spec, criteria, findings),
+        Err(LoadError::Invalid { source, .. }) => match all_errors(&found.path) {
+            Some(errors) => findings.extend(invalid(&file, &errors)),
+            None => findings.extend(invalid(&file, std::slice::from_ref(source))),
+        },
+        Err(error) => findings.push(Finding::error(
             &file,
             error.code(),
             error_chain(error),
             error.hint(),
-        )],
+        )),
     }
 }
 
@@ -63,7 +69,7 @@ fn all_errors(path: &Path) -> Option<Vec<SpecError>> {
 }
 
 /// Directories that cannot be read, so that their files are not found.
-pub(super) fn dirs(registry: &Registry) -> Vec<Finding> {
+pub(super) fn dirs(registry: &Registry) -> impl Iterator<Item = Finding> {
     let dirs = registry.dirs().iter();
     dirs.filter_map(|dir| match &dir.state {
         DirState::Skipped(error) => Some(Finding::error(
@@ -74,28 +80,24 @@ pub(super) fn dirs(registry: &Registry) -> Vec<Finding> {
         )),
         DirState::Listed | DirState::Absent => None,
     })
-    .collect()
 }
 
 /// Devices that two files of one directory define.
-pub(super) fn conflicts(registry: &Registry) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub(super) fn conflicts(registry: &Registry, findings: &mut Findings) {
     for conflict in registry.conflicts() {
+        let code = conflict.code();
         for file in &conflict.files {
-            findings.push(Finding::error(
-                &file.path.to_string_lossy(),
-                conflict.code(),
-                conflict.to_string(),
-                conflict.hint(),
-            ));
+            let file = file.path.to_string_lossy();
+            findings.push_with(Level::Error, &file, code, || {
+                Finding::error(&file, code, conflict.to_string(), conflict.hint())
+            });
         }
     }
-    findings
 }
 
 /// Devices that are defined in two files of one directory, which were named one by
 /// one: runtimes load both, if it is a CDI directory.
-pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)]) -> Vec<Finding> {
+pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)], findings: &mut Findings) {
     let mut definitions: BTreeMap<_, Vec<&Path>> = BTreeMap::new();
     for (path, spec) in specs.iter().filter(|(path, _)| is_loaded(path)) {
         let place = fs::canonicalize(directory_of(path)).ok();
@@ -113,23 +115,19 @@ pub(super) fn conflicts_between(specs: &[(PathBuf, Spec)]) -> Vec<Finding> {
         }
     }
     let conflicts = definitions.iter().filter(|(_, files)| files.len() > 1);
-    conflicts
-        .flat_map(|((_, kind, device), files)| {
-            let name = QualifiedName::new((*kind).clone(), (*device).clone());
-            let unresolved = ResolveError::Conflict {
-                name,
-                files: files.iter().map(|file| (*file).to_owned()).collect(),
-            };
-            files.iter().map(move |file| {
-                Finding::error(
-                    &file.to_string_lossy(),
-                    unresolved.code(),
-                    unresolved.to_string(),
-                    unresolved.hint(),
-                )
-            })
-        })
-        .collect()
+    for ((_, kind, device), files) in conflicts {
+        let conflict = ResolveError::Conflict {
+            name: QualifiedName::new((*kind).clone(), (*device).clone()),
+            files: files.iter().map(|file| (*file).to_owned()).collect(),
+        };
+        let code = conflict.code();
+        for file in files {
+            let file = file.to_string_lossy();
+            findings.push_with(Level::Error, &file, code, || {
+                Finding::error(&file, code, conflict.to_string(), conflict.hint())
+            });
+        }
+    }
 }
 
 fn is_loaded(path: &Path) -> bool {
@@ -137,17 +135,16 @@ fn is_loaded(path: &Path) -> bool {
     matches!(end, Some("json" | "yaml"))
 }
 
-fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>) -> Vec<Finding> {
-    let refused = criteria
-        .targets
-        .iter()
-        .filter_map(|it| refusal(file, spec, it));
-    let warnings = spec.warnings().into_iter().map(|it| warning(file, &it));
-    refused
-        .chain(one_letter(file, spec, criteria.targets))
-        .chain(stale(file, spec, criteria.host))
-        .chain(warnings)
-        .collect()
+fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>, findings: &mut Findings) {
+    let targets = criteria.targets.iter();
+    findings.extend(targets.filter_map(|it| refusal(file, spec, it)));
+    findings.extend(one_letter(file, spec, criteria.targets));
+    findings.extend(stale(file, spec, criteria.host));
+    spec.each_warning(|field, lint| {
+        findings.push_with(Level::Warn, file, lint.code(), || {
+            warning(file, field, lint)
+        });
+    });
 }
 
 /// Go's CDI library up to 1.1.0, the newest, panics at such a kind, and the
@@ -232,11 +229,11 @@ fn invalid(file: &str, errors: &[SpecError]) -> Vec<Finding> {
     found.collect()
 }
 
-fn warning(file: &str, warning: &Warning) -> Finding {
+fn warning(file: &str, field: &dyn Display, lint: Lint) -> Finding {
+    let message = format!("{field} {lint}");
     Finding {
         level: Level::Warn,
-        field: Some(warning.field.clone()),
-        ..Finding::error(file, warning.code(), warning.to_string(), warning.hint())
+        ..Finding::error(file, lint.code(), message, lint.hint()).in_field(field.to_string())
     }
 }
 

@@ -8,7 +8,7 @@ use host_doctor::RuntimeRelease;
 use imex_cdi::SpecDir;
 use serde::Serialize;
 
-use super::finding::Finding;
+use super::finding::{Finding, Findings, LIMIT, More};
 use crate::args::Level;
 use crate::escape::escape;
 use crate::host_specs::describe_dir;
@@ -23,6 +23,8 @@ pub(super) struct ValidateReport {
     /// The files that were checked.
     pub(super) files: Vec<String>,
     pub(super) findings: Vec<Finding>,
+    /// The findings beyond those.
+    more: Vec<More>,
     /// The directories that were read, for people.
     #[serde(skip)]
     dirs: Vec<String>,
@@ -37,8 +39,13 @@ impl ValidateReport {
             targets,
             files: vec![],
             findings: vec![],
+            more: vec![],
             dirs: vec![],
         }
+    }
+
+    pub(super) fn add_findings(&mut self, findings: Findings) {
+        (self.findings, self.more) = findings.finish();
     }
 
     pub(super) fn add_dirs(&mut self, dirs: &[SpecDir]) {
@@ -57,6 +64,9 @@ impl Report for ValidateReport {
         let mut text = String::new();
         for finding in &self.findings {
             text.push_str(&line(finding, style));
+        }
+        for more in &self.more {
+            text.push_str(&more_line(more, style));
         }
         let bad: BTreeSet<&str> = self.findings.iter().map(|it| it.file.as_str()).collect();
         let good = self
@@ -91,10 +101,24 @@ fn line(finding: &Finding, style: Style) -> String {
         }
         _ => (file.clone(), message.clone()),
     };
-    let level = match level {
+    let (place, message) = (escape(&place), escape(&format!("{message}; {fix}")));
+    format!("{place}: {}: {message} [{code}]\n", word(*level, style))
+}
+
+fn more_line(more: &More, style: Style) -> String {
+    let More {
+        level,
+        file,
+        code,
+        count,
+    } = more;
+    let (file, level) = (escape(file), word(*level, style));
+    format!("{file}: {level}: {count} more, of which only the first {LIMIT} are told [{code}]\n")
+}
+
+fn word(level: Level, style: Style) -> String {
+    match level {
         Level::Error => style.red("error"),
         Level::Warn => style.yellow("warn"),
-    };
-    let (place, message) = (escape(&place), escape(&format!("{message}; {fix}")));
-    format!("{place}: {level}: {message} [{code}]\n")
+    }
 }

@@ -22,17 +22,17 @@ const WIDTH: usize = 10;
 type Groups<'a> = BTreeMap<(EventKind, &'a str), Vec<&'a str>>;
 
 /// One line for each cause, in the order of the events.
-pub(super) fn lines(events: &[Event]) -> Vec<String> {
+pub(super) fn lines(events: &[Event<'_>]) -> Vec<String> {
     let conflicts = subjects(events, EventKind::Conflict);
     let added = added(events);
     let mut groups = Groups::new();
     let (mut causes, mut lines) = (Vec::new(), Vec::new());
     for event in events {
         let cause = match event.kind {
-            EventKind::Remove if conflicts.contains(event.subject.as_str()) => continue,
-            EventKind::Settled if added.contains(event.subject.as_str()) => continue,
+            EventKind::Remove if conflicts.contains(event.subject) => continue,
+            EventKind::Settled if added.contains(event.subject) => continue,
             EventKind::Add | EventKind::Change | EventKind::Remove => {
-                event.file.as_deref().unwrap_or_default()
+                event.file.unwrap_or_default()
             }
             EventKind::Conflict | EventKind::Settled => of_conflict(event),
             EventKind::Directory | EventKind::Refused | EventKind::Stale => {
@@ -41,7 +41,7 @@ pub(super) fn lines(events: &[Event]) -> Vec<String> {
             }
         };
         let devices = groups.entry((event.kind, cause)).or_default();
-        devices.push(&event.subject);
+        devices.push(event.subject);
     }
     for event in causes {
         let lost = take_lost(&mut groups, event);
@@ -55,33 +55,36 @@ pub(super) fn lines(events: &[Event]) -> Vec<String> {
     lines.into_iter().map(line).collect()
 }
 
-fn subjects(events: &[Event], kind: EventKind) -> BTreeSet<&str> {
+fn subjects<'a>(events: &[Event<'a>], kind: EventKind) -> BTreeSet<&'a str> {
     let of_kind = events.iter().filter(|event| event.kind == kind);
-    of_kind.map(|event| event.subject.as_str()).collect()
+    of_kind.map(|event| event.subject).collect()
 }
 
-/// The devices that resolve now, and their files.
-fn added(events: &[Event]) -> BTreeSet<&str> {
+/// The devices that resolve now, and their files, if anything is settled by that.
+fn added<'a>(events: &[Event<'a>]) -> BTreeSet<&'a str> {
+    if events.iter().all(|event| event.kind != EventKind::Settled) {
+        return BTreeSet::new();
+    }
     let added = events.iter().filter(|event| event.kind == EventKind::Add);
-    let both = added.flat_map(|event| [Some(event.subject.as_str()), event.file.as_deref()]);
+    let both = added.flat_map(|event| [Some(event.subject), event.file]);
     both.flatten().collect()
 }
 
 /// The files of a conflict, which stand after the device in its message; what has been
 /// settled.
-fn of_conflict(event: &Event) -> &str {
+fn of_conflict<'a>(event: &'a Event<'_>) -> &'a str {
     let message = event.message.as_deref().unwrap_or_default();
-    match (event.kind, message.split_once(event.subject.as_str())) {
+    match (event.kind, message.split_once(event.subject)) {
         (EventKind::Conflict, Some((_, files))) => files.trim_start(),
         _ => message,
     }
 }
 
 /// Takes the devices that are gone because of a directory or a refused file.
-fn take_lost<'a>(groups: &mut Groups<'a>, cause: &Event) -> Vec<&'a str> {
+fn take_lost<'a>(groups: &mut Groups<'a>, cause: &Event<'_>) -> Vec<&'a str> {
     let is_lost = |file: &str| match cause.kind {
         EventKind::Refused => file == cause.subject,
-        EventKind::Directory => Path::new(file).parent() == Some(Path::new(&cause.subject)),
+        EventKind::Directory => Path::new(file).parent() == Some(Path::new(cause.subject)),
         _ => false,
     };
     let mut lost = Vec::new();
@@ -95,14 +98,14 @@ fn take_lost<'a>(groups: &mut Groups<'a>, cause: &Event) -> Vec<&'a str> {
     lost
 }
 
-fn of_cause(event: &Event, lost: &[&str]) -> String {
+fn of_cause(event: &Event<'_>, lost: &[&str]) -> String {
     let message = event.message.as_deref().unwrap_or_default();
     // The message of a refused file begins with its name.
     let named = format!("CDI spec {} ", event.subject);
     let message = message.strip_prefix(&named).unwrap_or(message);
     let lost = lost.split_first();
     let lost = lost.map(|(first, others)| format!("without {first}{}", and_more(others.len())));
-    let parts = [Some(message.to_owned()), lost, event.fix.clone()];
+    let parts = [Some(message.to_owned()), lost, event.fix.map(str::to_owned)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     format!("{}: {}", event.subject, parts.join("; "))
 }
@@ -191,9 +194,9 @@ mod tests {
 
     #[test]
     fn devices_in_conflict_are_not_told_as_removed_as_well() {
-        let conflict = |name: &str| {
+        let conflict = |name: &'static str| {
             Event::new(EventKind::Conflict, name)
-                .with_message(&format!("CDI device {name} is defined in x, y"))
+                .with_message(format!("CDI device {name} is defined in x, y"))
         };
         let events = [
             Event::device(EventKind::Remove, "a/b=0", "/etc/cdi/a.json"),

@@ -1,19 +1,26 @@
 //! A change, as one line of the output.
 
-use serde::Serialize;
+use std::borrow::Cow;
 
+use serde::{Serialize, Serializer};
+
+/// Borrows what snapshots have: the first has an event for each device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Event {
-    schema: &'static str,
+pub(super) struct Event<'a> {
+    schema: Schema,
     #[serde(rename = "event")]
     pub(super) kind: EventKind,
     /// The device, file or directory.
-    pub(super) subject: String,
+    pub(super) subject: &'a str,
     /// The file that defines the device.
-    pub(super) file: Option<String>,
-    pub(super) message: Option<String>,
-    pub(super) fix: Option<String>,
+    pub(super) file: Option<&'a str>,
+    pub(super) message: Option<Cow<'a, str>>,
+    pub(super) fix: Option<&'a str>,
 }
+
+/// The same in every event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Schema;
 
 /// In the order in which the events of one snapshot are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -31,37 +38,45 @@ pub(super) enum EventKind {
 
 // === impl Event ===
 
-impl Event {
-    pub(super) fn device(kind: EventKind, device: &str, file: &str) -> Self {
+impl<'a> Event<'a> {
+    pub(super) fn device(kind: EventKind, device: &'a str, file: &'a str) -> Self {
         Self {
-            file: Some(file.to_owned()),
+            file: Some(file),
             ..Self::new(kind, device)
         }
     }
 
-    pub(super) fn with_message(self, message: &str) -> Self {
+    pub(super) fn with_message(self, message: impl Into<Cow<'a, str>>) -> Self {
         Self {
-            message: Some(message.to_owned()),
+            message: Some(message.into()),
             ..self
         }
     }
 
-    pub(super) fn with_fix(self, fix: &str) -> Self {
+    pub(super) fn with_fix(self, fix: &'a str) -> Self {
         Self {
-            fix: Some(fix.to_owned()),
+            fix: Some(fix),
             ..self
         }
     }
 
-    pub(super) fn new(kind: EventKind, subject: &str) -> Self {
+    pub(super) fn new(kind: EventKind, subject: &'a str) -> Self {
         Self {
-            schema: "cdi-gen/watch/v1",
+            schema: Schema,
             kind,
-            subject: subject.to_owned(),
+            subject,
             file: None,
             message: None,
             fix: None,
         }
+    }
+}
+
+// === impl Schema ===
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("cdi-gen/watch/v1")
     }
 }
 

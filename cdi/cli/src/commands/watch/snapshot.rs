@@ -18,8 +18,8 @@ use crate::host_specs::HostSpecs;
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
     dirs: BTreeMap<String, Dir>,
-    /// The devices that resolve.
-    devices: BTreeMap<String, Device>,
+    /// The devices that resolve, ascending by name.
+    devices: Vec<(String, Device)>,
     problems: BTreeMap<(EventKind, String), Problem>,
 }
 
@@ -43,7 +43,8 @@ struct DirId {
 
 #[derive(Debug, PartialEq)]
 struct Device {
-    file: String,
+    /// Shared by all devices of the file.
+    file: Arc<str>,
     spec: Arc<Spec>,
 }
 
@@ -60,69 +61,85 @@ impl Snapshot {
         let registry = specs.registry();
         let host = specs.host();
         let dirs = registry.dirs().iter();
-        let devices = registry.devices().map(|found| {
-            let file = found.file.path.display().to_string();
+        let mut names: BTreeMap<&Path, Arc<str>> = BTreeMap::new();
+        let mut devices = Vec::with_capacity(registry.devices().count());
+        devices.extend(registry.devices().map(|found| {
+            let path = &found.file.path;
+            let name = names.entry(path);
+            let file = Arc::clone(name.or_insert_with(|| path.display().to_string().into()));
             let spec = Arc::clone(found.spec);
             (found.name().to_string(), Device { file, spec })
-        });
+        }));
+        // A registry sorts by kind first.
+        devices.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Self {
             dirs: dirs
                 .map(|dir| (dir.path.display().to_string(), Dir::new(dir)))
                 .collect(),
-            devices: devices.collect(),
+            devices,
             problems: problems(&registry, &host),
         }
     }
 
     /// The changes since `before`.
-    pub(super) fn since(&self, before: &Self) -> Vec<Event> {
-        let mut events = self.dir_events(before);
-        events.extend(self.device_events(before));
-        events.extend(self.problem_events(before));
-        events.sort_by(|a, b| (a.kind, &a.subject).cmp(&(b.kind, &b.subject)));
-        events
+    pub(super) fn since<'a>(&'a self, before: &'a Self) -> Vec<Event<'a>> {
+        let dirs = self.dir_events(before);
+        let devices = self.device_events(before);
+        let events = dirs.chain(devices).chain(self.problem_events(before));
+        let mut all = Vec::with_capacity(events.clone().count());
+        all.extend(events);
+        // None has the kind and the subject of another.
+        all.sort_unstable_by(|a, b| (a.kind, a.subject).cmp(&(b.kind, b.subject)));
+        all
     }
 
-    fn dir_events(&self, before: &Self) -> Vec<Event> {
-        let changed = self.dirs.iter().filter_map(|(path, dir)| {
+    fn dir_events<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = Event<'a>> + Clone {
+        self.dirs.iter().filter_map(|(path, dir)| {
             let old = before.dirs.get(path);
             let event =
                 || Event::new(EventKind::Directory, path).with_message(dir.describe_change(old));
             (old != Some(dir)).then(event)
-        });
-        changed.collect()
+        })
     }
 
-    fn device_events(&self, before: &Self) -> Vec<Event> {
+    fn device_events<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = Event<'a>> + Clone {
         let removed = before.devices.iter();
-        let removed = removed.filter(|(name, _)| !self.devices.contains_key(*name));
+        let removed = removed.filter(|(name, _)| self.device(name).is_none());
         let removed =
             removed.map(|(name, device)| Event::device(EventKind::Remove, name, &device.file));
         let changed = self.devices.iter().filter_map(|(name, device)| {
-            let kind = match before.devices.get(name) {
+            let kind = match before.device(name) {
                 None => EventKind::Add,
                 Some(old) if old != device => EventKind::Change,
                 Some(_) => return None,
             };
             Some(Event::device(kind, name, &device.file))
         });
-        removed.chain(changed).collect()
+        removed.chain(changed)
     }
 
-    fn problem_events(&self, before: &Self) -> Vec<Event> {
+    fn device(&self, name: &str) -> Option<&Device> {
+        let devices = &self.devices;
+        let at = devices.binary_search_by(|(other, _)| other.as_str().cmp(name));
+        at.ok()
+            .and_then(|at| devices.get(at))
+            .map(|(_, device)| device)
+    }
+
+    fn problem_events<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = Event<'a>> + Clone {
         let settled = before.problems.keys();
         let settled = settled.filter(|key| !self.problems.contains_key(*key));
         let settled = settled.map(|(kind, subject)| {
             let message = format!("no longer: {}", kind.as_str());
-            Event::new(EventKind::Settled, subject).with_message(&message)
+            Event::new(EventKind::Settled, subject).with_message(message)
         });
         let new = self.problems.iter();
         let new = new.filter(|(key, problem)| before.problems.get(key) != Some(problem));
         let new = new.map(|((kind, subject), problem)| {
             let event = Event::new(*kind, subject);
-            event.with_message(&problem.message).with_fix(&problem.fix)
+            event.with_message(&*problem.message).with_fix(&problem.fix)
         });
-        settled.chain(new).collect()
+        settled.chain(new)
     }
 }
 
