@@ -21,7 +21,11 @@ const EXPLAINS: &[(&str, &[&str])] = &[
     ),
     (
         "driver-version-mismatch",
-        &["nvml-error", "host-imex-not-running"],
+        &[
+            "nvml-error",
+            "host-imex-not-running",
+            "cdi-spec-path-missing",
+        ],
     ),
     (
         "driver-too-old",

@@ -3,6 +3,7 @@
 
 mod channels;
 mod claims;
+mod demand;
 mod directories;
 mod driver;
 mod fabric;
@@ -14,6 +15,7 @@ mod watchers;
 
 use std::path::Path;
 
+use self::demand::Demand;
 use crate::area::AreaReport;
 use crate::diagnosis::Diagnosis;
 use crate::facts::Facts;
@@ -41,7 +43,9 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     };
     let params = facts.channels.params.as_ref().ok();
     let channel_count = params.and_then(|params| params.imex_channel_count);
-    let runtimes = &facts.runtimes.runtimes;
+    let demand = Demand::new(facts);
+    let module = facts.driver.module.as_ref();
+    let driver_version = module.and_then(|it| it.version.as_deref());
     // Causes come before what follows from them.
     let reports: Vec<(&'static str, AreaReport)> = vec![
         ("driver", driver::check(&facts.driver, expected_by)),
@@ -56,13 +60,24 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
             "runtimes",
             runtimes::check(
                 &facts.runtimes,
+                &facts.specs,
+                demand,
                 &needed_dirs(&facts.directories, &facts.runtimes.spec_dirs, has_plugin),
             ),
         ),
         ("watching", watchers::check(&facts.watchers)),
         (
             "specs",
-            specs::check(&facts.specs, runtimes, channel_count, invocation),
+            specs::check(
+                &facts.specs,
+                specs::Context {
+                    runtimes: &facts.runtimes,
+                    demand,
+                    channel_count,
+                    driver_version,
+                },
+                invocation,
+            ),
         ),
         (
             "claims",

@@ -40,7 +40,8 @@ pub use self::imex::{ImexFacts, ImexSocket};
 pub use self::isolation::{IsolationFacts, Toolkit};
 pub use self::runtimes::RuntimeFacts;
 pub use self::runtimes::model::{
-    CdiSupport, ContainerdFacts, DisabledCri, Runtime, RuntimeKind, SettingPlace, Source,
+    CdiSupport, ContainerdFacts, DefaultHandler, DisabledCri, Runtime, RuntimeKind, SettingPlace,
+    Source,
 };
 pub use self::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 pub use self::watchers::{DirectoryView, RuntimeView, WatchedDirectory, WatcherFacts};

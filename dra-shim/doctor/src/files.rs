@@ -118,6 +118,15 @@ impl HostFiles {
         self.resolve_target(path).exists()
     }
 
+    /// As [`exists`](Self::exists); an error if that cannot be examined.
+    pub(crate) fn try_exists(&self, path: &str) -> io::Result<bool> {
+        match self.resolve_target(path).metadata() {
+            Ok(_) => Ok(true),
+            Err(error) if is_absent(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The first of `paths` that exists.
     pub fn first_existing<'a>(&self, paths: &[&'a str]) -> Option<&'a str> {
         paths.iter().copied().find(|path| self.exists(path))

@@ -39,6 +39,7 @@
 //! | files of a host | `bounded_read` (up to a limit), `root` (links stay inside), `file_id`; `files`; `refusal` (what to do about a refused file); `systemd` (units) |
 //! | processes of a host | `processes`, `command_line`; `packages` (versions of programs) |
 //! | device nodes | `majors`, `spec_node`; `host`; `node_report` (a spec's node beside the host's) |
+//! | other parts of specs | `one_letter` (kinds that end a runtime), `spec_paths` (what mounts and hooks need of the host) |
 //! | files of claims | `checkpoint`, `claim_specs`, `kubelet_state` |
 //! | runtimes | `runtime_table`, `runtime_release` (which CDI version a release loads) |
 //! | what to read | `options` |
@@ -72,6 +73,7 @@ mod invocation;
 mod kubelet_state;
 mod majors;
 mod node_report;
+mod one_letter;
 mod options;
 mod packages;
 mod processes;
@@ -81,6 +83,7 @@ mod runtime_release;
 mod runtime_table;
 mod shell;
 mod spec_node;
+mod spec_paths;
 mod systemd;
 mod text;
 
@@ -103,6 +106,7 @@ pub use majors::{Majors, StaleMajor, is_channel_path};
 pub use node_report::{
     BadNodes, MAKE_CHANNEL, NodeReport, NodeState, REWRITE_SPEC_HINT, group_bad_nodes,
 };
+pub use one_letter::OneLetter;
 pub use options::{DEFAULT_DRIVER_ROOT, DEFAULT_KUBELET_ROOT, Options};
 pub use processes::Process;
 pub use refusal::{refusal_hint, system_error};
@@ -110,6 +114,7 @@ pub use root::{Root, RootError};
 pub use runtime_release::{RuntimeRelease, UnknownRuntime};
 pub use shell::shell_quote;
 pub use spec_node::{declared_major, device_nodes};
+pub use spec_paths::{HostPaths, MissingPath, PathState, rewrite_fix};
 pub use text::{and_more, counted, number_list};
 
 /// The README's examples, compiled and run.

@@ -39,7 +39,7 @@ fn claims() -> [Prepared; 3] {
 }
 
 /// A healthy host on which these claims are prepared.
-fn host(claims: &[Prepared]) -> Host {
+pub(crate) fn host(claims: &[Prepared]) -> Host {
     let host = Host::healthy();
     host.remove(SPEC);
     for claim in claims {

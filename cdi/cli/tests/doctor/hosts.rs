@@ -6,6 +6,7 @@
 mod broken;
 mod claims;
 mod healthy;
+mod people;
 
 use std::fmt::Write as _;
 
@@ -83,10 +84,12 @@ fn check(rows: &[Row]) {
 #[test]
 fn nothing_is_wrong_with_a_host_as_its_maker_ships_or_a_vendor_prepares_it() {
     check(&healthy::ROWS);
+    check(&people::HEALTHY);
 }
 
 #[test]
 fn of_what_is_wrong_with_a_host_the_cause_is_first() {
     check(&broken::ROWS);
     check(&claims::ROWS);
+    check(&people::BROKEN);
 }

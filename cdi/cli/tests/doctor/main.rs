@@ -26,6 +26,7 @@ mod mounts;
 #[path = "../support/output.rs"]
 mod output;
 mod pairs;
+mod people;
 #[path = "../support/prepared.rs"]
 mod prepared;
 mod runtimes;

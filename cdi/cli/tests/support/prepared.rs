@@ -21,6 +21,8 @@ pub(crate) struct Prepared {
     pub(crate) device: u32,
     /// The channel that it opens.
     pub(crate) channel: u32,
+    /// Its share of the device, if it has not all of it.
+    pub(crate) share: Option<&'static str>,
 }
 
 impl Prepared {
@@ -31,6 +33,7 @@ impl Prepared {
             domain: domain.to_owned(),
             device: 0,
             channel,
+            share: None,
         }
     }
 
@@ -39,7 +42,7 @@ impl Prepared {
         let status = json!({"allocation": {"devices": {
             "results": [{
                 "request": "channel", "driver": driver, "pool": "node-a",
-                "device": format!("channel-{}", self.device),
+                "device": format!("channel-{}", self.device), "shareID": self.share,
             }],
             "config": [{"source": "FromClaim", "requests": ["channel"], "opaque": {
                 "driver": driver,
@@ -62,7 +65,7 @@ impl Prepared {
             pool_name: "node-a".to_owned(),
             device_name: format!("channel-{}", self.device),
             cdi_device_ids: Some(vec![id]),
-            share_id: None,
+            share_id: self.share.map(str::to_owned),
             metadata: None,
         };
         DeviceGroup {

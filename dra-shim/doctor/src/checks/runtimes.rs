@@ -10,15 +10,22 @@
 //! | `runtime-cdi-off` | CDI is off, by configuration or by default |
 //! | `runtime-cdi-unknown` | whether CDI is on depends on its version, which is not known; always an info |
 //! | `runtime-spec-dirs` | its configuration leaves out a directory in which specs are |
+//! | `runtime-handler-missing` | what it starts containers with by default does not exist |
 //!
-//! Errors for a runtime that kubelet uses, infos for another.
+//! Errors for a runtime that kubelet uses, and infos for another. On a host without kubelet
+//! people ask Docker and podman for devices: there those have errors, where nothing else
+//! gives the devices, and Docker without CDI a warning, since it has other ways to GPUs.
 
+mod handler;
 mod places;
 
+use self::handler::check_handler;
 use self::places::{in_vain, place, service};
+use super::demand::{Demand, has_other_users, is_for_people, wanted};
 use crate::area::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
 use crate::facts::runtimes::model::{CdiSupport, DisabledCri, Runtime, RuntimeKind};
+use crate::facts::specs::SpecFacts;
 use crate::finding::{Finding, Severity};
 
 /// The first releases, major and minor, that take the devices of claims from
@@ -28,20 +35,33 @@ const CONTAINERD_WITH_CDI: (u32, u32) = (1, 7);
 /// See [`CONTAINERD_WITH_CDI`].
 const CRIO_WITH_CDI: (u32, u32) = (1, 28);
 
-const ENABLE_IN_DOCKER: &str =
-    "set \"features\": {\"cdi\": true} in /etc/docker/daemon.json, and restart docker";
+/// What is needed of the runtimes, and by whom.
+struct Needs<'a> {
+    facts: &'a RuntimeFacts,
+    specs: &'a SpecFacts,
+    demand: Demand,
+    /// The directories of which one has to be missed for a runtime to be told.
+    dirs: &'a [&'a str],
+}
 
 /// `needed`: the directories of which one has to be missed for a runtime to be told.
-pub(super) fn check(facts: &RuntimeFacts, needed: &[&str]) -> AreaReport {
-    let RuntimeFacts {
-        runtimes,
-        spec_dirs,
-        has_kubelet,
-    } = facts;
-    let is_unserved = *has_kubelet && !runtimes.iter().any(|it| it.runs_pods);
+pub(super) fn check(
+    facts: &RuntimeFacts,
+    specs: &SpecFacts,
+    demand: Demand,
+    needed: &[&str],
+) -> AreaReport {
+    let runtimes = &facts.runtimes;
+    let needs = Needs {
+        facts,
+        specs,
+        demand,
+        dirs: needed,
+    };
+    let is_unserved = facts.has_kubelet && !runtimes.iter().any(|it| it.runs_pods);
     let check_runtime = |runtime| match check_cri(runtime).filter(|_| is_unserved) {
         Some(finding) => vec![finding],
-        None => check_runtime(runtime, spec_dirs, needed),
+        None => needs.check_runtime(runtime),
     };
     let findings = runtimes.iter().flat_map(check_runtime).collect();
     let labels: Vec<String> = runtimes.iter().map(Runtime::label).collect();
@@ -50,24 +70,6 @@ pub(super) fn check(facts: &RuntimeFacts, needed: &[&str]) -> AreaReport {
         _ => labels.join(", "),
     };
     AreaReport::new(summary, findings)
-}
-
-/// How bad it is if a runtime does not do what pods need.
-pub(super) fn severity(runtime: &Runtime) -> Severity {
-    if runtime.runs_pods {
-        Severity::Error
-    } else {
-        Severity::Info
-    }
-}
-
-/// Where there is no spec, and nobody who writes any, a runtime needs no CDI.
-fn severity_of_no_cdi(runtime: &Runtime, needed: &[&str]) -> Severity {
-    if needed.is_empty() {
-        Severity::Info
-    } else {
-        severity(runtime)
-    }
 }
 
 /// kubelet finds nobody at its socket.
@@ -87,37 +89,6 @@ fn check_cri(runtime: &Runtime) -> Option<Finding> {
     Some(finding.quoting())
 }
 
-/// Nothing follows from a configuration that cannot be read, and for a version
-/// without CDI no configuration helps.
-fn check_runtime(runtime: &Runtime, spec_dirs: &[String], needed: &[&str]) -> Vec<Finding> {
-    if let Some(error) = &runtime.config_error {
-        let (id, fix) = if runtime.containerd.refuses {
-            let fix = format!("correct that, and restart {}", service(runtime));
-            ("runtime-config-refused", fix)
-        } else {
-            let fix =
-                "correct the file, or run this as root; the runtime itself may not start with it";
-            ("runtime-config-unreadable", fix.to_owned())
-        };
-        let evidence = if runtime.containerd.refuses {
-            format!("it does not start: {error}")
-        } else {
-            error.clone()
-        };
-        let finding = Finding::new(severity(runtime), id, subject(runtime), evidence, fix);
-        return vec![finding.quoting()];
-    }
-    if let Some(finding) = check_version(runtime, needed) {
-        return vec![finding];
-    }
-    let mut findings = Vec::new();
-    findings.extend(check_cdi(runtime, needed));
-    if runtime.cdi != CdiSupport::Off {
-        findings.extend(check_spec_dirs(runtime, spec_dirs, needed));
-    }
-    findings
-}
-
 /// With the file in which the fix is to be made, if it is known.
 fn subject(runtime: &Runtime) -> String {
     match &runtime.config {
@@ -126,8 +97,41 @@ fn subject(runtime: &Runtime) -> String {
     }
 }
 
+/// Nothing follows from its settings otherwise.
+fn check_config(runtime: &Runtime, demand: Demand) -> Option<Finding> {
+    let error = runtime.config_error.as_ref()?;
+    let (id, evidence, fix) = if runtime.cannot_start && !is_for_people(runtime) {
+        let fix = format!("correct that, and restart {}", service(runtime));
+        let evidence = format!("it does not start: {error}");
+        ("runtime-config-refused", evidence, fix)
+    } else if runtime.cannot_start {
+        let fix = "correct the file: the runtime does not start with it".to_owned();
+        ("runtime-config-unreadable", error.clone(), fix)
+    } else {
+        let fix = "correct the file, or run this as root; the runtime itself may not start with it";
+        ("runtime-config-unreadable", error.clone(), fix.to_owned())
+    };
+    let is_for_pods = runtime.runs_pods;
+    let is_broken = demand == Demand::People && is_for_people(runtime) && runtime.cannot_start;
+    let severity = if is_for_pods || is_broken {
+        Severity::Error
+    } else {
+        Severity::Info
+    };
+    let finding = Finding::new(severity, id, subject(runtime), evidence, fix);
+    Some(finding.quoting())
+}
+
+/// How bad it is if claims do not get their devices.
+fn for_claims(runtime: &Runtime, demand: Demand) -> Severity {
+    match demand {
+        Demand::Claims => demand.severity(runtime),
+        Demand::Pods | Demand::People => Severity::Info,
+    }
+}
+
 /// A version from before CDI has none, however it is configured.
-fn check_version(runtime: &Runtime, needed: &[&str]) -> Option<Finding> {
+fn check_version(runtime: &Runtime, demand: Demand) -> Option<Finding> {
     let first = match runtime.kind {
         RuntimeKind::Containerd => CONTAINERD_WITH_CDI,
         RuntimeKind::CriO => CRIO_WITH_CDI,
@@ -136,7 +140,7 @@ fn check_version(runtime: &Runtime, needed: &[&str]) -> Option<Finding> {
     (runtime.major_minor()? < first).then(|| {
         let (major, minor) = first;
         Finding::new(
-            severity_of_no_cdi(runtime, needed),
+            for_claims(runtime, demand),
             "runtime-without-cdi",
             subject(runtime),
             format!("before {major}.{minor} it takes no CDI devices from kubelet: containers do not get the devices of their claims"),
@@ -145,51 +149,107 @@ fn check_version(runtime: &Runtime, needed: &[&str]) -> Option<Finding> {
     })
 }
 
-/// The default of a runtime depends on its version.
-fn check_cdi(runtime: &Runtime, needed: &[&str]) -> Option<Finding> {
-    let (severity, id, evidence) = match runtime.cdi {
-        CdiSupport::On => return None,
-        CdiSupport::Off => (
-            severity_of_no_cdi(runtime, needed),
-            "runtime-cdi-off",
-            format!(
-                "CDI is off: containers do not get the devices of their claims{}",
-                in_vain(runtime)
-            ),
-        ),
-        CdiSupport::Unknown => (
-            Severity::Info,
-            "runtime-cdi-unknown",
-            "its configuration does not say whether CDI is on, and its version is not known"
-                .to_owned(),
-        ),
-    };
-    let fix = match runtime.kind {
-        RuntimeKind::Containerd => format!(
-            "set enable_cdi = true{}, and restart {}",
-            place(runtime),
-            service(runtime)
-        ),
-        RuntimeKind::Docker => ENABLE_IN_DOCKER.to_owned(),
-        // CDI is always on in these.
-        RuntimeKind::CriO | RuntimeKind::Podman => String::new(),
-    };
-    Some(Finding::new(severity, id, subject(runtime), evidence, fix))
-}
+// === impl Needs ===
 
-/// A runtime that names directories reads no others. One that misses a needed one is
-/// told all that it misses.
-fn check_spec_dirs(runtime: &Runtime, spec_dirs: &[String], needed: &[&str]) -> Option<Finding> {
-    let own = runtime.spec_dirs.as_ref()?;
-    let is_read = |dir: &String| own.iter().any(|it| is_same_dir(it, dir));
-    let missing: Vec<&str> = spec_dirs
-        .iter()
-        .filter(|dir| !is_read(dir))
-        .map(String::as_str)
-        .collect();
-    missing.iter().any(|dir| needed.contains(dir)).then(|| {
-        Finding::new(
-            severity(runtime),
+impl Needs<'_> {
+    /// Nothing follows from a configuration that cannot be read, and for a version
+    /// without CDI no configuration helps.
+    fn check_runtime(&self, runtime: &Runtime) -> Vec<Finding> {
+        if let Some(finding) = check_config(runtime, self.demand) {
+            return vec![finding];
+        }
+        // Then it is Docker's: nobody asks it for devices.
+        if runtime.containerd.disabled.is_some() {
+            return vec![];
+        }
+        let mut findings = Vec::new();
+        findings.extend(check_handler(runtime, self.demand));
+        if let Some(finding) = check_version(runtime, self.demand) {
+            findings.push(finding);
+            return findings;
+        }
+        findings.extend(self.check_cdi(runtime));
+        if runtime.cdi != CdiSupport::Off {
+            findings.extend(self.check_spec_dirs(runtime));
+        }
+        findings
+    }
+
+    /// The default of a runtime depends on its version.
+    fn check_cdi(&self, runtime: &Runtime) -> Option<Finding> {
+        let (severity, id, evidence) = match (runtime.cdi, runtime.kind) {
+            (CdiSupport::On, _) => return None,
+            (CdiSupport::Off, RuntimeKind::Docker) => (
+                self.docker_without_cdi(runtime),
+                "runtime-cdi-off",
+                "CDI is off: `docker run --device` finds no device of a spec".to_owned(),
+            ),
+            (CdiSupport::Off, _) => (
+                for_claims(runtime, self.demand),
+                "runtime-cdi-off",
+                format!(
+                    "CDI is off: containers do not get the devices of their claims{}",
+                    in_vain(runtime)
+                ),
+            ),
+            (CdiSupport::Unknown, _) => (
+                Severity::Info,
+                "runtime-cdi-unknown",
+                "its configuration does not say whether CDI is on, and its version is not known"
+                    .to_owned(),
+            ),
+        };
+        let fix = match runtime.kind {
+            RuntimeKind::Containerd => format!(
+                "set enable_cdi = true{}, and restart {}",
+                place(runtime),
+                service(runtime)
+            ),
+            RuntimeKind::Docker => enable_in_docker(runtime),
+            // CDI is always on in these.
+            RuntimeKind::CriO | RuntimeKind::Podman => String::new(),
+        };
+        Some(Finding::new(severity, id, subject(runtime), evidence, fix))
+    }
+
+    /// `docker run --gpus` works without CDI, so that specs may be there for nobody.
+    fn docker_without_cdi(&self, runtime: &Runtime) -> Severity {
+        let is_missed = self.demand == Demand::People
+            && !has_other_users(self.facts, runtime)
+            && wanted(self.specs, self.facts).next().is_some();
+        if is_missed {
+            Severity::Warning
+        } else {
+            Severity::Info
+        }
+    }
+
+    /// A runtime that names directories reads no others. One that misses a needed one is
+    /// told all that it misses.
+    fn check_spec_dirs(&self, runtime: &Runtime) -> Option<Finding> {
+        let own = runtime.spec_dirs.as_ref()?;
+        let is_read = |dir: &str| own.iter().any(|it| is_same_dir(it, dir));
+        let dirs = self.facts.spec_dirs.iter().map(String::as_str);
+        let missing: Vec<&str> = dirs.filter(|dir| !is_read(dir)).collect();
+        if !missing.iter().any(|dir| self.dirs.contains(dir)) {
+            return None;
+        }
+        // People may mean the specs that it reads.
+        let reads_some = self.specs.files.iter().any(|file| {
+            let dir = file.path.rsplit_once('/').map_or("", |(dir, _)| dir);
+            is_read(dir)
+        });
+        let is_enough = reads_some || has_other_users(self.facts, runtime);
+        let severity = match self.demand {
+            Demand::People if is_enough => Severity::Info,
+            demand => demand.severity(runtime),
+        };
+        let key = match runtime.kind {
+            RuntimeKind::Docker => "\"cdi-spec-dirs\"",
+            _ => "cdi_spec_dirs",
+        };
+        Some(Finding::new(
+            severity,
             "runtime-spec-dirs",
             subject(runtime),
             format!(
@@ -198,13 +258,19 @@ fn check_spec_dirs(runtime: &Runtime, spec_dirs: &[String], needed: &[&str]) -> 
                 missing.join(", ")
             ),
             format!(
-                "set cdi_spec_dirs to include {}, or remove the setting{}, and restart {}",
+                "set {key} to include {}, or remove the setting{}, and restart {}",
                 missing.join(" and "),
                 place(runtime),
                 service(runtime)
             ),
-        )
-    })
+        ))
+    }
+}
+
+fn enable_in_docker(runtime: &Runtime) -> String {
+    let file = runtime.config.as_deref();
+    let file = file.unwrap_or("/etc/docker/daemon.json");
+    format!("set \"features\": {{\"cdi\": true}} in {file}, and restart docker")
 }
 
 /// `/var/run` is `/run`.
@@ -218,77 +284,4 @@ fn is_same_dir(one: &str, other: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::facts::ContainerdFacts;
-
-    fn containerd() -> Runtime {
-        Runtime {
-            kind: RuntimeKind::Containerd,
-            version: Some("2.1.3".to_owned()),
-            cdi: CdiSupport::On,
-            spec_dirs: None,
-            config: Some("/etc/containerd/config.toml".to_owned()),
-            config_error: None,
-            runs_pods: true,
-            containerd: ContainerdFacts::default(),
-        }
-    }
-
-    fn check_one(runtime: Runtime) -> Vec<(&'static str, Severity)> {
-        let facts = RuntimeFacts {
-            runtimes: vec![runtime],
-            spec_dirs: vec!["/etc/cdi".to_owned(), "/var/run/cdi".to_owned()],
-            has_kubelet: true,
-        };
-        let findings = check(&facts, &["/etc/cdi", "/var/run/cdi"])
-            .findings
-            .into_iter();
-        findings.map(|it| (it.id, it.severity)).collect()
-    }
-
-    #[test]
-    fn a_runtime_of_pods_without_cdi_is_an_error() {
-        assert_eq!(check_one(containerd()), []);
-        let off = Runtime {
-            cdi: CdiSupport::Off,
-            ..containerd()
-        };
-        assert_eq!(check_one(off), [("runtime-cdi-off", Severity::Error)]);
-        let beside = Runtime {
-            cdi: CdiSupport::Off,
-            runs_pods: false,
-            ..containerd()
-        };
-        assert_eq!(check_one(beside), [("runtime-cdi-off", Severity::Info)]);
-        let unknown = Runtime {
-            cdi: CdiSupport::Unknown,
-            ..containerd()
-        };
-        assert_eq!(
-            check_one(unknown),
-            [("runtime-cdi-unknown", Severity::Info)]
-        );
-    }
-
-    #[test]
-    fn an_old_release_is_all_that_is_said_of_it() {
-        let old = Runtime {
-            version: Some("1.6.28".to_owned()),
-            cdi: CdiSupport::Off,
-            ..containerd()
-        };
-        assert_eq!(check_one(old), [("runtime-without-cdi", Severity::Error)]);
-    }
-
-    #[test]
-    fn run_is_the_same_directory_as_var_run() {
-        let dirs = |dirs: [&str; 2]| Runtime {
-            spec_dirs: Some(dirs.map(str::to_owned).to_vec()),
-            ..containerd()
-        };
-        assert_eq!(check_one(dirs(["/etc/cdi", "/run/cdi/"])), []);
-        let elsewhere = check_one(dirs(["/etc/cdi", "/opt/cdi"]));
-        assert_eq!(elsewhere, [("runtime-spec-dirs", Severity::Error)]);
-    }
-}
+mod tests;

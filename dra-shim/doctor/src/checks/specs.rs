@@ -6,24 +6,29 @@
 //! | codes of `imex_cdi::LoadError` | error | the file has no valid spec |
 //! | `cdi-spec-too-long` of them | warning | it was not read: runtimes do, each time they look for devices |
 //! | `cdi-spec-too-new` | error, or info | it declares a version that an installed runtime does not load |
+//! | `cdi-kind-one-letter` | error | its kind ends every runtime that loads it; a warning, if none is known here |
+//! | `cdi-spec-path-missing` | error | what it mounts, or a hook's program, does not exist on the host |
 //! | `cdi-spec-stale-major` | error, info if shadowed | a channel's major is not the driver's any more |
 //! | `cdi-spec-node-missing` | error, info if shadowed | the host does not have a device node that the spec takes from it |
 //! | `cdi-spec-node-differs` | error, info if shadowed | the host has another device at the path |
 //! | `cdi-spec-channel-beyond-count` | error | a channel's number is not below the driver's count |
 //! | `cdi-device-conflict` | error | two files of one directory define a device |
 
+mod paths;
+
 use std::collections::BTreeSet;
 
 use imex_cdi::{DRIVER_PARAMS, Spec};
 
-use super::runtimes::severity;
+use super::demand::{Demand, is_usable, release};
 use crate::area::AreaReport;
-use crate::facts::runtimes::model::Runtime;
+use crate::facts::runtimes::RuntimeFacts;
+use crate::facts::runtimes::model::{CdiSupport, Runtime};
 use crate::facts::specs::{DeviceConflict, SpecFacts, SpecFileFacts};
 use crate::finding::{Finding, Severity};
 use crate::invocation::{GENERATE, Invocation};
 use crate::node_report::{NodeReport, NodeState, group_bad_nodes};
-use crate::runtime_release::RuntimeRelease;
+use crate::one_letter::OneLetter;
 use crate::spec_node::is_claim_spec;
 use crate::text::{and_more, counted};
 
@@ -33,20 +38,30 @@ const TOO_LONG: &str = "cdi-spec-too-long";
 /// How the driver makes more channels.
 const MORE_CHANNELS: &str = "NVreg_ImexChannelCount in /etc/modprobe.d, then load it again";
 
-/// `channel_count` is the driver's, if it is known.
+/// What of other areas is needed.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) runtimes: &'a RuntimeFacts,
+    pub(super) demand: Demand,
+    /// The driver's, if it is known.
+    pub(super) channel_count: Option<u32>,
+    /// The loaded driver's, if it is known.
+    pub(super) driver_version: Option<&'a str>,
+}
+
 pub(super) fn check(
     facts: &SpecFacts,
-    runtimes: &[Runtime],
-    channel_count: Option<u32>,
+    context: Context<'_>,
     invocation: &Invocation,
 ) -> AreaReport {
     let mut findings = Vec::new();
     for file in &facts.files {
-        findings.extend(check_file(file, runtimes));
+        findings.extend(check_file(file, context));
+        findings.extend(paths::check(file, context.driver_version));
     }
     findings.extend(check_nodes(&facts.files, invocation));
     // A driver that is configured to have no channels is a finding of its own.
-    if let Some(count) = channel_count.filter(|count| *count > 0) {
+    if let Some(count) = context.channel_count.filter(|count| *count > 0) {
         let files = facts.files.iter().filter(|file| !file.is_shadowed);
         findings.extend(files.filter_map(|file| check_channels(file, count)));
     }
@@ -57,10 +72,14 @@ pub(super) fn check(
 }
 
 /// A runtime that refuses a file goes on without its devices.
-fn check_file(file: &SpecFileFacts, runtimes: &[Runtime]) -> Vec<Finding> {
+fn check_file(file: &SpecFileFacts, context: Context<'_>) -> Vec<Finding> {
     let path = &file.path;
     match &file.spec {
-        Ok(spec) => check_version(path, spec, runtimes),
+        Ok(spec) => {
+            let mut findings = check_version(file, spec, context);
+            findings.extend(check_kind(path, spec, &context.runtimes.runtimes));
+            findings
+        }
         Err(error) => {
             let severity = match error.code {
                 TOO_LONG => Severity::Warning,
@@ -73,11 +92,13 @@ fn check_file(file: &SpecFileFacts, runtimes: &[Runtime]) -> Vec<Finding> {
 }
 
 /// A version that a runtime does not know makes it refuse the whole file.
-fn check_version(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> {
+fn check_version(file: &SpecFileFacts, spec: &Spec, context: Context<'_>) -> Vec<Finding> {
     let (declared, needed) = (spec.version(), spec.needed_version());
-    let releases = runtimes.iter();
-    let releases = releases.filter_map(|runtime| Some((runtime, release(runtime)?.newest())));
+    let runtimes = context.runtimes.runtimes.iter();
+    let releases = runtimes.filter_map(|runtime| Some((runtime, release(runtime)?.newest())));
     let refusing = releases.filter(|(_, newest)| declared > *newest);
+    let is_missed = context.demand != Demand::People
+        || !(file.is_shadowed || is_usable(context.runtimes, file));
     refusing
         .map(|(runtime, newest)| {
             let fix = if needed <= newest {
@@ -86,10 +107,16 @@ fn check_version(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> 
                 let name = runtime.kind.as_str();
                 format!("update {name}, or let the spec's writer do without what needs {needed}")
             };
+            // Without CDI it refuses nothing.
+            let severity = if is_missed && runtime.cdi != CdiSupport::Off {
+                context.demand.severity(runtime)
+            } else {
+                Severity::Info
+            };
             Finding::new(
-                severity(runtime),
+                severity,
                 "cdi-spec-too-new",
-                file,
+                &file.path,
                 format!(
                     "it declares cdiVersion {declared}, and {} loads up to {newest}: it refuses the file",
                     runtime.label()
@@ -100,11 +127,22 @@ fn check_version(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Vec<Finding> 
         .collect()
 }
 
-/// `None` of a release that is not in the table of CDI versions.
-fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
-    let version = runtime.version.as_deref()?;
-    let release = format!("{}-{version}", runtime.kind.as_str());
-    release.parse().ok()
+/// Every runtime that looks for devices loads every file, also one whose devices nobody
+/// asks for.
+fn check_kind(file: &str, spec: &Spec, runtimes: &[Runtime]) -> Option<Finding> {
+    let one_letter = OneLetter::of(spec.kind())?;
+    let loading = runtimes
+        .iter()
+        .filter(|runtime| runtime.cdi != CdiSupport::Off && runtime.containerd.disabled.is_none());
+    let labels: Vec<String> = loading.map(Runtime::label).collect();
+    let (severity, who) = match labels.as_slice() {
+        [] => (Severity::Warning, "a runtime".to_owned()),
+        _ => (Severity::Error, labels.join(", ")),
+    };
+    // As in `OneLetter::CODE`.
+    let id = "cdi-kind-one-letter";
+    let message = one_letter.message(&who);
+    Some(Finding::new(severity, id, file, message, OneLetter::FIX))
 }
 
 /// Device nodes that are not the host's, once for each file, state and fix.
@@ -185,121 +223,4 @@ fn conflict(conflict: &DeviceConflict) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use serde_json::json;
-
-    use crate::error_facts::ErrorFacts;
-    use crate::facts::ContainerdFacts;
-    use crate::facts::runtimes::model::{CdiSupport, RuntimeKind};
-
-    use super::*;
-
-    fn file(version: &str, nodes: Vec<NodeReport>) -> SpecFileFacts {
-        let spec = json!({
-            "cdiVersion": version,
-            "kind": "example.com/thing",
-            "devices": [{"name": "a", "containerEdits": {"env": ["A=1"]}}],
-        });
-        let spec = Spec::parse(spec.to_string().as_bytes()).unwrap();
-        SpecFileFacts {
-            path: "/etc/cdi/a.json".to_owned(),
-            spec: Ok(Arc::new(spec)),
-            nodes,
-            is_shadowed: false,
-        }
-    }
-
-    fn node(state: NodeState, channel: Option<i64>) -> NodeReport {
-        NodeReport {
-            path: "/dev/x".to_owned(),
-            host_path: "/dev/x".to_owned(),
-            declared: None,
-            found: None,
-            channel,
-            state,
-            message: state.is_bad().then(|| "it is bad".to_owned()),
-            fix: state.is_bad().then_some("write it with `cdi-gen generate`"),
-        }
-    }
-
-    fn containerd(version: &str) -> Runtime {
-        Runtime {
-            kind: RuntimeKind::Containerd,
-            version: Some(version.to_owned()),
-            cdi: CdiSupport::On,
-            spec_dirs: None,
-            config: None,
-            config_error: None,
-            runs_pods: true,
-            containerd: ContainerdFacts::default(),
-        }
-    }
-
-    fn findings(facts: &SpecFacts, runtimes: &[Runtime]) -> Vec<Finding> {
-        check(facts, runtimes, Some(4), &Invocation::default()).findings
-    }
-
-    fn facts(file: SpecFileFacts) -> SpecFacts {
-        SpecFacts {
-            files: vec![file],
-            ..SpecFacts::default()
-        }
-    }
-
-    #[test]
-    fn a_version_that_the_runtime_does_not_load_is_an_error() {
-        let runtimes = [containerd("1.7.0")];
-        let found = findings(&facts(file("0.6.0", vec![])), &runtimes);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].id, "cdi-spec-too-new");
-        assert!(
-            found[0].fix.starts_with("write cdiVersion 0.3.0"),
-            "{}",
-            found[0].fix
-        );
-        assert_eq!(findings(&facts(file("0.5.0", vec![])), &runtimes), []);
-    }
-
-    #[test]
-    fn nodes_with_one_fix_are_one_finding_with_the_command_of_this_run() {
-        let nodes = [NodeState::Stale, NodeState::Agrees, NodeState::Stale];
-        let nodes = nodes.map(|state| node(state, None)).to_vec();
-        let facts = facts(file("0.5.0", nodes));
-        let invocation = Invocation::new("/host", crate::options::Options::default());
-        let found = check(&facts, &[], None, &invocation).findings;
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].id, "cdi-spec-stale-major");
-        assert_eq!(found[0].evidence, "it is bad (and 1 more like it)");
-        assert_eq!(
-            found[0].fix,
-            "write it with `cdi-gen generate --root /host`"
-        );
-    }
-
-    #[test]
-    fn a_channel_is_below_the_drivers_count() {
-        let channels = [3, 4, 5].map(|channel| node(NodeState::Agrees, Some(channel)));
-        let found = findings(&facts(file("0.5.0", channels.to_vec())), &[]);
-        assert_eq!(found.len(), 1);
-        assert!(
-            found[0]
-                .evidence
-                .starts_with("/dev/x is channel 4 (and 1 more")
-        );
-    }
-
-    #[test]
-    fn an_invalid_file_may_be_quoted_only_to_people_on_the_host() {
-        let mut invalid = file("0.5.0", vec![]);
-        invalid.spec = Err(ErrorFacts {
-            code: "cdi-syntax",
-            message: "secret".to_owned(),
-            hint: "correct it".to_owned(),
-        });
-        let found = findings(&facts(invalid), &[]);
-        assert_eq!(found[0].id, "cdi-syntax");
-        assert!(!found[0].redacted().evidence.contains("secret"));
-    }
-}
+mod tests;

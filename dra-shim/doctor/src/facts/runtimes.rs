@@ -1,10 +1,13 @@
 //! The container runtimes of a host.
 
 mod containerd;
+mod docker;
+mod handlers;
 pub(crate) mod model;
 mod others;
 mod running;
 mod toml_file;
+mod users;
 
 use self::model::Runtime;
 use crate::files::HostFiles;
@@ -19,6 +22,12 @@ pub struct RuntimeFacts {
     pub spec_dirs: Vec<String>,
     /// Whether kubelet has state on this host, and is not served by Docker.
     pub has_kubelet: bool,
+    /// What else uses specs, or can: programs that are installed, or that Docker has as a
+    /// runtime.
+    pub others: Vec<String>,
+    /// Whether NVIDIA's toolkit writes `/var/run/cdi/nvidia.yaml` by itself, for whoever may use
+    /// it.
+    pub has_refresh: bool,
 }
 
 /// What kubelet writes into its root directory.
@@ -39,7 +48,9 @@ impl RuntimeFacts {
     pub(crate) fn read(files: &HostFiles, spec_dirs: Vec<String>, kubelet_root: &str) -> Self {
         let mut runtimes = containerd::find(files);
         runtimes.extend(others::cri_o(files));
-        runtimes.extend(others::docker(files));
+        let docker = docker::find(files);
+        let others = users::find(files, docker.as_ref());
+        runtimes.extend(docker.map(|it| it.runtime));
         runtimes.extend(others::podman(files));
         let mut state = KUBELET_STATE.iter();
         let has_state = state.any(|name| files.exists(&format!("{kubelet_root}/{name}")));
@@ -47,6 +58,8 @@ impl RuntimeFacts {
             runtimes,
             spec_dirs,
             has_kubelet: has_state && files.first_existing(&DOCKER_FOR_KUBELET).is_none(),
+            others,
+            has_refresh: users::has_refresh(files),
         }
     }
 }

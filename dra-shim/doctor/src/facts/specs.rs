@@ -11,6 +11,7 @@ use crate::files::HostFiles;
 use crate::host::Host;
 use crate::node_report::NodeReport;
 use crate::spec_node::device_nodes;
+use crate::spec_paths::{HostPaths, MissingPath};
 
 /// Every spec file that runtimes read.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +37,9 @@ pub struct SpecFileFacts {
     /// Whether no container gets a device of it: files of higher priority define
     /// them all.
     pub is_shadowed: bool,
+    /// What its devices mount or run and the host does not have. Only of devices that
+    /// resolve to this file.
+    pub missing_paths: Vec<MissingPath>,
 }
 
 /// A device that does not resolve because two files define it.
@@ -55,9 +59,10 @@ impl SpecFacts {
     pub(crate) fn read(host: &Host, registry: &Registry) -> Self {
         let files = registry.files().iter();
         let conflicts = registry.conflicts();
+        let mut paths = HostPaths::new(host);
         Self {
             files: files
-                .map(|file| SpecFileFacts::read(host, registry, file))
+                .map(|file| SpecFileFacts::read(host, registry, file, &mut paths))
                 .collect(),
             conflicts: conflicts
                 .map(|conflict| DeviceConflict::read(host.files(), &conflict))
@@ -70,7 +75,7 @@ impl SpecFacts {
 // === impl SpecFileFacts ===
 
 impl SpecFileFacts {
-    fn read(host: &Host, registry: &Registry, file: &SpecFile) -> Self {
+    fn read(host: &Host, registry: &Registry, file: &SpecFile, paths: &mut HostPaths<'_>) -> Self {
         let files = host.files();
         let spec = match &file.spec {
             Ok(spec) => Ok(Arc::clone(spec)),
@@ -90,6 +95,7 @@ impl SpecFileFacts {
             spec,
             nodes,
             is_shadowed: is_shadowed(registry, file),
+            missing_paths: paths.missing_in(registry, file),
         }
     }
 }

@@ -41,11 +41,18 @@ pub(super) fn summary(facts: &ClaimFacts) -> Option<String> {
 }
 
 /// Channels of which claims of two owners are prepared. Channel 0 is everybody's where
-/// nothing isolates, which the host does not know.
+/// nothing isolates, which the host does not know; but who has it without a share has the
+/// node's device for itself.
 fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
     let mut openers: BTreeMap<u32, BTreeMap<&str, Opener<'_>>> = BTreeMap::new();
+    // One that kubelet does not have any more holds nothing, and has a finding of its own.
+    let is_live = |uid: &str| {
+        let state = facts.kubelet_state();
+        state.is_none_or(|state| state.claims.contains_key(uid))
+    };
     for (uid, record) in facts.records().into_iter().flatten() {
-        for held in record.channels.iter().filter(|held| held.channel != 0) {
+        let counts = |held: &&HeldChannel| held.channel != 0 || (!record.has_share && is_live(uid));
+        for held in record.channels.iter().filter(counts) {
             let owners = openers.entry(held.channel).or_default();
             let opener = Opener { uid, record, held };
             owners.entry(&held.owner).or_insert(opener);
@@ -60,8 +67,13 @@ fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
             "channel-of-two-owners",
             format!("channel {channel}"),
             format!(
-                "{file} has it as prepared for {first} and for {second}{}: their pods can read each other's memory",
-                and_more(others)
+                "{file} has it as prepared for {first} and for {second}{}: {}",
+                and_more(others),
+                if channel == 0 {
+                    "neither has a share of the node's device, which is one claim's at a time"
+                } else {
+                    "their pods can read each other's memory"
+                }
             ),
             first.fix(&second),
         ))
@@ -133,6 +145,12 @@ impl Opener<'_> {
     fn fix(&self, other: &Self) -> String {
         let own = [self, other].into_iter().find(|it| it.is_owner());
         match own {
+            None if self.held.channel == 0 => {
+                "delete one of the two claims with its pods: the scheduler gave both the same \
+                 device (kubernetes/kubernetes#141471); for many claims on one device set \
+                 imex.sharing=many"
+                    .to_owned()
+            }
             Some(Opener { uid, record, .. }) => format!(
                 "delete the ResourceClaim {} with its pods and create it again: it is allocated another device",
                 record.name.as_deref().unwrap_or(uid)

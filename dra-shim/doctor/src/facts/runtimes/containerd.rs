@@ -3,6 +3,7 @@
 mod disabled;
 mod files;
 mod glob;
+mod handler;
 mod layer;
 mod rancher;
 mod release;
@@ -18,6 +19,7 @@ use self::layer::Place;
 use self::rancher::Distribution;
 use self::release::{Release, Rules};
 use self::rules::{Settings, decide};
+use super::handlers::Configured;
 use super::model::{
     CdiSupport, ContainerdFacts, DisabledCri, Runtime, RuntimeKind, SettingPlace, Source,
 };
@@ -74,7 +76,10 @@ pub(super) fn find(files: &HostFiles) -> Vec<Runtime> {
     let is_used = |path: &str| serving.is_empty() || serving.contains(&path);
     let found = configs.iter();
     found
-        .map(|config| config.runtime(files, is_used(config.path)))
+        .map(|config| {
+            let path = runs(config.path).and_then(|it| it.path.as_deref());
+            config.runtime(files, is_used(config.path), path)
+        })
         .collect()
 }
 
@@ -140,6 +145,14 @@ impl<'a> Config<'a> {
         }
     }
 
+    /// The one that every release that it may be has.
+    fn handler(&self) -> Option<&Configured> {
+        let all = self.settings.as_deref().unwrap_or_default();
+        let first = all.first()?.handler.as_ref()?;
+        let alike = |it: &Settings| it.handler.as_ref() == Some(first);
+        all.iter().all(alike).then_some(first)
+    }
+
     fn spec_dirs(&self) -> Option<&(Vec<String>, Place)> {
         let all = self.settings.as_deref().unwrap_or_default();
         let first = all.first()?.spec_dirs.as_ref()?;
@@ -147,7 +160,8 @@ impl<'a> Config<'a> {
         all.iter().all(alike).then_some(first)
     }
 
-    fn runtime(&self, files: &HostFiles, is_used: bool) -> Runtime {
+    /// `path` is where its process looks up programs, if that is known.
+    fn runtime(&self, files: &HostFiles, is_used: bool, path: Option<&str>) -> Runtime {
         let cdi = self.cdi();
         let decided = match cdi {
             CdiSupport::Off | CdiSupport::Unknown => self.settings().map(|it| &it.cdi_place),
@@ -157,6 +171,7 @@ impl<'a> Config<'a> {
         let config = decided_file.unwrap_or(self.path);
         let in_vain = self.settings().and_then(|it| it.in_vain.as_ref());
         let disabled = self.settings().and_then(|it| it.disabled.as_ref());
+        let handler = self.handler().cloned();
         let is_without_cri = self.is_without_cri();
         Runtime {
             kind: RuntimeKind::Containerd,
@@ -167,14 +182,15 @@ impl<'a> Config<'a> {
             config_error: self.settings.as_ref().err().map(|error| match error {
                 ConfigError::Unreadable(error) | ConfigError::Refused(error) => error.clone(),
             }),
+            cannot_start: matches!(self.settings, Err(ConfigError::Refused(_))),
             runs_pods: is_used && !is_without_cri,
+            default_handler: handler.map(|it| it.look_up(files, path)),
             containerd: ContainerdFacts {
                 place: decided.map(|place| self.place(files, place)),
                 in_vain: in_vain.map(|place| place_itself(place, Source::Itself)),
                 disabled: disabled
                     .filter(|_| is_without_cri)
                     .and_then(|it| disabled_cri(files, it)),
-                refuses: matches!(self.settings, Err(ConfigError::Refused(_))),
                 service: self.service(files),
             },
         }

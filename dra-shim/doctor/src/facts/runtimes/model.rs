@@ -17,10 +17,30 @@ pub struct Runtime {
     pub config: Option<String>,
     /// Why its configuration cannot be used. May quote it.
     pub config_error: Option<String>,
+    /// Whether it does not start with its configuration.
+    pub cannot_start: bool,
     /// Whether kubelet runs pods with it.
     pub runs_pods: bool,
+    /// The program that its configuration has for containers that name no handler, if
+    /// it names one.
+    pub default_handler: Option<DefaultHandler>,
     /// What more is known of containerd's configuration; of others, nothing.
     pub containerd: ContainerdFacts,
+}
+
+/// What a runtime starts a container with that does not name a handler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultHandler {
+    /// The handler's name, `nvidia`.
+    pub name: String,
+    /// Its program, as it is configured: a path, or a name that is looked up.
+    pub program: String,
+    /// The file that names the program.
+    pub file: String,
+    /// The setting in that file, for people.
+    pub setting: String,
+    /// Whether the program is there; `None` if that is not known.
+    pub exists: Option<bool>,
 }
 
 /// What a finding about containerd's configuration has to name.
@@ -31,8 +51,6 @@ pub struct ContainerdFacts {
     pub place: Option<SettingPlace>,
     /// Where `enable_cdi = true` stands and does not count.
     pub in_vain: Option<SettingPlace>,
-    /// Whether the error in its configuration is one with which it does not start.
-    pub refuses: bool,
     /// What keeps it from serving kubelet.
     pub disabled: Option<DisabledCri>,
     /// The systemd unit that starts it, without `.service`; of two, if either may,

@@ -1,18 +1,18 @@
-//! CRI-O, Docker and podman.
+//! CRI-O and podman.
 
-use serde_json::Value as Json;
+use std::collections::BTreeMap;
 
-use super::model::{CdiSupport, ContainerdFacts, Runtime, RuntimeKind, major_minor};
+use toml::{Table, Value};
+
+use super::handlers::Configured;
+use super::model::{CdiSupport, ContainerdFacts, Runtime, RuntimeKind};
+use super::running;
 use super::toml_file::{self, strings};
 use crate::files::HostFiles;
 use crate::packages;
 
 const CRIO_CONFIG: &str = "/etc/crio/crio.conf";
 const CRIO_DROP_INS: &str = "/etc/crio/crio.conf.d";
-
-const DOCKER_CONFIG: &str = "/etc/docker/daemon.json";
-/// The first, major and minor, in which CDI is on by default.
-const DOCKER_WITH_CDI: (u32, u32) = (28, 2);
 
 const PODMAN_CONFIG: &str = "/etc/containers/containers.conf";
 
@@ -27,18 +27,19 @@ pub(super) fn cri_o(files: &HostFiles) -> Option<Runtime> {
         return None;
     }
     let mut runtime = Runtime {
-        kind: RuntimeKind::CriO,
         version: packages::version(files, &["cri-o"], program),
-        cdi: CdiSupport::On,
-        spec_dirs: None,
-        config: None,
-        config_error: None,
         runs_pods: true,
-        containerd: ContainerdFacts::default(),
+        ..with_cdi(RuntimeKind::CriO)
     };
+    let mut handlers = CriOHandlers::default();
     for config in configs {
-        merge_toml(&mut runtime, files, config, &["crio", "runtime"]);
+        let table = merge_toml(&mut runtime, files, &config, &["crio", "runtime"]);
+        handlers.merge(&table, &config);
     }
+    let running = running::find(files, "crio").into_iter().next();
+    let path = running.and_then(|it| it.path);
+    let handler = handlers.default_handler();
+    runtime.default_handler = handler.map(|it| it.look_up(files, path.as_deref()));
     Some(runtime)
 }
 
@@ -46,62 +47,43 @@ pub(super) fn cri_o(files: &HostFiles) -> Option<Runtime> {
 pub(super) fn podman(files: &HostFiles) -> Option<Runtime> {
     let program = files.first_existing(&["/usr/bin/podman", "/usr/local/bin/podman"])?;
     let mut runtime = Runtime {
-        kind: RuntimeKind::Podman,
         version: packages::version(files, &["podman"], Some(program)),
-        cdi: CdiSupport::On,
-        spec_dirs: None,
-        config: None,
-        config_error: None,
-        runs_pods: false,
-        containerd: ContainerdFacts::default(),
+        ..with_cdi(RuntimeKind::Podman)
     };
     if files.exists(PODMAN_CONFIG) {
-        merge_toml(&mut runtime, files, PODMAN_CONFIG.to_owned(), &["engine"]);
+        merge_toml(&mut runtime, files, PODMAN_CONFIG, &["engine"]);
+        // One that this process may not read can be right.
+        let is_read = files.read_text(PODMAN_CONFIG).is_ok();
+        runtime.cannot_start = is_read && runtime.config_error.is_some();
     }
     Some(runtime)
 }
 
-/// CDI is a feature that newer versions have on by default. Docker runs no pods of
-/// kubelet.
-pub(super) fn docker(files: &HostFiles) -> Option<Runtime> {
-    let program = files.first_existing(&["/usr/bin/dockerd", "/usr/local/bin/dockerd"])?;
-    let version = packages::version(files, &["docker-ce", "docker.io"], Some(program));
-    let text = files.text_if_readable(DOCKER_CONFIG);
-    let config = text.as_deref().map(serde_json::from_str::<Json>);
-    let config_error =
-        matches!(config, Some(Err(_))).then(|| format!("{DOCKER_CONFIG} is not JSON"));
-    let json = config.and_then(Result::ok).unwrap_or_default();
-    let switch = json.pointer("/features/cdi").and_then(Json::as_bool);
-    let dirs = json.get("cdi-spec-dirs").and_then(Json::as_array);
-    let by_default = version.as_deref().and_then(major_minor);
-    let by_default = by_default.map(|version| version >= DOCKER_WITH_CDI);
-    Some(Runtime {
-        kind: RuntimeKind::Docker,
-        cdi: match (switch, by_default) {
-            (Some(true), _) | (None, Some(true)) => CdiSupport::On,
-            (Some(false), _) | (None, Some(false)) => CdiSupport::Off,
-            (None, None) => CdiSupport::Unknown,
-        },
-        version,
-        spec_dirs: dirs.map(|dirs| {
-            let dirs = dirs.iter().filter_map(Json::as_str);
-            dirs.map(str::to_owned).collect()
-        }),
-        config: text.map(|_| DOCKER_CONFIG.to_owned()),
-        config_error,
+/// Not configured yet.
+fn with_cdi(kind: RuntimeKind) -> Runtime {
+    Runtime {
+        kind,
+        version: None,
+        cdi: CdiSupport::On,
+        spec_dirs: None,
+        config: None,
+        config_error: None,
+        cannot_start: false,
         runs_pods: false,
+        default_handler: None,
         containerd: ContainerdFacts::default(),
-    })
+    }
 }
 
-/// Adds the directories that a configuration file names below `section`.
-fn merge_toml(runtime: &mut Runtime, files: &HostFiles, config: String, section: &[&str]) {
-    let table = match toml_file::read(files, &config) {
+/// Adds the directories that a configuration file names below `section`, and returns that;
+/// nothing of a file that cannot be read.
+fn merge_toml(runtime: &mut Runtime, files: &HostFiles, config: &str, section: &[&str]) -> Table {
+    let table = match toml_file::read(files, config) {
         Ok(table) => table.unwrap_or_default(),
         Err(error) => {
             runtime.config_error = Some(error);
-            runtime.config = Some(config);
-            return;
+            runtime.config = Some(config.to_owned());
+            return Table::new();
         }
     };
     let mut inner = Some(&table);
@@ -110,7 +92,46 @@ fn merge_toml(runtime: &mut Runtime, files: &HostFiles, config: String, section:
     }
     let dirs = inner.and_then(|it| it.get("cdi_spec_dirs").and_then(strings));
     if dirs.is_some() || runtime.config.is_none() {
-        runtime.config = Some(config);
+        runtime.config = Some(config.to_owned());
     }
     runtime.spec_dirs = dirs.or_else(|| runtime.spec_dirs.take());
+    inner.cloned().unwrap_or_default()
+}
+
+/// `default_runtime` and the programs of `crio.runtime.runtimes`, as CRI-O's files set them
+/// one after another (`RuntimeHandler` of `pkg/config/config.go`).
+#[derive(Default)]
+struct CriOHandlers {
+    default: Option<String>,
+    /// By handler: the program, and the file.
+    programs: BTreeMap<String, (String, String)>,
+}
+
+// === impl CriOHandlers ===
+
+impl CriOHandlers {
+    fn merge(&mut self, section: &Table, file: &str) {
+        let default = section.get("default_runtime").and_then(Value::as_str);
+        self.default = default.map(str::to_owned).or_else(|| self.default.take());
+        let handlers = section.get("runtimes").and_then(Value::as_table);
+        for (name, handler) in handlers.into_iter().flatten() {
+            // A table of a later file takes the place of the whole one.
+            let program = handler.get("runtime_path").and_then(Value::as_str);
+            let program = program.unwrap_or_default().to_owned();
+            self.programs
+                .insert(name.clone(), (program, file.to_owned()));
+        }
+    }
+
+    /// `None`, if the default one has no program of its own: that is looked up by its name.
+    fn default_handler(mut self) -> Option<Configured> {
+        let name = self.default?;
+        let (program, file) = self.programs.remove(&name)?;
+        (!program.is_empty()).then(|| Configured {
+            setting: format!("runtime_path in [crio.runtime.runtimes.{name}]"),
+            name,
+            program,
+            file,
+        })
+    }
 }

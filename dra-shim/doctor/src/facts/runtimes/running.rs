@@ -15,6 +15,8 @@ pub(super) struct Running {
     pub(super) program: Option<String>,
     /// The configuration that its command line names.
     pub(super) config: Option<String>,
+    /// Where it looks up programs, `PATH` of its environment.
+    pub(super) path: Option<String>,
 }
 
 /// Only processes of this host that root runs; see [`is_roots`].
@@ -27,6 +29,7 @@ pub(super) fn find(files: &HostFiles, name: &str) -> Vec<Running> {
     ours.map(|process| Running {
         program: program(files, &process),
         config: config(files, &process),
+        path: path(files, &process),
     })
     .collect()
 }
@@ -57,4 +60,11 @@ fn config(files: &HostFiles, process: &Process) -> Option<String> {
     let words = command_line::arguments(files, process.pid).ok()??;
     let config = command_line::config_option(&words)?;
     Path::new(config).is_absolute().then(|| config.to_owned())
+}
+
+fn path(files: &HostFiles, process: &Process) -> Option<String> {
+    let environment = files.text_if_readable(&format!("/proc/{}/environ", process.pid))?;
+    let mut variables = environment.split('\0');
+    let path = variables.find_map(|variable| variable.strip_prefix("PATH="))?;
+    Some(path.to_owned())
 }

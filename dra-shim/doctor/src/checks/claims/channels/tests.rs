@@ -9,6 +9,7 @@ use crate::facts::claims::checkpoint_file::{CheckpointFacts, CheckpointFile};
 use crate::facts::claims::kubelet_root::{KubeletRootFacts, Presence};
 use crate::facts::claims::shared_device::SharedDevice;
 use crate::facts::claims::{ClaimSpecFiles, KubeletStateFile};
+use crate::kubelet_state::{KubeletClaim, KubeletState};
 use crate::node_report::{NodeReport, NodeState};
 
 use super::*;
@@ -88,6 +89,7 @@ fn specs(channels: impl IntoIterator<Item = Option<i64>>) -> SpecFacts {
             path: "/cdi/u".to_owned(),
             spec: Ok(Arc::new(spec)),
             is_shadowed: false,
+            missing_paths: vec![],
             nodes: channels.into_iter().map(node).collect(),
         }],
         ..SpecFacts::default()
@@ -135,13 +137,12 @@ fn two_domains_on_one_channel_are_an_error_that_names_both_and_their_claims() {
 }
 
 #[test]
-fn a_channel_is_a_domains_or_a_claims_but_channel_0_is_everybodys() {
+fn a_channel_is_a_domains_or_a_claims() {
     for claims in [
         // A domain's claims share its channel, domains do not.
         [("u", "d", 0, 3), ("v", "d", 0, 3)],
         [("u", "d", 0, 3), ("v", "e", 0, 4)],
-        // Without isolation.
-        [("u", "d", 0, 0), ("v", "e", 0, 0)],
+        [("u", "d", 0, 0), ("v", "d", 0, 0)],
         // Group claims.
         [("u", "d", 5, 5), ("v", "d", 6, 6)],
     ] {
@@ -206,4 +207,41 @@ fn what_is_of_an_earlier_boot_or_not_prepared_opens_nothing() {
     }
     assert_eq!(check(&daemon, &specs([Some(4)])), []);
     assert_eq!(summary(&daemon), None);
+}
+
+#[test]
+fn channel_0_is_everybodys_who_has_a_share_of_the_node() {
+    let found = |shares: [bool; 2], kubelet: Option<&[&str]>| {
+        let mut facts = facts(&[("u", "d", 0, 0), ("v", "e", 0, 0)]);
+        if let CheckpointFile::Read(checkpoint) = &mut facts.checkpoint {
+            for (record, has_share) in checkpoint.records.values_mut().zip(shares) {
+                record.has_share = has_share;
+            }
+        }
+        if let Some(uids) = kubelet {
+            let of_kubelet = KubeletClaim {
+                name: String::new(),
+                prepared: true,
+            };
+            let claim = |uid: &&str| ((*uid).to_owned(), of_kubelet.clone());
+            facts.kubelet = KubeletStateFile::Read(KubeletState {
+                claims: uids.iter().map(claim).collect(),
+            });
+        }
+        check(&facts, &SpecFacts::default())
+    };
+    for shares in [[true, true], [true, false]] {
+        assert_eq!(found(shares, None), [], "{shares:?}");
+    }
+    let double = found([false, false], Some(&["u", "v"]));
+    assert_eq!(double.len(), 1);
+    assert_eq!(double[0].subject, "channel 0");
+    assert!(
+        double[0].fix.contains("imex.sharing=many"),
+        "{}",
+        double[0].fix
+    );
+    assert_eq!(found([false, false], None), double);
+    // kubelet has unprepared the other one: that is another finding.
+    assert_eq!(found([false, false], Some(&["u"])), []);
 }

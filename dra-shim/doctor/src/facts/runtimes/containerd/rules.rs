@@ -9,8 +9,10 @@ use toml::{Table, Value};
 
 use super::disabled::{Disabled, disabled};
 use super::files::ConfigFile;
+use super::handler::default_handler;
 use super::layer::{Counted, Layer, Place, RUNTIME, SERVICE, plugin_of_1};
 use super::release::Rules;
+use crate::facts::runtimes::handlers::Configured;
 use crate::facts::runtimes::toml_file::string_list;
 
 /// What a configuration comes to.
@@ -24,6 +26,8 @@ pub(super) struct Settings {
     pub(super) spec_dirs: Option<(Vec<String>, Place)>,
     /// What keeps it from serving kubelet.
     pub(super) disabled: Option<Disabled>,
+    /// What it starts containers with by default, if a program is named for that.
+    pub(super) handler: Option<Configured>,
 }
 
 /// What the files of the configuration `config` come to. The error says why
@@ -62,6 +66,7 @@ pub(super) fn decide(config: &str, files: &[ConfigFile], rules: Rules) -> Result
         in_vain: in_vain.map(|(place, _)| place),
         spec_dirs,
         disabled,
+        handler: default_handler(&counted),
     })
 }
 

@@ -1,0 +1,105 @@
+//! Whom the CDI specs of a host are for, which decides how bad it is if a runtime does
+//! not give their devices.
+
+use crate::facts::Facts;
+use crate::facts::runtimes::RuntimeFacts;
+use crate::facts::runtimes::model::{CdiSupport, Runtime, RuntimeKind};
+use crate::facts::specs::{SpecFacts, SpecFileFacts};
+use crate::finding::Severity;
+use crate::runtime_release::RuntimeRelease;
+use crate::spec_paths::REFRESHED;
+
+/// What the vendors of specs begin with that drivers of Dynamic Resource Allocation and
+/// NVIDIA's device plugin write for kubelet's runtime.
+const KUBELET_PLUGINS: &str = "k8s.";
+
+/// Who asks for devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// Pods, by claims or a device plugin: kubelet's runtime has to give the devices.
+    Claims,
+    /// Pods, and nothing that writes specs for them is known here.
+    Pods,
+    /// People, by Docker or podman: the host shows no kubelet.
+    People,
+}
+
+// === impl Demand ===
+
+impl Demand {
+    pub(super) fn new(facts: &Facts) -> Self {
+        let root = &facts.claims.root;
+        let is_claims = |file: &SpecFileFacts| {
+            let spec = file.spec.as_ref().ok();
+            spec.is_some_and(|spec| spec.kind().vendor().starts_with(KUBELET_PLUGINS))
+        };
+        if facts.claims.has_plugin() || facts.specs.files.iter().any(is_claims) {
+            Self::Claims
+        } else if root.exists || root.other.is_some() || facts.runtimes.has_kubelet {
+            Self::Pods
+        } else {
+            Self::People
+        }
+    }
+
+    /// How bad it is if the runtime gives no devices though it should.
+    pub(super) fn severity(self, runtime: &Runtime) -> Severity {
+        let is_used = match self {
+            Self::Claims | Self::Pods => runtime.runs_pods,
+            Self::People => is_for_people(runtime),
+        };
+        if is_used {
+            Severity::Error
+        } else {
+            Severity::Info
+        }
+    }
+}
+
+/// What people start containers with. containerd's settings are those of its CRI plugin,
+/// which only kubelet talks to.
+pub(super) fn is_for_people(runtime: &Runtime) -> bool {
+    matches!(runtime.kind, RuntimeKind::Docker | RuntimeKind::Podman)
+}
+
+/// Whether people can ask something else for the devices of a spec than `runtime`.
+pub(super) fn has_other_users(facts: &RuntimeFacts, runtime: &Runtime) -> bool {
+    let works = |other: &&Runtime| {
+        let works = other.cdi != CdiSupport::Off && other.config_error.is_none();
+        is_for_people(other) && other.kind != runtime.kind && works
+    };
+    !facts.others.is_empty() || facts.runtimes.iter().any(|it| works(&it))
+}
+
+/// Whether people can ask anything for the devices of a spec.
+pub(super) fn is_usable(facts: &RuntimeFacts, file: &SpecFileFacts) -> bool {
+    let Ok(spec) = &file.spec else {
+        return false;
+    };
+    let loads = |runtime: &&Runtime| {
+        let newest = release(runtime).map(|release| release.newest());
+        is_for_people(runtime)
+            && runtime.cdi != CdiSupport::Off
+            && newest.is_none_or(|newest| spec.version() <= newest)
+    };
+    !facts.others.is_empty() || facts.runtimes.iter().any(|it| loads(&it))
+}
+
+/// Specs that somebody has put on the host for containers: not one that no container gets,
+/// nor the one that NVIDIA's toolkit writes on every host.
+pub(super) fn wanted<'a>(
+    specs: &'a SpecFacts,
+    runtimes: &RuntimeFacts,
+) -> impl Iterator<Item = &'a SpecFileFacts> {
+    let has_refresh = runtimes.has_refresh;
+    let is_refreshed = move |path: &str| has_refresh && REFRESHED.contains(&path);
+    let files = specs.files.iter();
+    files.filter(move |file| file.spec.is_ok() && !file.is_shadowed && !is_refreshed(&file.path))
+}
+
+/// `None` of a release that is not in the table of CDI versions.
+pub(super) fn release(runtime: &Runtime) -> Option<RuntimeRelease> {
+    let version = runtime.version.as_deref()?;
+    let release = format!("{}-{version}", runtime.kind.as_str());
+    release.parse().ok()
+}

@@ -1,0 +1,231 @@
+//! Specs as facts made by hand.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::error_facts::ErrorFacts;
+use crate::facts::ContainerdFacts;
+use crate::facts::runtimes::model::RuntimeKind;
+use crate::spec_paths::MissingPath;
+
+use super::*;
+
+fn file(version: &str, nodes: Vec<NodeReport>) -> SpecFileFacts {
+    let spec = json!({
+        "cdiVersion": version,
+        "kind": "example.com/thing",
+        "devices": [{"name": "a", "containerEdits": {"env": ["A=1"]}}],
+    });
+    let spec = Spec::parse(spec.to_string().as_bytes()).unwrap();
+    SpecFileFacts {
+        path: "/etc/cdi/a.json".to_owned(),
+        spec: Ok(Arc::new(spec)),
+        nodes,
+        is_shadowed: false,
+        missing_paths: vec![],
+    }
+}
+
+fn node(state: NodeState, channel: Option<i64>) -> NodeReport {
+    NodeReport {
+        path: "/dev/x".to_owned(),
+        host_path: "/dev/x".to_owned(),
+        declared: None,
+        found: None,
+        channel,
+        state,
+        message: state.is_bad().then(|| "it is bad".to_owned()),
+        fix: state.is_bad().then_some("write it with `cdi-gen generate`"),
+    }
+}
+
+fn containerd(version: &str) -> Runtime {
+    Runtime {
+        kind: RuntimeKind::Containerd,
+        version: Some(version.to_owned()),
+        cdi: CdiSupport::On,
+        spec_dirs: None,
+        config: None,
+        config_error: None,
+        cannot_start: false,
+        runs_pods: true,
+        default_handler: None,
+        containerd: ContainerdFacts::default(),
+    }
+}
+
+fn findings(facts: &SpecFacts, runtimes: &[Runtime]) -> Vec<Finding> {
+    findings_for(facts, runtimes, Demand::Claims)
+}
+
+fn findings_for(facts: &SpecFacts, runtimes: &[Runtime], demand: Demand) -> Vec<Finding> {
+    let runtimes = RuntimeFacts {
+        runtimes: runtimes.to_vec(),
+        ..RuntimeFacts::default()
+    };
+    let context = Context {
+        runtimes: &runtimes,
+        demand,
+        channel_count: Some(4),
+        driver_version: Some("570.195.03"),
+    };
+    check(facts, context, &Invocation::default()).findings
+}
+
+fn facts(file: SpecFileFacts) -> SpecFacts {
+    SpecFacts {
+        files: vec![file],
+        ..SpecFacts::default()
+    }
+}
+
+#[test]
+fn a_version_that_the_runtime_does_not_load_is_an_error() {
+    let runtimes = [containerd("1.7.0")];
+    let found = findings(&facts(file("0.6.0", vec![])), &runtimes);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].id, "cdi-spec-too-new");
+    assert!(
+        found[0].fix.starts_with("write cdiVersion 0.3.0"),
+        "{}",
+        found[0].fix
+    );
+    assert_eq!(findings(&facts(file("0.5.0", vec![])), &runtimes), []);
+}
+
+#[test]
+fn nodes_with_one_fix_are_one_finding_with_the_command_of_this_run() {
+    let nodes = [NodeState::Stale, NodeState::Agrees, NodeState::Stale];
+    let nodes = nodes.map(|state| node(state, None)).to_vec();
+    let facts = facts(file("0.5.0", nodes));
+    let invocation = Invocation::new("/host", crate::options::Options::default());
+    let context = Context {
+        runtimes: &RuntimeFacts::default(),
+        demand: Demand::Claims,
+        channel_count: None,
+        driver_version: None,
+    };
+    let found = check(&facts, context, &invocation).findings;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].id, "cdi-spec-stale-major");
+    assert_eq!(found[0].evidence, "it is bad (and 1 more like it)");
+    assert_eq!(
+        found[0].fix,
+        "write it with `cdi-gen generate --root /host`"
+    );
+}
+
+#[test]
+fn a_channel_is_below_the_drivers_count() {
+    let channels = [3, 4, 5].map(|channel| node(NodeState::Agrees, Some(channel)));
+    let found = findings(&facts(file("0.5.0", channels.to_vec())), &[]);
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0]
+            .evidence
+            .starts_with("/dev/x is channel 4 (and 1 more")
+    );
+}
+
+#[test]
+fn an_invalid_file_may_be_quoted_only_to_people_on_the_host() {
+    let mut invalid = file("0.5.0", vec![]);
+    invalid.spec = Err(ErrorFacts {
+        code: "cdi-syntax",
+        message: "secret".to_owned(),
+        hint: "correct it".to_owned(),
+    });
+    let found = findings(&facts(invalid), &[]);
+    assert_eq!(found[0].id, "cdi-syntax");
+    assert!(!found[0].redacted().evidence.contains("secret"));
+}
+
+#[test]
+fn people_lose_a_spec_that_nothing_loads_which_they_use() {
+    let podman = |version: &str| Runtime {
+        kind: RuntimeKind::Podman,
+        runs_pods: false,
+        ..containerd(version)
+    };
+    let severity = |runtimes: &[Runtime], is_shadowed| {
+        let file = SpecFileFacts {
+            is_shadowed,
+            ..file("0.7.0", vec![])
+        };
+        let found = findings_for(&facts(file), runtimes, Demand::People);
+        found.first().map(|it| it.severity)
+    };
+    let old = podman("4.9.3");
+    let docker = Runtime {
+        kind: RuntimeKind::Docker,
+        ..podman("28.5.1")
+    };
+    assert_eq!(
+        severity(std::slice::from_ref(&old), false),
+        Some(Severity::Error)
+    );
+    assert_eq!(
+        severity(std::slice::from_ref(&old), true),
+        Some(Severity::Info)
+    );
+    assert_eq!(severity(&[old, docker], false), Some(Severity::Info));
+    assert_eq!(severity(&[podman("5.4.0")], false), None);
+}
+
+#[test]
+fn what_an_update_took_away_is_one_finding_for_a_file() {
+    let missing = |path: &str| MissingPath {
+        path: path.to_owned(),
+        is_hook: false,
+    };
+    let file = SpecFileFacts {
+        missing_paths: vec![
+            missing("/usr/lib/libcuda.so.570.172.08"),
+            missing("/usr/lib/libnvidia-ml.so.570.172.08"),
+        ],
+        ..file("0.5.0", vec![])
+    };
+    let found = findings(&facts(file), &[]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].id, "cdi-spec-path-missing");
+    let evidence = &found[0].evidence;
+    assert!(
+        evidence.contains("libcuda.so.570.172.08 of the host does not exist"),
+        "{evidence}"
+    );
+    assert!(evidence.contains("(and 1 more like it)"), "{evidence}");
+    assert!(
+        evidence.ends_with("driver 570.172.08, and 570.195.03 is loaded"),
+        "{evidence}"
+    );
+}
+
+#[test]
+fn a_kind_that_ends_a_runtime_is_an_error_where_there_is_one() {
+    let text = r#"{"cdiVersion": "0.5.0", "kind": "a.com/b",
+        "devices": [{"name": "a", "containerEdits": {"env": ["A=1"]}}]}"#;
+    let spec = Spec::parse(text.as_bytes()).unwrap();
+    let file = SpecFileFacts {
+        spec: Ok(Arc::new(spec)),
+        ..file("0.5.0", vec![])
+    };
+    let facts = facts(file);
+    let ids = |runtimes: &[Runtime]| {
+        let found = findings(&facts, runtimes);
+        found
+            .iter()
+            .map(|it| (it.id, it.severity))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&[]), [(OneLetter::CODE, Severity::Warning)]);
+    assert_eq!(
+        ids(&[containerd("2.1.5")]),
+        [(OneLetter::CODE, Severity::Error)]
+    );
+    let off = Runtime {
+        cdi: CdiSupport::Off,
+        ..containerd("1.7.28")
+    };
+    assert_eq!(ids(&[off]), [(OneLetter::CODE, Severity::Warning)]);
+}

@@ -1,0 +1,259 @@
+//! The files of a host that a spec mounts into containers, and the programs that it has
+//! run: a container is not created without one of them.
+
+use std::collections::BTreeMap;
+use std::ptr;
+
+use imex_cdi::{ContainerEdits, Device, Hook, Mount, QualifiedName, Registry, Spec, SpecFile};
+use serde::Serialize;
+
+use crate::files::HostFiles;
+use crate::host::Host;
+use crate::spec_node::is_claim_spec;
+
+/// The spec that `nvidia-cdi-refresh` of NVIDIA's container toolkit writes (from 1.18 on).
+pub(crate) const REFRESHED: [&str; 2] = ["/run/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"];
+
+/// Paths beyond these are not looked for: a device has some dozens.
+const MOST_PATHS: usize = 4096;
+
+/// Where a driver in a container has its root. While it is empty, the driver is not
+/// started, or the mount is not visible from here.
+const DRIVER_ROOTS: [&str; 2] = ["/run/nvidia/driver", "/var/run/nvidia/driver"];
+
+/// A path of the host that does not exist, and that a spec needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingPath {
+    /// On the host.
+    pub path: String,
+    /// Whether it is a program that is run, and not a mount's source.
+    pub is_hook: bool,
+}
+
+/// Whether the host has a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathState {
+    /// It has.
+    Exists,
+    /// It has not.
+    Missing,
+    /// It cannot be examined from here.
+    Unknown,
+}
+
+/// Looks for the paths of specs, each once.
+#[derive(Debug)]
+pub struct HostPaths<'a> {
+    files: &'a HostFiles,
+    known: BTreeMap<String, PathState>,
+}
+
+/// How a spec is written again, by who writes it.
+pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
+    match spec.kind().vendor() {
+        _ if is_claim_spec(spec) => {
+            "restart the kubelet plugin on this node, which writes its claims' specs again; if that \
+             is NVIDIA's, which does not, delete the pods that use the claim"
+                .to_owned()
+        }
+        vendor if vendor.starts_with("k8s.") => {
+            "restart the kubelet plugin that writes it, and delete the pods that use its claims"
+                .to_owned()
+        }
+        "management.nvidia.com" => format!(
+            "restart the GPU operator's toolkit pod on this node, which writes it; without the \
+             operator, remove {file}"
+        ),
+        "nvidia.com" if REFRESHED.contains(&file) => format!(
+            "write it again: systemctl restart nvidia-cdi-refresh, or nvidia-ctk cdi generate --output={file}"
+        ),
+        "nvidia.com" => format!("write it again: nvidia-ctk cdi generate --output={file}"),
+        _ => format!("let what wrote it write it again, or remove {file}"),
+    }
+}
+
+// === impl MissingPath ===
+
+impl MissingPath {
+    /// What is wrong, for people.
+    pub fn message(&self) -> String {
+        let needs = if self.is_hook { "runs" } else { "mounts" };
+        format!(
+            "{} of the host does not exist, and the spec {needs} it",
+            self.path
+        )
+    }
+}
+
+// === impl PathState ===
+
+impl PathState {
+    /// For a table.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exists => "exists",
+            Self::Missing => "missing",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+// === impl HostPaths ===
+
+impl<'a> HostPaths<'a> {
+    /// Of no spec yet.
+    pub fn new(host: &'a Host) -> Self {
+        Self {
+            files: host.files(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// The mount's source; `None` if the mount has none on the host.
+    pub fn mount(&mut self, mount: &Mount) -> Option<PathState> {
+        let mut options = mount.options.iter();
+        let is_bind = mount.fs_type.as_deref() == Some("bind")
+            || options.any(|option| option == "bind" || option == "rbind");
+        is_bind.then(|| self.state(&mount.host_path))
+    }
+
+    /// The hook's program; `None` if it is the container's.
+    pub fn hook(&mut self, hook: &Hook) -> Option<PathState> {
+        (hook.hook_name != "startContainer").then(|| self.state(&hook.path))
+    }
+
+    /// What is missing of all that `edits` need, each path once.
+    pub fn missing(&mut self, edits: &ContainerEdits) -> Vec<MissingPath> {
+        let mut found = Vec::new();
+        for mount in &edits.mounts {
+            if self.mount(mount) == Some(PathState::Missing) {
+                add(&mut found, &mount.host_path, false);
+            }
+        }
+        for hook in &edits.hooks {
+            if self.hook(hook) == Some(PathState::Missing) {
+                add(&mut found, &hook.path, true);
+            }
+        }
+        found
+    }
+
+    /// What is missing for the devices that a container gets from the file, by path; nothing
+    /// of a file whose devices all resolve to another one.
+    pub fn missing_in(&mut self, registry: &Registry, file: &SpecFile) -> Vec<MissingPath> {
+        let Ok(spec) = &file.spec else {
+            return vec![];
+        };
+        let is_given = |device: &&Device| {
+            let name = QualifiedName::new(spec.kind().clone(), device.name.clone());
+            let resolved = registry.resolve(&name);
+            resolved.is_ok_and(|found| ptr::eq(found.file, file))
+        };
+        let given: Vec<&Device> = spec.devices().iter().filter(is_given).collect();
+        if given.is_empty() {
+            return vec![];
+        }
+        let own = given.iter().map(|device| &device.container_edits);
+        let all = [spec.container_edits()].into_iter().chain(own);
+        let mut found = BTreeMap::new();
+        for missing in all.flat_map(|edits| self.missing(edits)) {
+            found.entry(missing.path.clone()).or_insert(missing);
+        }
+        found.into_values().collect()
+    }
+
+    fn state(&mut self, path: &str) -> PathState {
+        if let Some(state) = self.known.get(path) {
+            return *state;
+        }
+        if self.known.len() >= MOST_PATHS || !path.starts_with('/') {
+            return PathState::Unknown;
+        }
+        let state = match self.files.try_exists(path) {
+            Ok(true) => PathState::Exists,
+            Ok(false) if !self.is_in_hidden_driver(path) => PathState::Missing,
+            Ok(false) | Err(_) => PathState::Unknown,
+        };
+        self.known.insert(path.to_owned(), state);
+        state
+    }
+
+    fn is_in_hidden_driver(&self, path: &str) -> bool {
+        let roots = DRIVER_ROOTS.iter();
+        let mut roots = roots.filter(|root| path.starts_with(&format!("{root}/")));
+        roots.any(|root| self.files.list(root).is_empty())
+    }
+}
+
+fn add(found: &mut Vec<MissingPath>, path: &str, is_hook: bool) {
+    if found.iter().all(|it| it.path != path) {
+        let path = path.to_owned();
+        found.push(MissingPath { path, is_hook });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn edits(mounts: &[(&str, &str)], hooks: &[(&str, &str)]) -> ContainerEdits {
+        let mounts = mounts.iter().map(|(path, option)| {
+            json!({"hostPath": path, "containerPath": "/c", "options": ["ro", option]})
+        });
+        let hooks = hooks
+            .iter()
+            .map(|(name, path)| json!({"hookName": name, "path": path}));
+        let edits = json!({
+            "mounts": mounts.collect::<Vec<_>>(),
+            "hooks": hooks.collect::<Vec<_>>(),
+        });
+        serde_json::from_value(edits).unwrap()
+    }
+
+    fn missing(root: &std::path::Path, edits: &ContainerEdits) -> Vec<String> {
+        let host = Host::open(root).unwrap();
+        let found = HostPaths::new(&host).missing(edits);
+        found.iter().map(|it| it.path.clone()).collect()
+    }
+
+    #[test]
+    fn what_a_container_needs_of_the_host_is_looked_for_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("usr/lib")).unwrap();
+        fs::write(dir.path().join("usr/lib/libcuda.so.570.1"), "").unwrap();
+        symlink("/usr/lib", dir.path().join("lib")).unwrap();
+        let edits = edits(
+            &[
+                ("/lib/libcuda.so.570.1", "rbind"),
+                ("/usr/lib/libcuda.so.1", "bind"),
+                ("/usr/lib/libcuda.so.1", "rbind"),
+                ("tmpfs", "nosuid"),
+                ("/no/mount", "nosuid"),
+            ],
+            &[
+                ("createContainer", "/usr/bin/nvidia-cdi-hook"),
+                ("startContainer", "/bin/of-the-container"),
+            ],
+        );
+        let found = missing(dir.path(), &edits);
+        assert_eq!(found, ["/usr/lib/libcuda.so.1", "/usr/bin/nvidia-cdi-hook"]);
+    }
+
+    #[test]
+    fn of_a_driver_in_a_container_nothing_is_missing_while_its_root_is_not_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = "/run/nvidia/driver/usr/lib64/libcuda.so.570.1";
+        let edits = edits(&[(path, "rbind")], &[]);
+        assert_eq!(missing(dir.path(), &edits), [""; 0]);
+        fs::create_dir_all(dir.path().join("run/nvidia/driver")).unwrap();
+        assert_eq!(missing(dir.path(), &edits), [""; 0]);
+        fs::create_dir_all(dir.path().join("run/nvidia/driver/usr/lib64")).unwrap();
+        assert_eq!(missing(dir.path(), &edits), [path]);
+    }
+}
