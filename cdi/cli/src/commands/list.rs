@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use host_doctor::facts::RecordFacts;
-use host_doctor::{BadNodes, NodeReport, group_bad_nodes, number_list};
+use host_doctor::{BadNodes, NodeReport, PathState, and_more, group_bad_nodes, number_list};
 use imex_cdi::Registry;
 
 use self::claims::ClaimRecords;
@@ -73,10 +73,15 @@ fn row(device: &DeviceReport<'_>) -> [String; 7] {
         version,
         claim,
         nodes,
+        lacks_paths,
     } = device;
     // The worst of them: the table is for finding problems.
     let worst = nodes.iter().max_by_key(|node| node.state);
-    let host = worst.map_or_else(String::new, NodeReport::host_side);
+    let host = match worst {
+        Some(node) if node.state.is_bad() || !lacks_paths => node.host_side(),
+        _ if *lacks_paths => PathState::Missing.as_str().to_owned(),
+        _ => String::new(),
+    };
     let record = claim.as_ref().and_then(|claim| claim.record.as_ref());
     let domains = record.map(|record| Vec::from_iter(record.domains()).join(","));
     [
@@ -120,6 +125,12 @@ fn note_problems(report: &ListReport<'_>, registry: &Registry, all: bool) {
     }
     for BadNodes { file, message, fix } in group_bad_nodes(report.bad_nodes()) {
         note(&format!("{file}: {message}; {fix}"));
+    }
+    for file in report.files_without_paths() {
+        if let Some((first, others)) = file.missing_paths.split_first() {
+            let (message, more) = (first.message(), and_more(others.len()));
+            note(&format!("{}: {message}{more}; {}", file.path, file.rewrite));
+        }
     }
     if all && report.devices.is_empty() {
         let dirs: Vec<String> = registry.dirs().iter().map(describe_dir).collect();

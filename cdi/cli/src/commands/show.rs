@@ -140,8 +140,8 @@ impl Report for ShowReport {
         for device in &self.devices {
             writeln!(output)?;
             table::write_properties([("device", device.name.clone())], output)?;
-            let own = edits::rows(&device.field, &device.edits, &device.nodes);
-            let shared = edits::rows("containerEdits", &self.edits, &self.nodes);
+            let own = edits::rows(&device.field, &device.edits, &device.nodes, &device.paths);
+            let shared = edits::rows("containerEdits", &self.edits, &self.nodes, &self.paths);
             table::write(
                 ["FIELD", "EDIT", "HOST"],
                 own.into_iter().chain(shared),

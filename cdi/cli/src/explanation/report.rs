@@ -1,7 +1,9 @@
 //! Why a name resolves or does not, as data.
 
+use std::borrow::Cow;
+
 use compute_domain_node::error_chain;
-use host_doctor::{Host, NodeReport};
+use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetter, and_more, rewrite_fix};
 use imex_cdi::{
     Candidate, DirState, Evidence, IgnoredFile, Plan, QualifiedName, Registry, ResolveError,
     Resolved, SpecDir, SpecFile, Suggestion, Verdict,
@@ -26,7 +28,7 @@ pub(crate) struct WhyReport {
     /// Why it does not resolve, or cannot be used.
     pub(super) code: Option<&'static str>,
     pub(super) message: Option<String>,
-    pub(super) fix: Option<&'static str>,
+    pub(super) fix: Option<Cow<'static, str>>,
     pub(super) candidates: Vec<CandidateReport>,
     pub(super) near_misses: Vec<NearMissReport>,
     pub(super) ignored: Vec<IgnoredReport>,
@@ -117,7 +119,7 @@ impl WhyReport {
             nodes: vec![],
             code: unresolved.map(ResolveError::code),
             message: unresolved.map(ToString::to_string),
-            fix: unresolved.map(fix),
+            fix: unresolved.map(|why| fix(why).into()),
             candidates: explanation
                 .candidates
                 .iter()
@@ -147,21 +149,46 @@ impl WhyReport {
     /// If the device resolves: compares its nodes with the host's, and checks
     /// that a container could be started with it.
     pub(crate) fn check_host(&mut self, host: &Host, registry: &Registry, name: &QualifiedName) {
-        let Ok(Resolved { spec, device, .. }) = registry.resolve(name) else {
+        let Ok(Resolved {
+            file, spec, device, ..
+        }) = registry.resolve(name)
+        else {
             return;
         };
         let own = NodeReport::from_edits(spec, &device.container_edits, host);
         let shared = NodeReport::from_edits(spec, spec.container_edits(), host);
         self.nodes = own.chain(shared).collect();
         let worst = self.nodes.iter().max_by_key(|node| node.state);
+        let mut paths = HostPaths::new(host);
+        let edits = [&device.container_edits, spec.container_edits()];
+        let missing = edits.into_iter().flat_map(|edits| paths.missing(edits));
+        let missing: Vec<MissingPath> = missing.collect();
         // For a container with an empty config.
         let plan = Plan::new(registry, std::slice::from_ref(name), &json!({}), host);
-        let (code, message, fix) = match (plan, worst) {
-            (Err(error), _) => (error.code(), Some(error_chain(&error)), Some(error.hint())),
-            (Ok(_), Some(node)) if node.state.is_bad() => {
-                (node.state.code(), node.message.clone(), node.fix)
+        let one_letter = OneLetter::of(spec.kind());
+        let (code, message, fix) = match (plan, worst, missing.split_first()) {
+            _ if one_letter.is_some() => (
+                OneLetter::CODE,
+                one_letter.map(|kind| format!("its {}", kind.message("a runtime"))),
+                Some(OneLetter::FIX.into()),
+            ),
+            (Err(error), ..) => (
+                error.code(),
+                Some(error_chain(&error)),
+                Some(error.hint().into()),
+            ),
+            (Ok(_), Some(node), _) if node.state.is_bad() => (
+                node.state.code(),
+                node.message.clone(),
+                node.fix.map(Cow::from),
+            ),
+            (Ok(_), _, Some((first, others))) => {
+                let message = format!("{}{}", first.message(), and_more(others.len()));
+                let file = host.files().host_name(&file.path);
+                let fix = rewrite_fix(spec, &file).into();
+                ("host-path-missing", Some(message), Some(fix))
             }
-            (Ok(_), _) => return,
+            (Ok(_), _, None) => return,
         };
         self.answer = Answer::Unusable;
         self.code = Some(code);

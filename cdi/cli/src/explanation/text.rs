@@ -44,8 +44,8 @@ pub(super) fn lines(report: &WhyReport) -> Vec<String> {
     if !report.resolves {
         alternatives(report, &mut line);
     }
-    if let Some(fix) = report.fix {
-        line("fix", fix.to_owned());
+    if let Some(fix) = &report.fix {
+        line("fix", fix.to_string());
     }
     lines
 }

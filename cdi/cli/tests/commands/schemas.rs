@@ -32,6 +32,7 @@ fn of_list() {
         &[],
         &[
             ("list --json --root host", 1),
+            ("list --json --root host --spec-dir /opt/cdi", 1),
             (
                 "list --json --root host --spec-dir /etc/link --spec-dir /none",
                 3,

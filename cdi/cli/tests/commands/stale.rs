@@ -135,3 +135,62 @@ fn a_list_of_resolving_devices_is_not_clean_if_the_host_lacks_their_nodes() {
          major and minor in the spec\n"
     );
 }
+
+#[test]
+fn what_a_spec_mounts_or_runs_is_looked_for_on_the_host() {
+    let place = Place::new();
+    let library = "usr/lib64/libcuda.so.570.158.01";
+    let spec = format!(
+        r#"{{"cdiVersion": "0.5.0", "kind": "example.com/gpu",
+        "devices": [{{"name": "0", "containerEdits": {{"env": ["A=1"]}}}}],
+        "containerEdits": {{
+            "mounts": [{{"hostPath": "/{library}", "containerPath": "/a", "options": ["rbind"]}}],
+            "hooks": [{{"hookName": "createContainer", "path": "/usr/bin/nvidia-cdi-hook"}}]
+        }}}}"#
+    );
+    place.write("host/etc/cdi/gpu.json", &spec);
+    let host_column = || {
+        let show = place.out("show example.com/gpu=0 --root host", 0);
+        let lines = show
+            .lines()
+            .filter(|line| ["mounts[0]", "hooks[0]"].iter().any(|it| line.contains(it)));
+        let words = lines.filter_map(|line| line.split_whitespace().last().map(str::to_owned));
+        words.collect::<Vec<_>>()
+    };
+    assert_eq!(host_column(), ["exists", "exists"]);
+    place.out("why example.com/gpu=0 --root host", 0);
+    let list = place.run("list example.com/gpu --root host");
+    assert!(!stdout(&list).contains("missing"), "{}", stdout(&list));
+
+    // The driver was updated.
+    std::fs::remove_file(place.at(&format!("host/{library}"))).unwrap();
+    assert_eq!(host_column(), ["missing", "exists"]);
+    let why = place.out("why example.com/gpu=0 --root host --json", 1);
+    let why: Value = serde_json::from_str(&why).unwrap();
+    assert_eq!(why["answer"], "unusable");
+    assert_eq!(why["code"], "host-path-missing");
+    let list = place.run("list example.com/gpu --root host");
+    assert_eq!(list.status.code(), Some(1));
+    assert!(stdout(&list).contains("  missing  "), "{}", stdout(&list));
+    let note = stderr(&list);
+    assert!(
+        note.contains("libcuda.so.570.158.01 of the host does not exist, and the spec mounts it"),
+        "{note}"
+    );
+}
+
+#[test]
+fn a_kind_that_ends_a_runtime_is_told_of_what_resolves() {
+    let place = Place::new();
+    let spec = r#"{"cdiVersion": "0.5.0", "kind": "a.com/b",
+        "devices": [{"name": "x", "containerEdits": {"env": ["A=1"]}}]}"#;
+    place.write("host/etc/cdi/a.json", spec);
+    let why = place.out("why a.com/b=x --root host", 1);
+    assert!(
+        why.contains("of one letter, on which Go's CDI library panics"),
+        "{why}"
+    );
+    let list = place.run("list a.com/b --root host");
+    assert_eq!(list.status.code(), Some(1));
+    assert!(stderr(&list).contains("of one letter"), "{}", stderr(&list));
+}

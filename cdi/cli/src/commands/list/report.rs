@@ -1,9 +1,10 @@
 //! What `list` prints, as data.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use compute_domain_node::error_chain;
-use host_doctor::{Host, NodeReport};
+use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetter, rewrite_fix};
 use imex_cdi::{
     DeviceName, DirError, DirState, LoadError, QualifiedName, Registry, ResolveError, Spec,
     SpecDir, SpecError, SpecFile,
@@ -37,12 +38,17 @@ pub(super) struct DirReport {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FileReport {
-    path: String,
+    pub(super) path: String,
     priority: usize,
     kind: Option<String>,
     version: Option<VersionReport>,
     devices: usize,
     pub(super) error: Option<FileError>,
+    /// What its devices need of the host, and the host does not have.
+    pub(super) missing_paths: Vec<MissingPath>,
+    /// What to do about that.
+    #[serde(skip)]
+    pub(super) rewrite: String,
 }
 
 /// Borrows its names: a host can have 100 000s of devices.
@@ -59,6 +65,9 @@ pub(super) struct DeviceReport<'a> {
     /// Boxed: most devices have none.
     pub(super) claim: Option<Box<ClaimReport>>,
     pub(super) nodes: Vec<NodeReport>,
+    /// Whether some of its file's missing paths are its own, or those of all devices.
+    #[serde(skip)]
+    pub(super) lacks_paths: bool,
 }
 
 /// Why a file or a directory defines nothing.
@@ -96,14 +105,19 @@ impl<'a> ListReport<'a> {
         wanted: &[Wanted],
     ) -> Self {
         let files = registry.files().iter();
+        let mut paths = HostPaths::new(host);
+        let reports = files.clone();
+        let reports = reports.map(|file| FileReport::new(registry, file, host, &mut paths));
         Self {
             schema: "cdi-gen/list/v1",
             checkpoint: records.state(),
             dirs: registry.dirs().iter().map(DirReport::new).collect(),
-            files: files.clone().map(FileReport::new).collect(),
+            files: reports.collect(),
             devices: files
                 .filter_map(|file| Some((file, file.spec.as_ref().ok()?)))
-                .flat_map(|(file, spec)| devices(registry, file, spec, host, records, wanted))
+                .flat_map(|(file, spec)| {
+                    devices(registry, file, spec, host, &mut paths, records, wanted)
+                })
                 .collect(),
         }
     }
@@ -118,6 +132,16 @@ impl<'a> ListReport<'a> {
                 .iter()
                 .all(|device| device.state != DeviceState::Conflict)
             && self.bad_nodes().next().is_none()
+            && self.files_without_paths().next().is_none()
+    }
+
+    /// The files of listed devices whose paths the host does not have all.
+    pub(super) fn files_without_paths(&self) -> impl Iterator<Item = &FileReport> {
+        let devices = self.devices.iter();
+        let lacking = devices.filter(|it| it.lacks_paths && it.state == DeviceState::Resolves);
+        let lacking: BTreeSet<&str> = lacking.map(|device| &*device.file).collect();
+        let files = self.files.iter();
+        files.filter(move |file| lacking.contains(file.path.as_str()))
     }
 
     /// The nodes that a container would not get, with their files.
@@ -136,6 +160,7 @@ fn devices<'a>(
     file: &'a SpecFile,
     spec: &'a Spec,
     host: &Host,
+    paths: &mut HostPaths<'_>,
     records: &ClaimRecords<'_>,
     wanted: &[Wanted],
 ) -> Vec<DeviceReport<'a>> {
@@ -143,6 +168,7 @@ fn devices<'a>(
     let version = VersionReport::new(spec);
     let shared: Vec<NodeReport> =
         NodeReport::from_edits(spec, spec.container_edits(), host).collect();
+    let shared_lacks = !paths.missing(spec.container_edits()).is_empty();
     let claim = records.claim(file).map(Box::new);
     let is_wanted = |name: &DeviceName| {
         wanted.is_empty() || wanted.iter().any(|it| it.matches(spec.kind(), name))
@@ -162,6 +188,7 @@ fn devices<'a>(
             version,
             claim: claim.clone(),
             nodes: own.chain(shared.iter().cloned()).collect(),
+            lacks_paths: shared_lacks || !paths.missing(&device.container_edits).is_empty(),
         }
     });
     reports.collect()
@@ -212,15 +239,19 @@ impl DirReport {
 // === impl FileReport ===
 
 impl FileReport {
-    fn new(file: &SpecFile) -> Self {
+    fn new(registry: &Registry, file: &SpecFile, host: &Host, paths: &mut HostPaths<'_>) -> Self {
         let spec = file.spec.as_ref().ok();
+        let error = file.spec.as_ref().err().map(FileError::from_file);
+        let name = host.files().host_name(&file.path);
         Self {
             path: file.path.display().to_string(),
             priority: file.priority,
             kind: spec.map(|spec| spec.kind().to_string()),
             version: spec.map(|spec| VersionReport::new(spec)),
             devices: spec.map_or(0, |spec| spec.devices().len()),
-            error: file.spec.as_ref().err().map(FileError::from_file),
+            error: error.or_else(|| FileError::from_kind(file)),
+            missing_paths: paths.missing_in(registry, file),
+            rewrite: spec.map_or_else(String::new, |spec| rewrite_fix(spec, &name)),
         }
     }
 }
@@ -242,6 +273,20 @@ impl FileError {
             line: position.map(|(line, _)| line),
             column: position.map(|(_, column)| column),
         }
+    }
+
+    /// A spec that this library loads, and that ends a runtime.
+    fn from_kind(file: &SpecFile) -> Option<Self> {
+        let spec = file.spec.as_ref().ok()?;
+        let message = OneLetter::of(spec.kind())?.message("a runtime");
+        Some(Self {
+            code: OneLetter::CODE,
+            message: format!("{}: {message}", file.path.display()),
+            fix: OneLetter::FIX,
+            field: Some("kind".to_owned()),
+            line: None,
+            column: None,
+        })
     }
 
     fn from_dir(error: &DirError) -> Self {

@@ -2,11 +2,39 @@
 
 use imex_cdi::{ContainerEdits, DeviceNode, Hook, IntelRdt, Mount};
 
-use host_doctor::NodeReport;
+use host_doctor::{HostPaths, NodeReport, PathState};
+
+/// What the host has of the paths in edits, in their order; `None` where nothing of the
+/// host is needed.
+#[derive(Debug)]
+pub(super) struct Paths {
+    mounts: Vec<Option<PathState>>,
+    hooks: Vec<Option<PathState>>,
+}
+
+// === impl Paths ===
+
+impl Paths {
+    pub(super) fn new(edits: &ContainerEdits, host: &mut HostPaths<'_>) -> Self {
+        let mounts = edits.mounts.iter().map(|mount| host.mount(mount));
+        let mounts = mounts.collect();
+        let hooks = edits.hooks.iter().map(|hook| host.hook(hook)).collect();
+        Self { mounts, hooks }
+    }
+}
+
+fn host_side(state: Option<PathState>) -> String {
+    state.map_or("", PathState::as_str).to_owned()
+}
 
 /// Field, edit and what the host has. `nodes` are the reports on the device nodes
 /// of `edits`, in their order.
-pub(super) fn rows(owner: &str, edits: &ContainerEdits, nodes: &[NodeReport]) -> Vec<[String; 3]> {
+pub(super) fn rows(
+    owner: &str,
+    edits: &ContainerEdits,
+    nodes: &[NodeReport],
+    paths: &Paths,
+) -> Vec<[String; 3]> {
     let ContainerEdits {
         env,
         device_nodes,
@@ -37,12 +65,13 @@ pub(super) fn rows(owner: &str, edits: &ContainerEdits, nodes: &[NodeReport]) ->
             format!("{} as {}", device.host_interface_name, device.name),
         );
     }
-    for (at, it) in mounts.iter().enumerate() {
-        plain(format!("mounts[{at}]"), mount(it));
+    for (at, (it, state)) in mounts.iter().zip(&paths.mounts).enumerate() {
+        add(format!("mounts[{at}]"), mount(it), host_side(*state));
     }
-    for (at, it) in hooks.iter().enumerate() {
-        plain(format!("hooks[{at}]"), hook(it));
+    for (at, (it, state)) in hooks.iter().zip(&paths.hooks).enumerate() {
+        add(format!("hooks[{at}]"), hook(it), host_side(*state));
     }
+    let mut plain = |field: String, edit: String| add(field, edit, String::new());
     if let Some(rdt) = intel_rdt {
         plain("intelRdt".to_owned(), class_of_service(rdt));
     }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use host_doctor::{Host, NodeReport};
+use host_doctor::{Host, HostPaths, NodeReport};
 use imex_cdi::{ContainerEdits, Device, QualifiedName, Spec};
 use serde::Serialize;
 
+use super::edits::Paths;
 use crate::version::VersionReport;
 
 #[derive(Debug, Serialize)]
@@ -25,6 +26,8 @@ pub(super) struct ShowReport {
     #[serde(rename = "containerEdits")]
     pub(super) edits: ContainerEdits,
     pub(super) nodes: Vec<NodeReport>,
+    #[serde(skip)]
+    pub(super) paths: Paths,
     pub(super) devices: Vec<DeviceReport>,
 }
 
@@ -45,6 +48,8 @@ pub(super) struct DeviceReport {
     #[serde(rename = "containerEdits")]
     pub(super) edits: ContainerEdits,
     pub(super) nodes: Vec<NodeReport>,
+    #[serde(skip)]
+    pub(super) paths: Paths,
 }
 
 // === impl ShowReport ===
@@ -70,6 +75,7 @@ impl ShowReport {
             annotations: spec.annotations().clone(),
             edits: spec.container_edits().clone(),
             nodes: NodeReport::from_edits(spec, spec.container_edits(), host).collect(),
+            paths: Paths::new(spec.container_edits(), &mut HostPaths::new(host)),
             devices: vec![],
         }
     }
@@ -94,6 +100,7 @@ impl DeviceReport {
             annotations: device.annotations.clone(),
             edits: device.container_edits.clone(),
             nodes: NodeReport::from_edits(spec, &device.container_edits, host).collect(),
+            paths: Paths::new(&device.container_edits, &mut HostPaths::new(host)),
         }
     }
 }

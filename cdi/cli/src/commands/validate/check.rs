@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use compute_domain_node::error_chain;
-use host_doctor::{Host, NodeReport, NodeState, RuntimeRelease, and_more, declared_major};
+use host_doctor::{
+    Host, NodeReport, NodeState, OneLetter, RuntimeRelease, and_more, declared_major,
+};
 use imex_cdi::{
     DirState, Lint, LoadError, QualifiedName, Registry, ResolveError, Spec, SpecError, SpecFile,
     SpecVersion,
@@ -147,30 +149,20 @@ fn valid(file: &str, spec: &Spec, criteria: &Criteria<'_>, findings: &mut Findin
     });
 }
 
-/// Go's CDI library up to 1.1.0, the newest, panics at such a kind, and the
-/// runtime with it.
+/// A runtime that loads such a file ends.
 fn one_letter(file: &str, spec: &Spec, targets: &[RuntimeRelease]) -> Option<Finding> {
-    let kind = spec.kind();
-    let (part, text) = match (kind.vendor(), kind.class()) {
-        (vendor, _) if vendor.len() == 1 => ("vendor", vendor),
-        (_, class) if class.len() == 1 => ("class", class),
-        _ => return None,
-    };
+    let one_letter = OneLetter::of(spec.kind())?;
     let names: Vec<&str> = targets.iter().map(RuntimeRelease::name).collect();
     let (level, who) = if names.is_empty() {
         (Level::Warn, "a runtime".to_owned())
     } else {
         (Level::Error, names.join(", "))
     };
-    let message = format!(
-        "kind has the {part} {text:?} of one letter, on which Go's CDI library panics up to \
-         1.1.0, and {who} with it"
-    );
-    let fix = format!("give the {part} two characters or more");
+    let message = one_letter.message(&who);
     Some(Finding {
         level,
         field: Some("kind".to_owned()),
-        ..Finding::error(file, "cdi-kind-one-letter", message, fix)
+        ..Finding::error(file, OneLetter::CODE, message, OneLetter::FIX)
     })
 }
 
