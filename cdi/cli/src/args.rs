@@ -29,7 +29,7 @@ pub(crate) use self::doctor::{Doctor, Gc, Watch};
 pub(crate) use self::generate::{
     Devices, Format, Generate, MajorArg, Mode, NameStyle, OrAuto, OrMin,
 };
-pub(crate) use self::host::SpecDirs;
+pub(crate) use self::host::{KubeletRoot, SpecDirs};
 pub(crate) use self::pattern::Wanted;
 pub(crate) use self::specs::{Diff, Inject, Level, List, Show, Subject, Validate, Why};
 pub(crate) use self::values::STDIN;

@@ -5,10 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use compute_domain_api::names::DRIVER_NAME;
 use host_doctor::{Host, Root, RootError};
 use imex_cdi::{DEFAULT_DIRS, DirState, Registry, SpecDir};
 
-use crate::args::SpecDirs;
+use crate::args::{KubeletRoot, SpecDirs};
 use crate::outcome::{CommandError, Outcome};
 
 /// [`SpecDirs`], with an open root.
@@ -40,6 +41,15 @@ pub(crate) fn describe_dir(dir: &SpecDir) -> String {
     match dir.state {
         DirState::Absent => format!("{path} (does not exist)"),
         DirState::Listed | DirState::Skipped(_) => path.to_string(),
+    }
+}
+
+// === impl KubeletRoot ===
+
+impl KubeletRoot {
+    /// The directory of the kubelet plugin.
+    pub(crate) fn plugin_dir(&self) -> PathBuf {
+        self.path.join("plugins").join(DRIVER_NAME)
     }
 }
 

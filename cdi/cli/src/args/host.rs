@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use compute_domain_api::names::DRIVER_NAME;
 use host_doctor::DEFAULT_KUBELET_ROOT;
 use imex_cdi::DEFAULT_DIRS;
 
@@ -29,13 +28,4 @@ pub(crate) struct KubeletRoot {
         default_value = DEFAULT_KUBELET_ROOT
     )]
     pub(crate) path: PathBuf,
-}
-
-// === impl KubeletRoot ===
-
-impl KubeletRoot {
-    /// The directory of the kubelet plugin.
-    pub(crate) fn plugin_dir(&self) -> PathBuf {
-        self.path.join("plugins").join(DRIVER_NAME)
-    }
 }
