@@ -2,6 +2,7 @@
 
 pub(crate) mod nested;
 
+use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -55,7 +56,7 @@ pub struct FileMode {
     /// Its path.
     pub path: String,
     /// Its permission bits, with set-id and sticky bits; `None` if they cannot
-    /// be read.
+    /// be read, or it is not a regular file.
     pub mode: Option<u32>,
 }
 
@@ -72,7 +73,7 @@ impl DirectoryFacts {
             files: specs
                 .map(|file| FileMode {
                     path: files.host_name(&file.path),
-                    mode: mode(&file.path),
+                    mode: mode(&file.path, Metadata::is_file),
                 })
                 .collect(),
         }
@@ -86,7 +87,7 @@ impl CdiDirectory {
         let path = files.host_name(&dir.path);
         let state = match &dir.state {
             DirState::Listed => CdiDirectoryState::Listed {
-                mode: mode(&dir.path),
+                mode: mode(&dir.path, Metadata::is_dir),
                 names: files.list(&path),
                 nested: nested::find(files, registry, &path),
             },
@@ -107,7 +108,26 @@ pub(crate) fn is_spec_name(name: &str) -> bool {
 }
 
 /// Of what a link leads to: a runtime opens that.
-fn mode(path: &Path) -> Option<u32> {
-    let found = path.metadata().ok()?;
+/// Of what is no such thing, but a link to a device, say, the mode is nobody's to change.
+fn mode(path: &Path, is_one: impl Fn(&Metadata) -> bool) -> Option<u32> {
+    let found = path.metadata().ok().filter(is_one)?;
     Some(found.permissions().mode() & 0o7777)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::root::Root;
+
+    #[test]
+    fn nobody_is_told_to_change_the_mode_of_what_a_link_leads_to() {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("/dev/zero", dir.path().join("zero.json")).unwrap();
+        let files = HostFiles::new(Root::new(Path::new("/")).unwrap());
+        let facts = DirectoryFacts::read(&files, &Registry::load(&[dir.path()]));
+        let modes: Vec<_> = facts.files.iter().map(|file| file.mode).collect();
+        assert_eq!(modes, [None]);
+    }
 }
