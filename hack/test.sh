@@ -78,6 +78,10 @@ fast() {
 
     step "documentation"
     RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --workspace --features dra-kubelet/testing,nri-plugin/testing --no-deps
+    # cargo says nothing of a feature that it leaves out.
+    for package in dra_kubelet nri_plugin; do
+        [ -f "$target_dir/doc/$package/testing/index.html" ] || die "$package's documentation lacks its testing module"
+    done
 
     step "chart"
     local programs
