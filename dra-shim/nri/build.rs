@@ -9,6 +9,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Messages only. Ordered maps: the same answer is the same bytes.
     prost_build::Config::new()
         .btree_map(["."])
+        .field_attribute(
+            ".nri.pkg.api.v1alpha1.Container.image",
+            "#[doc = \"The image of the container. NRI 0.12.2 has it (containerd 2.4); \
+             `None` from older runtimes.\"]",
+        )
         .compile_fds(descriptors)?;
     Ok(())
 }

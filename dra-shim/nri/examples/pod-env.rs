@@ -4,6 +4,7 @@
 //! On a node, as root: `pod-env [SOCKET]`.
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use nri_plugin::api::{Container, ContainerAdjustment, PodSandbox};
 use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service};
@@ -39,8 +40,18 @@ impl Plugin for PodEnv {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
     tracing_subscriber::fmt().init();
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut builder = Service::builder(50, "pod-env").on_late(Late::Refuse);
     if let Some(socket) = std::env::args().nth(1) {
@@ -49,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut service = builder.start(PodEnv)?;
     tokio::select! {
         // Only a plugin that the runtime has started gets here.
-        error = service.ended() => return Err(error.into()),
+        error = service.ended() => return Err(format!("{error}; {}", error.hint()).into()),
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
     }

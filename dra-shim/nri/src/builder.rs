@@ -1,6 +1,6 @@
 //! Starts a plugin.
 
-use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::net::{SocketAddr, UnixStream as StdUnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use crate::plugin::Plugin;
 use crate::service::{Service, Source};
 use crate::session::Shared;
 use crate::state::State;
+use crate::updates::Updates;
 
 /// Where containerd and CRI-O listen.
 const SOCKET: &str = "/var/run/nri/nri.sock";
@@ -39,6 +40,14 @@ pub enum StartError {
     /// The runtime would refuse the name.
     #[error("{0:?} is no name of a plugin: letters, digits, and - _ . + are allowed")]
     Name(String),
+    /// No socket can have this path: it is empty, or longer than 107 bytes.
+    #[error("{path:?} is no path of a socket: it needs 1 to 107 bytes")]
+    Socket {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The plugin states no event, which for NRI means all of them.
     #[error("the plugin states no events")]
     NoEvents,
@@ -106,6 +115,24 @@ impl ServiceBuilder {
     ///
     /// Outside a tokio runtime with I/O and time.
     pub fn start<P: Plugin>(self, plugin: P) -> Result<Service, StartError> {
+        self.start_with(|_| plugin)
+    }
+
+    /// [`ServiceBuilder::start`] of a plugin that updates containers by itself: it gets what
+    /// [`Service::updates`] returns when it is made. See [`Updates::update`] for how to use
+    /// it within a method.
+    ///
+    /// # Errors
+    ///
+    /// As [`ServiceBuilder::start`].
+    ///
+    /// # Panics
+    ///
+    /// As [`ServiceBuilder::start`].
+    pub fn start_with<P: Plugin>(
+        self,
+        plugin: impl FnOnce(Updates) -> P,
+    ) -> Result<Service, StartError> {
         if self.index > 99 {
             return Err(StartError::Index(self.index));
         }
@@ -113,6 +140,10 @@ impl ServiceBuilder {
         if self.name.is_empty() || !self.name.chars().all(is_allowed) {
             return Err(StartError::Name(self.name));
         }
+        let (calls, of_registration) = watch::channel(None);
+        let plugin = plugin(Updates {
+            calls: of_registration,
+        });
         if plugin.events().is_empty() {
             return Err(StartError::NoEvents);
         }
@@ -134,7 +165,7 @@ impl ServiceBuilder {
             },
         };
         let source = match connection {
-            None => Source::Socket(self.socket),
+            None => Source::Socket(socket_path(self.socket)?),
             Some(connection) => Source::Connection(
                 connection
                     .set_nonblocking(true)
@@ -146,9 +177,22 @@ impl ServiceBuilder {
             plugin: Arc::new(plugin),
             identity,
             state: watch::Sender::new(State::Connecting(None)),
-            calls: watch::Sender::new(None),
+            calls,
             stop: CancellationToken::new(),
         };
         Ok(Service::start(shared, source))
+    }
+}
+
+/// The path of a socket, which the kernel takes up to 107 bytes of.
+fn socket_path(path: PathBuf) -> Result<PathBuf, StartError> {
+    let checked = if path.as_os_str().is_empty() {
+        Err(std::io::ErrorKind::InvalidInput.into())
+    } else {
+        SocketAddr::from_pathname(&path).map(|_| ())
+    };
+    match checked {
+        Ok(()) => Ok(path),
+        Err(source) => Err(StartError::Socket { path, source }),
     }
 }

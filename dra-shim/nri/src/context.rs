@@ -15,12 +15,18 @@ pub struct Context {
 // === impl Context ===
 
 impl Context {
-    /// What the library makes for each call; public for the tests of plugins.
+    /// What the library makes for each call.
     pub const fn new(deadline: Instant, cancellation: CancellationToken) -> Self {
         Self {
             deadline,
             cancellation,
         }
+    }
+
+    /// A call for which this much time is left, and that nobody cancels: for the tests of
+    /// plugins.
+    pub fn for_tests(remaining: Duration) -> Self {
+        Self::new(Instant::now() + remaining, CancellationToken::new())
     }
 
     /// When the library answers in the plugin's place: a tenth of the runtime's time-out,

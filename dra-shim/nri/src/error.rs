@@ -11,11 +11,14 @@ use crate::trunk::{CallError, TrunkError};
 
 /// Why the plugin is not registered. The service goes on trying, except on a connection
 /// that it was given or has inherited.
+///
+/// `Display` has one sentence, without its `source`; [`State`](crate::State)'s has both.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// The runtime's socket does not accept.
-    #[error("nobody accepts connections on {}", path.display())]
+    /// There is no connection to the runtime's socket. The operating system's reason is
+    /// the `source`.
+    #[error("cannot connect to {}", path.display())]
     Connect {
         /// The socket.
         path: PathBuf,
@@ -46,9 +49,21 @@ pub enum ConnectionError {
         /// How long it had.
         limit: Duration,
     },
-    /// The plugin refused the configuration, or its synchronization failed.
+    /// The plugin's `configure` or `synchronize` refused.
     #[error("the plugin refused: {0}")]
     Refused(Refusal),
+    /// The plugin's method of this name, `configure` or `synchronize`, did not return in
+    /// the time that it had.
+    #[error("the plugin's {method} did not return within {}", seconds(*limit))]
+    Late {
+        /// Which.
+        method: &'static str,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// The plugin's method of this name, `configure` or `synchronize`, panicked.
+    #[error("the plugin's {0} panicked")]
+    Panicked(&'static str),
     /// The runtime knows none of the plugin's events.
     #[error("the runtime {runtime} knows none of the plugin's events: {events}")]
     NoKnownEvent {
@@ -94,26 +109,42 @@ impl ConnectionError {
             Self::Registration(_) => "registration",
             Self::Silent { .. } => "silent",
             Self::Refused(_) => "refused",
+            Self::Late { .. } => "late",
+            Self::Panicked(_) => "panicked",
             Self::NoKnownEvent { .. } => "no-known-event",
         }
     }
 
     /// What to do about it.
-    pub const fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> &'static str {
         match self {
-            Self::Connect { .. } => {
-                "switch NRI on in the runtime (containerd before 2.0: \
-                 [plugins.\"io.containerd.nri.v1.nri\"] disable = false), \
-                 and mount its socket's directory"
-            }
+            Self::Connect { source, .. } => connect_hint(source.kind()),
             Self::Closed | Self::Broken(_) | Self::NotRead | Self::Silent { .. } => {
                 "look into the runtime's log at this time"
             }
             Self::Protocol(_) => "check that the socket is the one of NRI",
             Self::Registration(_) => "check the plugin's index and name",
             Self::Refused(_) => "see the plugin's reason",
+            Self::Late { .. } => "put slow work into a task of its own, and answer without it",
+            Self::Panicked(_) => "look for the panic in the plugin's own log",
             Self::NoKnownEvent { .. } => "use a newer runtime: NRI 0.10 or later",
         }
+    }
+}
+
+fn connect_hint(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::NotFound => {
+            "mount the directory of the socket, and switch NRI on in the runtime \
+             (containerd before 2.0: [plugins.\"io.containerd.nri.v1.nri\"] disable = false)"
+        }
+        io::ErrorKind::ConnectionRefused => {
+            "start the runtime: the socket is that of one that has ended"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "run the plugin as root: the socket and its directory are root's"
+        }
+        _ => "check that the path is that of the runtime's NRI socket",
     }
 }
 
@@ -143,9 +174,42 @@ impl From<CallError> for UpdateError {
     }
 }
 
+/// `1.8 s`; below a second two digits: `0.36 s`.
+pub(crate) fn seconds(time: Duration) -> String {
+    let digits = if time < Duration::from_secs(1) { 2 } else { 1 };
+    format!("{:.digits$} s", time.as_secs_f64())
+}
+
 /// An error and all its sources, outermost first.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let errors = std::iter::successors(Some(error), |&error| error.source());
     let messages: Vec<_> = errors.map(ToString::to_string).collect();
     messages.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_below_a_second_has_two_digits() {
+        assert_eq!(seconds(Duration::from_millis(1800)), "1.8 s");
+        assert_eq!(seconds(Duration::from_secs(15)), "15.0 s");
+        assert_eq!(seconds(Duration::from_millis(450)), "0.45 s");
+        assert_eq!(seconds(Duration::from_millis(360)), "0.36 s");
+    }
+
+    #[test]
+    fn the_hint_for_a_connection_is_about_its_reason() {
+        for (kind, says) in [
+            (io::ErrorKind::NotFound, "switch NRI on"),
+            (io::ErrorKind::ConnectionRefused, "start the runtime"),
+            (io::ErrorKind::PermissionDenied, "as root"),
+            (io::ErrorKind::NotADirectory, "check that the path"),
+        ] {
+            let (path, source) = ("/x".into(), io::Error::from(kind));
+            let error = ConnectionError::Connect { path, source };
+            assert!(error.hint().contains(says), "{kind}: {}", error.hint());
+        }
+    }
 }

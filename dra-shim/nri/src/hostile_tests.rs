@@ -27,10 +27,11 @@ use crate::{ConnectionError, Context, Creation, Events, Plugin, Refusal, Service
 /// The give-up deadline of everything that is waited for.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Answers at once with a mebibyte, or never.
+/// Answers with a mebibyte, at once or after a pause, or never.
 #[derive(Clone, Default)]
 struct Target {
     hangs: bool,
+    pause: Duration,
     now: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
 }
@@ -51,6 +52,7 @@ impl Plugin for Target {
         if self.hangs {
             std::future::pending::<()>().await;
         }
+        tokio::time::sleep(self.pause).await;
         self.now.fetch_sub(1, Ordering::SeqCst);
         Ok(ContainerAdjustment::default()
             .with_env("LONG", "x".repeat(1 << 20))
@@ -368,6 +370,27 @@ async fn a_flood_of_calls_is_slowed_down_at_sixteen_and_four_mebibytes() {
         assert!((at_least..=at_most).contains(&most), "{most} at once");
         drop(service);
     }
+}
+
+#[tokio::test]
+async fn a_hundred_calls_at_once_are_all_answered() {
+    let target = Target {
+        pause: Duration::from_millis(20),
+        ..Target::default()
+    };
+    let most = Arc::clone(&target.most);
+    let (service, mut stream) = mk_service(target);
+    let calls: Vec<_> = (0..100).flat_map(|call| create(2 * call + 1, 10)).collect();
+    stream.write_all(&calls).await.unwrap();
+    let answers = answers(&mut stream, 100).await;
+    assert!(
+        answers
+            .into_iter()
+            .all(|(_, response)| response.into_answer().is_ok())
+    );
+    // The others wait, and nothing is dropped.
+    assert_eq!(most.load(Ordering::SeqCst), 16);
+    drop(service);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// What a call is answered with that the plugin has not answered by its deadline.
+/// What a call is answered with that the plugin has not answered by its deadline. A late
+/// `configure` or `synchronize` is answered with an error in either case, which ends the
+/// registration: nothing is known of what the plugin knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
     /// As if the plugin had nothing to change, which is what the runtime does too, after

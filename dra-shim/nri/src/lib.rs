@@ -5,7 +5,52 @@
 //! adjusts a container that is created, updates others, or refuses.
 //! [`Service::builder`] connects, registers, and keeps the plugin registered.
 //!
-//! # Who calls whom
+//! ```
+//! use nri_plugin::api::{Container, ContainerAdjustment, PodSandbox};
+//! use nri_plugin::{Context, Creation, Events, Plugin, Refusal, Service};
+//!
+//! /// Tells each container its pod's name.
+//! struct Names;
+//!
+//! impl Plugin for Names {
+//!     fn events(&self) -> Events {
+//!         Events::CREATE_CONTAINER
+//!     }
+//!
+//!     async fn create_container(&self, _: &Context, pod: &PodSandbox, container: &Container) -> Result<Creation, Refusal> {
+//!         if container.args.is_empty() {
+//!             return Err(Refusal::new("a container without a command is not for this node"));
+//!         }
+//!         Ok(ContainerAdjustment::default().with_env("POD", &pod.name).into())
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), nri_plugin::StartError> {
+//! // Plugins are called in the order of their indices: 0 to 99.
+//! let service = Service::builder(50, "names")
+//! #   .socket("/nonexistent/nri.sock")
+//!     .start(Names)?;
+//! println!("{}", *service.state().borrow());
+//! service.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | what for | where |
+//! |---|---|
+//! | events and their answers | [`Plugin`], [`api`], [`Refusal`] |
+//! | how long a method may take | [`Context`], [`Late`] |
+//! | what the runtime can do | [`Runtime`] |
+//! | updates at any time | [`ServiceBuilder::start_with`], [`Updates`] |
+//! | readiness, and why there is no registration | [`State`], [`ConnectionError`] |
+//! | a fake runtime for tests | `testing`, with the feature of this name |
+//!
+//! Registrations, why there is none, late answers and panics are logged through `tracing`.
+//! The README has the `main` of a whole plugin, the runtimes' versions, and what a plugin's
+//! pod needs.
+//!
+//! # Inside
 //!
 //! ```text
 //!            runtime (containerd, CRI-O)
@@ -29,7 +74,7 @@
 //! * `runtime` knows which events a runtime knows.
 //! * `inherited` is the connection of a plugin that the runtime has started.
 //!
-//! # Why not the `ttrpc` crate
+//! ## Why not the `ttrpc` crate
 //!
 //! Three reasons, each of which would do. Frames: NRI's multiplexer in Go drops a connection
 //! whose frames are not cut as Go's ttrpc cuts them, and a byte stream under a ttrpc library

@@ -19,7 +19,8 @@ use crate::runtime::Runtime;
 ///   plugin that is late. [`Context::deadline`] is when the library answers in the plugin's
 ///   place, with what [`ServiceBuilder::on_late`](crate::ServiceBuilder::on_late) says.
 /// * **Panics.** A panic becomes an error answer for its call, which says no more than
-///   that the plugin panicked. Other calls, and the connection, go on.
+///   that the plugin panicked. Other calls, and the connection, go on. One in `configure`
+///   or `synchronize` ends the registration, as one of these that is late does.
 /// * **Concurrency.** At most 16 calls at once. A runtime of today makes one at a time,
 ///   except for `validate`; a method must not assume that it is alone.
 ///
@@ -56,8 +57,9 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// The pods and containers that exist, once for every connection, before the first
-    /// event. Forget what is not in here: events of the time without a connection are lost.
-    /// The updates are applied. A refusal ends the connection, as that of `configure`.
+    /// event; containerd leaves out containers that have exited. Forget what is not in here:
+    /// events of the time without a connection are lost. The updates are applied. A refusal
+    /// ends the connection, as that of `configure`.
     fn synchronize(
         &self,
         context: &Context,
@@ -196,8 +198,9 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// A container has stopped, or is being stopped. The updates are of other containers,
-    /// such as those that get what this one had.
+    /// A container has stopped, or is being stopped, or its creation or its start has failed,
+    /// which may have been the refusal of any plugin. Once for each. The updates are of
+    /// other containers, such as those that get what this one had.
     fn stop_container(
         &self,
         context: &Context,
@@ -208,7 +211,8 @@ pub trait Plugin: Send + Sync + 'static {
         async { Ok(Vec::new()) }
     }
 
-    /// A container is removed.
+    /// A container is removed: after `stop_container`, at once where its creation has
+    /// failed. It may be one that the plugin has never seen.
     fn remove_container(
         &self,
         context: &Context,

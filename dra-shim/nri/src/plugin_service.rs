@@ -14,7 +14,7 @@ use crate::api::generated::{
 };
 use crate::api::{Container, PodSandbox, ValidateContainerAdjustmentRequest};
 use crate::context::Context;
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, seconds};
 use crate::identity::Late;
 use crate::plugin::{Changes, Plugin};
 use crate::refusal::Refusal;
@@ -78,6 +78,10 @@ impl<P: Plugin> PluginService<P> {
         let status = Status::new(Code::Unknown, error.to_string());
         self.phase.send_replace(Phase::Failed(Arc::new(error)));
         status
+    }
+
+    fn too_late(&self, method: &'static str, limit: Duration) -> Status {
+        self.failed(ConnectionError::Late { method, limit })
     }
 
     async fn configure(&self, context: &Context, request: &[u8]) -> Answer {
@@ -284,13 +288,14 @@ impl<P: Plugin> Serve for PluginService<P> {
 
     fn late(&self, method: &str, after: Duration) -> Answer {
         let refusal = Refusal::new(format_args!(
-            "the NRI plugin {} did not decide within {:.1} s",
+            "the NRI plugin {} did not decide within {}",
             self.name,
-            after.as_secs_f32()
+            seconds(after)
         ));
         // An empty answer is the default of each: nothing is changed or rejected.
         match (method, self.late) {
-            ("Configure" | "Synchronize", _) => Err(self.failed(ConnectionError::Refused(refusal))),
+            ("Configure", _) => Err(self.too_late("configure", after)),
+            ("Synchronize", _) => Err(self.too_late("synchronize", after)),
             ("ValidateContainerAdjustment", Late::Refuse) => Ok(rejection(&refusal)),
             (
                 "RunPodSandbox" | "UpdatePodSandbox" | "CreateContainer" | "StartContainer"
@@ -299,6 +304,14 @@ impl<P: Plugin> Serve for PluginService<P> {
             ) => Err(refused(refusal)),
             _ => Ok(Vec::new()),
         }
+    }
+
+    fn panicked(&self, method: &str) -> Answer {
+        Err(match method {
+            "Configure" => self.failed(ConnectionError::Panicked("configure")),
+            "Synchronize" => self.failed(ConnectionError::Panicked("synchronize")),
+            _ => Status::new(Code::Unknown, format!("the plugin panicked in {method}")),
+        })
     }
 }
 

@@ -50,7 +50,8 @@ impl Service {
         }
     }
 
-    /// Where the registration stands. After the service's end the last value remains, and
+    /// Where the registration stands. It changes when the registration does, or the reason
+    /// why there is none, and not with each try. After the service's end the last value remains, and
     /// the sender is dropped.
     pub fn state(&self) -> watch::Receiver<State> {
         self.state.clone()
@@ -119,7 +120,16 @@ async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &Path) {
             }
         };
         report.failed(&error);
-        shared.state.send_replace(State::Connecting(Some(error)));
+        shared.state.send_if_modified(|state| {
+            let is_news = match state {
+                State::Connecting(Some(last)) => error::chain(&**last) != error::chain(&*error),
+                _ => true,
+            };
+            if is_news {
+                *state = State::Connecting(Some(error));
+            }
+            is_news
+        });
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = shared.stop.cancelled() => return,

@@ -1,11 +1,13 @@
 //! Where the registration stands.
 
+use std::fmt;
 use std::sync::Arc;
 
-use crate::error::ConnectionError;
+use crate::error::{self, ConnectionError};
 use crate::runtime::Runtime;
 
-/// Where the registration stands.
+/// Where the registration stands. `Display` says it in one line for a person, with the
+/// error, its sources and what to do about it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum State {
@@ -26,4 +28,22 @@ impl State {
     pub const fn is_registered(&self) -> bool {
         matches!(self, Self::Registered(_))
     }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connecting(None) => f.write_str("connecting"),
+            Self::Connecting(Some(error)) => write!(f, "not registered: {}", told(error)),
+            Self::Registered(runtime) => {
+                write!(f, "registered with {} {}", runtime.name, runtime.version)
+            }
+            Self::Ended(None) => f.write_str("ended"),
+            Self::Ended(Some(error)) => write!(f, "ended: {}", told(error)),
+        }
+    }
+}
+
+fn told(error: &ConnectionError) -> String {
+    format!("{}; {}", error::chain(error), error.hint())
 }

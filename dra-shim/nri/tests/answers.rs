@@ -10,13 +10,6 @@ use nri_plugin::Late;
 use nri_plugin::testing::{CallError, Options};
 use support::{HANG, Node, PANIC, REFUSE, SLOW, mk_container, mk_pod};
 
-fn mk_options(millis: u64) -> Options {
-    Options {
-        request_timeout: Duration::from_millis(millis),
-        ..Default::default()
-    }
-}
-
 #[tokio::test]
 async fn a_refusal_arrives_as_the_sentence_that_the_plugin_wrote() {
     let node = Node::start(Options::default(), Late::Allow).await;
@@ -73,28 +66,6 @@ async fn a_guard_that_hangs_refuses() {
         .await;
     let sentence = "the NRI plugin 07-notes did not decide within 1.8 s";
     assert_eq!(refused.unwrap_err(), CallError::Refused(sentence.into()));
-}
-
-#[tokio::test]
-async fn a_hundred_calls_at_once_are_all_answered() {
-    // More than may run at once: the others wait, and nothing is dropped.
-    let node = Node::start(mk_options(10_000), Late::Refuse).await;
-    let (pod, container) = (mk_pod("p"), mk_container(SLOW));
-    let (runtime, begun) = (std::sync::Arc::new(node.runtime), Instant::now());
-    let mut calls = tokio::task::JoinSet::new();
-    for _ in 0..100 {
-        let (runtime, pod, container) = (
-            std::sync::Arc::clone(&runtime),
-            pod.clone(),
-            container.clone(),
-        );
-        calls.spawn(async move { runtime.create_container(&pod, &container).await });
-    }
-    while let Some(created) = calls.join_next().await {
-        created.unwrap().unwrap();
-    }
-    // Seven rounds of sixteen, 300 ms each.
-    assert!(begun.elapsed() >= Duration::from_millis(7 * 300));
 }
 
 #[tokio::test]

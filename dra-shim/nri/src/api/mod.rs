@@ -6,6 +6,8 @@
 //! you set.
 
 mod adjustment;
+#[cfg(test)]
+mod tests;
 
 #[allow(
     clippy::all,
@@ -22,9 +24,9 @@ pub(crate) mod generated {
 
 pub use generated::{
     CdiDevice, CompoundFieldOwners, Container, ContainerAdjustment, ContainerEviction,
-    ContainerState, ContainerUpdate, Field, FieldOwners, Hook, Hooks, HugepageLimit, IoPrioClass,
-    KeyValue, LinuxContainer, LinuxContainerAdjustment, LinuxContainerUpdate, LinuxCpu,
-    LinuxDevice, LinuxDeviceCgroup, LinuxIoPriority, LinuxMemory, LinuxMemoryPolicy,
+    ContainerState, ContainerUpdate, Field, FieldOwners, Hook, Hooks, HugepageLimit, Image,
+    IoPrioClass, KeyValue, LinuxContainer, LinuxContainerAdjustment, LinuxContainerUpdate,
+    LinuxCpu, LinuxDevice, LinuxDeviceCgroup, LinuxIoPriority, LinuxMemory, LinuxMemoryPolicy,
     LinuxNamespace, LinuxNetDevice, LinuxPids, LinuxPodSandbox, LinuxRdt, LinuxResources,
     LinuxScheduler, LinuxSchedulerFlag, LinuxSchedulerPolicy, LinuxSeccomp, LinuxSeccompArg,
     LinuxSyscall, Mount, MpolFlag, MpolMode, OptionalBool, OptionalFileMode, OptionalInt,

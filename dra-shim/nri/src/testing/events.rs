@@ -33,7 +33,8 @@ pub enum CallError {
 }
 
 /// Each calls the plugin if it has subscribed, and else returns what a plugin without that
-/// event means.
+/// event means. One after the other, as a runtime's: a call waits for those before it, and
+/// for updates that the plugin makes by itself.
 impl FakeRuntime {
     /// Calls [`Plugin::run_pod_sandbox`](crate::Plugin::run_pod_sandbox).
     pub async fn run_pod_sandbox(&self, pod: &PodSandbox) -> Result<(), CallError> {
@@ -235,6 +236,7 @@ impl FakeRuntime {
         method: &str,
         request: &impl prost::Message,
     ) -> Result<A, CallError> {
+        let _locked = self.updates.lock().await;
         let connected = self.plugin.borrow().clone();
         let connected = connected.ok_or(CallError::NotRegistered)?;
         let Connected {

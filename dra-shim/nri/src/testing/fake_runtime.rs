@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::options::Options;
 use super::registration::{Registered, register};
+use super::unsolicited_updates::UnsolicitedUpdates;
 use crate::plugin::Changes;
 use crate::trunk::Calls;
 
@@ -19,7 +20,7 @@ pub struct FakeRuntime {
     pub(super) options: Options,
     pub(super) plugin: watch::Receiver<Option<Connected>>,
     failures: Arc<Mutex<Vec<String>>>,
-    updates: Arc<Mutex<Vec<Changes>>>,
+    pub(super) updates: Arc<UnsolicitedUpdates>,
     sender: watch::Sender<Option<Connected>>,
     listening: Mutex<Option<AbortOnDropHandle<()>>>,
 }
@@ -39,12 +40,13 @@ impl FakeRuntime {
     /// Listens on a socket, within a tokio runtime. A file that is there already is removed.
     pub fn start(socket: impl AsRef<Path>, options: Options) -> io::Result<Self> {
         let (sender, plugin) = watch::channel(None);
+        let updates = UnsolicitedUpdates::new(options.failing_updates.clone());
         let fake = Self {
             socket: socket.as_ref().to_owned(),
             options,
             plugin,
             failures: Arc::default(),
-            updates: Arc::default(),
+            updates: Arc::new(updates),
             sender,
             listening: Mutex::default(),
         };
@@ -86,10 +88,17 @@ impl FakeRuntime {
 
     /// The unsolicited updates so far, and what else they asked for.
     pub fn updates(&self) -> Vec<Changes> {
-        self.updates
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.updates.recorded.borrow().clone()
+    }
+
+    /// [`FakeRuntime::updates`], as soon as there are this many, as long as it takes.
+    pub async fn wait_updates(&self, count: usize) -> Vec<Changes> {
+        let mut recorded = self.updates.recorded.subscribe();
+        match recorded.wait_for(|updates| updates.len() >= count).await {
+            Ok(updates) => updates.clone(),
+            // `self` has the sender.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// Why connections so far have not led to a registration, in NRI's words.
@@ -134,7 +143,7 @@ async fn serve(
     options: Options,
     plugin: watch::Sender<Option<Connected>>,
     failures: Arc<Mutex<Vec<String>>>,
-    updates: Arc<Mutex<Vec<Changes>>>,
+    updates: Arc<UnsolicitedUpdates>,
 ) {
     let leaving = Leaving(plugin);
     while let Ok((stream, _)) = listener.accept().await {

@@ -52,16 +52,25 @@
 //! }
 //! ```
 //!
+//! # Threads
+//!
+//! `#[tokio::test]` has one thread for the plugin and the fake. A method that blocks it
+//! stops the fake's clock too, which then finds the plugin late after any time. For such a
+//! plugin use `#[tokio::test(flavor = "multi_thread")]`.
+//!
 //! # Limits
 //!
 //! One plugin at a time. It keeps no containers: updates are recorded and not applied, and
-//! `create_container` does not call `validate`. Adjustments are not checked.
+//! `create_container` does not call `validate`. Adjustments are not checked. Pods and
+//! containers are sent as they are given, also with fields that the release does not have,
+//! such as `image`.
 
 mod events;
 mod fake_runtime;
 mod options;
 mod registration;
 mod runtime_service;
+mod unsolicited_updates;
 
 pub use events::CallError;
 pub use fake_runtime::FakeRuntime;

@@ -21,6 +21,9 @@ pub struct Options {
     pub objects_per_message: usize,
     /// How long it waits for each answer.
     pub request_timeout: Duration,
+    /// Ids of containers whose updates fail when [`Updates::update`](crate::Updates::update)
+    /// asks for them.
+    pub failing_updates: Vec<String>,
 }
 
 /// Whose NRI the fake has: which events it knows, and what it says of itself.
@@ -49,6 +52,7 @@ impl Default for Options {
             containers: Vec::new(),
             objects_per_message: usize::MAX,
             request_timeout: Duration::from_secs(2),
+            failing_updates: Vec::new(),
         }
     }
 }

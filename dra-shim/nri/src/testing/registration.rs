@@ -1,6 +1,6 @@
 //! From an accepted connection to a registered plugin.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixStream;
@@ -9,12 +9,12 @@ use tokio::time::timeout;
 
 use super::options::Options;
 use super::runtime_service::RuntimeService;
+use super::unsolicited_updates::UnsolicitedUpdates;
 use crate::api::ContainerUpdate;
 use crate::api::generated::{
     ConfigureResponse, RegisterPluginRequest, SynchronizeRequest, SynchronizeResponse,
 };
 use crate::events::Events;
-use crate::plugin::Changes;
 use crate::plugin_service::PLUGIN_SERVICE;
 use crate::trunk::Trunk;
 use crate::wire::ConnectionId;
@@ -40,7 +40,7 @@ pub struct Registered {
 pub(super) async fn register(
     stream: UnixStream,
     options: &Options,
-    updates: Arc<Mutex<Vec<Changes>>>,
+    updates: Arc<UnsolicitedUpdates>,
 ) -> Result<(Registered, Trunk), String> {
     let (sender, mut registered) = watch::channel(None);
     let service = RuntimeService {

@@ -1,11 +1,12 @@
 //! NRI's service in the runtime.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
 use tokio::sync::watch;
 
+use super::unsolicited_updates::UnsolicitedUpdates;
 use crate::api::generated::{
     Empty, RegisterPluginRequest, UpdateContainersRequest, UpdateContainersResponse,
 };
@@ -20,7 +21,7 @@ pub(super) struct RuntimeService {
     /// What the plugin has registered as.
     pub(super) registered: watch::Sender<Option<RegisterPluginRequest>>,
     /// Of all connections.
-    pub(super) updates: Arc<Mutex<Vec<Changes>>>,
+    pub(super) updates: Arc<UnsolicitedUpdates>,
 }
 
 // === impl RuntimeService ===
@@ -49,12 +50,14 @@ impl Serve for RuntimeService {
             }
             (RUNTIME_SERVICE, "UpdateContainers") => {
                 let request = UpdateContainersRequest::decode(payload).map_err(invalid)?;
-                let mut updates = self.updates.lock().unwrap_or_else(PoisonError::into_inner);
-                updates.push(Changes {
+                let applied = self.updates.apply(Changes {
                     updates: request.update,
                     evictions: request.evict,
                 });
-                Ok(UpdateContainersResponse::default().encode_to_vec())
+                match applied.await {
+                    Ok(()) => Ok(UpdateContainersResponse::default().encode_to_vec()),
+                    Err(text) => Err(Status::new(Code::Unknown, text)),
+                }
             }
             _ => Err(Status::new(Code::Unimplemented, "no such method")),
         }
@@ -62,5 +65,9 @@ impl Serve for RuntimeService {
 
     fn late(&self, _method: &str, _after: Duration) -> Answer {
         Err(Status::new(Code::Unknown, "late"))
+    }
+
+    fn panicked(&self, _method: &str) -> Answer {
+        Err(Status::new(Code::Unknown, "panicked"))
     }
 }

@@ -43,6 +43,9 @@ pub(crate) trait Serve: Send + Sync + 'static {
 
     /// What a call is answered with that is not done by its deadline.
     fn late(&self, method: &str, after: Duration) -> Answer;
+
+    /// What a call is answered with that has panicked.
+    fn panicked(&self, method: &str) -> Answer;
 }
 
 /// The bounds, and the way back. Cheap to clone.
@@ -203,8 +206,7 @@ async fn answer<S: Serve>(
         Ok(Ok(answer)) => answer,
         Ok(Err(_panic)) => {
             tracing::error!(method, "the plugin panicked; the caller gets an error");
-            let text = format!("the plugin panicked in {method}");
-            Err(Status::new(Code::Unknown, text))
+            service.panicked(&method)
         }
         Err(_) => {
             let after = answer_after(timeout);
