@@ -35,6 +35,9 @@
 //!  names, OciConfig, HostNodes, Registry ── Plan::new ──► Plan ── apply ──► OciConfig
 //! ```
 //!
+//! An `OciConfig` is JSON; with feature `oci` also `oci_spec`'s type, and with feature `nri` a
+//! container that a plugin of NRI adjusts (`NriContainer`).
+//!
 //! # Conventions
 //!
 //! Everything is synchronous. Only [`ClaimSpecs`], `Registry`, `OsHost` and
@@ -91,6 +94,10 @@ pub use names::{DeviceName, Kind, NameError, NamePart, Position, QualifiedName};
 ///
 #[cfg(feature = "inject")]
 pub use oci_config::{ConfigError, ContainerFacts, DeviceRule, Expected, OciConfig, PlannedDevice};
+/// Feature `nri`.
+///
+#[cfg(feature = "nri")]
+pub use oci_config::{Loss, LossReason, NriAdjustment, NriContainer, NriRelease};
 pub use params::{DRIVER_PARAMS, DriverParams};
 pub use permissions::{Permissions, UnknownPermission};
 /// Feature `inject`.

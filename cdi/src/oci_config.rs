@@ -1,18 +1,24 @@
 //! Changing a container's OCI config.
 //!
 //! [`OciConfig`] has a method for each thing that a CDI edit can change. It is
-//! implemented for `serde_json::Value`, which preserves unknown fields, and with
-//! the feature `oci` for `oci_spec::runtime::Spec`. A runtime with another type
-//! implements it for that.
+//! implemented for `serde_json::Value`, which preserves unknown fields, with the
+//! feature `oci` for `oci_spec::runtime::Spec`, and with the feature `nri` for a
+//! container that a plugin of NRI adjusts. A runtime with another type implements it
+//! for that.
 
 mod entries;
 mod json;
 mod lists;
+#[cfg(feature = "nri")]
+mod nri;
 #[cfg(feature = "oci")]
 mod typed;
 mod validate;
 
 use std::fmt;
+
+#[cfg(feature = "nri")]
+pub use nri::{Loss, LossReason, NriAdjustment, NriContainer, NriRelease};
 
 use crate::one_line::OneLine;
 use crate::{DeviceType, Hook, IntelRdt, Mount, Permissions};
