@@ -51,6 +51,7 @@ fast() {
     done
     cargo check --quiet --locked -p imex-cdi --features inject
     cargo check --quiet --locked -p dra-kubelet --features testing
+    cargo check --quiet --locked -p nri-plugin --features testing
 
     step "lints"
     cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -65,7 +66,9 @@ fast() {
     cargo run --quiet --locked -p architecture -- check
 
     step "unit tests and doc examples"
-    cargo test --locked --workspace --exclude imex-cdi
+    # nri-plugin meets NRI in Go.
+    need_tools go
+    IMEX_REQUIRE_GO=1 cargo test --locked --workspace --exclude imex-cdi
 
     step "imex-cdi beside Go's libraries and in runc"
     cdi_beside_others
@@ -74,7 +77,7 @@ fast() {
     hack/cli-docs.sh
 
     step "documentation"
-    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --workspace --features dra-kubelet/testing --no-deps
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --workspace --features dra-kubelet/testing,nri-plugin/testing --no-deps
 
     step "chart"
     local programs

@@ -1,25 +1,41 @@
 #!/usr/bin/env bash
-# Refreshes the vendored kubelet protocol definitions of dra-kubelet.
-# Usage: hack/update-protos.sh [VERSION]      (a version of the Go module k8s.io/kubelet)
+# Refreshes the vendored protocol definitions of dra-kubelet or of nri-plugin.
+# Usage: hack/update-protos.sh kubelet [VERSION]      (of the Go module k8s.io/kubelet)
+#        hack/update-protos.sh nri [VERSION]          (of the Go module github.com/containerd/nri)
 # Without VERSION it takes the one that proto/README.md names, so a second run changes nothing.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-cd "$root/dra-shim/kubelet/proto"
 
-# shellcheck disable=SC2016 # the backticks are Markdown's
-pinned=$(sed -n 's/.*`k8s\.io\/kubelet` \(v[0-9.]*\).*/\1/p' README.md)
-version=${1:-$pinned}
-[[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "'$version' is no version of k8s.io/kubelet: give one such as v0.36.3"
+case ${1-} in
+    kubelet)
+        module=k8s.io/kubelet crate=kubelet
+        # SOURCE=TARGET, in the module and below proto/
+        files=()
+        for file in pluginregistration/v1 dra/v1 dra/v1beta1 dra-health/v1alpha1; do
+            files+=("pkg/apis/$file/api.proto=$file/api.proto")
+        done
+        ;;
+    nri)
+        module=github.com/containerd/nri crate=nri
+        files=(pkg/api/api.proto=api.proto)
+        ;;
+    *) die "unknown argument '${1-}'; usage: hack/update-protos.sh kubelet|nri [VERSION]" ;;
+esac
+cd "$root/dra-shim/$crate/proto"
+
+pinned=$(sed -n "s|.*\`$module\` \(v[0-9.]*\).*|\1|p" README.md)
+version=${2:-$pinned}
+[[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "'$version' is no version of $module: give one such as $pinned"
 need_tools go
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-module=$(cd "$scratch" && go mod init protos 2>/dev/null && go mod download -json "k8s.io/kubelet@$version" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
-[[ -d $module ]] || die "k8s.io/kubelet@$version could not be downloaded: is that version released, and is the Go module proxy reachable?"
+source=$(cd "$scratch" && go mod init protos 2>/dev/null && go mod download -json "$module@$version" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+[[ -d $source ]] || die "$module@$version could not be downloaded: is that version released, and is the Go module proxy reachable?"
 
-for file in pluginregistration/v1 dra/v1 dra/v1beta1 dra-health/v1alpha1; do
-    install -D -m 0644 "$module/pkg/apis/$file/api.proto" "$file/api.proto"
+for file in "${files[@]}"; do
+    install -D -m 0644 "$source/${file%%=*}" "${file##*=}"
 done
-sed -i "s/\(\`k8s\.io\/kubelet\`\) v[0-9.]*/\1 $version/" README.md
-echo "proto/ is at k8s.io/kubelet $version"
+sed -i "s|\(\`$module\`\) v[0-9.]*|\1 $version|" README.md
+echo "dra-shim/$crate/proto is at $module $version"

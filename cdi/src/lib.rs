@@ -38,6 +38,11 @@
 //! An `OciConfig` is JSON; with feature `oci` also `oci_spec`'s type, and with feature `nri` a
 //! container that a plugin of NRI adjusts (`NriContainer`).
 //!
+//! # Judging
+//!
+//! [`asked_channels`] finds the IMEX channels that a container asks for, whatever the way: for
+//! those who decide whether it may have them.
+//!
 //! # Conventions
 //!
 //! Everything is synchronous. Only [`ClaimSpecs`], `Registry`, `OsHost` and
@@ -48,6 +53,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asked_channels;
 mod bounded_read;
 mod capability;
 mod channel;
@@ -73,6 +79,10 @@ mod registry;
 mod spec;
 mod version;
 
+pub use asked_channels::{
+    Asked, AskedBy, AskedChannels, Channels, ContainerView, DeviceView, MountView, RuleView,
+    asked_channels,
+};
 pub use bounded_read::FileKind;
 pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
 pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits, channel_node};

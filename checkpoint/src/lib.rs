@@ -43,6 +43,6 @@ pub use error::{CommitError, StoreError};
 pub use format::{Checkpoint, Damaged, EncodeError, Layout};
 pub use gofields::from_go_json;
 pub use record::{ABORTED_FENCE, ClaimRecord, Payload, State};
-pub use status::{ClaimStatus, DeviceConfig, DeviceResult, OpaqueConfig, StatusError};
+pub use status::{ClaimStatus, Consumer, DeviceConfig, DeviceResult, OpaqueConfig, StatusError};
 pub use store::Store;
 pub use view::{RecoveryNeeded, View};

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use self::field::{Object, OrZero};
 pub(crate) use self::time::{MetaTime, optional_time};
-pub use self::wire::{DeviceConfig, DeviceResult, OpaqueConfig};
+pub use self::wire::{Consumer, DeviceConfig, DeviceResult, OpaqueConfig};
 
 /// The status of a `ResourceClaim`: which devices were allocated to it, how
 /// they are to be configured, and for whom they are reserved.
@@ -81,6 +81,11 @@ impl ClaimStatus {
             .allocation
             .as_ref()
             .map_or(&[], |allocation| &allocation.devices.config)
+    }
+
+    /// Returns for whom the claim is reserved, in API order.
+    pub fn reserved_for(&self) -> &[Consumer] {
+        &self.0.reserved_for
     }
 }
 

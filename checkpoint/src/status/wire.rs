@@ -19,7 +19,7 @@ pub(crate) struct Status {
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) allocation: Optional<Allocation>,
     #[serde(skip_serializing_if = "is_zero")]
-    reserved_for: List<Consumer>,
+    pub(crate) reserved_for: List<Consumer>,
     #[serde(skip_serializing_if = "is_zero")]
     devices: List<DeviceStatus>,
 }
@@ -128,9 +128,10 @@ struct NodeRequirement {
     values: Texts,
 }
 
+/// An object that a claim is reserved for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Consumer {
+pub struct Consumer {
     #[serde(skip_serializing_if = "is_zero")]
     api_group: Text,
     resource: Text,
@@ -211,6 +212,16 @@ impl DeviceResult {
     /// The share of a device that several claims may hold at once.
     pub fn share_id(&self) -> Option<&str> {
         self.share_id.as_deref()
+    }
+}
+
+// === impl Consumer ===
+
+impl Consumer {
+    /// The UID of the pod, if it is one; `None` for a group of pods, or what a newer API has.
+    pub fn pod_uid(&self) -> Option<&str> {
+        let is_pod = self.api_group.is_empty() && *self.resource == "pods";
+        is_pod.then_some(&self.uid)
     }
 }
 

@@ -17,6 +17,7 @@
 //! NodeClaims::unprepare     CDI spec removed ──► record removed, or Aborted
 //! NodeClaims::repair_specs  writes the specs that somebody else has removed
 //! NodeClaims::rebuild       after damage: restores the records that are lost
+//! NodeClaims::whose         whether a claim explains the channel that a container asks for
 //! AbsenceTracker            which recorded claims are gone long enough to be unprepared
 //! ```
 //!
@@ -121,6 +122,7 @@ mod crash_tests;
 mod device_group;
 mod end_prepare;
 mod error;
+mod explained;
 mod guard;
 #[cfg(test)]
 mod guard_model_tests;
@@ -152,6 +154,7 @@ pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
 pub use error::{Asked, Class, PrepareError, UnprepareError};
+pub use explained::{Unexplained, Whose, channels_to_explain, sentence, unexplained};
 pub use guard::{DomainState, Guard, Holding};
 pub use hardware::Hardware;
 pub use moment::Moment;

@@ -56,7 +56,9 @@ mod tests {
     #[test]
     fn only_a_registration_that_lasted_starts_over() {
         let mut backoff = Backoff::new();
-        let waits: Vec<_> = (0..9).map(|_| backoff.ended(Duration::ZERO).as_millis()).collect();
+        let waits: Vec<_> = (0..9)
+            .map(|_| backoff.ended(Duration::ZERO).as_millis())
+            .collect();
         assert_eq!(waits, [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         assert_eq!(backoff.ended(GOOD).as_millis(), 50);
     }

@@ -178,7 +178,10 @@ mod tests {
     fn a_set_is_shown_by_the_names_of_its_events() {
         let two = Events::REMOVE_CONTAINER | Events::CREATE_CONTAINER;
         assert_eq!(two.to_string(), "CreateContainer, RemoveContainer");
-        assert_eq!(two.difference(Events::CREATE_CONTAINER), Events::REMOVE_CONTAINER);
+        assert_eq!(
+            two.difference(Events::CREATE_CONTAINER),
+            Events::REMOVE_CONTAINER
+        );
         assert_eq!(Events::NONE.to_string(), "none");
     }
 }

@@ -1,4 +1,41 @@
-//! Plugins of the Node Resource Interface (NRI) of containerd and CRI-O.
+//! Plugins of the Node Resource Interface (NRI), for containerd and CRI-O.
+//!
+//! A plugin implements [`Plugin`]: it states its [`Events`], and has a method for each. The
+//! runtime calls them when a pod or a container comes or goes, and does what they answer:
+//! adjusts a container that is created, updates others, or refuses.
+//! [`Service::builder`] connects, registers, and keeps the plugin registered.
+//!
+//! # Who calls whom
+//!
+//! ```text
+//!            runtime (containerd, CRI-O)
+//!                 ▲  unix socket, made again when it is lost (service, backoff)
+//!                 ▼
+//!               trunk ── frames of two connections, ttrpc messages in them (wire)
+//!       1: calls  │  ▲  2: RegisterPlugin, UpdateContainers
+//!                 ▼  │
+//!      plugin_service session ── registers; Configure and Synchronize make it registered
+//!                 │       └────► State (watch)       ▲
+//!                 ▼                               Updates
+//!              Plugin
+//! ```
+//!
+//! * `wire` is bytes: what a frame and a message are, and what is none. No I/O.
+//! * `trunk` reads and writes them. It serves calls within bounds, each in a task of its
+//!   own, answers each in time, and makes calls.
+//! * `plugin_service` turns the runtime's calls into those of [`Plugin`]'s methods.
+//!   `synchronization` puts the pods and containers together that come in parts.
+//! * `session` is one connection from the registration on; `service` makes the next one.
+//! * `runtime` knows which events a runtime knows.
+//! * `inherited` is the connection of a plugin that the runtime has started.
+//!
+//! # Why not the `ttrpc` crate
+//!
+//! Three reasons, each of which would do. Frames: NRI's multiplexer in Go drops a connection
+//! whose frames are not cut as Go's ttrpc cuts them, and a byte stream under a ttrpc library
+//! cannot cut them. Bounds: `ttrpc` 0.10 takes any number of calls at once, of 4 MiB each,
+//! and does not answer one whose handler panics. Dependencies: it needs either `protoc` or a
+//! second protobuf library. NRI has no streaming methods, so what is left of ttrpc is small.
 #![forbid(unsafe_code)]
 
 pub mod api;
@@ -7,6 +44,8 @@ mod builder;
 mod context;
 mod error;
 mod events;
+#[cfg(test)]
+mod hostile_tests;
 mod inherited;
 mod plugin;
 mod plugin_service;
@@ -30,3 +69,7 @@ pub use refusal::Refusal;
 pub use runtime::Runtime;
 pub use service::{Late, Service, State};
 pub use updates::Updates;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

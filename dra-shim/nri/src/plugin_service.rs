@@ -95,7 +95,8 @@ impl<P: Plugin> PluginService<P> {
                 events,
             }));
         }
-        self.phase.send_replace(Phase::Configured(Arc::clone(&runtime)));
+        self.phase
+            .send_replace(Phase::Configured(Arc::clone(&runtime)));
         let answer = ConfigureResponse {
             events: runtime.events.mask(),
             ..Default::default()
@@ -108,18 +109,27 @@ impl<P: Plugin> PluginService<P> {
             Status::new(Code::InvalidArgument, "the plugin is not configured yet")
         })?;
         let part = self.synchronization().add(request);
-        let more = part.map_err(|error| self.failed(ConnectionError::Protocol(error.to_string())))?;
+        let more =
+            part.map_err(|error| self.failed(ConnectionError::Protocol(error.to_string())))?;
         if more {
             // The sign that this plugin can put parts together.
-            let answer = SynchronizeResponse { more, ..Default::default() };
+            let answer = SynchronizeResponse {
+                more,
+                ..Default::default()
+            };
             return Ok(answer.encode_to_vec());
         }
         let whole = std::mem::take(&mut *self.synchronization());
-        let synchronized = self.plugin.synchronize(context, &whole.pods, &whole.containers);
+        let synchronized = self
+            .plugin
+            .synchronize(context, &whole.pods, &whole.containers);
         match synchronized.await {
             Ok(update) => {
                 self.phase.send_replace(Phase::Synchronized(runtime));
-                let answer = SynchronizeResponse { update, more: false };
+                let answer = SynchronizeResponse {
+                    update,
+                    more: false,
+                };
                 Ok(answer.encode_to_vec())
             }
             Err(refusal) => Err(self.failed(ConnectionError::Refused(refusal))),
@@ -127,7 +137,9 @@ impl<P: Plugin> PluginService<P> {
     }
 
     fn synchronization(&self) -> std::sync::MutexGuard<'_, Synchronization> {
-        self.synchronization.lock().unwrap_or_else(PoisonError::into_inner)
+        self.synchronization
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The events without an answer of their own.
@@ -145,10 +157,14 @@ impl<P: Plugin> PluginService<P> {
             Event::StopPodSandbox => plugin.stop_pod_sandbox(context, pod).await,
             Event::RemovePodSandbox => plugin.remove_pod_sandbox(context, pod).await,
             Event::PostUpdatePodSandbox => plugin.post_update_pod_sandbox(context, pod).await,
-            Event::PostCreateContainer => plugin.post_create_container(context, pod, container).await,
+            Event::PostCreateContainer => {
+                plugin.post_create_container(context, pod, container).await
+            }
             Event::StartContainer => plugin.start_container(context, pod, container).await,
             Event::PostStartContainer => plugin.post_start_container(context, pod, container).await,
-            Event::PostUpdateContainer => plugin.post_update_container(context, pod, container).await,
+            Event::PostUpdateContainer => {
+                plugin.post_update_container(context, pod, container).await
+            }
             Event::RemoveContainer => plugin.remove_container(context, pod, container).await,
             // Those with an answer have calls of their own; the rest is unknown here.
             _ => Ok(()),
@@ -159,7 +175,8 @@ impl<P: Plugin> PluginService<P> {
     async fn state_change(&self, context: &Context, request: &[u8]) -> Answer {
         let change: StateChangeEvent = decode(request)?;
         let event = change.event();
-        self.notify(context, event, change.pod, change.container).await
+        self.notify(context, event, change.pod, change.container)
+            .await
     }
 
     async fn create_container(&self, context: &Context, request: &[u8]) -> Answer {
@@ -181,7 +198,9 @@ impl<P: Plugin> PluginService<P> {
         let pod = request.pod.unwrap_or_default();
         let container = request.container.unwrap_or_default();
         let resources = request.linux_resources.unwrap_or_default();
-        let changes = self.plugin.update_container(context, &pod, &container, &resources);
+        let changes = self
+            .plugin
+            .update_container(context, &pod, &container, &resources);
         let Changes { updates, evictions } = changes.await.map_err(refused)?;
         let answer = UpdateContainerResponse {
             update: updates,
@@ -204,7 +223,9 @@ impl<P: Plugin> PluginService<P> {
         let pod = request.pod.unwrap_or_default();
         let overhead = request.overhead_linux_resources.unwrap_or_default();
         let resources = request.linux_resources.unwrap_or_default();
-        let done = self.plugin.update_pod_sandbox(context, &pod, &overhead, &resources);
+        let done = self
+            .plugin
+            .update_pod_sandbox(context, &pod, &overhead, &resources);
         done.await.map(|()| Vec::new()).map_err(refused)
     }
 
@@ -219,7 +240,8 @@ impl<P: Plugin> PluginService<P> {
 
 impl<P: Plugin> Serve for PluginService<P> {
     fn timeout(&self) -> Duration {
-        self.runtime().map_or(REQUEST_TIMEOUT, |runtime| runtime.request_timeout)
+        self.runtime()
+            .map_or(REQUEST_TIMEOUT, |runtime| runtime.request_timeout)
     }
 
     async fn serve(&self, context: &Context, call: Call) -> Answer {
@@ -256,7 +278,8 @@ impl<P: Plugin> Serve for PluginService<P> {
         };
         // The requests of all of them have the same two fields, or the first of them.
         let request: PostCreateContainerRequest = decode(payload)?;
-        self.notify(context, event, request.pod, request.container).await
+        self.notify(context, event, request.pod, request.container)
+            .await
     }
 
     fn late(&self, method: &str, after: Duration) -> Answer {
@@ -280,9 +303,8 @@ impl<P: Plugin> Serve for PluginService<P> {
 }
 
 fn decode<M: Message + Default>(request: &[u8]) -> Result<M, Status> {
-    M::decode(request).map_err(|_| {
-        Status::new(Code::InvalidArgument, "the request cannot be decoded")
-    })
+    M::decode(request)
+        .map_err(|_| Status::new(Code::InvalidArgument, "the request cannot be decoded"))
 }
 
 /// As Go's plugins refuse: an error without a code, whose text is the plugin's.

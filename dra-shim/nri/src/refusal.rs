@@ -17,7 +17,6 @@ pub struct Refusal(String);
 impl Refusal {
     /// With this sentence: one line, without control characters and without those of
     /// Unicode that reorder text, at most 800 bytes.
-    #[expect(clippy::needless_pass_by_value, reason = "`format_args!` is a value")]
     pub fn new(reason: impl fmt::Display) -> Self {
         let text = reason.to_string();
         let words: Vec<String> = text.split_whitespace().map(visible).collect();
@@ -26,7 +25,9 @@ impl Refusal {
             text.push_str("the plugin gave no reason");
         }
         if text.len() > MAX_MESSAGE {
-            let end = (0..=MAX_MESSAGE).rev().find(|at| text.is_char_boundary(*at));
+            let end = (0..=MAX_MESSAGE)
+                .rev()
+                .find(|at| text.is_char_boundary(*at));
             text.truncate(end.unwrap_or(0));
             text.push_str("...");
         }

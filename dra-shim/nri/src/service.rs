@@ -117,7 +117,10 @@ impl Service {
     /// back. The process should exit. With a socket the service connects again, and this
     /// waits for ever. Cancel-safe.
     pub async fn ended(&mut self) -> Arc<ConnectionError> {
-        let ended = self.state.wait_for(|state| matches!(state, State::Ended(_))).await;
+        let ended = self
+            .state
+            .wait_for(|state| matches!(state, State::Ended(_)))
+            .await;
         if let Ok(State::Ended(Some(error))) = ended.as_deref() {
             return Arc::clone(error);
         }

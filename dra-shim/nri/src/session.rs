@@ -51,7 +51,11 @@ pub(crate) struct End {
 pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> End {
     let Identity { late, .. } = shared.identity;
     let plugin = Arc::clone(&shared.plugin);
-    let service = Arc::new(PluginService::new(plugin, shared.identity.to_string(), late));
+    let service = Arc::new(PluginService::new(
+        plugin,
+        shared.identity.to_string(),
+        late,
+    ));
     let phase = service.phase();
     let mut trunk = Trunk::open(stream, ConnectionId::Plugin, service);
     let calls = trunk.calls().clone();
@@ -68,7 +72,10 @@ pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> En
             tracing::warn!("calls of the runtime were not answered at the end of the service");
         }
         trunk.close().await;
-        return End { error: None, registered };
+        return End {
+            error: None,
+            registered,
+        };
     };
     trunk.close().await;
     // What the plugin said is why the runtime closed.
@@ -137,11 +144,24 @@ async fn register(identity: &Identity, calls: &Calls) -> Result<(), ConnectionEr
     let registered = calls.call::<Empty>(RUNTIME_SERVICE, "RegisterPlugin", &request, STEP);
     match registered.await {
         Ok(Empty {}) => Ok(()),
-        Err(CallError::Closed) => Err(ConnectionError::Closed),
+        // The trunk says why.
+        Err(CallError::Closed) => std::future::pending().await,
         Err(CallError::TimedOut(limit)) => Err(ConnectionError::Silent {
             step: "answer the registration",
             limit,
         }),
         Err(error) => Err(ConnectionError::Registration(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_that_is_said_is_that_of_the_protocol_definition() {
+        let vendored = include_str!("../proto/README.md");
+        assert!(vendored.contains(&format!(
+            "`github.com/containerd/nri` {} ",
+            super::NRI_VERSION
+        )));
     }
 }

@@ -56,7 +56,8 @@ impl Synchronization {
             self.pods.push(PodSandbox::decode(pod.as_slice())?);
         }
         for container in part.containers {
-            self.containers.push(Container::decode(container.as_slice())?);
+            self.containers
+                .push(Container::decode(container.as_slice())?);
         }
         Ok(part.more)
     }

@@ -36,7 +36,11 @@ impl Updates {
     /// events and for these updates, so that each would wait for the other until the
     /// method's deadline. A method returns its updates, or spawns a task.
     pub async fn update(&self, changes: Changes) -> Result<Vec<ContainerUpdate>, UpdateError> {
-        let calls = self.calls.borrow().clone().ok_or(UpdateError::NotRegistered)?;
+        let calls = self
+            .calls
+            .borrow()
+            .clone()
+            .ok_or(UpdateError::NotRegistered)?;
         let request = UpdateContainersRequest {
             update: changes.updates,
             evict: changes.evictions,

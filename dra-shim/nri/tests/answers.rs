@@ -20,37 +20,63 @@ fn mk_options(millis: u64) -> Options {
 #[tokio::test]
 async fn a_refusal_arrives_as_the_sentence_that_the_plugin_wrote() {
     let node = Node::start(Options::default(), Late::Allow).await;
-    let refused = node.runtime.create_container(&mk_pod("p"), &mk_container(REFUSE)).await;
-    assert_eq!(refused.unwrap_err(), CallError::Refused("the container wants the moon".into()));
+    let refused = node
+        .runtime
+        .create_container(&mk_pod("p"), &mk_container(REFUSE))
+        .await;
+    assert_eq!(
+        refused.unwrap_err(),
+        CallError::Refused("the container wants the moon".into())
+    );
 }
 
 #[tokio::test]
 async fn a_panic_is_an_error_of_its_call_and_the_plugin_goes_on() {
     let node = Node::start(Options::default(), Late::Allow).await;
-    let refused = node.runtime.create_container(&mk_pod("p"), &mk_container(PANIC)).await;
+    let refused = node
+        .runtime
+        .create_container(&mk_pod("p"), &mk_container(PANIC))
+        .await;
     let expected = "the plugin panicked in CreateContainer";
     assert_eq!(refused.unwrap_err(), CallError::Refused(expected.into()));
-    node.runtime.create_container(&mk_pod("p"), &mk_container("next")).await.unwrap();
+    node.runtime
+        .create_container(&mk_pod("p"), &mk_container("next"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn a_plugin_that_hangs_is_answered_for_in_time_and_stays_registered() {
     let mut node = Node::start(mk_options(500), Late::Allow).await;
     let begun = Instant::now();
-    let creation = node.runtime.create_container(&mk_pod("p"), &mk_container(HANG)).await;
+    let creation = node
+        .runtime
+        .create_container(&mk_pod("p"), &mk_container(HANG))
+        .await;
     assert_eq!(creation.unwrap(), nri_plugin::Creation::default());
     let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(450) && took < Duration::from_millis(500), "{took:?}");
+    assert!(
+        took >= Duration::from_millis(450) && took < Duration::from_millis(500),
+        "{took:?}"
+    );
     assert_eq!(node.noted.next().await, "create_container p/hang");
     assert_eq!(node.noted.next().await, "cancelled hang");
-    node.runtime.create_container(&mk_pod("p"), &mk_container("next")).await.unwrap();
+    node.runtime
+        .create_container(&mk_pod("p"), &mk_container("next"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn a_guard_that_hangs_refuses() {
     let node = Node::start(mk_options(500), Late::Refuse).await;
-    let refused = node.runtime.create_container(&mk_pod("p"), &mk_container(HANG)).await;
-    let Err(CallError::Refused(sentence)) = refused else { panic!("{refused:?}") };
+    let refused = node
+        .runtime
+        .create_container(&mk_pod("p"), &mk_container(HANG))
+        .await;
+    let Err(CallError::Refused(sentence)) = refused else {
+        panic!("{refused:?}")
+    };
     assert!(
         sentence.starts_with("the NRI plugin 07-notes did not decide within 0."),
         "{sentence}"
@@ -65,8 +91,11 @@ async fn a_hundred_calls_at_once_are_all_answered() {
     let (runtime, begun) = (std::sync::Arc::new(node.runtime), Instant::now());
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..100 {
-        let (runtime, pod, container) =
-            (std::sync::Arc::clone(&runtime), pod.clone(), container.clone());
+        let (runtime, pod, container) = (
+            std::sync::Arc::clone(&runtime),
+            pod.clone(),
+            container.clone(),
+        );
         calls.spawn(async move { runtime.create_container(&pod, &container).await });
     }
     while let Some(created) = calls.join_next().await {
@@ -78,14 +107,23 @@ async fn a_hundred_calls_at_once_are_all_answered() {
 
 #[tokio::test]
 async fn a_shutdown_answers_what_is_in_flight() {
-    let Node { runtime, service, mut noted, .. } = Node::start(Options::default(), Late::Refuse).await;
+    let Node {
+        runtime,
+        service,
+        mut noted,
+        ..
+    } = Node::start(Options::default(), Late::Refuse).await;
     let call = tokio::spawn(async move {
-        let created = runtime.create_container(&mk_pod("p"), &mk_container(SLOW)).await;
+        let created = runtime
+            .create_container(&mk_pod("p"), &mk_container(SLOW))
+            .await;
         (runtime, created)
     });
     assert_eq!(noted.next().await, "create_container p/slow");
     service.shutdown().await;
     let (runtime, created) = call.await.unwrap();
     created.unwrap();
-    tokio::time::timeout(support::LIMIT, runtime.wait_gone()).await.unwrap();
+    tokio::time::timeout(support::LIMIT, runtime.wait_gone())
+        .await
+        .unwrap();
 }

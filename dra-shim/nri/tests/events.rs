@@ -4,13 +4,18 @@
 #[cfg(test)]
 mod support;
 
-use nri_plugin::api::{LinuxCpu, LinuxResources, OptionalUInt64, ValidateContainerAdjustmentRequest};
+use nri_plugin::api::{
+    LinuxCpu, LinuxResources, OptionalUInt64, ValidateContainerAdjustmentRequest,
+};
 use nri_plugin::testing::{CallError, Options, Release};
 use nri_plugin::{Changes, Events, Late, State, UpdateError};
 use support::{Node, mk_container, mk_pod, mk_update};
 
 fn mk_options(release: Release) -> Options {
-    Options { release, ..Default::default() }
+    Options {
+        release,
+        ..Default::default()
+    }
 }
 
 fn mk_resources(shares: u64) -> LinuxResources {
@@ -18,7 +23,10 @@ fn mk_resources(shares: u64) -> LinuxResources {
         shares: Some(OptionalUInt64 { value: shares }),
         ..Default::default()
     };
-    LinuxResources { cpu: Some(cpu), ..Default::default() }
+    LinuxResources {
+        cpu: Some(cpu),
+        ..Default::default()
+    }
 }
 
 #[tokio::test]
@@ -29,8 +37,12 @@ async fn every_event_reaches_its_method_on_every_runtime() {
         Release::Containerd2_2,
         Release::Containerd2_3,
     ] {
-        let Node { runtime, mut noted, service: _service, .. } =
-            Node::start(mk_options(release), Late::Allow).await;
+        let Node {
+            runtime,
+            mut noted,
+            service: _service,
+            ..
+        } = Node::start(mk_options(release), Late::Allow).await;
         let (pod, container) = (mk_pod("pod"), mk_container("one"));
         runtime.run_pod_sandbox(&pod).await.unwrap();
         assert_eq!(noted.next().await, "run_pod_sandbox pod");
@@ -38,16 +50,28 @@ async fn every_event_reaches_its_method_on_every_runtime() {
         assert_eq!(noted.next().await, "create_container pod/one");
         assert_eq!(creation.adjustment.env[0].key, "NOTE");
         assert_eq!(creation.changes.updates, [mk_update("other")]);
-        runtime.post_create_container(&pod, &container).await.unwrap();
+        runtime
+            .post_create_container(&pod, &container)
+            .await
+            .unwrap();
         assert_eq!(noted.next().await, "post_create_container one");
         runtime.start_container(&pod, &container).await.unwrap();
         assert_eq!(noted.next().await, "start_container one");
-        runtime.post_start_container(&pod, &container).await.unwrap();
+        runtime
+            .post_start_container(&pod, &container)
+            .await
+            .unwrap();
         assert_eq!(noted.next().await, "post_start_container one");
-        let changes = runtime.update_container(&pod, &container, &mk_resources(9)).await.unwrap();
+        let changes = runtime
+            .update_container(&pod, &container, &mk_resources(9))
+            .await
+            .unwrap();
         assert_eq!(noted.next().await, "update_container one 9");
         assert_eq!(changes.updates, [mk_update("updated")]);
-        runtime.post_update_container(&pod, &container).await.unwrap();
+        runtime
+            .post_update_container(&pod, &container)
+            .await
+            .unwrap();
         assert_eq!(noted.next().await, "post_update_container one");
         let updates = runtime.stop_container(&pod, &container).await.unwrap();
         assert_eq!(noted.next().await, "stop_container one");
@@ -64,10 +88,17 @@ async fn every_event_reaches_its_method_on_every_runtime() {
 #[tokio::test]
 async fn the_newer_events_happen_where_the_runtime_knows_them() {
     for release in [Release::Containerd2_2, Release::Containerd2_3] {
-        let Node { runtime, mut noted, service: _service, .. } =
-            Node::start(mk_options(release), Late::Allow).await;
+        let Node {
+            runtime,
+            mut noted,
+            service: _service,
+            ..
+        } = Node::start(mk_options(release), Late::Allow).await;
         let (pod, none) = (mk_pod("pod"), LinuxResources::default());
-        runtime.update_pod_sandbox(&pod, &none, &mk_resources(7)).await.unwrap();
+        runtime
+            .update_pod_sandbox(&pod, &none, &mk_resources(7))
+            .await
+            .unwrap();
         assert_eq!(noted.next().await, "update_pod_sandbox pod 7");
         runtime.post_update_pod_sandbox(&pod).await.unwrap();
         assert_eq!(noted.next().await, "post_update_pod_sandbox pod");
@@ -79,7 +110,10 @@ async fn the_newer_events_happen_where_the_runtime_knows_them() {
         assert_eq!(noted.next().await, "validate valid");
         request.container = Some(mk_container("invalid"));
         let refused = runtime.validate(&request).await.unwrap_err();
-        assert_eq!(refused, CallError::Refused("this adjustment goes too far".into()));
+        assert_eq!(
+            refused,
+            CallError::Refused("this adjustment goes too far".into())
+        );
     }
 }
 
@@ -90,7 +124,9 @@ async fn an_older_runtime_is_not_asked_for_events_that_it_does_not_know() {
     assert!(!registered.events.contains(Events::VALIDATE));
     assert!(registered.events.contains(Events::CREATE_CONTAINER));
     let state = support::wait_state(&node.service, State::is_registered).await;
-    let State::Registered(runtime) = state else { panic!("{state:?}") };
+    let State::Registered(runtime) = state else {
+        panic!("{state:?}")
+    };
     assert_eq!(
         runtime.unknown_events.to_string(),
         "UpdatePodSandbox, PostUpdatePodSandbox, ValidateContainerAdjustment"
@@ -105,7 +141,7 @@ async fn updates_reach_the_runtime_at_any_time() {
     let updates = node.service.updates();
     let changes = Changes::from(vec![mk_update("a"), mk_update("b")]);
     assert!(updates.update(changes.clone()).await.unwrap().is_empty());
-    assert_eq!(node.runtime.updates(), [changes.clone()]);
+    assert_eq!(node.runtime.updates(), std::slice::from_ref(&changes));
 
     node.runtime.stop().await;
     support::wait_state(&node.service, |state| !state.is_registered()).await;
@@ -117,6 +153,10 @@ async fn updates_reach_the_runtime_at_any_time() {
 async fn an_answer_of_a_megabyte_arrives() {
     let node = Node::start(Options::default(), Late::Allow).await;
     let container = mk_container(support::LONG);
-    let creation = node.runtime.create_container(&mk_pod("p"), &container).await.unwrap();
+    let creation = node
+        .runtime
+        .create_container(&mk_pod("p"), &container)
+        .await
+        .unwrap();
     assert_eq!(creation.adjustment.env[0].value.len(), 1 << 20);
 }

@@ -13,6 +13,7 @@ use support::go_runtime::{GoRuntime, VERSIONS, program};
 use support::{HANG, LIMIT, LONG, Notes, PANIC, REFUSE, mk_update, wait_state};
 
 /// 10 MB of pods where parts are possible (NRI 0.8), less than one message elsewhere.
+#[cfg(test)]
 fn pods(nri: &str) -> usize {
     if nri == "0.6.1" { 1000 } else { 5000 }
 }
@@ -20,7 +21,9 @@ fn pods(nri: &str) -> usize {
 #[tokio::test]
 async fn every_version_registers_synchronizes_calls_and_restarts() {
     for version in VERSIONS {
-        let Some(program) = program(version) else { return };
+        let Some(program) = program(version) else {
+            return;
+        };
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("nri.sock");
         let pods = pods(version.nri);
@@ -29,19 +32,28 @@ async fn every_version_registers_synchronizes_calls_and_restarts() {
         let mut runtime = start().await;
 
         let (plugin, mut noted) = Notes::new(Events::ALL);
-        let service = Service::builder(20, "notes").socket(&socket).on_late(Late::Refuse);
+        let service = Service::builder(20, "notes")
+            .socket(&socket)
+            .on_late(Late::Refuse);
         let service = service.start(plugin).unwrap();
         let synchronized = runtime.next().await;
         let expected = json!({"what": "synchronized", "updates": ["synchronized"]});
         assert_eq!(synchronized, expected, "{version:?}");
         assert!(noted.next().await.starts_with("configure"), "{version:?}");
-        assert_eq!(noted.next().await, format!("synchronize {pods} pods, 0 containers"));
+        assert_eq!(
+            noted.next().await,
+            format!("synchronize {pods} pods, 0 containers")
+        );
         let State::Registered(registered) = wait_state(&service, State::is_registered).await else {
             panic!("not registered")
         };
         assert_eq!(registered.version, version.containerd);
         let validates = registered.events.contains(Events::VALIDATE);
-        assert_eq!(validates, matches!(version.nri, "0.11.0" | "0.12.0"), "{version:?}");
+        assert_eq!(
+            validates,
+            matches!(version.nri, "0.11.0" | "0.12.0"),
+            "{version:?}"
+        );
 
         exchange(&mut runtime, &mut noted, validates).await;
 
@@ -61,26 +73,38 @@ async fn every_version_registers_synchronizes_calls_and_restarts() {
         assert!(took < Duration::from_secs(2), "{version:?}: {took:?}");
         assert_eq!(first_creation(&mut runtime).await["env"]["NOTE"], "xxxxx");
         service.shutdown().await;
-        assert_eq!(runtime.ask("create", "without", 0).await["env"], json!(null));
+        assert_eq!(
+            runtime.ask("create", "without", 0).await["env"],
+            json!(null)
+        );
     }
 }
 
 /// The first one that calls the plugin: it is in the runtime's list a moment after it is
 /// synchronized.
+#[cfg(test)]
 async fn first_creation(runtime: &mut GoRuntime) -> serde_json::Value {
     let begun = Instant::now();
     loop {
         let created = runtime.ask("create", "one", 0).await;
-        if !created["env"].as_object().is_none_or(serde_json::Map::is_empty) {
+        if !created["env"]
+            .as_object()
+            .is_none_or(serde_json::Map::is_empty)
+        {
             return created;
         }
-        assert!(begun.elapsed() < LIMIT, "the plugin is not called: {}", runtime.log());
+        assert!(
+            begun.elapsed() < LIMIT,
+            "the plugin is not called: {}",
+            runtime.log()
+        );
     }
 }
 
 /// One of each kind of answer, in one registration.
+#[cfg(test)]
 async fn exchange(runtime: &mut GoRuntime, noted: &mut support::Noted, validates: bool) {
-    let validated = async |noted: &mut support::Noted, name: &str| {
+    let expect_validation = async |noted: &mut support::Noted, name: &str| {
         if validates {
             assert_eq!(noted.next().await, format!("validate {name}"));
         }
@@ -89,22 +113,25 @@ async fn exchange(runtime: &mut GoRuntime, noted: &mut support::Noted, validates
     assert_eq!(created["env"], json!({"NOTE": "xxxxx"}));
     assert_eq!(created["updates"], json!(["other"]));
     assert_eq!(noted.next().await, "create_container pod/one");
-    validated(noted, "one").await;
+    expect_validation(noted, "one").await;
 
     // Lengths around which a message gets another frame, and a long one; and a long answer.
     for bytes in [3900, 4000, 4096, 5000, 8192, 100_000, 3 << 20] {
         let created = runtime.ask("create", "large", bytes).await;
         assert_eq!(created["env"]["NOTE"], "xxxxx", "{bytes}: {created}");
         assert_eq!(noted.next().await, "create_container pod/large");
-        validated(noted, "large").await;
+        expect_validation(noted, "large").await;
     }
     let created = runtime.ask("create", LONG, 0).await;
     assert_eq!(created["env"]["NOTE"].as_str().unwrap().len(), 1 << 20);
     assert_eq!(noted.next().await, "create_container pod/long");
-    validated(noted, LONG).await;
+    expect_validation(noted, LONG).await;
 
     let refused = runtime.ask("create", REFUSE, 0).await;
-    assert_eq!(refused["error"], "rpc error: code = Unknown desc = the container wants the moon");
+    assert_eq!(
+        refused["error"],
+        "rpc error: code = Unknown desc = the container wants the moon"
+    );
     assert_eq!(noted.next().await, "create_container pod/refuse");
     let refused = runtime.ask("create", PANIC, 0).await;
     assert_eq!(
@@ -113,14 +140,18 @@ async fn exchange(runtime: &mut GoRuntime, noted: &mut support::Noted, validates
     );
     assert_eq!(noted.next().await, "create_container pod/panic");
     let late = runtime.ask("create", HANG, 0).await;
-    let sentence = "rpc error: code = Unknown desc = the NRI plugin 20-notes did not decide within 1.8 s";
+    let sentence =
+        "rpc error: code = Unknown desc = the NRI plugin 20-notes did not decide within 1.8 s";
     assert_eq!(late["error"], sentence);
     assert_eq!(noted.next().await, "create_container pod/hang");
     assert_eq!(noted.next().await, "cancelled hang");
 
     assert_eq!(runtime.ask("run", "", 0).await, json!({"what": "run"}));
     assert_eq!(noted.next().await, "run_pod_sandbox pod");
-    assert_eq!(runtime.ask("start", "two", 0).await, json!({"what": "start"}));
+    assert_eq!(
+        runtime.ask("start", "two", 0).await,
+        json!({"what": "start"})
+    );
     assert_eq!(noted.next().await, "start_container two");
     let stopped = runtime.ask("stop", "three", 0).await;
     assert_eq!(stopped, json!({"what": "stop", "updates": ["heir"]}));
@@ -130,20 +161,30 @@ async fn exchange(runtime: &mut GoRuntime, noted: &mut support::Noted, validates
 #[tokio::test]
 async fn a_plugin_that_the_runtime_starts_uses_the_connection_that_it_is_given() {
     for version in VERSIONS {
-        let Some(program) = program(version) else { return };
+        let Some(program) = program(version) else {
+            return;
+        };
         let directory = tempfile::tempdir().unwrap();
         let plugins = directory.path().join("plugins");
         std::fs::create_dir(&plugins).unwrap();
         let script = plugins.join("05-launched");
         let this = std::env::current_exe().unwrap();
-        let text = format!("#!/bin/sh\nexec {} --ignored --exact as_a_plugin\n", this.display());
+        let text = format!(
+            "#!/bin/sh\nexec {} --ignored --exact as_a_plugin\n",
+            this.display()
+        );
         std::fs::write(&script, text).unwrap();
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
 
         let socket = directory.path().join("nri.sock");
         let mut runtime = GoRuntime::start(&program, &socket, &plugins, version, 1).await;
         let created = runtime.ask("create", "one", 0).await;
-        assert_eq!(created["env"], json!({"NOTE": "xxxxx"}), "{version:?}: {}", runtime.log());
+        assert_eq!(
+            created["env"],
+            json!({"NOTE": "xxxxx"}),
+            "{version:?}: {}",
+            runtime.log()
+        );
     }
 }
 

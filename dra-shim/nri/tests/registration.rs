@@ -16,10 +16,18 @@ async fn a_plugin_is_registered_configured_and_synchronized() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("nri.sock");
     let (plugin, mut noted) = Notes::new(Events::CREATE_CONTAINER);
-    let service = Service::builder(3, "notes").socket(&socket).start(plugin).unwrap();
+    let service = Service::builder(3, "notes")
+        .socket(&socket)
+        .start(plugin)
+        .unwrap();
     // The runtime comes later than the plugin.
-    let waiting = wait_state(&service, |state| matches!(state, State::Connecting(Some(_)))).await;
-    let State::Connecting(Some(error)) = waiting else { panic!("{waiting:?}") };
+    let waiting = wait_state(&service, |state| {
+        matches!(state, State::Connecting(Some(_)))
+    })
+    .await;
+    let State::Connecting(Some(error)) = waiting else {
+        panic!("{waiting:?}")
+    };
     assert_eq!(error.code(), "connect");
     let options = Options {
         config: "a: b".into(),
@@ -29,8 +37,13 @@ async fn a_plugin_is_registered_configured_and_synchronized() {
         ..Default::default()
     };
     let runtime = FakeRuntime::start(&socket, options).unwrap();
-    let registered = tokio::time::timeout(LIMIT, runtime.wait_registered()).await.unwrap();
-    assert_eq!((registered.index.as_str(), registered.name.as_str()), ("03", "notes"));
+    let registered = tokio::time::timeout(LIMIT, runtime.wait_registered())
+        .await
+        .unwrap();
+    assert_eq!(
+        (registered.index.as_str(), registered.name.as_str()),
+        ("03", "notes")
+    );
     assert_eq!(registered.events, Events::CREATE_CONTAINER);
     assert_eq!(registered.updates, [mk_update("synchronized")]);
     assert_eq!(noted.next().await, "configure \"a: b\" unknown: none");
@@ -38,7 +51,10 @@ async fn a_plugin_is_registered_configured_and_synchronized() {
     let State::Registered(runtime) = wait_state(&service, State::is_registered).await else {
         panic!("not registered")
     };
-    assert_eq!((runtime.name.as_str(), runtime.version.as_str()), ("containerd", "v2.3.0"));
+    assert_eq!(
+        (runtime.name.as_str(), runtime.version.as_str()),
+        ("containerd", "v2.3.0")
+    );
     assert_eq!(runtime.nri_version, "v0.12.0");
     assert_eq!(runtime.request_timeout, Duration::from_secs(2));
 }
@@ -53,12 +69,17 @@ async fn a_runtime_that_restarts_has_the_plugin_again_within_two_seconds() {
         tokio::time::sleep(Duration::from_millis(away)).await;
         let back = Instant::now();
         node.runtime.restart().await.unwrap();
-        tokio::time::timeout(LIMIT, node.runtime.wait_registered()).await.unwrap();
+        tokio::time::timeout(LIMIT, node.runtime.wait_registered())
+            .await
+            .unwrap();
         let took = back.elapsed();
         assert!(took < Duration::from_secs(2), "away {away} ms: {took:?}");
         assert!(node.noted.next().await.starts_with("configure"));
         assert!(node.noted.next().await.starts_with("synchronize"));
-        node.runtime.create_container(&mk_pod("p"), &mk_container("c")).await.unwrap();
+        node.runtime
+            .create_container(&mk_pod("p"), &mk_container("c"))
+            .await
+            .unwrap();
         assert_eq!(node.noted.next().await, "create_container p/c");
     }
 }
@@ -70,11 +91,24 @@ async fn a_plugin_that_refuses_its_configuration_is_asked_again_later() {
     let (plugin, mut noted) = Notes::new(Events::ALL);
     *plugin.refusals.lock().unwrap() = 2;
     let runtime = FakeRuntime::start(&socket, Options::default()).unwrap();
-    let service = Service::builder(3, "notes").socket(&socket).start(plugin).unwrap();
-    let refused = wait_state(&service, |state| matches!(state, State::Connecting(Some(_)))).await;
-    let State::Connecting(Some(error)) = refused else { panic!("{refused:?}") };
-    assert_eq!((error.code(), error.to_string().as_str()), ("refused", "the plugin refused: not today"));
-    tokio::time::timeout(LIMIT, runtime.wait_registered()).await.unwrap();
+    let service = Service::builder(3, "notes")
+        .socket(&socket)
+        .start(plugin)
+        .unwrap();
+    let refused = wait_state(&service, |state| {
+        matches!(state, State::Connecting(Some(_)))
+    })
+    .await;
+    let State::Connecting(Some(error)) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(
+        (error.code(), error.to_string().as_str()),
+        ("refused", "the plugin refused: not today")
+    );
+    tokio::time::timeout(LIMIT, runtime.wait_registered())
+        .await
+        .unwrap();
     for _ in 0..3 {
         assert!(noted.next().await.starts_with("configure"));
     }
@@ -86,12 +120,23 @@ async fn a_plugin_that_refuses_its_configuration_is_asked_again_later() {
 async fn a_runtime_that_knows_none_of_the_events_is_not_asked_for_all() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("nri.sock");
-    let options = Options { release: Release::Containerd1_7, ..Default::default() };
+    let options = Options {
+        release: Release::Containerd1_7,
+        ..Default::default()
+    };
     let _runtime = FakeRuntime::start(&socket, options).unwrap();
     let (plugin, _noted) = Notes::new(Events::VALIDATE);
-    let service = Service::builder(3, "notes").socket(&socket).start(plugin).unwrap();
-    let refused = wait_state(&service, |state| matches!(state, State::Connecting(Some(_)))).await;
-    let State::Connecting(Some(error)) = refused else { panic!("{refused:?}") };
+    let service = Service::builder(3, "notes")
+        .socket(&socket)
+        .start(plugin)
+        .unwrap();
+    let refused = wait_state(&service, |state| {
+        matches!(state, State::Connecting(Some(_)))
+    })
+    .await;
+    let State::Connecting(Some(error)) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(
         error.to_string(),
         "the runtime containerd v1.7.16 knows none of the plugin's events: ValidateContainerAdjustment"
@@ -103,7 +148,10 @@ async fn a_runtime_that_knows_none_of_the_events_is_not_asked_for_all() {
 async fn a_service_on_a_given_connection_ends_with_it() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (plugin, _noted) = Notes::new(Events::ALL);
-    let mut service = Service::builder(3, "notes").connection(ours).start(plugin).unwrap();
+    let mut service = Service::builder(3, "notes")
+        .connection(ours)
+        .start(plugin)
+        .unwrap();
     drop(theirs);
     let ended = tokio::time::timeout(LIMIT, service.ended()).await.unwrap();
     assert_eq!(ended.code(), "closed");
@@ -118,8 +166,13 @@ async fn a_service_that_waits_for_a_runtime_shuts_down_at_once() {
     let service = Service::builder(3, "notes").socket(directory.path().join("no.sock"));
     let service = service.start(plugin).unwrap();
     let state = service.state();
-    wait_state(&service, |state| matches!(state, State::Connecting(Some(_)))).await;
-    tokio::time::timeout(LIMIT, service.shutdown()).await.unwrap();
+    wait_state(&service, |state| {
+        matches!(state, State::Connecting(Some(_)))
+    })
+    .await;
+    tokio::time::timeout(LIMIT, service.shutdown())
+        .await
+        .unwrap();
     assert!(matches!(&*state.borrow(), State::Ended(None)));
     assert!(noted.is_empty());
 }
@@ -127,10 +180,19 @@ async fn a_service_that_waits_for_a_runtime_shuts_down_at_once() {
 #[tokio::test]
 async fn what_would_never_be_registered_is_not_started() {
     let start = |index, name: &str, events| {
-        Service::builder(index, name).start(Notes::new(events).0).err().unwrap()
+        Service::builder(index, name)
+            .start(Notes::new(events).0)
+            .err()
+            .unwrap()
     };
-    assert!(matches!(start(100, "notes", Events::ALL), StartError::Index(100)));
+    assert!(matches!(
+        start(100, "notes", Events::ALL),
+        StartError::Index(100)
+    ));
     assert!(matches!(start(1, "", Events::ALL), StartError::Name(_)));
     assert!(matches!(start(1, "a b", Events::ALL), StartError::Name(_)));
-    assert!(matches!(start(1, "notes", Events::NONE), StartError::NoEvents));
+    assert!(matches!(
+        start(1, "notes", Events::NONE),
+        StartError::NoEvents
+    ));
 }

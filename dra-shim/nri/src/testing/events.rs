@@ -37,7 +37,8 @@ pub enum CallError {
 impl FakeRuntime {
     /// Calls [`Plugin::run_pod_sandbox`](crate::Plugin::run_pod_sandbox).
     pub async fn run_pod_sandbox(&self, pod: &PodSandbox) -> Result<(), CallError> {
-        self.notify(Events::RUN_POD_SANDBOX, Event::RunPodSandbox, pod, None).await
+        self.notify(Events::RUN_POD_SANDBOX, Event::RunPodSandbox, pod, None)
+            .await
     }
 
     /// Calls [`Plugin::update_pod_sandbox`](crate::Plugin::update_pod_sandbox).
@@ -59,17 +60,25 @@ impl FakeRuntime {
     /// Calls [`Plugin::post_update_pod_sandbox`](crate::Plugin::post_update_pod_sandbox).
     pub async fn post_update_pod_sandbox(&self, pod: &PodSandbox) -> Result<(), CallError> {
         let event = Event::PostUpdatePodSandbox;
-        self.notify(Events::POST_UPDATE_POD_SANDBOX, event, pod, None).await
+        self.notify(Events::POST_UPDATE_POD_SANDBOX, event, pod, None)
+            .await
     }
 
     /// Calls [`Plugin::stop_pod_sandbox`](crate::Plugin::stop_pod_sandbox).
     pub async fn stop_pod_sandbox(&self, pod: &PodSandbox) -> Result<(), CallError> {
-        self.notify(Events::STOP_POD_SANDBOX, Event::StopPodSandbox, pod, None).await
+        self.notify(Events::STOP_POD_SANDBOX, Event::StopPodSandbox, pod, None)
+            .await
     }
 
     /// Calls [`Plugin::remove_pod_sandbox`](crate::Plugin::remove_pod_sandbox).
     pub async fn remove_pod_sandbox(&self, pod: &PodSandbox) -> Result<(), CallError> {
-        self.notify(Events::REMOVE_POD_SANDBOX, Event::RemovePodSandbox, pod, None).await
+        self.notify(
+            Events::REMOVE_POD_SANDBOX,
+            Event::RemovePodSandbox,
+            pod,
+            None,
+        )
+        .await
     }
 
     /// Calls [`Plugin::create_container`](crate::Plugin::create_container).
@@ -100,7 +109,8 @@ impl FakeRuntime {
         container: &Container,
     ) -> Result<(), CallError> {
         let event = Event::PostCreateContainer;
-        self.notify(Events::POST_CREATE_CONTAINER, event, pod, Some(container)).await
+        self.notify(Events::POST_CREATE_CONTAINER, event, pod, Some(container))
+            .await
     }
 
     /// Calls [`Plugin::start_container`](crate::Plugin::start_container).
@@ -110,7 +120,8 @@ impl FakeRuntime {
         container: &Container,
     ) -> Result<(), CallError> {
         let event = Event::StartContainer;
-        self.notify(Events::START_CONTAINER, event, pod, Some(container)).await
+        self.notify(Events::START_CONTAINER, event, pod, Some(container))
+            .await
     }
 
     /// Calls [`Plugin::post_start_container`](crate::Plugin::post_start_container).
@@ -120,7 +131,8 @@ impl FakeRuntime {
         container: &Container,
     ) -> Result<(), CallError> {
         let event = Event::PostStartContainer;
-        self.notify(Events::POST_START_CONTAINER, event, pod, Some(container)).await
+        self.notify(Events::POST_START_CONTAINER, event, pod, Some(container))
+            .await
     }
 
     /// Calls [`Plugin::update_container`](crate::Plugin::update_container).
@@ -150,7 +162,8 @@ impl FakeRuntime {
         container: &Container,
     ) -> Result<(), CallError> {
         let event = Event::PostUpdateContainer;
-        self.notify(Events::POST_UPDATE_CONTAINER, event, pod, Some(container)).await
+        self.notify(Events::POST_UPDATE_CONTAINER, event, pod, Some(container))
+            .await
     }
 
     /// Calls [`Plugin::stop_container`](crate::Plugin::stop_container).
@@ -175,7 +188,8 @@ impl FakeRuntime {
         container: &Container,
     ) -> Result<(), CallError> {
         let event = Event::RemoveContainer;
-        self.notify(Events::REMOVE_CONTAINER, event, pod, Some(container)).await
+        self.notify(Events::REMOVE_CONTAINER, event, pod, Some(container))
+            .await
     }
 
     /// Calls [`Plugin::validate`](crate::Plugin::validate).
@@ -223,18 +237,25 @@ impl FakeRuntime {
     ) -> Result<A, CallError> {
         let connected = self.plugin.borrow().clone();
         let connected = connected.ok_or(CallError::NotRegistered)?;
-        let Connected { registered, calls, leave } = connected;
+        let Connected {
+            registered,
+            calls,
+            leave,
+        } = connected;
         if !registered.events.contains(subscribed) {
             return Ok(A::default());
         }
         let limit = self.options.request_timeout;
-        calls.call(PLUGIN_SERVICE, method, request, limit).await.map_err(|error| match error {
-            trunk::CallError::Refused(status) => CallError::Refused(status.message),
-            trunk::CallError::TimedOut(_) => {
-                leave.send_replace(true);
-                CallError::TimedOut
-            }
-            _ => CallError::Lost,
-        })
+        calls
+            .call(PLUGIN_SERVICE, method, request, limit)
+            .await
+            .map_err(|error| match error {
+                trunk::CallError::Refused(status) => CallError::Refused(status.message),
+                trunk::CallError::TimedOut(_) => {
+                    leave.send_replace(true);
+                    CallError::TimedOut
+                }
+                _ => CallError::Lost,
+            })
     }
 }

@@ -70,7 +70,10 @@ impl FakeRuntime {
 
     /// Closes the plugin's connection and the socket, as a runtime that ends.
     pub async fn stop(&self) {
-        *self.listening.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self
+            .listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
         let _ = std::fs::remove_file(&self.socket);
         self.wait_gone().await;
     }
@@ -83,12 +86,18 @@ impl FakeRuntime {
 
     /// The unsolicited updates so far, and what else they asked for.
     pub fn updates(&self) -> Vec<Changes> {
-        self.updates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.updates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Why connections so far have not led to a registration, in NRI's words.
     pub fn failures(&self) -> Vec<String> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn listen(&self) -> io::Result<()> {
@@ -102,7 +111,10 @@ impl FakeRuntime {
             Arc::clone(&self.updates),
         );
         let serving = AbortOnDropHandle::new(tokio::spawn(serving));
-        *self.listening.lock().unwrap_or_else(PoisonError::into_inner) = Some(serving);
+        *self
+            .listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(serving);
         Ok(())
     }
 }
@@ -129,13 +141,20 @@ async fn serve(
         let (registered, mut trunk) = match register(stream, &options, Arc::clone(&updates)).await {
             Ok(plugin) => plugin,
             Err(failure) => {
-                failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+                failures
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(failure);
                 continue;
             }
         };
         let (leave, mut left) = watch::channel(false);
         let calls = trunk.calls().clone();
-        leaving.0.send_replace(Some(Connected { registered, calls, leave }));
+        leaving.0.send_replace(Some(Connected {
+            registered,
+            calls,
+            leave,
+        }));
         tokio::select! {
             _ = trunk.ended() => {}
             _ = left.wait_for(|left| *left) => {}

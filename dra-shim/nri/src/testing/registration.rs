@@ -9,10 +9,10 @@ use tokio::time::timeout;
 
 use super::options::Options;
 use super::runtime_service::RuntimeService;
+use crate::api::ContainerUpdate;
 use crate::api::generated::{
     ConfigureResponse, RegisterPluginRequest, SynchronizeRequest, SynchronizeResponse,
 };
-use crate::api::ContainerUpdate;
 use crate::events::Events;
 use crate::plugin::Changes;
 use crate::plugin_service::PLUGIN_SERVICE;
@@ -58,18 +58,31 @@ pub(super) async fn register(
         }
     };
     let events = configure(&trunk, options).await?;
-    let RegisterPluginRequest { plugin_idx: index, plugin_name: name, .. } = request;
+    let RegisterPluginRequest {
+        plugin_idx: index,
+        plugin_name: name,
+        ..
+    } = request;
     // Fact: the time-out is one for all parts.
     let synchronized = timeout(options.request_timeout, synchronize(&trunk, options));
-    let updates = synchronized.await.map_err(|_| "synchronization timed out")??;
-    let registered = Registered { index, name, events, updates };
+    let updates = synchronized
+        .await
+        .map_err(|_| "synchronization timed out")??;
+    let registered = Registered {
+        index,
+        name,
+        events,
+        updates,
+    };
     Ok((registered, trunk))
 }
 
 async fn configure(trunk: &Trunk, options: &Options) -> Result<Events, String> {
     let request = options.configuration();
     let limit = options.request_timeout;
-    let configured = trunk.calls().call(PLUGIN_SERVICE, "Configure", &request, limit);
+    let configured = trunk
+        .calls()
+        .call(PLUGIN_SERVICE, "Configure", &request, limit);
     let configured: ConfigureResponse = configured.await.map_err(|error| error.to_string())?;
     // Fact: no event at all means every event.
     let known = options.release.known_events();
@@ -91,7 +104,9 @@ async fn synchronize(trunk: &Trunk, options: &Options) -> Result<Vec<ContainerUp
             more: pods.len() > 0 || containers.len() > 0,
         };
         let limit = options.request_timeout;
-        let answer = trunk.calls().call(PLUGIN_SERVICE, "Synchronize", &request, limit);
+        let answer = trunk
+            .calls()
+            .call(PLUGIN_SERVICE, "Synchronize", &request, limit);
         let answer: SynchronizeResponse = answer.await.map_err(|error| error.to_string())?;
         if !request.more {
             return Ok(answer.update);

@@ -36,7 +36,11 @@ impl Serve for RuntimeService {
         match (call.service.as_str(), call.method.as_str()) {
             (RUNTIME_SERVICE, "RegisterPlugin") => {
                 let request = RegisterPluginRequest::decode(payload).map_err(invalid)?;
-                let digits = request.plugin_idx.bytes().filter(u8::is_ascii_digit).count();
+                let digits = request
+                    .plugin_idx
+                    .bytes()
+                    .filter(u8::is_ascii_digit)
+                    .count();
                 if request.plugin_idx.len() != 2 || digits != 2 || request.plugin_name.is_empty() {
                     return Err(Status::new(Code::Unknown, "invalid plugin index"));
                 }

@@ -80,23 +80,36 @@ impl Calls {
     }
 
     async fn send(&self, payload: Vec<u8>) -> Result<Vec<u8>, CallError> {
-        let place = self.outbound.reserve().await.map_err(|_| CallError::Closed)?;
+        let place = self
+            .outbound
+            .reserve()
+            .await
+            .map_err(|_| CallError::Closed)?;
         let (answered, answer) = oneshot::channel();
         let waiting = {
             // Numbered and queued at once: peers refuse a stream below the last one.
             let mut open = self.open();
-            let stream = if open.last == 0 { Some(1) } else { open.last.checked_add(2) };
+            let stream = if open.last == 0 {
+                Some(1)
+            } else {
+                open.last.checked_add(2)
+            };
             let stream = stream.filter(|_| !open.ended).ok_or(CallError::Closed)?;
             let message = Message {
                 stream,
                 kind: MessageKind::Request,
                 payload,
             };
-            let message = message.encode(self.connection).map_err(CallError::TooLong)?;
+            let message = message
+                .encode(self.connection)
+                .map_err(CallError::TooLong)?;
             place.send(message);
             open.last = stream;
             open.waiting.insert(stream, answered);
-            Waiting { calls: self, stream }
+            Waiting {
+                calls: self,
+                stream,
+            }
         };
         let answer = answer.await.map_err(|_| CallError::Closed);
         drop(waiting);
@@ -110,16 +123,15 @@ impl Calls {
             MessageKind::Response => self.open().waiting.remove(&message.stream),
             _ => None,
         };
-        match waiting {
-            Some(waiting) => {
-                let _ = waiting.send(message.payload);
-            }
-            None => tracing::debug!(
-                stream = message.stream,
-                kind = ?message.kind,
-                "the peer answered what nobody waits for"
-            ),
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(message.payload);
+            return;
         }
+        tracing::debug!(
+            stream = message.stream,
+            kind = ?message.kind,
+            "the peer answered what nobody waits for"
+        );
     }
 
     /// The trunk has ended: so has every call.

@@ -34,8 +34,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use calls::{CallError, Calls};
-pub(crate) use serve::{Answer, Call, Serve};
 use serve::Server;
+pub(crate) use serve::{Answer, Call, Serve};
 
 use crate::wire::{ConnectionId, FrameError, MessageError};
 
@@ -70,15 +70,15 @@ pub(crate) struct Trunk {
 
 impl Trunk {
     /// Serves one connection of the trunk; calls go over the other one.
-    pub(crate) fn open<S: Serve>(stream: UnixStream, serves: ConnectionId, service: Arc<S>) -> Self {
+    pub(crate) fn open<S: Serve>(stream: UnixStream, own: ConnectionId, service: Arc<S>) -> Self {
         let stop = CancellationToken::new();
         let (outbound, queue) = mpsc::channel(OUTBOUND);
-        let called = match serves {
+        let called = match own {
             ConnectionId::Plugin => ConnectionId::Runtime,
             ConnectionId::Runtime => ConnectionId::Plugin,
         };
         let calls = Calls::new(called, outbound.clone());
-        let server = Server::new(serves, outbound, stop.clone());
+        let server = Server::new(own, outbound, stop.clone());
         let (read, write) = stream.into_split();
         let running = tokio::spawn(run(
             reader::read(read, server.clone(), service, calls.clone()),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::OwnedReadHalf;
 
+use super::TrunkError;
 use super::calls::Calls;
 use super::serve::{Serve, Server};
-use super::TrunkError;
 use crate::wire::{Assembler, FRAME_HEADER, FrameHeader};
 
 /// What is read at once. Small: nothing of a frame needs to be contiguous.
@@ -22,8 +22,8 @@ pub(super) async fn read<S: Serve>(
     calls: Calls,
 ) -> TrunkError {
     let mut requests = server.requests();
-    let mut served = Assembler::default();
-    let mut called = Assembler::default();
+    let mut to_us = Assembler::default();
+    let mut to_calls = Assembler::default();
     let mut buffer = vec![0; READ];
     loop {
         let mut header = [0; FRAME_HEADER];
@@ -45,7 +45,7 @@ pub(super) async fn read<S: Serve>(
             };
             left -= read;
             let mut bytes = buffer.get(..read).unwrap_or_default();
-            let assembler = if is_served { &mut served } else { &mut called };
+            let assembler = if is_served { &mut to_us } else { &mut to_calls };
             loop {
                 match assembler.next(&mut bytes) {
                     Ok(None) => break,

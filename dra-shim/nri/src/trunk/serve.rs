@@ -104,7 +104,10 @@ impl Server {
     async fn permit(&self, bytes: usize) -> Option<Permit> {
         let call = Arc::clone(&self.calls).acquire_owned().await.ok()?;
         let bytes = u32::try_from(bytes).ok()?;
-        let bytes = Arc::clone(&self.bytes).acquire_many_owned(bytes).await.ok()?;
+        let bytes = Arc::clone(&self.bytes)
+            .acquire_many_owned(bytes)
+            .await
+            .ok()?;
         Some(Permit {
             _call: call,
             _bytes: bytes,
@@ -191,8 +194,9 @@ async fn answer<S: Serve>(
     let context = Context::new(deadline, cancellation);
     let work = Arc::clone(service);
     // A task of its own: a panic ends that, and nothing else.
-    let mut work =
-        AbortOnDropHandle::new(tokio::spawn(async move { work.serve(&context, call).await }));
+    let mut work = AbortOnDropHandle::new(tokio::spawn(
+        async move { work.serve(&context, call).await },
+    ));
     let done = tokio::time::timeout_at(deadline.into(), &mut work).await;
     let answer = match done {
         Ok(Ok(answer)) => answer,
@@ -214,7 +218,7 @@ async fn answer<S: Serve>(
 
 /// After how much of the peer's time-out it gets an answer.
 fn answer_after(timeout: Duration) -> Duration {
-    timeout - (timeout / 10).min(Duration::from_millis(200))
+    timeout.saturating_sub((timeout / 10).min(Duration::from_millis(200)))
 }
 
 #[cfg(test)]
@@ -227,6 +231,9 @@ mod tests {
         assert_eq!(after(2000), 1800);
         assert_eq!(after(10_000), 9800);
         assert_eq!(after(100), 90);
-        assert_eq!(answer_after(Duration::from_nanos(1)), Duration::from_nanos(1));
+        assert_eq!(
+            answer_after(Duration::from_nanos(1)),
+            Duration::from_nanos(1)
+        );
     }
 }

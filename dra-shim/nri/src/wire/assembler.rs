@@ -18,16 +18,16 @@ impl Assembler {
     /// Takes bytes from the front of `bytes` until a message is complete. `None`: it has
     /// taken them all. After an error nothing that follows can be understood.
     pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Message>, MessageError> {
-        let (header, mut payload) = match self.message.take() {
-            Some(message) => message,
-            None => {
-                self.header.extend(take(bytes, MESSAGE_HEADER - self.header.len()));
-                let Ok(header) = <[u8; MESSAGE_HEADER]>::try_from(self.header.as_slice()) else {
-                    return Ok(None);
-                };
-                self.header.clear();
-                (MessageHeader::decode(header)?, Vec::new())
-            }
+        let (header, mut payload) = if let Some(message) = self.message.take() {
+            message
+        } else {
+            let missing = MESSAGE_HEADER - self.header.len();
+            self.header.extend(take(bytes, missing));
+            let Ok(header) = <[u8; MESSAGE_HEADER]>::try_from(self.header.as_slice()) else {
+                return Ok(None);
+            };
+            self.header.clear();
+            (MessageHeader::decode(header)?, Vec::new())
         };
         payload.extend(take(bytes, header.length - payload.len()));
         if payload.len() < header.length {

@@ -56,6 +56,13 @@ impl ConnectionId {
     }
 }
 
+/// Two numbers in a row, as both headers begin.
+pub(super) fn halves(bytes: [u8; 8]) -> (u32, u32) {
+    let both = u64::from_be_bytes(bytes);
+    let half = |half: u64| u32::try_from(half & u64::from(u32::MAX)).unwrap_or_default();
+    (half(both >> 32), half(both))
+}
+
 // === impl FrameHeader ===
 
 impl FrameHeader {
@@ -67,9 +74,7 @@ impl FrameHeader {
     }
 
     pub(crate) fn decode(bytes: [u8; FRAME_HEADER]) -> Result<Self, FrameError> {
-        let [a, b, c, d, e, f, g, h] = bytes;
-        let number = u32::from_be_bytes([a, b, c, d]);
-        let length = u32::from_be_bytes([e, f, g, h]);
+        let (number, length) = halves(bytes);
         let connection =
             ConnectionId::from_number(number).ok_or(FrameError::UnknownConnection(number))?;
         match usize::try_from(length) {

@@ -7,7 +7,7 @@
 //! NRI has unary methods only: a request and its response, on the same stream. The caller
 //! numbers the streams: 1, 3, 5, and so on. Flags matter to streaming methods only.
 
-use super::frame::{ConnectionId, FRAME_HEADER, FrameHeader};
+use super::frame::{ConnectionId, FRAME_HEADER, FrameHeader, halves};
 
 /// Bytes of a message's header.
 pub(super) const MESSAGE_HEADER: usize = 10;
@@ -77,12 +77,12 @@ impl MessageKind {
 
 impl MessageHeader {
     pub(super) fn decode(bytes: [u8; MESSAGE_HEADER]) -> Result<Self, MessageError> {
-        let [a, b, c, d, e, f, g, h, kind, _flags] = bytes;
-        let length = u32::from_be_bytes([a, b, c, d]);
+        let [numbers @ .., kind, _flags] = bytes;
+        let (length, stream) = halves(numbers);
         match usize::try_from(length) {
             Ok(length) if length <= MAX_MESSAGE => Ok(Self {
                 length,
-                stream: u32::from_be_bytes([e, f, g, h]),
+                stream,
                 kind: MessageKind::from_byte(kind),
             }),
             _ => Err(MessageError(length)),

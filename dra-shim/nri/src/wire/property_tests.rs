@@ -6,13 +6,19 @@ use proptest::prelude::*;
 use super::*;
 
 fn mk_message(stream: u32, kind: u8, length: usize) -> Message {
-    let payload = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    let payload = (0..length)
+        .map(|at| u8::try_from(at % 251).unwrap())
+        .collect();
     let kind = match kind {
         1 => MessageKind::Request,
         2 => MessageKind::Response,
         other => MessageKind::Other(other),
     };
-    Message { stream, kind, payload }
+    Message {
+        stream,
+        kind,
+        payload,
+    }
 }
 
 /// The headers and payloads of a trunk's bytes.
@@ -75,7 +81,13 @@ thread_local! {
 
 /// Around the sizes at which a message gets a second frame, and around its limit.
 fn lengths() -> impl Strategy<Value = usize> {
-    prop_oneof![0..64_usize, 4080..4100_usize, 8170..8200_usize, 0..70_000_usize, MAX_MESSAGE - 2..=MAX_MESSAGE]
+    prop_oneof![
+        0..64_usize,
+        4080..4100_usize,
+        8170..8200_usize,
+        0..70_000_usize,
+        MAX_MESSAGE - 2..=MAX_MESSAGE
+    ]
 }
 
 proptest! {
@@ -139,7 +151,9 @@ fn a_message_above_the_limit_is_neither_sent_nor_read() {
     let message = mk_message(1, 1, MAX_MESSAGE + 1);
     assert!(message.encode(ConnectionId::Plugin).is_err());
     let claims = [0x00, 0x40, 0x00, 0x01, 0, 0, 0, 1, 1, 0];
-    let error = Assembler::default().next(&mut claims.as_slice()).unwrap_err();
+    let error = Assembler::default()
+        .next(&mut claims.as_slice())
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "it sent a message of 4194305 bytes, where 4194304 are the most"

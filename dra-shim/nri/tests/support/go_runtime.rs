@@ -22,10 +22,26 @@ pub struct Version {
 
 /// What containerd 1.7, 2.0 and 2.1, 2.2, and 2.3 have.
 pub const VERSIONS: [Version; 4] = [
-    Version { nri: "0.6.1", containerd: "v1.7.16", modules: "nri-0.6.1.mod" },
-    Version { nri: "0.8.0", containerd: "v2.1.5", modules: "nri-0.8.0.mod" },
-    Version { nri: "0.11.0", containerd: "v2.2.1", modules: "nri-0.11.0.mod" },
-    Version { nri: "0.12.0", containerd: "v2.3.0", modules: "go.mod" },
+    Version {
+        nri: "0.6.1",
+        containerd: "v1.7.16",
+        modules: "nri-0.6.1.mod",
+    },
+    Version {
+        nri: "0.8.0",
+        containerd: "v2.1.5",
+        modules: "nri-0.8.0.mod",
+    },
+    Version {
+        nri: "0.11.0",
+        containerd: "v2.2.1",
+        modules: "nri-0.11.0.mod",
+    },
+    Version {
+        nri: "0.12.0",
+        containerd: "v2.3.0",
+        modules: "go.mod",
+    },
 ];
 
 /// A running one. Dropping it kills it.
@@ -58,11 +74,25 @@ pub fn program(version: Version) -> Option<PathBuf> {
         std::io::stderr().write_all(text.as_bytes()).unwrap();
         return None;
     }
-    let _one_at_a_time = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _one_at_a_time = BUILDING
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("nri-{}", version.nri));
     let modules = format!("-modfile={}", version.modules);
-    let tags = if version.nri == "0.12.0" { "-tags=" } else { "-tags=before_0_12" };
-    let built = go(&["build", tags, &modules, "-o", program.to_str().unwrap(), "."]).unwrap();
+    let tags = if version.nri == "0.12.0" {
+        "-tags="
+    } else {
+        "-tags=before_0_12"
+    };
+    let built = go(&[
+        "build",
+        tags,
+        &modules,
+        "-o",
+        program.to_str().unwrap(),
+        ".",
+    ])
+    .unwrap();
     assert!(
         built.status.success(),
         "{version:?} in Go failed; its first build needs the network:\n{}",
@@ -73,7 +103,13 @@ pub fn program(version: Version) -> Option<PathBuf> {
 
 impl GoRuntime {
     /// Starts it and waits until it listens. Its log is a file beside the socket.
-    pub async fn start(program: &Path, socket: &Path, plugins: &Path, version: Version, pods: usize) -> Self {
+    pub async fn start(
+        program: &Path,
+        socket: &Path,
+        plugins: &Path,
+        version: Version,
+        pods: usize,
+    ) -> Self {
         let log = socket.with_extension("log");
         let mut process = Command::new(program)
             .args([socket, plugins])
@@ -86,7 +122,12 @@ impl GoRuntime {
             .unwrap();
         let commands = process.stdin.take().unwrap();
         let answers = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut runtime = Self { process, commands, answers, log };
+        let mut runtime = Self {
+            process,
+            commands,
+            answers,
+            log,
+        };
         // A plugin that it starts is synchronized before it listens.
         while runtime.next().await["what"] != "started" {}
         runtime
@@ -108,7 +149,10 @@ impl GoRuntime {
     /// The answer to a command.
     pub async fn ask(&mut self, what: &str, name: &str, bytes: usize) -> Value {
         let command = json!({"do": what, "name": name, "bytes": bytes}).to_string();
-        self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
+        self.commands
+            .write_all(format!("{command}\n").as_bytes())
+            .await
+            .unwrap();
         let answer = self.next().await;
         assert_eq!(answer["what"], what, "{answer}");
         answer

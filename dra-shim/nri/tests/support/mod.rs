@@ -31,7 +31,7 @@ pub const LONG: &str = "long";
 /// Notes its calls as `method thing`.
 pub struct Notes {
     pub events: Events,
-    notes: mpsc::UnboundedSender<String>,
+    sender: mpsc::UnboundedSender<String>,
     /// Refusals of `configure` before it accepts.
     pub refusals: Mutex<usize>,
 }
@@ -40,13 +40,20 @@ pub struct Noted(mpsc::UnboundedReceiver<String>);
 
 impl Notes {
     pub fn new(events: Events) -> (Self, Noted) {
-        let (notes, noted) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::unbounded_channel();
         let refusals = Mutex::new(0);
-        (Self { events, notes, refusals }, Noted(noted))
+        (
+            Self {
+                events,
+                sender,
+                refusals,
+            },
+            Noted(receiver),
+        )
     }
 
     fn note(&self, method: &str, thing: &str) {
-        let _ = self.notes.send(format!("{method} {thing}"));
+        let _ = self.sender.send(format!("{method} {thing}"));
     }
 }
 
@@ -66,13 +73,11 @@ impl Plugin for Notes {
         self.events
     }
 
-    async fn configure(
-        &self,
-        _: &Context,
-        config: &str,
-        runtime: &Runtime,
-    ) -> Result<(), Refusal> {
-        self.note("configure", &format!("{config:?} unknown: {}", runtime.unknown_events));
+    async fn configure(&self, _: &Context, config: &str, runtime: &Runtime) -> Result<(), Refusal> {
+        self.note(
+            "configure",
+            &format!("{config:?} unknown: {}", runtime.unknown_events),
+        );
         let mut refusals = self.refusals.lock().unwrap();
         if *refusals > 0 {
             *refusals -= 1;
@@ -87,7 +92,10 @@ impl Plugin for Notes {
         pods: &[PodSandbox],
         containers: &[Container],
     ) -> Result<Vec<ContainerUpdate>, Refusal> {
-        self.note("synchronize", &format!("{} pods, {} containers", pods.len(), containers.len()));
+        self.note(
+            "synchronize",
+            &format!("{} pods, {} containers", pods.len(), containers.len()),
+        );
         Ok(vec![mk_update("synchronized")])
     }
 
@@ -137,12 +145,12 @@ impl Plugin for Notes {
             PANIC => panic!("a test of panics"),
             HANG => {
                 // What a plugin leaves behind learns of it as well.
-                let (cancelled, notes) = (context.cancellation().clone(), self.notes.clone());
+                let (cancelled, notes) = (context.cancellation().clone(), self.sender.clone());
                 tokio::spawn(async move {
                     cancelled.cancelled().await;
                     let _ = notes.send("cancelled hang".into());
                 });
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             SLOW => tokio::time::sleep(Duration::from_millis(300)).await,
             _ => {}

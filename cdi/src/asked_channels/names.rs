@@ -1,0 +1,68 @@
+//! Names of CDI devices that stand for channels.
+
+use super::{AskedBy, Channels, DeviceView, Found, clean, of_device, of_path, of_text};
+use crate::{DeviceNode, DeviceType, Kind, Major, QualifiedName};
+
+/// NVIDIA's class of channels (`nvidia-ctk cdi generate`, mode imex).
+const CHANNEL_CLASS: &str = "imex-channel";
+/// NVIDIA's kind of containers that manage the driver: they get all devices.
+const MANAGEMENT_KIND: (&str, &str) = ("management.nvidia.com", "gpu");
+
+/// What a name is judged by.
+pub(super) struct Names<R> {
+    pub(super) major: Option<Major>,
+    pub(super) resolve: R,
+}
+
+// === impl Names ===
+
+impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
+    /// Adds the channels of a list of names. What is not a name is not a request.
+    pub(super) fn add_list(&self, list: &str, by: impl Fn() -> AskedBy, found: &mut Found) {
+        for name in list.split(',') {
+            if let Ok(name) = name.trim().parse() {
+                for channels in self.channels(&name) {
+                    found.add(channels, by());
+                }
+            }
+        }
+    }
+
+    fn channels(&self, name: &QualifiedName) -> Vec<Channels> {
+        if let Some(nodes) = (self.resolve)(name) {
+            let major = self.major.map(|major| i64::from(major.get()));
+            let channel = |node: &DeviceNode| {
+                let of_host = || of_path(&clean(node.host_path.as_deref()?));
+                of_device(&view(node), major).or_else(of_host)
+            };
+            return nodes.iter().filter_map(channel).collect();
+        }
+        let (kind, device) = (name.kind(), name.device().as_str());
+        let channels = if *kind == Kind::compute_domain_claim() {
+            // <uid>-channel-N; other devices of claims are no channels.
+            let number = device.rsplit_once("-channel-");
+            number.map(|(_, number)| of_text(number))
+        } else if kind.class() == CHANNEL_CLASS {
+            Some(of_text(device))
+        } else if (kind.vendor(), kind.class()) == MANAGEMENT_KIND {
+            Some(Channels::Every)
+        } else {
+            None
+        };
+        channels.into_iter().collect()
+    }
+}
+
+fn view(node: &DeviceNode) -> DeviceView<'_> {
+    DeviceView {
+        path: &node.path,
+        device_type: match node.device_type {
+            Some(DeviceType::Block) => "b",
+            Some(DeviceType::Fifo) => "p",
+            // Without a type the runtime takes the host's node: where the channels are, it is one.
+            _ => "c",
+        },
+        major: node.major.unwrap_or_default(),
+        minor: node.minor.unwrap_or_default(),
+    }
+}

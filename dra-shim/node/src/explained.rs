@@ -1,0 +1,193 @@
+//! Whether prepared claims explain the channels that a container asks for.
+//!
+//! ```text
+//! AskedChannels ── unexplained(.., NodeClaims::whose) ──► [Unexplained] ──► sentence
+//!                                       │ Perhaps: the record was written for an earlier
+//!                                       ▼ pod of the claim; the caller asks the API server
+//! ```
+//!
+//! A claim explains a channel if its record is Completed and has it, and the claim is
+//! reserved for the container's pod. Claims serve pods of their own namespace only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use dra_checkpoint::{ClaimName, ClaimRecord, CommitError, Consumer, RecoveryNeeded, StoreError};
+use imex_cdi::{Asked, AskedChannels, ChannelId, Channels};
+
+use crate::device_group::DeviceGroup;
+use crate::node_claims::NodeClaims;
+
+/// Requests that a sentence names. More would not fit an event.
+const NAMED: usize = 3;
+
+/// Whose a channel is, as far as the records say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// A claim of the pod opens it.
+    ThisPods,
+    /// These claims of the pod's namespace open it. Their records were written for other pods,
+    /// or for a group; kubelet does not call again for further pods of a prepared claim.
+    Perhaps(Vec<ClaimName>),
+    /// No claim that the pod could have opens it on this node.
+    Nobodys,
+}
+
+/// A request that no claim explains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unexplained<'a> {
+    /// The request.
+    pub asked: &'a Asked,
+    /// Claims of the pod's namespace that open the channel, and are not the pod's.
+    pub others: Vec<ClaimName>,
+}
+
+/// The requests that no claim explains. `whose` is called once for each channel, and says
+/// whose it is after all look-ups: `Perhaps` counts as not the pod's.
+///
+/// A container that may use every device has what follows from that without asking: such
+/// requests are not among the answers. See [`AskedChannels::every_device`].
+pub fn unexplained<'a>(
+    asked: &'a AskedChannels,
+    mut whose: impl FnMut(ChannelId) -> Whose,
+) -> Vec<Unexplained<'a>> {
+    let mut answers = BTreeMap::new();
+    let mut others = |channels: &Channels| match channels {
+        Channels::One(id) => match answers.entry(*id).or_insert_with(|| whose(*id)) {
+            Whose::ThisPods => None,
+            Whose::Perhaps(claims) => Some(claims.clone()),
+            Whose::Nobodys => Some(Vec::new()),
+        },
+        // No claim gives these.
+        Channels::Every | Channels::Unreadable(_) => Some(Vec::new()),
+    };
+    explicit(asked)
+        .filter_map(|asked| {
+            let others = others(&asked.channels)?;
+            Some(Unexplained { asked, others })
+        })
+        .collect()
+}
+
+/// The channels that [`unexplained`] will ask about.
+pub fn channels_to_explain(asked: &AskedChannels) -> BTreeSet<ChannelId> {
+    let one = |asked: &Asked| match asked.channels {
+        Channels::One(id) => Some(id),
+        Channels::Every | Channels::Unreadable(_) => None,
+    };
+    explicit(asked).filter_map(one).collect()
+}
+
+fn explicit(asked: &AskedChannels) -> impl Iterator<Item = &Asked> {
+    let every_device = asked.every_device;
+    let requests = asked.requests.iter();
+    requests.filter(move |asked| !(every_device && asked.by.follows_from_every_device()))
+}
+
+/// What was asked for, where, which claim that needs, and what to do: one line for the
+/// container's user. Empty without requests.
+pub fn sentence(found: &[Unexplained<'_>]) -> String {
+    let Some(first) = found.first() else {
+        return String::new();
+    };
+    let mut text = String::from("the container asks for ");
+    for (at, one) in found.iter().take(NAMED).enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        let _ = write!(text, "{comma}{}", one.asked);
+    }
+    match found.len().saturating_sub(NAMED) {
+        0 => {}
+        more => drop(write!(text, " and {more} more")),
+    }
+    text.push_str(match first.asked.channels {
+        Channels::One(_) => ", and its pod has no prepared ResourceClaim with that channel",
+        Channels::Every => ", which no ResourceClaim gives",
+        Channels::Unreadable(_) => ", which is no channel",
+    });
+    if let Some(other) = first.others.first() {
+        let _ = write!(text, " (claim {} has it, for other pods)", other.name);
+    }
+    text.push_str(
+        "; remove the request, and give the pod a claim of its ComputeDomain's resourceClaimTemplate",
+    );
+    text
+}
+
+// === impl NodeClaims ===
+
+impl NodeClaims {
+    /// Whose `channel` is for a pod, from memory. See [`refresh`](Self::refresh).
+    ///
+    /// # Errors
+    /// No record of the pod's has the channel, and records are missing or of an earlier boot
+    /// until the checkpoint is recovered.
+    pub fn whose(
+        &self,
+        channel: ChannelId,
+        namespace: &str,
+        pod_uid: &str,
+    ) -> Result<Whose, RecoveryNeeded> {
+        let view = self.store.view();
+        let mut perhaps = Vec::new();
+        for (uid, record) in view.records_unchecked() {
+            if !has(record, channel) {
+                continue;
+            }
+            let mut pods = record
+                .status
+                .reserved_for()
+                .iter()
+                .filter_map(Consumer::pod_uid);
+            if pods.any(|uid| uid == pod_uid) {
+                return Ok(Whose::ThisPods);
+            }
+            if record.namespace == namespace {
+                perhaps.push(ClaimName {
+                    uid: uid.to_owned(),
+                    name: record.name.clone(),
+                    namespace: record.namespace.clone(),
+                });
+            }
+        }
+        view.check_recovered()?;
+        Ok(match perhaps.is_empty() {
+            true => Whose::Nobodys,
+            false => Whose::Perhaps(perhaps),
+        })
+    }
+
+    /// Whether another recorded claim has the name of this one: then a pod that names it means
+    /// either.
+    pub fn is_name_of_one(&self, claim: &ClaimName) -> bool {
+        let view = self.store.view();
+        let mut records = view.records_unchecked();
+        !records.any(|(uid, record)| {
+            uid != claim.uid && record.name == claim.name && record.namespace == claim.namespace
+        })
+    }
+
+    /// Reads what another process, such as the next instance of this program during an
+    /// update, has written to the checkpoint. Blocks for `limit` at most.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be read in that time.
+    pub fn refresh(&self, limit: Duration) -> Result<(), StoreError> {
+        let read = self.store.commit_within(limit, |_| Ok::<_, Infallible>(()));
+        read.map_err(|error| match error {
+            CommitError::Refused(never) => match never {},
+            CommitError::Store(error) => error,
+        })
+    }
+}
+
+/// Whether the record is Completed and has the channel, whichever driver wrote it.
+fn has(record: &ClaimRecord<DeviceGroup>, channel: ChannelId) -> bool {
+    let mut held = record.devices().iter().flat_map(DeviceGroup::channels);
+    held.any(|device| device.info.id == channel.get())
+}
+
+#[cfg(test)]
+#[path = "explained_tests.rs"]
+mod tests;

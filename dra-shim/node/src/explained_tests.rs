@@ -1,0 +1,125 @@
+use imex_cdi::AskedBy;
+
+use super::*;
+use crate::test_objects::{Disks, mk_claim, prepare};
+
+fn channel(id: u32) -> ChannelId {
+    ChannelId::new(id).unwrap()
+}
+
+fn by_variable(channels: Channels) -> Asked {
+    let by = AskedBy::Variable("NVIDIA_IMEX_CHANNELS");
+    Asked { channels, by }
+}
+
+fn asked(requests: Vec<Asked>) -> AskedChannels {
+    AskedChannels {
+        requests,
+        every_device: false,
+    }
+}
+
+#[test]
+fn a_prepared_claim_explains_its_channel_for_the_pod_that_it_is_reserved_for() {
+    let node = Disks::default().start();
+    let whose = |id, namespace, pod| node.whose(channel(id), namespace, pod).unwrap();
+    assert_eq!(whose(0, "default", "pod-1"), Whose::Nobodys);
+    prepare(&node, &mk_claim("a")).unwrap();
+    assert_eq!(whose(0, "default", "pod-1"), Whose::ThisPods);
+    assert_eq!(
+        whose(0, "default", "pod-2"),
+        Whose::Perhaps(vec![mk_claim("a")])
+    );
+    assert_eq!(whose(0, "other", "pod-2"), Whose::Nobodys);
+    assert_eq!(whose(1, "default", "pod-1"), Whose::Nobodys);
+    node.unprepare("a", crate::test_objects::at(1)).unwrap();
+    assert_eq!(whose(0, "default", "pod-1"), Whose::Nobodys);
+}
+
+#[test]
+fn what_another_process_prepares_is_known_after_a_refresh() {
+    let disks = Disks::default();
+    let (node, other) = (disks.start(), disks.start());
+    prepare(&other, &mk_claim("a")).unwrap();
+    node.refresh(Duration::from_secs(30)).unwrap();
+    let whose = node.whose(channel(0), "default", "pod-1");
+    assert_eq!(whose.unwrap(), Whose::ThisPods);
+    assert!(node.is_name_of_one(&mk_claim("a")));
+    let same_name = ClaimName {
+        uid: "b".to_owned(),
+        ..mk_claim("a")
+    };
+    assert!(!node.is_name_of_one(&same_name));
+}
+
+#[test]
+fn only_the_channels_that_a_claim_gives_can_be_explained() {
+    let requests = vec![
+        by_variable(Channels::One(channel(3))),
+        by_variable(Channels::One(channel(4))),
+        by_variable(Channels::Every),
+        by_variable(Channels::Unreadable("x".to_owned())),
+    ];
+    let asked = asked(requests.clone());
+    let mut questions = Vec::new();
+    let found = unexplained(&asked, |id| {
+        questions.push(id.get());
+        match id.get() {
+            3 => Whose::ThisPods,
+            _ => Whose::Perhaps(vec![mk_claim("b")]),
+        }
+    });
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|it| (it.asked, it.others.len()))
+        .collect();
+    assert_eq!(
+        found,
+        [(&requests[1], 1), (&requests[2], 0), (&requests[3], 0)]
+    );
+    assert_eq!(questions, [3, 4]);
+    assert_eq!(channels_to_explain(&asked), [channel(3), channel(4)].into());
+}
+
+#[test]
+fn the_hosts_nodes_of_a_privileged_container_are_no_requests_and_others_are() {
+    let node = Asked {
+        channels: Channels::One(channel(3)),
+        by: AskedBy::Device("/dev/nvidia-caps-imex-channels/channel3".to_owned()),
+    };
+    let variable = by_variable(Channels::One(channel(3)));
+    let mut asked = asked(vec![node, variable.clone()]);
+    assert_eq!(unexplained(&asked, |_| Whose::Nobodys).len(), 2);
+    asked.every_device = true;
+    let found = unexplained(&asked, |_| Whose::Nobodys);
+    assert_eq!(
+        found.iter().map(|it| it.asked).collect::<Vec<_>>(),
+        [&variable]
+    );
+}
+
+#[test]
+fn the_sentence_names_request_place_claim_and_fix_and_fits_an_event() {
+    let requests = vec![by_variable(Channels::One(channel(5)))];
+    let one = asked(requests);
+    let found = unexplained(&one, |_| Whose::Perhaps(vec![mk_claim("train")]));
+    assert_eq!(
+        sentence(&found),
+        "the container asks for IMEX channel 5 (environment variable NVIDIA_IMEX_CHANNELS), and its pod has no \
+         prepared ResourceClaim with that channel (claim train-name has it, for other pods); remove the request, \
+         and give the pod a claim of its ComputeDomain's resourceClaimTemplate"
+    );
+    let by = |id: u32| AskedBy::Annotation(format!("cdi.k8s.io/{}", "x".repeat(id as usize % 60)));
+    let many = (0..2000).map(|id| Asked {
+        channels: Channels::One(channel(id)),
+        by: by(id),
+    });
+    let many = asked(many.collect());
+    let text = sentence(&unexplained(&many, |_| Whose::Nobodys));
+    assert!(text.contains(" and 1997 more, and its pod"), "{text}");
+    assert!(text.len() < 800, "{text}");
+    let every = asked(vec![by_variable(Channels::Every)]);
+    let text = sentence(&unexplained(&every, |_| Whose::Nobodys));
+    assert!(text.contains("every IMEX channel (environment variable NVIDIA_IMEX_CHANNELS), which no ResourceClaim gives;"));
+    assert_eq!(sentence(&[]), "");
+}

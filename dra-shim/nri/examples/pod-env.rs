@@ -1,0 +1,58 @@
+//! Puts the pod's name and namespace into the environment of each of its containers, and
+//! refuses containers of a pod with the annotation `pod-env.example.com/refuse`.
+//!
+//! On a node, as root: `pod-env [SOCKET]`.
+
+use std::error::Error;
+
+use nri_plugin::api::{Container, ContainerAdjustment, PodSandbox};
+use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service};
+use tokio::signal::unix::{SignalKind, signal};
+
+struct PodEnv;
+
+impl Plugin for PodEnv {
+    fn events(&self) -> Events {
+        Events::CREATE_CONTAINER
+    }
+
+    async fn configure(&self, _: &Context, _: &str, runtime: &Runtime) -> Result<(), Refusal> {
+        tracing::info!(runtime.name, runtime.version, "connected");
+        Ok(())
+    }
+
+    async fn create_container(
+        &self,
+        _: &Context,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<Creation, Refusal> {
+        if let Some(reason) = pod.annotations.get("pod-env.example.com/refuse") {
+            let name = &container.name;
+            return Err(Refusal::new(format_args!("container {name}: {reason}")));
+        }
+        let adjustment = ContainerAdjustment::default()
+            .with_env("POD_NAME", &pod.name)
+            .with_env("POD_NAMESPACE", &pod.namespace);
+        Ok(adjustment.into())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().init();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut builder = Service::builder(50, "pod-env").on_late(Late::Refuse);
+    if let Some(socket) = std::env::args().nth(1) {
+        builder = builder.socket(socket);
+    }
+    let mut service = builder.start(PodEnv)?;
+    tokio::select! {
+        // Only a plugin that the runtime has started gets here.
+        error = service.ended() => return Err(error.into()),
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    service.shutdown().await;
+    Ok(())
+}
