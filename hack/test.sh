@@ -127,6 +127,7 @@ cdi_beside_others() {
         export IMEX_REQUIRE_RUNC=1
     fi
     IMEX_REQUIRE_GO=1 cargo test --quiet --locked -p imex-cdi --features oci,nri
+    cargo test --quiet --locked -p cdi-gen --test runc
 }
 
 case ${1-} in

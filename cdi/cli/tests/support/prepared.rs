@@ -21,6 +21,8 @@ pub(crate) struct Prepared {
     pub(crate) device: u32,
     /// The channel that it opens.
     pub(crate) channel: u32,
+    /// The UIDs of the pods that it is reserved for.
+    pub(crate) pods: Vec<String>,
 }
 
 impl Prepared {
@@ -31,12 +33,17 @@ impl Prepared {
             domain: domain.to_owned(),
             device: 0,
             channel,
+            pods: Vec::new(),
         }
     }
 
     fn status(&self) -> ClaimStatus {
         let driver = "compute-domain.nvidia.com";
-        let status = json!({"allocation": {"devices": {
+        let pods = self.pods.iter();
+        let reserved: Vec<_> = pods
+            .map(|uid| json!({"resource": "pods", "name": "pod", "uid": uid}))
+            .collect();
+        let status = json!({"reservedFor": reserved, "allocation": {"devices": {
             "results": [{
                 "request": "channel", "driver": driver, "pool": "node-a",
                 "device": format!("channel-{}", self.device),
