@@ -51,7 +51,7 @@ write_node_configs() {
 
 # restrict_oom_score_adj: runc fails without it where CAP_SYS_RESOURCE is missing.
 # No AppArmor: its profiles would be loaded into the host's kernel. opt: its
-# default directory is the host's /opt.
+# default directory is the host's /opt, as is NRI's for plugins.
 write_containerd_config() {
     local config=$state/node$1
     cat >"$config/containerd.toml" <<-EOT
@@ -61,7 +61,10 @@ write_containerd_config() {
 	[plugins.'io.containerd.internal.v1.opt']
 	path = '/var/lib/containerd/opt'
 	[plugins.'io.containerd.nri.v1.nri']
-	disable = true
+	disable = false
+	socket_path = '/run/nri/nri.sock'
+	plugin_path = '/var/lib/containerd/nri-plugins'
+	plugin_config_path = '/var/lib/containerd/nri-conf'
 	[plugins.'io.containerd.cri.v1.images']
 	snapshotter = '$(cat "$state/snapshotter")'
 	[plugins.'io.containerd.cri.v1.images'.pinned_images]
