@@ -98,6 +98,13 @@ for text in 'verbs: [create, update]' IMEX_GROUP_CLAIMS compute-domain-clique-ch
     contains "$text" groups
     if grep -qF -- "$text" "$scratch/default.yaml" "$scratch/label.yaml"; then fail "default or label should not contain: $text"; fi
 done
+# The guard's socket and rights only for who wants it; unquoted, off is false in a values file.
+printf 'nriGuard: {mode: off}\n' >"$scratch/off.yaml"
+renders_as_default "${gate[@]}" -f "$scratch/off.yaml"
+renders_as_default "${gate[@]}" --set nriGuard.mode=
+for text in 'path: /var/run/nri' 'value: enforce' 'value: "gpu-operator,monitoring"' 'verbs: [get]'; do contains "$text" everything; done
+for text in /var/run/nri NRI_GUARD; do lacks "$text" default; done
+
 # Claims are protected where they keep a channel of a ComputeDomain or of a clique.
 for rendering in isolation groups; do contains 'name: resourceclaims-policy-imex-dra' $rendering; done
 for rendering in default label; do lacks 'name: resourceclaims-policy-imex-dra' $rendering; done
@@ -130,6 +137,8 @@ refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAM
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock
 refuses "resources.computeDomains.imex.groupClaims=true needs kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true: claims of groups find their nodes by that label" "${gate[@]}" --set $imex.groupClaims=true
+refuses 'unknown nriGuard.mode "on": set off, warn or enforce' "${gate[@]}" --set nriGuard.mode=on
+refuses 'nriGuard.exemptNamespaces has "a,b", which is not the name of a namespace' "${gate[@]}" --set 'nriGuard.exemptNamespaces[0]=a\,b'
 refuses "controller.containers.computeDomain.env: IMEX_MODE is set by the chart from another value; set that value instead" "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=IMEX_MODE'
 refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the chart from another value; set that value instead" "${gate[@]}" --set 'kubeletPlugin.containers.computeDomains.env[0].name=NODE_NAME'
 refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9" "${gate[@]}" --kube-version 1.33.9

@@ -1,11 +1,14 @@
 //! The command line. Flags and environment variables have the Go driver's names
 //! where it has them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Parser;
 use compute_domain_api::names::DRIVER_NAME;
 use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
+
+use crate::nri_guard::Mode;
 
 /// Gives pods IMEX channels through Dynamic Resource Allocation.
 #[derive(Debug, Parser)]
@@ -21,6 +24,8 @@ pub(crate) struct Args {
     pub(crate) healthcheck_port: i32,
     #[command(flatten)]
     pub(crate) imex: ImexArgs,
+    #[command(flatten)]
+    pub(crate) nri: NriArgs,
     #[command(flatten)]
     pub(crate) kube: KubeArgs,
     #[command(flatten)]
@@ -56,6 +61,24 @@ pub(crate) struct PathArgs {
     alt_proc_devices_path: String,
 }
 
+/// The guard: whether a container that asks for an IMEX channel without a claim is told or refused.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "NRI guard")]
+pub(crate) struct NriArgs {
+    /// off, warn or enforce; empty: off.
+    #[arg(long, env = "NRI_GUARD_MODE", default_value = "off")]
+    pub(crate) nri_guard_mode: Mode,
+    /// Namespaces whose pods are not judged: NAME,NAME.
+    #[arg(long, env = "NRI_GUARD_EXEMPT_NAMESPACES", default_value = "")]
+    nri_guard_exempt_namespaces: String,
+    /// Namespace of the plugin's own pods, which need not be told that they are privileged.
+    #[arg(long, env = "NAMESPACE", default_value = "")]
+    pub(crate) namespace: String,
+    /// The container runtime's socket of NRI.
+    #[arg(long, env = "NRI_SOCKET", default_value = "/var/run/nri/nri.sock")]
+    pub(crate) nri_socket: PathBuf,
+}
+
 /// The paths in use: the flags, and the defaults that follow from them.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
@@ -67,6 +90,18 @@ pub(crate) struct Paths {
     pub(crate) host_root: PathBuf,
     pub(crate) proc_devices: PathBuf,
 }
+
+// === impl NriArgs ===
+
+impl NriArgs {
+    pub(crate) fn exempt_namespaces(&self) -> BTreeSet<String> {
+        let names = self.nri_guard_exempt_namespaces.split(',').map(str::trim);
+        let names = names.filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    }
+}
+
+// === impl PathArgs ===
 
 impl PathArgs {
     pub(crate) fn resolve(self) -> Paths {
@@ -114,6 +149,28 @@ mod tests {
             paths.data_dir,
             PathBuf::from("/var/snap/kubelet/plugins/compute-domain.nvidia.com")
         );
+    }
+
+    #[test]
+    fn the_guard_is_off_unless_it_is_switched_on() {
+        let nri = |args: &[&str]| {
+            let args = [&["x", "--node-name=n"], args].concat();
+            Args::try_parse_from(args).map(|args| args.nri)
+        };
+        assert_eq!(nri(&[]).unwrap().nri_guard_mode, Mode::Off);
+        assert_eq!(
+            nri(&["--nri-guard-mode="]).unwrap().nri_guard_mode,
+            Mode::Off
+        );
+        assert!(nri(&[]).unwrap().exempt_namespaces().is_empty());
+        let on = nri(&[
+            "--nri-guard-mode=enforce",
+            "--nri-guard-exempt-namespaces=a, b,",
+        ])
+        .unwrap();
+        assert_eq!(on.nri_guard_mode, Mode::Enforce);
+        assert_eq!(on.exempt_namespaces(), ["a", "b"].map(str::to_owned).into());
+        assert!(nri(&["--nri-guard-mode=on"]).is_err());
     }
 
     #[test]

@@ -17,6 +17,9 @@
 //! Beside all that, `spec_keeper` keeps the CDI files of prepared claims in place, `writer_watch` asks
 //! whether the checkpoint could be changed, and `removed_mounts` whether the host's directories are there.
 //!
+//! `nri_guard`, where it is on, is called by the container runtime for every container, and asks the
+//! claims whether they explain a channel that it asks for.
+//!
 //! What people see of a claim: `call_observer` makes metrics, events and the list of claims
 //! `in_flight` (SIGUSR2) of what dra-kubelet does, `claim_status` reports prepared devices.
 //!
@@ -54,6 +57,7 @@ mod kubelet;
 mod list_pages;
 mod metrics;
 mod monitor;
+mod nri_guard;
 mod path_segment;
 mod pod_lookup;
 mod prepare_queue;

@@ -68,6 +68,12 @@ struct GpuState {
     state: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Guarded {
+    moment: &'static str,
+    outcome: &'static str,
+}
+
 /// The plugin's metrics. What is about calls, slices and registrations comes from `dra-kubelet`,
 /// through [`CallObserver`](crate::call_observer::CallObserver).
 #[derive(Debug, Clone)]
@@ -87,6 +93,8 @@ pub(crate) struct Metrics {
     registrations: Counter,
     gpus: Family<GpuState, Gauge>,
     second_plugin: Gauge,
+    nri_connected: Gauge,
+    guarded: Family<Guarded, Counter>,
 }
 
 impl Metrics {
@@ -114,6 +122,8 @@ impl Metrics {
             registrations: Counter::default(),
             gpus: Family::default(),
             second_plugin: Gauge::default(),
+            nri_connected: Gauge::default(),
+            guarded: Family::default(),
         };
         for method in [Method::Prepare, Method::Unprepare] {
             let call = call(method);
@@ -210,10 +220,29 @@ impl Metrics {
             "Whether another plugin serves this driver's name on the node, too: 1 or 0",
             self.second_plugin.clone(),
         );
+        own.register(
+            "nri_connected",
+            "Whether the guard is registered with the container runtime: 1 or 0; 0 if it is off",
+            self.nri_connected.clone(),
+        );
+        own.register(
+            "guarded_containers",
+            "Containers that ask for IMEX channels, or may use every device, each time the guard is asked about one (create, start) or finds it running (synchronize): explained by a claim, told, refused, unknown, unknown-refused, every-device, exempt",
+            self.guarded.clone(),
+        );
     }
 
     pub(crate) fn second_plugin(&self, is_there: bool) {
         self.second_plugin.set(i64::from(is_there));
+    }
+
+    pub(crate) fn nri_connected(&self, is_connected: bool) {
+        self.nri_connected.set(i64::from(is_connected));
+    }
+
+    pub(crate) fn guarded(&self, moment: &'static str, outcome: &'static str) {
+        let guarded = Guarded { moment, outcome };
+        self.guarded.get_or_create(&guarded).inc();
     }
 
     pub(crate) fn prepared_channels(&self, count: usize) {
@@ -363,6 +392,8 @@ mod tests {
             gpu(1, GpuFabricState::InProgress),
         ]);
         metrics.second_plugin(true);
+        metrics.nri_connected(true);
+        metrics.guarded("create", "told");
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
@@ -382,6 +413,8 @@ mod tests {
             r#"imex_dra_gpus{state="in-progress"} 2"#,
             r#"imex_dra_gpus{state="not-started"} 0"#,
             "imex_dra_second_plugin 1",
+            "imex_dra_nri_connected 1",
+            r#"imex_dra_guarded_containers_total{moment="create",outcome="told"} 1"#,
         ] {
             assert!(
                 text.lines().any(|found| found == line),

@@ -11,7 +11,8 @@ use compute_domain_node::Presence;
 use dra_checkpoint::ClaimName;
 use imex_runtime::{Part, error_chain, for_each_page};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
+use kube::api::{GetParams, ListParams};
+use kube::core::Request;
 use kube::{Client, Resource as _};
 use serde::Deserialize;
 use tracing::warn;
@@ -40,6 +41,8 @@ struct Object {
 struct Metadata {
     #[serde(default)]
     namespace: String,
+    #[serde(default)]
+    uid: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -97,6 +100,30 @@ impl PodLookup {
         };
         for_each_page(&self.client, &path, Part::Whole, here, visit).await?;
         Ok(found)
+    }
+
+    /// The names of the claims of this pod, which are of its namespace: one GET. `None` if there is
+    /// no such pod, as for one that does not come from the API server.
+    pub(crate) async fn claims_of(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<Option<BTreeSet<String>>, kube::Error> {
+        if !is_path_segment(namespace) || !is_path_segment(name) {
+            return Ok(None);
+        }
+        let request = Request::new(Pod::url_path(&(), Some(namespace)));
+        let request = request.get(name, &GetParams::default());
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        match self.client.request::<Object>(request).await {
+            Ok(pod) if pod.metadata.uid == uid => {
+                Ok(Some(pod.claims().map(str::to_owned).collect()))
+            }
+            Ok(_) => Ok(None),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a pod of this node that names the claim has containers, and has not ended:

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::advertise::Advertiser;
-use crate::args::{Args, Paths};
+use crate::args::{Args, NriArgs, Paths};
 use crate::checkpoint::CheckpointTask;
 use crate::checkpoint_gauges;
 use crate::claim_lookup::ClaimLookup;
@@ -34,6 +34,7 @@ use crate::in_flight::{InFlight, dump_on_signal};
 use crate::kubelet::{KubeletConditions, KubeletServer, NOT_REGISTERED};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
+use crate::nri_guard::{Connection, Mode, NriGuard, PodClaims, Reports};
 use crate::pod_lookup::PodLookup;
 use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
@@ -81,6 +82,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         paths,
         healthcheck_port,
         imex,
+        nri,
         kube,
         http,
         log,
@@ -154,9 +156,13 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
                 .run(Arc::clone(&parts.hardware), shutdown.clone()),
         ),
     ];
+    let guard = parts.start_guard(&nri)?;
     let kubelet = parts.kubelet_server(prepares, desired_slice, device_health, dropped);
     let ended = kubelet.serve(&shutdown).await;
     shutdown.cancel();
+    if let Some(guard) = guard {
+        guard.shutdown().await;
+    }
     for task in tasks {
         // They end at their next await; a panic in one was logged by the hook.
         let _ = task.await;
@@ -341,6 +347,37 @@ impl Parts {
                 dropped,
             },
         }
+    }
+
+    /// `None` if there is to be no guard.
+    fn start_guard(&self, nri: &NriArgs) -> Result<Option<nri_plugin::Service>, StartError> {
+        let mode = nri.nri_guard_mode;
+        if mode == Mode::Off {
+            return Ok(None);
+        }
+        let pods = PodLookup::new(self.client.clone(), &self.node_name);
+        let guard = NriGuard {
+            mode,
+            exempt: Arc::new(nri.exempt_namespaces()),
+            shared_claims: self.shared_claims.clone(),
+            hardware: Arc::clone(&self.hardware),
+            pods: PodClaims::new(pods, self.claim_lookup()),
+            reports: Reports {
+                events: self.events.clone(),
+                metrics: Arc::clone(&self.metrics),
+                own_namespace: nri.namespace.as_str().into(),
+            },
+        };
+        let service = guard.start(&nri.nri_socket);
+        let service = service.map_err(|error| StartError::new(&error, "report it"))?;
+        let reason = "the container runtime has not answered yet";
+        let ready = || self.readiness.add_condition("nri", reason);
+        let connection = Connection {
+            metrics: Arc::clone(&self.metrics),
+            ready: (mode == Mode::Enforce).then(ready),
+        };
+        tokio::spawn(connection.follow(service.state()));
+        Ok(Some(service))
     }
 
     fn driver(&self, prepares: PrepareQueue) -> ComputeDomainDriver {

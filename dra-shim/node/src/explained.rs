@@ -49,10 +49,10 @@ pub struct Unexplained<'a> {
 ///
 /// A container that may use every device has what follows from that without asking: such
 /// requests are not among the answers. See [`AskedChannels::every_device`].
-pub fn unexplained<'a>(
-    asked: &'a AskedChannels,
+pub fn unexplained(
+    asked: &AskedChannels,
     mut whose: impl FnMut(ChannelId) -> Whose,
-) -> Vec<Unexplained<'a>> {
+) -> Vec<Unexplained<'_>> {
     let mut answers = BTreeMap::new();
     let mut others = |channels: &Channels| match channels {
         Channels::One(id) => match answers.entry(*id).or_insert_with(|| whose(*id)) {
@@ -87,8 +87,9 @@ fn explicit(asked: &AskedChannels) -> impl Iterator<Item = &Asked> {
 }
 
 /// What was asked for, where, which claim that needs, and what to do: one line for the
-/// container's user. Empty without requests.
-pub fn sentence(found: &[Unexplained<'_>]) -> String {
+/// container's user. Empty without requests. A container that may use every device is told that
+/// its requests are judged all the same.
+pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
     let Some(first) = found.first() else {
         return String::new();
     };
@@ -112,7 +113,19 @@ pub fn sentence(found: &[Unexplained<'_>]) -> String {
     text.push_str(
         "; remove the request, and give the pod a claim of its ComputeDomain's resourceClaimTemplate",
     );
+    if every_device {
+        text.push_str(" (that the container is privileged does not excuse the request)");
+    }
     text
+}
+
+// === impl Whose ===
+
+impl Whose {
+    /// Whether it is known that a claim of the pod opens the channel.
+    pub fn is_explained(&self) -> bool {
+        *self == Self::ThisPods
+    }
 }
 
 // === impl NodeClaims ===
@@ -152,9 +165,10 @@ impl NodeClaims {
             }
         }
         view.check_recovered()?;
-        Ok(match perhaps.is_empty() {
-            true => Whose::Nobodys,
-            false => Whose::Perhaps(perhaps),
+        Ok(if perhaps.is_empty() {
+            Whose::Nobodys
+        } else {
+            Whose::Perhaps(perhaps)
         })
     }
 

@@ -104,7 +104,7 @@ fn the_sentence_names_request_place_claim_and_fix_and_fits_an_event() {
     let one = asked(requests);
     let found = unexplained(&one, |_| Whose::Perhaps(vec![mk_claim("train")]));
     assert_eq!(
-        sentence(&found),
+        sentence(&found, false),
         "the container asks for IMEX channel 5 (environment variable NVIDIA_IMEX_CHANNELS), and its pod has no \
          prepared ResourceClaim with that channel (claim train-name has it, for other pods); remove the request, \
          and give the pod a claim of its ComputeDomain's resourceClaimTemplate"
@@ -115,11 +115,12 @@ fn the_sentence_names_request_place_claim_and_fix_and_fits_an_event() {
         by: by(id),
     });
     let many = asked(many.collect());
-    let text = sentence(&unexplained(&many, |_| Whose::Nobodys));
+    let text = sentence(&unexplained(&many, |_| Whose::Nobodys), true);
     assert!(text.contains(" and 1997 more, and its pod"), "{text}");
     assert!(text.len() < 800, "{text}");
     let every = asked(vec![by_variable(Channels::Every)]);
-    let text = sentence(&unexplained(&every, |_| Whose::Nobodys));
+    let text = sentence(&unexplained(&every, |_| Whose::Nobodys), true);
     assert!(text.contains("every IMEX channel (environment variable NVIDIA_IMEX_CHANNELS), which no ResourceClaim gives;"));
-    assert_eq!(sentence(&[]), "");
+    assert!(text.ends_with("(that the container is privileged does not excuse the request)"));
+    assert_eq!(sentence(&[], false), "");
 }

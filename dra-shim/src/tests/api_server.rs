@@ -192,6 +192,7 @@ impl ApiServer {
             ("get", "nodes") => ok(&json!({"metadata": {"name": "n1", "uid": "node-uid"}})),
             ("get", "resourceclaims") => asked.pick(&state.claims),
             ("get", "computedomains") => asked.pick(&state.domains),
+            ("get", "pods") => asked.pick(&state.pods),
             ("list", "pods") => {
                 assert_eq!(asked.query("fieldSelector"), Some("spec.nodeName%3Dn1"));
                 match &state.pod_refusal {

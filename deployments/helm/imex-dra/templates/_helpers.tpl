@@ -42,6 +42,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "imex-dra.name" $root }}-component: {{ index . 1 }}
 {{- end }}
 
+{{/* off, warn or enforce. Unquoted, off is false in YAML. */}}
+{{- define "imex-dra.nriGuard" -}}
+{{ .Values.nriGuard.mode | default "off" }}
+{{- end }}
+
 {{/* (list . "controller"|"kubeletplugin"): a component's service account. */}}
 {{- define "imex-dra.serviceAccount" -}}
 {{- $root := index . 0 -}}

@@ -1,0 +1,280 @@
+//! The guard: an NRI plugin that sees every container before it is created and before it is
+//! started, and tells or refuses one that asks for an IMEX channel without a claim.
+//!
+//! ```text
+//! container ──► imex_cdi::asked_channels ──► NodeClaims::whose ──► allowed
+//!   (view)       nothing: allowed              │ Perhaps       └─► told (warn), refused (enforce)
+//!                                              ▼
+//!                                           pod_claims: one GET of the pod, once
+//! ```
+//!
+//! Both calls are needed. The first has the clear moment to refuse; the second sees what plugins
+//! after this one have added, and the devices of CDI names that plugins have asked for.
+//!
+//! Containers that run when the guard is connected are told of, and never stopped.
+
+mod mode;
+mod pod_claims;
+mod reports;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use compute_domain_node::{NodeClaims, Whose, channels_to_explain, sentence, unexplained};
+use imex_cdi::{AskedChannels, ChannelId, asked_channels};
+use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
+use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service, StartError};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use tracing::info;
+
+use crate::monitor::HardwareMonitor;
+use crate::shared_claims::SharedClaims;
+
+pub(crate) use mode::Mode;
+pub(crate) use pod_claims::PodClaims;
+pub(crate) use reports::{Connection, Reports};
+
+/// Called after the plugins that adjust containers, whose indices are lower by custom (10, 50),
+/// and before those that only log (99).
+const INDEX: u8 = 90;
+const NAME: &str = "imex-dra";
+
+/// How long a look-up may take for a container that is being created. The runtime drops a plugin
+/// that does not answer within 2 s.
+const LOOK_UP_LIMIT: Duration = Duration::from_millis(1200);
+/// The same for one that runs already.
+const LOOK_BACK_LIMIT: Duration = Duration::from_secs(30);
+
+/// The guard. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct NriGuard {
+    pub(crate) mode: Mode,
+    /// Pods of these namespaces are not judged.
+    pub(crate) exempt: Arc<BTreeSet<String>>,
+    pub(crate) shared_claims: SharedClaims,
+    pub(crate) hardware: Arc<HardwareMonitor>,
+    pub(crate) pods: PodClaims,
+    pub(crate) reports: Reports,
+}
+
+/// What is found out about a container that asks for channels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Finding {
+    /// Every request has a claim.
+    Explained,
+    /// Some have none: the sentence for people.
+    Unexplained(String),
+    /// Why it cannot be found out now.
+    Unknown(String),
+}
+
+/// When a container is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Create,
+    Start,
+    /// It runs already.
+    Synchronize,
+}
+
+// === impl NriGuard ===
+
+impl NriGuard {
+    /// Connects to the runtime at `socket`, now or as soon as it listens.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub(crate) fn start(self, socket: &std::path::Path) -> Result<Service, StartError> {
+        let late = match self.mode {
+            Mode::Enforce => Late::Refuse,
+            Mode::Off | Mode::Warn => Late::Allow,
+        };
+        let builder = Service::builder(INDEX, NAME).socket(socket).on_late(late);
+        builder.start(self)
+    }
+
+    fn asked(&self, pod: &PodSandbox, container: &Container) -> AskedChannels {
+        let view = view::view(pod, container);
+        // Names that are no devices yet are judged when they are, at the start.
+        asked_channels(&view, self.hardware.last_major(), |_| None)
+    }
+
+    async fn judge(
+        &self,
+        moment: Moment,
+        context: &Context,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), Refusal> {
+        let asked = self.asked(pod, container);
+        let limit = LOOK_UP_LIMIT.min(context.remaining().mul_f32(0.75));
+        match self.finding_of(moment, pod, container, &asked, limit).await {
+            Some(Finding::Unexplained(reason)) if self.mode == Mode::Enforce => {
+                Err(Refusal::new(reason))
+            }
+            Some(Finding::Unknown(reason)) if self.mode == Mode::Enforce => {
+                Err(Refusal::new(format_args!(
+                    "it cannot be found out whether the container's pod has a claim with the IMEX channel that it asks for: {reason}; it is tried again"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Judges and reports. `None`: there is nothing to judge.
+    async fn finding_of(
+        &self,
+        moment: Moment,
+        pod: &PodSandbox,
+        container: &Container,
+        asked: &AskedChannels,
+        limit: Duration,
+    ) -> Option<Finding> {
+        if asked.is_empty() {
+            return None;
+        }
+        if self.exempt.contains(&pod.namespace) {
+            self.reports.exempt(moment);
+            return None;
+        }
+        let finding = timeout(limit, self.find(pod, asked, limit)).await;
+        let finding = finding.unwrap_or_else(|_| {
+            let waited = limit.as_secs_f32();
+            Finding::Unknown(format!("no answer within {waited:.1} s"))
+        });
+        let refuses = self.mode == Mode::Enforce;
+        self.reports
+            .finding(moment, pod, container, asked, &finding, refuses);
+        Some(finding)
+    }
+
+    async fn find(&self, pod: &PodSandbox, asked: &AskedChannels, limit: Duration) -> Finding {
+        let channels = channels_to_explain(asked);
+        let mut answers = BTreeMap::new();
+        if !channels.is_empty() {
+            let claims = match self.shared_claims.get() {
+                Ok(claims) => claims,
+                Err(error) => return Finding::Unknown(error.message().to_owned()),
+            };
+            answers = match self.whose(&claims, channels, pod, limit).await {
+                Ok(answers) => answers,
+                Err(reason) => return Finding::Unknown(reason),
+            };
+        }
+        let whose = |id| answers.remove(&id).unwrap_or(Whose::Nobodys);
+        let found = unexplained(asked, whose);
+        if found.is_empty() {
+            return Finding::Explained;
+        }
+        Finding::Unexplained(sentence(&found, asked.every_device))
+    }
+
+    /// Whose the channels are, from memory; where that does not explain them, from the file, which
+    /// another instance may have changed; and then from the API server.
+    async fn whose(
+        &self,
+        claims: &Arc<NodeClaims>,
+        channels: BTreeSet<ChannelId>,
+        pod: &PodSandbox,
+        limit: Duration,
+    ) -> Result<BTreeMap<ChannelId, Whose>, String> {
+        let look = || {
+            let whose = |id| Ok((id, claims.whose(id, &pod.namespace, &pod.uid)?));
+            let answers = channels.iter().copied().map(whose);
+            answers.collect::<Result<BTreeMap<_, _>, _>>()
+        };
+        let all_explained =
+            |answers: &BTreeMap<_, Whose>| answers.values().all(Whose::is_explained);
+        let mut answers =
+            look().map_err(|error: dra_checkpoint::RecoveryNeeded| error.to_string())?;
+        if !all_explained(&answers) {
+            let from_file = Arc::clone(claims);
+            let read = spawn_blocking(move || from_file.refresh(limit)).await;
+            // Without the lock the records are as this process knows them.
+            let _ = read;
+            answers = look().map_err(|error| error.to_string())?;
+        }
+        for whose in answers.values_mut() {
+            if let Whose::Perhaps(candidates) = whose {
+                let is_pods = self.pods.any_is_of(pod, candidates, claims).await;
+                if is_pods.map_err(|error| imex_runtime::error_chain(&error))? {
+                    *whose = Whose::ThisPods;
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Judges containers that run already, as soon as the claims are known.
+    async fn look_back(self, running: Vec<(PodSandbox, Container, AskedChannels)>) {
+        self.shared_claims.opened().await;
+        for (pod, container, asked) in running {
+            self.finding_of(
+                Moment::Synchronize,
+                &pod,
+                &container,
+                &asked,
+                LOOK_BACK_LIMIT,
+            )
+            .await;
+        }
+    }
+}
+
+impl Plugin for NriGuard {
+    fn events(&self) -> Events {
+        Events::CREATE_CONTAINER | Events::START_CONTAINER
+    }
+
+    async fn configure(&self, _: &Context, _: &str, runtime: &Runtime) -> Result<(), Refusal> {
+        let (name, version) = (&runtime.name, &runtime.version);
+        info!(mode = %self.mode, runtime = %format_args!("{name} {version}"), "the guard is connected");
+        Ok(())
+    }
+
+    async fn synchronize(
+        &self,
+        _: &Context,
+        pods: &[PodSandbox],
+        containers: &[Container],
+    ) -> Result<Vec<ContainerUpdate>, Refusal> {
+        let pods: BTreeMap<_, _> = pods.iter().map(|pod| (&pod.id, pod)).collect();
+        let mut running = Vec::new();
+        for container in containers {
+            if let Some(pod) = pods.get(&container.pod_sandbox_id) {
+                let asked = self.asked(pod, container);
+                if !asked.is_empty() {
+                    running.push(((*pod).clone(), container.clone(), asked));
+                }
+            }
+        }
+        if !running.is_empty() {
+            tokio::spawn(self.clone().look_back(running));
+        }
+        Ok(Vec::new())
+    }
+
+    async fn create_container(
+        &self,
+        context: &Context,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<Creation, Refusal> {
+        self.judge(Moment::Create, context, pod, container).await?;
+        Ok(Creation::default())
+    }
+
+    async fn start_container(
+        &self,
+        context: &Context,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), Refusal> {
+        self.judge(Moment::Start, context, pod, container).await
+    }
+}

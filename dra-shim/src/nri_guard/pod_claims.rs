@@ -1,0 +1,106 @@
+//! The claims that a pod names, from the API server.
+//!
+//! A record's `reservedFor` is that of the claim's first Prepare on the node: kubelet does not call
+//! again for further pods of the claim, and for a group it names the group. A pod that names the
+//! claim is one of those that it is reserved for: kubelet makes sure of that before it has any of
+//! the pod's containers created.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use compute_domain_node::{NodeClaims, Presence};
+use dra_checkpoint::ClaimName;
+use nri_plugin::api::PodSandbox;
+
+use crate::claim_lookup::ClaimLookup;
+use crate::pod_lookup::PodLookup;
+
+/// How many pods are remembered: some times what kubelet runs on a node (110).
+const MAX_REMEMBERED: usize = 512;
+
+/// Looks pods up, each once. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct PodClaims {
+    pods: PodLookup,
+    claims: ClaimLookup,
+    known: Arc<Mutex<Known>>,
+}
+
+/// By the pod's UID. What a pod names does not change once it is placed on a node.
+#[derive(Default)]
+struct Known {
+    names: HashMap<String, Arc<BTreeSet<String>>>,
+    oldest_first: VecDeque<String>,
+}
+
+// === impl PodClaims ===
+
+impl PodClaims {
+    pub(crate) fn new(pods: PodLookup, claims: ClaimLookup) -> Self {
+        Self {
+            pods,
+            claims,
+            known: Arc::default(),
+        }
+    }
+
+    /// Whether the pod has one of these recorded claims of its namespace: one GET for a pod that is
+    /// not known yet, and one more for a name that two recorded claims have.
+    pub(super) async fn any_is_of(
+        &self,
+        pod: &PodSandbox,
+        candidates: &[ClaimName],
+        recorded: &NodeClaims,
+    ) -> Result<bool, kube::Error> {
+        let named = self.names(pod).await?;
+        for claim in candidates {
+            if named.contains(&claim.name)
+                && (recorded.is_name_of_one(claim)
+                    || self.claims.presence(claim).await == Presence::Present)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn names(&self, pod: &PodSandbox) -> Result<Arc<BTreeSet<String>>, kube::Error> {
+        if let Some(names) = self.known().names.get(&pod.uid) {
+            return Ok(Arc::clone(names));
+        }
+        let names = self
+            .pods
+            .claims_of(&pod.namespace, &pod.name, &pod.uid)
+            .await?;
+        // One that is not found may be found a moment later.
+        let Some(names) = names.map(Arc::new) else {
+            return Ok(Arc::default());
+        };
+        self.known().remember(&pod.uid, &names);
+        Ok(names)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Known ===
+
+impl Known {
+    fn remember(&mut self, uid: &str, names: &Arc<BTreeSet<String>>) {
+        if self
+            .names
+            .insert(uid.to_owned(), Arc::clone(names))
+            .is_some()
+        {
+            return;
+        }
+        self.oldest_first.push_back(uid.to_owned());
+        if self.oldest_first.len() > MAX_REMEMBERED
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.names.remove(&oldest);
+        }
+    }
+}
