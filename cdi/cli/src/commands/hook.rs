@@ -102,7 +102,10 @@ fn check_pod(
     }
     // What survives of a damaged checkpoint may explain a channel, but not the lack of one.
     records.check_whole()?;
-    Err(HookError::Refused(compute_domain_node::sentence(&found, asked.every_device)))
+    Err(HookError::Refused(compute_domain_node::sentence(
+        &found,
+        asked.every_device,
+    )))
 }
 
 fn check_allowed(asked: &AskedChannels, allowed: Option<&Channels>) -> Result<(), HookError> {

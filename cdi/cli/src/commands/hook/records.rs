@@ -9,6 +9,7 @@ use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimName, ClaimRecord, Consum
 use host_doctor::{
     DecodedCheckpoint, HostFiles, KUBELET_STATE_FILE, KubeletState, checkpoint_records,
 };
+use imex_annotation::{RECORDS_DIR, Record, records_in};
 use imex_cdi::ChannelId;
 
 use super::container::Pod;
@@ -24,6 +25,8 @@ pub(super) struct Records {
     /// The pods of each claim; None if kubelet's state cannot be read. The checkpoint has
     /// only those that a claim was reserved for when it was prepared.
     pods: Option<BTreeMap<String, BTreeSet<String>>>,
+    /// Channels that pods have by annotation. None where that cannot be read.
+    annotated: Vec<Record>,
 }
 
 // === impl Records ===
@@ -42,11 +45,17 @@ impl Records {
         Ok(Self {
             checkpoint,
             pods: pods(state),
+            annotated: records_in(&files.resolve_target(RECORDS_DIR)).unwrap_or_default(),
         })
     }
 
     /// Whose the channel is, for the pod.
     pub(super) fn whose(&self, channel: ChannelId, pod: Pod<'_>) -> Whose {
+        let is_annotated =
+            |record: &Record| record.pod_uid == pod.uid && record.channel == channel.get();
+        if self.annotated.iter().any(is_annotated) {
+            return Whose::ThisPods;
+        }
         let mut others = Vec::new();
         for (uid, record) in self.checkpoint.iter().flat_map(checkpoint_records) {
             if !has(record, channel) {
