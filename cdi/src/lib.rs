@@ -65,6 +65,8 @@ mod go_serde;
 mod lint;
 mod major;
 mod names;
+#[cfg(feature = "nri")]
+mod nri;
 #[cfg(feature = "inject")]
 mod oci_config;
 mod one_line;
@@ -100,14 +102,14 @@ pub use major::{
     channel_major, read_channel_major, read_device_list,
 };
 pub use names::{DeviceName, Kind, NameError, NamePart, Position, QualifiedName};
+/// Feature `nri`.
+///
+#[cfg(feature = "nri")]
+pub use nri::{Loss, LossReason, NriAdjustment, NriContainer, NriRelease};
 /// Feature `inject`.
 ///
 #[cfg(feature = "inject")]
 pub use oci_config::{ConfigError, ContainerFacts, DeviceRule, Expected, OciConfig, PlannedDevice};
-/// Feature `nri`.
-///
-#[cfg(feature = "nri")]
-pub use oci_config::{Loss, LossReason, NriAdjustment, NriContainer, NriRelease};
 pub use params::{DRIVER_PARAMS, DriverParams};
 pub use permissions::{Permissions, UnknownPermission};
 /// Feature `inject`.

@@ -8,17 +8,12 @@
 
 mod entries;
 mod json;
-mod lists;
-#[cfg(feature = "nri")]
-mod nri;
+pub(crate) mod lists;
 #[cfg(feature = "oci")]
 mod typed;
 mod validate;
 
 use std::fmt;
-
-#[cfg(feature = "nri")]
-pub use nri::{Loss, LossReason, NriAdjustment, NriContainer, NriRelease};
 
 use crate::one_line::OneLine;
 use crate::{DeviceType, Hook, IntelRdt, Mount, Permissions};

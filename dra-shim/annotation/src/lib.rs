@@ -34,4 +34,4 @@ pub use allowed::{Allowed, AllowedError};
 pub use plugin::{Annotations, Paths};
 pub use records::{RECORDS_DIR, Record, Records, records_in};
 pub use refused::Refused;
-pub use request::{ANNOTATION, request};
+pub use request::{ANNOTATION, NotAChannel, request};

@@ -14,6 +14,7 @@ use imex_cdi::ChannelId;
 use serde::{Deserialize, Serialize};
 
 use crate::refused::Refused;
+use crate::request::NotAChannel;
 
 /// Where the records are.
 pub const RECORDS_DIR: &str = "/run/imex-dra/annotations";
@@ -77,7 +78,7 @@ impl Records {
     ) -> Result<(), Refused> {
         let file = file_name(&record.sandbox)?;
         let channel = ChannelId::new(record.channel);
-        let channel = channel.map_err(|error| Refused::NotAChannel(error.to_string()))?;
+        let channel = channel.map_err(|_| NotAChannel(record.channel.to_string()))?;
         let failed = |error: Error| Refused::Records(error.to_string());
         let _lock = self.dir.lock(LOCK, LOCK_TIMEOUT).map_err(failed)?;
         let others = self.all().map_err(failed)?;

@@ -2,17 +2,15 @@
 
 use imex_cdi::{ChannelId, ReadMajorError};
 
-use crate::request::ANNOTATION;
+use crate::request::{ANNOTATION, NotAChannel};
 
 /// Why a pod does not get the channel that its annotation names.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The annotation's value.
-    #[error(
-        "the annotation {ANNOTATION} is {0:?}, which is not the number of an IMEX channel; write a number such as \"3\""
-    )]
-    NotAChannel(String),
+    /// The annotation is no number of a channel.
+    #[error(transparent)]
+    NotAChannel(#[from] NotAChannel),
     /// The node's list does not have it.
     #[error(
         "the annotation {ANNOTATION} asks for IMEX channel {channel}, which this node does not allow in namespace {namespace}; ask the administrator, who allows channels by namespace"

@@ -4,13 +4,18 @@ use std::collections::BTreeMap;
 
 use imex_cdi::ChannelId;
 
-use crate::refused::Refused;
-
 /// The pod's annotation. Its value is the number of a channel, in decimal digits.
 pub const ANNOTATION: &str = "imex-dra/channel";
 
+/// The annotation's value, which is not the number of a channel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the annotation {ANNOTATION} is {0:?}, which is not the number of an IMEX channel; write a number such as \"3\""
+)]
+pub struct NotAChannel(pub String);
+
 /// The channel that a pod with these annotations asks for; `None` without the annotation.
-pub fn request(annotations: &BTreeMap<String, String>) -> Result<Option<ChannelId>, Refused> {
+pub fn request(annotations: &BTreeMap<String, String>) -> Result<Option<ChannelId>, NotAChannel> {
     let Some(text) = annotations.get(ANNOTATION) else {
         return Ok(None);
     };
@@ -18,7 +23,7 @@ pub fn request(annotations: &BTreeMap<String, String>) -> Result<Option<ChannelI
     let channel = number.and_then(|id| ChannelId::new(id).ok());
     match channel {
         Some(channel) => Ok(Some(channel)),
-        None => Err(Refused::NotAChannel(text.clone())),
+        None => Err(NotAChannel(text.clone())),
     }
 }
 

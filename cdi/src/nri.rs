@@ -17,8 +17,11 @@ use nri_plugin::api::{
     OptionalRepeatedString, OptionalString, OptionalUInt32,
 };
 
-use super::{ConfigError, ContainerFacts, DeviceRule, OciConfig, PlannedDevice, lists};
-use crate::{Change, DeviceType, Hook, IntelRdt, Mount, NetDevice};
+use crate::oci_config::lists;
+use crate::{
+    Change, ConfigError, ContainerFacts, DeviceRule, DeviceType, Hook, IntelRdt, Mount, NetDevice,
+    OciConfig, PlannedDevice,
+};
 
 pub use self::loss::{Loss, LossReason};
 pub use self::release::NriRelease;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::NriRelease;
+use super::release::NriRelease;
 use crate::{Change, Permissions};
 
 /// A change of a plan that the container does not get, or not as planned.
