@@ -51,8 +51,12 @@ write_node_configs() {
 
 # restrict_oom_score_adj: runc fails without it where CAP_SYS_RESOURCE is missing.
 # No AppArmor: its profiles would be loaded into the host's kernel. opt: its
+<<<<<<< HEAD
 # default directory is the host's /opt. NRI: its socket is in the node's own /run; plugins that
 # containerd would start are looked for beside the node's data, not in the host's /opt.
+=======
+# default directory is the host's /opt, as is NRI's for plugins.
+>>>>>>> nri
 write_containerd_config() {
     local config=$state/node$1
     cat >"$config/containerd.toml" <<-EOT
@@ -63,8 +67,14 @@ write_containerd_config() {
 	path = '/var/lib/containerd/opt'
 	[plugins.'io.containerd.nri.v1.nri']
 	disable = false
+<<<<<<< HEAD
 	plugin_path = '$config/nri/plugins'
 	plugin_config_path = '$config/nri/conf.d'
+=======
+	socket_path = '/run/nri/nri.sock'
+	plugin_path = '/var/lib/containerd/nri-plugins'
+	plugin_config_path = '/var/lib/containerd/nri-conf'
+>>>>>>> nri
 	[plugins.'io.containerd.cri.v1.images']
 	snapshotter = '$(cat "$state/snapshotter")'
 	[plugins.'io.containerd.cri.v1.images'.pinned_images]

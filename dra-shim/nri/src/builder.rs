@@ -8,10 +8,12 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::identity::{Identity, Late};
 use crate::inherited::Inherited;
 use crate::plugin::Plugin;
-use crate::service::{Identity, Late, Service, Source, State};
+use crate::service::{Service, Source};
 use crate::session::Shared;
+use crate::state::State;
 
 /// Where containerd and CRI-O listen.
 const SOCKET: &str = "/var/run/nri/nri.sock";
@@ -44,7 +46,7 @@ pub enum StartError {
     #[error("the runtime's connection cannot be used: {0}")]
     Inherited(String),
     /// The given connection cannot be used by tokio.
-    #[error("the given connection cannot be used: {0}")]
+    #[error("the given connection cannot be used")]
     Connection(#[source] std::io::Error),
 }
 

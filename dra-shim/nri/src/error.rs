@@ -1,5 +1,6 @@
 //! Why there is no registration, and why the runtime did not update containers.
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::trunk::{CallError, TrunkError};
 #[non_exhaustive]
 pub enum ConnectionError {
     /// The runtime's socket does not accept.
-    #[error("no connection to {}: {source}", path.display())]
+    #[error("nobody accepts connections on {}", path.display())]
     Connect {
         /// The socket.
         path: PathBuf,
@@ -26,7 +27,7 @@ pub enum ConnectionError {
     #[error("the runtime has closed the connection")]
     Closed,
     /// Reading or writing failed.
-    #[error("the connection to the runtime broke: {0}")]
+    #[error("the connection to the runtime broke")]
     Broken(#[source] io::Error),
     /// What came is not NRI. Nothing after it can be understood.
     #[error("what came from the runtime is not NRI: {0}")]
@@ -140,4 +141,11 @@ impl From<CallError> for UpdateError {
             CallError::Decode(error) => Self::Refused(format!("its answer is no answer: {error}")),
         }
     }
+}
+
+/// An error and all its sources, outermost first.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let errors = std::iter::successors(Some(error), |&error| error.source());
+    let messages: Vec<_> = errors.map(ToString::to_string).collect();
+    messages.join(": ")
 }

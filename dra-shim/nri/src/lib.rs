@@ -46,6 +46,7 @@ mod error;
 mod events;
 #[cfg(test)]
 mod hostile_tests;
+mod identity;
 mod inherited;
 mod plugin;
 mod plugin_service;
@@ -53,6 +54,7 @@ mod refusal;
 mod runtime;
 mod service;
 mod session;
+mod state;
 mod synchronization;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -64,10 +66,12 @@ pub use builder::{ServiceBuilder, StartError};
 pub use context::Context;
 pub use error::{ConnectionError, UpdateError};
 pub use events::Events;
+pub use identity::Late;
 pub use plugin::{Changes, Creation, Plugin};
 pub use refusal::Refusal;
 pub use runtime::Runtime;
-pub use service::{Late, Service, State};
+pub use service::Service;
+pub use state::State;
 pub use updates::Updates;
 
 #[cfg(doctest)]

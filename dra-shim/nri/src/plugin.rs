@@ -122,7 +122,9 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// A container is about to be created as `container` says, which has what kubelet asked
-    /// for, CDI devices by name included, and what plugins before this one have added.
+    /// for and what plugins before this one have added. In containerd the nodes of CDI
+    /// devices that kubelet asked for are among `linux.devices` already; `cdi_devices` has
+    /// their names since NRI 0.10.
     ///
     /// A refusal fails the creation with its sentence in an event of the pod; kubelet tries
     /// again with back-off. An adjustment that is in conflict with another plugin's fails

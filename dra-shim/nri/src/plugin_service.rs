@@ -15,10 +15,10 @@ use crate::api::generated::{
 use crate::api::{Container, PodSandbox, ValidateContainerAdjustmentRequest};
 use crate::context::Context;
 use crate::error::ConnectionError;
+use crate::identity::Late;
 use crate::plugin::{Changes, Plugin};
 use crate::refusal::Refusal;
 use crate::runtime::Runtime;
-use crate::service::Late;
 use crate::synchronization::Synchronization;
 use crate::trunk::{Answer, Call, Serve};
 use crate::wire::{Code, Status};

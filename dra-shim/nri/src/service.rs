@@ -1,7 +1,6 @@
 //! A running plugin: its state, its updates and its end.
 
-use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::net::UnixStream;
@@ -10,45 +9,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 
 use crate::backoff::Backoff;
-use crate::error::ConnectionError;
+use crate::error::{self, ConnectionError};
 use crate::plugin::Plugin;
-use crate::runtime::Runtime;
 use crate::session::{self, Shared};
+use crate::state::State;
 use crate::updates::Updates;
 
-/// Where the registration stands.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum State {
-    /// There is none, and the service tries. With why the last try failed, or why the last
-    /// registration ended; `None` at first.
-    Connecting(Option<Arc<ConnectionError>>),
-    /// The runtime has synchronized the plugin, and calls it from here on.
-    Registered(Arc<Runtime>),
-    /// The service has ended: it was shut down, or the connection is lost that it was given
-    /// or has inherited.
-    Ended(Option<Arc<ConnectionError>>),
-}
-
-/// What a call is answered with that the plugin has not answered by its deadline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Late {
-    /// As if the plugin had nothing to change, which is what the runtime does too, after
-    /// it has dropped a plugin that is late.
-    #[default]
-    Allow,
-    /// With a refusal, where a refusal fails something. For a plugin that guards.
-    Refuse,
-}
-
-/// Who the plugin is, to the runtime.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    /// Two digits.
-    pub(crate) index: String,
-    pub(crate) name: String,
-    pub(crate) late: Late,
-}
+/// Tries during a restart of the runtime: for about three seconds.
+const RESTART: u32 = 7;
 
 /// Where connections come from.
 pub(crate) enum Source {
@@ -60,31 +28,12 @@ pub(crate) enum Source {
 
 /// A running plugin, started by [`ServiceBuilder::start`](crate::ServiceBuilder::start).
 ///
-/// Dropping it stops it at once: calls in flight are cut off, and the runtime does without
-/// their answers. [`Service::shutdown`] answers them first.
+/// Dropping it is a [`Service::shutdown`] for which nobody waits.
 pub struct Service {
     state: watch::Receiver<State>,
     updates: Updates,
     running: JoinHandle<()>,
     stop: DropGuard,
-}
-
-// === impl State ===
-
-impl State {
-    /// Whether the plugin is registered: whether it is ready, for a probe.
-    pub const fn is_registered(&self) -> bool {
-        matches!(self, Self::Registered(_))
-    }
-}
-
-// === impl Identity ===
-
-/// As the runtime's log shows it: `50-logger`.
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.index, self.name)
-    }
 }
 
 // === impl Service ===
@@ -121,8 +70,11 @@ impl Service {
             .state
             .wait_for(|state| matches!(state, State::Ended(_)))
             .await;
-        if let Ok(State::Ended(Some(error))) = ended.as_deref() {
-            return Arc::clone(error);
+        match ended.as_deref() {
+            Ok(State::Ended(Some(error))) => return Arc::clone(error),
+            Ok(_) => {}
+            // The sender is dropped: nothing connects any more.
+            Err(_) => return Arc::new(ConnectionError::Closed),
         }
         std::future::pending().await
     }
@@ -149,17 +101,15 @@ async fn supervise<P: Plugin>(shared: Shared<P>, source: Source) {
 }
 
 /// Until the service is stopped.
-async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &std::path::Path) {
+async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &Path) {
     let mut backoff = Backoff::new();
-    let mut reported = String::new();
+    let mut report = Report::default();
     loop {
         let (error, wait) = match UnixStream::connect(path).await {
             Ok(stream) => {
                 let end = session::run(shared, stream).await;
                 let Some(error) = end.error else { return };
-                if !end.registered.is_zero() {
-                    reported.clear();
-                }
+                report.connected(!end.registered.is_zero());
                 (error, backoff.ended(end.registered))
             }
             Err(source) => {
@@ -168,16 +118,49 @@ async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &std::path::Path)
                 (Arc::new(error), backoff.nobody())
             }
         };
-        // Each reason once, not each try.
-        let text = error.to_string();
-        if reported != text {
-            tracing::warn!(%error, code = error.code(), hint = error.hint(), "not registered with the runtime");
-            reported = text;
-        }
+        report.failed(&error);
         shared.state.send_replace(State::Connecting(Some(error)));
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = shared.stop.cancelled() => return,
         }
+    }
+}
+
+/// The log of a service without a registration: each reason once, not each try.
+#[derive(Debug, Default)]
+struct Report {
+    last: String,
+    /// Tries since there was somebody to connect to; `None` if there never was.
+    nobody: Option<u32>,
+}
+
+// === impl Report ===
+
+impl Report {
+    /// There was a connection; with a registration every reason is new again.
+    fn connected(&mut self, registered: bool) {
+        self.nobody = Some(0);
+        if registered {
+            self.last.clear();
+        }
+    }
+
+    fn failed(&mut self, error: &ConnectionError) {
+        let is_restart = match (error, &mut self.nobody) {
+            (ConnectionError::Connect { .. }, Some(tries)) => {
+                *tries += 1;
+                // As long as a runtime takes to restart, that nobody listens is no news.
+                *tries <= RESTART
+            }
+            _ => false,
+        };
+        let text = error::chain(error);
+        if is_restart || self.last == text {
+            return;
+        }
+        let (code, hint) = (error.code(), error.hint());
+        tracing::warn!(error = text, code, hint, "not registered with the runtime");
+        self.last = text;
     }
 }

@@ -10,9 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::generated::{Empty, RegisterPluginRequest};
 use crate::error::ConnectionError;
+use crate::identity::Identity;
 use crate::plugin::Plugin;
 use crate::plugin_service::{Phase, PluginService};
-use crate::service::{Identity, State};
+use crate::state::State;
 use crate::trunk::{CallError, Calls, Trunk};
 use crate::updates::RUNTIME_SERVICE;
 use crate::wire::ConnectionId;

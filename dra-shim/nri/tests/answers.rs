@@ -47,18 +47,15 @@ async fn a_panic_is_an_error_of_its_call_and_the_plugin_goes_on() {
 
 #[tokio::test]
 async fn a_plugin_that_hangs_is_answered_for_in_time_and_stays_registered() {
-    let mut node = Node::start(mk_options(500), Late::Allow).await;
+    let mut node = Node::start(Options::default(), Late::Allow).await;
     let begun = Instant::now();
     let creation = node
         .runtime
         .create_container(&mk_pod("p"), &mk_container(HANG))
         .await;
     assert_eq!(creation.unwrap(), nri_plugin::Creation::default());
-    let took = begun.elapsed();
-    assert!(
-        took >= Duration::from_millis(450) && took < Duration::from_millis(500),
-        "{took:?}"
-    );
+    // The fake gives up after two seconds, and would have said so.
+    assert!(begun.elapsed() >= Duration::from_millis(1800));
     assert_eq!(node.noted.next().await, "create_container p/hang");
     assert_eq!(node.noted.next().await, "cancelled hang");
     node.runtime
@@ -69,18 +66,13 @@ async fn a_plugin_that_hangs_is_answered_for_in_time_and_stays_registered() {
 
 #[tokio::test]
 async fn a_guard_that_hangs_refuses() {
-    let node = Node::start(mk_options(500), Late::Refuse).await;
+    let node = Node::start(Options::default(), Late::Refuse).await;
     let refused = node
         .runtime
         .create_container(&mk_pod("p"), &mk_container(HANG))
         .await;
-    let Err(CallError::Refused(sentence)) = refused else {
-        panic!("{refused:?}")
-    };
-    assert!(
-        sentence.starts_with("the NRI plugin 07-notes did not decide within 0."),
-        "{sentence}"
-    );
+    let sentence = "the NRI plugin 07-notes did not decide within 1.8 s";
+    assert_eq!(refused.unwrap_err(), CallError::Refused(sentence.into()));
 }
 
 #[tokio::test]

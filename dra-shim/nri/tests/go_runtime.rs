@@ -12,10 +12,10 @@ use serde_json::json;
 use support::go_runtime::{GoRuntime, VERSIONS, program};
 use support::{HANG, LIMIT, LONG, Notes, PANIC, REFUSE, mk_update, wait_state};
 
-/// 10 MB of pods where parts are possible (NRI 0.8), less than one message elsewhere.
+/// 5 MB of pods where parts are possible (NRI 0.8), less than one message elsewhere.
 #[cfg(test)]
 fn pods(nri: &str) -> usize {
-    if nri == "0.6.1" { 1000 } else { 5000 }
+    if nri == "0.6.1" { 1000 } else { 2500 }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@
 //!
 //! # Bounds, and why they cannot block for ever
 //!
-//! A request needs one of 16 permits and its length in a budget of 8 MiB, and keeps both until
+//! A request needs one of 16 permits and its length in a budget of 4 MiB, and keeps both until
 //! its answer is with the writer. While there is none the reader does not read on: the
 //! peer's socket fills up, which slows it down without an error. The frames of the other
 //! connection wait meanwhile. What the plugin calls may thus wait for the plugin's own
@@ -17,15 +17,15 @@
 //! waits for, and the writer ends the trunk if the peer reads nothing for ten seconds.
 //! Responses need no permit: nothing waits for the reader of one.
 //!
-//! Memory: 8 MiB of requests, one unfinished message of 4 MiB for each connection, and
+//! Memory: 4 MiB of requests as sent, one unfinished message of 4 MiB for each connection, and
 //! the answers and calls of the plugin itself.
 
 mod calls;
+mod error;
 mod reader;
 mod serve;
 mod writer;
 
-use std::io;
 use std::sync::Arc;
 
 use tokio::net::UnixStream;
@@ -34,29 +34,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use calls::{CallError, Calls};
+pub(crate) use error::TrunkError;
 use serve::Server;
 pub(crate) use serve::{Answer, Call, Serve};
 
-use crate::wire::{ConnectionId, FrameError, MessageError};
+use crate::wire::ConnectionId;
 
 /// Messages that wait for the writer.
 const OUTBOUND: usize = 4;
-
-/// Why a trunk ended.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum TrunkError {
-    #[error("the connection was closed")]
-    Closed,
-    #[error("the connection broke")]
-    Io(#[source] io::Error),
-    #[error("the peer does not speak NRI: {0}")]
-    Frame(#[from] FrameError),
-    #[error("the peer does not speak NRI: {0}")]
-    Message(#[from] MessageError),
-    #[error("the peer has read nothing for {} s", writer::STALLED.as_secs())]
-    NotRead,
-}
 
 /// A trunk. Dropping it ends it, with all calls in both directions.
 pub(crate) struct Trunk {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::OwnedReadHalf;
 
-use super::TrunkError;
 use super::calls::Calls;
+use super::error::TrunkError;
 use super::serve::{Serve, Server};
 use crate::wire::{Assembler, FRAME_HEADER, FrameHeader};
 

@@ -1,17 +1,13 @@
 //! Writes the trunk: whole messages, one after the other.
 
 use std::io;
-use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::TrunkError;
-
-/// For how long a peer may read nothing of what is written to it.
-pub(super) const STALLED: Duration = Duration::from_secs(10);
+use super::error::{STALLED, TrunkError};
 
 /// Until the trunk ends. The queue has encoded messages.
 pub(super) async fn write(

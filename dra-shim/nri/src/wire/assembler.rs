@@ -1,6 +1,7 @@
 //! Messages out of the bytes of one connection, however they are cut into frames.
 
-use super::message::{MESSAGE_HEADER, Message, MessageError, MessageHeader};
+use super::limits::MESSAGE_HEADER;
+use super::message::{Message, MessageError, MessageHeader};
 
 /// Assembles the messages of one connection. It holds no more than the bytes of one
 /// message that have come so far: a length that a header claims reserves nothing.

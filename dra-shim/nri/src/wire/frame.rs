@@ -4,13 +4,7 @@
 //! | connection: u32 | length: u32 | payload: length bytes |      big endian
 //! ```
 
-use super::message::{MAX_MESSAGE, MESSAGE_HEADER};
-
-/// Bytes of a frame's header.
-pub(crate) const FRAME_HEADER: usize = 8;
-
-/// A frame's payload is one ttrpc message at most, as in NRI's own multiplexer.
-pub(crate) const MAX_FRAME: usize = MESSAGE_HEADER + MAX_MESSAGE;
+use super::limits::{FRAME_HEADER, MAX_FRAME};
 
 /// Which connection of a trunk a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,13 +7,8 @@
 //! NRI has unary methods only: a request and its response, on the same stream. The caller
 //! numbers the streams: 1, 3, 5, and so on. Flags matter to streaming methods only.
 
-use super::frame::{ConnectionId, FRAME_HEADER, FrameHeader, halves};
-
-/// Bytes of a message's header.
-pub(super) const MESSAGE_HEADER: usize = 10;
-
-/// The largest payload of a message, as in ttrpc's other implementations.
-pub(crate) const MAX_MESSAGE: usize = 4 << 20;
+use super::frame::{ConnectionId, FrameHeader, halves};
+use super::limits::{FRAME_HEADER, MAX_MESSAGE, MESSAGE_HEADER};
 
 /// The buffer through which Go's ttrpc reads a connection. Go's multiplexer hands a read
 /// one whole frame, and *drops the connection* if the frame is longer than the buffer

@@ -4,11 +4,13 @@
 mod assembler;
 mod envelope;
 mod frame;
+mod limits;
 mod message;
 #[cfg(test)]
 mod property_tests;
 
 pub(crate) use assembler::Assembler;
 pub(crate) use envelope::{Code, Request, Response, Status};
-pub(crate) use frame::{ConnectionId, FRAME_HEADER, FrameError, FrameHeader};
-pub(crate) use message::{MAX_MESSAGE, Message, MessageError, MessageKind};
+pub(crate) use frame::{ConnectionId, FrameError, FrameHeader};
+pub(crate) use limits::{FRAME_HEADER, MAX_MESSAGE};
+pub(crate) use message::{Message, MessageError, MessageKind};

@@ -1,0 +1,25 @@
+//! Why a trunk ended.
+
+use std::io;
+use std::time::Duration;
+
+use crate::wire::{FrameError, MessageError};
+
+/// For how long a peer may read nothing of what is written to it.
+pub(super) const STALLED: Duration = Duration::from_secs(10);
+
+/// Why a trunk ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum TrunkError {
+    #[error("the connection was closed")]
+    Closed,
+    #[error("the connection broke")]
+    Io(#[source] io::Error),
+    #[error("the peer does not speak NRI: {0}")]
+    Frame(#[from] FrameError),
+    #[error("the peer does not speak NRI: {0}")]
+    Message(#[from] MessageError),
+    #[error("the peer has read nothing for {} s", STALLED.as_secs())]
+    NotRead,
+}
