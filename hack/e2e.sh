@@ -51,9 +51,11 @@ all=(
     a_stopped_host_daemon_is_left_alone
     a_claim_deleted_under_its_running_pod_keeps_the_device
     a_cdi_directory_removed_on_the_host_is_mounted_again
+    no_channel_without_a_claim
     a_missing_driver_is_reported_and_retried
     a_damaged_checkpoint_is_rebuilt
     killed_and_restarted_components_recover
+    the_guard_survives_its_runtime_and_itself
     without_consumable_capacity_one_claim_has_the_device
     the_plugin_starts_while_the_api_server_is_down
 )

@@ -3,5 +3,5 @@
 pub(crate) mod api_server;
 mod groups;
 pub(crate) mod node;
-mod requests;
+pub(crate) mod requests;
 mod simulation;

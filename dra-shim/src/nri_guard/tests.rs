@@ -12,6 +12,7 @@ use crate::metrics::Metrics;
 use crate::pod_lookup::PodLookup;
 use crate::tests::api_server::{ApiServer, DOMAIN};
 use crate::tests::node::{NODE, TestNode};
+use crate::tests::requests::of_table;
 
 const NODE_PATH: &str = "/dev/nvidia-caps-imex-channels/channel0";
 
@@ -315,7 +316,8 @@ async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_rest
             .await
             .unwrap();
     }
-    assert_eq!(guarded.server.requests(), ["get pods"]);
+    let event = "guard: the containers of a further pod of a claim, and their restarts";
+    assert_eq!(guarded.server.requests(), of_table(event));
 
     let stranger = guarded
         .create(&mk_pod("stranger"), &of_claim("train-1"))

@@ -104,7 +104,7 @@ async fn soon(is_so: impl Fn() -> bool) {
 }
 
 /// The requests of an event in the table, in alphabetical order.
-fn of_table(event: &str) -> Vec<String> {
+pub(crate) fn of_table(event: &str) -> Vec<String> {
     let table = include_str!("../../README.md");
     let row = table
         .lines()

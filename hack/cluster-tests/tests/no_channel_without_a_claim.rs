@@ -1,0 +1,213 @@
+//! The guard on the real runtime: a container that asks for an IMEX channel without a claim is
+//! refused with a sentence, or told of; one with a claim starts in both modes.
+
+use anyhow::{Result, ensure};
+use cluster_tests::fixtures::{self, ChartValue, TestDomain};
+use cluster_tests::{Cluster, Namespace, channels, wait_until};
+use serde_json::{Value, json};
+
+const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
+/// A node that somebody has made on the host, under another name.
+const ALIAS: &str = "/dev/made-by-hand";
+
+/// A way to ask for a channel: the pod's name, a word of the sentence, and what the pod has.
+struct Door {
+    name: &'static str,
+    word: &'static str,
+    annotations: Value,
+    env: Value,
+    host_path: Option<(&'static str, &'static str)>,
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn enforced_every_door_is_shut_and_the_event_says_why() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    make_nodes(&cluster)?;
+    let _enforce = ChartValue::set(&cluster, "nriGuard.mode", "enforce")?;
+    let namespace = Namespace::create(&cluster, "guard-enforce")?;
+    for door in doors() {
+        cluster.apply(&door.pod(&namespace))?;
+    }
+    for door in doors() {
+        wait_until(&cluster, &format!("{} is refused", door.name), || {
+            let events = cluster.events_about(&namespace.name, door.name)?;
+            let of_kubelet = |event: &&String| event.starts_with("Failed: ");
+            let refused = events.iter().filter(of_kubelet).find(|event| {
+                event.contains("the container asks for") && event.contains(door.word)
+            });
+            ensure!(refused.is_some(), "its events: {events:#?}");
+            let ours = |event: &String| event.starts_with("ChannelWithoutClaim: container main: ");
+            ensure!(events.iter().any(ours), "its events: {events:#?}");
+            Ok(())
+        })?;
+        let phase = phase_of(&cluster, &namespace, door.name)?;
+        ensure!(phase == "Pending", "{} is {phase}", door.name);
+    }
+    those_with_a_claim_start(&cluster, &namespace)?;
+    who_may_use_every_device_is_told(&cluster, &namespace)
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn warned_every_pod_starts_and_is_told() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    make_nodes(&cluster)?;
+    let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
+    let namespace = Namespace::create(&cluster, "guard-warn")?;
+    for door in doors() {
+        cluster.apply(&door.pod(&namespace))?;
+    }
+    for door in doors() {
+        fixtures::wait_until_running(&cluster, &namespace, door.name)?;
+        wait_until(&cluster, &format!("{} is told", door.name), || {
+            let events = cluster.events_about(&namespace.name, door.name)?;
+            let told = events.iter().any(|event| {
+                event.starts_with("ChannelWithoutClaim: ")
+                    && event.contains(door.word)
+                    && event.contains("let through")
+            });
+            ensure!(told, "its events: {events:#?}");
+            Ok(())
+        })?;
+    }
+    those_with_a_claim_start(&cluster, &namespace)?;
+    // What the guard cannot see does not need it: the device cgroup.
+    let alias = Door {
+        host_path: Some((ALIAS, "/dev/alias")),
+        ..Door::new("alias", "")
+    };
+    cluster.apply(&alias.pod(&namespace))?;
+    fixtures::wait_until_running(&cluster, &namespace, "alias")?;
+    let (opened, text) = cluster.in_pod(&namespace.name, "alias", "cat /dev/alias")?;
+    ensure!(
+        !opened && text.contains("Operation not permitted"),
+        "a node by another name: {text:?}"
+    );
+    Ok(())
+}
+
+/// As users have them: a template's, and one that two pods share.
+fn those_with_a_claim_start(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+    let domain = TestDomain::create(cluster, namespace, "train", "Single")?;
+    fixtures::run_pod(cluster, namespace, "own", 2, Some(&domain))?;
+    channels::sees_only(cluster, namespace, "own", 0)?;
+    fixtures::create_claim(cluster, namespace, "shared", &domain)?;
+    for pod in ["first", "further"] {
+        fixtures::run_pod_with_claim(cluster, namespace, pod, 1, "shared")?;
+        channels::sees_only(cluster, namespace, pod, 0)?;
+        let events = cluster.events_about(&namespace.name, pod)?;
+        let told = events.iter().any(|event| event.starts_with("Channel"));
+        ensure!(!told, "{pod}: {events:#?}");
+    }
+    Ok(())
+}
+
+fn who_may_use_every_device_is_told(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+    let mut pod: Value = serde_json::from_str(&Door::new("admin", "").pod(namespace))?;
+    pod["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    pod["spec"]["hostNetwork"] = true.into();
+    pod["spec"]["hostPID"] = true.into();
+    cluster.apply(&pod.to_string())?;
+    fixtures::wait_until_running(cluster, namespace, "admin")?;
+    wait_until(cluster, "a privileged pod is told of", || {
+        let events = cluster.events_about(&namespace.name, "admin")?;
+        let told = |event: &String| event.starts_with("EveryChannel: ");
+        ensure!(events.iter().any(told), "its events: {events:#?}");
+        Ok(())
+    })
+}
+
+fn doors() -> [Door; 7] {
+    let channel = json!("nvidia.com/imex-channel=0");
+    [
+        Door {
+            env: json!([{"name": "NVIDIA_IMEX_CHANNELS", "value": "0"}]),
+            ..Door::new("variable", "environment variable NVIDIA_IMEX_CHANNELS")
+        },
+        Door {
+            env: json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "management.nvidia.com/gpu=all"}]),
+            ..Door::new("management", "every IMEX channel")
+        },
+        Door {
+            annotations: json!({"nvidia.cdi.k8s.io/container.main": channel}),
+            ..Door::new("annotation", "annotation nvidia.cdi.k8s.io/container.main")
+        },
+        Door {
+            annotations: json!({"cdi.k8s.io/any": channel}),
+            ..Door::new("cdi-annotation", "annotation cdi.k8s.io/any")
+        },
+        Door {
+            host_path: Some((CHANNELS, "/channels")),
+            ..Door::new("directory", "mount at /channels")
+        },
+        Door {
+            host_path: Some(("/dev/nvidia-caps-imex-channels/channel9", "/dev/mine")),
+            ..Door::new("made-by-hand", "IMEX channel 9 (mount at /dev/mine)")
+        },
+        Door {
+            host_path: Some(("/dev/null", "/var/run/nvidia-container-devices/imex/3")),
+            ..Door::new("volume", "IMEX channel 3 (request by a mount")
+        },
+    ]
+}
+
+/// As an administrator would for pods without claims.
+fn make_nodes(cluster: &Cluster) -> Result<()> {
+    let major = fixtures::mock_major(cluster, 1)?;
+    let mknod =
+        |path: &str, minor: u32| format!("test -e {path} || mknod {path} c {major} {minor}");
+    let (channel, alias) = (mknod(&format!("{CHANNELS}/channel9"), 9), mknod(ALIAS, 9));
+    cluster.on_node(1, &format!("mkdir -p {CHANNELS} && {channel} && {alias}"))?;
+    Ok(())
+}
+
+fn phase_of(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<String> {
+    let phase = "jsonpath={.status.phase}";
+    cluster.kubectl(&["get", "pod", pod, "-n", &namespace.name, "-o", phase])
+}
+
+// === impl Door ===
+
+impl Door {
+    fn new(name: &'static str, word: &'static str) -> Self {
+        Self {
+            name,
+            word,
+            annotations: json!({}),
+            env: json!([]),
+            host_path: None,
+        }
+    }
+
+    /// On node 1, without a claim.
+    fn pod(&self, namespace: &Namespace) -> String {
+        let mounts = self.host_path.iter();
+        let mounts: Vec<_> = mounts
+            .map(|(_, path)| json!({"name": "door", "mountPath": path}))
+            .collect();
+        let volumes = self.host_path.iter();
+        let volumes: Vec<_> = volumes
+            .map(|(path, _)| json!({"name": "door", "hostPath": {"path": path}}))
+            .collect();
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": self.name, "namespace": namespace.name, "annotations": self.annotations},
+            "spec": {
+                "terminationGracePeriodSeconds": 1,
+                "nodeSelector": {"kubernetes.io/hostname": "node1"},
+                "volumes": volumes,
+                "containers": [{
+                    "name": "main",
+                    "image": "localhost/busybox:1",
+                    "imagePullPolicy": "Never",
+                    "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+                    "env": self.env,
+                    "volumeMounts": mounts,
+                }],
+            },
+        })
+        .to_string()
+    }
+}

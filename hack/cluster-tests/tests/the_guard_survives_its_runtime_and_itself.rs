@@ -1,0 +1,185 @@
+//! The guard is one process beside the container runtime, and either may end at any moment: it is
+//! registered again within two seconds, and in mode warn no container fails to start because of it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, ChartValue};
+use cluster_tests::plugin::PluginPod;
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::{Value, json};
+
+/// What the plugin logs when it is registered.
+const CONNECTED: &str = "the guard is connected";
+/// How soon it has to be.
+const LIMIT: Duration = Duration::from_secs(2);
+/// Containers at once: this many pods, each with as many as kubelet starts one after the other.
+const PODS: usize = 20;
+const CONTAINERS: usize = 10;
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_runtime_that_restarts_has_its_guard_again_within_two_seconds() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
+    let namespace = Namespace::create(&cluster, "guard-runtime")?;
+    let plugin = PluginPod::on(&cluster, 1)?;
+    for round in 0..3 {
+        let before = connections(&plugin)?;
+        cluster.script(&["kill", "containerd-1"], "")?;
+        cluster.script(&["start", "containerd-1"], "")?;
+        // Its start returns when it answers.
+        let answers = Instant::now();
+        wait_until(&cluster, "the guard is connected again", || {
+            ensure!(connections(&plugin)? > before, "not yet");
+            Ok(())
+        })?;
+        let took = answers.elapsed();
+        ensure!(took < LIMIT, "round {round}: after {took:?}");
+        let pod = format!("asks-{round}");
+        cluster.apply(&pod_with(&namespace, &pod, 1))?;
+        fixtures::wait_until_running(&cluster, &namespace, &pod)?;
+        is_told(&cluster, &namespace, &pod)?;
+    }
+    ensure!(plugin.restarts()? == 0, "the plugin was restarted");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_guard_that_is_killed_while_pods_start_fails_none_of_them() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
+    let namespace = Namespace::create(&cluster, "guard-killed")?;
+    // kubelet waits longer before each restart of a container: a few rounds, and more pods in each.
+    for round in 0..3_u32 {
+        let plugin = PluginPod::on(&cluster, 1)?;
+        let kill = plugin.kill_command()?;
+        let restarts = plugin.restarts()?;
+        let pods: Vec<String> = (0..10).map(|pod| format!("pod-{round}-{pod}")).collect();
+        let manifests: Vec<_> = pods
+            .iter()
+            .map(|pod| pod_with(&namespace, pod, 2))
+            .collect();
+        cluster.apply(&manifests.join("\n"))?;
+        // Somewhere in their starts, which take a second or two.
+        std::thread::sleep(Duration::from_millis(u64::from(round) * 400));
+        cluster.on_node(1, &kill)?;
+        for pod in &pods {
+            fixtures::wait_until_running(&cluster, &namespace, pod)?;
+            nothing_failed(&cluster, &namespace, pod)?;
+        }
+        wait_until(&cluster, "kubelet has restarted the plugin", || {
+            ensure!(
+                plugin.restarts()? > restarts && connections(&plugin)? > 0,
+                "not yet"
+            );
+            Ok(())
+        })?;
+        let took = start_to_connection(&cluster, &plugin)?;
+        ensure!(
+            took < LIMIT,
+            "round {round}: connected {took:?} after its start"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn two_hundred_containers_at_once_start_and_are_told() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
+    let namespace = Namespace::create(&cluster, "guard-many")?;
+    let plugin = PluginPod::on(&cluster, 1)?;
+    let pods: Vec<String> = (0..PODS).map(|pod| format!("pod-{pod}")).collect();
+    let manifests: Vec<_> = pods
+        .iter()
+        .map(|pod| pod_with(&namespace, pod, CONTAINERS))
+        .collect();
+    cluster.apply(&manifests.join("\n"))?;
+    for pod in &pods {
+        fixtures::wait_until_running(&cluster, &namespace, pod)?;
+        nothing_failed(&cluster, &namespace, pod)?;
+    }
+    is_told(&cluster, &namespace, "pod-0")?;
+    ensure!(plugin.restarts()? == 0, "the plugin was restarted");
+    ensure!(
+        connections(&plugin)? == 1,
+        "the runtime has dropped the guard"
+    );
+    Ok(())
+}
+
+fn connections(plugin: &PluginPod) -> Result<usize> {
+    Ok(plugin.log()?.matches(CONNECTED).count())
+}
+
+/// From the first line of the log to the connection.
+fn start_to_connection(cluster: &Cluster, plugin: &PluginPod) -> Result<Duration> {
+    let logs = ["logs", "-n", cluster_tests::plugin::NAMESPACE, &plugin.name];
+    let log = cluster.kubectl(&logs)?;
+    let time_of = |word: &str| {
+        let line = log.lines().find(|line| line.contains(word));
+        let time = line.and_then(|line| line.split_whitespace().next());
+        let time = time.with_context(|| format!("no line with {word:?} in {log}"))?;
+        seconds_of_day(time).with_context(|| format!("{time:?} is no time"))
+    };
+    let took = time_of(CONNECTED)? - time_of(" starts")?;
+    // Over midnight.
+    Ok(Duration::from_secs_f64(took.rem_euclid(86_400.0)))
+}
+
+/// Of `2026-11-23T09:25:00.390115Z`.
+fn seconds_of_day(time: &str) -> Option<f64> {
+    let (_, clock) = time.trim_end_matches('Z').split_once('T')?;
+    let mut seconds = 0.0;
+    for part in clock.split(':') {
+        seconds = seconds * 60.0 + part.parse::<f64>().ok()?;
+    }
+    Some(seconds)
+}
+
+fn is_told(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
+    wait_until(cluster, &format!("{pod} is told"), || {
+        let events = cluster.events_about(&namespace.name, pod)?;
+        let told = events
+            .iter()
+            .any(|event| event.starts_with("ChannelWithoutClaim"));
+        ensure!(told, "its events: {events:#?}");
+        Ok(())
+    })
+}
+
+fn nothing_failed(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
+    let events = cluster.events_about(&namespace.name, pod)?;
+    let failed = events.iter().find(|event| event.starts_with("Failed"));
+    ensure!(failed.is_none(), "{pod}: {failed:?}");
+    Ok(())
+}
+
+/// On node 1, with containers that ask for a channel.
+fn pod_with(namespace: &Namespace, name: &str, containers: usize) -> String {
+    let container = |number: usize| {
+        json!({
+            "name": format!("main-{number}"),
+            "image": "localhost/busybox:1",
+            "imagePullPolicy": "Never",
+            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+            "env": [{"name": "NVIDIA_IMEX_CHANNELS", "value": "0"}],
+        })
+    };
+    let containers: Vec<Value> = (0..containers).map(container).collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace.name},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "nodeSelector": {"kubernetes.io/hostname": "node1"},
+            "containers": containers,
+        },
+    })
+    .to_string()
+}
