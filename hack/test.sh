@@ -55,7 +55,7 @@ fast() {
 
     step "lints"
     cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
-    cargo clippy --quiet --locked -p imex-cdi --features oci --all-targets -- -D warnings
+    cargo clippy --quiet --locked -p imex-cdi --features oci,nri --all-targets -- -D warnings
     # A workspace of its own: libFuzzer comes with it.
     (cd hack/fuzz && cargo fmt --check && cargo check --quiet --locked --target-dir "$target_dir/fuzz")
     ! git grep -nE '^\s*(//[/!]|#).*```.*(ignore|no_run)' -- '*.rs' || die "a doc example that does not run proves nothing"
@@ -70,7 +70,7 @@ fast() {
     need_tools go
     IMEX_REQUIRE_GO=1 cargo test --locked --workspace --exclude imex-cdi
 
-    step "imex-cdi beside Go's library and in runc"
+    step "imex-cdi beside Go's libraries and in runc"
     cdi_beside_others
 
     step "man pages and completions"
@@ -125,7 +125,7 @@ packaged_crates_build() {
     cargo check --quiet --workspace --manifest-path "$unpacked/Cargo.toml" --target-dir "$target_dir"
 }
 
-# What nobody else here needs: the feature for Rust runtimes. With it, every
+# With the features for Rust runtimes and for plugins of NRI: every
 # test of the crate, and none may pass because a program is missing.
 cdi_beside_others() {
     need_tools go
@@ -134,7 +134,8 @@ cdi_beside_others() {
         need_tools runc busybox
         export IMEX_REQUIRE_RUNC=1
     fi
-    IMEX_REQUIRE_GO=1 cargo test --quiet --locked -p imex-cdi --features oci
+    IMEX_REQUIRE_GO=1 cargo test --quiet --locked -p imex-cdi --features oci,nri
+    cargo test --quiet --locked -p cdi-gen --test runc
 }
 
 case ${1-} in

@@ -35,6 +35,9 @@
 //!  names, OciConfig, HostNodes, Registry ── Plan::new ──► Plan ── apply ──► OciConfig
 //! ```
 //!
+//! An `OciConfig` is JSON; with feature `oci` also `oci_spec`'s type, and with feature `nri` a
+//! container that a plugin of NRI adjusts (`NriContainer`).
+//!
 //! # Judging
 //!
 //! [`asked_channels`] finds the IMEX channels that a container asks for, whatever the way: for
@@ -62,6 +65,8 @@ mod go_serde;
 mod lint;
 mod major;
 mod names;
+#[cfg(feature = "nri")]
+mod nri;
 #[cfg(feature = "inject")]
 mod oci_config;
 mod one_line;
@@ -97,6 +102,10 @@ pub use major::{
     channel_major, read_channel_major, read_device_list,
 };
 pub use names::{DeviceName, Kind, NameError, NamePart, Position, QualifiedName};
+/// Feature `nri`.
+///
+#[cfg(feature = "nri")]
+pub use nri::{Loss, LossReason, NriAdjustment, NriContainer, NriRelease};
 /// Feature `inject`.
 ///
 #[cfg(feature = "inject")]

@@ -1,13 +1,14 @@
 //! Changing a container's OCI config.
 //!
 //! [`OciConfig`] has a method for each thing that a CDI edit can change. It is
-//! implemented for `serde_json::Value`, which preserves unknown fields, and with
-//! the feature `oci` for `oci_spec::runtime::Spec`. A runtime with another type
-//! implements it for that.
+//! implemented for `serde_json::Value`, which preserves unknown fields, with the
+//! feature `oci` for `oci_spec::runtime::Spec`, and with the feature `nri` for a
+//! container that a plugin of NRI adjusts. A runtime with another type implements it
+//! for that.
 
 mod entries;
 mod json;
-mod lists;
+pub(crate) mod lists;
 #[cfg(feature = "oci")]
 mod typed;
 mod validate;

@@ -37,6 +37,23 @@ impl Permissions {
     }
 }
 
+#[cfg(feature = "nri")]
+impl Permissions {
+    /// What either allows.
+    pub(crate) fn union(self, other: Self) -> Self {
+        Self {
+            read: self.read || other.read,
+            write: self.write || other.write,
+            mknod: self.mknod || other.mknod,
+        }
+    }
+
+    /// Whether everything is allowed that `other` allows.
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.union(other) == self
+    }
+}
+
 impl FromStr for Permissions {
     type Err = UnknownPermission;
 

@@ -18,6 +18,7 @@ mod host;
 mod step;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 pub use error::PlanError;
 pub use host::{HostDevice, HostNode, HostNodes, OsHost};
@@ -68,6 +69,29 @@ impl Plan {
             }
             planner.add(&Owner::device(device), &device.device.container_edits)?;
         }
+        Ok(Self {
+            steps: planner.steps,
+        })
+    }
+
+    /// Plans to give `container` edits that are in no CDI file, such as
+    /// [`channel_edits`](crate::channel_edits). `origin` stands for the file in the steps.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), but for names.
+    pub fn of_edits(
+        edits: &ContainerEdits,
+        origin: &Path,
+        container: &impl OciConfig,
+        host: &dyn HostNodes,
+    ) -> Result<Self, PlanError> {
+        let mut planner = Planner {
+            facts: container.facts().map_err(PlanError::Config)?,
+            host,
+            steps: Vec::new(),
+        };
+        planner.add(&Owner::origin(origin), edits)?;
         Ok(Self {
             steps: planner.steps,
         })

@@ -113,7 +113,7 @@ fn every_text_is_read_or_refused_as_go_does_or_the_case_says_why_not() {
 /// What Go says to `cases`, one of JSON on each line; none where there is no Go.
 fn ask_go(cases: &str) -> Option<Vec<Case>> {
     let go = Go::find("no text was shown to the Go library")?;
-    Some(read_cases(&go.ask("./verdict", cases)))
+    Some(read_cases(&go.ask("oracle", &["./verdict"], cases)))
 }
 
 /// Skipped where there is no Go.

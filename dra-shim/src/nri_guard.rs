@@ -21,10 +21,12 @@ mod tests;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_node::{NodeClaims, Whose, channels_to_explain, sentence, unexplained};
+use imex_annotation::records_in;
 use imex_cdi::{AskedChannels, ChannelId, asked_channels};
 use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
 use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service, StartError};
@@ -59,6 +61,8 @@ pub(crate) struct NriGuard {
     pub(crate) shared_claims: SharedClaims,
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) pods: PodClaims,
+    /// Where pods that have a channel by annotation are recorded. It need not exist.
+    pub(crate) annotated: Arc<Path>,
     pub(crate) reports: Reports,
 }
 
@@ -89,7 +93,7 @@ impl NriGuard {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub(crate) fn start(self, socket: &std::path::Path) -> Result<Service, StartError> {
+    pub(crate) fn start(self, socket: &Path) -> Result<Service, StartError> {
         let late = match self.mode {
             Mode::Enforce => Late::Refuse,
             Mode::Off | Mode::Warn => Late::Allow,
@@ -199,6 +203,17 @@ impl NriGuard {
             let _ = read;
             answers = look().map_err(|error| error.to_string())?;
         }
+        if !all_explained(&answers) {
+            let (dir, uid) = (Arc::clone(&self.annotated), pod.uid.clone());
+            let records = spawn_blocking(move || by_annotation(&dir, &uid)).await;
+            // What cannot be read explains nothing.
+            let given = records.unwrap_or_default();
+            for (id, whose) in &mut answers {
+                if given.contains(&id.get()) {
+                    *whose = Whose::ThisPods;
+                }
+            }
+        }
         for whose in answers.values_mut() {
             if let Whose::Perhaps(candidates) = whose {
                 let is_pods = self.pods.any_is_of(pod, candidates, claims).await;
@@ -224,6 +239,13 @@ impl NriGuard {
             .await;
         }
     }
+}
+
+/// The channels that a pod has by annotation.
+fn by_annotation(dir: &Path, pod_uid: &str) -> BTreeSet<u32> {
+    let records = records_in(dir).unwrap_or_default().into_iter();
+    let own = records.filter(|record| record.pod_uid == pod_uid);
+    own.map(|record| record.channel).collect()
 }
 
 impl Plugin for NriGuard {

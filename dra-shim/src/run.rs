@@ -1,5 +1,6 @@
 //! Puts the parts together and runs them until a signal comes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -362,6 +363,7 @@ impl Parts {
             shared_claims: self.shared_claims.clone(),
             hardware: Arc::clone(&self.hardware),
             pods: PodClaims::new(pods, self.claim_lookup()),
+            annotated: Path::new(imex_annotation::RECORDS_DIR).into(),
             reports: Reports {
                 events: self.events.clone(),
                 metrics: Arc::clone(&self.metrics),

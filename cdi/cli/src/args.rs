@@ -12,6 +12,8 @@ mod checkpoint;
 mod doctor;
 #[path = "args/generate.rs"]
 mod generate;
+#[path = "args/hook.rs"]
+mod hook;
 #[path = "args/host.rs"]
 mod host;
 #[path = "args/pattern.rs"]
@@ -29,6 +31,7 @@ pub(crate) use self::doctor::{Doctor, Gc, Watch};
 pub(crate) use self::generate::{
     Devices, Format, Generate, MajorArg, Mode, NameStyle, OrAuto, OrMin,
 };
+pub(crate) use self::hook::{CreateRuntime, HookCommand};
 pub(crate) use self::host::{KubeletRoot, SpecDirs};
 pub(crate) use self::pattern::Wanted;
 pub(crate) use self::specs::{Diff, Inject, Level, List, Show, Subject, Validate, Why};
@@ -66,4 +69,7 @@ pub(crate) enum Command {
     /// below kubelet's root.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
+    /// Guards the IMEX channels as a hook of an OCI runtime.
+    #[command(subcommand)]
+    Hook(HookCommand),
 }

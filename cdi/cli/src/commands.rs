@@ -6,6 +6,7 @@ mod diff;
 mod doctor;
 mod gc;
 mod generate;
+mod hook;
 mod inject;
 mod list;
 mod show;
@@ -35,5 +36,6 @@ pub(crate) fn run(
         Command::Gc(args) => gc::run(&args, stdout),
         Command::Watch(args) => watch::run(&args, stdout),
         Command::Checkpoint(command) => checkpoint::run(command, stdout),
+        Command::Hook(command) => hook::run(command),
     }
 }

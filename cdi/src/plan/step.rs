@@ -1,7 +1,7 @@
 //! One change of a container, and the field that it comes from.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::one_line::OneLine;
 use crate::{
@@ -129,13 +129,18 @@ impl fmt::Display for Source {
 // === impl Owner ===
 
 impl Owner {
-    /// The spec that defines `resolved`.
-    pub(super) fn spec(resolved: &Resolved<'_>) -> Self {
+    /// Edits that are in no spec.
+    pub(super) fn origin(path: &Path) -> Self {
         Self {
-            file: resolved.file.path.clone(),
+            file: path.to_owned(),
             device: None,
             edits: "containerEdits".to_owned(),
         }
+    }
+
+    /// The spec that defines `resolved`.
+    pub(super) fn spec(resolved: &Resolved<'_>) -> Self {
+        Self::origin(&resolved.file.path)
     }
 
     /// The device itself.

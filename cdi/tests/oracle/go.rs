@@ -23,7 +23,7 @@ struct Reply {
 /// What the Go library answers to each of `requests`.
 pub(crate) fn answers(go: &Go, requests: &[Value]) -> Vec<Answer> {
     let lines: Vec<String> = requests.iter().map(Value::to_string).collect();
-    go.ask(".", &lines.join("\n"))
+    go.ask("oracle", &["."], &lines.join("\n"))
         .lines()
         .map(|line| answer(serde_json::from_str(line).unwrap()))
         .collect()

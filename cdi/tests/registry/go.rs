@@ -200,7 +200,7 @@ fn gos(reply: &Value) -> Answer {
 
 fn ask(go: &Go, requests: &[Value]) -> Vec<Value> {
     let lines: Vec<String> = requests.iter().map(Value::to_string).collect();
-    go.ask(".", &lines.join("\n"))
+    go.ask("oracle", &["."], &lines.join("\n"))
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()

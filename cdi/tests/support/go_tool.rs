@@ -1,5 +1,4 @@
-//! The programs below `oracle`, which answer with the CDI library in Go, run with
-//! the user's Go.
+//! Programs that answer with libraries in Go, run with the user's Go.
 
 use std::io::{Seek as _, Write as _};
 use std::process::Command;
@@ -23,19 +22,21 @@ impl Go {
         None
     }
 
-    /// What the program in `package` answers to these lines of JSON, a line to each.
-    /// Offline once the modules are in Go's cache, which is the user's.
+    /// What the program answers to these lines of JSON, a line to each. `arguments` of
+    /// `go run` name its package in the directory below `tests`. Offline once the modules
+    /// are in Go's cache, which is the user's.
     #[expect(
         clippy::unused_self,
         reason = "there is one only if there is a tool chain"
     )]
-    pub(crate) fn ask(&self, package: &str, lines: &str) -> String {
+    pub(crate) fn ask(&self, directory: &str, arguments: &[&str], lines: &str) -> String {
         let mut asked = tempfile::tempfile().unwrap();
         asked.write_all(lines.as_bytes()).unwrap();
         asked.rewind().unwrap();
         let out = Command::new("go")
-            .args(["run", package])
-            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle"))
+            .arg("run")
+            .args(arguments)
+            .current_dir(format!("{}/tests/{directory}", env!("CARGO_MANIFEST_DIR")))
             .env("GOFLAGS", "-mod=readonly -buildvcs=false")
             .env("GOTOOLCHAIN", "local")
             .env("CGO_ENABLED", "0")
@@ -44,7 +45,7 @@ impl Go {
             .unwrap();
         assert!(
             out.status.success(),
-            "{package} in Go failed; its first build needs the network:\n{}",
+            "{arguments:?} of {directory} in Go failed; its first build needs the network:\n{}",
             String::from_utf8_lossy(&out.stderr)
         );
         String::from_utf8(out.stdout).unwrap()

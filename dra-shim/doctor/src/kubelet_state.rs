@@ -3,7 +3,7 @@
 //! An object of `Data`, a JSON document as a string, and `Checksum`, the
 //! CRC-32 (IEEE) of its bytes (`pkg/kubelet/cm/dra/state` of Kubernetes 1.34).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use compute_domain_api::names::DRIVER_NAME as DRIVER;
 use serde::Deserialize;
@@ -30,6 +30,9 @@ pub struct KubeletClaim {
     /// Whether the driver has answered: kubelet writes the claim before it
     /// asks, without devices.
     pub prepared: bool,
+    /// The UIDs of the pods that kubelet has it prepared for: also those that came after
+    /// the driver had answered.
+    pub pods: BTreeSet<String>,
 }
 
 /// Why the file cannot be used.
@@ -79,6 +82,9 @@ struct Claim {
     name: String,
     #[serde(rename = "Namespace")]
     namespace: String,
+    /// A set: the values are empty objects.
+    #[serde(rename = "PodUIDs")]
+    pods: Option<BTreeMap<String, Value>>,
     #[serde(rename = "DriverState")]
     drivers: Option<BTreeMap<String, Driver>>,
 }
@@ -114,6 +120,7 @@ impl KubeletState {
             let known = KubeletClaim {
                 name: format!("{}/{}", claim.namespace, claim.name),
                 prepared: devices.is_some_and(|devices| !devices.is_empty()),
+                pods: claim.pods.unwrap_or_default().into_keys().collect(),
             };
             Some((claim.uid, known))
         });
@@ -152,7 +159,7 @@ mod tests {
     }
 
     fn claim(uid: &str, drivers: &Value) -> Value {
-        json!({"ClaimUID": uid, "ClaimName": "c", "Namespace": "n", "PodUIDs": {}, "DriverState": drivers})
+        json!({"ClaimUID": uid, "ClaimName": "c", "Namespace": "n", "PodUIDs": {"pod-1": {}}, "DriverState": drivers})
     }
 
     #[test]
@@ -170,6 +177,7 @@ mod tests {
             .collect();
         assert_eq!(prepared, [("1", true), ("2", false)]);
         assert_eq!(state.claims["1"].name, "n/c");
+        assert_eq!(state.claims["1"].pods, BTreeSet::from(["pod-1".to_owned()]));
         assert_eq!(
             KubeletState::decode(&file(&json!({})))
                 .unwrap()

@@ -23,7 +23,7 @@ struct Guarded {
     runtime: FakeRuntime,
     service: Service,
     registry: Registry,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Guarded {
@@ -38,8 +38,10 @@ impl Guarded {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, NODE);
         let client = server.client();
+        let directory = tempfile::tempdir().unwrap();
         let guard = NriGuard {
             mode,
+            annotated: directory.path().join("annotations").into(),
             exempt: Arc::new(["gpu-operator".to_owned()].into()),
             shared_claims: node.driver.shared_claims.clone(),
             hardware: Arc::clone(&node.driver.hardware),
@@ -53,7 +55,6 @@ impl Guarded {
                 own_namespace: "imex-dra".into(),
             },
         };
-        let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("nri.sock");
         let runtime = FakeRuntime::start(&socket, options).unwrap();
         let service = guard.start(&socket).unwrap();
@@ -64,7 +65,7 @@ impl Guarded {
             runtime,
             service,
             registry,
-            _directory: directory,
+            directory,
         }
     }
 
@@ -346,6 +347,28 @@ async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_rest
         guarded.server.requests(),
         [""; 0],
         "claims are of their namespace"
+    );
+}
+
+#[tokio::test]
+async fn a_channel_by_annotation_is_the_pods_and_no_others() {
+    let guarded = Guarded::start(Mode::Enforce).await;
+    let records = guarded.directory.path().join("annotations");
+    std::fs::create_dir(&records).unwrap();
+    let record = json!({"sandbox": "s1", "podUid": "annotated", "namespace": "ns", "name": "job", "channel": 0});
+    std::fs::write(records.join("s1.json"), record.to_string()).unwrap();
+    let container = with_env("NVIDIA_IMEX_CHANNELS=0");
+    guarded
+        .create(&mk_pod("annotated"), &container)
+        .await
+        .unwrap();
+    assert!(guarded.create(&mk_pod("other"), &container).await.is_err());
+    let another = with_env("NVIDIA_IMEX_CHANNELS=1");
+    assert!(
+        guarded
+            .create(&mk_pod("annotated"), &another)
+            .await
+            .is_err()
     );
 }
 

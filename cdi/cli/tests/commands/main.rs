@@ -8,6 +8,7 @@
 
 mod ends;
 mod generate;
+mod hook;
 mod inject;
 mod install;
 mod large;

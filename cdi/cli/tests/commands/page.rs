@@ -100,7 +100,9 @@ fn run_all(page: &str) -> String {
         } else {
             // As a shell takes patterns in quotes.
             let words = command.strip_prefix("cdi-gen ").unwrap().replace('\'', "");
-            let output = place.run(&words);
+            let (words, stdin) = words.split_once(" < ").unwrap_or((&words, "/dev/null"));
+            let stdin = fs::File::open(place.at(stdin)).unwrap();
+            let output = place.command(words).stdin(stdin).output().unwrap();
             status = output.status.code();
             real.push_str(&(stdout(&output) + &stderr(&output)));
         }

@@ -23,6 +23,8 @@ pub(crate) struct Prepared {
     pub(crate) channel: u32,
     /// Its share of the device, if it has not all of it.
     pub(crate) share: Option<&'static str>,
+    /// The UIDs of the pods that it is reserved for.
+    pub(crate) pods: Vec<String>,
 }
 
 impl Prepared {
@@ -34,12 +36,17 @@ impl Prepared {
             device: 0,
             channel,
             share: None,
+            pods: Vec::new(),
         }
     }
 
     fn status(&self) -> ClaimStatus {
         let driver = "compute-domain.nvidia.com";
-        let status = json!({"allocation": {"devices": {
+        let pods = self.pods.iter();
+        let reserved: Vec<_> = pods
+            .map(|uid| json!({"resource": "pods", "name": "pod", "uid": uid}))
+            .collect();
+        let status = json!({"reservedFor": reserved, "allocation": {"devices": {
             "results": [{
                 "request": "channel", "driver": driver, "pool": "node-a",
                 "device": format!("channel-{}", self.device), "shareID": self.share,

@@ -1,5 +1,7 @@
 //! Claims as facts made by hand.
 
+use std::collections::BTreeSet;
+
 use compute_domain_node::SharedMarker;
 
 use crate::facts::claims::ClaimSpecFiles;
@@ -33,6 +35,7 @@ fn facts() -> ClaimFacts {
     let claim = |uid: &String| KubeletClaim {
         name: format!("n/{uid}"),
         prepared: true,
+        pods: BTreeSet::new(),
     };
     ClaimFacts {
         root: KubeletRootFacts {

@@ -1,0 +1,145 @@
+//! `cdi-gen hook`: refuses a container, as a hook of an OCI runtime.
+//!
+//! ```text
+//!  stdin: state ──► bundle's config.json ──► AskedChannels ──► whose they are ──► exit code
+//!                                                              records: a pod's container
+//!                                                              --allow: any other
+//! ```
+//!
+//! Most containers ask for no channel: for them nothing but the config and `/proc/devices`
+//! is read.
+
+mod container;
+mod error;
+mod records;
+mod state;
+
+use std::cell::OnceCell;
+use std::sync::mpsc;
+use std::thread;
+
+use compute_domain_node::{Unexplained, Whose, unexplained};
+use host_doctor::Host;
+use imex_cdi::{
+    Asked, AskedChannels, CHANNEL_DRIVER, ChannelId, DeviceNode, Major, QualifiedName,
+    asked_channels,
+};
+
+use self::container::{Container, Pod};
+use self::error::HookError;
+use self::records::Records;
+use crate::args::{Channels, CreateRuntime, HookCommand};
+use crate::host_specs::HostSpecs;
+use crate::outcome::{Failure, Outcome};
+
+/// How many requests a refusal names.
+const NAMED: usize = 3;
+
+pub(super) fn run(command: HookCommand) -> Result<Outcome, Failure> {
+    let HookCommand::CreateRuntime(args) = command;
+    let (warn, timeout) = (args.warn, args.timeout);
+    let (answer, answered) = mpsc::channel();
+    // Ends with the process: reading may block for ever, and must not keep a container.
+    thread::spawn(move || {
+        // Nobody listens after the timeout.
+        let _ = answer.send(check(&args));
+    });
+    let checked = answered
+        .recv_timeout(timeout)
+        .unwrap_or(Err(HookError::Late(timeout)));
+    match checked {
+        Ok(()) => Ok(Outcome::Clean),
+        Err(error) if warn => {
+            Failure::from(error).report();
+            Ok(Outcome::Clean)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn check(args: &CreateRuntime) -> Result<(), HookError> {
+    let bundle = state::read()?.bundle;
+    let container = Container::read(&bundle)?;
+    let specs = HostSpecs::open(&args.specs).map_err(HookError::Host)?;
+    let host = specs.host();
+    let asked = asked(&container, &specs, &host);
+    if asked.is_empty() {
+        return Ok(());
+    }
+    match container.pod() {
+        Some(pod) => check_pod(&asked, pod, &args.kubelet.path.to_string_lossy(), &host),
+        None => check_allowed(&asked, args.allow.as_ref()),
+    }
+}
+
+fn asked(container: &Container, specs: &HostSpecs, host: &Host) -> AskedChannels {
+    let major = host
+        .majors()
+        .and_then(|majors| majors.major_of(CHANNEL_DRIVER));
+    let major = major.and_then(|major| Major::new(u32::try_from(major).ok()?).ok());
+    // Read only for a container that names CDI devices.
+    let registry = OnceCell::new();
+    let nodes = |name: &QualifiedName| -> Option<Vec<DeviceNode>> {
+        let registry = registry.get_or_init(|| specs.registry());
+        let found = registry.resolve(name).ok()?;
+        let edits = [found.spec.container_edits(), &found.device.container_edits];
+        let nodes = edits.into_iter().flat_map(|edits| &edits.device_nodes);
+        Some(nodes.cloned().collect())
+    };
+    asked_channels(&container.view(), major, nodes)
+}
+
+fn check_pod(
+    asked: &AskedChannels,
+    pod: Pod<'_>,
+    kubelet_root: &str,
+    host: &Host,
+) -> Result<(), HookError> {
+    let records = Records::read(host.files(), kubelet_root)?;
+    let found = unexplained(asked, |channel| records.whose(channel, pod));
+    if found.is_empty() {
+        return Ok(());
+    }
+    // What survives of a damaged checkpoint may explain a channel, but not the lack of one.
+    records.check_whole()?;
+    Err(HookError::Refused(compute_domain_node::sentence(
+        &found,
+        asked.every_device,
+    )))
+}
+
+fn check_allowed(asked: &AskedChannels, allowed: Option<&Channels>) -> Result<(), HookError> {
+    if allowed == Some(&Channels::All) {
+        return Ok(());
+    }
+    let is_allowed = |channel: ChannelId| match allowed {
+        Some(Channels::List(channels)) => channels.contains(&channel),
+        _ => false,
+    };
+    let found = unexplained(asked, |channel| {
+        if is_allowed(channel) {
+            Whose::ThisPods
+        } else {
+            Whose::Nobodys
+        }
+    });
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(HookError::Refused(not_allowed(&found)))
+}
+
+/// For a container that is of no pod.
+fn not_allowed(found: &[Unexplained<'_>]) -> String {
+    let named: Vec<&Asked> = found.iter().map(|found| found.asked).take(NAMED).collect();
+    let named: Vec<String> = named.iter().map(ToString::to_string).collect();
+    let more = match found.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "the container asks for {}{more}, which this host's hook does not allow; start it without, \
+         or name the channels in the hook's --allow",
+        named.join(", "),
+    )
+}

@@ -1,0 +1,183 @@
+//! A container's config, as far as it can ask for a channel.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use imex_cdi::{ContainerView, DeviceView, MountView, RuleView};
+use serde::Deserialize;
+
+use super::error::HookError;
+use crate::document::{self, DocumentError};
+
+/// Where runtimes of Kubernetes write the pod's UID, its namespace and the container's name:
+/// containerd, CRI-O.
+const POD_ANNOTATIONS: [[&str; 3]; 2] = [
+    [
+        "io.kubernetes.cri.sandbox-uid",
+        "io.kubernetes.cri.sandbox-namespace",
+        "io.kubernetes.cri.container-name",
+    ],
+    [
+        "io.kubernetes.pod.uid",
+        "io.kubernetes.pod.namespace",
+        "io.kubernetes.container.name",
+    ],
+];
+
+/// `config.json` of a bundle.
+#[derive(Debug, Deserialize)]
+pub(super) struct Container {
+    process: Option<Process>,
+    annotations: Option<BTreeMap<String, String>>,
+    mounts: Option<Vec<Mount>>,
+    linux: Option<Linux>,
+}
+
+/// The pod that a container is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pod<'a> {
+    pub(super) uid: &'a str,
+    /// Empty if the runtime does not say it.
+    pub(super) namespace: &'a str,
+}
+
+#[derive(Debug, Deserialize)]
+struct Process {
+    env: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Mount {
+    destination: String,
+    source: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Linux {
+    devices: Option<Vec<Device>>,
+    resources: Option<Resources>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Device {
+    path: String,
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    major: i64,
+    #[serde(default)]
+    minor: i64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resources {
+    devices: Option<Vec<Rule>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rule {
+    #[serde(default)]
+    allow: bool,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    major: Option<i64>,
+    minor: Option<i64>,
+    access: Option<String>,
+}
+
+// === impl Container ===
+
+impl Container {
+    pub(super) fn read(bundle: &Path) -> Result<Self, HookError> {
+        let path = bundle.join("config.json");
+        let bytes = document::read(&path).map_err(HookError::Config)?;
+        let config = serde_json::from_slice(&bytes);
+        config.map_err(|source| HookError::Config(DocumentError::Json { path, source }))
+    }
+
+    /// None for a container that Kubernetes did not ask for.
+    pub(super) fn pod(&self) -> Option<Pod<'_>> {
+        let [uid, namespace, _] = *self.pod_annotations()?;
+        Some(Pod {
+            uid: self.annotation(uid)?,
+            namespace: self.annotation(namespace).unwrap_or_default(),
+        })
+    }
+
+    pub(super) fn view(&self) -> ContainerView<'_> {
+        let name = self
+            .pod_annotations()
+            .and_then(|[.., name]| self.annotation(name));
+        let env = self
+            .process
+            .iter()
+            .flat_map(|process| process.env.iter().flatten());
+        let annotations = self.annotations.iter().flatten();
+        let linux = || self.linux.iter();
+        let devices = linux().flat_map(|linux| linux.devices.iter().flatten());
+        let resources = linux().flat_map(|linux| &linux.resources);
+        let rules = resources.flat_map(|resources| resources.devices.iter().flatten());
+        ContainerView {
+            name: name.unwrap_or_default(),
+            env: env.map(String::as_str).collect(),
+            annotations: annotations
+                .map(|(key, value)| (key.as_str(), value.as_str()))
+                .collect(),
+            // The runtime has turned them into devices already.
+            cdi_names: Vec::new(),
+            devices: devices.map(Device::view).collect(),
+            rules: rules.filter(|rule| rule.allow).map(Rule::view).collect(),
+            mounts: self.mounts.iter().flatten().map(Mount::view).collect(),
+        }
+    }
+
+    /// The keys of the runtime that made this container.
+    fn pod_annotations(&self) -> Option<&'static [&'static str; 3]> {
+        let mut runtimes = POD_ANNOTATIONS.iter();
+        runtimes.find(|[uid, ..]| self.annotation(uid).is_some())
+    }
+
+    /// An empty one is none.
+    fn annotation(&self, key: &str) -> Option<&str> {
+        let value = self.annotations.as_ref()?.get(key)?.as_str();
+        (!value.is_empty()).then_some(value)
+    }
+}
+
+// === impl Device ===
+
+impl Device {
+    fn view(&self) -> DeviceView<'_> {
+        DeviceView {
+            path: &self.path,
+            device_type: &self.kind,
+            major: self.major,
+            minor: self.minor,
+        }
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// A rule without access is read as one for everything: a request in doubt.
+    fn view(&self) -> RuleView<'_> {
+        RuleView {
+            device_type: self.kind.as_deref().unwrap_or_default(),
+            major: self.major,
+            minor: self.minor,
+            access: self.access.as_deref().unwrap_or("rwm"),
+        }
+    }
+}
+
+// === impl Mount ===
+
+impl Mount {
+    fn view(&self) -> MountView<'_> {
+        MountView {
+            source: self.source.as_deref().unwrap_or_default(),
+            destination: &self.destination,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What NRI cannot say.
+
+use std::fmt;
+
+use super::release::NriRelease;
+use crate::{Change, Permissions};
+
+/// A change of a plan that the container does not get, or not as planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// The change; of Intel RDT, the part that is lost.
+    pub change: Change,
+    /// Why, and what the container gets instead.
+    pub reason: LossReason,
+}
+
+/// Why NRI cannot say something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// NRI allows every container to read and write a device that it adds (`rw`), and to make
+    /// nodes of block devices (`rwm`). The container gets this, which is **more** than
+    /// planned.
+    MoreAccess(Permissions),
+    /// The same: the container gets this, which is less. Rules of their own need NRI 0.10.
+    LessAccess(Permissions),
+    /// NRI makes a rule of the device cgroup for every node, and runc refuses a container
+    /// with one for a fifo or an unbuffered device. The node is left out.
+    NodeKind,
+    /// The node is root's: the runtime does not say the container's user, to whom it would
+    /// belong. Only told of nodes that others may not read and write.
+    UnknownUser,
+    /// NRI reads a name that begins with `-` as the removal of the rest of it.
+    Removal,
+    /// NRI has no field for it.
+    NoField,
+    /// It needs this release of NRI.
+    Release(NriRelease),
+}
+
+// === impl Loss ===
+
+impl fmt::Display for Loss {
+    /// One line, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.change, self.reason)
+    }
+}
+
+// === impl LossReason ===
+
+impl LossReason {
+    /// A stable word for events and metrics.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::MoreAccess(_) => "nri-more-access",
+            Self::LessAccess(_) => "nri-less-access",
+            Self::NodeKind => "nri-node-kind",
+            Self::UnknownUser => "nri-unknown-user",
+            Self::Removal => "nri-removal",
+            Self::NoField => "nri-no-field",
+            Self::Release(_) => "nri-release",
+        }
+    }
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::MoreAccess(given) => write!(f, "NRI allows {}", String::from(given)),
+            Self::LessAccess(given) => {
+                let given = Some(String::from(given)).filter(|given| !given.is_empty());
+                let given = given.as_deref().unwrap_or("nothing");
+                write!(f, "NRI before {} allows {given}", NriRelease::Nri0_10)
+            }
+            Self::NodeKind => f.write_str("NRI adds block and character devices only"),
+            Self::UnknownUser => f.write_str(
+                "the runtime does not say the container's user, so that the node is root's",
+            ),
+            Self::Removal => f.write_str("NRI reads a name that begins with - as a removal"),
+            Self::NoField => f.write_str("NRI has no field for it"),
+            Self::Release(release) => write!(f, "it needs NRI {release}"),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+module imex-dra.invalid/nri-adjustments
+
+go 1.24.0
+
+require (
+	github.com/containerd/nri v0.6.1
+	github.com/opencontainers/runtime-spec v1.0.3-0.20220825212826-86290f6a00fb
+	github.com/opencontainers/runtime-tools v0.9.1-0.20221107090550-2e043c6bd626
+	google.golang.org/protobuf v1.31.0
+)
+
+require (
+	github.com/containerd/ttrpc v1.2.3 // indirect
+	github.com/gogo/protobuf v1.3.2 // indirect
+	github.com/golang/protobuf v1.5.3 // indirect
+	github.com/moby/sys/mountinfo v0.6.2 // indirect
+	github.com/sirupsen/logrus v1.8.1 // indirect
+	github.com/syndtr/gocapability v0.0.0-20200815063812-42c35b437635 // indirect
+	golang.org/x/net v0.17.0 // indirect
+	golang.org/x/sys v0.13.0 // indirect
+	golang.org/x/text v0.13.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20230731190214-cbb8c96f2d6d // indirect
+	google.golang.org/grpc v1.57.1 // indirect
+	k8s.io/cri-api v0.25.3 // indirect
+)

@@ -1,0 +1,68 @@
+//! Why a container is not created: a sentence for the pod's owner.
+
+use imex_cdi::{ChannelId, ReadMajorError};
+
+use crate::request::{ANNOTATION, NotAChannel};
+
+/// Why a pod does not get the channel that its annotation names.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The annotation is no number of a channel.
+    #[error(transparent)]
+    NotAChannel(#[from] NotAChannel),
+    /// The node's list does not have it.
+    #[error(
+        "the annotation {ANNOTATION} asks for IMEX channel {channel}, which this node does not allow in namespace {namespace}; ask the administrator, who allows channels by namespace"
+    )]
+    NotAllowed {
+        /// The channel.
+        channel: ChannelId,
+        /// The pod's namespace.
+        namespace: String,
+    },
+    /// A pod of another namespace has it.
+    #[error(
+        "IMEX channel {channel} is in use on this node by pod {pod} of another namespace; use another channel, or wait until that pod is removed"
+    )]
+    OtherNamespace {
+        /// The channel.
+        channel: ChannelId,
+        /// `namespace/name`.
+        pod: String,
+    },
+    /// A prepared claim has it.
+    #[error(
+        "IMEX channel {channel} is in use on this node by ResourceClaim {claim}; use a channel that no ComputeDomain has"
+    )]
+    Claimed {
+        /// The channel.
+        channel: ChannelId,
+        /// `namespace/name`.
+        claim: String,
+    },
+    /// The runtime's id of the pod's sandbox.
+    #[error(
+        "the runtime's id of the pod's sandbox, {0:?}, is not one that can be recorded; report it"
+    )]
+    Sandbox(String),
+    /// The checkpoint of the kubelet plugin cannot be used.
+    #[error("it is unknown which IMEX channels claims have on this node: {0}; it is tried again")]
+    Claims(String),
+    /// The records cannot be read or written.
+    #[error("the pod's IMEX channel cannot be recorded on this node: {0}; it is tried again")]
+    Records(String),
+    /// There is no driver.
+    #[error(
+        "this node has no IMEX channels: {0}; load the NVIDIA driver, or let the pod run elsewhere"
+    )]
+    NoChannels(#[source] ReadMajorError),
+    /// The plan for the container was refused.
+    #[error("IMEX channel {channel} cannot be given to the container: {reason}")]
+    Plan {
+        /// The channel.
+        channel: ChannelId,
+        /// Why.
+        reason: String,
+    },
+}
