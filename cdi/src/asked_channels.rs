@@ -18,16 +18,19 @@
 //! as the device cgroup forbids it, unless the container may use every device.
 
 mod names;
+mod read;
+mod request;
 #[cfg(test)]
 mod tests;
+mod view;
 
-use std::collections::BTreeSet;
-use std::fmt;
+pub use request::{Asked, AskedBy, AskedChannels, Channels};
+pub use view::{ContainerView, DeviceView, MountView, RuleView};
 
-use crate::one_line::OneLine;
-use crate::{CHANNEL_DIR, ChannelId, DeviceNode, Major, QualifiedName};
-
-use names::Names;
+use self::names::Names;
+use self::read::{clean, of_device, of_number, of_path, of_text};
+use self::request::Found;
+use crate::{DeviceNode, Major, QualifiedName};
 
 /// NVIDIA's list of channels.
 const CHANNELS_VARIABLE: &str = "NVIDIA_IMEX_CHANNELS";
@@ -42,117 +45,6 @@ const ANNOTATIONS: [&str; 3] = [
     "nvidia.cdi.k8s.io",
     "cdi-devices.noderesource.dev",
 ];
-/// How many requests are told apart: twice what a container has with a node and a rule for
-/// each of NVIDIA's 2048 channels.
-const MAX_REQUESTS: usize = 8192;
-
-/// What is known of a container, borrowed from wherever that stands.
-#[derive(Debug, Clone, Default)]
-pub struct ContainerView<'a> {
-    /// Its name in the pod, for annotations that are for one container.
-    pub name: &'a str,
-    /// `NAME=value`.
-    pub env: Vec<&'a str>,
-    /// Its annotations and its pod's, as key and value.
-    pub annotations: Vec<(&'a str, &'a str)>,
-    /// The CDI devices that it requests by name. One is a channel if `resolve` of
-    /// [`asked_channels`] says so, if its kind is that of [claims](crate::Kind::compute_domain_claim),
-    /// if its class is `imex-channel`, or if it is one of `management.nvidia.com/gpu`,
-    /// which NVIDIA gives every channel of the host.
-    pub cdi_names: Vec<&'a str>,
-    /// Its device nodes.
-    pub devices: Vec<DeviceView<'a>>,
-    /// What its device cgroup allows. Rules that deny are left out.
-    pub rules: Vec<RuleView<'a>>,
-    /// Its mounts.
-    pub mounts: Vec<MountView<'a>>,
-}
-
-/// A device node of a container.
-#[derive(Debug, Clone, Copy)]
-pub struct DeviceView<'a> {
-    /// Path in the container.
-    pub path: &'a str,
-    /// `c`, `u`, `b` or `p`.
-    pub device_type: &'a str,
-    /// Device major.
-    pub major: i64,
-    /// Device minor.
-    pub minor: i64,
-}
-
-/// A rule of the device cgroup that allows something.
-#[derive(Debug, Clone, Copy)]
-pub struct RuleView<'a> {
-    /// `c` or `b`; `a` or empty for both.
-    pub device_type: &'a str,
-    /// Device major; `None` or less than 0 for all.
-    pub major: Option<i64>,
-    /// Device minor; `None` or less than 0 for all.
-    pub minor: Option<i64>,
-    /// Letters of `rwm`; without `r` and `w` no device can be opened.
-    pub access: &'a str,
-}
-
-/// A mount of a container.
-#[derive(Debug, Clone, Copy)]
-pub struct MountView<'a> {
-    /// Path on the host.
-    pub source: &'a str,
-    /// Path in the container.
-    pub destination: &'a str,
-}
-
-/// What a container asks for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AskedChannels {
-    /// Each request, in the order of the table above; no two are equal. With more than 8192
-    /// the last one stands for all that are left, and is for every channel.
-    pub requests: Vec<Asked>,
-    /// Whether the container may use every device, as one that is privileged may: it has
-    /// every channel whose node it finds or makes.
-    pub every_device: bool,
-}
-
-/// One request.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Asked {
-    /// What is asked for.
-    pub channels: Channels,
-    /// Where.
-    pub by: AskedBy,
-}
-
-/// The channels of a request.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Channels {
-    /// One channel.
-    One(ChannelId),
-    /// All that the host has.
-    Every,
-    /// Text that is not a channel: whoever reads it may think otherwise.
-    Unreadable(String),
-}
-
-/// Where a request stands.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum AskedBy {
-    /// The device node at this path.
-    Device(String),
-    /// The device cgroup.
-    DeviceRule,
-    /// The mount at this path.
-    Mount(String),
-    /// The mount at this path, which NVIDIA's runtime reads as a request.
-    VolumeRequest(String),
-    /// The environment variable.
-    Variable(&'static str),
-    /// The annotation with this key.
-    Annotation(String),
-    /// The CDI device of this name.
-    CdiDevice(String),
-}
 
 /// Which channels a container asks for. `major` is that of the channels, if it is known.
 /// `resolve` returns the device nodes of a CDI device, if it knows the device; names are given
@@ -229,14 +121,6 @@ fn of_rule(rule: &RuleView<'_>, channels: Option<i64>) -> Allowed {
     }
 }
 
-fn of_device(device: &DeviceView<'_>, channels: Option<i64>) -> Option<Channels> {
-    let is_char = matches!(device.device_type, "c" | "u");
-    if is_char && channels == Some(device.major) {
-        return Some(of_number(device.minor));
-    }
-    of_path(&clean(device.path))
-}
-
 fn of_mount(
     mount: &MountView<'_>,
     names: &Names<impl Fn(&QualifiedName) -> Option<Vec<DeviceNode>>>,
@@ -271,38 +155,12 @@ fn of_mount(
     }
 }
 
-/// The channel at a path, or every channel for their directory; `None` for any other path.
-fn of_path(path: &str) -> Option<Channels> {
-    let below = path.strip_prefix(CHANNEL_DIR)?;
-    match below.strip_prefix('/') {
-        None if below.is_empty() => Some(Channels::Every),
-        None => None,
-        Some(name) => Some(of_text(name)),
-    }
-}
-
 /// The channels of `NVIDIA_IMEX_CHANNELS`.
 fn listed(list: &str) -> impl Iterator<Item = Channels> {
     let items = list.split(',').map(str::trim);
     items
         .filter(|item| !matches!(*item, "" | "none" | "void"))
         .map(of_text)
-}
-
-/// `3`, `channel3` or `all`.
-fn of_text(text: &str) -> Channels {
-    let number = text.strip_prefix("channel").unwrap_or(text);
-    if number == "all" {
-        return Channels::Every;
-    }
-    let id = number.parse().ok().and_then(|id| ChannelId::new(id).ok());
-    id.map_or_else(|| Channels::Unreadable(text.to_owned()), Channels::One)
-}
-
-fn of_number(number: i64) -> Channels {
-    let id = u32::try_from(number).ok();
-    let id = id.and_then(|id| ChannelId::new(id).ok());
-    id.map_or_else(|| Channels::Unreadable(number.to_string()), Channels::One)
 }
 
 /// Whether an annotation lists CDI devices for this container: `domain`, `domain/...`, but
@@ -316,93 +174,4 @@ fn is_for(key: &str, container: &str) -> bool {
         let other = rest.strip_prefix("/container.");
         other.is_none_or(|name| container.is_empty() || name == container)
     })
-}
-
-/// As Go's `filepath.Clean` for an absolute path.
-fn clean(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(kept.pop()),
-            part => kept.push(part),
-        }
-    }
-    format!("/{}", kept.join("/"))
-}
-
-/// The requests found so far.
-#[derive(Default)]
-struct Found {
-    asked: AskedChannels,
-    seen: BTreeSet<Asked>,
-}
-
-// === impl Found ===
-
-impl Found {
-    fn add(&mut self, channels: Channels, by: AskedBy) {
-        let mut asked = Asked { channels, by };
-        match self.seen.len() {
-            ..MAX_REQUESTS => {}
-            MAX_REQUESTS => asked.channels = Channels::Every,
-            _ => return,
-        }
-        if self.seen.insert(asked.clone()) {
-            self.asked.requests.push(asked);
-        }
-    }
-}
-
-// === impl AskedChannels ===
-
-impl AskedChannels {
-    /// Whether there is nothing to decide: no request, and not every device.
-    pub fn is_empty(&self) -> bool {
-        self.requests.is_empty() && !self.every_device
-    }
-}
-
-// === impl AskedBy ===
-
-impl AskedBy {
-    /// Whether a container that may use every device has this by that, without anybody's
-    /// asking: its nodes are the host's, and its device cgroup forbids nothing.
-    pub fn follows_from_every_device(&self) -> bool {
-        matches!(self, Self::Device(_) | Self::DeviceRule)
-    }
-}
-
-/// `IMEX channel 3 (environment variable NVIDIA_IMEX_CHANNELS)`.
-impl fmt::Display for Asked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.channels, self.by)
-    }
-}
-
-impl fmt::Display for Channels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One(id) => write!(f, "IMEX channel {id}"),
-            Self::Every => f.write_str("every IMEX channel"),
-            Self::Unreadable(text) => {
-                let shown: String = text.chars().take(40).collect();
-                write!(f, "IMEX channel {shown:?}")
-            }
-        }
-    }
-}
-
-impl fmt::Display for AskedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Device(path) => write!(f, "device {}", OneLine(path)),
-            Self::DeviceRule => f.write_str("device cgroup"),
-            Self::Mount(path) => write!(f, "mount at {}", OneLine(path)),
-            Self::VolumeRequest(path) => write!(f, "request by a mount at {}", OneLine(path)),
-            Self::Variable(name) => write!(f, "environment variable {name}"),
-            Self::Annotation(key) => write!(f, "annotation {}", OneLine(key)),
-            Self::CdiDevice(name) => write!(f, "CDI device {}", OneLine(name)),
-        }
-    }
 }

@@ -13,6 +13,7 @@
 //!
 //! Containers that run when the guard is connected are told of, and never stopped.
 
+mod finding;
 mod mode;
 mod pod_claims;
 mod reports;
@@ -34,6 +35,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::info;
 
+use self::finding::{Finding, Moment};
 use crate::monitor::HardwareMonitor;
 use crate::shared_claims::SharedClaims;
 
@@ -64,26 +66,6 @@ pub(crate) struct NriGuard {
     /// Where pods that have a channel by annotation are recorded. It need not exist.
     pub(crate) annotated: Arc<Path>,
     pub(crate) reports: Reports,
-}
-
-/// What is found out about a container that asks for channels.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Finding {
-    /// Every request has a claim.
-    Explained,
-    /// Some have none: the sentence for people.
-    Unexplained(String),
-    /// Why it cannot be found out now.
-    Unknown(String),
-}
-
-/// When a container is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moment {
-    Create,
-    Start,
-    /// It runs already.
-    Synchronize,
 }
 
 // === impl NriGuard ===

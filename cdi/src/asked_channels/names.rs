@@ -1,6 +1,8 @@
 //! Names of CDI devices that stand for channels.
 
-use super::{AskedBy, Channels, DeviceView, Found, clean, of_device, of_path, of_text};
+use super::read::{clean, of_device, of_path, of_text};
+use super::request::{AskedBy, Channels, Found};
+use super::view::DeviceView;
 use crate::{DeviceNode, DeviceType, Kind, Major, QualifiedName};
 
 /// NVIDIA's class of channels (`nvidia-ctk cdi generate`, mode imex).

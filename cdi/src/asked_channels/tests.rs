@@ -1,3 +1,4 @@
+use super::request::MAX_REQUESTS;
 use super::*;
 
 const MAJOR: i64 = 235;

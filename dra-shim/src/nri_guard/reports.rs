@@ -10,7 +10,7 @@ use nri_plugin::api::{Container, PodSandbox};
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::{Finding, Moment};
+use super::finding::{Finding, Moment};
 use crate::metrics::Metrics;
 
 /// Where findings are reported. Cheap to clone.
@@ -112,26 +112,6 @@ impl Connection {
             if state.changed().await.is_err() {
                 return;
             }
-        }
-    }
-}
-
-// === impl Moment ===
-
-impl Moment {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Start => "start",
-            Self::Synchronize => "synchronize",
-        }
-    }
-
-    fn action(self) -> &'static str {
-        match self {
-            Self::Create => "CreateContainer",
-            Self::Start => "StartContainer",
-            Self::Synchronize => "Synchronize",
         }
     }
 }

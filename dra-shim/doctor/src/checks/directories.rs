@@ -14,10 +14,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::area::AreaReport;
-use crate::facts::directories::nested::NestedSpec;
-use crate::facts::directories::{
-    CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode, is_spec_name,
-};
+use crate::facts::directories::nested::{NestedSpec, is_spec_name};
+use crate::facts::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
 use crate::finding::{Finding, Severity};
 use crate::shell::shell_quote;
 

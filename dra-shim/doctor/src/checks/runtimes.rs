@@ -89,14 +89,6 @@ fn check_cri(runtime: &Runtime) -> Option<Finding> {
     Some(finding.quoting())
 }
 
-/// With the file in which the fix is to be made, if it is known.
-fn subject(runtime: &Runtime) -> String {
-    match &runtime.config {
-        Some(config) => format!("{} ({config})", runtime.label()),
-        None => runtime.label(),
-    }
-}
-
 /// Nothing follows from its settings otherwise.
 fn check_config(runtime: &Runtime, demand: Demand) -> Option<Finding> {
     let error = runtime.config_error.as_ref()?;
@@ -118,7 +110,7 @@ fn check_config(runtime: &Runtime, demand: Demand) -> Option<Finding> {
     } else {
         Severity::Info
     };
-    let finding = Finding::new(severity, id, subject(runtime), evidence, fix);
+    let finding = Finding::new(severity, id, runtime.subject(), evidence, fix);
     Some(finding.quoting())
 }
 
@@ -142,7 +134,7 @@ fn check_version(runtime: &Runtime, demand: Demand) -> Option<Finding> {
         Finding::new(
             for_claims(runtime, demand),
             "runtime-without-cdi",
-            subject(runtime),
+            runtime.subject(),
             format!("before {major}.{minor} it takes no CDI devices from kubelet: containers do not get the devices of their claims"),
             format!("update {} to {major}.{minor} or newer", runtime.kind.as_str()),
         )
@@ -209,7 +201,7 @@ impl Needs<'_> {
             // CDI is always on in these.
             RuntimeKind::CriO | RuntimeKind::Podman => String::new(),
         };
-        Some(Finding::new(severity, id, subject(runtime), evidence, fix))
+        Some(Finding::new(severity, id, runtime.subject(), evidence, fix))
     }
 
     /// `docker run --gpus` works without CDI, so that specs may be there for nobody.
@@ -251,7 +243,7 @@ impl Needs<'_> {
         Some(Finding::new(
             severity,
             "runtime-spec-dirs",
-            subject(runtime),
+            runtime.subject(),
             format!(
                 "it reads CDI specs only from [{}], not from {}",
                 own.join(", "),

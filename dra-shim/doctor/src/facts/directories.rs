@@ -102,11 +102,6 @@ impl CdiDirectory {
     }
 }
 
-/// Whether runtimes read a file of this name in a CDI directory: they compare exactly.
-pub(crate) fn is_spec_name(name: &str) -> bool {
-    [".json", ".yaml"].iter().any(|end| name.ends_with(end))
-}
-
 /// Of what a link leads to: a runtime opens that.
 /// Of what is no such thing, but a link to a device, say, the mode is nobody's to change.
 fn mode(path: &Path, is_one: impl Fn(&Metadata) -> bool) -> Option<u32> {

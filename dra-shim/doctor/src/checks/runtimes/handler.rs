@@ -1,7 +1,7 @@
 //! What a runtime starts containers with.
 
 use super::places::service;
-use super::{Demand, subject};
+use crate::checks::demand::Demand;
 use crate::facts::runtimes::model::{DefaultHandler, Runtime, RuntimeKind};
 use crate::finding::Finding;
 
@@ -27,7 +27,7 @@ pub(super) fn check_handler(runtime: &Runtime, demand: Demand) -> Option<Finding
     Some(Finding::new(
         demand.severity(runtime),
         "runtime-handler-missing",
-        subject(runtime),
+        runtime.subject(),
         format!(
             "{program} does not exist ({setting} of {file}), and containers are started with it by default ({key} is {name:?}): none starts"
         ),

@@ -3,7 +3,6 @@
 
 use imex_cdi::{MAX_SPEC_LEN, QualifiedName, Registry, ResolveError, Spec};
 
-use super::is_spec_name;
 use crate::files::HostFiles;
 
 /// How many files and subdirectories of one CDI directory are looked at.
@@ -73,4 +72,9 @@ fn read(files: &HostFiles, registry: &Registry, path: String) -> Option<NestedSp
     };
     let missed = names.find(is_missed).map(|name| name.to_string());
     Some(NestedSpec { path, missed })
+}
+
+/// Whether runtimes read a file of this name in a CDI directory: they compare exactly.
+pub(crate) fn is_spec_name(name: &str) -> bool {
+    [".json", ".yaml"].iter().any(|end| name.ends_with(end))
 }

@@ -134,6 +134,14 @@ impl Runtime {
         }
     }
 
+    /// With the file in which its fixes are to be made, if it is known.
+    pub(crate) fn subject(&self) -> String {
+        match &self.config {
+            Some(config) => format!("{} ({config})", self.label()),
+            None => self.label(),
+        }
+    }
+
     /// The first two numbers of its version, if that is known.
     pub fn major_minor(&self) -> Option<(u32, u32)> {
         major_minor(self.version.as_deref()?)

@@ -1,5 +1,6 @@
 //! Channels and owners as facts made by hand.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imex_cdi::Spec;
@@ -222,6 +223,7 @@ fn channel_0_is_everybodys_who_has_a_share_of_the_node() {
             let of_kubelet = KubeletClaim {
                 name: String::new(),
                 prepared: true,
+                pods: BTreeSet::new(),
             };
             let claim = |uid: &&str| ((*uid).to_owned(), of_kubelet.clone());
             facts.kubelet = KubeletStateFile::Read(KubeletState {

@@ -1,0 +1,138 @@
+//! What a container asks for, and where.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::ChannelId;
+use crate::one_line::OneLine;
+
+/// How many requests are told apart: twice what a container has with a node and a rule for
+/// each of NVIDIA's 2048 channels.
+pub(super) const MAX_REQUESTS: usize = 8192;
+
+/// What a container asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AskedChannels {
+    /// Each request, in the order of the table above; no two are equal. With more than 8192
+    /// the last one stands for all that are left, and is for every channel.
+    pub requests: Vec<Asked>,
+    /// Whether the container may use every device, as one that is privileged may: it has
+    /// every channel whose node it finds or makes.
+    pub every_device: bool,
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Asked {
+    /// What is asked for.
+    pub channels: Channels,
+    /// Where.
+    pub by: AskedBy,
+}
+
+/// The channels of a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Channels {
+    /// One channel.
+    One(ChannelId),
+    /// All that the host has.
+    Every,
+    /// Text that is not a channel: whoever reads it may think otherwise.
+    Unreadable(String),
+}
+
+/// Where a request stands.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum AskedBy {
+    /// The device node at this path.
+    Device(String),
+    /// The device cgroup.
+    DeviceRule,
+    /// The mount at this path.
+    Mount(String),
+    /// The mount at this path, which NVIDIA's runtime reads as a request.
+    VolumeRequest(String),
+    /// The environment variable.
+    Variable(&'static str),
+    /// The annotation with this key.
+    Annotation(String),
+    /// The CDI device of this name.
+    CdiDevice(String),
+}
+
+/// The requests found so far.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) asked: AskedChannels,
+    seen: BTreeSet<Asked>,
+}
+
+// === impl Found ===
+
+impl Found {
+    pub(super) fn add(&mut self, channels: Channels, by: AskedBy) {
+        let mut asked = Asked { channels, by };
+        match self.seen.len() {
+            ..MAX_REQUESTS => {}
+            MAX_REQUESTS => asked.channels = Channels::Every,
+            _ => return,
+        }
+        if self.seen.insert(asked.clone()) {
+            self.asked.requests.push(asked);
+        }
+    }
+}
+
+// === impl AskedChannels ===
+
+impl AskedChannels {
+    /// Whether there is nothing to decide: no request, and not every device.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty() && !self.every_device
+    }
+}
+
+// === impl AskedBy ===
+
+impl AskedBy {
+    /// Whether a container that may use every device has this by that, without anybody's
+    /// asking: its nodes are the host's, and its device cgroup forbids nothing.
+    pub fn follows_from_every_device(&self) -> bool {
+        matches!(self, Self::Device(_) | Self::DeviceRule)
+    }
+}
+
+/// `IMEX channel 3 (environment variable NVIDIA_IMEX_CHANNELS)`.
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.channels, self.by)
+    }
+}
+
+impl fmt::Display for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(id) => write!(f, "IMEX channel {id}"),
+            Self::Every => f.write_str("every IMEX channel"),
+            Self::Unreadable(text) => {
+                let shown: String = text.chars().take(40).collect();
+                write!(f, "IMEX channel {shown:?}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for AskedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(path) => write!(f, "device {}", OneLine(path)),
+            Self::DeviceRule => f.write_str("device cgroup"),
+            Self::Mount(path) => write!(f, "mount at {}", OneLine(path)),
+            Self::VolumeRequest(path) => write!(f, "request by a mount at {}", OneLine(path)),
+            Self::Variable(name) => write!(f, "environment variable {name}"),
+            Self::Annotation(key) => write!(f, "annotation {}", OneLine(key)),
+            Self::CdiDevice(name) => write!(f, "CDI device {}", OneLine(name)),
+        }
+    }
+}
