@@ -5,7 +5,7 @@
 //! | `driver-too-old` | warning, or info without the plugin | the loaded module does not have a file that drivers with IMEX channels have |
 //! | `driver-file-*` | warning | such a file cannot be read or understood |
 //! | `imex-channels-disabled` | error | the module's option says that there are no channels |
-//! | `modify-device-files-off` | warning | nvidia-modprobe is not allowed to make device nodes |
+//! | `modify-device-files-off` | warning, or info without the plugin and a daemon that is down | nvidia-modprobe is not allowed to make device nodes |
 //! | `imex-channel0-open-to-all` | warning, or info | the module makes channel 0 for every user of the host: a warning where claims are to isolate |
 //! | `imex-channel-major-*`, `device-list-*` | error | the device list has no usable major of the channels |
 //! | `imex-node-wrong` | error | a host's device node has numbers of another device |
@@ -47,7 +47,7 @@ pub(super) fn check(facts: &ChannelFacts, context: Context) -> AreaReport {
             DriverParams::default()
         }
     };
-    findings.extend(check_params(params));
+    findings.extend(check_params(params, context));
     findings.extend(channel0_open_to_all(facts, params, context.has_plugin));
     let disabled = params.imex_channel_count == Some(0);
     let summary = match &facts.major {
@@ -101,7 +101,7 @@ fn unusable(path: &str, failure: &DriverFileFailure, context: Context) -> Findin
 
 /// Options that an administrator sets in `/etc/modprobe.d`. An option that the
 /// driver does not have is no finding.
-fn check_params(params: DriverParams) -> Vec<Finding> {
+fn check_params(params: DriverParams, context: Context) -> Vec<Finding> {
     let mut findings = Vec::new();
     if params.imex_channel_count == Some(0) {
         findings.push(Finding::error(
@@ -112,7 +112,9 @@ fn check_params(params: DriverParams) -> Vec<Finding> {
         ));
     }
     if params.modify_device_files == Some(false) {
-        findings.push(Finding::warning(
+        let matters = context.has_plugin || context.imex_is_down;
+        findings.push(Finding::new(
+            Severity::for_claims(matters),
             "modify-device-files-off",
             DRIVER_PARAMS,
             "ModifyDeviceFiles is 0: nvidia-modprobe makes no node, and says that it did",

@@ -8,7 +8,7 @@
 //! | `plugin-not-registered` | error, or info | the plugin has been here, and kubelet has no socket of it; an information if only its directory is left |
 //! | `plugin-not-listening` | error | it has a socket, and no process listens on it |
 //! | `checkpoint-set-aside` | warning | the plugin is recovering from a damaged one |
-//! | `checkpoint-of-earlier-boot` | warning | the plugin has not run since the host booted |
+//! | `checkpoint-of-earlier-boot` | warning, or info without records | the plugin has not run since the host booted |
 //! | `kubelet-state-damaged` | error | kubelet cannot start with it |
 //! | `kubelet-state-unknown` | warning | it is of a version that is not known |
 //! | `claim-without-spec` | error | prepared, and without a CDI spec |
@@ -36,7 +36,7 @@ use crate::facts::claims::checkpoint_file::{CheckpointFacts, CheckpointFile};
 use crate::facts::claims::kubelet_root::Presence;
 use crate::facts::claims::{ClaimFacts, KubeletStateFile};
 use crate::facts::specs::SpecFacts;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::invocation::Invocation;
 use crate::shell::shell_quote;
 use crate::text::and_more;
@@ -159,8 +159,11 @@ fn set_aside(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {
 /// Devices and CDI specs in `/var/run/cdi` do not survive a reboot, so that claims
 /// of an earlier boot are not prepared, whatever their records are.
 fn check_boot(facts: &ClaimFacts) -> Option<Finding> {
+    // A plugin without claims has nothing to prepare again.
+    let has_records = facts.records().is_some_and(|records| !records.is_empty());
     facts.earlier_boot().map(|(recorded, current)| {
-        Finding::warning(
+        Finding::new(
+            Severity::for_claims(has_records),
             "checkpoint-of-earlier-boot",
             facts.root.checkpoint(),
             format!(

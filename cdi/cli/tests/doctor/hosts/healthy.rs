@@ -13,7 +13,7 @@ const IMEX_GUIDE: &str = "NVIDIA IMEX guide, Getting Started and Deployment Mode
 const GKE: &str = "Google's DRA installation with nvidiaDriverRoot=/home/kubernetes/bin/nvidia";
 const AKS: &str = "Azure/AgentBaker#8839, Azure/aks-gpu#170";
 
-pub(super) const ROWS: [Row; 42] = [
+pub(super) const ROWS: [Row; 44] = [
     row("Ubuntu's packages, the host runs IMEX", IMEX_GUIDE, || {
         let host = Host::with_driver(DEBIAN, "580.82.07");
         symlink("usr/lib", host.at("lib")).unwrap();
@@ -403,6 +403,31 @@ pub(super) const ROWS: [Row; 42] = [
             let spec = "run/cdi/k8s.gpu.nvidia.com-claim_11111111-aaaa-4bbb-8ccc-000000000001.yaml";
             host.write(spec, "{\"cdiVersion\":\"0.5.0\",\"kind\":\"k8s.gpu.nvidia.com/claim\",\"devices\":[{\"name\":\"a\",\"containerEdits\":{\"env\":[\"A=1\"]}}]}");
             fs::set_permissions(host.at(spec), fs::Permissions::from_mode(0o600)).unwrap();
+            host
+        },
+    ),
+    row(
+        "uninstalled, and rebooted since",
+        "Helm removes no directory of a hostPath",
+        || {
+            let host = Host::with_driver(DEBIAN, "580.82.07");
+            fs::create_dir_all(host.at("run/cdi")).unwrap();
+            fs::create_dir_all(host.at("var/lib/kubelet/plugins_registry")).unwrap();
+            host.write(
+                &format!("{PLUGIN}/checkpoint.json"),
+                Host::fixture("01-empty.json"),
+            );
+            host.write("proc/sys/kernel/random/boot_id", "another-boot");
+            host
+        },
+    ),
+    row(
+        "Docker, and udev makes the driver's nodes",
+        "NVIDIA driver, NVreg_ModifyDeviceFiles=0",
+        || {
+            let host = Host::with_driver(DEBIAN, "580.82.07");
+            host.gpu(Some("nvidia"));
+            host.params("ModifyDeviceFiles: 0\nImexChannelCount: 2048\nCreateImexChannel0: 0\n");
             host
         },
     ),
