@@ -17,6 +17,8 @@ struct Door {
     annotations: Value,
     env: Value,
     host_path: Option<(&'static str, &'static str)>,
+    /// And in the host's namespaces.
+    is_privileged: bool,
 }
 
 #[test]
@@ -104,11 +106,11 @@ fn those_with_a_claim_start(cluster: &Cluster, namespace: &Namespace) -> Result<
 }
 
 fn who_may_use_every_device_is_told(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
-    let mut pod: Value = serde_json::from_str(&Door::new("admin", "").pod(namespace))?;
-    pod["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
-    pod["spec"]["hostNetwork"] = true.into();
-    pod["spec"]["hostPID"] = true.into();
-    cluster.apply(&pod.to_string())?;
+    let admin = Door {
+        is_privileged: true,
+        ..Door::new("admin", "")
+    };
+    cluster.apply(&admin.pod(namespace))?;
     fixtures::wait_until_running(cluster, namespace, "admin")?;
     wait_until(cluster, "a privileged pod is told of", || {
         let events = cluster.events_about(&namespace.name, "admin")?;
@@ -177,6 +179,7 @@ impl Door {
             annotations: json!({}),
             env: json!([]),
             host_path: None,
+            is_privileged: false,
         }
     }
 
@@ -198,12 +201,15 @@ impl Door {
                 "terminationGracePeriodSeconds": 1,
                 "nodeSelector": {"kubernetes.io/hostname": "node1"},
                 "volumes": volumes,
+                "hostNetwork": self.is_privileged,
+                "hostPID": self.is_privileged,
                 "containers": [{
                     "name": "main",
                     "image": "localhost/busybox:1",
                     "imagePullPolicy": "Never",
                     "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
                     "env": self.env,
+                    "securityContext": {"privileged": self.is_privileged},
                     "volumeMounts": mounts,
                 }],
             },
