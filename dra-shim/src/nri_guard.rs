@@ -147,7 +147,7 @@ impl NriGuard {
                 Ok(claims) => claims,
                 Err(error) => return Finding::Unknown(error.message().to_owned()),
             };
-            answers = match self.whose(&claims, channels, pod, limit).await {
+            answers = match self.whose(&claims, &channels, pod, limit).await {
                 Ok(answers) => answers,
                 Err(reason) => return Finding::Unknown(reason),
             };
@@ -160,49 +160,51 @@ impl NriGuard {
         Finding::Unexplained(sentence(&found, asked.every_device))
     }
 
-    /// Whose the channels are, from memory; where that does not explain them, from the file, which
-    /// another instance may have changed; and then from the API server.
+    /// Whose the channels are, as this process and the API server know it; where that does not
+    /// explain them, once more with what another instance has written to the checkpoint.
     async fn whose(
         &self,
         claims: &Arc<NodeClaims>,
-        channels: BTreeSet<ChannelId>,
+        channels: &BTreeSet<ChannelId>,
         pod: &PodSandbox,
         limit: Duration,
     ) -> Result<BTreeMap<ChannelId, Whose>, String> {
-        let look = || {
-            let whose = |id| Ok((id, claims.whose(id, &pod.namespace, &pod.uid)?));
-            let answers = channels.iter().copied().map(whose);
-            answers.collect::<Result<BTreeMap<_, _>, _>>()
-        };
-        let all_explained =
-            |answers: &BTreeMap<_, Whose>| answers.values().all(Whose::is_explained);
-        let mut answers =
-            look().map_err(|error: dra_checkpoint::RecoveryNeeded| error.to_string())?;
-        if !all_explained(&answers) {
-            let from_file = Arc::clone(claims);
-            let read = spawn_blocking(move || from_file.refresh(limit)).await;
-            // Without the lock the records are as this process knows them.
-            let _ = read;
-            answers = look().map_err(|error| error.to_string())?;
+        let answers = self.whose_now(claims, channels, pod).await?;
+        if answers.values().all(Whose::is_explained) {
+            return Ok(answers);
         }
-        if !all_explained(&answers) {
-            let (dir, uid) = (Arc::clone(&self.annotated), pod.uid.clone());
-            let records = spawn_blocking(move || by_annotation(&dir, &uid)).await;
-            // What cannot be read explains nothing.
-            let given = records.unwrap_or_default();
-            for (id, whose) in &mut answers {
-                if given.contains(&id.get()) {
-                    *whose = Whose::ThisPods;
-                }
-            }
+        let (dir, uid) = (Arc::clone(&self.annotated), pod.uid.clone());
+        let given = spawn_blocking(move || by_annotation(&dir, &uid)).await;
+        // What cannot be read explains nothing.
+        let given = given.unwrap_or_default();
+        let answers = with_given(answers, &given);
+        if answers.values().all(Whose::is_explained) {
+            return Ok(answers);
         }
-        for whose in answers.values_mut() {
-            if let Whose::Perhaps(candidates) = whose {
+        let from_file = Arc::clone(claims);
+        // Without the lock the records are as this process knows them.
+        let _ = spawn_blocking(move || from_file.refresh(limit)).await;
+        let answers = self.whose_now(claims, channels, pod).await?;
+        Ok(with_given(answers, &given))
+    }
+
+    async fn whose_now(
+        &self,
+        claims: &NodeClaims,
+        channels: &BTreeSet<ChannelId>,
+        pod: &PodSandbox,
+    ) -> Result<BTreeMap<ChannelId, Whose>, String> {
+        let mut answers = BTreeMap::new();
+        for &channel in channels {
+            let whose = claims.whose(channel, &pod.namespace, &pod.uid);
+            let mut whose = whose.map_err(|error| error.to_string())?;
+            if let Whose::Perhaps(candidates) = &whose {
                 let is_pods = self.pods.any_is_of(pod, candidates, claims).await;
                 if is_pods.map_err(|error| imex_runtime::error_chain(&error))? {
-                    *whose = Whose::ThisPods;
+                    whose = Whose::ThisPods;
                 }
             }
+            answers.insert(channel, whose);
         }
         Ok(answers)
     }
@@ -221,6 +223,19 @@ impl NriGuard {
             .await;
         }
     }
+}
+
+/// The answers, with the channels that the pod has by annotation.
+fn with_given(
+    mut answers: BTreeMap<ChannelId, Whose>,
+    given: &BTreeSet<u32>,
+) -> BTreeMap<ChannelId, Whose> {
+    for (id, whose) in &mut answers {
+        if given.contains(&id.get()) {
+            *whose = Whose::ThisPods;
+        }
+    }
+    answers
 }
 
 /// The channels that a pod has by annotation.

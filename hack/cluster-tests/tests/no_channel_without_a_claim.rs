@@ -17,8 +17,8 @@ struct Door {
     annotations: Value,
     env: Value,
     host_path: Option<(&'static str, &'static str)>,
-    /// Privileged, with namespaces of the host.
-    is_admin: bool,
+    /// And in the host's namespaces.
+    is_privileged: bool,
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn those_with_a_claim_start(cluster: &Cluster, namespace: &Namespace) -> Result<
 
 fn who_may_use_every_device_is_told(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
     let admin = Door {
-        is_admin: true,
+        is_privileged: true,
         ..Door::new("admin", "")
     };
     cluster.apply(&admin.pod(namespace))?;
@@ -179,7 +179,7 @@ impl Door {
             annotations: json!({}),
             env: json!([]),
             host_path: None,
-            is_admin: false,
+            is_privileged: false,
         }
     }
 
@@ -201,16 +201,16 @@ impl Door {
                 "terminationGracePeriodSeconds": 1,
                 "nodeSelector": {"kubernetes.io/hostname": "node1"},
                 "volumes": volumes,
-                "hostNetwork": self.is_admin,
-                "hostPID": self.is_admin,
+                "hostNetwork": self.is_privileged,
+                "hostPID": self.is_privileged,
                 "containers": [{
                     "name": "main",
                     "image": "localhost/busybox:1",
                     "imagePullPolicy": "Never",
                     "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
                     "env": self.env,
+                    "securityContext": {"privileged": self.is_privileged},
                     "volumeMounts": mounts,
-                    "securityContext": {"privileged": self.is_admin},
                 }],
             },
         })
