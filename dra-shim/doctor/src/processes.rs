@@ -1,5 +1,6 @@
 //! The processes that a host's `/proc` shows.
 
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
@@ -9,6 +10,14 @@ use crate::root::Root;
 
 /// Where every service of a host has its sockets: each host's own.
 const RUN: &str = "/run";
+
+/// The first processes of hosts, and of containers that are hosts of their own; that of
+/// another container has another name.
+const INITS: [&str; 2] = ["systemd", "init"];
+
+/// The kernel's first namespace of processes, in which it runs all: `PROC_PID_INIT_INO` of
+/// `linux/proc_ns.h`.
+const ALL_PROCESSES: &str = "pid:[4026531836]";
 
 /// A process of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +47,22 @@ pub(crate) fn processes(files: &HostFiles) -> Vec<Process> {
     let names = files.list("/proc");
     let pids = names.iter().filter_map(|name| name.parse::<u32>().ok());
     pids.filter_map(|pid| process(files, pid)).collect()
+}
+
+/// Whether no process of the host is hidden, as far as that is known. To a user from whom
+/// others' are (`hidepid`, `proc(5)`) the first is not shown either, and in a container with
+/// processes of its own another is the first.
+pub(crate) fn all_are_seen(files: &HostFiles) -> bool {
+    let first = files.text_if_readable("/proc/1/comm");
+    first.is_some_and(|name| {
+        INITS.contains(&name.trim()) || pid_namespace(files, 1).as_deref() == Some(ALL_PROCESSES)
+    })
+}
+
+/// `pid:[4026531836]`; `None` if it may not be known.
+pub(crate) fn pid_namespace(files: &HostFiles, pid: u32) -> Option<String> {
+    let link = fs::read_link(files.resolve(&format!("/proc/{pid}/ns/pid"))).ok()?;
+    Some(link.to_string_lossy().into_owned())
 }
 
 fn process(files: &HostFiles, pid: u32) -> Option<Process> {

@@ -14,7 +14,7 @@ pub(crate) const NODES: &str = "etc/nvidia-imex/nodes_config.cfg";
 pub(crate) const DEBIAN: &str = "usr/lib/aarch64-linux-gnu";
 const IMEX_PID: u32 = 700;
 const SERVICE: &str = "0::/system.slice/nvidia-imex.service\n";
-const POD: &str = "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope\n";
+pub(crate) const POD: &str = "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope\n";
 
 /// The kernel's tables of a host with one address of each family, as
 /// `/proc/PID/net` has them.
@@ -58,6 +58,13 @@ impl Host {
         self.write(&at("net/fib_trie"), FIB_TRIE);
         self.write(&at("net/if_inet6"), IF_INET6);
         symlink("../..", self.at(&at("root"))).unwrap();
+    }
+
+    /// The namespace of processes that a process is in.
+    pub(crate) fn namespace(&self, pid: u32, name: &str) {
+        let dir = self.at(&format!("proc/{pid}/ns"));
+        fs::create_dir_all(&dir).unwrap();
+        symlink(name, dir.join("pid")).unwrap();
     }
 
     /// The loaded kernel module of a driver with IMEX channels.

@@ -7,6 +7,7 @@
 //! | `host-imex-config-unreadable` | warning | which nodes it has cannot be known |
 //! | `host-imex-own-address-missing` | error, or warning while it runs | its list of nodes has addresses of others only |
 //! | `host-imex-not-running` | error | its service is enabled, or the kubelet plugin leaves it to the host, and no process runs |
+//! | `host-imex-unseen` | info | its service is enabled, or the plugin leaves it to the host, and not all of the host's processes are shown |
 //! | `host-imex-off` | info | it is installed, and nothing starts it: so hosts are prepared for daemons in pods |
 //! | `host-imex-absent` | warning, or info | nothing of it is installed, on a node that is in a fabric, or may be |
 //! | codes of `nvml_clique::HostImexError` | error | through the command socket it does not answer `READY` |
@@ -66,6 +67,7 @@ pub(super) fn check(
 fn summary(facts: &ImexFacts) -> &'static str {
     let start = facts.unit.as_ref().map(|unit| unit.start);
     match (start, facts.daemons.as_slice()) {
+        (Some(UnitStart::Enabled), []) if facts.may_have_more => "enabled, processes not seen",
         (_, [only]) if only.is_in_container() => "running in a container",
         (_, [_, ..]) => "running",
         (Some(UnitStart::Enabled), []) => "enabled, not running",

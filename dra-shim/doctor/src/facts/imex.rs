@@ -18,6 +18,7 @@ use self::unit::{ImexUnit, UnitStart};
 use super::driver::with_host_names;
 use crate::error_facts::ErrorFacts;
 use crate::files::HostFiles;
+use crate::processes::all_are_seen;
 
 /// How long `nvidia-imex-ctl` may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,6 +37,8 @@ pub struct ImexFacts {
     /// One of each that has a session of its own with the driver: a process and
     /// its child share one.
     pub daemons: Vec<ImexDaemon>,
+    /// Whether there may be others: not all of the host's processes are shown.
+    pub may_have_more: bool,
     /// The configuration of each daemon; while none runs, that of a unit that
     /// would be started.
     pub configs: Vec<ImexConfig>,
@@ -63,6 +66,7 @@ impl ImexFacts {
         Self {
             program: program(files, driver_root),
             expected_by: expectation::find(files),
+            may_have_more: !all_are_seen(files),
             configs: configs(files, unit.as_ref(), &daemons),
             unit,
             daemons: daemons.into_iter().map(|daemon| daemon.facts).collect(),
@@ -70,10 +74,15 @@ impl ImexFacts {
         }
     }
 
+    /// Whether no daemon runs, as far as all processes are shown.
+    pub fn is_absent(&self) -> bool {
+        self.daemons.is_empty() && !self.may_have_more
+    }
+
     /// Whether the host starts it, and it does not run, not in a container either.
     pub fn is_down(&self) -> bool {
         let start = self.unit.as_ref().map(|unit| unit.start);
-        start == Some(UnitStart::Enabled) && self.daemons.is_empty()
+        start == Some(UnitStart::Enabled) && self.is_absent()
     }
 }
 

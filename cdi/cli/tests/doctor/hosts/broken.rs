@@ -8,12 +8,35 @@ use crate::makers::{FIB_TRIE, NODES};
 const IMEX_GUIDE: &str = "NVIDIA IMEX guide";
 const DRIVER: &str = "NVIDIA's open kernel modules, nv-caps-imex.c and nv-reg.h";
 
-pub(super) const ROWS: [Row; 15] = [
+pub(super) const ROWS: [Row; 17] = [
     row(
         "enabled, and not running",
         "host-imex-not-running",
         IMEX_GUIDE,
         down,
+    )
+    .needs_node(),
+    row(
+        "enabled, and not running, on a host whose first process has a name of its own",
+        "host-imex-not-running",
+        "linux/proc_ns.h, PROC_PID_INIT_INO",
+        || {
+            let host = down();
+            host.write("proc/1/comm", "machined\n");
+            host.namespace(1, "pid:[4026531836]");
+            host
+        },
+    )
+    .needs_node(),
+    row(
+        "enabled, and not running, in a system container",
+        "host-imex-not-running",
+        "pid_namespaces(7); LXD runs systemd",
+        || {
+            let host = down();
+            host.namespace(1, "pid:[4026534001]");
+            host
+        },
     )
     .needs_node(),
     row(

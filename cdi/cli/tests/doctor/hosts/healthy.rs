@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::Row;
 use crate::host::{Host, PLUGIN};
-use crate::makers::{DEBIAN, NODES, bottlerocket, channel_spec, gke, listed, operator, rubin};
+use crate::makers::{DEBIAN, NODES, POD, bottlerocket, channel_spec, gke, listed, operator, rubin};
 
 const OPERATOR: &str =
     "NVIDIA GPU operator, prerequisites of the DRA driver (cloud-native-docs#453)";
@@ -13,7 +13,7 @@ const IMEX_GUIDE: &str = "NVIDIA IMEX guide, Getting Started and Deployment Mode
 const GKE: &str = "Google's DRA installation with nvidiaDriverRoot=/home/kubernetes/bin/nvidia";
 const AKS: &str = "Azure/AgentBaker#8839, Azure/aks-gpu#170";
 
-pub(super) const ROWS: [Row; 44] = [
+pub(super) const ROWS: [Row; 46] = [
     row("Ubuntu's packages, the host runs IMEX", IMEX_GUIDE, || {
         let host = Host::with_driver(DEBIAN, "580.82.07");
         symlink("usr/lib", host.at("lib")).unwrap();
@@ -422,12 +422,41 @@ pub(super) const ROWS: [Row; 44] = [
         },
     ),
     row(
+        "IMEX runs, and other users' processes are hidden",
+        "proc(5), hidepid=invisible",
+        || {
+            let host = Host::with_driver(DEBIAN, "580.82.07");
+            host.imex_by_host();
+            for hidden in ["proc/1", "proc/700", "proc/800"] {
+                host.remove(hidden);
+            }
+            host.process(4242, "bash", "0::/user.slice\n", "-bash");
+            host
+        },
+    ),
+    row(
         "Docker, and udev makes the driver's nodes",
         "NVIDIA driver, NVreg_ModifyDeviceFiles=0",
         || {
             let host = Host::with_driver(DEBIAN, "580.82.07");
             host.gpu(Some("nvidia"));
             host.params("ModifyDeviceFiles: 0\nImexChannelCount: 2048\nCreateImexChannel0: 0\n");
+            host
+        },
+    ),
+    row(
+        "IMEX runs, seen from a pod with processes and a network of its own",
+        "pid_namespaces(7); hostPID of Kubernetes",
+        || {
+            let host = Host::with_driver(DEBIAN, "580.82.07");
+            host.imex_by_host();
+            for hidden in ["proc/1", "proc/700", "proc/800"] {
+                host.remove(hidden);
+            }
+            host.process(1, "sleep", POD, "sleep infinity");
+            host.namespace(1, "pid:[4026534001]");
+            let own = "Local:\n     |-- 10.244.1.7\n        /32 host LOCAL\n";
+            host.write("proc/1/net/fib_trie", own);
             host
         },
     ),

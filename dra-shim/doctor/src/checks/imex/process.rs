@@ -15,6 +15,7 @@ use crate::finding::{Finding, Severity};
 
 const NOT_RUNNING: &str = "host-imex-not-running";
 const OFF: &str = "host-imex-off";
+const UNSEEN: &str = "host-imex-unseen";
 
 const WHY_IT_ENDS: &str =
     "journalctl -u nvidia-imex and /var/log/nvidia-imex.log say why if it ends";
@@ -50,6 +51,9 @@ pub(super) fn check(facts: &ImexFacts, need: Need) -> Option<Finding> {
     if !facts.daemons.is_empty() {
         return None;
     }
+    if facts.may_have_more {
+        return unseen(facts);
+    }
     match (&facts.unit, &facts.program) {
         (Some(unit), _) if unit.start == UnitStart::Enabled => Some(Finding::error(
             NOT_RUNNING,
@@ -62,6 +66,21 @@ pub(super) fn check(facts: &ImexFacts, need: Need) -> Option<Finding> {
         (None, Some(program)) => Some(without_service(facts, program)),
         (None, None) => Some(absent(facts, need)),
     }
+}
+
+/// One that runs, and is taken for one that does not, would be restarted under its jobs.
+fn unseen(facts: &ImexFacts) -> Option<Finding> {
+    let start = facts.unit.as_ref().map(|unit| unit.start);
+    let is_expected = start == Some(UnitStart::Enabled) || facts.expected_by.is_some();
+    is_expected.then(|| {
+        Finding::info(
+            UNSEEN,
+            PROGRAM,
+            "the host is to run it, and not all of the host's processes are shown here (/proc is \
+             mounted with hidepid, or it is that of a container): whether it runs is not known",
+            "systemctl is-active nvidia-imex; or run cdi-gen doctor as root on the host, in a pod with hostPID: true",
+        )
+    })
 }
 
 /// A unit that nothing starts is what a host for daemons in pods has.

@@ -7,17 +7,13 @@ use std::io;
 use std::path::Path;
 
 use crate::files::{HostFiles, is_absent};
-use crate::processes::processes;
+use crate::processes::{all_are_seen, processes};
 
 /// The flag of a socket that is listened on: `__SO_ACCEPTCON`.
 const LISTENS: u32 = 0x10000;
 
 /// The fields before a socket's path.
 const FIELDS_BEFORE_PATH: usize = 7;
-
-/// The first processes of a host; that of a container without the host's processes
-/// has another name.
-const INITS: [&str; 2] = ["systemd", "init"];
 
 /// The sockets of `dir` that `is_ours`, if nobody listens on any of them. `None` if
 /// there are none, somebody does, or it is not known.
@@ -51,8 +47,7 @@ fn bound_names(name: &str) -> impl Iterator<Item = String> {
 /// compared. `None` if a namespace may not be examined, or not all processes of the
 /// host are seen.
 fn listening(files: &HostFiles) -> Option<BTreeSet<String>> {
-    let init = files.text_if_readable("/proc/1/comm")?;
-    if !INITS.contains(&init.trim()) {
+    if !all_are_seen(files) {
         return None;
     }
     let mut seen = BTreeSet::new();

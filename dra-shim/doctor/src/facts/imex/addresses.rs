@@ -5,9 +5,14 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::files::HostFiles;
+use crate::processes::all_are_seen;
 
-/// Those of the host, as its first process has them; empty where they are not known.
+/// Those of the host, as its first process has them; empty where they are not known: the
+/// first that a container shows may be its own.
 pub(super) fn of_host(files: &HostFiles) -> BTreeSet<IpAddr> {
+    if !all_are_seen(files) {
+        return BTreeSet::new();
+    }
     let own = of_process(files, 1);
     if own.is_empty() && files.has_own_net() {
         return in_directory(files, "/proc/net");

@@ -1,11 +1,10 @@
 //! The nvidia-imex processes of a host, and whose they are.
 
-use std::fs;
 use std::io;
 
 use crate::command_line;
 use crate::files::HostFiles;
-use crate::processes::{ProcessRoot, process_root, processes};
+use crate::processes::{ProcessRoot, pid_namespace, process_root, processes};
 use crate::root::Root;
 
 pub(crate) const PROGRAM: &str = "nvidia-imex";
@@ -122,12 +121,6 @@ fn cgroup_path(text: &str) -> Option<String> {
 /// By name: which runtime it is does not matter here.
 fn is_container(cgroup: &str) -> bool {
     CONTAINERS.iter().any(|it| cgroup.contains(it))
-}
-
-/// `pid:[4026531836]`; `None` if it may not be known.
-fn pid_namespace(files: &HostFiles, pid: u32) -> Option<String> {
-    let link = fs::read_link(files.resolve(&format!("/proc/{pid}/ns/pid"))).ok()?;
-    Some(link.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
