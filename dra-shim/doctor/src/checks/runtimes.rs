@@ -10,7 +10,7 @@
 //! | `runtime-cdi-off` | CDI is off, by configuration or by default |
 //! | `runtime-cdi-unknown` | whether CDI is on depends on its version, which is not known; always an info |
 //! | `runtime-spec-dirs` | its configuration leaves out a directory in which specs are |
-//! | `runtime-handler-missing` | what it starts containers with by default does not exist |
+//! | `runtime-handler-missing` | what it starts containers with by default does not exist, or is not defined |
 //!
 //! Errors for a runtime that kubelet uses, and infos for another. On a host without kubelet
 //! people ask Docker and podman for devices: there those have errors, where nothing else
