@@ -26,7 +26,7 @@ const UNDEFINED: &str = "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.co
 const NVIDIA_IN_CRIO: &str = "etc/crio/crio.conf.d/99-nvidia.conf";
 const TOOLKIT_RUNTIME: &str = "usr/local/nvidia/toolkit/nvidia-container-runtime";
 
-pub(super) const BROKEN: [Row; 22] = [
+pub(super) const BROKEN: [Row; 23] = [
     row(
         "Docker 27 with a spec, CDI off",
         "runtime-cdi-off",
@@ -146,6 +146,16 @@ pub(super) const BROKEN: [Row; 22] = [
                 NVIDIA_IN_CRIO,
                 "[crio.runtime]\ndefault_runtime = \"nvidia\"\n",
             );
+            host
+        },
+    ),
+    row(
+        "podman is from before today's CDI",
+        "runtime-without-cdi",
+        "NVIDIA container toolkit, CDI with Podman: 4.1; containers/podman#12825",
+        || {
+            let host = podman("3.4.4+ds1-1ubuntu1.22.04.3");
+            host.write(STATIC, current_spec("0.5.0"));
             host
         },
     ),
@@ -300,7 +310,7 @@ pub(super) const BROKEN: [Row; 22] = [
     ),
 ];
 
-pub(super) const HEALTHY: [Row; 24] = [
+pub(super) const HEALTHY: [Row; 26] = [
     healthy("Docker 28 with CDI", DOCKER, || {
         let host = docker("28.5.1");
         host.write(STATIC, current_spec("0.5.0"));
@@ -545,6 +555,24 @@ pub(super) const HEALTHY: [Row; 24] = [
             );
             let options = "CRIO_CONFIG_OPTIONS=\"--config-dir=/etc/crio/own.d\"\n";
             host.write("etc/sysconfig/crio", options);
+            host
+        },
+    ),
+    healthy(
+        "an old podman, and no specs",
+        "Ubuntu 22.04's podman",
+        || podman("3.4.4+ds1-1ubuntu1.22.04.3"),
+    ),
+    healthy(
+        "an old podman beside a Docker with CDI",
+        "Ubuntu 22.04's podman, Docker's own packages",
+        || {
+            let host = docker("28.5.1");
+            let status = fs::read_to_string(host.at("var/lib/dpkg/status")).unwrap();
+            let podman = "Package: podman\nStatus: install ok installed\nVersion: 3.4.4+ds1-1ubuntu1.22.04.3\n";
+            host.write("var/lib/dpkg/status", format!("{status}{podman}"));
+            host.write("usr/bin/podman", "");
+            host.write(STATIC, current_spec("0.5.0"));
             host
         },
     ),
