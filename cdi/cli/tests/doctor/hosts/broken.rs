@@ -8,7 +8,7 @@ use crate::makers::{FIB_TRIE, NODES};
 const IMEX_GUIDE: &str = "NVIDIA IMEX guide";
 const DRIVER: &str = "NVIDIA's open kernel modules, nv-caps-imex.c and nv-reg.h";
 
-pub(super) const ROWS: [Row; 15] = [
+pub(super) const ROWS: [Row; 17] = [
     row(
         "enabled, and not running",
         "host-imex-not-running",
@@ -65,6 +65,29 @@ pub(super) const ROWS: [Row; 15] = [
         },
     )
     .needs_node(),
+    row(
+        "not in its own list, by the names that the host has",
+        "host-imex-own-address-missing",
+        "NVIDIA IMEX guide; hosts(5)",
+        || {
+            let host = down();
+            host.write("etc/hosts", "10.0.0.2 tray02\n10.0.0.3 tray03\n");
+            host.write(NODES, "tray02\ntray03\n");
+            host
+        },
+    )
+    .needs_node(),
+    row(
+        "taken out of the list of names while it runs",
+        "host-imex-own-address-missing",
+        "NVIDIA IMEX guide; hosts(5)",
+        || {
+            let host = running();
+            host.write("etc/hosts", "10.0.0.1 tray01\n10.0.0.2 tray02\n");
+            host.write(NODES, "tray02\n10.0.0.3\n");
+            host
+        },
+    ),
     row(
         "taken out of the list while it runs",
         "host-imex-own-address-missing",
