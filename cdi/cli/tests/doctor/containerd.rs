@@ -109,7 +109,7 @@ fn a_setting_that_does_not_count_is_told() {
     );
     host.write(
         "etc/containerd/conf.d/99-nvidia.toml",
-        "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd]\ndefault_runtime_name = 'nvidia'\n",
+        "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd]\nsnapshotter = 'overlayfs'\n",
     );
     let replaced =
         "does not count: the table in /etc/containerd/conf.d/99-nvidia.toml replaces that one";

@@ -24,6 +24,10 @@ pub(super) enum Demand {
     People,
 }
 
+/// Releases before this one lack containers/podman#12825 of January 2022: their library reads
+/// JSON of CDI 0.2.0. NVIDIA's container toolkit asks for 4.1.
+const PODMAN_WITH_CDI: (u32, u32) = (4, 0);
+
 // === impl Demand ===
 
 impl Demand {
@@ -62,10 +66,17 @@ pub(super) fn is_for_people(runtime: &Runtime) -> bool {
     matches!(runtime.kind, RuntimeKind::Docker | RuntimeKind::Podman)
 }
 
+/// Whether it is a podman that loads no spec of today.
+pub(super) fn is_podman_before_cdi(runtime: &Runtime) -> bool {
+    let is_before = |version| version < PODMAN_WITH_CDI;
+    runtime.kind == RuntimeKind::Podman && runtime.major_minor().is_some_and(is_before)
+}
+
 /// Whether people can ask something else for the devices of a spec than `runtime`.
 pub(super) fn has_other_users(facts: &RuntimeFacts, runtime: &Runtime) -> bool {
     let works = |other: &&Runtime| {
         let works = other.cdi != CdiSupport::Off && other.config_error.is_none();
+        let works = works && !is_podman_before_cdi(other);
         is_for_people(other) && other.kind != runtime.kind && works
     };
     !facts.others.is_empty() || facts.runtimes.iter().any(|it| works(&it))
@@ -80,6 +91,7 @@ pub(super) fn is_usable(facts: &RuntimeFacts, file: &SpecFileFacts) -> bool {
         let newest = release(runtime).map(|release| release.newest());
         is_for_people(runtime)
             && runtime.cdi != CdiSupport::Off
+            && !is_podman_before_cdi(runtime)
             && newest.is_none_or(|newest| spec.version() <= newest)
     };
     !facts.others.is_empty() || facts.runtimes.iter().any(|it| loads(&it))

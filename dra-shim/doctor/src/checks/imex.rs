@@ -5,7 +5,7 @@
 //! | `host-imex-two-daemons` | error | two daemons want the driver's only session |
 //! | `host-imex-no-nodes` | error | its list of nodes is empty or does not exist |
 //! | `host-imex-config-unreadable` | warning | which nodes it has cannot be known |
-//! | `host-imex-own-address-missing` | error, or warning while it runs | its list of nodes has addresses of others only |
+//! | `host-imex-own-address-missing` | error, or warning while it runs | its list of nodes has addresses of others only, also by `/etc/hosts` |
 //! | `host-imex-not-running` | error | its service is enabled, or the kubelet plugin leaves it to the host, and no process runs |
 //! | `host-imex-unseen` | info | its service is enabled, or the plugin leaves it to the host, and not all of the host's processes are shown |
 //! | `host-imex-off` | info | it is installed, and nothing starts it: so hosts are prepared for daemons in pods |

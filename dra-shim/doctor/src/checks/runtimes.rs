@@ -6,11 +6,11 @@
 //! | `runtime-cri-disabled` | its configuration turns off what kubelet talks to, and no other runtime serves kubelet; nothing else is reported then |
 //! | `runtime-config-unreadable` | its configuration cannot be read; nothing else is reported then |
 //! | `runtime-config-refused` | the runtime does not start with its configuration; nothing else is reported then |
-//! | `runtime-without-cdi` | its version is from before CDI; nothing else is reported then |
+//! | `runtime-without-cdi` | its version is from before CDI (podman's: if there are specs); nothing else is reported then |
 //! | `runtime-cdi-off` | CDI is off, by configuration or by default |
 //! | `runtime-cdi-unknown` | whether CDI is on depends on its version, which is not known; always an info |
 //! | `runtime-spec-dirs` | its configuration leaves out a directory in which specs are |
-//! | `runtime-handler-missing` | what it starts containers with by default does not exist |
+//! | `runtime-handler-missing` | what it starts containers with by default does not exist, or is not defined |
 //!
 //! Errors for a runtime that kubelet uses, and infos for another. On a host without kubelet
 //! people ask Docker and podman for devices: there those have errors, where nothing else
@@ -21,7 +21,9 @@ mod places;
 
 use self::handler::check_handler;
 use self::places::{in_vain, place, service};
-use super::demand::{Demand, has_other_users, is_for_people, wanted};
+use imex_cdi::SpecVersion;
+
+use super::demand::{Demand, has_other_users, is_for_people, is_podman_before_cdi, wanted};
 use crate::area::AreaReport;
 use crate::facts::runtimes::RuntimeFacts;
 use crate::facts::runtimes::model::{CdiSupport, DisabledCri, Runtime, RuntimeKind};
@@ -160,11 +162,37 @@ impl Needs<'_> {
             findings.push(finding);
             return findings;
         }
+        if is_podman_before_cdi(runtime) {
+            findings.extend(self.podman_before_cdi(runtime));
+            return findings;
+        }
         findings.extend(self.check_cdi(runtime));
         if runtime.cdi != CdiSupport::Off {
             findings.extend(self.check_spec_dirs(runtime));
         }
         findings
+    }
+
+    /// Nobody misses CDI where there are no specs, or only such that it may load.
+    fn podman_before_cdi(&self, runtime: &Runtime) -> Option<Finding> {
+        let versions = wanted(self.specs, self.facts).filter_map(|file| file.spec.as_ref().ok());
+        let newest = versions.map(|spec| spec.version()).max()?;
+        if newest <= SpecVersion::V0_2_0 {
+            return None;
+        }
+        let severity = match self.demand {
+            Demand::People if !has_other_users(self.facts, runtime) => Severity::Error,
+            _ => Severity::Info,
+        };
+        Some(Finding::new(
+            severity,
+            "runtime-without-cdi",
+            runtime.subject(),
+            format!(
+                "it is from before today's CDI, and loads no spec of cdiVersion {newest}: `podman run --device` finds none of its devices"
+            ),
+            "update podman to 4.1 or newer",
+        ))
     }
 
     /// The default of a runtime depends on its version.

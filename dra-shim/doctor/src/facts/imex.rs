@@ -4,6 +4,7 @@ mod addresses;
 pub(crate) mod config;
 pub(crate) mod daemons;
 mod expectation;
+mod names;
 pub(crate) mod unit;
 
 use std::path::Path;

@@ -4,6 +4,7 @@ mod containerd;
 mod docker;
 mod handlers;
 pub(crate) mod model;
+mod options;
 mod others;
 mod running;
 mod toml_file;

@@ -89,6 +89,29 @@ pub(super) const ROWS: [Row; 17] = [
     )
     .needs_node(),
     row(
+        "not in its own list, by the names that the host has",
+        "host-imex-own-address-missing",
+        "NVIDIA IMEX guide; hosts(5)",
+        || {
+            let host = down();
+            host.write("etc/hosts", "10.0.0.2 tray02\n10.0.0.3 tray03\n");
+            host.write(NODES, "tray02\ntray03\n");
+            host
+        },
+    )
+    .needs_node(),
+    row(
+        "taken out of the list of names while it runs",
+        "host-imex-own-address-missing",
+        "NVIDIA IMEX guide; hosts(5)",
+        || {
+            let host = running();
+            host.write("etc/hosts", "10.0.0.1 tray01\n10.0.0.2 tray02\n");
+            host.write(NODES, "tray02\n10.0.0.3\n");
+            host
+        },
+    ),
+    row(
         "taken out of the list while it runs",
         "host-imex-own-address-missing",
         IMEX_GUIDE,

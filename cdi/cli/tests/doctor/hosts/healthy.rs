@@ -13,7 +13,7 @@ const IMEX_GUIDE: &str = "NVIDIA IMEX guide, Getting Started and Deployment Mode
 const GKE: &str = "Google's DRA installation with nvidiaDriverRoot=/home/kubernetes/bin/nvidia";
 const AKS: &str = "Azure/AgentBaker#8839, Azure/aks-gpu#170";
 
-pub(super) const ROWS: [Row; 46] = [
+pub(super) const ROWS: [Row; 49] = [
     row("Ubuntu's packages, the host runs IMEX", IMEX_GUIDE, || {
         let host = Host::with_driver(DEBIAN, "580.82.07");
         symlink("usr/lib", host.at("lib")).unwrap();
@@ -39,6 +39,33 @@ pub(super) const ROWS: [Row; 46] = [
                 host.at(&format!("{wants}/nvidia-imex.service")),
             )
             .unwrap();
+            host
+        },
+    ),
+    row(
+        "names of nodes, of which only others are in the hosts file",
+        "hosts(5), nsswitch.conf(5)",
+        || {
+            let host = listed("tray01\ntray02\n");
+            host.write("etc/hosts", "127.0.0.1 localhost\n10.0.0.2 tray02\n");
+            host
+        },
+    ),
+    row(
+        "its own name has a loopback address",
+        "Debian's hosts file, 127.0.1.1",
+        || {
+            let host = listed("tray01\ntray02\n");
+            host.write("etc/hosts", "127.0.1.1 tray01\n10.0.0.2 tray02\n");
+            host
+        },
+    ),
+    row(
+        "names of nodes, with an alias of its own address",
+        "hosts(5)",
+        || {
+            let host = listed("imex-a\nimex-b\n");
+            host.write("etc/hosts", "10.0.0.1 tray01 imex-a\n10.0.0.2 imex-b\n");
             host
         },
     ),

@@ -20,9 +20,13 @@ const SHARES: [&str; 2] = [
     "99999999-0000-4000-8000-000000000002",
 ];
 const STATIC: &str = "etc/cdi/nvidia.yaml";
+/// A default handler that nothing defines.
+const UNDEFINED: &str = "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd]\n\
+                         default_runtime_name = 'nvidia'\n";
+const NVIDIA_IN_CRIO: &str = "etc/crio/crio.conf.d/99-nvidia.conf";
 const TOOLKIT_RUNTIME: &str = "usr/local/nvidia/toolkit/nvidia-container-runtime";
 
-pub(super) const BROKEN: [Row; 18] = [
+pub(super) const BROKEN: [Row; 23] = [
     row(
         "Docker 27 with a spec, CDI off",
         "runtime-cdi-off",
@@ -87,6 +91,71 @@ pub(super) const BROKEN: [Row; 18] = [
                 DAEMON_JSON,
                 format!(r#"{{"default-runtime": "nvidia", {runtime}}}"#),
             );
+            host
+        },
+    ),
+    row(
+        "Docker's default runtime is not defined",
+        "runtime-handler-missing",
+        "moby, setupRuntimes of daemon/runtime_unix.go",
+        || {
+            let host = docker("28.5.1");
+            host.write(DAEMON_JSON, r#"{"default-runtime": "nvidia"}"#);
+            host
+        },
+    ),
+    row(
+        "containerd's default runtime is not defined",
+        "runtime-handler-missing",
+        "containerd, ValidateRuntimeConfig of internal/cri/config",
+        || {
+            let host = running();
+            host.plugin();
+            host.containerd("2.1.3", UNDEFINED);
+            host
+        },
+    ),
+    row(
+        "containerd's default runtime is defined only in a table that does not count",
+        "runtime-handler-missing",
+        "containerd, ValidatePluginConfig of pkg/cri/config",
+        || {
+            let host = running();
+            host.plugin();
+            let old = "io.containerd.grpc.v1.cri";
+            let config = by_default(TOOLKIT_RUNTIME).replace("version = 3", "version = 2");
+            let config = config.replace("io.containerd.cri.v1.runtime", old);
+            let imports = "version = 2\nimports = ['/etc/containerd/conf.d/*.toml']\n";
+            host.containerd("1.7.28", &config.replace("version = 2\n", imports));
+            let drop_in = format!(
+                "version = 2\n[plugins.'{old}']\nenable_cdi = true\n\
+                 [plugins.'{old}'.containerd]\ndefault_runtime_name = 'nvidia'\n"
+            );
+            host.write("etc/containerd/conf.d/99-default.toml", drop_in);
+            host.write(TOOLKIT_RUNTIME, "");
+            host
+        },
+    ),
+    row(
+        "CRI-O's default runtime is not defined",
+        "runtime-handler-missing",
+        "CRI-O, ValidateDefaultRuntime of pkg/config",
+        || {
+            let host = crio();
+            host.write(
+                NVIDIA_IN_CRIO,
+                "[crio.runtime]\ndefault_runtime = \"nvidia\"\n",
+            );
+            host
+        },
+    ),
+    row(
+        "podman is from before today's CDI",
+        "runtime-without-cdi",
+        "NVIDIA container toolkit, CDI with Podman: 4.1; containers/podman#12825",
+        || {
+            let host = podman("3.4.4+ds1-1ubuntu1.22.04.3");
+            host.write(STATIC, current_spec("0.5.0"));
             host
         },
     ),
@@ -241,7 +310,7 @@ pub(super) const BROKEN: [Row; 18] = [
     ),
 ];
 
-pub(super) const HEALTHY: [Row; 19] = [
+pub(super) const HEALTHY: [Row; 26] = [
     healthy("Docker 28 with CDI", DOCKER, || {
         let host = docker("28.5.1");
         host.write(STATIC, current_spec("0.5.0"));
@@ -422,6 +491,88 @@ pub(super) const HEALTHY: [Row; 19] = [
                 "2.1.3",
                 &by_default("nvidia-oci").replace("'/nvidia-oci'", "'nvidia-oci'"),
             );
+            host
+        },
+    ),
+    healthy(
+        "a default runtime that another file defines",
+        "containerd-config.toml(5), imports",
+        || {
+            let host = running();
+            host.plugin();
+            host.write(TOOLKIT_RUNTIME, "");
+            let imports = "version = 3\nimports = ['/etc/containerd/conf.d/*.toml']\n";
+            host.containerd("2.1.3", &UNDEFINED.replace("version = 3\n", imports));
+            let drop_in = by_default(TOOLKIT_RUNTIME).replace("default_runtime_name", "# ");
+            host.write("etc/containerd/conf.d/99-nvidia.toml", drop_in);
+            host
+        },
+    ),
+    healthy(
+        "containerd's own default runtime, by name",
+        "containerd, DefaultConfig",
+        || {
+            let host = running();
+            host.plugin();
+            host.containerd("2.1.3", &UNDEFINED.replace("nvidia", "runc"));
+            host
+        },
+    ),
+    healthy(
+        "Docker's default runtime is a shim",
+        "moby, isPermissibleC8dRuntimeName of daemon/runtime_unix.go",
+        || {
+            let host = docker("28.5.1");
+            host.write(
+                DAEMON_JSON,
+                r#"{"default-runtime": "io.containerd.kata.v2"}"#,
+            );
+            host
+        },
+    ),
+    healthy(
+        "Docker's unit defines the default runtime",
+        "docs.docker.com, dockerd --add-runtime",
+        || {
+            let host = docker("28.5.1");
+            host.write(DAEMON_JSON, r#"{"default-runtime": "nvidia"}"#);
+            host.write(
+                "etc/systemd/system/docker.service.d/override.conf",
+                "[Service]\nExecStart=\nExecStart=/usr/bin/dockerd -H fd:// \
+                 --add-runtime=nvidia=/usr/bin/nvidia-container-runtime\n",
+            );
+            host
+        },
+    ),
+    healthy(
+        "CRI-O's default runtime is in a directory that its unit names",
+        "crio(8), --config-dir",
+        || {
+            let host = crio();
+            host.write(
+                NVIDIA_IN_CRIO,
+                "[crio.runtime]\ndefault_runtime = \"nvidia\"\n",
+            );
+            let options = "CRIO_CONFIG_OPTIONS=\"--config-dir=/etc/crio/own.d\"\n";
+            host.write("etc/sysconfig/crio", options);
+            host
+        },
+    ),
+    healthy(
+        "an old podman, and no specs",
+        "Ubuntu 22.04's podman",
+        || podman("3.4.4+ds1-1ubuntu1.22.04.3"),
+    ),
+    healthy(
+        "an old podman beside a Docker with CDI",
+        "Ubuntu 22.04's podman, Docker's own packages",
+        || {
+            let host = docker("28.5.1");
+            let status = fs::read_to_string(host.at("var/lib/dpkg/status")).unwrap();
+            let podman = "Package: podman\nStatus: install ok installed\nVersion: 3.4.4+ds1-1ubuntu1.22.04.3\n";
+            host.write("var/lib/dpkg/status", format!("{status}{podman}"));
+            host.write("usr/bin/podman", "");
+            host.write(STATIC, current_spec("0.5.0"));
             host
         },
     ),

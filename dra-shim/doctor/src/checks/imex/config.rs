@@ -52,7 +52,7 @@ fn own_address_missing(source: &ConfigSource, path: &str, runs: bool) -> Finding
         "host-imex-own-address-missing",
         path,
         format!(
-            "none of the addresses in it is one of this node's, by which nvidia-imex finds itself: {then} ({})",
+            "none of its nodes has an address of this node (names as in /etc/hosts), by which nvidia-imex finds itself: {then} ({})",
             describe(source)
         ),
         format!(

@@ -191,7 +191,7 @@ fn dockers_own_containerd_is_asked_for_no_devices() {
 #[test]
 fn the_default_handlers_program_has_to_be_there_as_far_as_is_known() {
     let with = |exists| Runtime {
-        default_handler: Some(DefaultHandler {
+        default_handler: Some(DefaultHandler::Program {
             name: "nvidia".to_owned(),
             program: "/usr/local/nvidia/toolkit/nvidia-container-runtime".to_owned(),
             file: "/etc/containerd/config.toml".to_owned(),

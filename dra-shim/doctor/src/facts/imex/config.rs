@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::addresses;
 use super::daemons::{PROGRAM, RunningDaemon};
+use super::names::Names;
 use super::unit::{self, UNIT};
 use crate::command_line::config_option;
 use crate::files::HostFiles;
@@ -57,7 +58,7 @@ pub enum NodeList {
     /// It has at least one node.
     Present,
     /// The file of this path has nodes, and none of them is an address of the
-    /// daemon's host. Never where it has a name, which is not resolved.
+    /// daemon's host. Never where it has a name that the host's `/etc/hosts` has not.
     WithoutHost(String),
     /// The file of this path has none.
     Empty(String),
@@ -166,9 +167,12 @@ impl NodeList {
             Err(error) => Self::unreadable(path, &error.to_string()),
             Ok(Some(text)) => {
                 let nodes: Vec<&str> = text.lines().map(str::trim).filter(is_node).collect();
+                // What a container has there may change at any time.
+                let names = Some(files).filter(|_| source.seen_by.is_none());
+                let names = names.map(Names::read).unwrap_or_default();
                 match nodes.as_slice() {
                     [] => Self::Empty(path.to_owned()),
-                    nodes if may_have(nodes, own) => Self::Present,
+                    nodes if may_have(nodes, own, &names) => Self::Present,
                     _ => Self::WithoutHost(path.to_owned()),
                 }
             }
@@ -205,10 +209,12 @@ fn is_node(line: &&str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
-/// Whether one of the nodes is or may be the host itself: what is no address is a
-/// name, which only the daemon's resolver knows.
-fn may_have(nodes: &[&str], own: &BTreeSet<IpAddr>) -> bool {
-    let may_be = |node: &&str| node.parse().map_or(true, |address| own.contains(&address));
+/// Whether one of the nodes is or may be the host itself.
+fn may_have(nodes: &[&str], own: &BTreeSet<IpAddr>, names: &Names) -> bool {
+    let may_be = |node: &&str| match node.parse() {
+        Ok(address) => own.contains(&address),
+        Err(_) => names.may_be(node, own),
+    };
     own.is_empty() || nodes.iter().any(may_be)
 }
 
@@ -219,6 +225,7 @@ mod tests {
     #[test]
     fn a_list_lacks_the_host_only_if_every_node_is_an_address_of_another() {
         let own = BTreeSet::from(["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()]);
+        let may_have = |nodes: &[&str], own| may_have(nodes, own, &Names::default());
         assert!(may_have(&["10.0.0.2", "10.0.0.1"], &own));
         assert!(may_have(&["fd00:0:0::1"], &own));
         assert!(may_have(&["10.0.0.2", "node-b"], &own));

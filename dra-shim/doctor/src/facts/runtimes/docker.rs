@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 
 use super::handlers::Configured;
 use super::model::{CdiSupport, ContainerdFacts, Runtime, RuntimeKind, major_minor};
+use super::options;
 use super::running;
 use crate::files::HostFiles;
 use crate::packages;
@@ -11,6 +12,12 @@ use crate::packages;
 const CONFIG: &str = "/etc/docker/daemon.json";
 /// The first, major and minor, in which CDI is on by default.
 const WITH_CDI: (u32, u32) = (28, 2);
+
+/// The handler that Docker itself defines, with shims by their containerd names
+/// (`setupRuntimes` of `daemon/runtime_unix.go`).
+const OWN: &str = "runc";
+/// The option that defines another one.
+const ADDING: &[&str] = &["--add-runtime"];
 
 /// The start of the names of NVIDIA's programs that are a runtime of Docker, and read CDI
 /// specs themselves.
@@ -40,7 +47,7 @@ pub(super) fn find(files: &HostFiles) -> Option<Docker> {
     let by_default = version.as_deref().and_then(major_minor);
     let by_default = by_default.map(|version| version >= WITH_CDI);
     let search = running.as_ref().and_then(|it| it.path.as_deref());
-    let handler = default_runtime(&json, path);
+    let handler = default_runtime(files, &json, path);
     let runtime = Runtime {
         kind: RuntimeKind::Docker,
         cdi: match (switch, by_default) {
@@ -87,10 +94,20 @@ fn parse(content: &[u8]) -> serde_json::Result<Json> {
 }
 
 /// `None` for runc, and for a shim by its containerd name.
-fn default_runtime(json: &Json, file: &str) -> Option<Configured> {
+fn default_runtime(files: &HostFiles, json: &Json, file: &str) -> Option<Configured> {
     let name = json.get("default-runtime")?.as_str()?;
-    let program = json.get("runtimes")?.get(name)?.get("path")?.as_str()?;
-    (!program.is_empty()).then(|| Configured {
+    let Some(runtime) = json.get("runtimes").and_then(|it| it.get(name)) else {
+        // A name with a dot is that of a shim.
+        let is_own = name.is_empty() || name == OWN || name.contains(['.', '/']);
+        return (!is_own && !options::may_have(files, "dockerd", "docker", ADDING)).then(|| {
+            Configured::Undefined {
+                name: name.to_owned(),
+                file: file.to_owned(),
+            }
+        });
+    };
+    let program = runtime.get("path")?.as_str()?;
+    (!program.is_empty()).then(|| Configured::Program {
         name: name.to_owned(),
         program: program.to_owned(),
         file: file.to_owned(),

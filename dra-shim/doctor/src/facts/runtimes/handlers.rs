@@ -19,11 +19,17 @@ const USUAL_DIRS: [&str; 9] = [
 
 /// A default handler, as a configuration has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Configured {
-    pub(super) name: String,
-    pub(super) program: String,
-    pub(super) file: String,
-    pub(super) setting: String,
+pub(super) enum Configured {
+    Program {
+        name: String,
+        program: String,
+        file: String,
+        setting: String,
+    },
+    Undefined {
+        name: String,
+        file: String,
+    },
 }
 
 // === impl Configured ===
@@ -31,24 +37,29 @@ pub(super) struct Configured {
 impl Configured {
     /// `path` is the variable of the runtime's process, if it is known.
     pub(super) fn look_up(self, files: &HostFiles, path: Option<&str>) -> DefaultHandler {
-        let exists = if self.program.starts_with('/') {
-            files.try_exists(&self.program).ok()
-        } else {
-            is_in_path(files, &self.program, path)
-        };
-        let Self {
-            name,
-            program,
-            file,
-            setting,
-        } = self;
-        DefaultHandler {
-            name,
-            program,
-            file,
-            setting,
-            exists,
+        match self {
+            Self::Program {
+                name,
+                program,
+                file,
+                setting,
+            } => DefaultHandler::Program {
+                exists: exists(files, &program, path),
+                name,
+                program,
+                file,
+                setting,
+            },
+            Self::Undefined { name, file } => DefaultHandler::Undefined { name, file },
         }
+    }
+}
+
+fn exists(files: &HostFiles, program: &str, path: Option<&str>) -> Option<bool> {
+    if program.starts_with('/') {
+        files.try_exists(program).ok()
+    } else {
+        is_in_path(files, program, path)
     }
 }
 
@@ -76,15 +87,9 @@ mod tests {
     use super::*;
     use crate::root::Root;
 
-    fn exists(root: &Path, program: &str, path: Option<&str>) -> Option<bool> {
+    fn is_there(root: &Path, program: &str, path: Option<&str>) -> Option<bool> {
         let files = HostFiles::new(Root::new(root).unwrap());
-        let configured = Configured {
-            name: "nvidia".to_owned(),
-            program: program.to_owned(),
-            file: String::new(),
-            setting: String::new(),
-        };
-        configured.look_up(&files, path).exists
+        exists(&files, program, path)
     }
 
     #[test]
@@ -106,7 +111,7 @@ mod tests {
             ("crun", None, None),
             ("bin/runc", own, None),
         ] {
-            assert_eq!(exists(dir.path(), program, path), expected, "{program}");
+            assert_eq!(is_there(dir.path(), program, path), expected, "{program}");
         }
     }
 }

@@ -21,8 +21,8 @@ pub struct Runtime {
     pub cannot_start: bool,
     /// Whether kubelet runs pods with it.
     pub runs_pods: bool,
-    /// The program that its configuration has for containers that name no handler, if
-    /// it names one.
+    /// What its configuration has for containers that name no handler, if it names a
+    /// program, or a handler that there is not.
     pub default_handler: Option<DefaultHandler>,
     /// What more is known of containerd's configuration; of others, nothing.
     pub containerd: ContainerdFacts,
@@ -30,17 +30,27 @@ pub struct Runtime {
 
 /// What a runtime starts a container with that does not name a handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefaultHandler {
-    /// The handler's name, `nvidia`.
-    pub name: String,
-    /// Its program, as it is configured: a path, or a name that is looked up.
-    pub program: String,
-    /// The file that names the program.
-    pub file: String,
-    /// The setting in that file, for people.
-    pub setting: String,
-    /// Whether the program is there; `None` if that is not known.
-    pub exists: Option<bool>,
+pub enum DefaultHandler {
+    /// A program.
+    Program {
+        /// The handler's name, `nvidia`.
+        name: String,
+        /// Its program, as it is configured: a path, or a name that is looked up.
+        program: String,
+        /// The file that names the program.
+        file: String,
+        /// The setting in that file, for people.
+        setting: String,
+        /// Whether the program is there; `None` if that is not known.
+        exists: Option<bool>,
+    },
+    /// A handler that the configuration does not define, nor the runtime itself.
+    Undefined {
+        /// The handler's name.
+        name: String,
+        /// The file that makes it the default.
+        file: String,
+    },
 }
 
 /// What a finding about containerd's configuration has to name.

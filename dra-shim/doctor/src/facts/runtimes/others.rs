@@ -6,6 +6,7 @@ use toml::{Table, Value};
 
 use super::handlers::Configured;
 use super::model::{CdiSupport, ContainerdFacts, Runtime, RuntimeKind};
+use super::options;
 use super::running;
 use super::toml_file::{self, strings};
 use crate::files::HostFiles;
@@ -13,6 +14,11 @@ use crate::packages;
 
 const CRIO_CONFIG: &str = "/etc/crio/crio.conf";
 const CRIO_DROP_INS: &str = "/etc/crio/crio.conf.d";
+
+/// What CRI-O itself defines, or may: runc before 1.31, crun since.
+const CRIO_OWN: [&str; 2] = ["runc", "crun"];
+/// Options, and variables for them, with which it reads other files or has other handlers.
+const CRIO_ELSEWHERE: &[&str] = &["--config", "-c", "-d", "--runtimes", "CONTAINER_"];
 
 const PODMAN_CONFIG: &str = "/etc/containers/containers.conf";
 
@@ -38,7 +44,12 @@ pub(super) fn cri_o(files: &HostFiles) -> Option<Runtime> {
     }
     let running = running::find(files, "crio").into_iter().next();
     let path = running.and_then(|it| it.path);
-    let handler = handlers.default_handler();
+    let is_elsewhere = || options::may_have(files, "crio", "crio", CRIO_ELSEWHERE);
+    let is_sure = |it: &Configured| match it {
+        Configured::Program { .. } => true,
+        Configured::Undefined { .. } => runtime.config_error.is_none() && !is_elsewhere(),
+    };
+    let handler = handlers.default_handler().filter(is_sure);
     runtime.default_handler = handler.map(|it| it.look_up(files, path.as_deref()));
     Some(runtime)
 }
@@ -99,10 +110,11 @@ fn merge_toml(runtime: &mut Runtime, files: &HostFiles, config: &str, section: &
 }
 
 /// `default_runtime` and the programs of `crio.runtime.runtimes`, as CRI-O's files set them
-/// one after another (`RuntimeHandler` of `pkg/config/config.go`).
+/// one after another (`RuntimeHandler` and `ValidateDefaultRuntime` of `pkg/config/config.go`).
 #[derive(Default)]
 struct CriOHandlers {
-    default: Option<String>,
+    /// The name, and the file.
+    default: Option<(String, String)>,
     /// By handler: the program, and the file.
     programs: BTreeMap<String, (String, String)>,
 }
@@ -112,7 +124,8 @@ struct CriOHandlers {
 impl CriOHandlers {
     fn merge(&mut self, section: &Table, file: &str) {
         let default = section.get("default_runtime").and_then(Value::as_str);
-        self.default = default.map(str::to_owned).or_else(|| self.default.take());
+        let default = default.map(|name| (name.to_owned(), file.to_owned()));
+        self.default = default.or_else(|| self.default.take());
         let handlers = section.get("runtimes").and_then(Value::as_table);
         for (name, handler) in handlers.into_iter().flatten() {
             // A table of a later file takes the place of the whole one.
@@ -125,9 +138,12 @@ impl CriOHandlers {
 
     /// `None`, if the default one has no program of its own: that is looked up by its name.
     fn default_handler(mut self) -> Option<Configured> {
-        let name = self.default?;
-        let (program, file) = self.programs.remove(&name)?;
-        (!program.is_empty()).then(|| Configured {
+        let (name, by) = self.default?;
+        let Some((program, file)) = self.programs.remove(&name) else {
+            let is_own = name.is_empty() || CRIO_OWN.contains(&name.as_str());
+            return (!is_own).then_some(Configured::Undefined { name, file: by });
+        };
+        (!program.is_empty()).then(|| Configured::Program {
             setting: format!("runtime_path in [crio.runtime.runtimes.{name}]"),
             name,
             program,
