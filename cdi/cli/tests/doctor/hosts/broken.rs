@@ -8,7 +8,7 @@ use crate::makers::{FIB_TRIE, NODES};
 const IMEX_GUIDE: &str = "NVIDIA IMEX guide";
 const DRIVER: &str = "NVIDIA's open kernel modules, nv-caps-imex.c and nv-reg.h";
 
-pub(super) const ROWS: [Row; 17] = [
+pub(super) const ROWS: [Row; 19] = [
     row(
         "enabled, and not running",
         "host-imex-not-running",
