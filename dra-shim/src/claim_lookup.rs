@@ -9,13 +9,13 @@ use dra_checkpoint::{ClaimName, ClaimStatus};
 use dra_kubelet::{ClaimSource as _, GetClaimError, KubeClaims};
 use imex_runtime::{Part, for_each_page};
 use k8s_openapi::api::resource::v1::ResourceClaim;
-use kube::api::{GetParams, ListParams};
-use kube::core::Request;
+use kube::api::ListParams;
 use kube::{Client, Resource as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::claim_presence::{has_node_device, is_allocated_to, presence_in};
+use crate::get_object::get_object;
 use crate::list_pages::for_each_object;
 use crate::path_segment::is_path_segment;
 
@@ -113,10 +113,7 @@ impl ClaimLookup {
             return Ok(false);
         }
         let path = ResourceClaim::url_path(&(), Some(namespace));
-        let request = Request::new(path)
-            .get(name, &GetParams::default())
-            .map_err(kube::Error::BuildRequest)?;
-        match self.client.request::<Item>(request).await {
+        match get_object::<Item>(&self.client, path, name).await {
             Ok(item) => Ok(self.is_of_node_device(&item)),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
             Err(error) => Err(error),

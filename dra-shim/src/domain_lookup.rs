@@ -13,13 +13,13 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 use imex_cdi::ChannelId;
 use imex_runtime::{Part, error_chain};
-use kube::api::GetParams;
-use kube::core::{Request, Status};
+use kube::core::Status;
 use kube::{Client, Resource as _};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::get_object::get_object;
 use crate::list_pages::for_each_object;
 use crate::path_segment::is_path_segment;
 
@@ -151,10 +151,7 @@ impl DomainLookup {
 
     async fn get(&self, question: &Question, name: &str) -> Result<Option<Object>, kube::Error> {
         let path = ComputeDomain::url_path(&(), Some(&question.namespace));
-        let request = Request::new(path)
-            .get(name, &GetParams::default())
-            .map_err(kube::Error::BuildRequest)?;
-        match self.client.request::<Object>(request).await {
+        match get_object::<Object>(&self.client, path, name).await {
             Ok(found) => Ok(Some(found).filter(|found| found.is(question))),
             Err(kube::Error::Api(status)) if says_gone(&status, name) => Ok(None),
             Err(error) => Err(error),

@@ -50,6 +50,7 @@ mod device_form;
 mod domain_lookup;
 mod driver;
 mod dropped;
+mod get_object;
 mod held_since;
 mod host_imex;
 mod in_flight;

@@ -11,12 +11,12 @@ use compute_domain_node::Presence;
 use dra_checkpoint::ClaimName;
 use imex_runtime::{Part, error_chain, for_each_page};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{GetParams, ListParams};
-use kube::core::Request;
+use kube::api::ListParams;
 use kube::{Client, Resource as _};
 use serde::Deserialize;
 use tracing::warn;
 
+use crate::get_object::get_object;
 use crate::path_segment::is_path_segment;
 
 /// Asks the API server about pods. Cheap to clone.
@@ -113,10 +113,8 @@ impl PodLookup {
         if !is_path_segment(namespace) || !is_path_segment(name) {
             return Ok(None);
         }
-        let request = Request::new(Pod::url_path(&(), Some(namespace)));
-        let request = request.get(name, &GetParams::default());
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        match self.client.request::<Object>(request).await {
+        let path = Pod::url_path(&(), Some(namespace));
+        match get_object::<Object>(&self.client, path, name).await {
             Ok(pod) if pod.metadata.uid == uid => {
                 Ok(Some(pod.claims().map(str::to_owned).collect()))
             }

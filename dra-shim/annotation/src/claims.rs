@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use compute_domain_node::DeviceGroup;
+use compute_domain_node::{DeviceGroup, has_channel};
 use dra_checkpoint::{BootId, Checkpoint};
 use imex_cdi::ChannelId;
 
@@ -30,10 +30,7 @@ pub(crate) fn claim_with(checkpoint: &Path, channel: ChannelId) -> Result<Option
         return Ok(None);
     }
     let mut claims = checkpoint.claims();
-    let found = claims.find(|(_, record)| {
-        let mut held = record.devices().iter().flat_map(DeviceGroup::channels);
-        held.any(|device| device.info.id == channel.get())
-    });
+    let found = claims.find(|(_, record)| has_channel(record, channel));
     Ok(found.map(|(uid, record)| match record.name.as_str() {
         "" => uid.to_owned(),
         name => format!("{}/{name}", record.namespace),

@@ -95,6 +95,7 @@ pub use claim_specs::{ClaimSpecFile, claim_specs_in};
 pub use diagnosis::Diagnosis;
 pub use error_facts::ErrorFacts;
 pub use facts::Facts;
+pub use facts::claims::boot_id;
 pub use file_id::FileId;
 pub use files::HostFiles;
 pub use finding::{Finding, Severity};

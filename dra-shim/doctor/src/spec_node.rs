@@ -17,6 +17,10 @@ pub(crate) fn is_claim_spec(spec: &Spec) -> bool {
     *spec.kind() == Kind::compute_domain_claim()
 }
 
+/// What the vendors of specs begin with, and so the names of their files, that drivers of
+/// Dynamic Resource Allocation and NVIDIA's device plugin write for kubelet's runtime.
+pub(crate) const KUBELET_PLUGINS: &str = "k8s.";
+
 /// Where the host's device node is: `hostPath`, else the container's path.
 pub(crate) fn host_path(node: &DeviceNode) -> &str {
     let host_path = node.host_path.as_deref().filter(|path| !path.is_empty());

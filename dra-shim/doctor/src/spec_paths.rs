@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::files::HostFiles;
 use crate::host::Host;
-use crate::spec_node::is_claim_spec;
+use crate::spec_node::{KUBELET_PLUGINS, is_claim_spec};
 
 /// The spec that `nvidia-cdi-refresh` of NVIDIA's container toolkit writes (from 1.18 on).
 pub(crate) const REFRESHED: [&str; 2] = ["/run/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"];
@@ -57,7 +57,7 @@ pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
              is NVIDIA's, which does not, delete the pods that use the claim"
                 .to_owned()
         }
-        vendor if vendor.starts_with("k8s.") => {
+        vendor if vendor.starts_with(KUBELET_PLUGINS) => {
             "restart the kubelet plugin that writes it, and delete the pods that use its claims"
                 .to_owned()
         }
@@ -150,12 +150,17 @@ impl<'a> HostPaths<'a> {
             let resolved = registry.resolve(&name);
             resolved.is_ok_and(|found| ptr::eq(found.file, file))
         };
-        let given: Vec<&Device> = spec.devices().iter().filter(is_given).collect();
-        if given.is_empty() {
-            return vec![];
-        }
-        let own = given.iter().map(|device| &device.container_edits);
-        let all = [spec.container_edits()].into_iter().chain(own);
+        // Most devices of most specs have neither: then it does not matter who gives them.
+        let needs_paths =
+            |edits: &&ContainerEdits| !(edits.mounts.is_empty() && edits.hooks.is_empty());
+        let devices = || spec.devices().iter();
+        let shared = Some(spec.container_edits()).filter(needs_paths);
+        let shared = shared.filter(|_| devices().any(|device| is_given(&device)));
+        let own =
+            devices().filter(|device| needs_paths(&&device.container_edits) && is_given(device));
+        let all = shared
+            .into_iter()
+            .chain(own.map(|device| &device.container_edits));
         let mut found = BTreeMap::new();
         for missing in all.flat_map(|edits| self.missing(edits)) {
             found.entry(missing.path.clone()).or_insert(missing);

@@ -86,6 +86,17 @@ fn explicit(asked: &AskedChannels) -> impl Iterator<Item = &Asked> {
     requests.filter(move |asked| !(every_device && asked.by.follows_from_every_device()))
 }
 
+/// What was asked for, and where: the beginning of a sentence about the container.
+pub fn asks_for(found: &[Unexplained<'_>]) -> String {
+    let named = found.iter().take(NAMED);
+    let named: Vec<String> = named.map(|one| one.asked.to_string()).collect();
+    let more = match found.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("the container asks for {}{more}", named.join(", "))
+}
+
 /// What was asked for, where, which claim that needs, and what to do: one line for the
 /// container's user. Empty without requests. A container that may use every device is told that
 /// its requests are judged all the same.
@@ -93,15 +104,7 @@ pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
     let Some(first) = found.first() else {
         return String::new();
     };
-    let mut text = String::from("the container asks for ");
-    for (at, one) in found.iter().take(NAMED).enumerate() {
-        let comma = if at == 0 { "" } else { ", " };
-        let _ = write!(text, "{comma}{}", one.asked);
-    }
-    match found.len().saturating_sub(NAMED) {
-        0 => {}
-        more => drop(write!(text, " and {more} more")),
-    }
+    let mut text = asks_for(found);
     text.push_str(match first.asked.channels {
         Channels::One(_) => ", and its pod has no prepared ResourceClaim with that channel",
         Channels::Every => ", which no ResourceClaim gives",
@@ -117,6 +120,51 @@ pub fn sentence(found: &[Unexplained<'_>], every_device: bool) -> String {
         text.push_str(" (that the container is privileged does not excuse the request)");
     }
     text
+}
+
+/// Whose `channel` is for a pod of the namespace, by these records with their claims' UIDs.
+/// `is_pods` says whether a claim is known to be the pod's.
+pub fn whose_among<'a>(
+    records: impl IntoIterator<Item = (&'a str, &'a ClaimRecord<DeviceGroup>)>,
+    channel: ChannelId,
+    namespace: &str,
+    is_pods: impl Fn(&str, &ClaimRecord<DeviceGroup>) -> bool,
+) -> Whose {
+    let mut perhaps = Vec::new();
+    for (uid, record) in records {
+        if !has_channel(record, channel) {
+            continue;
+        }
+        if is_pods(uid, record) {
+            return Whose::ThisPods;
+        }
+        if record.namespace == namespace {
+            perhaps.push(ClaimName {
+                uid: uid.to_owned(),
+                name: record.name.clone(),
+                namespace: record.namespace.clone(),
+            });
+        }
+    }
+    if perhaps.is_empty() {
+        Whose::Nobodys
+    } else {
+        Whose::Perhaps(perhaps)
+    }
+}
+
+/// Whether the record is Completed and has the channel, whichever driver wrote it.
+pub fn has_channel(record: &ClaimRecord<DeviceGroup>, channel: ChannelId) -> bool {
+    let mut held = record.devices().iter().flat_map(DeviceGroup::channels);
+    held.any(|device| device.info.id == channel.get())
+}
+
+/// Whether the claim was reserved for the pod when the record was written.
+pub fn is_reserved_for(record: &ClaimRecord<DeviceGroup>, pod_uid: &str) -> bool {
+    let reserved = record.status.reserved_for().iter();
+    reserved
+        .filter_map(Consumer::pod_uid)
+        .any(|uid| uid == pod_uid)
 }
 
 // === impl Whose ===
@@ -143,33 +191,14 @@ impl NodeClaims {
         pod_uid: &str,
     ) -> Result<Whose, RecoveryNeeded> {
         let view = self.store.view();
-        let mut perhaps = Vec::new();
-        for (uid, record) in view.records_unchecked() {
-            if !has(record, channel) {
-                continue;
-            }
-            let mut pods = record
-                .status
-                .reserved_for()
-                .iter()
-                .filter_map(Consumer::pod_uid);
-            if pods.any(|uid| uid == pod_uid) {
-                return Ok(Whose::ThisPods);
-            }
-            if record.namespace == namespace {
-                perhaps.push(ClaimName {
-                    uid: uid.to_owned(),
-                    name: record.name.clone(),
-                    namespace: record.namespace.clone(),
-                });
-            }
+        let records = view.records_unchecked();
+        let whose = whose_among(records, channel, namespace, |_, record| {
+            is_reserved_for(record, pod_uid)
+        });
+        if !whose.is_explained() {
+            view.check_recovered()?;
         }
-        view.check_recovered()?;
-        Ok(if perhaps.is_empty() {
-            Whose::Nobodys
-        } else {
-            Whose::Perhaps(perhaps)
-        })
+        Ok(whose)
     }
 
     /// Whether another recorded claim has the name of this one: then a pod that names it means
@@ -194,12 +223,6 @@ impl NodeClaims {
             CommitError::Store(error) => error,
         })
     }
-}
-
-/// Whether the record is Completed and has the channel, whichever driver wrote it.
-fn has(record: &ClaimRecord<DeviceGroup>, channel: ChannelId) -> bool {
-    let mut held = record.devices().iter().flat_map(DeviceGroup::channels);
-    held.any(|device| device.info.id == channel.get())
 }
 
 #[cfg(test)]

@@ -154,7 +154,10 @@ pub use device_group::{
     ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
 };
 pub use error::{Asked, Class, PrepareError, UnprepareError};
-pub use explained::{Unexplained, Whose, channels_to_explain, sentence, unexplained};
+pub use explained::{
+    Unexplained, Whose, asks_for, channels_to_explain, has_channel, is_reserved_for, sentence,
+    unexplained, whose_among,
+};
 pub use guard::{DomainState, Guard, Holding};
 pub use hardware::Hardware;
 pub use moment::Moment;

@@ -18,22 +18,18 @@ use std::cell::OnceCell;
 use std::sync::mpsc;
 use std::thread;
 
-use compute_domain_node::{Unexplained, Whose, unexplained};
+use compute_domain_node::{Unexplained, Whose, asks_for, sentence, unexplained};
 use host_doctor::Host;
 use imex_cdi::{
-    Asked, AskedChannels, CHANNEL_DRIVER, ChannelId, DeviceNode, Major, QualifiedName,
-    asked_channels,
+    AskedChannels, CHANNEL_DRIVER, ChannelId, DeviceNode, Major, QualifiedName, asked_channels,
 };
 
 use self::container::{Container, Pod};
 use self::error::HookError;
 use self::records::Records;
-use crate::args::{Channels, CreateRuntime, HookCommand};
+use crate::args::{Channels, CreateRuntime, HookCommand, KubeletRoot};
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
-
-/// How many requests a refusal names.
-const NAMED: usize = 3;
 
 pub(super) fn run(command: HookCommand) -> Result<Outcome, Failure> {
     let HookCommand::CreateRuntime(args) = command;
@@ -67,7 +63,7 @@ fn check(args: &CreateRuntime) -> Result<(), HookError> {
         return Ok(());
     }
     match container.pod() {
-        Some(pod) => check_pod(&asked, pod, &args.kubelet.path.to_string_lossy(), &host),
+        Some(pod) => check_pod(&asked, pod, &args.kubelet, &host),
         None => check_allowed(&asked, args.allow.as_ref()),
     }
 }
@@ -92,20 +88,17 @@ fn asked(container: &Container, specs: &HostSpecs, host: &Host) -> AskedChannels
 fn check_pod(
     asked: &AskedChannels,
     pod: Pod<'_>,
-    kubelet_root: &str,
+    kubelet: &KubeletRoot,
     host: &Host,
 ) -> Result<(), HookError> {
-    let records = Records::read(host.files(), kubelet_root)?;
+    let records = Records::read(host.files(), kubelet)?;
     let found = unexplained(asked, |channel| records.whose(channel, pod));
     if found.is_empty() {
         return Ok(());
     }
     // What survives of a damaged checkpoint may explain a channel, but not the lack of one.
     records.check_whole()?;
-    Err(HookError::Refused(compute_domain_node::sentence(
-        &found,
-        asked.every_device,
-    )))
+    Err(HookError::Refused(sentence(&found, asked.every_device)))
 }
 
 fn check_allowed(asked: &AskedChannels, allowed: Option<&Channels>) -> Result<(), HookError> {
@@ -131,15 +124,9 @@ fn check_allowed(asked: &AskedChannels, allowed: Option<&Channels>) -> Result<()
 
 /// For a container that is of no pod.
 fn not_allowed(found: &[Unexplained<'_>]) -> String {
-    let named: Vec<&Asked> = found.iter().map(|found| found.asked).take(NAMED).collect();
-    let named: Vec<String> = named.iter().map(ToString::to_string).collect();
-    let more = match found.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     format!(
-        "the container asks for {}{more}, which this host's hook does not allow; start it without, \
-         or name the channels in the hook's --allow",
-        named.join(", "),
+        "{}, which this host's hook does not allow; start it without, or name the channels in the \
+         hook's --allow",
+        asks_for(found),
     )
 }

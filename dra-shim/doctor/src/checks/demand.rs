@@ -7,11 +7,8 @@ use crate::facts::runtimes::model::{CdiSupport, Runtime, RuntimeKind};
 use crate::facts::specs::{SpecFacts, SpecFileFacts};
 use crate::finding::Severity;
 use crate::runtime_release::RuntimeRelease;
+use crate::spec_node::KUBELET_PLUGINS;
 use crate::spec_paths::REFRESHED;
-
-/// What the vendors of specs begin with that drivers of Dynamic Resource Allocation and
-/// NVIDIA's device plugin write for kubelet's runtime.
-const KUBELET_PLUGINS: &str = "k8s.";
 
 /// Who asks for devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,12 +69,14 @@ pub(super) fn is_podman_before_cdi(runtime: &Runtime) -> bool {
     runtime.kind == RuntimeKind::Podman && runtime.major_minor().is_some_and(is_before)
 }
 
+fn gives_people_devices(runtime: &Runtime) -> bool {
+    is_for_people(runtime) && runtime.cdi != CdiSupport::Off && !is_podman_before_cdi(runtime)
+}
+
 /// Whether people can ask something else for the devices of a spec than `runtime`.
 pub(super) fn has_other_users(facts: &RuntimeFacts, runtime: &Runtime) -> bool {
     let works = |other: &&Runtime| {
-        let works = other.cdi != CdiSupport::Off && other.config_error.is_none();
-        let works = works && !is_podman_before_cdi(other);
-        is_for_people(other) && other.kind != runtime.kind && works
+        gives_people_devices(other) && other.kind != runtime.kind && other.config_error.is_none()
     };
     !facts.others.is_empty() || facts.runtimes.iter().any(|it| works(&it))
 }
@@ -89,10 +88,7 @@ pub(super) fn is_usable(facts: &RuntimeFacts, file: &SpecFileFacts) -> bool {
     };
     let loads = |runtime: &&Runtime| {
         let newest = release(runtime).map(|release| release.newest());
-        is_for_people(runtime)
-            && runtime.cdi != CdiSupport::Off
-            && !is_podman_before_cdi(runtime)
-            && newest.is_none_or(|newest| spec.version() <= newest)
+        gives_people_devices(runtime) && newest.is_none_or(|newest| spec.version() <= newest)
     };
     !facts.others.is_empty() || facts.runtimes.iter().any(|it| loads(&it))
 }

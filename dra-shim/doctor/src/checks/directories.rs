@@ -18,10 +18,7 @@ use crate::facts::directories::nested::{NestedSpec, is_spec_name};
 use crate::facts::directories::{CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode};
 use crate::finding::{Finding, Severity};
 use crate::shell::shell_quote;
-
-/// What drivers of Dynamic Resource Allocation call the vendor of their specs, and so their
-/// files, begins with this.
-const DRA_DRIVERS: &str = "k8s.";
+use crate::spec_node::KUBELET_PLUGINS;
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_LIST: u32 = 0o005;
@@ -137,7 +134,7 @@ fn check_file_mode(FileMode { path, mode }: &FileMode) -> Option<Finding> {
     let is_of_claims = Path::new(path)
         .file_name()
         .and_then(OsStr::to_str)
-        .is_some_and(|name| name.starts_with(DRA_DRIVERS));
+        .is_some_and(|name| name.starts_with(KUBELET_PLUGINS));
     let may_others_write = mode.is_some_and(|mode| mode & OTHERS_WRITE != 0);
     if is_of_claims && !may_others_write {
         return Some(Finding::info(

@@ -80,13 +80,19 @@ pub enum KubeletStateFile {
     Unknown(String),
 }
 
+/// The host's boot id; `None` if it cannot be read. No claim that was prepared in another
+/// boot is prepared now.
+pub fn boot_id(files: &HostFiles) -> Option<String> {
+    let id = files.text_if_readable(BOOT_ID)?;
+    Some(id.trim().to_owned())
+}
+
 // === impl ClaimFacts ===
 
 impl ClaimFacts {
     pub(crate) fn read(files: &HostFiles, registry: &Registry, kubelet_root: &str) -> Self {
         let root = KubeletRootFacts::read(files, kubelet_root);
         let names = files.list(&root.plugin_dir());
-        let boot_id = files.text_if_readable(BOOT_ID);
         Self {
             checkpoint: CheckpointFile::read(files, &root.path),
             set_aside: names
@@ -94,7 +100,7 @@ impl ClaimFacts {
                 .filter(|name| is_set_aside(name))
                 .collect(),
             sharing: SharedDevice::read(files, &root.shared_marker()),
-            boot_id: boot_id.map(|id| id.trim().to_owned()),
+            boot_id: boot_id(files),
             is_registered: is_registered(files, &root.plugin_registry()),
             plugin_is_deployed: deployment::is_found(files, &root.path),
             deserted_sockets: deserted_sockets(files, &root),

@@ -3,20 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use compute_domain_api::names::DRIVER_NAME;
-use compute_domain_node::{DeviceGroup, Whose};
-use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimName, ClaimRecord, Consumer};
+use compute_domain_node::{Whose, is_reserved_for, whose_among};
+use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint};
 use host_doctor::{
-    DecodedCheckpoint, HostFiles, KUBELET_STATE_FILE, KubeletState, checkpoint_records,
+    DecodedCheckpoint, HostFiles, KUBELET_STATE_FILE, KubeletState, boot_id, checkpoint_records,
 };
 use imex_annotation::{RECORDS_DIR, Record, records_in};
 use imex_cdi::ChannelId;
 
 use super::container::Pod;
 use super::error::HookError;
-
-/// Changes with every boot of the host.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+use crate::args::KubeletRoot;
 
 /// The kubelet plugin's checkpoint, and what kubelet knows of its claims.
 pub(super) struct Records {
@@ -32,8 +29,9 @@ pub(super) struct Records {
 // === impl Records ===
 
 impl Records {
-    pub(super) fn read(files: &HostFiles, kubelet_root: &str) -> Result<Self, HookError> {
-        let path = format!("{kubelet_root}/plugins/{DRIVER_NAME}/{CHECKPOINT_FILE}");
+    pub(super) fn read(files: &HostFiles, kubelet: &KubeletRoot) -> Result<Self, HookError> {
+        let path = kubelet.plugin_dir().join(CHECKPOINT_FILE);
+        let path = path.to_string_lossy().into_owned();
         let bytes = files.read(&path);
         let bytes = bytes.map_err(|source| HookError::Checkpoint {
             path: path.clone(),
@@ -41,7 +39,8 @@ impl Records {
         })?;
         let checkpoint = bytes.map(|bytes| Checkpoint::decode(&bytes));
         let checkpoint = checkpoint.filter(|decoded| !is_of_earlier_boot(decoded, files));
-        let state = files.read(&format!("{kubelet_root}/{KUBELET_STATE_FILE}"));
+        let state = kubelet.path.join(KUBELET_STATE_FILE);
+        let state = files.read(&state.to_string_lossy());
         Ok(Self {
             checkpoint,
             pods: pods(state),
@@ -56,38 +55,15 @@ impl Records {
         if self.annotated.iter().any(is_annotated) {
             return Whose::ThisPods;
         }
-        let mut others = Vec::new();
-        for (uid, record) in self.checkpoint.iter().flat_map(checkpoint_records) {
-            if !has(record, channel) {
-                continue;
-            }
-            let in_namespace = record.namespace == pod.namespace;
-            let mut reserved = record
-                .status
-                .reserved_for()
-                .iter()
-                .filter_map(Consumer::pod_uid);
+        let records = self.checkpoint.iter().flat_map(checkpoint_records);
+        whose_among(records, channel, pod.namespace, |uid, record| {
             let is_known = match &self.pods {
                 Some(pods) => pods.get(uid).is_some_and(|pods| pods.contains(pod.uid)),
                 // Better than to refuse pods that share a claim: it is their namespace's.
-                None => in_namespace,
+                None => record.namespace == pod.namespace,
             };
-            if is_known || reserved.any(|uid| uid == pod.uid) {
-                return Whose::ThisPods;
-            }
-            if in_namespace {
-                others.push(ClaimName {
-                    uid: uid.to_owned(),
-                    name: record.name.clone(),
-                    namespace: record.namespace.clone(),
-                });
-            }
-        }
-        if others.is_empty() {
-            Whose::Nobodys
-        } else {
-            Whose::Perhaps(others)
-        }
+            is_known || is_reserved_for(record, pod.uid)
+        })
     }
 
     /// An error if records may be missing.
@@ -105,10 +81,8 @@ impl Records {
 /// After a boot no claim is prepared until kubelet asks for it again.
 fn is_of_earlier_boot(decoded: &DecodedCheckpoint, files: &HostFiles) -> bool {
     let recorded = decoded.as_ref().ok().and_then(Checkpoint::boot_id);
-    let current = files.read_text(BOOT_ID).ok().flatten();
-    let current = current.as_deref().map(str::trim);
     recorded
-        .zip(current)
+        .zip(boot_id(files))
         .is_some_and(|(recorded, current)| recorded != current)
 }
 
@@ -116,10 +90,4 @@ fn pods(state: io::Result<Option<Vec<u8>>>) -> Option<BTreeMap<String, BTreeSet<
     let state = KubeletState::decode(&state.ok()??).ok()?;
     let claims = state.claims.into_iter();
     Some(claims.map(|(uid, claim)| (uid, claim.pods)).collect())
-}
-
-/// Whether the record is of a prepared claim and has the channel.
-fn has(record: &ClaimRecord<DeviceGroup>, channel: ChannelId) -> bool {
-    let mut held = record.devices().iter().flat_map(DeviceGroup::channels);
-    held.any(|device| device.info.id == channel.get())
 }

@@ -64,8 +64,8 @@ pub(super) fn podman(files: &HostFiles) -> Option<Runtime> {
     if files.exists(PODMAN_CONFIG) {
         merge_toml(&mut runtime, files, PODMAN_CONFIG, &["engine"]);
         // One that this process may not read can be right.
-        let is_read = files.read_text(PODMAN_CONFIG).is_ok();
-        runtime.cannot_start = is_read && runtime.config_error.is_some();
+        let is_read = || files.read_text(PODMAN_CONFIG).is_ok();
+        runtime.cannot_start = runtime.config_error.is_some() && is_read();
     }
     Some(runtime)
 }
