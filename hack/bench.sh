@@ -3,7 +3,7 @@
 #
 #   hack/bench.sh checkpoint|cdi|kubelet [--rounds N] [--dir DIR]
 #   hack/bench.sh controller [--sizes N,N...] [--at-once N] [--controller PROGRAM]
-#   hack/bench.sh node [--rounds N] [--pairs N] [--bursts N] [--plugin PROGRAM]
+#   hack/bench.sh node [--rounds N] [--pairs N] [--bursts N] [--guard N] [--plugin PROGRAM]
 #
 # DIR is on a disk (target/ of the repository); the program refuses tmpfs. What
 # is also measured in memory is in /dev/shm.

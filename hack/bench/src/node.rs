@@ -13,6 +13,7 @@
 
 mod calls;
 mod floor;
+mod guard;
 mod idle_driver;
 mod objects;
 mod plugin;
@@ -52,6 +53,9 @@ pub(crate) struct Args {
     /// Pairs of twenty pods at once, those with shares of the node's device beside others.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     bursts: u16,
+    /// Turns of two blocks of ten pods, with the guard and without.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    guard: u16,
 }
 
 pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::Result<()> {
@@ -69,6 +73,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         node: args.node.clone(),
         driver_root: args.driver_root.clone(),
         is_shared: false,
+        is_guarded: false,
         log: scratch.path().join("plugin.log"),
     };
     let objects = runtime
@@ -112,17 +117,19 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     plugin.terminate()?;
     let shared = Setup {
         is_shared: true,
-        ..setup
+        ..setup.clone()
     };
     let (plugin, _) = Plugin::start(&shared)?;
     let (beside_none, beside_idle) = runtime.block_on(bursts(&client, args))?;
     memory.push(("after the bursts, shared".to_owned(), plugin.memory()?));
     plugin.terminate()?;
+    let guarded = guard::measure(&runtime, &client, &setup, TEMPLATE, args.guard.into())?;
 
     let prepare = rows.first().map(|row| row.rounds.wall(50));
     report::calls(out, &rows, calls.filesystem)?;
     report::pods(out, &pods, prepare.context("no call was measured")?)?;
     report::bursts(out, &beside_none, &beside_idle)?;
+    report::guarded(out, &guarded)?;
     report::starts(out, &starts)?;
     report::memory(out, &memory)
 }

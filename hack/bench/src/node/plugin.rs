@@ -18,16 +18,21 @@ const CDI_ROOT: &str = "/var/run/cdi";
 const LISTENS: &str = "sockets open";
 /// What it logs when kubelet has accepted it.
 const REGISTERED: &str = "registered with kubelet";
+/// What it logs when the runtime has accepted its guard.
+const GUARDS: &str = "the guard is connected";
 /// kubelet looks at a new socket within milliseconds.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// How the plugin is started.
+#[derive(Clone)]
 pub(super) struct Setup {
     pub(super) program: PathBuf,
     pub(super) node: String,
     pub(super) driver_root: PathBuf,
     /// Whether claims share the node's device.
     pub(super) is_shared: bool,
+    /// Whether it refuses containers that ask for a channel without a claim.
+    pub(super) is_guarded: bool,
     /// What it prints.
     pub(super) log: PathBuf,
 }
@@ -72,6 +77,10 @@ impl Plugin {
                 "--imex-sharing",
                 if setup.is_shared { "many" } else { "one" },
             ])
+            .args([
+                "--nri-guard-mode",
+                if setup.is_guarded { "enforce" } else { "off" },
+            ])
             // As the image has it.
             .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::null())
@@ -89,6 +98,9 @@ impl Plugin {
             listens: plugin.until_printed(LISTENS, started)?,
             registered: plugin.until_printed(REGISTERED, started)?,
         };
+        if setup.is_guarded {
+            plugin.until_printed(GUARDS, started)?;
+        }
         Ok((plugin, times))
     }
 

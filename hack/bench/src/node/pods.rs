@@ -70,7 +70,7 @@ pub(super) async fn measure(
 
 /// How long it takes from the creation of the first of these pods until all are Running; then they are
 /// deleted.
-async fn start(
+pub(super) async fn start(
     client: &Client,
     node: &str,
     count: usize,
