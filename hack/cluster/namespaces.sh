@@ -54,13 +54,15 @@ mount_writable_copy() {
     mount -t overlay -o "lowerdir=$1,upperdir=$over/changes,workdir=$over/work" overlay "$1"
 }
 
-# The machine's devices, beside which a node makes those of its driver: each has
-# majors of its own. What is mounted below /dev stays the machine's.
+# The machine's devices but NVIDIA's, beside which a node makes those of its
+# driver: each has majors of its own. What is mounted below /dev stays the
+# machine's.
 mount_own_dev() {
     local machine=/run/cluster/machine-dev path
     mkdir -p "$machine"
     mount --rbind /dev "$machine"
     mount_writable_copy /dev
+    rm -rf /dev/nvidia* # a GPU of the machine, or what somebody left there
     for path in pts shm; do
         [ ! -d "$machine/$path" ] || mount --rbind "$machine/$path" "/dev/$path"
     done
