@@ -48,6 +48,7 @@ all=(
     the_pods_of_the_example_stay_in_one_clique
     a_group_claim_gives_one_channel_to_pods_on_both_nodes
     a_prepared_device_is_reported_in_its_claim
+    who_may_write_what
     a_stopped_host_daemon_is_left_alone
     a_claim_deleted_under_its_running_pod_keeps_the_device
     a_cdi_directory_removed_on_the_host_is_mounted_again
@@ -182,7 +183,7 @@ if [ ${#tests[@]} -gt 0 ]; then
     cargo build --quiet --locked -p cdi-gen
     # One by one: cargo would run them in alphabetical order.
     for name in "${tests[@]}"; do
-        cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1
+        cargo test --locked -p cluster-tests --test="$name" -- --ignored --test-threads=1 --nocapture
     done
 fi
 case $suite in

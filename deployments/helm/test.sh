@@ -66,7 +66,7 @@ contains "name: compute-domain-default-channel.nvidia.com" default
 contains 'value: "HostManagedIMEX=true"' default
 [ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = 2 ] || fail "FEATURE_GATES is not in both programs' environment"
 for rendering in default everything; do
-    lacks 'compute-domain-daemon|computedomaincliques' $rendering
+    lacks 'name: compute-domain-daemon|computedomaincliques' $rendering
 done
 contains "system:serviceaccount:imex-dra:$(sed -n 's/^ *serviceAccountName: \(.*kubeletplugin\)$/\1/p' "$scratch/default.yaml")\"" default
 
@@ -110,6 +110,11 @@ for rendering in isolation groups; do contains 'name: resourceclaims-policy-imex
 for rendering in default label; do lacks 'name: resourceclaims-policy-imex-dra' $rendering; done
 if grep -qF -- GPU_CLIQUE "$scratch/default.yaml"; then fail "default should not contain: GPU_CLIQUE"; fi
 
+# Claims are checked when they are created only where that is asked for.
+render "${gate[@]}" --set-string webhook.enabled=true >"$scratch/webhook.yaml"
+for kind in resourceclaims resourceclaimtemplates; do contains "name: $kind-configs-policy-imex-dra" webhook; done
+lacks 'configs-policy' default
+
 # What an operator reads after the installation: claims of groups only where there are any.
 notes() { "$HELM" install test "$chart" --namespace imex-dra --dry-run=client "$@" | sed '1,/^NOTES:$/d'; }
 notes "${gate[@]}" "${label[@]}" >"$scratch/label-notes.yaml"
@@ -130,7 +135,7 @@ refuses "only host-managed IMEX is implemented: on hosts that run nvidia-imex, a
 refuses "unrecognized feature gate featureGates.HostManagedImex: remove it, or set one of AllAlpha, AllBeta, ComputeDomainCliques, ConsumableShares, ContextualLogging, CrashOnNVLinkFabricErrors, DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, HostManagedIMEX, HostManagedIMEXDaemon, IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport, NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings" --set featureGates.HostManagedImex=true
 refuses "resources.computeDomains.enabled=false leaves nothing to install: this chart contains ComputeDomains only; uninstall it instead" "${gate[@]}" --set resources.computeDomains.enabled=false
 refuses "resources.gpus.enabled=true is not for this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
-refuses "webhook.enabled=true is not for this chart, which has no webhook: remove the value" "${gate[@]}" --set webhook.enabled=true
+refuses "webhook.enabled=on is not a boolean: set it to true or false" "${gate[@]}" --set webhook.enabled=on
 refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if that is intended" "${gate[@]}" --namespace default
 refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it, all replicas would write" "${gate[@]}" --set controller.leaderElection.enabled=false
 refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist" "${gate[@]}" --set serviceAccount.create=false

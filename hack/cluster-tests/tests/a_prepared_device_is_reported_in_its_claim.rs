@@ -1,14 +1,10 @@
 //! With the rights of the chart, and no others, the plugin reports a prepared device in the claim's
-//! status, and cannot write the slices of another node.
+//! status.
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, DOMAINS, TestDomain};
-use cluster_tests::plugin::NAMESPACE;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::json;
-
-/// The plugin's service account.
-const ACCOUNT: &str = "imex-dra-service-account-kubeletplugin";
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
@@ -36,35 +32,4 @@ fn the_claim_of_a_running_pod_names_its_domain_clique_and_channel() -> Result<()
         ensure!(field("/data") == data, "{device:#}");
         Ok(())
     })
-}
-
-#[test]
-#[ignore = "needs the cluster of hack/e2e.sh"]
-fn the_plugin_of_one_node_cannot_write_the_slice_of_another() -> Result<()> {
-    let cluster = Cluster::connect()?;
-    let mut slices = cluster.items(&["resourceslices", "--field-selector=spec.nodeName=node2"])?;
-    let mut slice = slices.pop().context("node 2 has no slice")?;
-    slice["spec"]["devices"] = json!([]);
-    let replace = |node: &str| {
-        let node = format!("--as-user-extra=authentication.kubernetes.io/node-name={node}");
-        let user = format!("--as=system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
-        let command = [
-            "kubectl",
-            "replace",
-            "--dry-run=server",
-            "-f",
-            "-",
-            &user,
-            &node,
-        ];
-        cluster.script(&command, &slice.to_string())
-    };
-    let refused = replace("node1").err().context("it was written")?;
-    let refused = format!("{refused:#}");
-    ensure!(
-        refused.contains("may not write a ResourceSlice of node 'node2'"),
-        "refused by something else: {refused}"
-    );
-    // It is the node that makes the difference.
-    replace("node2").map(drop)
 }

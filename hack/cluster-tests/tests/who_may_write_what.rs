@@ -1,0 +1,428 @@
+//! What the chart's policies and roles allow and refuse, on the real API server: who may write
+//! slices, which claims are refused when they are created, what the programs may not do.
+//! Each test prints its table.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::needless_pass_by_value,
+    clippy::too_many_lines,
+    reason = "tables: printed for who reads the run, and written out"
+)]
+
+use anyhow::{Context as _, Result, bail, ensure};
+use cluster_tests::fixtures::{self, ChartValue, TestDomain};
+use cluster_tests::plugin::NAMESPACE;
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::{Value, json};
+
+const DRIVER: &str = "compute-domain.nvidia.com";
+const KINDS: [&str; 2] = ["ResourceClaim", "ResourceClaimTemplate"];
+
+/// Who asks: a name for the table, and kubectl's options.
+struct Who {
+    name: &'static str,
+    options: Vec<String>,
+}
+
+impl Who {
+    fn admin() -> Self {
+        let (name, options) = ("an administrator", Vec::new());
+        Self { name, options }
+    }
+
+    /// The plugin's account, with the token of a pod on this node.
+    fn plugin(name: &'static str, node: &str) -> Self {
+        let node = format!("--as-user-extra=authentication.kubernetes.io/node-name={node}");
+        let options = vec![Self::account("kubeletplugin"), node];
+        Self { name, options }
+    }
+
+    fn account(component: &str) -> String {
+        format!("--as=system:serviceaccount:{NAMESPACE}:imex-dra-service-account-{component}")
+    }
+
+    /// Of another namespace, with every right that RBAC can give.
+    fn other_account(name: &'static str, namespace: &str) -> Self {
+        let options = vec![
+            format!("--as=system:serviceaccount:{namespace}:somebody"),
+            "--as-group=system:serviceaccounts".to_owned(),
+            format!("--as-group=system:serviceaccounts:{namespace}"),
+            "--as-group=system:masters".to_owned(),
+        ];
+        Self { name, options }
+    }
+
+    fn kubelet() -> Self {
+        let options = vec![
+            "--as=system:node:node1".to_owned(),
+            "--as-group=system:nodes".to_owned(),
+        ];
+        let name = "kubelet on node 1";
+        Self { name, options }
+    }
+
+    /// What the API server says to it, as a dry run; `None`: it is allowed.
+    fn refused(&self, cluster: &Cluster, verb: &str, object: &Value) -> Option<String> {
+        let mut command = vec!["kubectl", verb, "--dry-run=server", "-f", "-"];
+        if verb == "delete" {
+            command.push("--wait=false");
+        }
+        command.extend(self.options.iter().map(String::as_str));
+        let refused = cluster.script(&command, &object.to_string()).err();
+        refused.map(|error| format!("{error:#}"))
+    }
+}
+
+/// Prints a row, and fails unless the answer is the one wanted: words of the refusal, or none.
+fn row(who: &str, what: &str, refused: Option<&str>, wanted: Option<&str>) -> Result<()> {
+    let answer = if refused.is_some() {
+        "refused"
+    } else {
+        "allowed"
+    };
+    println!("| {who} | {what} | {answer} |");
+    match (refused, wanted) {
+        (None, None) => Ok(()),
+        (Some(text), Some(words)) => {
+            ensure!(text.contains(words), "{who}, {what}: not {words:?}: {text}");
+            Ok(())
+        }
+        (None, Some(words)) => bail!("{who}, {what}: allowed, and not {words:?}"),
+        (Some(text), None) => bail!("{who}, {what}: {text}"),
+    }
+}
+
+/// A slice of node 2 that does not exist yet.
+fn new_slice(name: &str, driver: &str) -> Value {
+    let pool = json!({"name": "node2", "generation": 1, "resourceSliceCount": 1});
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
+        "spec": {"driver": driver, "nodeName": "node2", "pool": pool, "devices": []},
+    })
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn only_the_plugin_of_a_node_publishes_its_devices() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let mut slices = cluster.items(&["resourceslices", "--field-selector=spec.nodeName=node2"])?;
+    let ours = slices.pop().context("node 2 has no slice")?;
+    let mut changed = ours.clone();
+    changed["spec"]["devices"] = json!([]);
+    let (forged, foreign) = (
+        new_slice("forged", DRIVER),
+        new_slice("foreign", "other.example.com"),
+    );
+    let own = Who::plugin("the plugin on node 2", "node2");
+    let neighbour = Who::plugin("the plugin on node 1", "node1");
+    let without_node = Who {
+        name: "the plugin's account with a token of no pod",
+        options: vec![Who::account("kubeletplugin")],
+    };
+    let other = Who::other_account("another driver, with all rights", "other-driver");
+    let system = Who::other_account("a controller of Kubernetes", "kube-system");
+    let (admin, kubelet) = (Who::admin(), Who::kubelet());
+    let of_node2 = "may not write a ResourceSlice of node 'node2'";
+    let rows: [(&Who, &str, &str, &Value, Option<&str>); 15] = [
+        (&own, "its own slice", "replace", &changed, None),
+        (&own, "its own slice", "delete", &ours, None),
+        (
+            &own,
+            "a slice of another driver",
+            "create",
+            &foreign,
+            Some("of driver 'other.example.com'"),
+        ),
+        (
+            &neighbour,
+            "node 2's slice",
+            "replace",
+            &changed,
+            Some(of_node2),
+        ),
+        (
+            &neighbour,
+            "node 2's slice",
+            "delete",
+            &ours,
+            Some(of_node2),
+        ),
+        (
+            &neighbour,
+            "a new one for node 2",
+            "create",
+            &forged,
+            Some(of_node2),
+        ),
+        (
+            &without_node,
+            "node 2's slice",
+            "replace",
+            &changed,
+            Some("names no node"),
+        ),
+        (
+            &other,
+            "a new one of this driver",
+            "create",
+            &forged,
+            Some("may not write a ResourceSlice of compute-domain"),
+        ),
+        (
+            &other,
+            "node 2's slice",
+            "replace",
+            &changed,
+            Some("may not write a ResourceSlice of compute-domain"),
+        ),
+        (
+            &other,
+            "a slice of its own driver",
+            "create",
+            &foreign,
+            None,
+        ),
+        (&system, "node 2's slice", "replace", &changed, None),
+        (&system, "node 2's slice", "delete", &ours, None),
+        (&admin, "node 2's slice", "replace", &changed, None),
+        (&admin, "node 2's slice", "delete", &ours, None),
+        (
+            &kubelet,
+            "node 2's slice",
+            "delete",
+            &ours,
+            Some("system:node:node1"),
+        ),
+    ];
+    println!("| who | does what | |\n|---|---|---|");
+    for (who, what, verb, object, wanted) in rows {
+        let refused = who.refused(&cluster, verb, object);
+        row(
+            who.name,
+            &format!("{verb}: {what}"),
+            refused.as_deref(),
+            wanted,
+        )?;
+    }
+    // As kubelet wipes its node when it starts.
+    let wipe = [
+        "kubectl",
+        "delete",
+        "resourceslices",
+        "--dry-run=server",
+        "--field-selector=spec.nodeName=node1",
+        "--as=system:node:node1",
+        "--as-group=system:nodes",
+    ];
+    let refused = cluster
+        .script(&wipe, "")
+        .err()
+        .map(|error| format!("{error:#}"));
+    row(
+        kubelet.name,
+        "delete: all slices of its node",
+        refused.as_deref(),
+        None,
+    )
+}
+
+/// What claims ask for, and words of the refusal.
+type AskedFor = (&'static str, Value, Option<&'static str>);
+
+/// A claim with this request and these parameters for the driver.
+fn claim(request: Value, parameters: Value) -> Value {
+    json!({"devices": {
+        "requests": [{"name": "channel", "exactly": request}],
+        "config": [{"opaque": {"driver": DRIVER, "parameters": parameters}}],
+    }})
+}
+
+fn claims(ours: Value) -> Vec<AskedFor> {
+    let class = "compute-domain-default-channel.nvidia.com";
+    let channel = |more: Value| {
+        let mut parameters = json!({
+            "apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainChannelConfig",
+            "domainID": "8f4b8d52-3a1e-4c07-9d2f-6b1f0c9a7e11",
+        });
+        if let (Some(fields), Some(more)) = (parameters.as_object_mut(), more.as_object()) {
+            fields.extend(more.clone());
+        }
+        parameters
+    };
+    let one = || json!({"deviceClassName": class});
+    let daemon = json!({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainDaemonConfig", "domainID": "x"});
+    let first_available = json!({"devices": {"requests": [{"name": "channel", "firstAvailable": [{"name": "any", "deviceClassName": class}]}]}});
+    let mode = |mode: &str| claim(one(), channel(json!({"allocationMode": mode})));
+    let other = json!({"devices": {
+        "requests": [{"name": "gpus", "exactly": {"deviceClassName": "gpu.example.com", "count": 8}}],
+        "config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"kind": "GpuConfig", "allocationMode": "All"}}}],
+    }});
+    vec![
+        ("as the controller's templates", ours, None),
+        (
+            "without allocationMode",
+            claim(one(), channel(json!({}))),
+            None,
+        ),
+        ("allocationMode: empty", mode(""), None),
+        ("allocationMode: Single", mode("Single"), None),
+        (
+            "allocationMode: All",
+            mode("All"),
+            Some("has to be Single or empty"),
+        ),
+        (
+            "allocationMode: foo",
+            mode("foo"),
+            Some("has to be Single or empty"),
+        ),
+        (
+            "a daemon's config",
+            claim(one(), daemon),
+            Some("claims of IMEX daemons"),
+        ),
+        (
+            "a daemon's class",
+            claim(
+                json!({"deviceClassName": "compute-domain-daemon.nvidia.com"}),
+                channel(json!({})),
+            ),
+            Some("claims of IMEX daemons"),
+        ),
+        (
+            "a config of another kind",
+            claim(one(), json!({"kind": "GpuConfig"})),
+            Some("are no ComputeDomainChannelConfig"),
+        ),
+        (
+            "count: 2",
+            claim(
+                json!({"deviceClassName": class, "count": 2}),
+                channel(json!({})),
+            ),
+            Some("a claim has one IMEX channel"),
+        ),
+        (
+            "all devices of the class",
+            claim(
+                json!({"deviceClassName": class, "allocationMode": "All"}),
+                channel(json!({})),
+            ),
+            Some("a claim has one IMEX channel"),
+        ),
+        ("firstAvailable", first_available, None),
+        ("another driver's", other, None),
+    ]
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn claims_that_no_node_would_prepare_are_refused_at_once_where_that_is_on() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "configs")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    fixtures::run_pod(&cluster, &namespace, "before", 1, Some(&domain))?;
+    let template = cluster.items(&["resourceclaimtemplates", "-n", &namespace.name])?;
+    let ours = template
+        .first()
+        .context("no template")?
+        .pointer("/spec/spec");
+    let ours = ours.context("no spec")?.clone();
+    let rows = claims(ours);
+    let refused = |kind: &str, spec: &Value| {
+        let spec = match kind {
+            "ResourceClaim" => spec.clone(),
+            _ => json!({"spec": spec}),
+        };
+        let metadata = json!({"name": "tried", "namespace": namespace.name});
+        let object = json!({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec});
+        Who::admin().refused(&cluster, "create", &object)
+    };
+    let table = |is_on: bool| -> Result<()> {
+        println!("| webhook.enabled={is_on}: object | with | |\n|---|---|---|");
+        for (what, spec, wanted) in &rows {
+            for kind in KINDS {
+                let refused = refused(kind, spec);
+                row(kind, what, refused.as_deref(), wanted.filter(|_| is_on))?;
+            }
+        }
+        Ok(())
+    };
+    table(false)?;
+    let _on = ChartValue::set(&cluster, "webhook.enabled", "true")?;
+    // The API server evaluates a policy some moments after it was made.
+    wait_until(&cluster, "the policies are in force", || {
+        for kind in KINDS {
+            for (what, spec, _) in rows.iter().filter(|row| row.2.is_some()) {
+                refused(kind, spec).with_context(|| format!("{kind}, {what}: let through"))?;
+            }
+        }
+        Ok(())
+    })?;
+    table(true)?;
+    fixtures::run_pod(&cluster, &namespace, "after", 2, Some(&domain))
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let plugin = Who::account("kubeletplugin");
+    let controller = Who::account("controller");
+    let rows = [
+        (&plugin, "get resourceclaims", true),
+        (&plugin, "get computedomains.resource.nvidia.com", true),
+        (&plugin, "create resourceslices", true),
+        (&plugin, "patch resourceclaims/status", true),
+        (&plugin, "update resourceclaims", false),
+        (&plugin, "delete resourceclaims", false),
+        (&plugin, "update computedomains.resource.nvidia.com", false),
+        (
+            &plugin,
+            "patch computedomains.resource.nvidia.com/status",
+            false,
+        ),
+        (&plugin, "create resourceclaimtemplates", false),
+        (&plugin, "get secrets", false),
+        (&plugin, "get pods", false),
+        (&plugin, "create pods", false),
+        (&plugin, "patch nodes", false),
+        (&plugin, "get leases", false),
+        (&plugin, "impersonate users", false),
+        (
+            &controller,
+            "patch computedomains.resource.nvidia.com/status",
+            true,
+        ),
+        (&controller, "create resourceclaimtemplates", true),
+        (
+            &controller,
+            "delete computedomains.resource.nvidia.com",
+            false,
+        ),
+        (&controller, "update resourceclaims", false),
+        (&controller, "delete resourceclaims", false),
+        (&controller, "create resourceslices", false),
+        (&controller, "get secrets", false),
+        (&controller, "get pods", false),
+        (&controller, "create pods", false),
+        (&controller, "create daemonsets", false),
+        (&controller, "patch nodes", false),
+        (&controller, "get leases", false),
+        (&controller, "impersonate users", false),
+    ];
+    println!("| who | in another namespace | |\n|---|---|---|");
+    for (who, what, is_allowed) in rows {
+        let words: Vec<&str> = what.split(' ').collect();
+        let command = [&["auth", "can-i", "-n", "default", who][..], &words].concat();
+        // It fails where the answer is no.
+        let answer = cluster.kubectl(&command);
+        println!(
+            "| {} | {what} | {} |",
+            who.trim_start_matches("--as="),
+            if answer.is_ok() { "allowed" } else { "refused" }
+        );
+        ensure!(answer.is_ok() == is_allowed, "{who} {what}: {answer:?}");
+    }
+    Ok(())
+}
