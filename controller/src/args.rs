@@ -3,6 +3,9 @@ use compute_domain_api::Settings;
 use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs, StartError};
 use kube::core::Duration;
 
+use crate::apply_crds::ApplyCrdsArgs;
+use crate::preflight::PreflightArgs;
+
 /// Creates a claim template for each ComputeDomain, and deletes it with the domain.
 ///
 /// Other environment variables that the Go driver's chart sets belong to the driver-managed mode
@@ -71,6 +74,15 @@ pub(crate) enum Command {
     /// Print the CRD, of which the chart has a copy, and exit.
     #[command(hide = true)]
     Crd,
+    /// Apply the CRD that this program contains, and wait until it is served.
+    ///
+    /// Takes over the one of another driver. Exit code 0: it is served; 3: refused, because a ComputeDomain
+    /// would lose versions or fields; 1: it could not be done, run it again.
+    ApplyCrds(ApplyCrdsArgs),
+    /// Tell whether every live ComputeDomain survives what is about to happen to the driver.
+    ///
+    /// Changes nothing. Exit code 0: they do; 3: they do not; 1: that could not be found out.
+    Preflight(Box<PreflightArgs>),
 }
 
 /// Which replica reconciles if there are several.

@@ -33,9 +33,12 @@
 //! `clique_keeper` runs beside the worker if the operator wants nodes to have a label for their NVLink
 //! clique. It is about nodes and `ResourceSlices`, and shares nothing with the rest but the lease.
 //!
+//! Two subcommands are for the chart's Jobs and for scripts: `apply_crds` and `preflight`.
+//!
 //! Logs, health, the Kubernetes client and events come from `imex-runtime`.
 
 mod api_client;
+mod apply_crds;
 mod args;
 mod backoff;
 mod clique_keeper;
@@ -45,9 +48,11 @@ mod fence;
 mod lease;
 mod leftovers;
 mod metrics;
+mod preflight;
 mod queue;
 mod reconcile;
 mod refusals;
+mod refused;
 mod reports;
 mod run;
 mod schema;

@@ -1,4 +1,5 @@
 use std::io::Write as _;
+use std::process::ExitCode;
 use std::sync::Mutex;
 
 use compute_domain_api::crd::ComputeDomain;
@@ -23,12 +24,13 @@ use crate::schema::Schema;
 use crate::stored_content::StoredContents;
 use crate::waiting::WaitingClaims;
 use crate::worker::Worker;
+use crate::{apply_crds, preflight};
 
-/// Runs the controller until a signal ends it.
+/// Runs a subcommand, or else the controller until a signal ends it.
 ///
 /// # Errors
 /// Only for what a person has to change: see [`StartError`].
-pub(crate) async fn run(args: Args) -> Result<(), StartError> {
+pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     let Args {
         pod_name,
         leader_election,
@@ -40,8 +42,11 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         log,
         command,
     } = args;
-    if let Some(Command::Crd) = command {
-        return print_crd();
+    match command {
+        Some(Command::Crd) => return print_crd(),
+        Some(Command::ApplyCrds(args)) => return apply_crds::run(args).await,
+        Some(Command::Preflight(args)) => return preflight::run(*args).await,
+        None => {}
     }
     // Every configuration error is found before the first log line.
     let settings = imex.resolve()?;
@@ -119,7 +124,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         Some(config) => run_while_leader(&mut Elector::new(client, config, fence), &worker).await,
     }
     info!("shutdown complete");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Reconciles only while holding the lease, and releases it at the end. When the lease is lost, the
@@ -143,11 +148,12 @@ pub(crate) async fn run_while_leader(elector: &mut Elector, worker: &Worker) {
     }
 }
 
-fn print_crd() -> Result<(), StartError> {
+fn print_crd() -> Result<ExitCode, StartError> {
     let hint = "report this as a bug: the program contains the CustomResourceDefinition";
     let yaml = serde_saphyr::to_string(&ComputeDomain::crd())
         .map_err(|err| StartError::new(&err, hint))?;
     std::io::stdout()
         .write_all(yaml.as_bytes())
-        .map_err(|err| StartError::new(&err, "make standard output writable"))
+        .map_err(|err| StartError::new(&err, "make standard output writable"))?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -111,3 +111,16 @@ fn the_crd_that_the_chart_ships_is_the_one_that_the_program_prints() {
         "compute-domain-controller crd > {chart}\n{printed}"
     );
 }
+
+#[test]
+fn a_subcommand_that_cannot_ask_the_api_server_has_decided_nothing() {
+    for args in [
+        &["apply-crds", "--kubeconfig=/nonexistent"][..],
+        &["preflight", "uninstall", "--kubeconfig=/nonexistent"],
+    ] {
+        assert!(refusal(args, &[]).contains("/nonexistent"));
+    }
+    // What an uninstalled driver isolated is no matter, but what an upgraded one will is.
+    assert!(refusal(&["preflight", "upgrade"], &[]).contains("HostManagedIMEX"));
+    assert!(refusal(&["preflight", "reinstall"], &[]).contains("reinstall"));
+}

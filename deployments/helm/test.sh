@@ -42,6 +42,7 @@ refuses() {
         return
     fi
     # Before the line, helm prints where in the template it failed, and after it a hint.
+    said=${said#level=INFO msg=*$'\n'}
     said=${said#Error: }
     said=${said#execution error at (imex-dra/templates/*): }
     said=${said%$'\n\nUse --debug flag to render out invalid YAML'}
@@ -58,13 +59,30 @@ case ${1:-} in
     *) echo "usage: $0 [--update]" >&2 && exit 2 ;;
 esac
 
+# tool TEMPLATE: what a template beside this script makes of keys.yaml and values.yaml.
+tool() {
+    local tool=$scratch/tool-$1
+    mkdir -p "$tool/templates"
+    printf 'apiVersion: v2\nname: tool\nversion: 0.0.0\n' >"$tool/Chart.yaml"
+    cp "$chart/keys.yaml" "$tool/"
+    cp "$chart/values.yaml" "$tool/default-values.yaml"
+    cp "$here/$1.tpl" "$tool/templates/$1.txt.yaml"
+    "$HELM" template tool "$tool" | sed '/^---$/d;/^# Source: /d;/^$/d'
+}
+# Before the first rendering, which is held against it.
+tool schema >"$scratch/schema.json"
+if [ "${update:-}" ]; then cp "$scratch/schema.json" "$chart/values.schema.json"; fi
+diff -u "$chart/values.schema.json" "$scratch/schema.json" >&2 || fail "values.schema.json is not what keys.yaml says ($0 --update)"
+undocumented=$(tool documented | cut -d: -f1)
+[ -z "$undocumented" ] || fail "not both in keys.yaml and in values.yaml: $undocumented"
+
 golden default "${gate[@]}"
 golden everything -f "$here/golden/everything.values.yaml"
 
 # What host-managed mode needs, whatever the golden files contain.
 contains "name: compute-domain-default-channel.nvidia.com" default
 contains 'value: "HostManagedIMEX=true"' default
-[ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = 2 ] || fail "FEATURE_GATES is not in both programs' environment"
+[ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = "$(grep -c 'command: \[compute-domain-' "$scratch/default.yaml")" ] || fail "FEATURE_GATES is not in every program's environment"
 for rendering in default everything; do
     lacks 'name: compute-domain-daemon|computedomaincliques' $rendering
 done
@@ -115,6 +133,68 @@ render "${gate[@]}" --set-string webhook.enabled=true >"$scratch/webhook.yaml"
 for kind in resourceclaims resourceclaimtemplates; do contains "name: $kind-configs-policy-imex-dra" webhook; done
 lacks 'configs-policy' default
 
+# Beside NVIDIA's chart, with all that this one can render: no object has the name of one of the other's, and
+# every selector names this chart.
+names() { awk '/^kind: / {kind = $2} /^metadata:/ {top = 1} top && /^  name: / {print kind, $2; top = 0}' "$1"; }
+all=("${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=true --set resources.computeDomains.imex.isolation=channel --set nriGuard.mode=enforce --set openshift.scc=true)
+render "${all[@]}" >"$scratch/all.yaml"
+names "$scratch/all.yaml" >"$scratch/ours.txt"
+if [ "${NVIDIA_CHART:-}" ]; then
+    "$HELM" template gpu "$NVIDIA_CHART" --namespace imex-dra --kube-version 1.34.0 --set resources.computeDomains.enabled=false \
+        --set gpuResourcesEnabledOverride=true >"$scratch/theirs.yaml"
+    names "$scratch/theirs.yaml" >"$scratch/theirs.txt"
+else
+    grep -v '^#' "$here/golden/nvidia-objects.txt" >"$scratch/theirs.txt"
+fi
+[ "$(wc -l <"$scratch/ours.txt")" -ge 30 ] || fail "found too few objects in the rendering"
+both=$(sort "$scratch/ours.txt" | comm -12 - <(sort "$scratch/theirs.txt"))
+[ -z "$both" ] || fail "NVIDIA's chart has objects of these names: $both"
+twice=$(sort "$scratch/ours.txt" | uniq -d | grep -v ' imex-dra-role-controller-leftovers' || true)
+[ -z "$twice" ] || fail "rendered twice: $twice"
+[ "$(grep -c 'matchLabels:' "$scratch/all.yaml")" = "$(grep -A3 'matchLabels:' "$scratch/all.yaml" | grep -cE " '?imex-dra-component'?: (controller|kubelet-plugin)\$")" ] ||
+    fail "a selector does not name this chart's component"
+
+# The Jobs around an installation, and what they can be told.
+hooks() { render "${gate[@]}" "$@" -s templates/hooks.yaml >"$scratch/hooks.yaml"; }
+hooks
+contains 'args: ["preflight","install"]' hooks
+contains 'args: ["apply-crds"]' hooks
+hooks --is-upgrade --set guard.override=true --set crds.allowOlder=true
+contains 'args: ["preflight","upgrade","--override"]' hooks
+contains 'args: ["preflight","rollback","--override"]' hooks
+contains 'args: ["preflight","uninstall","--override"]' hooks
+contains 'args: ["apply-crds","--allow-older"]' hooks
+[ "$(grep -c 'kind: Job' "$scratch/hooks.yaml")" = "$(grep -c 'hook-output-log-policy: hook-failed' "$scratch/hooks.yaml")" ] || fail "a Job's log is not printed when it fails"
+[ "$(grep -c '^kind: ' "$scratch/hooks.yaml")" = "$(grep -c 'hook-delete-policy: before-hook-creation,hook-succeeded' "$scratch/hooks.yaml")" ] || fail "a hook's object stays"
+hooks --set guard.enabled=false
+lacks 'preflight|guard' hooks
+hooks --set crds.apply=false
+lacks 'apply-crds|customresourcedefinitions' hooks
+
+# OpenShift's API, or who asks for it.
+lacks scc: default
+for asked in "--api-versions security.openshift.io/v1" "--set openshift.scc=true"; do
+    # shellcheck disable=SC2086 # two words on purpose
+    render "${gate[@]}" $asked >"$scratch/openshift.yaml"
+    contains "name: system:openshift:scc:privileged" openshift
+    [ "$(grep -c 'name: system:openshift:scc:nonroot-v2' "$scratch/openshift.yaml")" = 3 ] || fail "not the controller and both Jobs' accounts have nonroot-v2: $asked"
+done
+render "${gate[@]}" --set openshift.scc=imex-plugin >"$scratch/openshift.yaml"
+contains "name: system:openshift:scc:imex-plugin" openshift
+
+# Updates: with surge, unless the operator says how.
+contains 'maxSurge: 10%' default
+render "${gate[@]}" --set kubeletPlugin.updateStrategy.rollingUpdate.maxUnavailable=1 >"$scratch/unavailable.yaml"
+lacks maxSurge unavailable
+
+# Ingress: nobody, or who asks for metrics.
+[ "$(grep -c 'policyTypes: \[Ingress\]' "$scratch/default.yaml")" = 2 ] || fail "ingress is not limited for both components"
+lacks '^  (in|e)gress:' default
+contains 'port: 9999' everything
+renders_without_policies() { render "${gate[@]}" --set controller.networkPolicy.enabled=false --set-string kubeletPlugin.networkPolicy.enabled=false; }
+renders_without_policies >"$scratch/open.yaml"
+lacks NetworkPolicy open
+
 # What an operator reads after the installation: claims of groups only where there are any.
 notes() { "$HELM" install test "$chart" --namespace imex-dra --dry-run=client "$@" | sed '1,/^NOTES:$/d'; }
 notes "${gate[@]}" "${label[@]}" >"$scratch/label-notes.yaml"
@@ -122,6 +202,43 @@ notes "${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims
 contains 'A claim of the DeviceClass compute-domain-clique-channel.nvidia.com' groups-notes
 contains 'A node has one pod with a channel at a time' label-notes
 lacks 'clique-channel' label-notes
+
+# NVIDIA's values files need no editing; what they say that has no meaning here is told.
+render -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia.yaml" || fail "NVIDIA's keys are refused"
+lacks maxSurge nvidia
+notes -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia-notes.yaml"
+contains "* Set, but without meaning here: webhook.tls (there is no webhook)." nvidia-notes
+contains "* Set, but without meaning here: kubeletPlugin.containers.gpus (GPUs are another chart's)." nvidia-notes
+[ "$(grep -c 'without meaning here' "$scratch/nvidia-notes.yaml")" = 11 ] || fail "the notes do not name every key of NVIDIA's that has no meaning here"
+lacks 'without meaning here' label-notes
+
+# Keys that are none. Those of a chart that contains this one are its business.
+refuses "unknown value controller.replicaz: did you mean controller.replicas?" "${gate[@]}" --set controller.replicaz=1
+refuses "unknown value mode: did you mean resources.computeDomains.imex.mode?" "${gate[@]}" --set mode=hostManaged
+refuses "unknown value controller.metrics.port: controller.metrics has enabled, httpEndpoint, metricsPath" "${gate[@]}" --set controller.metrics.port=1
+refuses "unknown value imagePullSecret: did you mean imagePullSecrets?; unknown value nriGard: did you mean nriGuard?" "${gate[@]}" --set imagePullSecret=a --set nriGard.mode=off
+refuses "controller.replicas is null: remove that line, and its default holds" "${gate[@]}" --set controller.replicas=null
+refuses "kubeletPlugin.metrics is null: remove that line, and its default holds" "${gate[@]}" --set kubeletPlugin.metrics=null
+renders_as_default "${gate[@]}" --set global.registry=a --set enabled=true --set tags.gpu=true
+
+# Values of another type: Helm's words, which name key and types.
+said=$(render "${gate[@]}" --set controller.replicas=two --set kubeletPlugin=5 2>&1) && fail "rendered with values of another type"
+for part in "at '/controller/replicas': got string, want integer" "at '/kubeletPlugin': got number, want object"; do
+    [[ $said == *"$part"* ]] || fail "lacks: $part: $said"
+done
+refuses "kubeletPlugin.metrics is 5: it has the keys computeDomainHttpEndpoint, enabled, gpuHttpEndpoint, metricsPath" "${gate[@]}" --skip-schema-validation --set kubeletPlugin.metrics=5
+
+# Every boolean takes the strings, and nothing else.
+booleans=$(tool booleans | cut -d: -f1)
+[ "$(wc -w <<<"$booleans")" -ge 15 ] || fail "found no booleans in keys.yaml"
+for key in $booleans; do
+    refuses "$key=maybe is not a boolean: set it to true or false" "${gate[@]}" --set "$key=maybe"
+    for value in true false; do
+        render "${gate[@]}" --set "$key=$value" >"$scratch/bool.yaml" 2>&1 || true
+        render "${gate[@]}" --set-string "$key=$value" >"$scratch/string.yaml" 2>&1 || true
+        diff "$scratch/bool.yaml" "$scratch/string.yaml" >&2 || fail "$key: the string $value is not the boolean"
+    done
+done
 
 # Where the Go driver's controller kept its objects, ours may look for leftovers.
 render "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=ADDITIONAL_NAMESPACES' \
@@ -138,7 +255,7 @@ refuses "resources.gpus.enabled=true is not for this chart: install NVIDIA's dra
 refuses "webhook.enabled=on is not a boolean: set it to true or false" "${gate[@]}" --set webhook.enabled=on
 refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if that is intended" "${gate[@]}" --namespace default
 refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it, all replicas would write" "${gate[@]}" --set controller.leaderElection.enabled=false
-refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist" "${gate[@]}" --set serviceAccount.create=false
+refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist, and NAME-crds and NAME-guard unless crds.apply and guard.enabled are false" "${gate[@]}" --set serviceAccount.create=false
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock
 refuses "resources.computeDomains.imex.groupClaims=true needs kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true: claims of groups find their nodes by that label" "${gate[@]}" --set $imex.groupClaims=true

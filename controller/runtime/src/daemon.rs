@@ -1,7 +1,7 @@
 //! The `main` function of both programs.
 
 use std::io::Write as _;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 use std::time::Duration;
 
 use clap::Parser;
@@ -23,8 +23,9 @@ const BLOCKING_THREAD_IDLE: Duration = Duration::from_secs(2);
 
 /// Parses the command line and calls `run`, on a tokio runtime that this function creates.
 ///
-/// Returns exit code 0 if `run` ends well, and for `--help` and `--version`. Otherwise 1, after one
-/// line `Error: ...` on stderr: for a bad command line and for the [`StartError`] of `run`. A panic in
+/// Returns what `run` does if it ends well, `()` or an exit code of its own, and 0 for `--help` and
+/// `--version`. Otherwise 1, after one line `Error: ...` on stderr: for a bad command line and for the
+/// [`StartError`] of `run`. A panic in
 /// `run` ends the program with code 101; one in a spawned task ends only that task. Blocking tasks
 /// that still run when `run` returns are abandoned, so whatever they write must survive a kill at any
 /// moment.
@@ -57,10 +58,11 @@ const BLOCKING_THREAD_IDLE: Duration = Duration::from_secs(2);
 ///     daemon::main(run)
 /// }
 /// ```
-pub fn main<A, F>(run: impl FnOnce(A) -> F) -> ExitCode
+pub fn main<A, F, T>(run: impl FnOnce(A) -> F) -> ExitCode
 where
     A: Parser,
-    F: Future<Output = Result<(), StartError>>,
+    F: Future<Output = Result<T, StartError>>,
+    T: Termination,
 {
     let args = match A::try_parse() {
         Ok(args) => args,
@@ -82,7 +84,7 @@ where
             let outcome = runtime.block_on(run(args));
             // Does not wait for blocking calls: one that hangs (NVML can) must not keep the process.
             runtime.shutdown_background();
-            outcome.map_or_else(|err| fail(&err), |()| ExitCode::SUCCESS)
+            outcome.map_or_else(|err| fail(&err), Termination::report)
         }
         Err(err) => fail(&err),
     }

@@ -1,4 +1,4 @@
-//! Server-side apply of labels, not forced: who has a label keeps it.
+//! Server-side apply of labels, not forced: who has a label keeps it. And of a CRD, forced.
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,35 @@ use super::verbs::id;
 const ITS_CREATOR: &str = "node-feature-discovery";
 
 impl State {
+    /// Applies a CRD, forced: its versions become those of the request, and it is served at once. With a
+    /// version of the object, only that one.
+    pub(super) fn apply_crd(&mut self, request: &Request) -> Result<Value, Answer> {
+        let writer = Writer {
+            manager: request.manager(),
+            operation: "Apply",
+        };
+        assert_eq!(request.query("force"), "true");
+        let version = &request.body["metadata"]["resourceVersion"];
+        let served = json!([{ "type": "Established", "status": "True" }]);
+        let mut body = request.body.clone();
+        let Some(mut object) = self.store.get(&id(request)).cloned() else {
+            if !version.is_null() {
+                return Err(Answer::not_found(request.resource, &request.name));
+            }
+            body["status"] = json!({
+                "conditions": served, "storedVersions": [body["spec"]["versions"][0]["name"]],
+            });
+            return self.store.create(request.resource, "", body, writer, false);
+        };
+        if !version.is_null() && *version != object["metadata"]["resourceVersion"] {
+            let why = "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(Answer::conflict(request.resource, &request.name, why));
+        }
+        object["spec"] = body["spec"].take();
+        object["status"]["conditions"] = served;
+        self.store.update(id(request), object, writer)
+    }
+
     /// Applies labels to an object that exists, with the UID of the request.
     pub(super) fn apply_labels(&mut self, request: &Request) -> Result<Value, Answer> {
         let conflict = |why: &str| Answer::conflict(request.resource, &request.name, why);

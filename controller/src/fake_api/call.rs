@@ -51,12 +51,17 @@ pub(crate) enum Call {
     CreateSlice,
     ReplaceSlice,
     DeleteSlice,
+    GetCrd,
+    ApplyCrd,
+    ListDaemonTemplates,
 }
 
 impl Call {
     /// `None` for what the controller has no business to ask.
     pub(super) fn of(request: &Request) -> Option<Self> {
-        use Resource::{Claims, DaemonSets, Domains, Events, Leases, Nodes, Slices, Templates};
+        use Resource::{
+            Claims, Crds, DaemonSets, Domains, Events, Leases, Nodes, Slices, Templates,
+        };
 
         let all = request.namespace.is_empty();
         let named = !request.name.is_empty();
@@ -69,6 +74,11 @@ impl Call {
             (Method::GET, Domains) if all => Self::ListDomains,
             (Method::GET, Domains) => Self::FindDomain,
             (Method::GET, Templates) if named => Self::GetTemplate,
+            (Method::GET, Templates)
+                if !request.is_watch() && request.query("labelSelector").contains('=') =>
+            {
+                Self::ListDaemonTemplates
+            }
             (Method::GET, Templates) => match (request.is_watch(), unlabelled) {
                 (true, true) => Self::WatchOtherTemplates,
                 (true, false) => Self::WatchTemplates,
@@ -119,6 +129,8 @@ impl Call {
             (Method::POST, Slices) => Self::CreateSlice,
             (Method::PUT, Slices) => Self::ReplaceSlice,
             (Method::DELETE, Slices) => Self::DeleteSlice,
+            (Method::GET, Crds) if named => Self::GetCrd,
+            (Method::PATCH, Crds) => Self::ApplyCrd,
             _ => return None,
         })
     }
@@ -141,6 +153,7 @@ impl Call {
                 | Self::CreateSlice
                 | Self::ReplaceSlice
                 | Self::DeleteSlice
+                | Self::ApplyCrd
         )
     }
 
@@ -159,6 +172,7 @@ impl Call {
                 | Self::ListAllocations
                 | Self::FindDomain
                 | Self::ListChannels
+                | Self::ListDaemonTemplates
         )
     }
 

@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     InternalError,
     /// 503.
     Unavailable,
+    /// 404: the API server does not serve these objects.
+    NotServed,
     /// 403, with these words.
     Forbidden(&'static str),
     /// 410.
@@ -67,6 +69,11 @@ impl Fault {
                 Answer::failure(500, "InternalError", "etcdserver: request timed out")
             }
             Self::Unavailable => Answer::failure(503, "ServiceUnavailable", "apiserver not ready"),
+            Self::NotServed => Answer::failure(
+                404,
+                "NotFound",
+                "the server could not find the requested resource",
+            ),
             Self::Forbidden(why) => Answer::failure(403, "Forbidden", why),
             Self::Expired => Answer::expired(),
             _ => return None,

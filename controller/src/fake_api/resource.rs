@@ -9,10 +9,11 @@ pub(crate) enum Resource {
     DaemonSets,
     Nodes,
     Slices,
+    Crds,
 }
 
 impl Resource {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Domains,
         Self::Templates,
         Self::Claims,
@@ -21,6 +22,7 @@ impl Resource {
         Self::DaemonSets,
         Self::Nodes,
         Self::Slices,
+        Self::Crds,
     ];
 
     /// `apiVersion`, `kind` and the name in paths.
@@ -42,6 +44,11 @@ impl Resource {
             Self::DaemonSets => ["apps/v1", "DaemonSet", "daemonsets"],
             Self::Nodes => ["v1", "Node", "nodes"],
             Self::Slices => ["resource.k8s.io/v1", "ResourceSlice", "resourceslices"],
+            Self::Crds => [
+                "apiextensions.k8s.io/v1",
+                "CustomResourceDefinition",
+                "customresourcedefinitions",
+            ],
         }
     }
 

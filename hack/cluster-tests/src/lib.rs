@@ -32,6 +32,7 @@ pub mod fixtures;
 mod namespace;
 pub mod plugin;
 mod program_path;
+pub mod release;
 mod scenario;
 mod timing;
 mod wait;

@@ -63,12 +63,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{/* (list NAME VALUE): "true" or "", for booleans and for the strings that the
-programs read as one. The string "false" is false. */}}
+programs read as one. The string "false" is false, and so is the empty one. */}}
 {{- define "imex-dra.bool" -}}
 {{- $value := index . 1 | toString -}}
 {{- if has $value (list "true" "True" "TRUE" "t" "T" "1") -}}
 true
-{{- else if not (has $value (list "false" "False" "FALSE" "f" "F" "0")) -}}
+{{- else if not (has $value (list "" "false" "False" "FALSE" "f" "F" "0")) -}}
 {{- fail (printf "%s=%s is not a boolean: set it to true or false" (index . 0) $value) -}}
 {{- end -}}
 {{- end }}
@@ -92,8 +92,6 @@ true
   valueFrom:
     fieldRef:
       fieldPath: metadata.namespace
-- name: NVIDIA_VISIBLE_DEVICES
-  value: void
 - name: FEATURE_GATES
   value: {{ include "imex-dra.featureGates" . | quote }}
 {{- with .Values.resources.computeDomains.imex }}
@@ -163,17 +161,23 @@ set, or as AllAlpha is. */}}
 
 {{/* (list KEY OURS THEIRS): OURS (YAML text) followed by the user's list. The API
 server rejects a variable that is set twice, and the IMEX settings must be the
-same in both programs. */}}
+same in both programs. No GPUs, unless the user's list asks NVIDIA's runtime for them. */}}
 {{- define "imex-dra.env" -}}
 {{- $key := index . 0 -}}
 {{- $ours := list "IMEX_MODE" "IMEX_ISOLATION" "IMEX_SHARING" "IMEX_SLOTS" "IMEX_CHANNEL_COUNT" "IMEX_GROUP_CLAIMS" "IMEX_HOST_SOCKET_PATH" "IMEX_WITHOUT_CLIQUE" "IMEX_DEGRADED_FABRIC" "GPU_CLIQUE_LABEL_ENABLED" -}}
 {{- range fromYamlArray (index . 1) }}{{ $ours = append $ours .name }}{{ end -}}
+{{- $devices := false -}}
 {{- range index . 2 -}}
 {{- if has .name $ours -}}
 {{- fail (printf "%s: %s is set by the chart from another value; set that value instead" $key .name) -}}
 {{- end -}}
+{{- $devices = or $devices (eq .name "NVIDIA_VISIBLE_DEVICES") -}}
 {{- end -}}
 {{ index . 1 }}
+{{- if not $devices }}
+- name: NVIDIA_VISIBLE_DEVICES
+  value: void
+{{- end }}
 {{- with index . 2 }}
 {{ toYaml . }}
 {{- end }}

@@ -1,0 +1,238 @@
+//! What an operator is about to do to the driver, held against the `ComputeDomains` that are there.
+
+use std::fmt;
+
+use compute_domain_api::Isolation;
+
+/// How many `ComputeDomains` a sentence names.
+const NAMED: usize = 10;
+
+/// What is about to happen to the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverChange {
+    /// It is installed, upgraded or rolled back, and then isolates `ComputeDomains` like this.
+    Run(Isolation),
+    /// It is uninstalled.
+    Uninstall,
+}
+
+/// A `ComputeDomain` that is there, also one that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveDomain {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The channel in its status.
+    pub channel: Option<u64>,
+    /// Whether the driver-managed mode of the Go driver runs IMEX daemons for it.
+    pub has_daemons: bool,
+}
+
+/// Why a change would break live `ComputeDomains`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// There are `ComputeDomains`, whose finalizers and claims need the driver.
+    LiveDomains,
+    /// `ComputeDomains` have channels of their own, which end with the isolation.
+    OwnChannels,
+    /// IMEX daemons of the driver-managed mode run for `ComputeDomains`.
+    ImexDaemons,
+}
+
+/// Whether a change may happen, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preflight {
+    /// What is in its way.
+    pub obstacle: Option<Obstacle>,
+    /// The `ComputeDomains` that are, as `NAMESPACE/NAME`, in this order.
+    pub domains: Vec<String>,
+}
+
+// === impl Preflight ===
+
+impl Preflight {
+    /// Decides by the `ComputeDomains` that are there.
+    pub fn of(change: DriverChange, domains: &[LiveDomain]) -> Self {
+        let named = |obstacle: Obstacle, is: &dyn Fn(&LiveDomain) -> bool| {
+            let found = domains.iter().filter(|domain| is(domain));
+            let mut domains: Vec<_> = found
+                .map(|domain| format!("{}/{}", domain.namespace, domain.name))
+                .collect();
+            domains.sort();
+            (!domains.is_empty()).then_some(Self {
+                obstacle: Some(obstacle),
+                domains,
+            })
+        };
+        let found = match change {
+            DriverChange::Uninstall => named(Obstacle::LiveDomains, &|_| true),
+            DriverChange::Run(isolation) => {
+                let daemons = named(Obstacle::ImexDaemons, &|domain| domain.has_daemons);
+                daemons.or_else(|| {
+                    let ends = isolation == Isolation::None;
+                    named(Obstacle::OwnChannels, &|domain| {
+                        ends && domain.channel.is_some_and(|channel| channel > 0)
+                    })
+                })
+            }
+        };
+        found.unwrap_or(Self {
+            obstacle: None,
+            domains: Vec::new(),
+        })
+    }
+}
+
+impl fmt::Display for Preflight {
+    /// One sentence: what is in the way, which `ComputeDomains`, and what to do.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(obstacle) = self.obstacle else {
+            return f.write_str("no ComputeDomain is in the way");
+        };
+        let count = self.domains.len();
+        let (domains, have) = match count {
+            1 => ("ComputeDomain", "has"),
+            _ => ("ComputeDomains", "have"),
+        };
+        match obstacle {
+            Obstacle::LiveDomains => write!(f, "{count} {domains} would be left without a driver"),
+            Obstacle::OwnChannels => write!(
+                f,
+                "{count} {domains} {have} an IMEX channel of their own, which isolation none ends"
+            ),
+            Obstacle::ImexDaemons => write!(
+                f,
+                "{count} {domains} {have} IMEX daemons of the driver-managed mode, which this driver does not run"
+            ),
+        }?;
+        let named: Vec<_> = self
+            .domains
+            .iter()
+            .take(NAMED)
+            .map(String::as_str)
+            .collect();
+        write!(f, " ({}", named.join(", "))?;
+        if count > NAMED {
+            write!(f, " and {} more", count - NAMED)?;
+        }
+        write!(f, "); {}", obstacle.hint())
+    }
+}
+
+// === impl Obstacle ===
+
+impl Obstacle {
+    /// A word for scripts. It does not change.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::LiveDomains => "live-domains",
+            Self::OwnChannels => "own-channels",
+            Self::ImexDaemons => "imex-daemons",
+        }
+    }
+
+    /// What to do about it.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::LiveDomains => {
+                "delete them and wait until they are gone, or go on knowingly (helm uninstall --no-hooks): nothing removes their finalizers then; a release that is to stay is set back by helm rollback NAME REVISION, with its last revision"
+            }
+            Self::OwnChannels => {
+                "delete them and their pods first, keep imex.isolation=channel, or go on knowingly (guard.override=true)"
+            }
+            Self::ImexDaemons => {
+                "delete them and their pods first, with the driver that made them, or go on knowingly (guard.override=true)"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_live(name: &str) -> LiveDomain {
+        LiveDomain {
+            namespace: "team".into(),
+            name: name.into(),
+            channel: None,
+            has_daemons: false,
+        }
+    }
+
+    fn with_channel(name: &str, channel: u64) -> LiveDomain {
+        LiveDomain {
+            channel: Some(channel),
+            ..mk_live(name)
+        }
+    }
+
+    #[test]
+    fn without_domains_everything_may_happen() {
+        for change in [
+            DriverChange::Uninstall,
+            DriverChange::Run(Isolation::None),
+            DriverChange::Run(Isolation::Channel),
+        ] {
+            let preflight = Preflight::of(change, &[]);
+            assert_eq!(preflight.obstacle, None, "{change:?}");
+            assert_eq!(preflight.to_string(), "no ComputeDomain is in the way");
+        }
+    }
+
+    #[test]
+    fn every_domain_is_in_the_way_of_an_uninstallation() {
+        let domains = [mk_live("b"), mk_live("a")];
+        let preflight = Preflight::of(DriverChange::Uninstall, &domains);
+        assert_eq!(preflight.obstacle, Some(Obstacle::LiveDomains));
+        assert_eq!(preflight.domains, ["team/a", "team/b"]);
+        let sentence = preflight.to_string();
+        assert!(
+            sentence.starts_with(
+                "2 ComputeDomains would be left without a driver (team/a, team/b); delete them"
+            ),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn isolation_ends_only_when_no_domain_has_a_channel_of_its_own() {
+        let domains = [
+            mk_live("new"),
+            with_channel("shared", 0),
+            with_channel("own", 5),
+        ];
+        let to = |isolation| Preflight::of(DriverChange::Run(isolation), &domains);
+        assert_eq!(to(Isolation::Channel).obstacle, None);
+        let refused = to(Isolation::None);
+        assert_eq!(refused.obstacle, Some(Obstacle::OwnChannels));
+        assert_eq!(refused.domains, ["team/own"]);
+        let without = Preflight::of(DriverChange::Run(Isolation::None), &domains[..2]);
+        assert_eq!(without.obstacle, None);
+    }
+
+    #[test]
+    fn daemons_of_the_other_mode_are_in_the_way_of_every_installation() {
+        let managed = LiveDomain {
+            has_daemons: true,
+            ..with_channel("managed", 3)
+        };
+        for isolation in [Isolation::None, Isolation::Channel] {
+            let preflight =
+                Preflight::of(DriverChange::Run(isolation), std::slice::from_ref(&managed));
+            assert_eq!(preflight.obstacle, Some(Obstacle::ImexDaemons));
+        }
+    }
+
+    #[test]
+    fn a_sentence_names_ten_domains_and_counts_the_rest() {
+        let domains: Vec<_> = (10..22)
+            .map(|number| mk_live(&format!("d{number}")))
+            .collect();
+        let sentence = Preflight::of(DriverChange::Uninstall, &domains).to_string();
+        assert!(sentence.contains("12 ComputeDomains"), "{sentence}");
+        assert!(sentence.contains("team/d19 and 2 more)"), "{sentence}");
+        assert!(!sentence.contains("team/d20"), "{sentence}");
+    }
+}

@@ -1,0 +1,142 @@
+use super::*;
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
+use crate::testing::objects::*;
+
+const GO_CRD: &str = include_str!("../../api/fixtures/computedomains-go.yaml");
+
+fn crd(api: &FakeApi) -> Option<Value> {
+    api.get(Resource::Crds, "", ComputeDomain::crd_name())
+}
+
+/// The Go driver's, as Helm has created it.
+fn create_go_crd(api: &FakeApi) {
+    let mut crd: Value = serde_saphyr::from_str(GO_CRD).unwrap();
+    crd["status"] = json!({ "storedVersions": ["v1beta1"] });
+    api.create(crd);
+}
+
+/// One of a chart that is newer than this program: with one more field of the status.
+fn create_newer_crd(api: &FakeApi) {
+    let mut crd = json!(ComputeDomain::crd());
+    crd["status"] = json!({ "storedVersions": ["v1beta1"] });
+    status_fields(&mut crd)["newer"] = json!({ "type": "string" });
+    api.create(crd);
+}
+
+fn status_fields(crd: &mut Value) -> &mut Value {
+    &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+}
+
+async fn applies(api: &FakeApi) {
+    assert_eq!(apply(&api.client(), false).await.unwrap(), Outcome::Applied);
+    assert_eq!(
+        crd(api).unwrap()["spec"],
+        json!(ComputeDomain::crd())["spec"]
+    );
+}
+
+async fn is_refused(api: &FakeApi, words: &str) {
+    let before = crd(api);
+    match apply(&api.client(), false).await.unwrap() {
+        Outcome::Refused(why) => assert!(why.contains(words), "{why}"),
+        Outcome::Applied => panic!("applied"),
+    }
+    assert_eq!(crd(api), before);
+    assert_eq!(api.count(Call::ApplyCrd), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_crd_is_created_and_a_second_run_changes_nothing() {
+    let api = FakeApi::new();
+    applies(&api).await;
+    let version = |crd: Value| crd["metadata"]["resourceVersion"].clone();
+    let first = version(crd(&api).unwrap());
+    applies(&api).await;
+    assert_eq!(version(crd(&api).unwrap()), first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_go_drivers_is_taken_over_while_there_are_domains() {
+    let api = FakeApi::new();
+    create_go_crd(&api);
+    api.create(mk_domain("a"));
+    applies(&api).await;
+    assert!(domain(&api, "a").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_dies_at_any_step_is_followed_by_one_that_finishes() {
+    for call in [Call::GetCrd, Call::ApplyCrd] {
+        for fault in [Fault::RequestLost, Fault::AnswerLost, Fault::Unavailable] {
+            for skip in 0..3 {
+                let api = FakeApi::new();
+                create_go_crd(&api);
+                api.break_with(Rule::once(call, fault).after(skip));
+                // What it did is left as it is, and what it knew is forgotten.
+                let _ = apply(&api.client(), false).await;
+                api.heal();
+                applies(&api).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_somebody_changes_in_between_is_looked_at_again() {
+    let api = FakeApi::new();
+    create_go_crd(&api);
+    api.break_with(Rule::once(Call::ApplyCrd, Fault::Conflict).times(2));
+    applies(&api).await;
+    assert_eq!(api.count(Call::ApplyCrd), 3);
+    api.break_with(Rule::always(Call::ApplyCrd, Fault::Conflict));
+    assert!(matches!(
+        apply(&api.client(), false).await,
+        Err(CrdError::Changing)
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_one_is_replaced_only_while_no_domain_needs_it() {
+    let api = FakeApi::new();
+    create_newer_crd(&api);
+    api.create(mk_domain("a"));
+    api.create(mk_domain("b"));
+    api.edit(Resource::Domains, TEAM, "b", |domain| {
+        domain["status"] = json!({ "newer": "x" });
+    });
+    is_refused(
+        &api,
+        "1 ComputeDomains (team/b) have fields that this one lacks (status.newer)",
+    )
+    .await;
+    assert_eq!(apply(&api.client(), true).await.unwrap(), Outcome::Applied);
+
+    let api = FakeApi::new();
+    create_newer_crd(&api);
+    api.create(mk_domain("a"));
+    applies(&api).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_with_a_stored_version_that_is_unknown_is_never_replaced() {
+    let api = FakeApi::new();
+    create_go_crd(&api);
+    api.edit(Resource::Crds, "", ComputeDomain::crd_name(), |crd| {
+        crd["status"]["storedVersions"] = json!(["v1beta1", "v1"]);
+    });
+    is_refused(&api, "stored in the version \"v1\"").await;
+    assert_ne!(apply(&api.client(), true).await.unwrap(), Outcome::Applied);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_never_served_is_an_error() {
+    let api = FakeApi::new();
+    create_go_crd(&api);
+    // The apply is lost without a trace but its answer: nothing becomes served.
+    api.edit(Resource::Crds, "", ComputeDomain::crd_name(), |crd| {
+        crd["status"]["conditions"] = json!([{ "type": "Established", "status": "False" }]);
+    });
+    let resource = kube::core::ApiResource::erase::<CustomResourceDefinition>(&());
+    let served = until_served(&Api::all_with(api.client(), &resource)).await;
+    assert!(matches!(served, Err(CrdError::NotServed)));
+}

@@ -1,0 +1,192 @@
+//! The subcommand `preflight`: whether what is about to happen to the driver breaks live
+//! `ComputeDomains`. It reads, and changes nothing.
+
+use std::collections::HashSet;
+use std::process::ExitCode;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use compute_domain_api::crd::ComputeDomain;
+use compute_domain_api::names::{DOMAIN_LABEL, TARGET_DAEMON, TARGET_LABEL};
+use compute_domain_core::{DriverChange, LiveDomain, Preflight};
+use imex_runtime::{ImexArgs, KubeArgs, Part, Readiness, StartError, for_each_page};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use kube::api::ListParams;
+use kube::{Client, Resource as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api_client::RawMetadata;
+use crate::refused::{REFUSED, print};
+
+/// What is about to happen, and how the driver will run then.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct PreflightArgs {
+    /// What is about to happen.
+    step: Step,
+    /// Say what is in the way, but exit with code 0.
+    #[arg(long = "override")]
+    overridden: bool,
+    /// How the answer is printed: as a sentence, or as a JSON object.
+    #[arg(long, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    imex: ImexArgs,
+    #[command(flatten)]
+    kube: KubeArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// The driver is installed, perhaps after another one.
+    Install,
+    /// It is upgraded, perhaps to other settings.
+    Upgrade,
+    /// It is rolled back, perhaps to other settings.
+    Rollback,
+    /// It is uninstalled.
+    Uninstall,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// Of a ComputeDomain only what is read: what others write into the rest must not hide it.
+#[derive(Deserialize)]
+struct Listed {
+    metadata: ListedMetadata,
+    #[serde(default)]
+    status: Value,
+}
+
+#[derive(Deserialize)]
+struct ListedMetadata {
+    name: String,
+    namespace: String,
+    uid: String,
+}
+
+/// Prints the answer. Exit code 0 if nothing is in the way, or if that is overridden; 3 if something is.
+pub(crate) async fn run(args: PreflightArgs) -> Result<ExitCode, StartError> {
+    let PreflightArgs {
+        step,
+        overridden,
+        output,
+        imex,
+        kube,
+    } = args;
+    let change = match step {
+        // The settings are those of a driver that is there no more.
+        Step::Uninstall => DriverChange::Uninstall,
+        Step::Install | Step::Upgrade | Step::Rollback => {
+            DriverChange::Run(imex.resolve()?.isolation)
+        }
+    };
+    let condition = Readiness::default().add_condition("api-server", "not reached yet");
+    let client = kube.client(&condition).await?;
+    let preflight = check(&client, change).await.map_err(|err| {
+        StartError::new(
+            &err,
+            "nothing was decided: try again when the API server answers and these objects may be listed",
+        )
+    })?;
+    print(&match output {
+        Output::Text => sentence(step, overridden, &preflight),
+        Output::Json => as_json(step, overridden, &preflight).to_string(),
+    })?;
+    Ok(match verdict(overridden, &preflight) {
+        "refused" => ExitCode::from(REFUSED),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// A list that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot list {what}")]
+pub(crate) struct ListError {
+    what: &'static str,
+    #[source]
+    source: kube::Error,
+}
+
+/// Reads what is there and decides.
+async fn check(client: &Client, change: DriverChange) -> Result<Preflight, ListError> {
+    let mut managed = HashSet::new();
+    let url_path = ResourceClaimTemplate::url_path(&(), None);
+    let daemons = ListParams::default().labels(&format!("{TARGET_LABEL}={TARGET_DAEMON}"));
+    let visit = |page: Vec<RawMetadata<ResourceClaimTemplate>>| {
+        let labels = page.iter().filter_map(|it| it.meta().labels.as_ref());
+        managed.extend(labels.filter_map(|labels| labels.get(DOMAIN_LABEL).cloned()));
+        true
+    };
+    for_each_page(client, &url_path, Part::Metadata, daemons, visit)
+        .await
+        .map_err(|source| ListError {
+            what: "the ResourceClaimTemplates of IMEX daemons",
+            source,
+        })?;
+
+    let mut domains = Vec::new();
+    let url_path = ComputeDomain::url_path(&(), None);
+    let visit = |page: Vec<Listed>| {
+        domains.extend(
+            page.into_iter()
+                .map(|Listed { metadata, status }| LiveDomain {
+                    channel: status.get("channel").and_then(Value::as_u64),
+                    has_daemons: managed.contains(&metadata.uid),
+                    namespace: metadata.namespace,
+                    name: metadata.name,
+                }),
+        );
+        true
+    };
+    let listed = for_each_page(client, &url_path, Part::Whole, ListParams::default(), visit).await;
+    match listed {
+        // Without the CRD there are none.
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        listed => listed.map_err(|source| ListError {
+            what: "the ComputeDomains",
+            source,
+        })?,
+    }
+    Ok(Preflight::of(change, &domains))
+}
+
+fn verdict(overridden: bool, preflight: &Preflight) -> &'static str {
+    match (preflight.obstacle, overridden) {
+        (None, _) => "allowed",
+        (Some(_), true) => "overridden",
+        (Some(_), false) => "refused",
+    }
+}
+
+fn sentence(step: Step, overridden: bool, preflight: &Preflight) -> String {
+    let verdict = verdict(overridden, preflight);
+    format!("{} {verdict}: {preflight}", step.as_str())
+}
+
+fn as_json(step: Step, overridden: bool, preflight: &Preflight) -> Value {
+    json!({
+        "step": step.as_str(),
+        "verdict": verdict(overridden, preflight),
+        "obstacle": preflight.obstacle.map(compute_domain_core::Obstacle::code),
+        "sentence": sentence(step, overridden, preflight),
+        "domains": preflight.domains,
+    })
+}
+
+impl Step {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Upgrade => "upgrade",
+            Self::Rollback => "rollback",
+            Self::Uninstall => "uninstall",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use compute_domain_api::Isolation;
+use compute_domain_core::Obstacle;
+
+use super::*;
+use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
+use crate::testing::objects::*;
+
+const TO_NONE: DriverChange = DriverChange::Run(Isolation::None);
+
+async fn check_on(api: &FakeApi, change: DriverChange) -> Preflight {
+    let preflight = check(&api.client(), change).await.unwrap();
+    assert_eq!(api.writes(), 0);
+    preflight
+}
+
+fn mk_daemon_template(domain_uid: &str) -> Value {
+    let mut template = mk_template_of_go("daemons", domain_uid);
+    template["metadata"]["labels"][TARGET_LABEL] = json!(TARGET_DAEMON);
+    in_namespace("nvidia", template)
+}
+
+#[tokio::test(start_paused = true)]
+async fn domains_on_any_page_are_in_the_way_of_an_uninstallation() {
+    let api = FakeApi::new();
+    assert_eq!(check_on(&api, DriverChange::Uninstall).await.obstacle, None);
+    for number in 0..501 {
+        api.create(mk_domain(&format!("d{number}")));
+    }
+    let preflight = check_on(&api, DriverChange::Uninstall).await;
+    assert_eq!(preflight.obstacle, Some(Obstacle::LiveDomains));
+    assert_eq!(preflight.domains.len(), 501);
+    assert_eq!(api.count(Call::ListDomains), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_domain_whose_status_is_anything_is_still_a_domain() {
+    let api = FakeApi::new();
+    for (name, status) in [
+        ("text", json!("Ready")),
+        ("channel", json!({ "channel": "five" })),
+        ("null", Value::Null),
+    ] {
+        api.create(mk_domain(name));
+        api.edit(Resource::Domains, TEAM, name, |domain| {
+            domain["status"] = status;
+        });
+    }
+    assert_eq!(
+        check_on(&api, DriverChange::Uninstall).await.domains.len(),
+        3
+    );
+    assert_eq!(check_on(&api, TO_NONE).await.obstacle, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_of_its_own_is_in_the_way_of_isolation_none() {
+    let api = FakeApi::new();
+    for (name, channel) in [("own", 7), ("shared", 0)] {
+        api.create(mk_domain(name));
+        api.edit(Resource::Domains, TEAM, name, |domain| {
+            domain["status"] = json!({ "channel": channel });
+        });
+    }
+    let refused = check_on(&api, TO_NONE).await;
+    assert_eq!(refused.obstacle, Some(Obstacle::OwnChannels));
+    assert_eq!(refused.domains, ["team/own"]);
+    let kept = check_on(&api, DriverChange::Run(Isolation::Channel)).await;
+    assert_eq!(kept.obstacle, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn daemons_count_for_the_domain_that_they_belong_to() {
+    let api = FakeApi::new();
+    let uid = uid(&api.create(mk_domain("a")));
+    api.create(mk_domain("b"));
+    api.create(mk_daemon_template(&uid));
+    let refused = check_on(&api, TO_NONE).await;
+    assert_eq!(refused.obstacle, Some(Obstacle::ImexDaemons));
+    assert_eq!(refused.domains, ["team/a"]);
+    // Those of a domain that is gone hold nobody up.
+    api.delete(Resource::Domains, TEAM, "a");
+    assert_eq!(check_on(&api, TO_NONE).await.obstacle, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_crd_there_are_no_domains() {
+    let api = FakeApi::new();
+    api.break_with(Rule::always(Call::ListDomains, Fault::NotServed));
+    assert_eq!(check_on(&api, DriverChange::Uninstall).await.obstacle, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_decides_nothing() {
+    for call in [Call::ListDomains, Call::ListDaemonTemplates] {
+        for fault in [
+            Fault::Forbidden("no"),
+            Fault::Unavailable,
+            Fault::AnswerLost,
+        ] {
+            let api = FakeApi::new();
+            api.break_with(Rule::always(call, fault));
+            let checked = check(&api.client(), DriverChange::Uninstall).await;
+            assert!(checked.is_err(), "{call:?} {fault:?}");
+        }
+    }
+}
+
+#[test]
+fn the_report_says_the_same_as_the_sentence() {
+    let domain = LiveDomain {
+        namespace: "team".into(),
+        name: "a".into(),
+        channel: None,
+        has_daemons: false,
+    };
+    let refused = Preflight::of(DriverChange::Uninstall, &[domain]);
+    let report_of = |overridden| as_json(Step::Uninstall, overridden, &refused);
+    let object = report_of(false);
+    assert_eq!(object["verdict"], "refused");
+    assert_eq!(object["obstacle"], "live-domains");
+    assert_eq!(object["domains"], json!(["team/a"]));
+    assert_eq!(
+        object["sentence"],
+        json!(sentence(Step::Uninstall, false, &refused))
+    );
+    assert_eq!(report_of(true)["verdict"], "overridden");
+    let allowed = as_json(Step::Install, false, &Preflight::of(TO_NONE, &[]));
+    assert_eq!(allowed["verdict"], "allowed");
+    assert_eq!(allowed["obstacle"], Value::Null);
+}

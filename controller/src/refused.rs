@@ -1,0 +1,14 @@
+//! How a subcommand answers a script.
+
+use std::io::Write as _;
+
+use imex_runtime::StartError;
+
+/// The exit code of a subcommand that could decide, and decided no. That it could not, is code 1.
+pub(crate) const REFUSED: u8 = 3;
+
+/// Prints a line on standard output.
+pub(crate) fn print(line: &str) -> Result<(), StartError> {
+    writeln!(std::io::stdout(), "{line}")
+        .map_err(|err| StartError::new(&err, "make standard output writable"))
+}

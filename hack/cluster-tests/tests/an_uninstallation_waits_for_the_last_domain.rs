@@ -1,0 +1,76 @@
+//! The chart is not uninstalled while `ComputeDomains` need it: helm says which, and nothing has changed. Then it
+//! goes with everything but the `CustomResourceDefinition`, and can be installed again.
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, TestDomain};
+use cluster_tests::plugin::PluginPod;
+use cluster_tests::release::{CHART, helm, upgrade};
+use cluster_tests::{Cluster, Namespace};
+use serde_json::Value;
+
+const HOOKS: &str = "jobs,serviceaccounts,clusterroles,clusterrolebindings";
+
+/// What is left of Jobs around an installation.
+fn traces_of_hooks(cluster: &Cluster) -> Result<String> {
+    let names = cluster.kubectl(&["get", HOOKS, "-A", "-o", "name"])?;
+    let of_hooks = |name: &&str| name.contains("imex-dra-guard") || name.contains("imex-dra-crds");
+    Ok(names.lines().filter(of_hooks).collect::<Vec<_>>().join(" "))
+}
+
+/// Fails with the error of what was to be refused.
+fn refused<T>(result: Result<T>) -> Result<String> {
+    let err = result.err().context("it is not refused")?;
+    Ok(format!("{err:#}"))
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "uninstall")?;
+    // An earlier test may have left it true.
+    upgrade(&cluster, &["--set=guard.override=false"])?;
+    let traces = traces_of_hooks(&cluster)?;
+    ensure!(traces.is_empty(), "left by an upgrade: {traces}");
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
+    let plugin = PluginPod::on(&cluster, 1)?;
+
+    let said = refused(helm(&cluster, "uninstall", &["--wait", "--timeout=120s"]))?;
+    ensure!(
+        said.contains("1 ComputeDomain would be left without a driver (uninstall/train)"),
+        "helm says: {said}"
+    );
+    ensure!(plugin.is_ready()?, "the plugin is not ready");
+    // Helm has noted that it began. A rollback to the same revision sets that back.
+    let status = helm(&cluster, "status", &["-o", "json"])?;
+    let status: Value = serde_json::from_str(&status)?;
+    let revision = status["version"].to_string();
+    let back = [revision.as_str(), "--wait", "--timeout=120s"];
+    helm(&cluster, "rollback", &back)?;
+    let status = helm(&cluster, "status", &["-o", "json"])?;
+    ensure!(status.contains("\"status\":\"deployed\""), "{status}");
+
+    let get = [
+        "helm",
+        "get",
+        "values",
+        "imex-dra",
+        "--namespace=imex-dra",
+        "-o",
+        "json",
+    ];
+    let values = cluster.script(&get, "")?;
+    cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
+    domain.delete(&cluster, &namespace)?;
+    helm(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
+    let traces = traces_of_hooks(&cluster)?;
+    ensure!(traces.is_empty(), "left: {traces}");
+    let crd = cluster.kubectl(&["get", "crd", fixtures::DOMAINS, "-o", "name"])?;
+    ensure!(!crd.is_empty(), "the CustomResourceDefinition is gone");
+
+    let install = ["helm", "install", "imex-dra", CHART, "--namespace=imex-dra"];
+    let options = ["--wait", "--timeout=120s", "-f", "-"];
+    cluster.script(&[&install[..], &options].concat(), &values)?;
+    TestDomain::create(&cluster, &namespace, "again", "Single")?.delete(&cluster, &namespace)
+}

@@ -1,0 +1,106 @@
+//! An upgrade of the chart replaces an older `CustomResourceDefinition`, which Helm would not, refuses to replace
+//! a newer one that `ComputeDomains` need, and refuses to end channels that they have.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, ChartValue, DOMAINS, TestDomain};
+use cluster_tests::release::upgrade;
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::{Value, json};
+
+const ISOLATION: &str = "resources.computeDomains.imex.isolation";
+
+/// A field of the status that no `CustomResourceDefinition` of this chart has.
+const NEWER: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/newer";
+
+/// The columns that kubectl prints.
+fn columns(cluster: &Cluster) -> Result<String> {
+    let columns = "jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}";
+    cluster.kubectl(&["get", "crd", DOMAINS, "-o", columns])
+}
+
+fn refusal(cluster: &Cluster, options: &[&str]) -> Result<String> {
+    let err = upgrade(cluster, options).err();
+    Ok(format!("{:#}", err.context("it is not refused")?))
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_crd_of_the_go_driver_is_replaced_under_a_live_domain() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "crd-older")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let go = root.join("controller/api/fixtures/computedomains-go.yaml");
+    let go = go.to_str().context("the path is not UTF-8")?;
+    cluster.kubectl(&["replace", "-f", go])?;
+    ensure!(columns(&cluster)?.is_empty(), "the older one has columns");
+    upgrade(&cluster, &[])?;
+    let columns = columns(&cluster)?;
+    ensure!(columns.contains("Channel"), "columns: {columns:?}");
+    wait_until(&cluster, "the status has conditions again", || {
+        let get = ["get", DOMAINS, "train", "-n", &namespace.name];
+        let status = cluster.json(&get)?;
+        let conditions = status
+            .pointer("/status/conditions")
+            .and_then(Value::as_array);
+        ensure!(conditions.is_some_and(|it| !it.is_empty()), "{status}");
+        Ok(())
+    })?;
+    domain.delete(&cluster, &namespace)
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_newer_crd_stays_while_a_domain_needs_it() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "crd-newer")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let patch = json!([{ "op": "add", "path": NEWER, "value": { "type": "string" } }]);
+    let patch = format!("--patch={patch}");
+    cluster.kubectl(&["patch", "crd", DOMAINS, "--type=json", &patch])?;
+    wait_until(&cluster, "the newer field is stored", || {
+        let name = ["patch", DOMAINS, "train", "-n", &namespace.name];
+        let status = [
+            "--subresource=status",
+            "--type=merge",
+            "--patch",
+            r#"{"status":{"newer":"x"}}"#,
+        ];
+        cluster.kubectl(&[&name[..], &status].concat())?;
+        let newer = [
+            "get",
+            DOMAINS,
+            "train",
+            "-n",
+            &namespace.name,
+            "-o",
+            "jsonpath={.status.newer}",
+        ];
+        ensure!(cluster.kubectl(&newer)? == "x", "it is not");
+        Ok(())
+    })?;
+    let said = refusal(&cluster, &[])?;
+    let words = "1 ComputeDomains (crd-newer/train) have fields that this one lacks (status.newer)";
+    ensure!(said.contains(words), "helm says: {said}");
+    domain.delete(&cluster, &namespace)?;
+    upgrade(&cluster, &[])
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn isolation_is_not_ended_under_a_domain_with_a_channel_but_knowingly() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "isolation-ends")?;
+    let isolation = ChartValue::set(&cluster, ISOLATION, "channel")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let none = format!("--set={ISOLATION}=none");
+    let said = refusal(&cluster, &[&none])?;
+    let words = "1 ComputeDomain has an IMEX channel of their own, which isolation none ends (isolation-ends/train)";
+    ensure!(said.contains(words), "helm says: {said}");
+    fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
+    upgrade(&cluster, &[&none, "--set=guard.override=true"])?;
+    drop(isolation);
+    Ok(())
+}
