@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the two programs and packs them with a small glibc base into one OCI
+# Builds the programs and packs them with a small glibc base into one OCI
 # image archive, without docker and without a registry:
 #
 #   hack/image.sh [--profile dev|release] [--out FILE]
@@ -16,7 +16,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 umask 022
 export LC_ALL=C
 
-programs="compute-domain-controller compute-domain-kubelet-plugin"
+programs="compute-domain-controller compute-domain-kubelet-plugin imex-annotation"
 # The newest glibc whose symbols a released program may need.
 glibc_floor=2.28
 ziglang_version=0.15.2
@@ -69,7 +69,7 @@ find_machine() {
 
 # Sets bin, the directory with the programs, all symbols still in.
 build_programs() {
-    local target_dir packages=(-p compute-domain-controller -p dra-shim)
+    local target_dir packages=(-p compute-domain-controller -p dra-shim -p imex-annotation)
     target_dir=$(cd "$root" && cargo metadata --format-version 1 --no-deps --offline 2>/dev/null |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
     [ -n "$target_dir" ] || target_dir=$root/target

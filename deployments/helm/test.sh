@@ -44,7 +44,7 @@ refuses() {
     # Before the line, helm prints where in the template it failed, and after it a hint.
     said=${said#level=INFO msg=*$'\n'}
     said=${said#Error: }
-    said=${said#execution error at (imex-dra/templates/*): }
+    said=${said#execution error at (imex-*/templates/*): }
     said=${said%$'\n\nUse --debug flag to render out invalid YAML'}
     [ "$said" = "$line" ] || fail "$(printf '%s\n  said:   %s\n  wanted: %s' "$*" "$said" "$line")"
 }
@@ -265,8 +265,24 @@ refuses "controller.containers.computeDomain.env: IMEX_MODE is set by the chart 
 refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the chart from another value; set that value instead" "${gate[@]}" --set 'kubeletPlugin.containers.computeDomains.env[0].name=NODE_NAME'
 refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9" "${gate[@]}" --kube-version 1.33.9
 
+# The chart for clusters without Dynamic Resource Allocation.
+chart=$here/imex-annotation
+golden annotation --kube-version 1.26.0 --set 'allow.team-a=1000\,1008-1015' --set allow.team-b=1001 --set altProcDevices=/opt/mock/proc/devices
+lacks 'privileged|serviceAccountName|hostNetwork|hostPID' annotation
+refuses "allow is empty, and so every pod with the annotation would be refused: set allow.NAMESPACE to channels, such as 1,8-15"
+refuses "chart requires kubeVersion: >=1.26.0-0 which is incompatible with Kubernetes v1.25.9" --set allow.a=1 --kube-version 1.25.9
+for wrong in allow.team-a=1- allow.a/b=1 allow.a=4000 alow.a=1 kubeletRoot=kubelet; do
+    if render --set allow.ok=1 --set "$wrong" >"$scratch/wrong.yaml" 2>&1; then fail "rendered in spite of: $wrong"; fi
+    key=${wrong%%=*}
+    contains "${key##*.}" wrong
+done
+chart=$here/imex-dra
+
 [ "$(sed -n 's/^appVersion: //p' "$chart/Chart.yaml")" = "$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$here/../../Cargo.toml")" ] ||
     fail "Chart.yaml's appVersion is not the workspace's version"
+versions() { grep -E '^(version|appVersion):' "$here/$1/Chart.yaml"; }
+[ "$(versions imex-dra)" = "$(versions imex-annotation)" ] ||
+    fail "the two charts have different versions"
 
 if [ $failed = 0 ]; then echo "chart: all renderings as expected"; fi
 exit $failed

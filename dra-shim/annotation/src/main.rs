@@ -7,14 +7,17 @@
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use compute_domain_node::error_chain;
 use durable_file::OsDir;
 use imex_annotation::{Allowed, Annotations, Paths, RECORDS_DIR, Records};
-use imex_cdi::PROC_DEVICES;
+use imex_cdi::{DRIVER_PARAMS, PROC_DEVICES};
 use nri_plugin::{Late, Service};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::error;
 
 /// Before the plugins that judge containers (90).
 const INDEX: u8 = 50;
@@ -44,25 +47,49 @@ struct Args {
     /// The list of drivers' majors.
     #[arg(long, value_name = "FILE", default_value = PROC_DEVICES)]
     proc_devices: PathBuf,
+    /// The driver's options: a channel that it does not have is refused.
+    #[arg(long, value_name = "FILE", default_value = DRIVER_PARAMS)]
+    driver_params: PathBuf,
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
     let args = Args::parse();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(false)
         .init();
-    let allowed: Allowed = args.allow.join("\n").parse()?;
-    let records = Records::new(Arc::new(OsDir::create(args.records, 0o755)?));
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            error!("{}", error_chain(&*failed));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One thread: a node has few containers to create at a time, and the disk has threads of its own.
+#[tokio::main(flavor = "current_thread")]
+async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+    let Args {
+        allow,
+        nri_socket,
+        records,
+        checkpoint,
+        proc_devices,
+        driver_params,
+    } = args;
+    let allowed: Allowed = allow.join("\n").parse()?;
+    let records = Records::new(Arc::new(OsDir::create(records, 0o755)?));
     let paths = Paths {
-        proc_devices: args.proc_devices,
-        checkpoint: args.checkpoint,
+        proc_devices,
+        driver_params,
+        checkpoint,
     };
     let plugin = Annotations::new(allowed, paths, records);
     let mut terminate = signal(SignalKind::terminate())?;
     // A container that starts without its channel would fail later, and without a reason.
     let builder = Service::builder(INDEX, NAME)
-        .socket(args.nri_socket)
+        .socket(nri_socket)
         .on_late(Late::Refuse);
     let mut service = builder.start(plugin)?;
     tokio::select! {

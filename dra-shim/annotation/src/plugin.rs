@@ -1,11 +1,13 @@
 //! The NRI plugin.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use compute_domain_node::error_chain;
 use imex_cdi::{
-    ChannelId, NriContainer, NriRelease, OsHost, Plan, channel_edits, read_channel_major,
+    CHANNEL_DIR, ChannelId, DriverParams, NriContainer, NriRelease, OsHost, Plan, channel_edits,
+    read_channel_major,
 };
 use nri_plugin::api::{Container, ContainerAdjustment, ContainerUpdate, PodSandbox};
 use nri_plugin::{Context, Creation, Events, Plugin, Refusal, Runtime};
@@ -16,13 +18,16 @@ use crate::allowed::Allowed;
 use crate::claims::claim_with;
 use crate::records::{RECORDS_DIR, Record, Records};
 use crate::refused::Refused;
-use crate::request::request;
+use crate::request::{ANNOTATION, request};
 
 /// What of the node is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
     /// The list of drivers' majors.
     pub proc_devices: PathBuf,
+    /// The driver's options: how many channels it has. Where it cannot be read, that is not
+    /// looked at.
+    pub driver_params: PathBuf,
     /// The kubelet plugin's checkpoint. It need not exist.
     pub checkpoint: PathBuf,
 }
@@ -61,18 +66,21 @@ impl Annotations {
         shared.clone()
     }
 
-    /// The adjustment with the channel, once it is recorded. Blocks on the disk.
+    /// The adjustment with the channel, once it is recorded. Blocks on the disk. What can fail
+    /// comes before the record.
     fn give(
         &self,
+        context: &Context,
         channel: ChannelId,
         record: &Record,
         container: &Container,
     ) -> Result<ContainerAdjustment, Refused> {
         let major = read_channel_major(&self.paths.proc_devices).map_err(Refused::NoChannels)?;
-        self.records.hold(record, || {
-            let claim = claim_with(&self.paths.checkpoint, channel)?;
-            claim.map_or(Ok(()), |claim| Err(Refused::Claimed { channel, claim }))
-        })?;
+        let params = DriverParams::read(&self.paths.driver_params).ok();
+        let count = params.and_then(|params| params.imex_channel_count);
+        if let Some(count) = count.filter(|count| channel.get() >= *count) {
+            return Err(Refused::BeyondDriver { channel, count });
+        }
         let edits = channel_edits(channel, major);
         let mut target = NriContainer::new(container);
         let plan = Plan::of_edits(&edits, RECORDS_DIR.as_ref(), &target, &OsHost::new("/"));
@@ -80,12 +88,43 @@ impl Annotations {
             channel,
             reason: error.to_string(),
         })?;
+        self.records.hold(record, || {
+            // The pod may be gone by now, and its record would stay.
+            if context.cancellation().is_cancelled() {
+                return Err(Refused::Late);
+            }
+            let claim = claim_with(&self.paths.checkpoint, channel)?;
+            claim.map_or(Ok(()), |claim| Err(Refused::Claimed { channel, claim }))
+        })?;
         plan.apply(&mut target);
         let answer = target.into_adjustment(self.shared().release);
         for loss in answer.losses {
             warn!(container = container.id, %loss, "NRI cannot say it");
         }
         Ok(answer.adjustment)
+    }
+
+    /// Tells of containers that were created while the plugin was away.
+    fn warn_of_containers_without(pods: &[PodSandbox], containers: &[Container]) {
+        let pods: BTreeMap<_, _> = pods.iter().map(|pod| (&pod.id, pod)).collect();
+        for container in containers {
+            let Some(pod) = pods.get(&container.pod_sandbox_id) else {
+                continue;
+            };
+            let Ok(Some(channel)) = request(&pod.annotations) else {
+                continue;
+            };
+            let node = format!("{CHANNEL_DIR}/channel{channel}");
+            let devices = container.linux.iter().flat_map(|linux| &linux.devices);
+            if !devices.into_iter().any(|device| device.path == node) {
+                warn!(
+                    pod.namespace,
+                    pod.name,
+                    container = container.name,
+                    "asks for IMEX channel {channel} by {ANNOTATION}, and was created without it while this plugin was away; delete the pod, its successor gets it"
+                );
+            }
+        }
     }
 }
 
@@ -102,6 +141,9 @@ impl Plugin for Annotations {
         }
         shared.release = NriRelease::of(runtime);
         info!(runtime.name, runtime.version, "connected");
+        if shared.allowed.is_empty() {
+            warn!("no namespace may have a channel: every pod with the annotation is refused");
+        }
         Ok(())
     }
 
@@ -109,8 +151,9 @@ impl Plugin for Annotations {
         &self,
         _: &Context,
         pods: &[PodSandbox],
-        _: &[Container],
+        containers: &[Container],
     ) -> Result<Vec<ContainerUpdate>, Refusal> {
+        Self::warn_of_containers_without(pods, containers);
         let sandboxes: BTreeSet<String> = pods.iter().map(|pod| pod.id.clone()).collect();
         let records = self.records.clone();
         let kept = spawn_blocking(move || {
@@ -126,7 +169,12 @@ impl Plugin for Annotations {
                 }
             }
             // The next connection tries again; meanwhile a channel stays with its namespace.
-            Ok(Err(error)) => warn!(%error, "records of pods that are gone stay"),
+            Ok(Err(error)) => {
+                warn!(
+                    error = error_chain(&error),
+                    "records of pods that are gone stay"
+                );
+            }
             Err(error) => warn!(%error, "records of pods that are gone stay"),
         }
         Ok(Vec::new())
@@ -134,7 +182,7 @@ impl Plugin for Annotations {
 
     async fn create_container(
         &self,
-        _: &Context,
+        context: &Context,
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<Creation, Refusal> {
@@ -152,10 +200,12 @@ impl Plugin for Annotations {
             name: pod.name.clone(),
             channel: channel.get(),
         };
-        let (this, container) = (self.clone(), container.clone());
-        let given = spawn_blocking(move || this.give(channel, &record, &container)).await;
-        let given = given.map_err(Refusal::new)?;
-        given.map(Creation::from).map_err(Refusal::new)
+        let (this, context, container) = (self.clone(), context.clone(), container.clone());
+        let given = spawn_blocking(move || this.give(&context, channel, &record, &container));
+        let given = given.await.map_err(Refusal::new)?;
+        given
+            .map(Creation::from)
+            .map_err(|refused| Refusal::new(error_chain(&refused)))
     }
 
     async fn remove_pod_sandbox(&self, _: &Context, pod: &PodSandbox) -> Result<(), Refusal> {
@@ -163,7 +213,10 @@ impl Plugin for Annotations {
         let released = spawn_blocking(move || records.release(&sandbox)).await;
         if let Ok(Err(error)) = released {
             // The next connection removes it.
-            warn!(%error, pod = pod.id, "the pod's record stays");
+            warn!(
+                error = error_chain(&error),
+                pod.namespace, pod.name, "the pod's record stays"
+            );
         }
         Ok(())
     }

@@ -2,7 +2,27 @@
 //!
 //! The directory is on a tmpfs, so that records live as long as containers can: not longer
 //! than the boot. Whoever decides holds the lock from the read to the write, since two
-//! instances of the plugin run at once during an update.
+//! instances of the plugin may run at once during an update, and a call that nobody waits for
+//! any more may still be at work.
+//!
+//! # A record's life
+//!
+//! The record comes before the device and goes after it, so that no pod has a channel that
+//! others are given. One that is too many keeps the channel from other namespaces, no longer
+//! than until the next connection.
+//!
+//! | when | step | if the plugin is killed right after it |
+//! |---|---|---|
+//! | a container is created | the lock is taken | the kernel frees the lock; no record, the container starts without the plugin |
+//! | | conflicts are looked for; nothing is written if there are | the same |
+//! | | a temporary file is written and synced | the next start sweeps it |
+//! | | it is renamed to `SANDBOX.json` | the record is there, the container may start without its channel; see `remove` |
+//! | | the answer with the device is given | the record is there, as it should |
+//! | another container of the pod, also a restarted one | the same; the file is left as it is | the record is there |
+//! | the sandbox is removed | under the lock the file is removed | the record is gone, as is the pod |
+//! | it is removed, and the plugin is away | | the next connection removes the record |
+//! | the plugin connects, the runtime names its sandboxes | records of all others are removed | those left are removed at the next connection |
+//! | the machine boots | the tmpfs is empty | |
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -69,8 +89,8 @@ impl Records {
     }
 
     /// Records that the pod has its channel, unless a pod of another namespace has it, or
-    /// `is_free` refuses. Pods of one namespace share a channel, as those of one job do.
-    /// Idempotent.
+    /// `is_free` refuses, which is asked under the lock. Pods of one namespace share a channel,
+    /// as those of one job do. Idempotent.
     pub fn hold(
         &self,
         record: &Record,
@@ -78,10 +98,12 @@ impl Records {
     ) -> Result<(), Refused> {
         let file = file_name(&record.sandbox)?;
         let channel = ChannelId::new(record.channel);
-        let channel = channel.map_err(|_| NotAChannel(record.channel.to_string()))?;
-        let failed = |error: Error| Refused::Records(error.to_string());
-        let _lock = self.dir.lock(LOCK, LOCK_TIMEOUT).map_err(failed)?;
-        let others = self.all().map_err(failed)?;
+        let channel = channel.map_err(|_| NotAChannel::new(&record.channel.to_string()))?;
+        let _lock = self
+            .dir
+            .lock(LOCK, LOCK_TIMEOUT)
+            .map_err(Refused::Records)?;
+        let others = self.all().map_err(Refused::Records)?;
         let is_other = |other: &&Record| {
             other.channel == record.channel && other.namespace != record.namespace
         };
@@ -90,16 +112,16 @@ impl Records {
             return Err(Refused::OtherNamespace { channel, pod });
         }
         is_free()?;
-        let bytes =
-            serde_json::to_vec(record).map_err(|error| Refused::Records(error.to_string()))?;
-        self.dir.ensure(&file, &bytes, MODE).map_err(failed)?;
-        Ok(())
+        let bytes = serde_json::to_vec(record).map_err(Refused::Encode)?;
+        let written = self.dir.ensure(&file, &bytes, MODE);
+        written.map(drop).map_err(Refused::Records)
     }
 
     /// The pod's sandbox is gone: so is its record. Idempotent.
     pub fn release(&self, sandbox: &str) -> Result<(), Error> {
-        // One that cannot be a file's name was never recorded.
-        file_name(sandbox).map_or(Ok(()), |file| self.dir.remove(&file))
+        // After one that is being written.
+        let _lock = self.dir.lock(LOCK, LOCK_TIMEOUT)?;
+        self.remove(sandbox)
     }
 
     /// Removes the records of all other sandboxes; returns those that it removed.
@@ -108,9 +130,15 @@ impl Records {
         let mut gone = self.all()?;
         gone.retain(|record| !sandboxes.contains(record.sandbox.as_str()));
         for record in &gone {
-            self.release(&record.sandbox)?;
+            self.remove(&record.sandbox)?;
         }
         Ok(gone)
+    }
+
+    /// Under the lock.
+    fn remove(&self, sandbox: &str) -> Result<(), Error> {
+        // One that cannot be a file's name was never recorded.
+        file_name(sandbox).map_or(Ok(()), |file| self.dir.remove(&file))
     }
 
     /// All, by sandbox. What is no record is left out.
@@ -144,6 +172,10 @@ fn file_name(sandbox: &str) -> Result<String, Refused> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use durable_file::{SimDir, sim};
+
     use super::*;
 
     fn record(sandbox: &str, namespace: &str, channel: u32) -> Record {
@@ -184,6 +216,100 @@ mod tests {
         hold(&records, &other).unwrap();
         let all = records_in(scratch.path()).unwrap();
         assert_eq!(all, [other, record("s4", "team-b", 4)]);
+    }
+
+    /// A plugin that is killed between any two steps, or a machine that loses power.
+    #[test]
+    fn a_crash_anywhere_leaves_a_whole_record_or_none_and_the_next_connection_what_is_true() {
+        let (pod, other) = (record("s1", "team-a", 3), record("s2", "team-b", 3));
+        let counts = sim::enumerate(
+            |dir| {
+                let records = Records::new(Arc::new(dir.clone()));
+                hold(&records, &pod).unwrap();
+                dir.acknowledge();
+                records.release("s1").unwrap();
+                dir.acknowledge();
+            },
+            |crash| {
+                let records = Records::new(Arc::new(crash.dir.clone()));
+                let found = records.all().unwrap();
+                match (crash.acknowledged, &found[..]) {
+                    (0 | 1, [found]) => assert_eq!(*found, pod, "{crash}"),
+                    (_, []) => {}
+                    _ => panic!("{crash}: {found:?}"),
+                }
+                // The sandbox is still there: the container is created again, and the record is
+                // the pod's until it goes.
+                let again = Records::new(Arc::new(crash.dir.after_kill()));
+                again.keep_only(&BTreeSet::from(["s1"])).unwrap();
+                hold(&again, &pod).unwrap();
+                hold(&again, &other).unwrap_err();
+                // It went meanwhile.
+                records.keep_only(&BTreeSet::new()).unwrap();
+                assert_eq!(records.all().unwrap(), [], "{crash}");
+                hold(&records, &other).unwrap();
+            },
+        );
+        assert_eq!(counts.operations, 2);
+    }
+
+    #[test]
+    fn a_record_that_was_answered_outlives_every_later_kill() {
+        let (pod, more) = (record("s1", "team-a", 3), record("s3", "team-a", 3));
+        sim::enumerate(
+            |dir| {
+                let records = Records::new(Arc::new(dir.clone()));
+                for record in [&pod, &more, &record("s4", "team-a", 4)] {
+                    hold(&records, record).unwrap();
+                    dir.acknowledge();
+                }
+                records.keep_only(&BTreeSet::from(["s1"])).unwrap();
+            },
+            |crash| {
+                let found = Records::new(Arc::new(crash.dir.clone())).all().unwrap();
+                assert!(crash.acknowledged == 0 || found.contains(&pod), "{crash}");
+            },
+        );
+    }
+
+    #[test]
+    fn a_step_that_fails_is_an_error_with_its_reason_and_nothing_is_given() {
+        const ENOSPC: i32 = 28;
+        let pod = record("s1", "team-a", 3);
+        let steps = {
+            let dir = SimDir::new();
+            hold(&Records::new(Arc::new(dir.clone())), &pod).unwrap();
+            dir.steps().len()
+        };
+        for step in 0..steps {
+            let dir = SimDir::new();
+            dir.fail_step(step, ENOSPC);
+            let records = Records::new(Arc::new(dir.clone()));
+            let refused = records.hold(&pod, || Ok(())).unwrap_err();
+            let reason = std::error::Error::source(&refused).unwrap().to_string();
+            assert!(reason.contains("s1.json") || step + 1 == steps, "{reason}");
+            hold(&records, &pod).unwrap();
+            assert_eq!(records.all().unwrap(), std::slice::from_ref(&pod));
+        }
+    }
+
+    /// On a tmpfs, as on a node.
+    #[test]
+    fn ten_thousand_records_of_pods_that_are_gone_do_not_keep_a_pod_from_its_channel() {
+        let scratch = tempfile::tempdir_in("/dev/shm").unwrap();
+        let records = Records::new(Arc::new(OsDir::open(scratch.path()).unwrap()));
+        for number in 0..10_000 {
+            let sandbox = format!("{number:064x}");
+            let text = serde_json::to_string(&record(&sandbox, "team-a", 3)).unwrap();
+            std::fs::write(scratch.path().join(format!("{sandbox}{SUFFIX}")), text).unwrap();
+        }
+        let began = Instant::now();
+        hold(&records, &record("s1", "team-a", 3)).unwrap();
+        println!("held after {:?}", began.elapsed());
+        let began = Instant::now();
+        let gone = records.keep_only(&BTreeSet::from(["s1"])).unwrap();
+        println!("removed after {:?}", began.elapsed());
+        assert_eq!(gone.len(), 10_000);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Why a container is not created: a sentence for the pod's owner.
 
+use durable_file::Error as FileError;
 use imex_cdi::{ChannelId, ReadMajorError};
 
 use crate::request::{ANNOTATION, NotAChannel};
@@ -50,13 +51,27 @@ pub enum Refused {
     #[error("it is unknown which IMEX channels claims have on this node: {0}; it is tried again")]
     Claims(String),
     /// The records cannot be read or written.
-    #[error("the pod's IMEX channel cannot be recorded on this node: {0}; it is tried again")]
-    Records(String),
+    #[error("the pod's IMEX channel cannot be recorded on this node; it is tried again")]
+    Records(#[source] FileError),
+    /// The record has no form as text. It never happens.
+    #[error("the pod's IMEX channel cannot be recorded on this node; report it")]
+    Encode(#[source] serde_json::Error),
+    /// Nobody waits for the answer any more.
+    #[error("the answer comes too late; it is tried again")]
+    Late,
     /// There is no driver.
-    #[error(
-        "this node has no IMEX channels: {0}; load the NVIDIA driver, or let the pod run elsewhere"
-    )]
+    #[error("this node has no IMEX channels; load the NVIDIA driver, or let the pod run elsewhere")]
     NoChannels(#[source] ReadMajorError),
+    /// The driver has fewer channels.
+    #[error(
+        "the annotation {ANNOTATION} asks for IMEX channel {channel}, but the node's driver has {count} channels, from 0 on (NVreg_ImexChannelCount)"
+    )]
+    BeyondDriver {
+        /// The channel.
+        channel: ChannelId,
+        /// How many there are.
+        count: u32,
+    },
     /// The plan for the container was refused.
     #[error("IMEX channel {channel} cannot be given to the container: {reason}")]
     Plan {

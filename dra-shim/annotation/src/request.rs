@@ -7,12 +7,27 @@ use imex_cdi::ChannelId;
 /// The pod's annotation. Its value is the number of a channel, in decimal digits.
 pub const ANNOTATION: &str = "imex-dra/channel";
 
-/// The annotation's value, which is not the number of a channel.
+/// More of a wrong value is not repeated: it may have 256 KiB, and the advice comes after it.
+const SHOWN: usize = 40;
+
+/// The annotation's value, which is not the number of a channel; its beginning, if it is long.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the annotation {ANNOTATION} is {0:?}, which is not the number of an IMEX channel; write a number such as \"3\""
 )]
-pub struct NotAChannel(pub String);
+pub struct NotAChannel(String);
+
+// === impl NotAChannel ===
+
+impl NotAChannel {
+    pub(crate) fn new(value: &str) -> Self {
+        let mut shown: String = value.chars().take(SHOWN).collect();
+        if shown.len() < value.len() {
+            shown.push_str("...");
+        }
+        Self(shown)
+    }
+}
 
 /// The channel that a pod with these annotations asks for; `None` without the annotation.
 pub fn request(annotations: &BTreeMap<String, String>) -> Result<Option<ChannelId>, NotAChannel> {
@@ -23,7 +38,7 @@ pub fn request(annotations: &BTreeMap<String, String>) -> Result<Option<ChannelI
     let channel = number.and_then(|id| ChannelId::new(id).ok());
     match channel {
         Some(channel) => Ok(Some(channel)),
-        None => Err(NotAChannel(text.clone())),
+        None => Err(NotAChannel::new(text)),
     }
 }
 
@@ -53,5 +68,16 @@ mod tests {
         ] {
             assert_eq!(of(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_value_of_256_kib_is_refused_with_its_beginning() {
+        let long = "1".repeat(256 << 10);
+        assert_eq!(of(&long), None);
+        let text = NotAChannel::new(&"\u{e9}\n".repeat(1000)).to_string();
+        assert!(
+            text.len() < 250 && text.ends_with("such as \"3\""),
+            "{text}"
+        );
     }
 }

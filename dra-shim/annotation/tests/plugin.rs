@@ -63,6 +63,7 @@ fn service(scratch: &Path, list: &str) -> Service {
     let records = Records::new(Arc::new(OsDir::open(scratch.join("records")).unwrap()));
     let paths = Paths {
         proc_devices: scratch.join("devices"),
+        driver_params: scratch.join("params"),
         checkpoint: scratch.join("checkpoint.json"),
     };
     let plugin = Annotations::new(list.parse().unwrap(), paths, records);
@@ -219,6 +220,16 @@ async fn records_survive_a_restart_but_for_those_of_pods_that_are_gone() {
     let sandboxes: Vec<_> = found.iter().map(|record| record.sandbox.as_str()).collect();
     assert_eq!(sandboxes, ["s1"]);
     restarted.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_channel_that_the_driver_does_not_have_is_refused() {
+    let node = Node::start(LIST, Options::default()).await;
+    std::fs::write(node.scratch.path().join("params"), "ImexChannelCount: 9\n").unwrap();
+    let refused = node.create(&pod("s1", "team-a", "9")).await.unwrap_err();
+    assert!(refused.contains("has 9 channels"), "{refused}");
+    assert_eq!(node.records(), []);
+    node.create(&pod("s1", "team-a", "8")).await.unwrap();
 }
 
 #[tokio::test]
