@@ -2,9 +2,13 @@
 # Builds the programs and packs them with a small glibc base into one OCI
 # image archive, without docker and without a registry:
 #
-#   hack/image.sh [--profile dev|release] [--out FILE]
+#   hack/image.sh [--profile dev|release] [--out FILE] [--twice]
 #
-# The archive's path is printed on stdout; `ctr -n k8s.io images import FILE`
+# --twice: then builds all of it again, from a copy of the sources in another
+# place and from nothing, and fails unless the image is the same one.
+#
+# A release image comes with a list of what is in it, FILE with .spdx.json for
+# .tar. The archive's path is printed on stdout; `ctr -n k8s.io images import FILE`
 # brings it in as localhost/imex-dra:v<the chart's appVersion>. The same
 # programs and the same Debian packages give the same image digest.
 # deployments/container/README.md says why the base is what it is.
@@ -16,11 +20,17 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 umask 022
 export LC_ALL=C
 
-programs="compute-domain-controller compute-domain-kubelet-plugin imex-annotation"
+programs="compute-domain-controller compute-domain-kubelet-plugin imex-annotation cdi-gen"
 # The newest glibc whose symbols a released program may need.
 glibc_floor=2.28
 ziglang_version=0.15.2
 cargo_zigbuild_version=0.24.1
+# Writes into each program which crates it is made of, for scanners of images.
+cargo_auditable_version=0.7.7
+# Reads those, and Debian's status.d, from the image: the list beside it.
+syft_version=v1.57.0
+# Of a release, as it is pulled.
+most_mib=30
 # What our programs and the host's libnvidia-ml link to. Before glibc 2.34 the
 # small ones are libraries of their own, since then stubs that old programs
 # still name.
@@ -30,6 +40,7 @@ epoch=${SOURCE_DATE_EPOCH:-0}
 parse_arguments() {
     profile=release
     out=$root/out/imex-dra-image.tar
+    twice=
     while [ $# -gt 0 ]; do
         case $1 in
             --profile | --out)
@@ -37,6 +48,7 @@ parse_arguments() {
                 if [ "$1" = --out ]; then out=$2; else profile=$2; fi
                 shift 2
                 ;;
+            --twice) twice=1 && shift ;;
             -h | --help) usage && exit 0 ;;
             *) die "unknown argument $1: see $0 --help" ;;
         esac
@@ -69,7 +81,7 @@ find_machine() {
 
 # Sets bin, the directory with the programs, all symbols still in.
 build_programs() {
-    local target_dir packages=(-p compute-domain-controller -p dra-shim -p imex-annotation)
+    local target_dir packages=(-p compute-domain-controller -p dra-shim -p imex-annotation -p cdi-gen)
     target_dir=$(cd "$root" && cargo metadata --format-version 1 --no-deps --offline 2>/dev/null |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
     [ -n "$target_dir" ] || target_dir=$root/target
@@ -79,38 +91,46 @@ build_programs() {
         return
     fi
     local target=$machine-unknown-linux-gnu
-    get_zigbuild
+    get_zig
+    get_cargo_tool cargo-zigbuild "$cargo_zigbuild_version"
+    get_cargo_tool cargo-auditable "$cargo_auditable_version"
     # Remapped, so that a release does not depend on where it was built.
     (cd "$root" &&
         RUSTFLAGS="--remap-path-prefix=$root=/imex-dra --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
-            CARGO_ZIGBUILD_ZIG_PATH=$zig PATH=$zigbuild_bin:$PATH \
-            cargo zigbuild --release --locked --bins --target "$target.$glibc_floor" "${packages[@]}") >&2 ||
+            CARGO_ZIGBUILD_ZIG_PATH=$zig PATH=$tools_path$PATH \
+            cargo auditable zigbuild --release --locked --bins --target "$target.$glibc_floor" "${packages[@]}") >&2 ||
         die "the programs did not build; cargo's message is above"
     bin=$target_dir/$target/release
     local program
     for program in $programs; do check_glibc_floor "$bin/$program"; done
 }
 
-# Sets zig and zigbuild_bin; installs both once, complete or not at all.
-get_zigbuild() {
+# Sets zig; installs it once, complete or not at all.
+get_zig() {
     local tools=$IMEX_CACHE/tools
     zig=$tools/ziglang-$ziglang_version/zig
-    zigbuild_bin=$tools/cargo-zigbuild-$cargo_zigbuild_version/bin
+    [ ! -x "$zig" ] || return 0
     mkdir -p "$tools"
-    if [ ! -x "$zig" ]; then
-        say "installing ziglang $ziglang_version into $tools (once)"
-        need_tools python3
-        python3 -m venv "$scratch/venv" >&2 || die "python3 -m venv failed; as root run: apt-get install python3-venv"
-        "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "ziglang==$ziglang_version" >&2 ||
-            die "pip could not install ziglang $ziglang_version; its message is above"
-        install_dir "$(echo "$scratch"/venv/lib/python3*/site-packages/ziglang)" "$tools/ziglang-$ziglang_version"
+    say "installing ziglang $ziglang_version into $tools (once)"
+    need_tools python3
+    python3 -m venv "$scratch/venv" >&2 || die "python3 -m venv failed; as root run: apt-get install python3-venv"
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "ziglang==$ziglang_version" >&2 ||
+        die "pip could not install ziglang $ziglang_version; its message is above"
+    install_dir "$(echo "$scratch"/venv/lib/python3*/site-packages/ziglang)" "$tools/ziglang-$ziglang_version"
+}
+
+# get_cargo_tool NAME VERSION: puts its directory before tools_path; installs it
+# once, complete or not at all.
+tools_path=
+get_cargo_tool() {
+    local to=$IMEX_CACHE/tools/$1-$2
+    if [ ! -x "$to/bin/$1" ]; then
+        say "installing $1 $2 into $IMEX_CACHE/tools (once, one or two minutes)"
+        cargo install --quiet --locked --root "$scratch/$1" "$1@$2" >&2 ||
+            die "cargo could not install $1 $2; its message is above"
+        install_dir "$scratch/$1" "$to"
     fi
-    if [ ! -x "$zigbuild_bin/cargo-zigbuild" ]; then
-        say "installing cargo-zigbuild $cargo_zigbuild_version into $tools (once, about two minutes)"
-        cargo install --quiet --locked --root "$scratch/zigbuild" "cargo-zigbuild@$cargo_zigbuild_version" >&2 ||
-            die "cargo could not install cargo-zigbuild $cargo_zigbuild_version; its message is above"
-        install_dir "$scratch/zigbuild" "$tools/cargo-zigbuild-$cargo_zigbuild_version"
-    fi
+    tools_path=$to/bin:$tools_path
 }
 
 # install_dir FROM TO: FROM may be on another file system; TO appears whole.
@@ -264,13 +284,59 @@ JSON
 
     mkdir -p "$(dirname "$out")"
     plain_tar "$out.new.$$" -C "$layout" blobs index.json oci-layout
+    if [ "$profile" = release ]; then
+        check_size
+        write_sbom "$out.new.$$"
+    fi
     mv "$out.new.$$" "$out"
+}
+
+# --- release ----------------------------------------------------------------
+
+check_size() {
+    local most=$((most_mib * 1024 * 1024)) size
+    size=$(stat -c %s "$out.new.$$")
+    [ "$size" -le $most ] || die "the image has $size bytes, and a release may have $most: what has grown?"
+}
+
+# Lists what scanners find in the image itself: nothing is declared by hand.
+write_sbom() {
+    local syft=$IMEX_CACHE/tools/syft-$syft_version/syft
+    if [ ! -x "$syft" ]; then
+        need_tools go
+        say "building syft $syft_version into $IMEX_CACHE/tools (once, a few minutes)"
+        GOFLAGS=-mod=mod GOBIN=$scratch/syft GOMODCACHE=$scratch/go/mod GOCACHE=$scratch/go/cache \
+            go install "github.com/anchore/syft/cmd/syft@$syft_version" >&2 ||
+            die "syft $syft_version did not build; go's message is above"
+        chmod -R u+w "$scratch/go"
+        install_dir "$scratch/syft" "$(dirname "$syft")"
+    fi
+    SYFT_CHECK_FOR_APP_UPDATE=false "$syft" scan --quiet --source-name imex-dra --source-version "v$version" \
+        --output "spdx-json=$sbom.new.$$" "oci-archive:$1" >&2 || die "syft could not read the image"
+    local program
+    for program in $programs; do
+        grep -q "/usr/bin/$program\b" "$sbom.new.$$" || die "the list of contents does not name what $program is made of"
+    done
+    mv "$sbom.new.$$" "$sbom"
+}
+
+# Builds once more, where no path, file or cache is the same.
+compare_with_second() {
+    local copy=$scratch/elsewhere second
+    mkdir -p "$copy"
+    (cd "$root" && git ls-files -z --cached --others --exclude-standard | xargs -0 tar -cf - ) | tar -xf - -C "$copy"
+    say "building again in another directory"
+    CARGO_TARGET_DIR=$scratch/elsewhere-target "$copy/hack/image.sh" --profile "$profile" --out "$scratch/second.tar" >/dev/null
+    second=$(digest "$scratch/second.tar")
+    [ "$second" = "$(digest "$out")" ] || die "the second build has another digest than the first: $scratch/second.tar"
+    say "both builds have the same digest"
 }
 
 parse_arguments "$@"
 find_machine
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch" "$out.new.$$"' EXIT
+sbom=${out%.tar}.spdx.json
+trap 'rm -rf "$scratch" "$out.new.$$" "$sbom.new.$$"' EXIT
 rootfs=$scratch/rootfs
 layout=$scratch/layout
 build_programs
@@ -278,4 +344,5 @@ make_base
 add_programs
 pack
 say "$reference $image_digest ($(($(stat -c %s "$out") / 1024)) KiB, $profile, $architecture)"
+[ -z "$twice" ] || compare_with_second
 echo "$out"

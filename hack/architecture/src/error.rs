@@ -32,6 +32,10 @@ pub(crate) enum Error {
         "{0} module circles; let one of the two sides go, or move what both need into a module below both"
     )]
     Circles(usize),
+    #[error(
+        "{0} findings of sources that work on one machine only; arm64 is the main one, and no test runs there"
+    )]
+    OneMachine(usize),
     #[error("out of date: {}; run `cargo run -p architecture -- write` and commit the result", paths.join(", "))]
     OutOfDate { paths: Vec<String> },
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! sources ───────────► modules ──► circles: none may exist
+//!         └──────────► machines: none that knows x86-64 alone
 //! cargo metadata ────► crates  ─┐
 //! the state machines ► states  ─┴► generated blocks of the documentation: compared, or written
 //! ```
@@ -15,6 +16,7 @@
 mod crates;
 mod document;
 mod error;
+mod machines;
 mod modules;
 mod states;
 mod workspace;
@@ -61,6 +63,7 @@ fn run(command: Command, output: &mut impl Write) -> Result<(), Error> {
         Command::Modules => count_modules(&workspace, output),
         Command::Check => {
             check_circles(&workspace, output)?;
+            check_machines(&workspace, output)?;
             match document::update(&workspace.workspace_root, &blocks(&workspace), false)? {
                 paths if paths.is_empty() => Ok(()),
                 paths => Err(Error::OutOfDate { paths }),
@@ -105,6 +108,17 @@ fn check_circles(workspace: &Workspace, output: &mut impl Write) -> Result<(), E
     match found {
         0 => Ok(()),
         circles => Err(Error::Circles(circles)),
+    }
+}
+
+fn check_machines(workspace: &Workspace, output: &mut impl Write) -> Result<(), Error> {
+    let findings = machines::findings(&workspace.workspace_root)?;
+    for finding in &findings {
+        writeln!(output, "{finding}").map_err(Error::Output)?;
+    }
+    match findings.len() {
+        0 => Ok(()),
+        found => Err(Error::OneMachine(found)),
     }
 }
 
