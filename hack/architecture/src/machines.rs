@@ -20,10 +20,7 @@ const WORDS: [(&str, &str); 3] = [
 const ONE_MACHINE: [(&str, &str); 5] = [
     ("std::arch", "intrinsics are one machine's"),
     ("asm!", "assembly is one machine's"),
-    (
-        "*const i8",
-        "C's char is unsigned on aarch64: write c_char",
-    ),
+    ("*const i8", "C's char is unsigned on aarch64: write c_char"),
     ("*mut i8", "C's char is unsigned on aarch64: write c_char"),
     (
         "custom_flags(0",

@@ -3,7 +3,8 @@
 //! the runtime are killed.
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::{Cluster, Namespace, channels, fixtures, program_path, wait_until};
+use cluster_tests::fixtures::{self, ChartValue};
+use cluster_tests::{Cluster, Namespace, channels, program_path, wait_until};
 use serde_json::{Value, json};
 
 const NODE: u8 = 1;
@@ -192,7 +193,7 @@ fn it_has_it_alone_until_it_goes() -> Result<()> {
     cluster.apply(&pod(&ours, "second", "9"))?;
     fixtures::wait_until_running(&cluster, &ours, "second")?;
 
-    // It goes while nobody sees it.
+    // Nobody sees it go, unless kubelet starts the plugin again before that.
     let kill = "for it in /proc/[0-9]*; do [ \"$(cat $it/comm 2>/dev/null)\" = imex-annotation ] && kill -9 ${it#/proc/}; done; true";
     cluster.on_node(NODE, kill)?;
     cluster.kubectl(&[
@@ -214,4 +215,33 @@ fn it_has_it_alone_until_it_goes() -> Result<()> {
     fixtures::wait_until_running(&cluster, &other, "later")?;
     channels::sees_only(&cluster, &other, "later", 9)?;
     channels::sees_only(&cluster, &other, "taken", 9)
+}
+
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_guard_lets_it_have_that_one_and_no_other() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "ann-a")?;
+    let _enforce = ChartValue::set(&cluster, "nriGuard.mode", "enforce")?;
+    let _release = Release::install(&cluster)?;
+
+    cluster.apply(&pod(&namespace, "worker", "9"))?;
+    fixtures::wait_until_running(&cluster, &namespace, "worker")?;
+    channels::sees_only(&cluster, &namespace, "worker", 9)?;
+    let events = cluster.events_about(&namespace.name, "worker")?;
+    let told = events.iter().any(|event| event.starts_with("Channel"));
+    ensure!(!told, "the worker: {events:#?}");
+
+    // The environment is an image's or a user's, and not what the annotation gives.
+    let mut other: Value = serde_json::from_str(&pod(&namespace, "other", "9"))?;
+    if let Some(container) = other.pointer_mut("/spec/containers/0") {
+        container["env"] = json!([{"name": "NVIDIA_IMEX_CHANNELS", "value": "12"}]);
+    }
+    cluster.apply(&other.to_string())?;
+    is_refused(
+        &cluster,
+        &namespace,
+        "other",
+        "the container asks for IMEX channel 12",
+    )
 }
