@@ -328,7 +328,7 @@ compare_with_second() {
     say "building again in another directory"
     CARGO_TARGET_DIR=$scratch/elsewhere-target "$copy/hack/image.sh" --profile "$profile" --out "$scratch/second.tar" >/dev/null
     second=$(digest "$scratch/second.tar")
-    [ "$second" = "$(digest "$out")" ] || die "the second build has another digest than the first: $scratch/second.tar"
+    [ "$second" = "$(digest "$out")" ] || die "the second build has another digest than the first: $second"
     say "both builds have the same digest"
 }
 
