@@ -89,6 +89,7 @@ pub struct OpaqueConfig {
 impl OpaqueConfig {
     /// Whether it applies to an allocation result: it names no request at all, the
     /// result's request, or the base name of that.
+    // req: KUBELET-20
     pub fn applies_to(&self, result: &AllocationResult) -> bool {
         self.requests.is_empty()
             || self
@@ -150,6 +151,7 @@ impl Claim {
     /// # Errors
     ///
     /// It is another claim, not allocated, or malformed where `driver` is concerned.
+    // req: KUBELET-17, KUBELET-18, KUBELET-19
     pub fn parse(json: &str, id: &ClaimRef, driver: &str) -> Result<Self, ClaimObjectError> {
         let object: json::Object<'_> =
             serde_json::from_str(json).map_err(ClaimObjectError::Malformed)?;
@@ -243,6 +245,7 @@ mod tests {
         format!(r#"{{"kind": "ResourceClaim", "metadata": {{"uid": "u1"}}, "status": {status}}}"#)
     }
 
+    // req: KUBELET-19
     #[test]
     fn only_the_drivers_own_results_and_configs_are_handed_over() {
         let claim = Claim::parse(&mk_object(STATUS), &mk_ref("u1"), "ours").unwrap();
@@ -283,6 +286,7 @@ mod tests {
         }
     }
 
+    // req: KUBELET-20
     #[test]
     fn a_config_applies_to_all_requests_or_to_the_base_name_or_the_exact_one() {
         let claim = Claim::parse(&mk_object(STATUS), &mk_ref("u1"), "ours").unwrap();
@@ -292,12 +296,14 @@ mod tests {
         assert!(!claim.configs[1].applies_to(&claim.results[1]));
     }
 
+    // req: KUBELET-17
     #[test]
     fn a_claim_replaced_under_the_same_name_is_refused() {
         let error = Claim::parse(&mk_object(STATUS), &mk_ref("u2"), "ours").unwrap_err();
         assert!(matches!(error, ClaimObjectError::Replaced));
     }
 
+    // req: KUBELET-18
     #[test]
     fn a_claim_without_allocation_is_refused() {
         for status in ["null", "{}", r#"{"allocation": null}"#] {

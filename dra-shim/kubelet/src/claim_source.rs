@@ -237,6 +237,7 @@ mod tests {
         }
     }
 
+    // req: KUBELET-34
     #[tokio::test]
     async fn a_name_that_would_lead_to_another_object_is_never_sent() {
         let source = mk_source(200, "{}"); // panics at any path but the claim's

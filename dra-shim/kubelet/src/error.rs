@@ -48,6 +48,7 @@ impl ClaimError {
     /// The message is put on one line and truncated to what an event can hold.
     /// Invisible characters (control characters and bidirectional overrides) are
     /// removed: output of other tools ends up in terminals.
+    // req: KUBELET-35
     pub fn new(class: ErrorClass, message: impl fmt::Display) -> Self {
         let message = message.to_string();
         let words: Vec<_> = message.split_whitespace().map(text::visible).collect();
@@ -113,12 +114,14 @@ impl std::error::Error for ClaimError {}
 mod tests {
     use super::*;
 
+    // req: KUBELET-35
     #[test]
     fn an_error_is_one_line_and_never_empty() {
         assert_eq!(ClaimError::retry("a\n  b").message(), "a b");
         assert!(!ClaimError::permanent(" \n").message().is_empty());
     }
 
+    // req: KUBELET-35
     #[test]
     fn an_error_carries_no_terminal_escapes_or_bidirectional_overrides() {
         let error = ClaimError::retry("a\u{1b}[31mred\u{7} \u{202e}txt.exe\u{200f}\u{2066}é\0");
@@ -126,6 +129,7 @@ mod tests {
         assert!(!ClaimError::retry("\u{7}").message().is_empty());
     }
 
+    // req: KUBELET-35
     #[test]
     fn a_long_error_is_truncated_between_characters() {
         let error = ClaimError::retry("ä".repeat(MAX_MESSAGE));

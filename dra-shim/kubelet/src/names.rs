@@ -58,6 +58,7 @@ fn is_made_of(part: &str, inner: &str) -> bool {
 mod tests {
     use super::*;
 
+    // req: KUBELET-23
     #[test]
     fn a_cdi_id_is_vendor_class_and_name_in_their_characters() {
         let good = ["a/b=c", "vendor.example.com/my_class-1=0", "v/c=a:b.c-d_e"];

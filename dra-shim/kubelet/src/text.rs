@@ -43,6 +43,7 @@ pub(crate) fn error_chain(error: &dyn Error) -> String {
 mod tests {
     use super::*;
 
+    // req: KUBELET-52
     #[test]
     fn a_text_is_truncated_between_characters() {
         assert_eq!(truncated("aäb", 2), "a");

@@ -27,6 +27,7 @@ fn odd() -> Script {
     })
 }
 
+// req: KUBELET-16
 #[tokio::test]
 async fn an_answer_that_runtimes_or_kubelet_reject_fails_its_claim_and_no_other() {
     let node = Node::new();
@@ -82,6 +83,7 @@ async fn health_of_thousands_of_devices_with_long_messages_arrives() {
     assert!(last.message.len() > 500, "{}", last.message.len());
 }
 
+// req: KUBELET-1
 #[tokio::test]
 async fn a_plugin_that_is_notified_of_its_registration_can_already_be_called() {
     let node = Node::new();

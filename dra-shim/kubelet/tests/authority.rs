@@ -15,6 +15,7 @@ use support::{Script, files, soon};
 
 /// With the counter-test: under a name without an `@` the same server resets the
 /// stream, so that the registration can fail.
+// req: KUBELET-3
 #[tokio::test]
 async fn kubelets_path_as_authority_is_answered_and_refused_for_a_name_without_an_at_sign() {
     let node = Node::new();
@@ -58,6 +59,7 @@ async fn the_authority_on_the_wire_is_the_encoded_path() {
     assert_eq!(authorities, [expected.clone(), expected]);
 }
 
+// req: KUBELET-3
 #[tokio::test]
 async fn a_kubelet_that_dials_the_service_by_its_path_too_is_answered() {
     let node = Node::with_options(Options {

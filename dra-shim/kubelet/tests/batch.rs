@@ -29,6 +29,7 @@ impl ClaimSource for Together {
     }
 }
 
+// req: KUBELET-29
 #[tokio::test]
 async fn the_claims_of_a_call_are_read_concurrently() {
     let names = ["a", "b", "c"];
@@ -47,6 +48,7 @@ async fn the_claims_of_a_call_are_read_concurrently() {
     );
 }
 
+// req: KUBELET-29
 #[tokio::test]
 async fn claims_of_different_calls_are_prepared_concurrently() {
     let both = Arc::new(Barrier::new(2));
@@ -74,6 +76,7 @@ async fn claims_of_different_calls_are_prepared_concurrently() {
     assert_eq!(two.unwrap().into_inner().claims["uid-b"].error, "");
 }
 
+// req: KUBELET-15
 #[tokio::test]
 async fn a_claim_that_occurs_twice_in_a_call_is_prepared_and_answered_once() {
     let running = start(Script::instant(), Claims::allocated(&["a"]));
@@ -138,6 +141,7 @@ async fn of_many_claims_few_are_under_way_at_once_and_unprepare_does_not_wait_fo
     assert_eq!((answers.len(), most.load(Ordering::SeqCst)), (200, 32));
 }
 
+// req: KUBELET-14
 #[tokio::test]
 async fn the_older_version_can_be_offered_alone() {
     let running = start_with(Script::instant(), Claims::allocated(&["a"]), |builder| {

@@ -44,6 +44,7 @@ fn error<'a>(answers: &'a Answers, name: &str) -> &'a str {
     answer.as_ref().expect_err("an error")
 }
 
+// req: KUBELET-15, KUBELET-16, KUBELET-17
 #[tokio::test]
 async fn a_replaced_an_unallocated_a_missing_and_a_good_claim_get_four_answers() {
     let claims = Claims::allocated(&["good"]);
@@ -71,6 +72,7 @@ async fn a_replaced_an_unallocated_a_missing_and_a_good_claim_get_four_answers()
     assert_eq!(device.share_id.as_deref(), Some("share-1"));
 }
 
+// req: KUBELET-30
 #[tokio::test]
 async fn an_unprepare_needs_no_claim_object() {
     let node = Node::new();
@@ -79,6 +81,7 @@ async fn an_unprepare_needs_no_claim_object() {
     assert_eq!(answers.unwrap()["uid-gone"], Ok(Vec::new()));
 }
 
+// req: KUBELET-24
 #[tokio::test]
 async fn a_transient_error_is_retried_inside_the_call() {
     let attempts = Arc::new(AtomicUsize::new(0));
@@ -112,6 +115,7 @@ impl ClaimSource for Late {
     }
 }
 
+// req: KUBELET-24
 #[tokio::test]
 async fn a_claim_that_cannot_be_read_at_first_is_prepared_inside_the_call() {
     let refused = kube::core::Status::failure("etcd is away", "InternalError");
@@ -145,6 +149,7 @@ async fn the_error_of_a_custom_source_reaches_the_user_with_all_its_sources() {
     );
 }
 
+// req: KUBELET-25
 #[tokio::test]
 async fn an_error_that_persists_is_answered_before_the_deadline() {
     let attempts = Arc::new(AtomicUsize::new(0));
@@ -166,6 +171,7 @@ async fn an_error_that_persists_is_answered_before_the_deadline() {
     assert_eq!(error(&answers, "a"), last);
 }
 
+// req: KUBELET-24
 #[tokio::test]
 async fn a_permanent_error_is_answered_at_once() {
     let driver = Script::preparing(|_, _| async { Err(ClaimError::permanent("never")) });
@@ -179,6 +185,7 @@ async fn a_permanent_error_is_answered_at_once() {
     );
 }
 
+// req: KUBELET-16
 #[tokio::test]
 async fn a_driver_that_hangs_does_not_keep_the_other_claims_from_their_answer() {
     let driver = Script::preparing(|_, claim| async move {
@@ -194,6 +201,7 @@ async fn a_driver_that_hangs_does_not_keep_the_other_claims_from_their_answer() 
     assert!(hangs.contains("longer than kubelet waits"), "{answers:?}");
 }
 
+// req: KUBELET-16
 #[tokio::test]
 async fn a_panic_in_the_driver_is_that_claims_error_only() {
     let driver = Script::preparing(|context, claim| async move {

@@ -19,6 +19,7 @@ use support::{
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 
+// req: KUBELET-5
 #[tokio::test]
 async fn the_plugin_introduces_itself_newest_version_first() {
     let running = start(Script::instant(), Claims::default());
@@ -39,6 +40,7 @@ async fn the_plugin_introduces_itself_newest_version_first() {
     );
 }
 
+// req: KUBELET-7
 #[tokio::test]
 async fn each_registration_and_refusal_is_reported() {
     let running = start(Script::instant(), Claims::default());
@@ -70,6 +72,7 @@ async fn each_registration_and_refusal_is_reported() {
     );
 }
 
+// req: KUBELET-11
 #[tokio::test]
 async fn a_dead_instances_sockets_go_once_kubelet_has_registered_this_one() {
     let node = Node::new();
@@ -86,6 +89,7 @@ async fn a_dead_instances_sockets_go_once_kubelet_has_registered_this_one() {
     assert_eq!(files(&node.kubelet.registry()).len(), 2);
 }
 
+// req: KUBELET-50, KUBELET-52
 #[tokio::test]
 async fn health_comes_at_once_and_at_every_change_and_ends_with_the_plugin() {
     let device = |health| DeviceHealth {
@@ -149,6 +153,7 @@ async fn an_emptied_registry_directory_costs_a_new_registration_under_a_new_name
 }
 
 /// In paused time, since opening is tried for 30 s.
+// req: KUBELET-9
 #[tokio::test(start_paused = true)]
 async fn sockets_that_cannot_be_opened_again_are_fatal_and_reported() {
     let mut running = start(Script::instant(), Claims::default());
@@ -161,6 +166,7 @@ async fn sockets_that_cannot_be_opened_again_are_fatal_and_reported() {
     assert_eq!(failed.unwrap().code(), "socket-directory");
 }
 
+// req: KUBELET-10
 #[tokio::test]
 async fn a_shutdown_lets_work_in_flight_end_and_leaves_no_socket() {
     let (begun, has_begun) = oneshot::channel();

@@ -36,6 +36,7 @@ fn stepwise() -> (
     (driver, events, gate)
 }
 
+// req: KUBELET-26
 #[tokio::test]
 async fn an_attempt_continues_when_its_call_is_dropped() {
     let (driver, mut events, gate) = stepwise();
@@ -56,6 +57,7 @@ async fn an_attempt_continues_when_its_call_is_dropped() {
     );
 }
 
+// req: KUBELET-26
 #[tokio::test]
 async fn a_second_call_joins_the_operation_instead_of_beginning_its_own() {
     let (driver, mut events, gate) = stepwise();
@@ -92,6 +94,7 @@ async fn a_second_call_joins_the_operation_instead_of_beginning_its_own() {
     assert!(events.try_recv().is_err());
 }
 
+// req: KUBELET-27
 #[tokio::test]
 async fn an_unprepare_cancels_the_prepare_and_waits_for_its_attempt() {
     let (log, mut events) = mpsc::unbounded_channel();
@@ -139,6 +142,7 @@ async fn an_unprepare_cancels_the_prepare_and_waits_for_its_attempt() {
     assert!(events.try_recv().is_err());
 }
 
+// req: KUBELET-28
 #[tokio::test]
 async fn a_prepare_after_an_unprepare_is_a_new_one() {
     let running = start(Script::instant(), Claims::allocated(&["a"]));

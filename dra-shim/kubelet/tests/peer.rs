@@ -55,6 +55,7 @@ async fn seen_by(uid: u32, socket: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+// req: KUBELET-13
 #[tokio::test]
 async fn the_connection_of_another_user_is_closed_even_if_the_files_mode_allows_it() {
     if !geteuid().is_root() {

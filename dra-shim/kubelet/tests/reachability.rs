@@ -90,6 +90,7 @@ async fn a_plugin_without_a_known_version_gets_the_reason_of_its_refusal() {
     );
 }
 
+// req: KUBELET-14
 #[tokio::test]
 async fn the_plugins_first_known_version_is_used() {
     let node = Node::new();
@@ -111,6 +112,7 @@ async fn the_plugins_first_known_version_is_used() {
     assert!(node.kubelet.unprepare(DRIVER, &claims).await.unwrap()["uid-a"].is_ok());
 }
 
+// req: KUBELET-12
 #[tokio::test]
 async fn of_two_instances_the_newest_is_called_and_the_other_when_that_has_gone() {
     let node = Node::new();
@@ -223,6 +225,7 @@ fn deleted(events: &[Event], whose: Option<&str>) -> usize {
     count(events, is_deleted)
 }
 
+// req: KUBELET-37
 #[tokio::test]
 async fn slices_vanish_with_the_service_and_its_return_restores_them_and_unprepares() {
     let server = ApiServer::default();
@@ -270,6 +273,7 @@ async fn a_kubelet_that_starts_deletes_the_slices_of_its_node_and_of_no_other() 
     assert_eq!((left.len(), &left[0]["metadata"]["name"]), (1, &"c".into()));
 }
 
+// req: KUBELET-37
 #[tokio::test]
 async fn a_slice_is_back_after_the_wipe_of_a_kubelet_that_starts() {
     let server = ApiServer::default();
@@ -288,6 +292,7 @@ async fn a_slice_is_back_after_the_wipe_of_a_kubelet_that_starts() {
     until("a new slice", || uids().len() == 1 && uids() != before).await;
 }
 
+// req: KUBELET-10
 #[tokio::test]
 async fn slices_stay_untouched_when_the_service_is_back_in_time() {
     let server = ApiServer::default();

@@ -53,6 +53,7 @@ async fn registered() -> (Running, Vec<PathBuf>) {
     (running, old)
 }
 
+// req: KUBELET-9
 #[tokio::test]
 async fn a_service_socket_deleted_by_hand_is_replaced_and_no_call_fails_meanwhile() {
     let (running, old) = registered().await;
@@ -73,6 +74,7 @@ async fn an_emptied_registry_is_filled_again() {
     comes_back(&running, &old).await;
 }
 
+// req: KUBELET-9
 #[tokio::test]
 async fn directories_that_are_deleted_and_recreated_are_used_again() {
     let (running, old) = registered().await;
@@ -83,6 +85,7 @@ async fn directories_that_are_deleted_and_recreated_are_used_again() {
     comes_back(&running, &old).await;
 }
 
+// req: KUBELET-9
 #[tokio::test]
 async fn a_socket_replaced_by_another_file_counts_as_lost_and_is_left_alone() {
     let (running, old) = registered().await;
@@ -96,6 +99,7 @@ async fn a_socket_replaced_by_another_file_counts_as_lost_and_is_left_alone() {
     comes_back(&running, &old).await;
 }
 
+// req: KUBELET-12
 #[tokio::test]
 async fn the_two_instances_of_a_rolling_update_serve_side_by_side_until_the_older_one_ends() {
     let older = start(Script::instant(), Claims::allocated(&["a"]));

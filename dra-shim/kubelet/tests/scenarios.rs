@@ -14,6 +14,7 @@ use support::{DRIVER, Script, soon, until};
 
 const OTHER: &str = "other.example.com";
 
+// req: KUBELET-8
 #[tokio::test]
 async fn a_plugin_is_registered_again_after_kubelets_restart_and_after_its_own() {
     let node = Node::new();
@@ -31,6 +32,7 @@ async fn a_plugin_is_registered_again_after_kubelets_restart_and_after_its_own()
     let _plugin = node.registered(Script::instant(), claims(&["a"])).await;
 }
 
+// req: KUBELET-7
 #[tokio::test]
 async fn a_plugin_registers_although_the_first_handshakes_fail() {
     for step in [RegistrationStep::GetInfo, RegistrationStep::Notify] {
@@ -44,6 +46,7 @@ async fn a_plugin_registers_although_the_first_handshakes_fail() {
     }
 }
 
+// req: KUBELET-8
 #[tokio::test]
 async fn a_pod_made_while_kubelet_is_down_runs_after_its_restart() {
     let node = Node::new();
@@ -254,6 +257,7 @@ async fn an_attempt_that_blocks_is_joined_by_the_call_of_the_next_kubelet() {
     }
 }
 
+// req: KUBELET-36, KUBELET-49
 #[tokio::test]
 async fn one_connection_carries_all_calls_and_the_health_stream() {
     let node = Node::new();
@@ -275,6 +279,7 @@ async fn one_connection_carries_all_calls_and_the_health_stream() {
     assert_eq!(node.kubelet.events().iter().filter(connections).count(), 1);
 }
 
+// req: KUBELET-22
 #[tokio::test]
 async fn share_ids_are_carried_none_one_and_two_of_the_same_device() {
     let node = Node::new();

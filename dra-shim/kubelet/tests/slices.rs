@@ -91,6 +91,7 @@ async fn devices_are_published_changed_and_withdrawn() {
     assert!(server.slices().is_empty());
 }
 
+// req: KUBELET-44
 #[tokio::test]
 async fn a_slice_whose_name_another_driver_or_node_has_gets_another_name_and_keeps_it() {
     let server = ApiServer::default();
@@ -113,6 +114,7 @@ async fn a_slice_whose_name_another_driver_or_node_has_gets_another_name_and_kee
     assert_eq!(server.slices()[0]["metadata"]["name"], third);
 }
 
+// req: KUBELET-38
 #[tokio::test]
 async fn a_slice_deleted_by_hand_is_published_again() {
     let server = ApiServer::default();
@@ -135,6 +137,7 @@ async fn a_dropped_sender_leaves_its_last_devices_published() {
     assert_eq!(devices(&server.slices()[0]), ["a"]);
 }
 
+// req: KUBELET-44
 #[tokio::test]
 async fn a_slice_of_another_implementation_is_adopted_without_a_write() {
     let server = ApiServer::default();
@@ -167,6 +170,7 @@ async fn undecided_changes_nothing() {
     assert_eq!(server.writes(), [path]);
 }
 
+// req: KUBELET-6, KUBELET-48
 #[tokio::test]
 async fn an_api_server_that_is_down_delays_publishing_and_nothing_else() {
     let server = ApiServer::default();
@@ -204,6 +208,7 @@ async fn a_missing_node_is_named_and_waited_for() {
     publication(&running, |p| matches!(p, Publication::Published { .. })).await;
 }
 
+// req: KUBELET-43
 #[tokio::test]
 async fn a_recreated_node_becomes_the_owner_of_new_slices() {
     let server = ApiServer::default();
@@ -252,6 +257,7 @@ fn mk_tainted(device: &Device) -> Device {
     }
 }
 
+// req: KUBELET-41
 #[tokio::test]
 async fn many_devices_are_cut_into_slices_and_a_taint_is_one_write() {
     let server = ApiServer::default();
@@ -294,6 +300,7 @@ async fn a_wipe_of_several_slices_is_one_change() {
     assert_eq!(server.writes().len(), before + 4);
 }
 
+// req: KUBELET-45
 #[tokio::test]
 async fn a_dropped_field_is_reported_once_and_not_sent_again() {
     let server = ApiServer::default();
@@ -327,6 +334,7 @@ async fn a_dropped_field_is_reported_once_and_not_sent_again() {
     publication(&running, |p| *p == published(&[NAME], 1)).await;
 }
 
+// req: KUBELET-42
 #[tokio::test]
 async fn devices_that_cannot_be_published_are_refused_once_and_nothing_is_sent() {
     let server = ApiServer::default();

@@ -155,6 +155,7 @@ fn the_claims_config_wins_over_the_classes_whatever_their_order() {
     assert!(ChannelRequest::from_status(&status).is_ok());
 }
 
+// req: KUBELET-20
 #[test]
 fn a_config_for_the_base_request_applies_to_its_subrequests() {
     let result = mk_result("channel-0").replace("\"channel\"", "\"channel/share\"");

@@ -241,7 +241,7 @@ mod tests {
                     #[cfg(test)]\n#[allow(x)]\nmod tests {\n    // req: CDI-3\n    fn c() {\n    }\n\
                     \x20   // req: CDI-4\n    fn d() {}\n}\n// req: CDI-5\nfn e() {}\n";
         let kinds: Vec<_> = found("a/src/b.rs", text).into_iter().map(|f| f.2).collect();
-        let (code, test) = (Kind::Implementation, Kind::Test);
-        assert_eq!(kinds, [code, code, test, test, code]);
+        let (out, within) = (Kind::Implementation, Kind::Test);
+        assert_eq!(kinds, [out, out, within, within, out]);
     }
 }

@@ -108,6 +108,7 @@ impl<D: Driver, S: ClaimSource> Attempts<D, S> {
         outcome
     }
 
+    // req: KUBELET-30
     pub(crate) async fn unprepare(
         &self,
         id: &ClaimRef,
@@ -237,6 +238,7 @@ fn get_error(error: &GetClaimError) -> ClaimError {
 
 /// Turns a panic of the driver's code into the claim's error. State that it left
 /// inconsistent is the driver's: a poisoned lock makes the next attempt panic again.
+// req: KUBELET-16
 async fn catch_panic<T>(
     future: impl Future<Output = Result<T, ClaimError>> + Send,
     panicked: fn() -> ClaimError,

@@ -93,6 +93,7 @@ impl Operation {
 impl Chains {
     /// Joins the last operation of the claim's chain or appends one, which is cancelled
     /// with `stop`. An Unprepare cancels the Prepare that it follows.
+    // req: KUBELET-26, KUBELET-28
     pub(super) fn place(
         &self,
         uid: &str,

@@ -41,6 +41,7 @@ impl fmt::Display for Mismatch<'_> {
 }
 
 /// Returns the devices, or an error for a CDI id that no runtime accepts.
+// req: KUBELET-23
 pub(crate) fn check(
     claim: &Claim,
     devices: Vec<PreparedDevice>,
@@ -201,6 +202,7 @@ mod tests {
         assert_eq!(of(&all[..1]), [second_share, last]);
     }
 
+    // req: KUBELET-23
     #[test]
     fn an_id_that_no_runtime_accepts_is_the_claims_error() {
         let mut device = mk_device("d1", None);

@@ -84,6 +84,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
     }
 
     /// Attempts until one succeeds, fails for good, or no call waits any more.
+    // req: KUBELET-24
     async fn attempts(&self, mut on_the_way: Option<OnTheWay>) -> Outcome {
         let (uid, chains) = (&self.claim.uid, &self.shared.chains);
         if chains.leave_if_expired(uid, &self.operation) {
@@ -159,6 +160,7 @@ impl<D: Driver, S: ClaimSource> Task<D, S> {
     }
 
     /// Why no further attempt may begin, if so.
+    // req: KUBELET-27
     fn reason_to_stop(&self) -> Option<ClaimError> {
         if self.shared.stop.is_cancelled() {
             return Some(ClaimError::shutting_down());

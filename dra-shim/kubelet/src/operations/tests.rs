@@ -113,6 +113,7 @@ impl Bench {
     }
 }
 
+// req: KUBELET-26
 #[tokio::test(start_paused = true)]
 async fn calls_that_join_share_one_step_and_its_outcome() {
     let mut bench = mk_bench(0, 1);
@@ -192,6 +193,7 @@ async fn an_unprepare_follows_the_step_in_flight_and_no_retry_comes_between() {
     );
 }
 
+// req: KUBELET-27
 #[tokio::test(start_paused = true)]
 async fn a_prepare_that_succeeds_under_an_unprepare_is_no_success() {
     let mut bench = mk_bench(0, 0);
@@ -225,6 +227,7 @@ async fn an_unprepare_behind_a_stuck_prepare_is_answered_and_its_repetition_join
     );
 }
 
+// req: KUBELET-28
 #[tokio::test(start_paused = true)]
 async fn a_prepare_during_an_unprepare_waits_and_begins_anew() {
     let mut bench = mk_bench(0, 0);

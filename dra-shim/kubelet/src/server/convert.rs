@@ -50,6 +50,7 @@ conversions!(v1beta1);
 /// The base names of the requests that a driver returned, each once. Containers refer
 /// to a request, never to the subrequest that was allocated, and for a name that
 /// kubelet cannot match the container silently gets no device.
+// req: KUBELET-21
 fn base_names(requests: &[String]) -> Vec<String> {
     let mut known = BTreeSet::new();
     let names = requests.iter().map(|request| base_request(request));
@@ -59,6 +60,7 @@ fn base_names(requests: &[String]) -> Vec<String> {
         .collect()
 }
 
+// req: KUBELET-22
 impl From<PreparedDevice> for v1::Device {
     fn from(device: PreparedDevice) -> Self {
         Self {
@@ -95,6 +97,7 @@ mod tests {
         }
     }
 
+    // req: KUBELET-21
     #[test]
     fn requests_reach_kubelet_as_base_names_whatever_the_driver_returned() {
         assert_eq!(v1::Device::from(mk_device()).request_names, ["gpu", "net"]);
@@ -104,6 +107,7 @@ mod tests {
         );
     }
 
+    // req: KUBELET-22
     #[test]
     fn the_share_id_is_sent_where_the_version_has_a_field_for_it() {
         assert_eq!(

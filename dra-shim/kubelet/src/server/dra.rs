@@ -71,6 +71,7 @@ impl Drop for CallInFlight<'_> {
 impl<D: Driver, S: ClaimSource> DraService<D, S> {
     /// One answer for each UID in the request; an error if there are too many. All operations have begun before the
     /// first await, so a call that is cut off loses its answer and nothing else.
+    // req: KUBELET-15, KUBELET-16, KUBELET-29
     async fn answer<C, A>(
         &self,
         method: Method,
@@ -120,6 +121,7 @@ impl<D: Driver, S: ClaimSource> DraService<D, S> {
     }
 }
 
+// req: KUBELET-14
 macro_rules! dra_plugin {
     ($version:ident) => {
         #[tonic::async_trait]
@@ -162,6 +164,7 @@ dra_plugin!(v1beta1);
 
 /// Whether the names can be an object's: they become parts of URLs, and the UID becomes
 /// one of files. Unprepare uses the UID only.
+// req: KUBELET-34
 fn check_names(method: Method, claim: &ClaimRef) -> Result<(), ClaimError> {
     let named = is_label(&claim.namespace) && is_subdomain(&claim.name, MAX_OBJECT_NAME);
     let invalid = if !is_uid(&claim.uid) {
@@ -180,6 +183,7 @@ fn check_names(method: Method, claim: &ClaimRef) -> Result<(), ClaimError> {
 
 /// When the call must be answered: [`MARGIN`] before the caller's deadline, or a quarter
 /// of the timeout before it, if that is shorter.
+// req: KUBELET-25
 fn answer_by(now: Instant, metadata: &MetadataMap) -> Instant {
     let header = metadata
         .get("grpc-timeout")
@@ -226,6 +230,7 @@ mod tests {
         }
     }
 
+    // req: KUBELET-34
     #[test]
     fn a_claim_that_cannot_exist_is_refused_and_unprepare_asks_for_the_uid_only() {
         let claim = |namespace: &str, name: &str, uid: &str| ClaimRef {
@@ -259,6 +264,7 @@ mod tests {
         }
     }
 
+    // req: KUBELET-25
     #[test]
     fn the_answer_is_due_two_seconds_before_the_deadline() {
         let now = Instant::now();

@@ -62,6 +62,7 @@ pub(crate) struct Endpoints {
 impl Endpoints {
     /// The service listens before the registration socket exists: kubelet may call
     /// it right after registration.
+    // req: KUBELET-1, KUBELET-36
     pub(crate) fn open<D: Driver, S: ClaimSource>(
         services: &Services<D, S>,
     ) -> Result<Self, SocketError> {
@@ -70,6 +71,7 @@ impl Endpoints {
         let mut servers = JoinSet::new();
 
         let (service, listener) = SocketFile::open(&paths.service)?;
+        // req: KUBELET-49
         let health = HealthService {
             devices: services.health.clone(),
             observer: Arc::clone(&services.observer),
@@ -87,6 +89,7 @@ impl Endpoints {
         servers.spawn(server.serve_with_incoming_shutdown(connections(listener), stopped));
 
         let (registration, listener) = SocketFile::open(&paths.registration)?;
+        // req: KUBELET-5
         let registration_service = RegistrationService {
             info: PluginInfo {
                 r#type: PLUGIN_TYPE.to_owned(),
@@ -114,6 +117,7 @@ impl Endpoints {
     }
 
     /// Returns when kubelet can no longer reach the plugin here, with the reason.
+    // req: KUBELET-9
     pub(super) async fn lost(&mut self) -> String {
         loop {
             tokio::select! {
@@ -155,6 +159,7 @@ fn connections(listener: UnixListener) -> impl Stream<Item = io::Result<UnixStre
     })
 }
 
+// req: KUBELET-13
 fn is_trusted(stream: &UnixStream) -> bool {
     let peer = stream.peer_cred().map(|credentials| credentials.uid());
     let trusted = peer

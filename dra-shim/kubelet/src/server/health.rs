@@ -20,6 +20,7 @@ use crate::text;
 
 /// How often an unchanged list is repeated: kubelet forgets a report after 30 s, and
 /// three heartbeats fit into that.
+// req: KUBELET-51
 const HEARTBEAT: Duration = Duration::from_secs(10);
 const TIMEOUT_SECONDS: i64 = 30;
 /// kubelet truncates longer messages between bytes, not between characters.
@@ -94,6 +95,7 @@ impl Drop for OpenStream {
 // === impl Reports ===
 
 impl Reports {
+    // req: KUBELET-50
     async fn next(&mut self) -> Option<proto::NodeWatchResourcesResponse> {
         loop {
             tokio::select! {
@@ -129,6 +131,7 @@ impl Reports {
     }
 }
 
+// req: KUBELET-52
 fn report(device: &DeviceHealth, now: i64) -> proto::DeviceHealth {
     let health = match device.health {
         Health::Healthy => proto::HealthStatus::Healthy,

@@ -49,10 +49,12 @@ impl RegistrationState {
 
 #[tonic::async_trait]
 impl Service for RegistrationService {
+    // req: KUBELET-6
     async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
         Ok(Response::new(self.info.clone()))
     }
 
+    // req: KUBELET-6, KUBELET-7
     async fn notify_registration_status(
         &self,
         request: Request<RegistrationStatus>,

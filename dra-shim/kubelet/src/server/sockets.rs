@@ -105,6 +105,7 @@ impl SocketError {
 impl Directories {
     /// New names at every opening: kubelet treats a known name that reappears as removed
     /// first, and fails calls in between.
+    // req: KUBELET-2, KUBELET-3, KUBELET-12
     pub(super) fn new_sockets(&self) -> Result<SocketPaths, SocketError> {
         let suffix = format!("{:08x}", fastrand::u32(..));
         let registration = format!("{}-{suffix}@reg.sock", self.driver);
@@ -115,6 +116,7 @@ impl Directories {
     }
 }
 
+// req: KUBELET-4
 fn checked(directory: &Path, name: &str) -> Result<PathBuf, SocketError> {
     if !directory.is_absolute() {
         return Err(SocketError::NotAbsolute {
@@ -133,6 +135,7 @@ fn checked(directory: &Path, name: &str) -> Result<PathBuf, SocketError> {
 impl SocketFile {
     /// Binds under a dot-name, which kubelet's watcher ignores, and renames: when the
     /// file appears it is listening and has its final mode.
+    // req: KUBELET-2
     pub(super) fn open(path: &Path) -> Result<(Self, UnixListener), SocketError> {
         let failed = |source| SocketError::Open {
             path: path.to_owned(),
@@ -174,6 +177,7 @@ impl SocketFile {
     }
 }
 
+// req: KUBELET-10
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.exists() {
@@ -201,6 +205,7 @@ mod tests {
         }
     }
 
+    // req: KUBELET-2
     #[test]
     fn both_names_carry_an_at_sign_and_change_every_time() {
         let directories = mk_directories(Path::new("/var/lib/kubelet"));
@@ -215,6 +220,7 @@ mod tests {
         assert_ne!(one.service, two.service);
     }
 
+    // req: KUBELET-4
     #[test]
     fn below_the_default_root_a_driver_name_may_have_55_characters() {
         let root = Path::new("/var/lib/kubelet");
@@ -233,6 +239,7 @@ mod tests {
         assert!(matches!(sockets(56), Err(SocketError::TooLong { .. })));
     }
 
+    // req: KUBELET-4
     #[test]
     fn a_path_too_long_for_a_socket_is_refused_with_its_length() {
         let directories = mk_directories(&Path::new("/").join("x".repeat(80)));
@@ -240,6 +247,7 @@ mod tests {
         assert!(error.to_string().contains("bytes"), "{error}");
     }
 
+    // req: KUBELET-2
     #[tokio::test]
     async fn an_open_socket_appears_under_its_name_only_and_goes_with_its_owner() {
         let root = tempfile::tempdir().unwrap();

@@ -15,6 +15,7 @@ use crate::file_id::file_id;
 
 /// Removes them from both directories. Errors are logged only: the next registration
 /// tries again.
+// req: KUBELET-11
 pub(super) async fn remove(directories: &Directories) {
     for path in sockets(directories) {
         remove_if_dead(&path).await;
@@ -99,6 +100,7 @@ mod tests {
     use super::super::sockets::SocketFile;
     use super::*;
 
+    // req: KUBELET-11
     #[tokio::test]
     async fn dead_sockets_of_this_driver_are_removed_and_nothing_else() {
         let root = tempfile::tempdir().unwrap();

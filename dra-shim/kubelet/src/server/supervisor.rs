@@ -22,6 +22,7 @@ const REOPEN_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// Lost endpoints go on serving until kubelet has registered their successor: kubelet
 /// may still hold a connection to them, though the file is gone.
+// req: KUBELET-8
 pub(crate) async fn supervise<D: Driver, S: ClaimSource>(
     services: Services<D, S>,
     mut endpoints: Endpoints,
@@ -73,6 +74,7 @@ async fn close(endpoints: Option<Endpoints>) {
     }
 }
 
+// req: KUBELET-9
 async fn reopen<D: Driver, S: ClaimSource>(
     services: &Services<D, S>,
 ) -> Result<Endpoints, SocketError> {

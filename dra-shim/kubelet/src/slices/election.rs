@@ -112,6 +112,7 @@ impl Election {
     /// removed it, and a higher-ranking one once it is `registered`. Removes the files of
     /// all dead instances: one that dies again and again would leave one each time. Blocks,
     /// but not for long.
+    // req: KUBELET-46
     pub(super) fn is_elected(&mut self, registered: bool) -> io::Result<bool> {
         let rank = self.stand(registered)?;
         let mut is_highest = true;
@@ -232,6 +233,7 @@ mod tests {
         fs::read_dir(directory.path()).unwrap().count()
     }
 
+    // req: KUBELET-46
     #[test]
     fn the_newest_registered_instance_is_elected_and_until_then_the_older_remains() {
         let directory = tempfile::tempdir().unwrap();

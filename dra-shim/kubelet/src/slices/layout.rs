@@ -31,6 +31,7 @@ pub(super) fn assign<'a>(
 }
 
 /// Slices of [`MAX_DEVICES`], without regard to what is stored.
+// req: KUBELET-41
 fn lay_out(devices: &[Device]) -> Vec<Vec<&Device>> {
     if devices.is_empty() {
         return vec![Vec::new()];
@@ -81,6 +82,7 @@ fn keep_in_place<'a>(
 
 /// Rejects what the API server would reject, and names that occur twice: the scheduler
 /// allocates nothing from such a pool.
+// req: KUBELET-42
 pub(super) fn validate(devices: &[Device]) -> Result<(), SliceError> {
     let mut names = BTreeSet::new();
     for device in devices {
@@ -128,6 +130,7 @@ mod tests {
         layout.iter().map(Vec::len).collect()
     }
 
+    // req: KUBELET-41
     #[test]
     fn a_new_pool_is_cut_into_slices_of_64_in_the_drivers_order() {
         assert_eq!(sizes(&assign(&[], &[])), [0]);
@@ -188,6 +191,7 @@ mod tests {
         }
     }
 
+    // req: KUBELET-42
     #[test]
     fn a_name_that_is_no_label_or_occurs_twice_is_refused_by_name() {
         for name in ["", "-a", "a-", "A", "a.b", "a_b", &"a".repeat(64)] {

@@ -70,6 +70,7 @@ struct Slot<'a> {
 /// First the slices of other pools are deleted, since they may name the same devices.
 /// Then the pool is written, in place where a slice with that index exists, whoever
 /// created it and whatever its suffix. Slices that are not needed any more go last.
+// req: KUBELET-39
 pub(super) fn publish(
     pool: &Pool,
     devices: &[Device],
@@ -116,6 +117,7 @@ fn is_kept(slice: &ResourceSlice, slots: &[Slot<'_>]) -> bool {
 }
 
 /// The module's documentation says why this is safe.
+// req: KUBELET-40
 fn next_generation(own: &[&ResourceSlice], slots: &[Slot<'_>]) -> i64 {
     let generation = |slice: &ResourceSlice| slice.spec.pool.generation;
     let Some(newest) = own.iter().map(|slice| generation(slice)).max() else {
@@ -184,6 +186,7 @@ impl Pool {
         adopted
     }
 
+    // req: KUBELET-44
     fn can_adopt(&self, slice: &ResourceSlice) -> bool {
         slice.spec.pool.name == self.node
             && slice.spec.node_name.as_deref() == Some(&self.node)
@@ -192,6 +195,7 @@ impl Pool {
     }
 
     /// None if the stored slice is as it should be.
+    // req: KUBELET-47
     fn write(
         &self,
         slot: &Slot<'_>,
@@ -251,6 +255,7 @@ impl Pool {
     }
 
     /// The Node: when it is deleted, its slices are garbage-collected.
+    // req: KUBELET-43
     fn owner(&self) -> OwnerReference {
         OwnerReference {
             api_version: "v1".into(),

@@ -118,6 +118,7 @@ impl Publisher {
         }
     }
 
+    // req: KUBELET-37, KUBELET-38
     async fn handle_watch(&mut self, watched: Watched) {
         match watched {
             Watched::Slice(event) => {
@@ -145,6 +146,7 @@ impl Publisher {
         }
     }
 
+    // req: KUBELET-48
     async fn handle_failed_watch(&mut self, error: &watcher::Error) {
         match error {
             watcher::Error::InitialListFailed(source) if status(source) == Some(404) => {
@@ -299,6 +301,7 @@ impl Publisher {
     }
 
     /// Logs each dropped field once: it is not sent again either.
+    // req: KUBELET-45
     fn log_dropped_fields(&mut self) {
         let dropped = self.stored_forms.dropped_fields();
         if dropped == self.logged_drops {

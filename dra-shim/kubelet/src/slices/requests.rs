@@ -164,6 +164,7 @@ impl Requests {
         outcome
     }
 
+    // req: KUBELET-53
     async fn delete(&self, slice: &ResourceSlice) -> Result<(), SliceError> {
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: slice.metadata.uid.clone(),

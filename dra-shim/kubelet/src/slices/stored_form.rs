@@ -171,6 +171,7 @@ mod tests {
         slice
     }
 
+    // req: KUBELET-45
     #[test]
     fn dropped_fields_are_named_with_their_devices_and_their_gate() {
         let full = |name: &str| {

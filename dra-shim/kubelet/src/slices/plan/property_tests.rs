@@ -147,6 +147,7 @@ fn run(
 }
 
 proptest! {
+    // req: KUBELET-39
     #[test]
     fn the_scheduler_sees_the_old_pool_or_the_new_one_or_none(
         rounds in vec(any_round(), 1..5),

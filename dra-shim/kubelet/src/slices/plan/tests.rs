@@ -109,6 +109,7 @@ fn a_slice_that_is_right_is_left_alone_whoever_named_it() {
     assert_eq!(steps(&mk_pool(), &[mk_device("a")], &observed).unwrap(), []);
 }
 
+// req: KUBELET-47
 #[test]
 fn a_changed_slice_is_updated_in_place_without_a_new_generation() {
     let observed = mk_observed([mk_slice(GO_NAME, 5, &[mk_device("a")])]);
@@ -121,6 +122,7 @@ fn a_changed_slice_is_updated_in_place_without_a_new_generation() {
     assert_eq!(slice.spec.pool.generation, 5);
 }
 
+// req: KUBELET-43
 #[test]
 fn a_recreated_node_becomes_the_new_owner() {
     let observed = mk_observed([mk_slice(GO_NAME, 5, &[mk_device("a")])]);
@@ -154,6 +156,7 @@ fn a_duplicate_is_outdated_by_a_new_generation_before_it_is_deleted() {
     assert_ne!(gone.metadata.name, kept.metadata.name);
 }
 
+// req: KUBELET-44
 #[test]
 fn an_older_or_misnamed_slice_of_ours_is_deleted() {
     let devices = [mk_device("a")];
@@ -171,6 +174,7 @@ fn an_older_or_misnamed_slice_of_ours_is_deleted() {
     );
 }
 
+// req: KUBELET-40
 #[test]
 fn a_pool_of_two_slices_shrinks_to_one_of_a_new_generation() {
     let mut first = mk_slice(GO_NAME, 5, &[mk_device("a")]);
@@ -243,6 +247,7 @@ fn two_slices_of_a_new_pool_are_written_side_by_side_in_one_generation() {
     assert_eq!(generations(stage), [1, 1]);
 }
 
+// req: KUBELET-40
 #[test]
 fn a_taint_in_one_of_several_slices_is_one_write_without_a_new_generation() {
     let mut devices = mk_numbered(0..100);
@@ -260,6 +265,7 @@ fn a_taint_in_one_of_several_slices_is_one_write_without_a_new_generation() {
     assert_eq!(slice.spec.pool.generation, 5);
 }
 
+// req: KUBELET-40
 #[test]
 fn changes_in_two_slices_are_one_new_generation_of_all() {
     let mut devices = mk_numbered(0..130);

@@ -179,6 +179,7 @@ proptest! {
         prop_assert_eq!(world.server.writes, world.server.slices.len());
     }
 
+    // req: KUBELET-46
     #[test]
     fn of_two_publishers_that_want_different_devices_the_elected_one_prevails(
         devices in [any_devices(), any_devices()],

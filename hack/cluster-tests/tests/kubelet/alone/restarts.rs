@@ -9,6 +9,7 @@ use crate::support::{
     Behavior, FAILURE, ScriptedDriver, allocated, run, seconds, throughout, until,
 };
 
+// req: KUBELET-8
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_plugin_is_registered_again_after_kubelets_restart() -> Result<()> {

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::support::{ScriptedDriver, run, seconds};
 
+// req: KUBELET-37
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn kubelets_start_wipes_the_slices_of_its_own_node_which_are_back_within_two_seconds() -> Result<()>
@@ -74,6 +75,7 @@ fn a_node_whose_slice_has_a_name_that_another_nodes_has_publishes_under_another_
     })
 }
 
+// req: KUBELET-38
 #[test]
 #[ignore = "needs the node of hack/e2e.sh kubelet"]
 fn a_slice_deleted_by_hand_is_back_within_a_second() -> Result<()> {
