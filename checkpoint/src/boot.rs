@@ -64,6 +64,7 @@ impl BootId {
     }
 
     /// Compares with the boot id in a file.
+    // req: CKPT-15
     pub(crate) fn compare(&self, recorded: Option<&str>) -> Boot {
         match recorded {
             None => Boot::Missing,

@@ -73,6 +73,7 @@ impl Checksum {
 }
 
 /// The checksum of a text in pieces.
+// req: CKPT-5
 pub(crate) fn compute<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     let pieces = pieces.into_iter();
     pieces.fold(Checksum::new(), Checksum::add).finish()

@@ -166,6 +166,7 @@ impl<P: Payload> Claims<P> {
     ///
     /// [`Refused::Prepared`] for a completed claim: remove it;
     /// [`Refused::NotStarted`] without a record.
+    // req: NODE-21
     pub fn abort(&mut self, uid: &str, now: Timestamp) -> Result<(), Refused> {
         if self.advance(uid, Event::Abort)? {
             let at = Some(MetaTime::from_timestamp(now).timestamp());

@@ -26,6 +26,7 @@ pub(crate) struct Loaded<P> {
 }
 
 /// Keeps every other process from changing the file.
+// req: CKPT-1
 pub(crate) fn lock(dir: &dyn Dir) -> Result<Lock, StoreError> {
     dir.lock(LOCK_FILE, LOCK_TIMEOUT).map_err(storage("lock"))
 }
@@ -42,6 +43,7 @@ pub(crate) fn is_current(dir: &dyn Dir, version: Option<&Version>) -> Result<boo
     .map_err(storage("read"))
 }
 
+// req: CKPT-16
 pub(crate) fn replace(dir: &dyn Dir, bytes: &[u8]) -> Result<Version, StoreError> {
     dir.replace(CHECKPOINT_FILE, bytes, FILE_MODE)
         .map_err(storage("write"))
@@ -70,6 +72,7 @@ pub(crate) fn load<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     }
 }
 
+// req: CKPT-10
 fn set_aside<P: Payload>(dir: &dyn Dir, reason: DamageReason) -> Result<Loaded<P>, StoreError> {
     let name = free_name(dir, reason)?;
     dir.rename(CHECKPOINT_FILE, &name)
@@ -102,6 +105,7 @@ fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
 }
 
 /// Leaves an empty file in place of a checkpoint that is missing.
+// req: CKPT-14
 pub(crate) fn note_missing(dir: &dyn Dir) -> Result<(), StoreError> {
     let _lock = lock(dir)?;
     let is_missing = matches!(dir.read(CHECKPOINT_FILE), Ok(None));

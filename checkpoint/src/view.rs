@@ -89,6 +89,7 @@ impl<P> View<P> {
     }
 
     /// Returns why [`records`](Self::records) cannot answer; `Ok` if it can.
+    // req: CKPT-11
     pub fn check_recovered(&self) -> Result<(), RecoveryNeeded> {
         match (&self.damage, &self.boot) {
             (Damage::Damaged { .. }, _) => Err(RecoveryNeeded::Damaged),

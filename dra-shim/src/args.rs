@@ -11,6 +11,7 @@ use imex_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
 use crate::nri_guard::Mode;
 
 /// Gives pods IMEX channels through Dynamic Resource Allocation.
+// req: MODE-10
 #[derive(Debug, Parser)]
 #[command(name = "compute-domain-kubelet-plugin", version)]
 pub(crate) struct Args {
@@ -173,6 +174,7 @@ mod tests {
         assert!(nri(&["--nri-guard-mode=on"]).is_err());
     }
 
+    // req: MODE-10
     #[test]
     fn gos_directory_flags_override_the_root_and_empty_ones_do_not() {
         let paths = paths(&[

@@ -5,6 +5,7 @@ use dra_kubelet::ClaimError;
 use imex_runtime::error_chain;
 
 /// What the claim's user reads: what is wrong, why, and what to do.
+// req: NODE-39
 pub(crate) fn prepare_failed(error: &PrepareError) -> ClaimError {
     let class = match error.class() {
         compute_domain_node::Class::Permanent => dra_kubelet::ErrorClass::Permanent,
@@ -56,6 +57,7 @@ mod tests {
         codes
     }
 
+    // req: NODE-39
     #[test]
     fn the_readme_explains_every_code_that_a_failed_claim_can_have() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -79,6 +81,7 @@ mod tests {
         assert_eq!(missing, Vec::<String>::new());
     }
 
+    // req: NODE-3
     #[test]
     fn a_refused_mode_names_the_mode_and_what_to_set() {
         let error = prepare_failed(&PrepareError::AllocationMode {

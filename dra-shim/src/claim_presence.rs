@@ -69,6 +69,7 @@ struct Requirement {
 
 /// What the claim object `json` says of the claim `uid`. An object that cannot be read
 /// says nothing.
+// req: NODE-29
 pub(crate) fn presence_in(json: &str, uid: &str, node: &str) -> Presence {
     match serde_json::from_str::<Object>(json) {
         Err(_) => Presence::Unknown,

@@ -70,6 +70,7 @@ impl Placements {
     }
 
     /// What the node's slice should hold.
+    // req: NODE-31
     pub(crate) fn desired_slice(
         self,
         hardware: &Hardware,
@@ -128,6 +129,7 @@ impl Placements {
         hardware.channel_count.filter(has_fewer)
     }
 
+    // req: NODE-33
     fn publishing(self, hardware: &Hardware, form: DeviceForm, dropped: Dropped) -> Publishing {
         let of_fault = hardware.policy().fault.and_then(|fault| {
             let (placement, key) = match fault {
@@ -158,6 +160,7 @@ fn no_schedule(key: &str, value: Option<&str>) -> DeviceTaint {
 }
 
 /// A channel with the attributes that the Go driver publishes, and that of the clique.
+// req: NODE-30
 fn channel(id: u32, hardware: &Hardware) -> Device {
     let text = |text: String| DeviceAttribute {
         string: Some(text),

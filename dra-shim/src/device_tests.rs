@@ -93,6 +93,7 @@ fn published(placements: Placements, hardware: &Hardware) -> Value {
     }
 }
 
+// req: NODE-30
 #[test]
 fn without_a_clique_that_is_known_the_device_is_as_go_publishes_it() {
     let failing = Fabric::NvmlFailed(NvmlFailure::SymbolMissing { call: "nvmlInit" });
@@ -119,6 +120,7 @@ fn a_device_of_a_clique_names_it_beside_what_go_publishes() {
     }
 }
 
+// req: NODE-33
 #[test]
 fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
     let taint =
@@ -153,6 +155,7 @@ fn a_node_with_a_fault_gets_a_taint_if_the_option_for_that_fault_says_so() {
     }
 }
 
+// req: NODE-33
 #[test]
 fn where_taints_are_dropped_the_device_with_a_fault_is_withdrawn_and_no_other() {
     for hardware in [without_clique(), degraded()] {
@@ -189,6 +192,7 @@ fn before_the_first_read_the_slice_stays_as_it_is() {
     );
 }
 
+// req: NODE-31
 #[test]
 fn without_a_driver_nothing_is_published_unless_it_was_there_before() {
     let slice = |state| PUBLISH.desired_slice(&mk_hardware(state, no_library()), ONE, NOTHING);

@@ -95,6 +95,7 @@ impl DomainLookup {
     ///
     /// # Errors
     /// The API server has not said whether it exists. Try again.
+    // req: NODE-7
     pub(crate) async fn state(
         &self,
         claim: &Claim,
@@ -241,6 +242,7 @@ impl Question {
 
 /// Whether the API server says that the domain `name` does not exist. Any other 404
 /// says that it does not serve domains, or comes from something in between.
+// req: NODE-8
 fn says_gone(status: &Status, name: &str) -> bool {
     let is_about_it = status
         .details
@@ -250,6 +252,7 @@ fn says_gone(status: &Status, name: &str) -> bool {
 }
 
 /// One sentence for the pod's event.
+// req: NODE-8
 fn lookup_failed(error: &kube::Error) -> ClaimError {
     let reason = match error {
         kube::Error::Api(status) if status.code == 404 => {

@@ -96,6 +96,7 @@ async fn a_lookup_that_nobody_waits_for_any_more_is_begun_again() {
     assert!(server.requests().len() <= 2);
 }
 
+// req: NODE-7
 #[tokio::test(start_paused = true)]
 async fn a_domain_that_is_gone_or_has_another_uid_is_asked_for_once_a_minute() {
     let (server, lookup) = mk_server();
@@ -133,6 +134,7 @@ async fn without_a_name_the_namespace_is_listed_page_by_page_up_to_the_domain() 
     assert!(!exists_as(&lookup, &mk_claim(None), &unknown).await.unwrap());
 }
 
+// req: NODE-8
 #[tokio::test]
 async fn any_other_failure_is_retried_with_one_clear_sentence() {
     let (server, lookup) = mk_server();

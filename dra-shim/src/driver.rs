@@ -61,6 +61,7 @@ impl Driver for ComputeDomainDriver {
         Ok(prepared.devices.into_iter().map(to_device).collect())
     }
 
+    // req: NODE-20
     async fn unprepare(&self, context: &Context, claim: &ClaimRef) -> Result<(), ClaimError> {
         let claims = self.shared_claims.get()?;
         let (node_claims, uid) = (Arc::clone(&claims), claim.uid.clone());
@@ -72,6 +73,7 @@ impl Driver for ComputeDomainDriver {
 }
 
 impl ComputeDomainDriver {
+    // req: NODE-23
     async fn prepare_once(&self, context: &Context, claim: &Claim) -> Result<Prepared, ClaimError> {
         let announced = self.prepares.announce();
         let claims = self.shared_claims.get()?;

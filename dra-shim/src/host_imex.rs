@@ -31,6 +31,7 @@ type Answer = Result<(), ClaimError>;
 
 impl HostImexGate {
     /// `None`: nothing is asked, and every claim passes.
+    // req: NODE-14
     pub(crate) fn new(host_imex: Option<HostImex>) -> Self {
         let Some(host_imex) = host_imex else {
             return Self::default();
@@ -60,6 +61,7 @@ impl HostImexGate {
     ///
     /// # Errors
     /// The daemon is not ready, or does not answer: try again.
+    // req: NODE-13
     pub(crate) async fn require_ready(&self, limit: Duration) -> Answer {
         let Some(gate) = &self.0 else {
             return Ok(());
@@ -108,6 +110,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
+    // req: NODE-13
     #[tokio::test]
     async fn claims_that_wait_at_the_same_time_share_one_check_and_later_ones_do_not() {
         let checks = Arc::new(AtomicUsize::new(0));

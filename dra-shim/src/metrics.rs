@@ -137,6 +137,7 @@ impl Metrics {
     }
 
     /// Registers what the Go driver counts, too.
+    // req: NODE-38
     fn register_as_go(&self, registry: &mut Registry, prepared: Family<Devices, Gauge>) {
         let dra = registry.sub_registry_with_prefix("nvidia_dra");
         // The library appends `_total` to counters.
@@ -173,6 +174,7 @@ impl Metrics {
     }
 
     /// Registers what the Go driver does not count.
+    // req: NODE-38
     fn register_own(&self, registry: &mut Registry) {
         let own = registry.sub_registry_with_prefix("imex_dra");
         own.register(
@@ -357,6 +359,7 @@ mod tests {
 
     use super::*;
 
+    // req: NODE-38
     #[test]
     fn the_names_and_labels_are_gos_and_ours_are_apart() {
         let mut registry = Registry::default();

@@ -74,6 +74,7 @@ impl HardwareMonitor {
         self.read_major().ok()
     }
 
+    // req: NODE-28
     fn read_major(&self) -> Result<Major, ReadMajorError> {
         let major = imex_cdi::read_channel_major(&self.proc_devices);
         self.compare_major(major.as_ref().ok().copied());

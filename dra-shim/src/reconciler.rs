@@ -127,6 +127,7 @@ impl Reconciler {
 
     /// Whether a pod has the claim's device, or may: then the wait begins again. kubelet
     /// unprepares the claim when its last pod ends.
+    // req: NODE-29
     async fn is_in_use(&mut self, claims: &NodeClaims, claim: &ClaimName, now: Instant) -> bool {
         if !claims.seems_prepared(&claim.uid) {
             return false; // it holds nothing

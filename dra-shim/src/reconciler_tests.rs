@@ -72,6 +72,7 @@ fn gets_with_lists(server: &ApiServer) -> (usize, usize) {
     (claims.len(), others.len())
 }
 
+// req: NODE-29
 #[tokio::test(start_paused = true)]
 async fn a_leftover_holder_costs_the_next_claim_two_and_a_half_minutes() {
     let (server, node, _running) = mk_node().await;
@@ -123,6 +124,7 @@ async fn an_idle_node_asks_once_in_ten_minutes_at_most() {
     }
 }
 
+// req: NODE-29
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_comes_back_or_an_api_server_that_does_not_answer_keeps_the_device() {
     let (server, node, _running) = mk_node().await;
@@ -188,6 +190,7 @@ async fn a_record_without_a_name_is_searched_for_once_page_by_page_and_then_aske
     assert!(gets(&server) <= 8);
 }
 
+// req: NODE-29
 #[tokio::test(start_paused = true)]
 async fn a_claim_deleted_while_its_pod_runs_keeps_the_device_until_the_pod_has_ended() {
     for end in ["Succeeded", "Failed", "another claim", "gone"] {

@@ -77,6 +77,7 @@ struct Parts {
 ///
 /// # Errors
 /// Only what a person has to change: see [`StartError`].
+// req: MODE-9
 pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let Args {
         node_name,
@@ -317,6 +318,7 @@ impl Parts {
         }
     }
 
+    // req: NODE-34
     fn kubelet_server(
         &self,
         prepares: PrepareQueue,

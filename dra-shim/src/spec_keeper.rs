@@ -48,6 +48,7 @@ impl SpecKeeper {
         shutdown.run_until_cancelled(self.keep()).await;
     }
 
+    // req: NODE-27
     async fn keep(&self) {
         let mut kept = Kept::default();
         loop {
@@ -165,6 +166,7 @@ mod tests {
         std::fs::read_to_string(cdi.join(file)).unwrap_or_default()
     }
 
+    // req: NODE-27, NODE-28
     #[test]
     fn a_directory_that_is_wiped_or_gone_is_repaired_and_a_new_major_is_followed() {
         let root = tempfile::tempdir().unwrap();

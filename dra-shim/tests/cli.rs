@@ -17,6 +17,7 @@ fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
+// req: MODE-9, MODE-12
 #[test]
 fn a_configuration_error_is_one_line_that_names_the_fix() {
     let node = ("NODE_NAME", "node-a");

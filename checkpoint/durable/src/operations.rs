@@ -69,6 +69,7 @@ pub(crate) const LOCK_MODE: u32 = 0o644;
 const LOCK_POLL_MIN: Duration = Duration::from_millis(1);
 const LOCK_POLL_MAX: Duration = Duration::from_millis(32);
 
+// req: CKPT-6
 pub(crate) fn replace<B: Backend>(
     backend: &B,
     name: &str,

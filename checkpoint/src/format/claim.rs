@@ -86,6 +86,7 @@ pub(super) fn message(error: &serde_json::Error) -> String {
 // === records from text ===
 
 /// Reads a claim of V2.
+// req: CKPT-12
 pub(super) fn read_v2<P: Payload>(entry: &Entry<'_>) -> Result<ClaimRecord<P>, Flaw> {
     let Entry::Object(object) = entry else {
         return Err(Flaw::shape("an object"));

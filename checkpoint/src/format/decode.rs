@@ -19,6 +19,7 @@ use crate::damage::{DamageReason, Detail, Mismatch, Survivors};
 use crate::gojson;
 use crate::record::Payload;
 
+// req: CKPT-3
 pub(super) fn decode<P: Payload>(bytes: &[u8]) -> Result<Checkpoint<P>, Damaged<P>> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(lost(DamageReason::Empty));

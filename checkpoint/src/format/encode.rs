@@ -8,6 +8,7 @@ use super::verify;
 use crate::gojson;
 use crate::record::Payload;
 
+// req: CKPT-2
 pub(super) fn encode<P: Payload>(
     records: &Records<P>,
     boot_id: Option<&str>,

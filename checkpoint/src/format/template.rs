@@ -12,6 +12,7 @@ use crate::gofields;
 /// The order of an object's members: those that we know, by their index in
 /// Go's order, and unknown ones as text. Every known one has its place, also
 /// those that the object did not have.
+// req: CKPT-4
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Vec<Item>);
 

@@ -139,6 +139,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for NullableList<T> {
 }
 
 impl<T: PartialEq> PartialEq for NullableList<T> {
+    // req: CKPT-17
     fn eq(&self, other: &Self) -> bool {
         self.items() == other.items()
     }

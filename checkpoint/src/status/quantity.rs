@@ -28,6 +28,7 @@ impl<'de> Deserialize<'de> for Quantity {
 impl PartialEq for Quantity {
     /// Texts that are no quantity, or too long for an exact value, are equal
     /// to themselves only.
+    // req: CKPT-17
     fn eq(&self, other: &Self) -> bool {
         if self.0 == other.0 {
             return true;

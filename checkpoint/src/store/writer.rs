@@ -71,6 +71,7 @@ impl<P: Payload> Writer<P> {
         }
     }
 
+    // req: CKPT-8
     fn locked(
         &mut self,
         batch: &mut Vec<Job<P>>,
@@ -96,6 +97,7 @@ impl<P: Payload> Writer<P> {
     }
 
     /// Reads again if another process wrote.
+    // req: CKPT-9
     fn refresh(&mut self) -> Result<(), StoreError> {
         if disk::is_current(&*self.dir, self.version.as_ref())? {
             return Ok(());
@@ -118,6 +120,7 @@ impl<P: Payload> Writer<P> {
         Ok(())
     }
 
+    // req: CKPT-7
     fn write(&mut self, mut view: View<P>, is_rebuilt: bool) -> Result<(), StoreError> {
         let bytes = view.encode()?;
         // Until it has succeeded, what is visible may not be durable.

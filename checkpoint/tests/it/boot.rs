@@ -45,6 +45,7 @@ fn a_new_checkpoint_is_of_this_boot() {
     assert_eq!(store.view().check_recovered(), Ok(()));
 }
 
+// req: CKPT-15
 #[test]
 fn records_of_another_boot_are_handed_over_before_they_are_forgotten() {
     let dir = dir_with("02-channel-completed.json");
@@ -167,6 +168,7 @@ fn an_empty_checkpoint_of_another_boot_that_may_have_lost_claims_is_still_of_tha
     assert_eq!(store.view().check_recovered(), Ok(()));
 }
 
+// req: CKPT-15
 #[test]
 fn a_missing_boot_id_is_neither_the_same_boot_nor_another() {
     let dir = dir_with("10-v2-no-bootid-25.8-to-25.12.json");

@@ -30,6 +30,7 @@ fn enumerate(commits: &[Commit]) -> Counts {
     )
 }
 
+// req: CKPT-6
 #[test]
 fn after_a_crash_at_any_step_the_state_is_old_or_new() {
     let counts = enumerate(SCRIPT);
@@ -75,6 +76,7 @@ const CALLS: [Call; 3] = [
     |store, uid| store.commit(move |claims| claims.remove(uid).map(drop)),
 ];
 
+// req: CKPT-6
 #[test]
 fn after_a_crash_under_many_callers_each_has_what_it_was_told() {
     const CALLERS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -150,6 +152,7 @@ fn knows_a(store: &Store<Group>) -> bool {
     store.view().get("a").is_some_and(ClaimRecord::is_completed)
 }
 
+// req: CKPT-13
 #[test]
 fn no_crash_during_a_rebuild_makes_a_damaged_store_look_empty() {
     let counts = sim::enumerate(

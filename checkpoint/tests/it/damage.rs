@@ -52,6 +52,7 @@ fn rebuild(store: &Store<Group>) {
         .unwrap();
 }
 
+// req: CKPT-10
 #[test]
 fn each_kind_of_damage_is_named_kept_and_survived_as_far_as_possible() {
     use DamageReason::{BothChecksums, Empty, Layout, NotJson, V1Checksum, V2Checksum};
@@ -116,6 +117,7 @@ fn each_kind_of_damage_is_named_kept_and_survived_as_far_as_possible() {
     }
 }
 
+// req: CKPT-12
 #[test]
 fn a_newer_drivers_claim_state_is_damage_not_a_guess() {
     // Another state, with a checksum that fits: taken from a real writer's rules.
@@ -226,6 +228,7 @@ fn what_looks_like_a_v2_in_a_claims_own_data_is_none() {
     }
 }
 
+// req: CKPT-12
 #[test]
 fn one_claim_that_is_not_understood_does_not_take_the_others_along() {
     let mut file: serde_json::Value = serde_json::from_slice(&fixture(GOOD)).unwrap();
@@ -302,6 +305,7 @@ fn a_huge_file_of_nonsense_is_refused_in_passing() {
     }
 }
 
+// req: CKPT-11
 #[test]
 fn a_damaged_store_starts_and_completes_nothing_but_still_undoes() {
     let dir = dir_holding(&spoiled("node-a", "node-b", true));
@@ -412,6 +416,7 @@ fn a_file_that_someone_removed_is_written_again() {
     assert!(open(&dir).0.view().get("a").is_some());
 }
 
+// req: CKPT-10
 #[test]
 fn a_second_bad_file_does_not_replace_the_first() {
     let dir = dir_holding(b"{");

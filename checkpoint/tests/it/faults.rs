@@ -14,6 +14,7 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 
+// req: CKPT-7
 #[test]
 fn after_a_failure_at_any_step_the_commit_can_be_repeated_and_crash_again() {
     let states = expected(SCRIPT);
@@ -86,6 +87,7 @@ fn while_the_disk_is_full_every_commit_fails_and_after_it_the_next_works() {
     }
 }
 
+// req: CKPT-7
 #[test]
 fn a_failed_fsync_is_not_repeated_on_the_same_file() {
     let dir = SimDir::new();
@@ -105,6 +107,7 @@ fn a_failed_fsync_is_not_repeated_on_the_same_file() {
     assert!(created.unwrap() < synced.unwrap(), "{again:?}");
 }
 
+// req: CKPT-7
 #[test]
 fn after_a_failed_last_fsync_whoever_looks_waits_for_another_write() {
     let dir = SimDir::new();

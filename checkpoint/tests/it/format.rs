@@ -43,6 +43,7 @@ const CANONICAL: [&str; 8] = [
     "10-v2-no-bootid-25.8-to-25.12.json",
 ];
 
+// req: CKPT-2
 #[test]
 fn what_go_wrote_is_written_again_byte_for_byte() {
     for name in CANONICAL {
@@ -74,6 +75,7 @@ fn what_someone_spelled_in_another_way_is_written_as_go_writes_it() {
     }
 }
 
+// req: CKPT-3
 #[test]
 fn the_layout_is_named() {
     for (name, layout) in [
@@ -140,6 +142,7 @@ fn states_names_and_boot_are_read() {
     );
 }
 
+// req: CKPT-3
 #[test]
 fn a_v1_file_becomes_v2_with_completed_nameless_claims_of_an_unknown_boot() {
     let upgraded = decode("09-v1-only-25.3.x.json");
@@ -165,6 +168,7 @@ fn an_empty_v1_file_is_an_empty_checkpoint() {
     assert_eq!(summary(&decode("11-v1-only-empty.json")), []);
 }
 
+// req: CKPT-3
 #[test]
 fn the_layout_of_25_3_0_rc_2_is_upgraded_without_a_status() {
     let upgraded = decode("12-legacy-25.3.0-rc.2.json");
@@ -207,6 +211,7 @@ fn a_file_without_v1_is_accepted_as_go_accepts_it() {
     );
 }
 
+// req: CKPT-5
 #[test]
 fn no_flipped_bit_goes_unnoticed() {
     for name in ["02-channel-completed.json", "03-channel-started.json"] {
@@ -224,6 +229,7 @@ fn no_flipped_bit_goes_unnoticed() {
     }
 }
 
+// req: CKPT-5
 #[test]
 fn no_truncated_file_is_read() {
     for name in ["02-channel-completed.json", "09-v1-only-25.3.x.json"] {

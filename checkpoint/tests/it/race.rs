@@ -17,6 +17,7 @@ const RACE_DIR: &str = "DRA_CHECKPOINT_RACE_DIR";
 /// Begins each line of a racer, among the output of the test harness.
 const SAYS: &str = "racer: ";
 
+// req: CKPT-8
 #[test]
 fn of_two_processes_racing_for_one_device_exactly_one_holds_it() {
     let scratch = tempfile::tempdir().unwrap();

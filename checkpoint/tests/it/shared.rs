@@ -7,6 +7,7 @@ use durable_file::{OsDir, SimDir};
 
 use crate::common::{BOOT, Group, at, boot, claim, fixture, group, open, status};
 
+// req: CKPT-9
 #[test]
 fn a_commit_sees_what_another_process_committed() {
     let dir = SimDir::new();
@@ -25,6 +26,7 @@ fn a_commit_sees_what_another_process_committed() {
     assert_eq!(theirs.view().get("a").unwrap().devices(), [group()]);
 }
 
+// req: CKPT-9
 #[test]
 fn what_go_writes_under_a_running_store_is_taken_over() {
     let scratch = tempfile::tempdir().unwrap();
@@ -46,6 +48,7 @@ fn what_go_writes_under_a_running_store_is_taken_over() {
     assert_eq!(store.view().boot(), &Boot::Same);
 }
 
+// req: CKPT-1
 #[test]
 fn the_file_on_disk_has_gos_name_and_form() {
     let scratch = tempfile::tempdir().unwrap();

@@ -26,6 +26,7 @@ fn a_claim_is_started_completed_and_removed() {
     assert_eq!(open(&dir).0.view().records_unchecked().count(), 0);
 }
 
+// req: CKPT-16
 #[test]
 fn the_file_is_private_to_its_owner() {
     let dir = SimDir::new();
@@ -181,6 +182,7 @@ fn a_started_claim_can_only_be_aborted_not_removed() {
     ));
 }
 
+// req: NODE-21
 #[test]
 fn an_aborted_claim_refuses_the_same_version_for_90_seconds() {
     let dir = SimDir::new();
@@ -292,6 +294,7 @@ fn a_claim_without_an_allocation_goes_the_whole_way() {
         .unwrap();
 }
 
+// req: CKPT-8
 #[test]
 fn the_lock_is_held_while_a_change_runs_and_not_after() {
     let dir = SimDir::new();

@@ -80,6 +80,7 @@ fn nulls_and_omissions_are_written_as_go_writes_them() {
     }
 }
 
+// req: CKPT-17
 #[test]
 fn equal_means_semantically_equal() {
     for (left, right) in [
@@ -105,6 +106,7 @@ fn equal_means_semantically_equal() {
     }
 }
 
+// req: CKPT-17
 #[test]
 fn another_consumer_or_another_device_is_another_version() {
     for (left, right) in [

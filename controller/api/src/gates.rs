@@ -89,6 +89,7 @@ impl FromStr for FeatureGates {
     /// comma), the last value of a repeated name wins, and values are those of Go's
     /// `strconv.ParseBool`. Gates are not checked against each other: see
     /// [`FeatureGates::validate`].
+    // req: MODE-5
     fn from_str(text: &str) -> Result<Self, GateError> {
         let mut values = BTreeMap::new();
         for item in text

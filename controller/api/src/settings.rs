@@ -138,6 +138,7 @@ pub const GROUP_CHANNELS: RangeInclusive<u32> = 1..=127;
 const DEFAULT_CHANNEL_COUNT: u32 = 2048;
 
 /// Both gates are about IMEX daemons in pods, which the host-managed mode does not have.
+// req: MODE-2
 const FORCED_OFF: [Gate; 2] = [Gate::IMEXDaemonsWithDNSNames, Gate::ComputeDomainCliques];
 
 // === impl ImexOptions ===
@@ -150,6 +151,7 @@ impl ImexOptions<'_> {
     ///
     /// # Errors
     /// Configuration errors: the program cannot start until its options are changed.
+    // req: MODE-4
     pub fn resolve(&self) -> Result<Settings, SettingsError> {
         let mut gates: FeatureGates = self.feature_gates.parse()?;
         let mode = resolve_mode(self.mode, gates.enabled(Gate::HostManagedIMEX))?;
@@ -221,6 +223,7 @@ impl Settings {
     }
 }
 
+// req: MODE-1, MODE-7, MODE-12
 fn resolve_mode(mode: &str, host_managed_gate: bool) -> Result<Mode, SettingsError> {
     match (mode, host_managed_gate) {
         ("" | "hostManaged", true) => Ok(Mode::HostManaged),
@@ -232,6 +235,7 @@ fn resolve_mode(mode: &str, host_managed_gate: bool) -> Result<Mode, SettingsErr
     }
 }
 
+// req: MODE-8
 fn resolve_isolation(isolation: &str) -> Result<(Isolation, Vec<SettingsWarning>), SettingsError> {
     match isolation {
         "" | "none" => Ok((Isolation::None, Vec::new())),

@@ -191,6 +191,7 @@ impl ImexArgs {
 
 /// Logs the settings, every gate that the mode has forced, and warnings. Call it first after
 /// [`LogArgs::install`].
+// req: MODE-3
 pub fn log_settings(settings: &Settings) {
     info!(
         mode = %settings.mode,

@@ -91,6 +91,7 @@ impl Fabric {
     /// A GPU without fabric support, or with a cluster UUID of all zero, names no
     /// clique and so cannot disagree with the others. Display adapters are
     /// ignored.
+    // req: NODE-10
     pub fn from_gpus(gpus: &[Gpu]) -> Self {
         let (display_adapters, gpus): (Vec<_>, Vec<_>) = gpus
             .iter()

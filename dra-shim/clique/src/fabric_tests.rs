@@ -49,6 +49,7 @@ fn gpus_without_a_clique_disagree_with_nobody() {
     assert_eq!(fabric.clique().map(|clique| clique.id), Some(3));
 }
 
+// req: NODE-10
 #[test]
 fn no_support_anywhere_is_definitely_no_clique() {
     let fabric = fabric([GpuFabricState::NotSupported, GpuFabricState::NotSupported]);
@@ -60,6 +61,7 @@ fn no_support_anywhere_is_definitely_no_clique() {
     );
 }
 
+// req: NODE-10
 #[test]
 fn an_all_zero_cluster_uuid_is_definitely_no_clique() {
     let fabric = fabric([completed(ZERO, 0), GpuFabricState::NotSupported]);

@@ -109,6 +109,7 @@ impl HostImex {
     ///
     /// Any [`HostImexError`]. All of them may be transient: a program that waits
     /// for the daemon calls again.
+    // req: NODE-13
     pub fn check_ready(&self, timeout: Duration) -> Result<(), HostImexError> {
         self.query(self.tool()?, timeout)
     }

@@ -13,6 +13,7 @@ fn ask(script: &str, timeout: Duration) -> Result<(), HostImexError> {
     HostImex::new(DriverRoot::new("/"), "/run/imex.sock").query(tool, timeout)
 }
 
+// req: NODE-13
 #[test]
 fn only_the_exact_word_is_ready() {
     ask("echo READY", TIMEOUT).unwrap();

@@ -27,6 +27,7 @@ pub(crate) fn regular_file(root: &Path, path: &Path) -> Result<PathBuf, RejectRe
 
 /// Follows `path` likewise, to a file of any kind, and returns its path
 /// relative to `root`: two paths to one directory give the same result.
+// req: NODE-36
 pub(crate) fn path_inside(root: &Path, path: &Path) -> Result<PathBuf, RejectReason> {
     let mut walk = Walk::new(root, path);
     walk.follow()?;
@@ -135,6 +136,7 @@ mod tests {
         dir
     }
 
+    // req: NODE-36
     #[test]
     fn an_absolute_link_stays_inside_the_root() {
         let dir = root();
@@ -147,6 +149,7 @@ mod tests {
         );
     }
 
+    // req: NODE-36
     #[test]
     fn dots_cannot_climb_out_of_the_root() {
         let dir = root();

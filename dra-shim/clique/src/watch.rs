@@ -218,6 +218,7 @@ impl<F: FnMut(&Reading)> WatchThread<F> {
 
     /// Waits for the read under way for as long as it takes, and reports it once
     /// it is overdue. `None` if the watch was dropped.
+    // req: NODE-35
     fn await_result(&mut self) -> Option<ReadResult> {
         let overdue = Instant::now() + self.config.hung_after;
         let mut is_reported = false;

@@ -143,6 +143,7 @@ fn the_same_result_again_is_no_change() {
     assert_eq!(fixture.change().fabric.clique().map(|it| it.id), Some(2));
 }
 
+// req: NODE-35
 #[test]
 fn a_hang_is_reported_never_doubled_and_ends_with_the_result() {
     let fixture = fixture(eager().hung_after(Duration::from_millis(20)));

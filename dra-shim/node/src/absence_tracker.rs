@@ -34,6 +34,7 @@ impl AbsenceTracker {
     /// Adds a check of the claim `uid` that was made at `now`. True if every check
     /// has missed it for [`ABSENT_FOR`]. A check without an answer proves nothing:
     /// the wait starts again with the next one that misses the claim.
+    // req: NODE-29
     pub fn observe(&mut self, uid: &str, presence: Presence, now: Instant) -> bool {
         match presence {
             Presence::Present => {
@@ -82,12 +83,14 @@ mod tests {
             .collect()
     }
 
+    // req: NODE-29
     #[test]
     fn a_claim_that_every_check_misses_for_the_whole_time_is_gone() {
         let checks = [0, 30, 149, 150, 151].map(|at| (at, Presence::Absent));
         assert_eq!(observe(&checks), [false, false, false, true, true]);
     }
 
+    // req: NODE-29
     #[test]
     fn an_api_error_or_one_sighting_starts_the_wait_anew() {
         for interruption in [Presence::Unknown, Presence::Present] {

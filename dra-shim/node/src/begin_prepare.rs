@@ -40,6 +40,7 @@ pub(crate) enum Begun {
 // === impl Beginning ===
 
 impl Beginning {
+    // req: NODE-21
     pub(crate) fn run(
         self,
         claims: &mut Claims<DeviceGroup>,
@@ -64,6 +65,7 @@ impl Beginning {
 }
 
 /// The answer if the claim holds its device already, after its spec is asserted.
+// req: KUBELET-32
 pub(crate) fn answer_if_prepared(
     view: &View<DeviceGroup>,
     specs: &ClaimSpecs,

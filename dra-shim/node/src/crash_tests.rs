@@ -175,6 +175,7 @@ fn the_next_process_copes(found: &Found) {
     }
 }
 
+// req: NODE-16, NODE-22
 #[test]
 fn prepare_crashed_anywhere_is_resumed_or_undone() {
     let prepare_it = |node: &NodeClaims| drop(prepare(node, &mk_claim("claim-1")).unwrap());
@@ -191,6 +192,7 @@ fn prepare_crashed_anywhere_is_resumed_or_undone() {
     });
 }
 
+// req: NODE-19, NODE-22
 #[test]
 fn unprepare_crashed_anywhere_is_finished_by_the_next() {
     let unprepare_it = |node: &NodeClaims| node.unprepare("claim-1", at(1)).unwrap();

@@ -24,6 +24,7 @@ use serde_json::value::RawValue;
 const CHANNEL_TYPE: &str = "channel";
 
 /// Devices of a claim that were prepared with one config.
+// req: CKPT-18
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeviceGroup {
     /// In the order of the allocation's results.

@@ -24,6 +24,7 @@ pub(crate) struct Ending {
 // === impl Ending ===
 
 impl Ending {
+    // req: NODE-24
     pub(crate) fn run(
         self,
         claims: &mut Claims<DeviceGroup>,
@@ -62,6 +63,7 @@ impl Ending {
     }
 
     /// Which end it is, and why the claim does not get the device.
+    // req: NODE-18
     fn decide(
         &self,
         view: &View<DeviceGroup>,

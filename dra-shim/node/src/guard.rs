@@ -126,6 +126,7 @@ impl Guard {
 
     /// Fails if another claim's holding excludes this one. While the channel is not
     /// known, only the device counts.
+    // req: NODE-6
     pub(crate) fn check(
         self,
         view: &View<DeviceGroup>,
@@ -181,6 +182,7 @@ impl Guard {
 
 impl<'a> Holding<'a> {
     /// What the record of the claim `uid` holds: nothing unless it is Completed.
+    // req: NODE-17
     pub fn in_record(
         uid: &'a str,
         record: &'a ClaimRecord<DeviceGroup>,

@@ -58,6 +58,7 @@ impl Hardware {
     ///
     /// # Errors
     /// The answer of Prepare where the policy is not to prepare the claim.
+    // req: NODE-9
     pub(crate) fn require_major(&self) -> Result<Major, PrepareError> {
         let reason = || self.fabric.to_string();
         match self.policy().prepare {
@@ -100,6 +101,7 @@ impl Hardware {
     }
 
     /// What a prepared claim's user is warned about.
+    // req: NODE-12
     pub(crate) fn warning(&self) -> Option<String> {
         let warns = self.policy().prepare == PrepareAnswer::PreparedWithWarning;
         warns.then(|| self.fabric.to_string())

@@ -44,6 +44,7 @@ fn prepare(hardware: &Hardware) -> Result<(), Class> {
     major.map(drop).map_err(|error| error.class())
 }
 
+// req: NODE-9, NODE-11
 #[test]
 fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_does() {
     let (yes, no) = (true, false);
@@ -122,6 +123,7 @@ fn every_row_of_the_table_says_what_is_published_whether_ready_and_what_prepare_
     }
 }
 
+// req: NODE-31
 #[test]
 fn without_channel_major_nothing_is_published_and_claims_are_retried() {
     let fabric = Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]);
@@ -140,6 +142,7 @@ fn without_channel_major_nothing_is_published_and_claims_are_retried() {
     );
 }
 
+// req: NODE-10
 #[test]
 fn clique_id_0_is_a_clique() {
     let fabric = Fabric::from_gpus(&[mk_gpu(0, mk_completed(1))]);
@@ -148,6 +151,7 @@ fn clique_id_0_is_a_clique() {
     assert_eq!(prepare(&hardware), Ok(()));
 }
 
+// req: NODE-12
 #[test]
 fn a_claim_that_is_prepared_without_one_gpu_of_the_clique_is_warned_which() {
     let lost = GpuFabricState::Vanished;

@@ -133,6 +133,7 @@ impl ClaimState {
     }
 
     /// The steps that `transaction` takes from this state, in their order.
+    // req: NODE-16
     pub fn steps(self, transaction: Transaction) -> &'static [Step] {
         match transaction {
             Transaction::BeginPrepare => match self.record {

@@ -56,6 +56,7 @@ fn no_record_refuses_a_step_of_its_state() {
     }
 }
 
+// req: NODE-16
 #[test]
 fn a_claim_becomes_prepared_only_with_its_spec_in_place() {
     for (from, transaction) in pairs() {
@@ -67,6 +68,7 @@ fn a_claim_becomes_prepared_only_with_its_spec_in_place() {
     }
 }
 
+// req: NODE-19
 #[test]
 fn a_spec_goes_before_the_record_that_announces_it() {
     for (from, transaction) in pairs() {

@@ -89,6 +89,7 @@ impl Slice {
         }
     }
 
+    // req: NODE-32
     const fn new(fabric: NodeFabricState, has_major: bool) -> Self {
         match fabric {
             NodeFabricState::NotReadYet => Self::Unchanged,
@@ -155,6 +156,7 @@ impl PrepareAnswer {
         }
     }
 
+    // req: NODE-11
     const fn new(fabric: NodeFabricState, has_major: bool) -> Self {
         match fabric {
             NodeFabricState::NoClique => Self::NoClique,
@@ -204,6 +206,7 @@ mod tests {
         }
     }
 
+    // req: NODE-12
     #[test]
     fn a_clique_is_prepared_with_or_without_problems_and_a_problem_is_told() {
         for (fabric, has_major, policy) in policies().filter(|(_, has_major, _)| *has_major) {
@@ -246,6 +249,7 @@ mod tests {
         }
     }
 
+    // req: NODE-32
     #[test]
     fn once_a_driver_was_there_the_loss_of_the_fabric_leaves_the_slice() {
         for (fabric, has_major, policy) in policies() {

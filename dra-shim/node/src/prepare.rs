@@ -74,6 +74,7 @@ impl NodeClaims {
     ///
     /// # Errors
     /// [`PrepareError`] where the spec or the checkpoint cannot be used.
+    // req: KUBELET-33
     pub fn already_prepared(
         &self,
         claim: &ClaimName,
@@ -105,6 +106,7 @@ impl NodeClaims {
     /// domain's label, the hardware does not allow it, a file cannot be written; in this order.
     /// The claim then holds no device. A Started record and its spec may remain: the next call
     /// resumes them, [`unprepare`](Self::unprepare) removes them.
+    // req: NODE-16, NODE-22
     pub fn prepare_all(&self, inputs: &[PrepareInput<'_>]) -> Vec<Result<Prepared, PrepareError>> {
         let begun = self.begin_all(inputs);
         let written = inputs.iter().zip(begun).map(|(input, begun)| {

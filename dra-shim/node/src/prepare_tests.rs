@@ -10,6 +10,7 @@ use crate::test_objects::{
     mk_status, prepare, prepare_in, prepare_input, write_spec,
 };
 
+// req: KUBELET-32
 #[test]
 fn a_prepared_claim_has_its_device_its_cdi_file_and_the_same_answer_every_time() {
     let disks = Disks::default();
@@ -54,6 +55,7 @@ fn the_channel_is_the_allocated_one() {
     );
 }
 
+// req: KUBELET-33
 #[test]
 fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
     let disks = Disks::default();
@@ -75,6 +77,7 @@ fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
     );
 }
 
+// req: NODE-6
 #[test]
 fn a_second_claim_waits_until_the_first_is_unprepared_and_learns_which_claim_uses_the_device() {
     let disks = Disks::default();
@@ -94,6 +97,7 @@ fn a_second_claim_waits_until_the_first_is_unprepared_and_learns_which_claim_use
     prepare(&node, &mk_claim("claim-2")).unwrap();
 }
 
+// req: NODE-17, NODE-18
 #[test]
 fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     let disks = Disks::default();
@@ -116,6 +120,7 @@ fn a_started_claim_blocks_nobody_and_loses_when_it_comes_second() {
     assert!(disks.spec_of(&fast).is_some());
 }
 
+// req: NODE-21
 #[test]
 fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
     let disks = Disks::default();
@@ -149,6 +154,7 @@ fn an_unprepare_in_another_process_defeats_a_prepare_in_the_making() {
     prepare_in(&old, &claim, &status, &hardware, at(200)).unwrap();
 }
 
+// req: KUBELET-31
 #[test]
 fn unprepare_of_a_claim_that_nobody_knows_is_success() {
     let disks = Disks::default();
@@ -183,6 +189,7 @@ fn an_aborted_record_is_removed_when_its_fence_has_expired() {
     assert!(node.recorded_claims().is_empty());
 }
 
+// req: NODE-7
 #[test]
 fn without_domain_or_clique_nothing_is_written() {
     let disks = Disks::default();
@@ -258,6 +265,7 @@ fn claims_that_are_prepared_together_share_two_writes_and_not_their_refusals() {
     assert_eq!(disks.checkpoint_writes() - writes_before, 2, "nothing new");
 }
 
+// req: NODE-18
 #[test]
 fn of_two_claims_prepared_together_for_one_device_the_first_gets_it() {
     let disks = Disks::default();
@@ -283,6 +291,7 @@ fn retried(node: &NodeClaims, now: Moment) -> Result<(), PrepareError> {
     begin(node, PrepareInput { now, ..input })
 }
 
+// req: NODE-21
 #[test]
 fn a_clock_that_is_set_neither_lifts_a_fence_early_nor_keeps_it_for_longer() {
     for jump in [-1_000_000, -80, 80, 1_000_000] {

@@ -52,6 +52,7 @@ impl NodeClaims {
     ///
     /// # Errors
     /// [`StartError`]: try again; nothing is prepared before.
+    // req: CKPT-13
     pub fn rebuild(
         &self,
         allocated: Vec<AllocatedClaim>,

@@ -52,6 +52,7 @@ fn mk_damaged() -> (SimDir, SimDir) {
     (checkpoint, cdi)
 }
 
+// req: CKPT-11
 #[test]
 fn until_rebuilt_nothing_is_prepared_and_no_file_is_removed() {
     let (checkpoint, cdi) = mk_damaged();
@@ -64,6 +65,7 @@ fn until_rebuilt_nothing_is_prepared_and_no_file_is_removed() {
     assert_eq!(cdi.list().unwrap().len(), 1);
 }
 
+// req: CKPT-14
 #[test]
 fn a_checkpoint_that_somebody_removed_is_rebuilt_like_a_damaged_one() {
     let (checkpoint, cdi) = mk_damaged();
@@ -88,6 +90,7 @@ fn a_checkpoint_that_somebody_removed_is_rebuilt_like_a_damaged_one() {
     assert_eq!(report.damage, Damage::None);
 }
 
+// req: CKPT-13
 #[test]
 fn a_live_claim_with_a_file_here_is_a_holder_and_a_file_without_live_claim_goes() {
     let (checkpoint, cdi) = mk_damaged();
@@ -181,6 +184,7 @@ fn only_a_claim_with_a_spec_and_without_a_record_can_have_been_lost() {
     );
 }
 
+// req: CKPT-13
 #[test]
 fn a_rebuilt_record_opens_the_channel_of_its_spec_or_is_given_up_if_that_is_lost_too() {
     let many = Sharing::Many { slots: 64 };

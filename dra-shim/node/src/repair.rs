@@ -39,6 +39,7 @@ impl NodeClaims {
     /// # Errors
     /// The checkpoint cannot be used: try again. What is wrong with single specs is in
     /// the report.
+    // req: NODE-27
     pub fn repair_specs(&self, major: Option<Major>) -> Result<RepairReport, StartError> {
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| Ok(rewrite_all(claims, &specs, Transaction::Repair, major)))

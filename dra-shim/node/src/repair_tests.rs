@@ -14,6 +14,7 @@ fn major() -> Option<Major> {
     mk_hardware().major.ok()
 }
 
+// req: NODE-27
 #[test]
 fn a_spec_that_is_gone_is_noticed_and_written_again_without_a_write_of_the_checkpoint() {
     let disks = Disks::default();
@@ -41,6 +42,7 @@ fn a_spec_that_is_gone_is_noticed_and_written_again_without_a_write_of_the_check
     assert_eq!(disks.checkpoint_writes(), writes);
 }
 
+// req: NODE-28
 #[test]
 fn the_specs_of_prepared_claims_follow_the_channel_major() {
     let disks = Disks::default();
@@ -72,6 +74,7 @@ fn a_spec_that_cannot_be_written_is_reported_and_does_not_keep_others_from_it() 
     assert!(node.lacks_specs().unwrap(), "it is tried again");
 }
 
+// req: NODE-27
 #[test]
 fn a_directory_that_was_removed_or_replaced_is_filled_again() {
     let root = tempfile::tempdir().unwrap();

@@ -91,6 +91,7 @@ impl ChannelRequest {
 
 /// This driver's configs in rising precedence, each decoded: a typo in one is an
 /// error even where another would win.
+// req: KUBELET-54, NODE-1
 fn own_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)>, PrepareError> {
     let from = |source: &'static str| {
         status
@@ -118,6 +119,7 @@ fn own_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)
 }
 
 /// The allocation result of this driver: there is exactly one.
+// req: NODE-2, NODE-5
 fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
     let ours: Vec<_> = status
         .results()
@@ -137,6 +139,7 @@ fn own_result(status: &ClaimStatus) -> Result<&DeviceResult, PrepareError> {
 }
 
 /// The config that wins for `result`: the last one that applies to its request.
+// req: NODE-4
 fn config_for<'a>(
     result: &DeviceResult,
     configs: &'a [(&DeviceConfig, OpaqueConfig)],
@@ -159,6 +162,7 @@ fn config_for<'a>(
     }
 }
 
+// req: NODE-3
 fn require_single(mode: &AllocationMode) -> Result<(), PrepareError> {
     match mode {
         AllocationMode::Unset | AllocationMode::Single => Ok(()),
@@ -170,6 +174,7 @@ fn require_single(mode: &AllocationMode) -> Result<(), PrepareError> {
 
 /// Fails if no object of Kubernetes can have this UID: theirs are random UUIDs, in lower case.
 /// Elsewhere a UID is what is safe as a label and as the name of a directory.
+// req: NODE-15
 fn require_uid(domain: &DomainUid) -> Result<(), PrepareError> {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let parts = domain.as_str().split('-');

@@ -50,6 +50,7 @@ fn the_template_of_a_domain_asks_for_the_allocated_channel_whichever_it_is() {
     }
 }
 
+// req: NODE-3
 #[test]
 fn mode_single_and_no_mode_are_accepted_and_every_other_word_is_permanently_refused() {
     for mode in [
@@ -74,6 +75,7 @@ fn mode_single_and_no_mode_are_accepted_and_every_other_word_is_permanently_refu
     }
 }
 
+// req: NODE-2
 #[test]
 fn no_device_or_two_of_ours_is_refused_and_other_drivers_devices_do_not_count() {
     let two = format!("{},{}", mk_result("channel-0"), mk_result("channel-1"));
@@ -107,6 +109,7 @@ fn a_claim_without_allocation_is_refused() {
     );
 }
 
+// req: NODE-1
 #[test]
 fn an_unknown_field_is_named() {
     let error = request(
@@ -121,6 +124,7 @@ fn an_unknown_field_is_named() {
     );
 }
 
+// req: NODE-4
 #[test]
 fn a_daemon_claim_and_a_device_that_is_no_channel_are_refused() {
     let daemon = mk_parameters("").replace("ChannelConfig", "DaemonConfig");
@@ -134,6 +138,7 @@ fn a_daemon_claim_and_a_device_that_is_no_channel_are_refused() {
     ));
 }
 
+// req: NODE-5
 #[test]
 fn admin_access_is_refused() {
     let result = mk_result("channel-0").replace("\"pool\"", "\"adminAccess\":true,\"pool\"");
@@ -143,6 +148,7 @@ fn admin_access_is_refused() {
     ));
 }
 
+// req: KUBELET-54
 #[test]
 fn the_claims_config_wins_over_the_classes_whatever_their_order() {
     let all = mk_config(
@@ -191,6 +197,7 @@ fn a_claim_that_was_allocated_a_channel_is_not_sent_to_a_template() {
     }
 }
 
+// req: NODE-15
 #[test]
 fn a_domain_id_that_is_no_uid_is_refused_without_a_look_for_the_domain() {
     for id in ["not-a-uid", "train", &DOMAIN.to_uppercase(), &DOMAIN[1..]] {

@@ -322,6 +322,7 @@ fn completed(disks: &Disks) -> Vec<String> {
 }
 
 /// `IMEX_SEED=7 cargo test ...` runs that sequence alone.
+// req: NODE-22
 #[test]
 fn random_calls_crashes_and_reboots_lose_no_claim_and_give_no_device_twice() {
     let seeds = match std::env::var("IMEX_SEED") {

@@ -69,6 +69,7 @@ impl NodeClaims {
     ///
     /// # Errors
     /// [`StartError`]: try again later.
+    // req: NODE-22
     pub fn start(
         checkpoint: Arc<dyn Dir>,
         cdi: Arc<dyn Dir>,
@@ -103,6 +104,7 @@ impl NodeClaims {
     /// Removes the specs of an earlier boot, then its records, and returns how
     /// many. Records without boot id are kept if a spec proves that they are of
     /// this boot: the CDI directory is usually empty after a reboot.
+    // req: NODE-26
     fn end_earlier_boot(&self) -> Result<usize, StartError> {
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {
@@ -135,6 +137,7 @@ impl NodeClaims {
 
     /// Writes the missing specs of Completed records, and removes specs without
     /// a record.
+    // req: NODE-25
     pub(crate) fn align_specs(&self, major: Option<Major>) -> Result<SpecReport, StartError> {
         let specs = Arc::clone(&self.specs);
         self.commit(move |claims| {

@@ -12,6 +12,7 @@ fn start_reports_no_damage_on_a_fresh_node() {
     assert!(report.specs.removed.is_empty() && report.specs.failures.is_empty());
 }
 
+// req: NODE-26
 #[test]
 fn after_a_reboot_records_are_undone_and_forgotten() {
     let disks = Disks::default();
@@ -26,6 +27,7 @@ fn after_a_reboot_records_are_undone_and_forgotten() {
     prepare(&node, &mk_claim("claim-2")).unwrap();
 }
 
+// req: NODE-25
 #[test]
 fn start_removes_files_without_record_and_puts_back_files_of_records() {
     let disks = Disks::default();

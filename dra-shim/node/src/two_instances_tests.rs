@@ -44,6 +44,7 @@ fn a_claim_that_the_other_instance_has_prepared_is_answered_without_a_write() {
     assert_eq!(disks.checkpoint_writes(), writes);
 }
 
+// req: NODE-24
 #[test]
 fn a_claim_that_the_other_instance_has_unprepared_is_not_answered_from_memory() {
     let disks = Disks::default();

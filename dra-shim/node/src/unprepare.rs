@@ -22,6 +22,7 @@ impl NodeClaims {
     ///
     /// # Errors
     /// [`UnprepareError`]: repeat the call.
+    // req: KUBELET-31, NODE-20
     pub fn unprepare(&self, uid: &str, now: Moment) -> Result<(), UnprepareError> {
         let uid = uid.to_owned();
         let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
@@ -54,6 +55,7 @@ fn note_fence(claims: &Claims<DeviceGroup>, fences: &FenceClock, uid: &str, now:
     }
 }
 
+// req: NODE-19
 fn remove(
     claims: &mut Claims<DeviceGroup>,
     specs: &ClaimSpecs,

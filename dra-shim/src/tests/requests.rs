@@ -119,6 +119,7 @@ pub(crate) fn of_table(event: &str) -> Vec<String> {
     requests
 }
 
+// req: NODE-20
 #[tokio::test]
 async fn every_call_of_kubelet_costs_what_the_table_says() {
     let running = Running::start().await;

@@ -45,6 +45,7 @@ fn leave_empty_checkpoint(ground: &Ground) {
     ground.leave_checkpoint(file.write());
 }
 
+// req: NODE-34
 #[tokio::test(flavor = "multi_thread")]
 async fn gos_lock_is_waited_for_at_start_and_in_a_call_which_is_answered_in_time() {
     let ground = Ground::new().await;
@@ -138,6 +139,7 @@ async fn gos_slice_is_taken_over_and_written_only_where_it_differs() {
     }
 }
 
+// req: CKPT-8
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes ten seconds of both cores: hack/test.sh runs it"]
 async fn a_go_driver_that_changes_records_at_the_same_time_loses_none_and_costs_none() {

@@ -81,6 +81,7 @@ fn mentions(text: &str) -> Option<String> {
     text.lines().find(is_it).map(str::to_owned)
 }
 
+// req: NODE-14
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hosts_imex_daemon_is_mentioned_only_if_its_socket_is_configured() {
     let silent = everything_seen(&[]).await;

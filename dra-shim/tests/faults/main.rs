@@ -106,6 +106,7 @@ impl Run {
 }
 
 /// `IMEX_CELL=kill cargo test ...` runs the cells whose name contains it.
+// req: NODE-23
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs strace, as root, and takes minutes: hack/test.sh runs it"]
 async fn after_every_fault_at_every_step_the_end_is_that_of_the_run_without_it() {

@@ -23,6 +23,7 @@ const OTHER_BOOT: &str = "11111111-2222-4333-8444-555555555555";
 /// More than the fence of an aborted record, and the pause until the next look for those.
 const EXPIRED_WITHIN: Duration = Duration::from_secs(150);
 
+// req: CKPT-18
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
 async fn what_go_has_prepared_stays_so_byte_for_byte_is_answered_alike_and_can_be_unprepared() {
@@ -80,6 +81,7 @@ async fn what_go_has_prepared_stays_so_byte_for_byte_is_answered_alike_and_can_b
     }
 }
 
+// req: CKPT-18
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
 async fn a_prepare_that_go_began_is_ended_or_aborted_and_its_record_goes() {
@@ -207,6 +209,7 @@ async fn the_first_release_candidates_record_without_a_status_keeps_its_device_u
     node.prepares_and_unprepares_another_claim().await;
 }
 
+// req: NODE-26
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
 async fn records_and_specs_of_an_earlier_boot_go_whatever_their_state() {
@@ -239,6 +242,7 @@ async fn records_and_specs_of_an_earlier_boot_go_whatever_their_state() {
     }
 }
 
+// req: NODE-20
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root for its own boot id: hack/test.sh runs it"]
 async fn a_claim_whose_config_nobody_understands_can_be_unprepared() {

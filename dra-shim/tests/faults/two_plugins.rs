@@ -202,6 +202,7 @@ impl Pair {
     }
 }
 
+// req: NODE-24
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes 20 seconds of both cores: hack/test.sh runs it"]
 async fn claims_that_two_plugins_prepare_and_unprepare_by_turns_while_both_are_killed_agree() {

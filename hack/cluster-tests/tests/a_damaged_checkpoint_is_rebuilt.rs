@@ -9,6 +9,7 @@ use cluster_tests::{Cluster, Namespace, wait_until};
 
 const CHECKPOINT: &str = "/var/lib/kubelet/plugins/compute-domain.nvidia.com/checkpoint.json";
 
+// req: CKPT-13
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_holder_is_known_again_and_its_pod_goes_without_trace() -> Result<()> {

@@ -8,12 +8,14 @@ use cluster_tests::{Cluster, wait_until};
 
 const NODE: u8 = 2;
 
+// req: NODE-31
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn without_libnvidia_ml_the_plugin_stays_unready_says_so_and_recovers() -> Result<()> {
     broken_and_repaired("--no-library", "libnvidia-ml.so.1")
 }
 
+// req: NODE-31
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn without_channel_major_the_plugin_stays_unready_says_so_and_recovers() -> Result<()> {

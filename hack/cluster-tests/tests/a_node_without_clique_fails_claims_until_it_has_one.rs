@@ -6,6 +6,7 @@ use cluster_tests::fixtures::{self, BrokenDriver, TestDomain};
 use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
+// req: NODE-9
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_pod_gets_the_missing_clique_as_an_event_and_runs_when_the_clique_is_there() -> Result<()> {

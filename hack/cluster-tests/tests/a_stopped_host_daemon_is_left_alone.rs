@@ -48,6 +48,7 @@ impl Drop for StoppedDaemon<'_> {
     }
 }
 
+// req: NODE-37
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_workload_keeps_its_device_and_can_end_while_the_daemon_is_down() -> Result<()> {

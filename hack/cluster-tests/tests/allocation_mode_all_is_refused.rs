@@ -5,6 +5,7 @@ use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::{Cluster, Namespace, wait_until};
 
+// req: NODE-3
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_pod_of_a_domain_with_mode_all_gets_an_event_that_says_what_to_change() -> Result<()> {

@@ -108,6 +108,7 @@ fn a_claim_in_use_cannot_be_hidden(cluster: &Cluster, namespace: &Namespace) -> 
     cluster.kubectl_refused(&patch, "delete the pods")
 }
 
+// req: NODE-7
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_claim_cannot_name_a_channel_or_the_domain_of_another_namespace() -> Result<()> {

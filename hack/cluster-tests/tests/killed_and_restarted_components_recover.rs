@@ -6,6 +6,7 @@ use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
 use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
+// req: NODE-22
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_killed_plugin_serves_the_next_pod_and_cleans_up_the_last() -> Result<()> {

@@ -6,6 +6,7 @@ use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 
+// req: NODE-34
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_plugin_that_starts_without_api_server_serves_when_it_is_back() -> Result<()> {

@@ -363,6 +363,7 @@ fn claims_that_no_node_would_prepare_are_refused_at_once_where_that_is_on() -> R
     fixtures::run_pod(&cluster, &namespace, "after", 2, Some(&domain))
 }
 
+// req: NODE-37
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {

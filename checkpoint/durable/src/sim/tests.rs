@@ -180,6 +180,7 @@ fn assert_no_violation(ops: &[Op]) -> Counts {
 
 /// Scope: every three of [`SCRIPTED`] in a directory with one file, a crash
 /// before and after every step of them, and every state that it could leave.
+// req: CKPT-6
 #[test]
 fn no_crash_of_any_three_operations_shows_anything_but_before_and_after() {
     let mut total = Counts::default();

@@ -57,6 +57,7 @@ fn an_unknown_key_beside_the_parts_stays_at_its_place() {
     assert_eq!(again(&moved), moved);
 }
 
+// req: CKPT-4
 #[test]
 fn a_newer_writers_file_is_read_and_written_again_byte_for_byte() {
     let newer = of_a_newer_writer();

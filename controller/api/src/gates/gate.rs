@@ -110,6 +110,7 @@ impl Gate {
     }
 
     /// The gate of this name or alias.
+    // req: MODE-6
     pub(super) fn from_name(name: &str) -> Option<Self> {
         if name == HOST_MANAGED_ALIAS {
             return Some(Self::HostManagedIMEX);

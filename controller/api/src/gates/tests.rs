@@ -16,6 +16,7 @@ fn every_gate_is_found_by_its_name() {
     assert!(Gate::ALL.is_sorted_by_key(|gate| gate.name()));
 }
 
+// req: MODE-5
 #[test]
 fn the_string_that_the_go_controller_passes_on_is_accepted() {
     let go = "AllAlpha=false,AllBeta=false,ComputeDomainCliques=true,ConsumableShares=false,\
@@ -41,6 +42,7 @@ fn by_default_beta_gates_are_on_and_alpha_gates_off() {
     }
 }
 
+// req: MODE-5
 #[test]
 fn booleans_are_those_of_strconv() {
     for (text, value) in [
@@ -75,11 +77,13 @@ fn booleans_are_those_of_strconv() {
     }
 }
 
+// req: MODE-5
 #[test]
 fn the_last_value_of_a_repeated_name_wins() {
     assert!(!parse("MPSSupport=true, MPSSupport = false").enabled(Gate::MPSSupport));
 }
 
+// req: MODE-5
 #[test]
 fn an_unknown_gate_is_named_and_the_hint_lists_every_known_one() {
     let err = parse_error("Bogus=true");
@@ -100,6 +104,7 @@ fn an_item_without_a_value_is_rejected() {
     );
 }
 
+// req: MODE-6
 #[test]
 fn host_managed_and_its_alias_are_the_same_gate() {
     for text in [
@@ -111,6 +116,7 @@ fn host_managed_and_its_alias_are_the_same_gate() {
     }
 }
 
+// req: MODE-6
 #[test]
 fn a_gate_and_its_alias_must_not_contradict_each_other() {
     for text in [

@@ -115,6 +115,7 @@ fn difference(row: &Row, who: &str, answer: &Answer) -> Option<String> {
     })
 }
 
+// req: MODE-1, MODE-2, MODE-7, MODE-8, MODE-12
 #[test]
 fn the_options_resolve_as_in_the_table() {
     let mut differences = Vec::new();
@@ -128,6 +129,7 @@ fn the_options_resolve_as_in_the_table() {
     assert_same(&differences);
 }
 
+// req: MODE-3, MODE-4
 #[test]
 #[ignore = "needs both programs and helm: see above"]
 fn both_programs_and_the_chart_give_the_answers_of_the_table() {
