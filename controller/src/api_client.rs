@@ -389,6 +389,7 @@ impl ApiClient {
         Api::namespaced(self.client.clone(), namespace)
     }
 
+    // req: CD-26
     fn check_fence(&self, action: &'static str) -> Result<(), RequestError> {
         if self.fence.is_open() {
             return Ok(());
@@ -432,6 +433,7 @@ fn decoded(
 
 /// Parameters of a request that deletes the object of this UID, and no other one of its name; of this
 /// version, if there is one, and no later one.
+// req: CD-27
 fn delete_only(uid: &str, resource_version: Option<&str>) -> DeleteParams {
     DeleteParams {
         preconditions: Some(Preconditions {

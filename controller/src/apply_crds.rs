@@ -146,6 +146,7 @@ pub(crate) async fn apply(client: &Client, allow_older: bool) -> Result<Outcome,
 }
 
 /// Why the CRD that is there must not be replaced.
+// req: CD-4
 async fn refusal(
     client: &Client,
     found: &Value,

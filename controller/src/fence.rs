@@ -27,6 +27,7 @@ impl Fence {
         self.open_until(Instant::now());
     }
 
+    // req: CD-26
     pub(crate) fn is_open(&self) -> bool {
         let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
         end.is_none_or(|end| Instant::now() < end)

@@ -54,6 +54,7 @@ enum Role {
     Leader,
 }
 
+// req: CD-25
 fn decide(observed: Option<&ObservedLease>, identity: &str, now: Instant) -> LeaseAction {
     let Some(observed) = observed else {
         return LeaseAction::Create;

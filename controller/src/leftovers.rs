@@ -18,6 +18,7 @@ const NAMED: u32 = 10;
 
 /// Logs which objects of the driver-managed mode exist, and how to remove them. Daemons may still
 /// serve pods, so that is the operator's decision.
+// req: CD-17
 pub(crate) async fn report(client: &Client, context: &Context) {
     let templates = daemon_templates(context);
     if !templates.is_empty() {

@@ -125,6 +125,7 @@ fn gauge(count: usize) -> i64 {
 }
 
 impl Collector for DomainCounts {
+    // req: CD-20
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Number of ComputeDomains by status";
         let mut family = encoder.encode_descriptor(DOMAINS, help, None, MetricType::Gauge)?;

@@ -90,6 +90,7 @@ impl Queue {
     }
 
     /// The next key to work on, if there is one. It is being worked on until [`Queue::done`].
+    // req: CD-29
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Key> {
         while let Some((at, key)) = self.delayed.first()
             && *at <= now

@@ -135,6 +135,7 @@ impl Context {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    // req: CD-28
     async fn run(&self, key: &Key, failures: u32) -> Result<Option<Instant>, ReconcileError> {
         let mut findings = Findings::new(self.schema.current());
         findings.sharing = self.sharing;
@@ -174,6 +175,7 @@ impl Context {
     }
 
     /// Before the template goes: who deletes a domain that is in use learns of it.
+    // req: CD-21
     fn report_claims_in_use(&self, domain: &Domain) {
         let index = self.index.lock();
         self.reports.claims_in_use(domain, index.claims(domain));

@@ -128,12 +128,14 @@ impl Refusals {
     }
 
     /// The template is there as it should be, or the ComputeDomain is gone.
+    // req: CD-20
     pub(crate) fn forget(&self, key: &Key) {
         self.lock().by_key.remove(key);
     }
 
     /// A template of this name is gone: of those that want it, the one that has waited longest is to
     /// try again. Returns its key.
+    // req: CD-12
     pub(crate) fn name_is_free(&self, name: &TakenName) -> Option<Key> {
         self.lock().give_turn(name, 0)
     }
@@ -235,6 +237,7 @@ impl Refusal {
 
 /// What the API server says if it refuses the request itself, rather than failing to answer. `failures`
 /// is how often it has failed in a row: a webhook that is down looks like a server that is.
+// req: CD-14
 pub(crate) fn refusal_in(error: &RequestError, failures: u32) -> Option<String> {
     let lasting = |status: &Status| matches!(status.code, 400 | 403 | 405 | 413 | 422);
     match error.status() {

@@ -48,6 +48,7 @@ impl Schema {
     /// Whether a status could not be written because the CRD lacks a field of it. Such fields are
     /// left out from now on. The API server answers 500 (kubernetes/kubernetes#139253), so the
     /// message has to tell.
+    // req: CD-3
     pub(crate) fn learn_from(&self, error: &RequestError) -> bool {
         let Some(status) = error.status() else {
             return false;

@@ -29,6 +29,7 @@ fn refusal(args: &[&str], env: &[(&str, &str)]) -> String {
     stderr
 }
 
+// req: MODE-9
 #[test]
 fn a_configuration_error_is_one_line_that_names_the_fix() {
     let gate = "--feature-gates=HostManagedIMEX=true";
@@ -96,6 +97,7 @@ fn help_and_version_succeed() {
     }
 }
 
+// req: CD-1
 #[test]
 fn the_crd_that_the_chart_ships_is_the_one_that_the_program_prints() {
     let output = run(&["crd"], &[]);

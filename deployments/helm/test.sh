@@ -76,14 +76,18 @@ diff -u "$chart/values.schema.json" "$scratch/schema.json" >&2 || fail "values.s
 undocumented=$(tool documented | cut -d: -f1)
 [ -z "$undocumented" ] || fail "not both in keys.yaml and in values.yaml: $undocumented"
 
+# req: CHART-1
 golden default "${gate[@]}"
 golden everything -f "$here/golden/everything.values.yaml"
 
 # What host-managed mode needs, whatever the golden files contain.
+# req: CHART-2
 contains "name: compute-domain-default-channel.nvidia.com" default
 contains 'value: "HostManagedIMEX=true"' default
+# req: CHART-3
 [ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = "$(grep -c 'command: \[compute-domain-' "$scratch/default.yaml")" ] || fail "FEATURE_GATES is not in every program's environment"
 for rendering in default everything; do
+    # req: CHART-2
     lacks 'name: compute-domain-daemon|computedomaincliques' $rendering
 done
 contains "system:serviceaccount:imex-dra:$(sed -n 's/^ *serviceAccountName: \(.*kubeletplugin\)$/\1/p' "$scratch/default.yaml")\"" default
@@ -99,6 +103,7 @@ renders_as_default "${gate[@]}" --set-string resources.gpus.enabled=false
 
 # A channel of its own for each ComputeDomain: rights for Leases, and nodes without a clique are tainted.
 render "${gate[@]}" --set resources.computeDomains.imex.isolation=channel >"$scratch/isolation.yaml"
+# req: CHART-11
 for text in 'verbs: [get, list, watch, patch, delete]' '# To count the nodes without a clique'; do
     contains "$text" isolation
     if grep -qF -- "$text" "$scratch/default.yaml"; then fail "default should not contain: $text"; fi
@@ -129,6 +134,7 @@ for rendering in default label; do lacks 'name: resourceclaims-policy-imex-dra' 
 if grep -qF -- GPU_CLIQUE "$scratch/default.yaml"; then fail "default should not contain: GPU_CLIQUE"; fi
 
 # Claims are checked when they are created only where that is asked for.
+# req: CHART-5
 render "${gate[@]}" --set-string webhook.enabled=true >"$scratch/webhook.yaml"
 for kind in resourceclaims resourceclaimtemplates; do contains "name: $kind-configs-policy-imex-dra" webhook; done
 lacks 'configs-policy' default
@@ -147,6 +153,7 @@ else
     grep -v '^#' "$here/golden/nvidia-objects.txt" >"$scratch/theirs.txt"
 fi
 [ "$(wc -l <"$scratch/ours.txt")" -ge 30 ] || fail "found too few objects in the rendering"
+# req: CHART-8
 both=$(sort "$scratch/ours.txt" | comm -12 - <(sort "$scratch/theirs.txt"))
 [ -z "$both" ] || fail "NVIDIA's chart has objects of these names: $both"
 twice=$(sort "$scratch/ours.txt" | uniq -d | grep -v ' imex-dra-role-controller-leftovers' || true)
@@ -158,6 +165,7 @@ twice=$(sort "$scratch/ours.txt" | uniq -d | grep -v ' imex-dra-role-controller-
 hooks() { render "${gate[@]}" "$@" -s templates/hooks.yaml >"$scratch/hooks.yaml"; }
 hooks
 contains 'args: ["preflight","install"]' hooks
+# req: CHART-12
 contains 'args: ["apply-crds"]' hooks
 hooks --is-upgrade --set guard.override=true --set crds.allowOlder=true
 contains 'args: ["preflight","upgrade","--override"]' hooks
@@ -183,11 +191,13 @@ render "${gate[@]}" --set openshift.scc=imex-plugin >"$scratch/openshift.yaml"
 contains "name: system:openshift:scc:imex-plugin" openshift
 
 # Updates: with surge, unless the operator says how.
+# req: CHART-16
 contains 'maxSurge: 10%' default
 render "${gate[@]}" --set kubeletPlugin.updateStrategy.rollingUpdate.maxUnavailable=1 >"$scratch/unavailable.yaml"
 lacks maxSurge unavailable
 
 # Ingress: nobody, or who asks for metrics.
+# req: CHART-15
 [ "$(grep -c 'policyTypes: \[Ingress\]' "$scratch/default.yaml")" = 2 ] || fail "ingress is not limited for both components"
 lacks '^  (in|e)gress:' default
 contains 'port: 9999' everything
@@ -204,6 +214,7 @@ contains 'A node has one pod with a channel at a time' label-notes
 lacks 'clique-channel' label-notes
 
 # NVIDIA's values files need no editing; what they say that has no meaning here is told.
+# req: CHART-6
 render -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia.yaml" || fail "NVIDIA's keys are refused"
 lacks maxSurge nvidia
 notes -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia-notes.yaml"
@@ -213,6 +224,7 @@ contains "* Set, but without meaning here: kubeletPlugin.containers.gpus (GPUs a
 lacks 'without meaning here' label-notes
 
 # Keys that are none. Those of a chart that contains this one are its business.
+# req: CHART-7
 refuses "unknown value controller.replicaz: did you mean controller.replicas?" "${gate[@]}" --set controller.replicaz=1
 refuses "unknown value mode: did you mean resources.computeDomains.imex.mode?" "${gate[@]}" --set mode=hostManaged
 refuses "unknown value controller.metrics.port: controller.metrics has enabled, httpEndpoint, metricsPath" "${gate[@]}" --set controller.metrics.port=1
@@ -229,6 +241,7 @@ done
 refuses "kubeletPlugin.metrics is 5: it has the keys computeDomainHttpEndpoint, enabled, gpuHttpEndpoint, metricsPath" "${gate[@]}" --skip-schema-validation --set kubeletPlugin.metrics=5
 
 # Every boolean takes the strings, and nothing else.
+# req: CHART-4
 booleans=$(tool booleans | cut -d: -f1)
 [ "$(wc -w <<<"$booleans")" -ge 15 ] || fail "found no booleans in keys.yaml"
 for key in $booleans; do
@@ -254,6 +267,7 @@ refuses "resources.computeDomains.enabled=false leaves nothing to install: this 
 refuses "resources.gpus.enabled=true is not for this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
 refuses "webhook.enabled=on is not a boolean: set it to true or false" "${gate[@]}" --set webhook.enabled=on
 refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if that is intended" "${gate[@]}" --namespace default
+# req: CHART-7
 refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it, all replicas would write" "${gate[@]}" --set controller.leaderElection.enabled=false
 refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist, and NAME-crds and NAME-guard unless crds.apply and guard.enabled are false" "${gate[@]}" --set serviceAccount.create=false
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
@@ -263,6 +277,7 @@ refuses 'unknown nriGuard.mode "on": set off, warn or enforce' "${gate[@]}" --se
 refuses 'nriGuard.exemptNamespaces has "a,b", which is not the name of a namespace' "${gate[@]}" --set 'nriGuard.exemptNamespaces[0]=a\,b'
 refuses "controller.containers.computeDomain.env: IMEX_MODE is set by the chart from another value; set that value instead" "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=IMEX_MODE'
 refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the chart from another value; set that value instead" "${gate[@]}" --set 'kubeletPlugin.containers.computeDomains.env[0].name=NODE_NAME'
+# req: CHART-9
 refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kubernetes v1.33.9" "${gate[@]}" --kube-version 1.33.9
 
 # The chart for clusters without Dynamic Resource Allocation.

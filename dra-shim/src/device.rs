@@ -190,6 +190,7 @@ fn channel(id: u32, hardware: &Hardware) -> Device {
 /// policy: a claim that does not ask for a slot, as one of the Go driver's template, takes
 /// all of them, and has the device for itself. Shares that were allocated while a device had no
 /// capacity would not count against it, so it has one from the first on.
+// req: CHANNEL-4
 fn share(device: &mut Device, slots: u32) {
     device.allow_multiple_allocations = Some(true);
     let slots = DeviceCapacity {

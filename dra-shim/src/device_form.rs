@@ -178,6 +178,7 @@ impl DeviceFormTask {
     }
 
     /// Returns once nobody has the device any more.
+    // req: CHANNEL-5
     async fn drain(&self, slots: u32) {
         info!(slots, "the device was shared");
         let note = "the device was shared: new claims are kept away until nobody has it, then one claim has it at a time";

@@ -105,6 +105,7 @@ async fn a_device_that_was_never_shared_is_exclusive_at_once_and_asks_nobody() {
     assert_eq!(server.requests(), [""; 0]);
 }
 
+// req: CHANNEL-5
 #[tokio::test(start_paused = true)]
 async fn a_shared_device_is_exclusive_once_no_record_and_no_allocated_claim_is_left() {
     let (server, node) = mk_shared().await;

@@ -228,6 +228,7 @@ fn a_degraded_fabric_is_in_the_text_of_the_devices_health() {
     );
 }
 
+// req: CHANNEL-4
 #[test]
 fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
     let device = |form| match PUBLISH.desired_slice(&in_clique(), form, NOTHING) {
@@ -266,6 +267,7 @@ fn a_shared_device_has_slots_and_is_else_the_one_of_the_go_driver() {
     );
 }
 
+// req: CHANNEL-5
 #[test]
 fn a_device_that_was_shared_stays_so_and_keeps_new_claims_away_until_nobody_has_it() {
     let draining = DeviceForm::Draining { slots: 8 };

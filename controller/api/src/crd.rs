@@ -56,6 +56,7 @@ use crate::AllocationMode;
 )]
 pub struct ComputeDomainRoot {
     /// What the user asks for. It never changes.
+    // req: CD-2
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ComputeDomainSpec")]
     #[x_kube(validation = Rule::new("self == oldSelf").message("A computeDomain.spec is immutable"))]
@@ -63,10 +64,12 @@ pub struct ComputeDomainRoot {
 }
 
 /// What the user asks for.
+// req: CD-1
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComputeDomainSpec {
     /// Deprecated: how many nodes take part. Ignored where the operator runs IMEX on the hosts.
+    // req: CD-9
     #[serde(default)]
     #[schemars(schema_with = "num_nodes_schema")]
     pub num_nodes: i64,
@@ -182,6 +185,7 @@ impl JsonSchema for ComputeDomain {
         }
         // Of the whole object, since a rule of the status says nothing when the status is removed.
         schema.insert(
+            // req: CHANNEL-8
             "x-kubernetes-validations".to_owned(),
             json!([{ "rule": CHANNEL_RULE, "message": "A computeDomain.status.channel never changes" }]),
         );

@@ -199,6 +199,7 @@ impl ImexOptions<'_> {
 
 impl Settings {
     /// The channels that `ComputeDomains` can have, where each has its own.
+    // req: CHANNEL-19
     pub fn domain_channels(&self) -> RangeInclusive<u32> {
         let first = if self.group_claims {
             GROUP_CHANNELS.end() + 1

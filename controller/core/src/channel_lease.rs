@@ -150,6 +150,7 @@ impl ChannelLease {
     }
 
     /// Whether it was released long enough ago.
+    // req: CHANNEL-9
     pub(crate) fn is_cooled(&self, now: Timestamp) -> bool {
         self.cooled_at().is_some_and(|at| at <= now)
     }
@@ -163,6 +164,7 @@ impl ChannelLease {
 
     /// What it is created from again, as it was, after somebody has deleted it; `None` if it named
     /// nobody.
+    // req: CHANNEL-10
     pub(crate) fn restored(&self) -> Option<Lease> {
         let spec = LeaseSpec {
             renew_time: self.released.map(MicroTime),

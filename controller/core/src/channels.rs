@@ -93,6 +93,7 @@ impl ObservedChannels {
     }
 
     /// Whether the ComputeDomain uses this Lease that names it.
+    // req: CHANNEL-9
     pub(crate) fn is_used(&self, lease: &ChannelLease, domain: Option<&Domain>) -> bool {
         let Some(domain) = domain else {
             return self.has_claims;

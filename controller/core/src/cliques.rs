@@ -61,6 +61,7 @@ impl Cliques {
         self.set_as(key, cliques, true)
     }
 
+    // req: CHANNEL-20
     fn set_as(
         &mut self,
         key: &Key,

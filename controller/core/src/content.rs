@@ -37,6 +37,7 @@ impl Content {
 
 /// Whether the API server has stored what was sent, without fields that it does not know and with
 /// defaults, as an older one does. Otherwise somebody has changed it: a policy or a webhook.
+// req: CD-11
 pub fn leaves_out_only(stored: &ResourceClaimSpec, sent: &ResourceClaimSpec) -> bool {
     let json = |spec: &ResourceClaimSpec| serde_json::to_value(spec).unwrap_or_default();
     is_part(&json(stored), &json(sent))

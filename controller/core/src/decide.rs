@@ -31,6 +31,7 @@ use crate::template::claim_template;
 ///
 /// What is observed may be old: every request tests what it relies on. The one decision that an old
 /// copy could make wrong, that a ComputeDomain does not exist, is made after a look-up.
+// req: CD-24
 pub fn decide(observed: &Observed, findings: &Findings, driver_namespaces: &[String]) -> Decision {
     let templates = &observed.templates;
     let domain = observed.domain.as_deref();
@@ -112,6 +113,7 @@ fn act_on_channels(
     }
 }
 
+// req: CD-10
 fn act(domain: &Domain, action: Action, finding: Finding, findings: &Findings) -> Decision {
     let uid = domain.uid().as_str();
     match (action, finding) {

@@ -68,6 +68,7 @@ impl Domain {
     ///
     /// # Errors
     /// As [`Domain::new`].
+    // req: CD-15
     pub fn unreadable(metadata: ObjectMeta, decode_error: &str) -> Result<Self, UnidentifiedError> {
         let message = decode_error.to_owned();
         Self::identify(metadata, Err(Rejection::Unreadable { message }), None)

@@ -9,6 +9,7 @@ pub(crate) fn is_on(finalizers: &[String]) -> bool {
 }
 
 /// Adds it to the object with this UID. Finalizers of others stay.
+// req: CD-27
 pub(crate) fn add(uid: &str, finalizers: &[String]) -> Value {
     let same_object = json!({ "op": "test", "path": "/metadata/uid", "value": uid });
     if finalizers.is_empty() {
@@ -23,6 +24,7 @@ pub(crate) fn add(uid: &str, finalizers: &[String]) -> Value {
 }
 
 /// Removes it from the object with this UID; `None` if it is not there.
+// req: CD-19
 pub(crate) fn remove(uid: &str, finalizers: &[String]) -> Option<Value> {
     let index = finalizers
         .iter()
@@ -63,6 +65,7 @@ mod tests {
         );
     }
 
+    // req: CD-19
     #[test]
     fn only_ours_is_removed() {
         assert_eq!(

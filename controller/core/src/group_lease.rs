@@ -121,6 +121,7 @@ impl GroupLease {
 
 impl GroupStep {
     /// Decides. `expected`: the Lease was there before, and we have not deleted it.
+    // req: CHANNEL-19
     pub fn next(
         lease: Option<&GroupLease>,
         expected: bool,

@@ -164,6 +164,7 @@ impl State {
     ///   channel.
     /// * Repeated until the template needs nothing more, every life ends admitted, rejected, gone
     ///   or absent, unless finalizers of others block the template.
+    // req: CD-5, CD-18
     pub const fn on(self, event: Event) -> Transition {
         use Event::{
             ChannelCooled, ChannelLost, ChannelUnreported, ChannelUnused, ChannelUsedAgain,

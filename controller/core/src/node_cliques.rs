@@ -164,6 +164,7 @@ impl NodeCliques {
 
     /// The next label to write. It counts as right from now on, unless
     /// [`owned_by_others`](Self::owned_by_others) or [`failed`](Self::failed) says otherwise.
+    // req: CHANNEL-21
     pub fn next_label(&mut self, now: Instant) -> Option<LabelWrite> {
         while self.due()? <= now {
             let (_, name) = self.due.pop_first()?;

@@ -53,6 +53,7 @@ pub struct Preflight {
 
 impl Preflight {
     /// Decides by the `ComputeDomains` that are there.
+    // req: CHART-13, MODE-13
     pub fn of(change: DriverChange, domains: &[LiveDomain]) -> Self {
         let named = |obstacle: Obstacle, is: &dyn Fn(&LiveDomain) -> bool| {
             let found = domains.iter().filter(|domain| is(domain));
@@ -212,6 +213,7 @@ mod tests {
         assert_eq!(without.obstacle, None);
     }
 
+    // req: MODE-13
     #[test]
     fn daemons_of_the_other_mode_are_in_the_way_of_every_installation() {
         let managed = LiveDomain {

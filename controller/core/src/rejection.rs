@@ -195,6 +195,7 @@ impl Rejection {
     }
 
     /// One line for the condition and the event: what is wrong, why, and what to do.
+    // req: CD-16
     pub fn message(&self) -> String {
         match self {
             Self::InvalidTemplateName { source, .. } => {
@@ -206,6 +207,7 @@ impl Rejection {
 }
 
 /// Driver-managed daemons may still serve pods, so removing them is the operator's decision.
+// req: CD-17
 fn leftovers_hint(template: &TemplateRef, uid: &str) -> String {
     let TemplateRef {
         namespace, name, ..

@@ -123,6 +123,7 @@ impl Admission {
     }
 
     /// The channel that the status has to say: once it says one, for ever.
+    // req: CHANNEL-8
     fn channel(&self, domain: &Domain) -> Option<u32> {
         domain.channel().or(match self {
             Self::Assigned(number) => Some(*number),
@@ -155,6 +156,7 @@ impl Admission {
 /// The status as a server-side apply patch. It contains the fields that the controller owns and no
 /// others, so that what other writers add stays. `lastTransitionTime` is `now` only if the
 /// condition's status changes. Without `notice`, a condition that had it goes. It applies only to the object with this UID.
+// req: CD-8
 pub fn status_patch(
     domain: &Domain,
     admission: &Admission,
@@ -207,6 +209,7 @@ fn condition(domain: &Domain, admission: &Admission, now: Timestamp) -> Value {
     })
 }
 
+// req: CHANNEL-13
 fn not_isolated_condition(domain: &Domain, now: Timestamp) -> Value {
     let reported = domain.reported.as_ref();
     let since = reported.and_then(|reported| reported.not_isolated);

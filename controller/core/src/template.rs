@@ -35,6 +35,7 @@ pub const WRITER: &str = "imex-dra";
 ///
 /// # Errors
 /// If the domain has no spec, or one without a usable template name.
+// req: CD-6
 pub(crate) fn claim_template(
     domain: &Domain,
     sharing: Sharing,
@@ -78,6 +79,7 @@ pub(crate) enum Form {
 }
 
 /// The spec of the claims: one channel for this domain.
+// req: CD-7
 pub(crate) fn claim_spec(uid: &DomainUid, mode: &AllocationMode, form: Form) -> ResourceClaimSpec {
     let config = ComputeDomainChannelConfig {
         domain_uid: uid.clone(),

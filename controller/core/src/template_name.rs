@@ -22,6 +22,7 @@ pub enum TemplateNameError {
 const MAX_LEN: usize = 253;
 
 /// Accepts what the API server accepts as the name of a `ResourceClaimTemplate`.
+// req: CD-13
 pub(crate) fn validate(name: &str) -> Result<(), TemplateNameError> {
     if name.is_empty() {
         return Err(TemplateNameError::Empty);
@@ -61,6 +62,7 @@ mod tests {
         }
     }
 
+    // req: CD-13
     #[test]
     fn names_that_it_does_not_accept_are_rejected_with_the_reason() {
         for (name, reason) in [

@@ -23,6 +23,7 @@ use crate::start_error::StartError;
 
 /// How much is logged, and in which format: `-v` or `--v` (`V`) as [`LogArgs::install`] has it, and
 /// `--logging-format` (`LOGGING_FORMAT`).
+// req: MODE-10
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Logging")]
 pub struct LogArgs {
@@ -252,6 +253,7 @@ mod tests {
         http: HttpArgs,
     }
 
+    // req: MODE-10
     #[test]
     fn the_flags_of_the_go_driver_are_accepted() {
         let args = All::parse_from([
@@ -276,6 +278,7 @@ mod tests {
         assert_eq!(args.imex.resolve().unwrap().mode.to_string(), "hostManaged");
     }
 
+    // req: MODE-10
     #[test]
     fn empty_values_mean_not_set() {
         let args = All::parse_from([

@@ -90,6 +90,7 @@ where
     Client::new(service, "default")
 }
 
+// req: CD-30
 fn tcp_connector() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     // TLS is the layer above.

@@ -33,6 +33,7 @@ use crate::readiness::ReadinessCondition;
 ///
 /// # Panics
 /// Outside a tokio runtime, as every `Client::new`.
+// req: CD-30
 pub fn observe_watch(client: &Client, condition: &ReadinessCondition) -> Client {
     let namespace = client.default_namespace().to_owned();
     let (client, condition) = (client.clone(), condition.clone());

@@ -41,6 +41,7 @@ struct Args {
     kube: KubeArgs,
 }
 
+// req: CD-30
 #[test]
 #[ignore = "needs root, ip and nft, and takes a minute: hack/test.sh runs it"]
 fn a_peer_that_vanishes_is_noticed_within_a_minute() {

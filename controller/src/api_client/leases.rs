@@ -10,6 +10,7 @@ use super::{ApiClient, RawLease, RequestError, delete_only, failed_to, observed_
 
 impl ApiClient {
     /// Creates a Lease. Not an apply, which would take over one that somebody else has created.
+    // req: CHANNEL-7
     pub(crate) async fn create_lease(&self, lease: &Lease) -> Result<Lease, RequestError> {
         let action = "create the Lease of an IMEX channel";
         self.check_fence(action)?;

@@ -55,6 +55,7 @@ async fn the_crd_is_created_and_a_second_run_changes_nothing() {
     assert_eq!(version(crd(&api).unwrap()), first);
 }
 
+// req: CD-4
 #[tokio::test(start_paused = true)]
 async fn the_go_drivers_is_taken_over_while_there_are_domains() {
     let api = FakeApi::new();
@@ -95,6 +96,7 @@ async fn one_that_somebody_changes_in_between_is_looked_at_again() {
     ));
 }
 
+// req: CD-4
 #[tokio::test(start_paused = true)]
 async fn a_newer_one_is_replaced_only_while_no_domain_needs_it() {
     let api = FakeApi::new();

@@ -174,6 +174,7 @@ async fn nodes_get_the_label_of_their_clique_and_a_restart_writes_nothing() {
     second.kill().await;
 }
 
+// req: CHANNEL-21
 #[tokio::test(start_paused = true)]
 async fn a_node_that_changes_its_clique_is_labelled_anew_within_a_second_and_has_an_event() {
     let api = FakeApi::new();
@@ -219,6 +220,7 @@ async fn only_our_label_goes_from_a_node_that_has_no_clique_any_more() {
     running.kill().await;
 }
 
+// req: CHANNEL-21
 #[tokio::test(start_paused = true)]
 async fn a_label_that_somebody_else_owns_is_left_alone_and_counted() {
     let api = FakeApi::new();
@@ -309,6 +311,7 @@ async fn a_clique_with_a_node_has_a_pool_which_is_repaired() {
     running.kill().await;
 }
 
+// req: CHANNEL-19
 #[tokio::test(start_paused = true)]
 async fn no_pool_is_created_before_the_last_domain_with_a_channel_of_a_group_is_gone() {
     let api = FakeApi::new();

@@ -211,6 +211,7 @@ async fn a_leader_that_finds_another_holder_stops_at_once() {
     assert_eq!(holder(&api), "other");
 }
 
+// req: CD-26
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_was_paused_past_its_lease_finds_the_fence_closed() {
     let api = FakeApi::new();

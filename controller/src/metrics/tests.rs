@@ -17,6 +17,7 @@ fn mk_domain(uid: &str, state: Option<ComputeDomainState>) -> Domain {
     Domain::new(domain).unwrap()
 }
 
+// req: CD-20
 #[test]
 fn domains_are_counted_by_status_until_they_are_deleted() {
     let index = SharedIndex::default();

@@ -68,6 +68,7 @@ async fn a_channel_of_its_own_is_in_the_way_of_isolation_none() {
     assert_eq!(kept.obstacle, None);
 }
 
+// req: MODE-13
 #[tokio::test(start_paused = true)]
 async fn daemons_count_for_the_domain_that_they_belong_to() {
     let api = FakeApi::new();

@@ -29,6 +29,7 @@ impl Context {
         Ok(Flow::Continue)
     }
 
+    // req: CD-23
     pub(super) async fn release_template(
         &self,
         pass: &mut Pass<'_>,

@@ -41,6 +41,7 @@ async fn a_domain_that_is_gone_but_still_known_gets_no_template_and_is_forgotten
     assert!(nothing_is_left(&api));
 }
 
+// req: CD-27
 #[tokio::test(start_paused = true)]
 async fn what_is_decided_for_a_domain_does_not_reach_another_one_of_its_name() {
     let api = FakeApi::new();
@@ -153,6 +154,7 @@ async fn a_client_that_reverts_our_changes_is_not_fought_for_ever() {
     assert_eq!(api.calls(), [Call::AddFinalizer; MAX_REQUESTS]);
 }
 
+// req: CD-26
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_once_the_fence_is_closed() {
     let api = FakeApi::new();

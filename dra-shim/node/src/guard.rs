@@ -98,6 +98,7 @@ impl Guard {
     }
 
     /// The channel that the claim opens, whatever its label.
+    // req: CHANNEL-1
     pub(crate) fn channel(
         self,
         request: &ChannelRequest,
@@ -126,7 +127,7 @@ impl Guard {
 
     /// Fails if another claim's holding excludes this one. While the channel is not
     /// known, only the device counts.
-    // req: NODE-6
+    // req: CHANNEL-3, NODE-6
     pub(crate) fn check(
         self,
         view: &View<DeviceGroup>,
@@ -169,6 +170,7 @@ impl Guard {
     }
 
     /// The channel that both open and only one of them may.
+    // req: CHANNEL-14
     fn contested(self, held: &Holding<'_>, wanted: &Holding<'_>) -> Option<ChannelId> {
         let channel = wanted.channel?;
         let is_everybodys = channel.get() == 0 && self.isolation == Isolation::None;
@@ -221,6 +223,7 @@ impl ChannelRequest {
     /// Whether the device is one that this driver publishes for the node, and not of a
     /// `ResourceSlice` that somebody else has made: through that, a claim could have any number.
     /// Whether the node is in the clique of the pool is the [hardware](crate::Hardware)'s to say.
+    // req: CHANNEL-15
     pub(crate) fn check_pool(&self, node: &str) -> Result<(), PrepareError> {
         let is_cliques = || {
             let number = self.device_channel.get();
@@ -238,6 +241,7 @@ impl ChannelRequest {
     /// Whether the claim may open its channel: for that of its domain, it has the
     /// [label](Self::label) by which the controller knows that the channel is in use, and
     /// never has it the label of another domain.
+    // req: CHANNEL-16
     pub(crate) fn check_label(&self, domain: DomainState) -> Result<(), PrepareError> {
         let opens_its_channel = self.is_ticket()
             && matches!(domain, DomainState::Assigned(channel) if channel.get() > 0);

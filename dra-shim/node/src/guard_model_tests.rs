@@ -173,6 +173,7 @@ fn run(seed: u64, isolation: Isolation, sharing: Sharing) -> usize {
     completed
 }
 
+// req: CHANNEL-14
 #[test]
 fn no_sequence_gives_one_channel_to_two_owners_or_an_exclusive_device_to_two_claims() {
     for (isolation, sharing) in [

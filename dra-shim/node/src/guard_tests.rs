@@ -59,6 +59,7 @@ const NONE_MANY: Setting = (Isolation::None, MANY);
 const CHANNEL_ONE: Setting = (Isolation::Channel, Sharing::One);
 const CHANNEL_MANY: Setting = (Isolation::Channel, MANY);
 
+// req: CHANNEL-3
 #[rustfmt::skip]
 #[test]
 fn the_table_of_who_may_hold_what() {
@@ -156,6 +157,7 @@ fn a_device_that_is_a_channel_by_itself_is_its_claims_own() {
     prepare(&node, "own", &mk_share(DOMAIN, "channel-0"), assigned(200)).unwrap();
 }
 
+// req: CHANNEL-14
 #[test]
 fn of_two_domains_with_one_channel_the_second_to_complete_loses_and_leaves_no_spec() {
     let disks = Disks::default().with_guard(Isolation::Channel, MANY);
@@ -191,6 +193,7 @@ fn of_two_domains_with_one_channel_the_second_to_complete_loses_and_leaves_no_sp
     assert_eq!(disks.spec_of(&second), None);
 }
 
+// req: CHANNEL-17
 #[test]
 fn a_channel_that_the_driver_of_the_node_does_not_have_is_refused_by_name() {
     let node = Disks::default()
@@ -232,6 +235,7 @@ fn mk_group_claim(clique: &str, device: &str) -> ClaimStatus {
     ClaimStatus::from_json(&text).unwrap()
 }
 
+// req: CHANNEL-18
 #[test]
 fn a_claim_of_a_group_opens_its_own_channel_on_the_nodes_of_its_clique() {
     let own = mk_hardware().fabric.clique().unwrap().to_string();
@@ -262,6 +266,7 @@ fn a_claim_of_a_group_opens_its_own_channel_on_the_nodes_of_its_clique() {
     }
 }
 
+// req: CHANNEL-15
 #[test]
 fn a_channel_of_a_slice_that_this_driver_did_not_make_is_refused() {
     let disks = Disks::default().with_guard(Isolation::Channel, MANY);
@@ -346,6 +351,7 @@ fn a_share_is_found_in_any_record_and_damage_leaves_open_whether_there_is_one() 
     assert_eq!(disks.start().records_share(), None);
 }
 
+// req: CHANNEL-1, CHANNEL-12
 #[rustfmt::skip]
 #[test]
 fn the_table_of_which_channel_a_claim_opens() {
@@ -376,6 +382,7 @@ fn the_table_of_which_channel_a_claim_opens() {
     }
 }
 
+// req: CHANNEL-16
 #[test]
 fn only_a_claim_that_the_controller_can_see_is_prepared_with_the_channel_of_its_domain() {
     let missing = format!("does not have the label resource.nvidia.com/computeDomain={DOMAIN},");

@@ -91,6 +91,7 @@ impl Hardware {
     }
 
     /// The channel, if the driver has it or does not say how many it has.
+    // req: CHANNEL-17
     pub(crate) fn require_channel(&self, channel: ChannelId) -> Result<ChannelId, PrepareError> {
         match self.channel_count {
             Some(count) if channel.get() >= count => {

@@ -20,6 +20,7 @@ pub struct RepairReport {
 }
 
 /// Writes a claim's spec with this channel, unless it is right already.
+// req: CHANNEL-2
 pub(crate) fn ensure(
     specs: &ClaimSpecs,
     uid: &ClaimUid,

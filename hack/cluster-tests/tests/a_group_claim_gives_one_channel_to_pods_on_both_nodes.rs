@@ -27,6 +27,7 @@ impl Drop for PoolsGoAtTheEnd {
     }
 }
 
+// req: CHANNEL-18
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_pods_of_a_group_have_its_channel_on_both_nodes_and_another_group_has_another() -> Result<()>

@@ -5,6 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::{Cluster, Namespace};
 
+// req: CHANNEL-3
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn three_pods_share_two_nodes_one_after_the_other() -> Result<()> {

@@ -23,6 +23,7 @@ fn refused<T>(result: Result<T>) -> Result<String> {
     Ok(format!("{err:#}"))
 }
 
+// req: CHART-12, CHART-13, CHART-14
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Result<()> {

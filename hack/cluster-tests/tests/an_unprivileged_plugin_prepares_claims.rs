@@ -23,6 +23,7 @@ impl Drop for Privileged {
     }
 }
 
+// req: CHART-17
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_pod_gets_its_channel_and_loses_it() -> Result<()> {

@@ -25,6 +25,7 @@ fn refusal(cluster: &Cluster, options: &[&str]) -> Result<String> {
     Ok(format!("{:#}", err.context("it is not refused")?))
 }
 
+// req: CD-4
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_crd_of_the_go_driver_is_replaced_under_a_live_domain() -> Result<()> {
@@ -51,6 +52,7 @@ fn the_crd_of_the_go_driver_is_replaced_under_a_live_domain() -> Result<()> {
     domain.delete(&cluster, &namespace)
 }
 
+// req: CD-4
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_newer_crd_stays_while_a_domain_needs_it() -> Result<()> {
@@ -88,6 +90,7 @@ fn a_newer_crd_stays_while_a_domain_needs_it() -> Result<()> {
     upgrade(&cluster, &[])
 }
 
+// req: CHART-13
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn isolation_is_not_ended_under_a_domain_with_a_channel_but_knowingly() -> Result<()> {

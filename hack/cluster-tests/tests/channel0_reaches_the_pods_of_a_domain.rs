@@ -5,6 +5,7 @@ use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, TestDomain};
 use cluster_tests::{Cluster, Namespace, wait_until};
 
+// req: CHANNEL-1
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_pod_on_each_node_opens_the_mocks_channel_and_a_pod_without_the_claim_cannot() -> Result<()> {

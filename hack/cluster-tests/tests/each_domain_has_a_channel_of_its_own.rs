@@ -7,6 +7,7 @@ use cluster_tests::fixtures::{self, ChartValue, DOMAINS, TestDomain};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
+// req: CHANNEL-2, CHANNEL-6, CHANNEL-16
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_pods_of_two_domains_on_one_node_open_their_own_channel_and_no_other() -> Result<()> {

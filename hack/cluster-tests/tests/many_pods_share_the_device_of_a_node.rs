@@ -7,6 +7,7 @@ use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
+// req: CHANNEL-4
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn ten_pods_of_one_domain_run_on_one_node_and_one_that_wants_it_whole_waits() -> Result<()> {
@@ -61,6 +62,7 @@ fn ten_pods_of_one_domain_run_on_one_node_and_one_that_wants_it_whole_waits() ->
     fixtures::wait_until_running(&cluster, &namespace, "whole")
 }
 
+// req: CHANNEL-5
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_device_is_exclusive_again_once_nobody_shares_it_and_a_forced_flip_gives_it_to_nobody_twice()

@@ -40,6 +40,7 @@ fn create_dry(cluster: &Cluster, namespace: &Namespace, options: &[&str]) -> Res
     Ok(())
 }
 
+// req: CHART-9
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn objects_of_the_defaults_and_of_every_option_are_valid() -> Result<()> {

@@ -10,6 +10,7 @@ use cluster_tests::{Cluster, Namespace, wait_until};
 /// A label of the GPU operator's feature discovery, with a value that this driver would not write.
 const THEIRS: &str = "of-feature-discovery";
 
+// req: CHANNEL-21
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_label_changes_under_claims_outlives_its_slice_and_spares_that_of_somebody_else() -> Result<()>

@@ -170,6 +170,7 @@ fn with_both(namespace: &str, test: impl Fn(&Crd) -> Result<()>) -> Result<()> {
     Ok(())
 }
 
+// req: CD-2
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_new_object_gets_defaults_loses_unknown_fields_and_is_refused_beyond_the_limits() -> Result<()>
@@ -177,6 +178,7 @@ fn a_new_object_gets_defaults_loses_unknown_fields_and_is_refused_beyond_the_lim
     with_both("crd-creations", |crd| crd.run("creations"))
 }
 
+// req: CD-2
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_spec_never_changes_but_it_may_be_added_and_taken_away() -> Result<()> {
@@ -196,6 +198,7 @@ fn the_status_is_written_through_its_subresource_and_the_generation_is_that_of_t
     })
 }
 
+// req: CHANNEL-8
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_channel_is_written_once_and_then_neither_changed_nor_removed() -> Result<()> {

@@ -101,6 +101,7 @@ fn new_slice(name: &str, driver: &str) -> Value {
     })
 }
 
+// req: CHART-10
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn only_the_plugin_of_a_node_publishes_its_devices() -> Result<()> {
@@ -315,6 +316,7 @@ fn claims(ours: Value) -> Vec<AskedFor> {
     ]
 }
 
+// req: CHART-5
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn claims_that_no_node_would_prepare_are_refused_at_once_where_that_is_on() -> Result<()> {
@@ -363,7 +365,7 @@ fn claims_that_no_node_would_prepare_are_refused_at_once_where_that_is_on() -> R
     fixtures::run_pod(&cluster, &namespace, "after", 2, Some(&domain))
 }
 
-// req: NODE-37
+// req: CD-10, CHART-11, NODE-37
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {

@@ -64,6 +64,7 @@ fn additions(path: &str, ours: &Value, theirs: &Value) -> Vec<String> {
     added
 }
 
+// req: CD-1
 #[test]
 fn our_schema_is_that_of_the_go_driver_and_three_optional_fields_of_the_status() {
     let (mut ours, mut theirs) = (our_crd(), go_crd());
@@ -90,6 +91,7 @@ fn our_schema_is_that_of_the_go_driver_and_three_optional_fields_of_the_status()
     );
 }
 
+// req: CD-1
 #[test]
 fn our_crd_has_the_names_scope_and_version_of_the_go_driver() {
     let (ours, theirs) = (our_crd(), go_crd());

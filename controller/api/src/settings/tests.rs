@@ -127,6 +127,7 @@ fn every_error_is_one_line_and_says_what_to_set_in_the_chart_and_on_the_process(
     }
 }
 
+// req: CHANNEL-19
 #[test]
 fn channels_of_groups_and_of_domains_are_never_the_same() {
     let channels = |group_claims, channel_count, isolation| {

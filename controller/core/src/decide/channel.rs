@@ -27,6 +27,7 @@ pub(super) fn lost(domain: &Domain, observed: &Observed, findings: &Findings) ->
 
 /// What there is to be done before the domain gets its template; `None`: nothing, since it has its
 /// channel, or is to keep channel 0.
+// req: CHANNEL-6
 pub(super) fn find(domain: &Domain, observed: &Observed, findings: &Findings) -> Option<Finding> {
     let channels = observed.channels.as_ref()?;
     if !domain.has_finalizer() {
@@ -64,6 +65,7 @@ fn refusal(findings: &Findings) -> Option<&Rejection> {
 }
 
 /// Why the channel in the domain's status is not its own.
+// req: CHANNEL-12
 fn not_confirmed(domain: &Domain, number: u32, assigned: &Assigned) -> Option<Rejection> {
     let holder = match assigned {
         Assigned::Holder(lease) if is_held_by(lease, domain) => return None,

@@ -81,6 +81,7 @@ fn is_own(template: &ObservedTemplate, domain: &Domain) -> bool {
     domain.is_being_deleted() && template.is_of(domain) && template.is_ours()
 }
 
+// req: CD-12
 fn reason_to_reject(
     domain: &Domain,
     observed: &Observed,
@@ -183,6 +184,7 @@ fn has_lost_label(template: &ObservedTemplate, findings: &Findings) -> bool {
 
 /// Whether the template asks for something else than the one that we create, as the API server
 /// stores it. One that cannot be decoded is left alone: nothing is known of it.
+// req: CD-11
 fn is_altered(template: &ObservedTemplate, domain: &Domain, findings: &Findings) -> bool {
     let (Some(content), Ok(wanted)) = (template.content(), domain.wanted()) else {
         return false;

@@ -12,6 +12,7 @@ use crate::observed_template::ObservedTemplate;
 
 /// The first request that one of the templates needs. Those of the driver-managed mode are never
 /// touched.
+// req: CD-22
 pub(super) fn decide(
     templates: &[Arc<ObservedTemplate>],
     findings: &Findings,

@@ -56,6 +56,7 @@ pub(super) fn slice_count(channels: &RangeInclusive<u32>) -> usize {
 }
 
 /// The slice at this place of the clique's pool.
+// req: CHANNEL-18
 pub(super) fn mk_slice(
     clique: &str,
     channels: &RangeInclusive<u32>,

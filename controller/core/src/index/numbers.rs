@@ -274,6 +274,7 @@ impl Numbers {
         })
     }
 
+    // req: CHANNEL-11
     fn offer(&self, domain: &Domain, now: Timestamp) -> Offer {
         let marks = self.leases.values();
         if let Some(until) = marks.filter_map(|lease| lease.suspends_until(now)).max() {

@@ -94,6 +94,7 @@ fn requests(steps: &[(State, Action)]) -> usize {
     steps.len() - 1
 }
 
+// req: CD-5
 #[test]
 fn a_template_is_created_only_behind_the_finalizer_and_only_when_there_is_none() {
     for (state, event) in cells_of(Action::CreateTemplate) {
@@ -108,6 +109,7 @@ fn a_template_is_created_only_behind_the_finalizer_and_only_when_there_is_none()
     }
 }
 
+// req: CD-18
 #[test]
 fn the_finalizer_stays_until_no_template_is_left() {
     for (state, event, transition) in every_cell().filter(|(state, ..)| exists(*state)) {
@@ -228,6 +230,7 @@ fn a_rejected_domain_gets_a_status_and_nothing_else() {
     }
 }
 
+// req: CD-8
 #[test]
 fn a_domain_is_admitted_only_while_its_template_exists() {
     for (state, event, transition) in every_cell() {

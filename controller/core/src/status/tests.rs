@@ -30,6 +30,7 @@ fn now() -> Timestamp {
     "2026-01-02T03:04:05.678Z".parse().unwrap()
 }
 
+// req: CD-8
 #[test]
 fn the_status_patch_has_our_fields_and_no_others() {
     let domain = mk_domain(finalized());
@@ -156,6 +157,7 @@ fn the_servers_message_tells_which_field_the_crd_lacks() {
     }
 }
 
+// req: CHANNEL-8
 #[test]
 fn a_channel_that_a_status_says_is_in_every_status_after_and_never_another() {
     let with_channel = merged(

@@ -64,6 +64,7 @@ fn find_failure(fault: Fault, channel_count: Option<u32>) -> Option<String> {
     })
 }
 
+// req: CD-24
 #[test]
 fn whatever_happens_nothing_is_left_nothing_is_missing_and_nothing_foreign_is_touched() {
     if let Some(failure) = find_failure(Fault::None, None) {
@@ -71,6 +72,7 @@ fn whatever_happens_nothing_is_left_nothing_is_missing_and_nothing_foreign_is_to
     }
 }
 
+// req: CHANNEL-6
 #[test]
 fn whatever_happens_no_two_domains_have_one_channel_and_none_is_given_before_its_time() {
     if let Some(failure) = find_failure(Fault::None, CHANNELS) {

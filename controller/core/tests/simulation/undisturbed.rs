@@ -133,6 +133,7 @@ fn life_with_a_kill(seed: u64, kill_after: usize, channels: Option<u32>) -> bool
     left > kill_after
 }
 
+// req: CD-24
 #[test]
 fn a_controller_that_is_killed_at_any_step_is_succeeded_without_a_trace() {
     for (seed, channels) in (0..20).flat_map(|seed| [(seed, None), (seed, Some(4))]) {

@@ -86,6 +86,7 @@ async fn a_program_is_ready_while_its_watch_has_started_and_a_list_alone_is_not_
     assert_eq!(watched.reason_after(LIST, status(200, "{}")).await, None);
 }
 
+// req: CD-30
 #[tokio::test]
 async fn a_watch_that_fails_later_makes_the_program_not_ready_says_why_and_heals() {
     let watched = Watched::new();

@@ -148,6 +148,7 @@ async fn without_isolation_no_lease_is_watched_or_written() {
     controller.stop().await;
 }
 
+// req: CHANNEL-6
 #[tokio::test(start_paused = true)]
 async fn hundreds_of_domains_at_once_get_a_channel_each_and_nothing_is_tried_twice() {
     let api = FakeApi::new();
@@ -165,6 +166,7 @@ async fn hundreds_of_domains_at_once_get_a_channel_each_and_nothing_is_tried_twi
     controller.stop().await;
 }
 
+// req: CHANNEL-9, CHANNEL-11
 #[tokio::test(start_paused = true)]
 async fn who_finds_none_free_waits_and_says_so_and_the_oldest_is_served_after_a_cool_down() {
     let api = FakeApi::new();
@@ -205,6 +207,7 @@ async fn who_finds_none_free_waits_and_says_so_and_the_oldest_is_served_after_a_
     controller.stop().await;
 }
 
+// req: CHANNEL-7
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_is_killed_after_any_request_is_succeeded_and_one_channel_is_given() {
     let calls = [
@@ -234,6 +237,7 @@ async fn a_controller_that_is_killed_after_any_request_is_succeeded_and_one_chan
     }
 }
 
+// req: CHANNEL-9
 #[tokio::test(start_paused = true)]
 async fn a_restart_does_not_shorten_the_cool_down() {
     let api = FakeApi::new();
@@ -252,6 +256,7 @@ async fn a_restart_does_not_shorten_the_cool_down() {
     second.stop().await;
 }
 
+// req: CHANNEL-9
 #[tokio::test(start_paused = true)]
 async fn the_lease_stays_while_a_claim_of_the_domain_exists() {
     let api = FakeApi::new();
@@ -293,6 +298,7 @@ async fn a_lease_that_is_not_ours_is_passed_over_and_not_touched() {
     controller.stop().await;
 }
 
+// req: CHANNEL-10
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_is_created_again_and_nothing_new_is_given_for_a_cool_down() {
     let api = FakeApi::new();
@@ -319,6 +325,7 @@ async fn a_lost_lease_is_created_again_and_nothing_new_is_given_for_a_cool_down(
     third.stop().await;
 }
 
+// req: CHANNEL-10
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_deleted_after_its_domain_is_created_again_and_its_channel_not_given() {
     let api = FakeApi::new();
@@ -414,6 +421,7 @@ async fn a_quota_on_leases_is_told_in_the_servers_words_and_heals() {
     controller.stop().await;
 }
 
+// req: CHANNEL-12
 #[tokio::test(start_paused = true)]
 async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_is_told_of_both() {
     let api = FakeApi::new();
@@ -444,6 +452,7 @@ async fn of_two_domains_with_one_channel_the_older_keeps_it_and_the_other_is_tol
     controller.stop().await;
 }
 
+// req: CHANNEL-12
 #[tokio::test(start_paused = true)]
 async fn a_channel_that_nodes_do_not_have_is_not_confirmed() {
     let api = FakeApi::new();
@@ -457,6 +466,7 @@ async fn a_channel_that_nodes_do_not_have_is_not_confirmed() {
     controller.stop().await;
 }
 
+// req: CHANNEL-13
 #[tokio::test(start_paused = true)]
 async fn domains_that_were_ready_before_keep_channel_0_and_say_that_they_are_not_isolated() {
     let api = FakeApi::new();
@@ -628,6 +638,7 @@ async fn a_deletion_is_not_held_up_by_a_lease_that_cannot_be_created_again() {
     controller.stop().await;
 }
 
+// req: CHANNEL-7
 #[tokio::test(start_paused = true)]
 async fn two_leaders_one_after_the_other_give_each_domain_one_channel() {
     let api = FakeApi::new();
@@ -742,6 +753,7 @@ fn mk_group_claim() -> Value {
     })
 }
 
+// req: CHANNEL-19
 #[tokio::test(start_paused = true)]
 async fn channels_of_groups_are_given_to_domains_only_ten_minutes_after_the_last_pool_and_claim() {
     let api = FakeApi::new();

@@ -7,6 +7,7 @@ use crate::testing::Controller;
 use crate::testing::logs::Logs;
 use crate::testing::objects::*;
 
+// req: CD-21
 #[tokio::test(start_paused = true)]
 async fn who_deletes_a_domain_that_is_in_use_learns_which_claims_use_it_and_the_domain_goes() {
     let logs = Logs::start();

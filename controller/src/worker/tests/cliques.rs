@@ -52,6 +52,7 @@ async fn until_counted(api: &FakeApi, controller: &Controller, shared: usize, sp
     .await;
 }
 
+// req: CHANNEL-20
 #[tokio::test(start_paused = true)]
 async fn domains_that_hold_claims_in_one_clique_are_both_told_once_and_counted() {
     let (api, controller, [a, b]) = fixture(["a", "b"]).await;
@@ -76,6 +77,7 @@ async fn domains_that_hold_claims_in_one_clique_are_both_told_once_and_counted()
     controller.stop().await;
 }
 
+// req: CHANNEL-20
 #[tokio::test(start_paused = true)]
 async fn a_domain_whose_pods_are_in_two_cliques_is_told_and_counted() {
     let (api, controller, [a]) = fixture(["a"]).await;

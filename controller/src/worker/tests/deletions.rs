@@ -53,6 +53,7 @@ async fn a_template_that_others_hold_is_named_and_the_domain_goes_when_they_let_
     controller.stop().await;
 }
 
+// req: CD-19
 #[tokio::test(start_paused = true)]
 async fn finalizers_of_others_on_a_domain_stay_and_ours_goes() {
     let api = FakeApi::new();
@@ -71,6 +72,7 @@ async fn finalizers_of_others_on_a_domain_stay_and_ours_goes() {
     controller.stop().await;
 }
 
+// req: CD-20
 #[tokio::test(start_paused = true)]
 async fn nothing_is_remembered_of_a_domain_that_is_gone() {
     let api = FakeApi::new();

@@ -21,6 +21,7 @@ async fn writes_of_a_life(api: &FakeApi) -> Vec<Recorded> {
     writes
 }
 
+// req: CD-27
 #[tokio::test(start_paused = true)]
 async fn late_writes_change_nothing_of_the_domain_that_has_the_name_by_now() {
     let api = FakeApi::new();

@@ -29,6 +29,7 @@ async fn elected(api: &FakeApi) -> (Controller, Controller) {
     (first, second)
 }
 
+// req: CD-25
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_works_and_when_it_ends_another_takes_over_after_one_pause() {
     let api = FakeApi::new();
@@ -47,6 +48,7 @@ async fn only_the_leader_works_and_when_it_ends_another_takes_over_after_one_pau
     second.stop().await;
 }
 
+// req: CD-25
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_killed_is_replaced_after_its_lease_and_one_pause() {
     let api = FakeApi::new();

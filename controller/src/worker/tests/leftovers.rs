@@ -18,6 +18,7 @@ fn mk_daemon_template(namespace: &str, domain_uid: &str) -> Value {
     in_namespace(namespace, template)
 }
 
+// req: CD-16, CD-17
 #[tokio::test(start_paused = true)]
 async fn leftovers_are_named_with_the_commands_at_the_start_and_on_the_domain_and_never_touched() {
     let logs = Logs::start();

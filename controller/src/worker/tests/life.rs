@@ -10,6 +10,7 @@ use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::objects::*;
 use crate::testing::{Controller, assert_within};
 
+// req: CD-9, CD-10, CD-28
 #[tokio::test(start_paused = true)]
 async fn a_life_is_three_writes_to_create_three_to_delete_and_no_other_request() {
     let api = FakeApi::new();
@@ -65,6 +66,7 @@ async fn two_hundred_domains_cost_three_writes_each_and_no_list_however_late_the
     controller.stop().await;
 }
 
+// req: CD-28
 #[tokio::test(start_paused = true)]
 async fn a_restart_with_everything_in_place_writes_nothing() {
     let api = FakeApi::new();

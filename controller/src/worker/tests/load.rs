@@ -12,6 +12,7 @@ use crate::testing::{Controller, assert_within};
 /// How many domains another tenant has.
 const CROWD: usize = 500;
 
+// req: CD-29
 #[tokio::test(start_paused = true)]
 async fn domains_that_keep_failing_hold_up_no_other() {
     let api = FakeApi::new();
@@ -46,6 +47,7 @@ fn unanswered(api: &FakeApi) -> usize {
     domains.iter().filter(waits).count()
 }
 
+// req: CD-29
 #[tokio::test(start_paused = true)]
 async fn hundreds_of_domains_in_one_namespace_hold_up_no_other_namespace() {
     let api = FakeApi::new();

@@ -24,6 +24,7 @@ async fn rejected(api: &FakeApi) -> Controller {
     controller
 }
 
+// req: CD-12
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_taken_is_reported_and_its_template_is_never_touched() {
     let api = FakeApi::new();
@@ -50,6 +51,7 @@ async fn a_name_that_is_taken_is_reported_and_its_template_is_never_touched() {
     controller.stop().await;
 }
 
+// req: CD-12
 #[tokio::test(start_paused = true)]
 async fn a_name_that_becomes_free_is_used_at_once_and_then_the_fourth_watch_ends() {
     let api = FakeApi::new();
@@ -126,6 +128,7 @@ async fn a_domain_that_is_deleted_while_it_waits_for_a_name_goes_and_leaves_the_
     controller.stop().await;
 }
 
+// req: CD-13
 #[tokio::test(start_paused = true)]
 async fn an_invalid_name_is_reported_without_a_request_for_it() {
     let api = FakeApi::new();

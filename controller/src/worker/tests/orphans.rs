@@ -9,6 +9,7 @@ use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::Controller;
 use crate::testing::objects::*;
 
+// req: CD-22
 #[tokio::test(start_paused = true)]
 async fn a_template_whose_domain_lost_its_finalizer_and_went_goes_too_after_a_look_up() {
     let api = FakeApi::new();
@@ -65,6 +66,7 @@ async fn an_orphan_that_hangs_in_its_deletion_is_released() {
     controller.stop().await;
 }
 
+// req: CD-22
 #[tokio::test(start_paused = true)]
 async fn a_template_is_kept_while_the_api_server_has_its_domain_though_the_watch_does_not() {
     let api = FakeApi::new();

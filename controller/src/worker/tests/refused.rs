@@ -18,6 +18,7 @@ fn pauses(api: &FakeApi) -> Vec<f64> {
     times.windows(2).map(pause).collect()
 }
 
+// req: CD-14
 #[tokio::test(start_paused = true)]
 async fn a_quota_is_reported_in_the_servers_words_and_tried_again_less_and_less_often() {
     let api = FakeApi::new();
@@ -42,6 +43,7 @@ async fn a_quota_is_reported_in_the_servers_words_and_tried_again_less_and_less_
     controller.stop().await;
 }
 
+// req: CD-14
 #[tokio::test(start_paused = true)]
 async fn a_quota_that_is_raised_lets_the_domain_become_ready_within_the_longest_pause() {
     let api = FakeApi::new();

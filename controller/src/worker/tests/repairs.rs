@@ -9,6 +9,7 @@ use crate::fake_api::{Call, FakeApi, Fault, Resource, Rule};
 use crate::testing::Controller;
 use crate::testing::objects::*;
 
+// req: CD-11
 #[tokio::test(start_paused = true)]
 async fn a_template_that_asks_for_something_else_is_replaced_and_an_event_says_so() {
     let api = FakeApi::new();
@@ -187,6 +188,7 @@ async fn a_template_of_others_without_label_is_left_alone_whatever_its_finalizer
     controller.stop().await;
 }
 
+// req: CD-11
 #[tokio::test(start_paused = true)]
 async fn a_template_that_somebody_deletes_is_created_again() {
     let api = FakeApi::new();
@@ -215,6 +217,7 @@ async fn a_deleted_template_that_others_hold_is_named_until_there_can_be_a_new_o
     controller.stop().await;
 }
 
+// req: CD-11
 #[tokio::test(start_paused = true)]
 async fn a_template_of_the_go_driver_is_taken_over_as_it_is() {
     let api = FakeApi::new();

@@ -9,6 +9,7 @@ use crate::testing::logs::Logs;
 use crate::testing::objects::*;
 use crate::testing::{Controller, assert_within};
 
+// req: CD-3
 #[tokio::test(start_paused = true)]
 async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said_once() {
     let logs = Logs::start();
@@ -41,6 +42,7 @@ async fn with_an_older_crd_domains_become_ready_without_conditions_which_is_said
     controller.stop().await;
 }
 
+// req: CD-3
 #[tokio::test(start_paused = true)]
 async fn once_the_crd_is_replaced_every_domain_gets_its_condition_within_half_a_minute() {
     let api = FakeApi::new();

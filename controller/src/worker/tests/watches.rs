@@ -9,6 +9,7 @@ use crate::testing::Controller;
 use crate::testing::logs::Logs;
 use crate::testing::objects::*;
 
+// req: CD-15
 #[tokio::test(start_paused = true)]
 async fn a_domain_that_does_not_match_the_crd_is_reported_stops_nobody_and_can_be_deleted() {
     let api = FakeApi::new();

@@ -2,6 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
+{{- /* req: CHART-8 */}}
 {{- define "imex-dra.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
@@ -64,6 +65,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{/* (list NAME VALUE): "true" or "", for booleans and for the strings that the
 programs read as one. The string "false" is false, and so is the empty one. */}}
+{{- /* req: CHART-4 */}}
 {{- define "imex-dra.bool" -}}
 {{- $value := index . 1 | toString -}}
 {{- if has $value (list "true" "True" "TRUE" "t" "T" "1") -}}
@@ -83,6 +85,7 @@ true
 {{- end }}
 
 {{/* Environment that both programs read. */}}
+{{- /* req: CHART-3 */}}
 {{- define "imex-dra.commonEnv" -}}
 - name: V
   value: {{ .Values.logVerbosity | toString | quote }}
@@ -151,6 +154,7 @@ set, or as AllAlpha is. */}}
 {{- include "imex-dra.bool" (list (printf "featureGates.%s" (index . 1)) $value) -}}
 {{- end }}
 
+{{- /* req: CHART-1 */}}
 {{- define "imex-dra.featureGates" -}}
 {{- $gates := list -}}
 {{- range $name, $value := .Values.featureGates -}}

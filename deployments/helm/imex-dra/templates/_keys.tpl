@@ -10,6 +10,7 @@ Fails where a boolean is none. */}}
 {{- end }}
 
 {{/* (list KNOWN PREFIX FOUND): adds every path of KNOWN to FOUND.paths. */}}
+{{- /* req: CHART-6 */}}
 {{- define "imex-dra.knownPaths" -}}
 {{- $prefix := index . 1 -}}
 {{- $found := index . 2 -}}
@@ -58,6 +59,7 @@ Fails where a boolean is none. */}}
 
 {{/* (list KNOWN KEY PREFIX PATHS): what is said of a key that is none: the one that it was to be, by its
 letters among those beside it or by its name elsewhere, or else all beside it. */}}
+{{- /* req: CHART-7 */}}
 {{- define "imex-dra.unknownKey" -}}
 {{- $known := index . 0 -}}
 {{- $key := index . 1 -}}

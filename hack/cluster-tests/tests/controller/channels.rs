@@ -87,6 +87,7 @@ fn every_domain_has_a_channel_and_the_one_too_many_waits_until_one_is_free() -> 
     })
 }
 
+// req: CHANNEL-7
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn controllers_killed_at_any_moment_never_give_one_channel_twice() -> Result<()> {

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::support::{Fixture, LABEL, run, until};
 
+// req: CD-21
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_domain_deleted_while_claims_exist_names_them_and_goes() -> Result<()> {

@@ -17,6 +17,7 @@ const TAKEOVER: Duration =
 /// So many that an interruption comes while they are being created.
 const FORTY: usize = 40;
 
+// req: CD-25
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn the_other_controller_takes_over_when_the_leader_is_killed() -> Result<()> {
@@ -58,6 +59,7 @@ fn sigterm_releases_the_lease_and_ends_the_controller_within_a_second() -> Resul
     })
 }
 
+// req: CD-26
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_leader_that_was_paused_past_its_lease_does_no_harm() -> Result<()> {

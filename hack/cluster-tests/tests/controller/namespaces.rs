@@ -10,6 +10,7 @@ use crate::support::{Fixture, run, seconds, until, within};
 /// Kubernetes waits 5 s before it looks into a namespace, and 8 s more if something has a finalizer.
 const LIMIT: Duration = Duration::from_secs(30);
 
+// req: CD-23
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_namespace_with_domains_can_be_deleted() -> Result<()> {
@@ -22,6 +23,7 @@ fn a_namespace_with_domains_can_be_deleted() -> Result<()> {
     })
 }
 
+// req: CD-23
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_namespace_deleted_while_the_controller_is_down_goes_when_it_is_back() -> Result<()> {

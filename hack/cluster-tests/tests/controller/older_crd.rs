@@ -10,6 +10,7 @@ use crate::support::{
 
 const A_MINUTE: Duration = Duration::from_secs(60);
 
+// req: CD-3
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn domains_get_ready_under_the_go_drivers_crd_and_conditions_once_it_is_replaced() -> Result<()> {

@@ -77,6 +77,7 @@ fn a_controller_without_its_role_is_unready_until_it_has_it_again() -> Result<()
     })
 }
 
+// req: CD-30
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_dead_connection_to_the_api_server_is_noticed_within_a_minute() -> Result<()> {

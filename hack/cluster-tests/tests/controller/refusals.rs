@@ -13,6 +13,7 @@ use crate::support::{Applied, Fixture, kubectl, named, run, seconds, template, u
 /// A template that was refused is tried again within this time.
 const HEALED: Duration = Duration::from_secs(60);
 
+// req: CD-14
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_quota_that_refuses_the_template_is_named_and_raising_it_heals() -> Result<()> {

@@ -11,6 +11,7 @@ use crate::support::{
 
 const SECONDS: Duration = Duration::from_secs(5);
 
+// req: CD-12
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_domain_becomes_ready_as_soon_as_a_foreign_template_frees_its_name() -> Result<()> {
@@ -48,6 +49,7 @@ fn a_domain_with_a_taken_name_can_be_deleted_and_the_foreign_template_stays() ->
     })
 }
 
+// req: CD-11
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh controller"]
 fn a_template_deleted_by_hand_is_made_again() -> Result<()> {

@@ -15,6 +15,7 @@ fn look_up_template() -> Decision {
     })
 }
 
+// req: CD-18
 #[test]
 fn deletion_removes_the_template_then_its_finalizer_then_the_domains() {
     let domain = || mk_domain(deleted());
@@ -31,6 +32,7 @@ fn deletion_removes_the_template_then_its_finalizer_then_the_domains() {
     assert_eq!(decide_first(&gone), Decision::Done(Outcome::Gone));
 }
 
+// req: CD-18
 #[test]
 fn it_keeps_its_finalizer_until_the_api_server_has_said_that_there_is_no_template() {
     let observed = observe(mk_domain(deleted()), []);
@@ -129,6 +131,7 @@ fn a_domain_without_a_usable_spec_is_deleted_without_a_look_up() {
     }
 }
 
+// req: CD-19
 #[test]
 fn only_our_own_finalizer_is_removed_from_it() {
     let domain = mk_domain(being_deleted(&[OF_OTHERS, FINALIZER]));

@@ -8,6 +8,7 @@ use super::*;
 use crate::fixtures::{OF_OTHERS, being_deleted, deleted, reported, with_mode, with_template_name};
 use crate::{NodeCount, Waiting};
 
+// req: CD-5
 #[test]
 fn a_new_domain_gets_its_finalizer_before_anything_that_needs_cleaning_up() {
     for templates in [None, Some(mk_template(json!({})))] {
@@ -18,6 +19,7 @@ fn a_new_domain_gets_its_finalizer_before_anything_that_needs_cleaning_up() {
     }
 }
 
+// req: CD-6
 #[test]
 fn then_its_template_as_the_go_driver_creates_it_and_with_metadata_for_the_claims() {
     let Decision::Send(Request::CreateTemplate(template)) =
@@ -68,6 +70,7 @@ fn then_its_template_as_the_go_driver_creates_it_and_with_metadata_for_the_claim
     );
 }
 
+// req: CD-7
 #[test]
 fn its_own_allocation_mode_is_passed_on_and_an_absent_one_is_single() {
     let absent = json!({ "spec": { "channel": { "allocationMode": null } } });

@@ -26,6 +26,7 @@ fn look_up(namespace: &str, name: Option<&str>) -> Decision {
     })
 }
 
+// req: CD-22
 #[test]
 fn nothing_is_done_about_a_template_before_the_api_server_was_asked_for_its_domain() {
     for patch in [json!({}), being_deleted(&[FINALIZER])] {

@@ -190,6 +190,7 @@ fn its_template_stays_but_is_let_go_when_somebody_deletes_it() {
     assert_eq!(decide_about(being_deleted(&[])), done);
 }
 
+// req: CD-16
 #[test]
 fn every_rejection_has_a_reason_of_its_own_and_a_message_of_one_line_with_a_remedy() {
     let every = every_rejection();
