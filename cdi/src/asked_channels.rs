@@ -51,6 +51,7 @@ const ANNOTATIONS: [&str; 3] = [
 /// to it that nobody resolves.
 ///
 /// Linear in the container's size; no I/O but that of `resolve`.
+// req: NRI-12
 pub fn asked_channels(
     container: &ContainerView<'_>,
     major: Option<Major>,

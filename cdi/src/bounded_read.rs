@@ -32,6 +32,7 @@ pub enum FileKind {
 
 /// The content of the regular file `path`, links followed, if it has at most
 /// `limit` bytes. Never blocks, whatever is at the path.
+// req: CDI-19
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     // Before opening, because opening a device can have effects; and after it,
     // because the path may have been replaced meanwhile.

@@ -42,6 +42,7 @@ pub enum ChannelIdError {
 
 /// The edits that make `channel`'s node in a container and let it be opened:
 /// just [`channel_node`].
+// req: CDI-3, CDI-10
 pub fn channel_edits(channel: ChannelId, major: Major) -> ContainerEdits {
     ContainerEdits {
         device_nodes: vec![channel_node(channel, major)],
@@ -57,6 +58,7 @@ pub fn channel_edits(channel: ChannelId, major: Major) -> ContainerEdits {
 /// 0, but a reader that takes an absent minor for unknown would refuse channel 0.
 ///
 /// For another owner, mode or host path, change the returned node.
+// req: CDI-27
 pub fn channel_node(channel: ChannelId, major: Major) -> DeviceNode {
     DeviceNode {
         path: format!("{CHANNEL_DIR}/channel{channel}"),
@@ -113,6 +115,7 @@ impl ChannelId {
 impl TryFrom<u32> for ChannelId {
     type Error = ChannelIdError;
 
+    // req: CDI-29
     fn try_from(id: u32) -> Result<Self, ChannelIdError> {
         Self::new(id)
     }
@@ -148,6 +151,7 @@ impl ChannelIdError {
 mod tests {
     use super::*;
 
+    // req: CDI-3
     #[test]
     fn the_minor_is_written_even_if_it_is_0() {
         let edits = channel_edits(ChannelId::new(0).unwrap(), Major::new(235).unwrap());

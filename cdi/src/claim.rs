@@ -64,6 +64,7 @@ impl ClaimUid {
 
     /// The name of the claim's spec file, `<vendor>-<class>_<uid>.yaml`, as Go's
     /// driver names it.
+    // req: CDI-1
     pub fn spec_file_name(&self, kind: &Kind) -> String {
         format!("{}{self}{SPEC_EXTENSION}", spec_prefix(kind))
     }

@@ -141,6 +141,7 @@ impl ClaimSpecs {
     /// A crash-safe Prepare calls this between its records "started" and
     /// "completed", and again whenever a completed claim is prepared: `/var/run`
     /// is empty after a reboot.
+    // req: CDI-4, CDI-6, CDI-7
     pub fn ensure(
         &self,
         claim: &ClaimUid,
@@ -202,6 +203,7 @@ impl ClaimSpecs {
     /// Removes the spec files of claims that are not `prepared`, and the temporary
     /// files that Go's driver left of them. A file that cannot be removed does not
     /// keep the others from being removed.
+    // req: CDI-9
     pub fn sweep(&self, prepared: &BTreeSet<ClaimUid>) -> Result<Swept, ClaimSpecsError> {
         let names = self.dir.list();
         let names = names.map_err(|source| ClaimSpecsError::List { source })?;
@@ -243,6 +245,7 @@ impl ClaimSpecs {
         })
     }
 
+    // req: CDI-11
     fn remove_file(&self, file: String) -> Result<(), ClaimSpecsError> {
         let removed = self.dir.remove(&file);
         removed.map_err(|source| ClaimSpecsError::Remove { file, source })

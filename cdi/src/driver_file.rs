@@ -121,6 +121,7 @@ impl<'a> DriverText<'a> {
     }
 
     /// The value of `key`, if the key occurs.
+    // req: CDI-30
     pub(crate) fn number(
         self,
         key: &'static str,

@@ -12,6 +12,7 @@ use crate::Permissions;
 use crate::go_serde::{exact, is_default, is_unset, mapping_only, text};
 
 /// What a runtime changes in a container that requests a device.
+// req: CDI-17
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContainerEdits {

@@ -109,6 +109,7 @@ pub enum ReadMajorError {
 /// Only the section `Character devices:` counts; it ends at `Block devices:`
 /// or at the end of the text. The name must match exactly. Allocates only for an
 /// error.
+// req: CDI-28
 pub fn channel_major(list: &str) -> Result<Major, MajorError> {
     let mut lines = (1..).zip(list.lines().map(str::trim));
     lines
@@ -165,6 +166,7 @@ fn channel_number(line: &str) -> Option<&str> {
     (number.len() < before.len() && !number.contains(char::is_whitespace)).then_some(number)
 }
 
+// req: CDI-30
 fn parse_major(line: usize, found: &str) -> Result<Major, MajorError> {
     let digits = found.bytes().all(|b| b.is_ascii_digit());
     let number = found.parse().ok().filter(|_| digits);

@@ -57,6 +57,7 @@ impl Kind {
 
     /// The kind of claims' devices in NVIDIA's ComputeDomain driver and in this
     /// one: `k8s.compute-domain.nvidia.com/claim`.
+    // req: CDI-1
     pub fn compute_domain_claim() -> Self {
         Self {
             vendor: "k8s.compute-domain.nvidia.com".to_owned(),
@@ -213,6 +214,7 @@ mod tests {
         }
     }
 
+    // req: CDI-12
     #[test]
     fn names_that_the_cdi_library_refuses_are_refused() {
         for name in ["", "-a", "a-", "a/b", "a=b", "a b", "ä", "aä", "a\n"] {

@@ -69,6 +69,7 @@ impl<'a> NriContainer<'a> {
 
     /// The adjustment for a runtime of this release. Only the losses depend on it: an older
     /// one ignores what it does not know.
+    // req: NRI-10
     pub fn into_adjustment(mut self, release: NriRelease) -> NriAdjustment {
         self.lose_owners();
         access::grant(&mut self.adjustment, &self.rules, release, &mut self.lost);

@@ -37,6 +37,7 @@ impl Spec {
     ///
     /// The first reason to refuse the spec; [`parse_all`](Self::parse_all) returns
     /// all of them.
+    // req: CDI-16, CDI-18
     pub fn parse(text: &[u8]) -> Result<Self, SpecError> {
         Self::parse_all(text).map_err(|faults| {
             let mut faults = faults.into_iter();

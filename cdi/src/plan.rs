@@ -49,6 +49,7 @@ impl Plan {
     /// # Errors
     ///
     /// [`PlanError::Unresolved`] lists all names that do not resolve.
+    // req: CDI-24, CDI-26
     pub fn new(
         registry: &Registry,
         names: &[QualifiedName],
@@ -113,6 +114,7 @@ impl Plan {
 }
 
 /// The devices of `names`, in order and without repetitions.
+// req: CDI-20
 fn resolve<'a>(
     registry: &'a Registry,
     names: &[QualifiedName],

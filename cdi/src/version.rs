@@ -72,6 +72,7 @@ impl FromStr for SpecVersion {
     type Err = UnknownVersion;
 
     /// Accepts a leading `v`, as the CDI library does.
+    // req: CDI-16
     fn from_str(text: &str) -> Result<Self, UnknownVersion> {
         let digits = text.strip_prefix('v').unwrap_or(text);
         Self::ALL
@@ -113,6 +114,7 @@ mod tests {
         }
     }
 
+    // req: CDI-16
     #[test]
     fn a_version_from_the_future_is_unknown() {
         for text in ["9.0.0", "0.5", "", "vv0.5.0", "0.5.0 "] {

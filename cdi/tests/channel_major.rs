@@ -14,11 +14,13 @@ fn major(list: &str) -> Result<u32, MajorError> {
     channel_major(list).map(Major::get)
 }
 
+// req: CDI-28
 #[test]
 fn the_major_is_the_one_before_the_exact_name() {
     assert_eq!(major(NODE), Ok(235));
 }
 
+// req: CDI-28
 #[test]
 fn a_longer_or_shorter_name_is_another_device() {
     for name in [
@@ -34,6 +36,7 @@ fn a_longer_or_shorter_name_is_another_device() {
     }
 }
 
+// req: CDI-28
 #[test]
 fn the_block_section_does_not_count() {
     let list = "Character devices:\n  1 mem\n\nBlock devices:\n235 nvidia-caps-imex-channels\n";
@@ -61,6 +64,7 @@ fn layout_does_not_matter() {
     }
 }
 
+// req: CDI-30
 #[test]
 fn an_invalid_major_is_refused_and_quoted() {
     for found in ["0", "4096", "-1", "+235", "0x1", "99999999999999999999999"] {

@@ -49,6 +49,7 @@ fn only_1_turns_an_option_on() {
     }
 }
 
+// req: CDI-30
 #[test]
 fn an_invalid_number_is_refused_with_its_line() {
     for found in [
@@ -119,6 +120,7 @@ fn a_capability_is_read() {
     assert_eq!(Capability::parse(CAPABILITY), Ok(expected));
 }
 
+// req: CDI-30
 #[test]
 fn a_capability_with_anything_missing_or_misspelt_is_refused() {
     for key in ["DeviceFileMinor", "DeviceFileMode", "DeviceFileModify"] {

@@ -81,6 +81,7 @@ fn ours(text: &str) -> Result<Value, SpecError> {
     ))
 }
 
+// req: CDI-18
 #[test]
 fn every_text_is_read_or_refused_as_go_does_or_the_case_says_why_not() {
     let mut wrong = Vec::new();
@@ -117,6 +118,7 @@ fn ask_go(cases: &str) -> Option<Vec<Case>> {
 }
 
 /// Skipped where there is no Go.
+// req: CDI-18
 #[test]
 fn the_verdicts_are_what_go_says() {
     let Some(now) = ask_go(include_str!("fixtures/yaml/verdicts.jsonl")) else {

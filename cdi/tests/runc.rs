@@ -189,7 +189,7 @@ fn null(name: &str, permissions: Permissions) -> Device {
     }
 }
 
-// req: CHANNEL-2
+// req: CDI-27, CHANNEL-2
 #[test]
 fn a_container_gets_the_channels_node_and_may_open_that_one_and_no_other() {
     let Some(bundle) = Bundle::new() else { return };
@@ -227,7 +227,7 @@ fn a_container_gets_the_channels_node_and_may_open_that_one_and_no_other() {
     );
 }
 
-// req: CHANNEL-2
+// req: CDI-27, CHANNEL-2
 #[test]
 fn a_container_without_the_channel_cannot_open_it_whatever_node_it_makes() {
     let Some(bundle) = Bundle::new() else { return };

@@ -126,6 +126,7 @@ printf 'nriGuard: {mode: off}\n' >"$scratch/off.yaml"
 renders_as_default "${gate[@]}" -f "$scratch/off.yaml"
 renders_as_default "${gate[@]}" --set nriGuard.mode=
 for text in 'path: /var/run/nri' 'value: enforce' 'value: "gpu-operator,monitoring"' 'verbs: [get]'; do contains "$text" everything; done
+# req: NRI-11
 for text in /var/run/nri NRI_GUARD; do lacks "$text" default; done
 
 # Claims are protected where they keep a channel of a ComputeDomain or of a clique.

@@ -63,6 +63,7 @@ pub(crate) struct PathArgs {
 }
 
 /// The guard: whether a container that asks for an IMEX channel without a claim is told or refused.
+// req: NRI-11
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "NRI guard")]
 pub(crate) struct NriArgs {
@@ -152,6 +153,7 @@ mod tests {
         );
     }
 
+    // req: NRI-11
     #[test]
     fn the_guard_is_off_unless_it_is_switched_on() {
         let nri = |args: &[&str]| {

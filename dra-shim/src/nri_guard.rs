@@ -90,6 +90,7 @@ impl NriGuard {
         asked_channels(&view, self.hardware.last_major(), |_| None)
     }
 
+    // req: NRI-12, NRI-16
     async fn judge(
         &self,
         moment: Moment,
@@ -113,6 +114,7 @@ impl NriGuard {
     }
 
     /// Judges and reports. `None`: there is nothing to judge.
+    // req: NRI-15
     async fn finding_of(
         &self,
         moment: Moment,
@@ -139,6 +141,7 @@ impl NriGuard {
         Some(finding)
     }
 
+    // req: NRI-13
     async fn find(&self, pod: &PodSandbox, asked: &AskedChannels, limit: Duration) -> Finding {
         let channels = channels_to_explain(asked);
         let mut answers = BTreeMap::new();
@@ -210,6 +213,7 @@ impl NriGuard {
     }
 
     /// Judges containers that run already, as soon as the claims are known.
+    // req: NRI-17
     async fn look_back(self, running: Vec<(PodSandbox, Container, AskedChannels)>) {
         self.shared_claims.opened().await;
         for (pod, container, asked) in running {

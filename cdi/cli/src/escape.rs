@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// For a table or a message: `\u{202e}`.
+// req: DOCTOR-6
 pub(crate) fn escape(text: &str) -> String {
     if is_plain(text) {
         return text.to_owned();

@@ -10,6 +10,7 @@ use compute_domain_node::error_chain;
 use crate::stderr;
 
 /// The exit codes of all commands.
+// req: DOCTOR-9
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Nothing is wrong.

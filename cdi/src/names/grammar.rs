@@ -91,6 +91,7 @@ impl fmt::Display for Position {
 }
 
 /// Whether `name` is a valid `part`.
+// req: CDI-12
 pub(super) fn check(part: NamePart, name: &str) -> Result<(), NameError> {
     let last = name
         .char_indices()

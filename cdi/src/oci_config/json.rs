@@ -72,6 +72,7 @@ fn object<'a>(members: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Str
     self::members(members.entry(key).or_insert(Value::Null))
 }
 
+// req: CDI-25
 fn members(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

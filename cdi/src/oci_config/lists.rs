@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 ///
 /// Of two variables of one name the last one wins in a runtime, so that is the one
 /// to replace.
+// req: CDI-23
 pub(crate) fn set_env<T>(
     list: &mut Vec<T>,
     text_of: impl Fn(&T) -> Option<&str>,
@@ -32,6 +33,7 @@ pub(crate) fn set_env<T>(
 
 /// For each item removes the first entry at its path, then replaces the next one at
 /// that path, or appends the item.
+// req: CDI-22
 pub(crate) fn set_devices<T>(
     list: &mut Vec<T>,
     path_of: impl Fn(&T) -> Option<&str>,
@@ -48,6 +50,7 @@ pub(crate) fn set_devices<T>(
 /// For each item removes the first entry at its target and appends the item; then
 /// sorts all entries stably by the depth of their targets, so that every mount
 /// comes after those that may contain its target.
+// req: CDI-23
 pub(crate) fn set_mounts<T>(
     list: &mut Vec<T>,
     target_of: impl Fn(&T) -> Option<&str>,

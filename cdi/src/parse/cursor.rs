@@ -43,6 +43,7 @@ impl Budget {
         Self(Cell::new(FREE_COST.max(most)))
     }
 
+    // req: CDI-19
     fn spend(&self, cost: usize) -> Result<(), ReadError> {
         let remaining = self.0.get().checked_sub(cost);
         self.0.set(remaining.ok_or_else(ReadError::too_many)?);

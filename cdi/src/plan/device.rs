@@ -16,6 +16,7 @@ const ALL: Permissions = Permissions {
 };
 
 /// The device that the runtime has to make for `node`.
+// req: CDI-21
 pub(super) fn fill_in(
     node: &DeviceNode,
     source: &Source,
@@ -53,6 +54,7 @@ pub(super) fn fill_in(
 
 /// The rule of the device cgroup for `device`, which was made for `node`. A fifo
 /// needs none; Go's library makes none for an unbuffered device.
+// req: CDI-22
 pub(super) fn rule(node: &DeviceNode, device: &PlannedDevice) -> Option<DeviceRule> {
     let PlannedDevice {
         device_type,

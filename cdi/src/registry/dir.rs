@@ -79,6 +79,7 @@ pub(super) fn load(path: &Path, priority: usize) -> (SpecDir, Vec<SpecFile>) {
 
 /// Whether runtimes read files of this name. A file named `.json` is one, as for
 /// Go.
+// req: CDI-13
 pub(super) fn is_spec_name(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.ends_with(b".json") || name.ends_with(b".yaml")

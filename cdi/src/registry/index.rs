@@ -67,6 +67,7 @@ impl Registry {
     /// to `/run`, which the kernel would resolve to the `/run` of the *caller*. The
     /// target of a spec file that is an absolute link is read below the caller's
     /// root.
+    // req: CDI-15
     pub fn load<D: AsRef<Path>>(dirs: &[D]) -> Self {
         let mut registry = Self {
             dirs: Vec::with_capacity(dirs.len()),
@@ -104,6 +105,7 @@ impl Registry {
     }
 
     /// The device that `name` stands for.
+    // req: CDI-26
     pub fn resolve(&self, name: &QualifiedName) -> Result<Resolved<'_>, ResolveError> {
         let group = self.group(name);
         if group.is_empty() {
@@ -147,6 +149,7 @@ impl Registry {
 
     /// Which of one name's devices it resolves to; `None` if two have the same
     /// priority.
+    // req: CDI-14
     pub(super) fn winner(&self, group: &[Entry]) -> Option<Resolved<'_>> {
         let priority = |entry: &Entry| self.resolved(*entry).file.priority;
         let mut pairs = group.iter().zip(group.iter().skip(1));

@@ -68,10 +68,12 @@ impl Spec {
         clippy::missing_panics_doc,
         reason = "all keys are strings and no Serialize impl fails, the only ways to fail in memory"
     )]
+    // req: CDI-5
     pub fn to_json(&self) -> Vec<u8> {
         write::json(self).expect("a spec always serialises")
     }
 
+    // req: CDI-2
     fn checked_at_lowest_version(mut self) -> Result<Self, SpecError> {
         self.cdi_version = self.needed_version();
         match self.key_fault() {
@@ -80,6 +82,7 @@ impl Spec {
         }
     }
 
+    // req: CDI-8
     pub(crate) fn checked(self) -> Result<Self, SpecError> {
         match self.faults().into_iter().next() {
             Some(fault) => Err(fault),
@@ -131,6 +134,7 @@ mod tests {
         }
     }
 
+    // req: CDI-2
     #[test]
     fn a_spec_states_the_lowest_version_that_has_what_it_uses() {
         use SpecVersion as V;
@@ -156,6 +160,7 @@ mod tests {
         assert_eq!(version_of("example.com/thing.v2", |_| ()), V::V0_6_0);
     }
 
+    // req: CDI-16
     #[test]
     fn a_spec_that_declares_too_low_a_version_is_refused_with_what_needs_more() {
         let json = br#"{"cdiVersion":"0.3.0","kind":"a/b","devices":[{"name":"0","containerEdits":{"env":["A=b"]}}]}"#;
@@ -173,6 +178,7 @@ mod tests {
         assert!(matches!(error.fault(), SpecFault::NoDevices));
     }
 
+    // req: CDI-8
     #[test]
     fn a_device_without_edits_is_refused() {
         let mut bare = device("bare");
@@ -209,6 +215,7 @@ mod tests {
         );
     }
 
+    // req: CDI-8
     #[test]
     fn two_devices_of_one_name_are_refused() {
         let devices = vec![device("a"), device("b"), device("a")];
@@ -220,6 +227,7 @@ mod tests {
         assert_eq!(error.field(), Some("devices[2].name"));
     }
 
+    // req: CDI-17
     #[test]
     fn every_field_of_1_1_0_is_read_and_written_back() {
         let json = br#"{"cdiVersion":"1.1.0","kind":"a/b","annotations":{"x":"y"},"devices":[{"name":"c","annotations":{"x":"z"},"containerEdits":{"env":["A=b"],"deviceNodes":[{"path":"/dev/x","hostPath":"/dev/y","type":"u","major":1,"minor":0,"fileMode":384,"permissions":"rm","uid":0,"gid":1}],"netDevices":[{"hostInterfaceName":"eth0","name":"eth1"}],"hooks":[{"hookName":"poststop","path":"/h","args":["h"],"env":["C=d"],"timeout":1}],"mounts":[{"hostPath":"/a","containerPath":"/b","options":["ro"],"type":"bind"}],"intelRdt":{"closID":"z","l3CacheSchema":"L3:0=f","memBwSchema":"MB:0=9","schemata":["x"],"enableMonitoring":true},"additionalGids":[1]}}],"containerEdits":{"intelRdt":{}}}"#;
@@ -252,6 +260,7 @@ mod tests {
         assert_eq!(error.field(), Some("devices[0].annotations"));
     }
 
+    // req: CDI-16
     #[test]
     fn unknown_and_repeated_fields_are_refused() {
         let edits = r#"{"env":["A=b"]}"#;

@@ -174,6 +174,7 @@ fn nothing_is_wrong(title: &str, calls: &[Call]) -> Counts {
 
 // === the calls ===
 
+// req: CDI-11
 #[test]
 fn a_crash_anywhere_leaves_each_file_old_or_new_and_a_repeated_call_ends_it() {
     let calls = [
@@ -318,6 +319,7 @@ fn a_sweep_that_takes_the_vendors_other_files_is_found() {
 
 // === faults ===
 
+// req: CDI-11
 #[test]
 fn after_any_failed_step_a_repeated_ensure_survives_a_power_loss() {
     let steps = {

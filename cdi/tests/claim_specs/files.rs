@@ -8,6 +8,7 @@ use imex_cdi::{ClaimDevice, ClaimSpecs, Class, ContainerEdits, Kind};
 
 use crate::{FILE, GO, SPEC, UID, channel, read, specs, uid};
 
+// req: CDI-3, CDI-10
 #[test]
 fn the_file_of_a_claim_is_this_one_to_the_byte() {
     let dir = SimDir::new();
@@ -24,6 +25,7 @@ fn the_file_of_a_claim_is_this_one_to_the_byte() {
     assert_eq!(dir.mode(FILE), Some(0o644));
 }
 
+// req: CDI-2
 #[test]
 fn a_claim_whose_uid_starts_with_a_letter_needs_only_cdi_0_3_0() {
     let dir = SimDir::new();
@@ -49,6 +51,7 @@ fn the_claims_that_have_a_file_are_found_with_one_look_and_other_files_are_not()
     assert!(specs.claims().unwrap().into_iter().eq([uid(UID)]));
 }
 
+// req: CDI-7
 #[test]
 fn a_file_that_is_right_is_not_written_again() {
     let dir = SimDir::new();
@@ -75,6 +78,7 @@ fn a_file_that_is_wrong_is_replaced() {
     }
 }
 
+// req: CDI-6
 #[test]
 fn a_file_of_the_right_bytes_that_not_all_may_read_is_replaced() {
     let dir = SimDir::new();
@@ -189,6 +193,7 @@ fn what_is_no_file_is_neither_there_nor_absent() {
     assert!(error.to_string().contains(FILE), "{error}");
 }
 
+// req: CDI-8
 #[test]
 fn devices_that_no_runtime_would_accept_are_refused_before_anything_is_written() {
     let dir = SimDir::new();
@@ -208,6 +213,7 @@ fn devices_that_no_runtime_would_accept_are_refused_before_anything_is_written()
     assert!(dir.steps().is_empty());
 }
 
+// req: CDI-6
 #[test]
 fn on_a_disk_anyone_may_read_the_file_whatever_the_umask() {
     let scratch = tempfile::tempdir().unwrap();

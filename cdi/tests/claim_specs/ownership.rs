@@ -8,6 +8,7 @@ use imex_cdi::{ClaimSpecs, Class};
 
 use crate::{EIO, FILE, GO, UID, channel, specs, uid};
 
+// req: CDI-9
 #[test]
 fn a_sweep_removes_the_files_of_unprepared_claims_and_no_others() {
     let dir = SimDir::new();
@@ -92,6 +93,7 @@ fn a_file_that_cannot_be_removed_does_not_keep_the_others() {
 
 // === Go's ===
 
+// req: CDI-1
 #[test]
 fn a_file_of_gos_driver_is_replaced_removed_and_swept_as_our_own() {
     let dir = SimDir::new();
@@ -111,6 +113,7 @@ fn a_file_of_gos_driver_is_replaced_removed_and_swept_as_our_own() {
     assert!(dir.list().unwrap().is_empty());
 }
 
+// req: CDI-1
 #[test]
 fn our_device_has_the_name_that_gos_file_gives_it() {
     let dir = SimDir::new();
@@ -124,6 +127,7 @@ fn our_device_has_the_name_that_gos_file_gives_it() {
     assert!(go.contains(&format!("    - name: {}\n", id.device())));
 }
 
+// req: CDI-9
 #[test]
 fn temporary_files_of_gos_driver_for_unprepared_claims_are_swept_and_no_others() {
     let dir = SimDir::new();

@@ -38,6 +38,7 @@ fn written(channels: u32) -> Vec<u8> {
     read(&dir, FILE).unwrap().into_bytes()
 }
 
+// req: CDI-5
 #[test]
 fn no_part_of_a_spec_is_a_spec() {
     for channels in [1, 3] {

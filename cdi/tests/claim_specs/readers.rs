@@ -77,6 +77,7 @@ fn in_memory() -> Option<TempDir> {
     (found.filesystem_type() == TMPFS_MAGIC).then(|| tempfile::tempdir_in(parent).unwrap())
 }
 
+// req: CDI-4
 #[test]
 fn readers_on_a_disk_never_see_a_part_of_a_spec() {
     whole_or_absent(&tempfile::tempdir().unwrap());
@@ -106,6 +107,7 @@ fn readers_see_parts_of_what_is_written_in_place() {
 
 /// What a runtime does on each event in the directory: the claim's device
 /// resolves, or the file is not there; no load ever finds a bad file.
+// req: CDI-4
 #[test]
 #[cfg(feature = "inject")]
 fn a_registry_loaded_at_any_moment_has_no_bad_file() {

@@ -36,6 +36,7 @@ fn assert_is_modelled(text: &str) {
 }
 
 /// Scope: both sides of every 16-bit and power-of-two boundary of 32 bits.
+// req: CDI-29
 #[test]
 fn a_channel_is_a_number_of_20_bits() {
     for id in boundaries() {
@@ -108,6 +109,7 @@ fn node_of(path: String, major: u32, minor: u32) -> DeviceNode {
 /// Scope: all 2 048 channels of a default driver with the lowest and highest major
 /// and two common ones; all 4 095 majors with the first, the last default and the
 /// last channel.
+// req: CDI-29
 #[test]
 fn a_node_has_the_path_and_the_numbers_of_its_channel() {
     let some_majors = [1, 235, 511, Major::MAX];

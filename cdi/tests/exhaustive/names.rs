@@ -14,6 +14,7 @@ fn has_form(text: &str, first: &str, inner: &str) -> bool {
 
 /// Scope: every string of at most 5 characters over letters, a digit, all that may be
 /// inside a name, both separators, a space and a letter beyond ASCII.
+// req: CDI-12
 #[test]
 fn names_follow_the_grammar_and_read_back_as_written() {
     let is_part = |text: &str| has_form(text, "aZ", "_-.");

@@ -44,6 +44,7 @@ const VERSIONS: [(&str, &str, NriRelease, usize); 4] = [
     ("0.12.0", "go.mod", NriRelease::Nri0_11, 4),
 ];
 
+// req: NRI-10
 #[test]
 fn a_runtime_makes_of_an_adjustment_what_the_plan_says_but_for_the_losses() {
     let Some(go) = Go::find("no adjustment was shown to NRI in Go") else {

@@ -40,6 +40,7 @@ fn told(json: &str, release: NriRelease) -> Vec<String> {
     losses.iter().map(Loss::to_string).collect()
 }
 
+// req: NRI-10
 #[test]
 fn an_imex_channel_loses_nothing_on_any_release() {
     for release in RELEASES {

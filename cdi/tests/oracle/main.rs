@@ -42,6 +42,7 @@ fn say(text: &str) {
     std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
+// req: CDI-26
 #[test]
 fn the_crate_agrees_with_the_go_library_except_for_the_listed_differences() {
     let Some(go) = Go::find("nothing was compared with the Go library") else {

@@ -17,6 +17,7 @@ fn refused(text: &str) -> SpecError {
     error
 }
 
+// req: CDI-19
 #[test]
 fn aliases_of_aliases_of_aliases_are_not_written_out() {
     let mut text = HEAD.to_owned();
@@ -111,6 +112,7 @@ fn a_long_chain_of_aliases_does_not_go_deep() {
     assert_eq!(refused(&text).code(), "cdi-spec-malformed");
 }
 
+// req: CDI-19
 #[test]
 fn deep_nesting_is_refused() {
     for (open, close) in [

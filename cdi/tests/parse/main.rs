@@ -172,6 +172,7 @@ proptest! {
     }
 }
 
+// req: CDI-5
 #[test]
 fn every_strict_prefix_of_what_is_written_is_refused() {
     let json = channels(2).to_json();

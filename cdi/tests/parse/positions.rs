@@ -66,6 +66,7 @@ fn a_value_of_a_wrong_type_has_its_position() {
     );
 }
 
+// req: CDI-16
 #[test]
 fn an_unknown_or_repeated_field_has_the_position_of_its_key() {
     assert_fault(

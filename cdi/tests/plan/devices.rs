@@ -46,6 +46,7 @@ fn refused(node: &Value) -> PlanError {
     host(node).plan(&["a.b/c=d"], &json!({})).unwrap_err()
 }
 
+// req: CDI-21
 #[test]
 fn a_full_description_needs_no_node_on_the_host() {
     let (device, rules) = injected(&json!({
@@ -61,6 +62,7 @@ fn a_full_description_needs_no_node_on_the_host() {
     );
 }
 
+// req: CDI-21
 #[test]
 fn a_path_alone_takes_everything_from_the_hosts_node() {
     let (device, rules) = injected(&json!({"path": "/dev/null"}));
@@ -111,6 +113,7 @@ fn a_major_without_type_keeps_its_numbers() {
     assert_eq!(device["type"], "c");
 }
 
+// req: CDI-22
 #[test]
 fn a_fifo_needs_no_major_and_gets_no_rule() {
     for node in [
@@ -134,6 +137,7 @@ fn an_unbuffered_device_gets_a_node_but_no_rule() {
     assert_eq!(rules, json!([]));
 }
 
+// req: CDI-21
 #[test]
 fn a_link_is_not_followed() {
     let error = refused(&json!({"path": "/dev/link"}));
@@ -191,6 +195,7 @@ fn nodes_of_a_container_that_runs_as_root_name_no_owner() {
     assert_eq!((device.get("uid"), device.get("gid")), (None, None));
 }
 
+// req: CDI-22
 #[test]
 fn a_device_replaces_the_one_at_its_path_and_goes_to_the_end() {
     let config = json!({"linux": {"devices": [
@@ -218,6 +223,7 @@ fn rules_are_added_after_those_of_the_container() {
     assert_eq!(rules[0], deny);
 }
 
+// req: CDI-22
 #[test]
 fn empty_permissions_are_all_permissions() {
     let (_, rules) = injected(&json!({"path": "/dev/null", "permissions": ""}));

@@ -27,6 +27,7 @@ fn two_files() -> Host {
         )
 }
 
+// req: CDI-23
 #[test]
 fn a_variable_is_replaced_in_its_place() {
     let config = json!({"process": {"env": ["PATH=/bin", "A=old", "TERM=x"]}});
@@ -37,6 +38,7 @@ fn a_variable_is_replaced_in_its_place() {
     );
 }
 
+// req: CDI-24
 #[test]
 fn edits_of_a_file_come_once_and_before_its_first_device() {
     let names = ["a.b/two=x", "a.b/one=y", "a.b/one=x"];
@@ -55,6 +57,7 @@ fn edits_of_a_file_come_once_and_before_its_first_device() {
 }
 
 /// By the steps, because to set a variable twice leaves no trace.
+// req: CDI-24
 #[test]
 fn the_edits_of_a_spec_are_planned_once_for_all_its_devices() {
     let plan = two_files()
@@ -117,6 +120,7 @@ fn a_name_that_is_given_twice_is_one_device() {
     );
 }
 
+// req: CDI-23
 #[test]
 fn a_mount_replaces_the_one_at_its_target_and_all_are_sorted_by_depth() {
     let config = json!({"mounts": [

@@ -85,6 +85,7 @@ fn keeps(before: &Value, after: &Value) -> bool {
 }
 
 proptest! {
+    // req: CDI-25
     #[test]
     fn a_config_keeps_all_that_no_edit_names(config in config()) {
         let after = everything().inject(&["a.b/c=d"], &config);
@@ -96,6 +97,7 @@ proptest! {
     }
 }
 
+// req: CDI-25
 #[test]
 fn numbers_of_64_bits_stay_as_written() {
     let text = r#"{"linux":{"resources":{"memory":{"limit":9223372036854775807,"swap":-9223372036854775808},"pids":{"limit":18446744073709551615}}}}"#;

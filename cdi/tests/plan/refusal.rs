@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::support::{Host, device};
 
+// req: CDI-20
 #[test]
 fn every_name_without_device_is_listed_at_once() {
     let host = Host::with_device(&json!({"env": ["A=b"]}));
@@ -28,6 +29,7 @@ fn names_are_resolved_before_the_host_is_inspected() {
 }
 
 /// Go's library leaves the environment and the first node in the config.
+// req: CDI-20
 #[test]
 fn a_node_that_fails_leaves_the_config_as_it_was() {
     let good =

@@ -41,6 +41,7 @@ fn a_missing_directory_is_no_error() {
 }
 
 /// Go's library, at the first such directory, drops the later ones.
+// req: CDI-15
 #[test]
 fn a_directory_that_cannot_be_listed_is_an_error_and_hides_no_other() {
     let host = Host::new();

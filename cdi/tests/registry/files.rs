@@ -32,6 +32,7 @@ fn kind_of(host: &Host) -> FileKind {
     }
 }
 
+// req: CDI-13
 #[test]
 fn only_names_that_end_in_json_or_yaml_count_in_the_order_of_their_bytes() {
     let host = Host::new();
@@ -81,6 +82,7 @@ fn a_file_name_need_not_be_text() {
     assert_eq!(host.load().devices().count(), 1);
 }
 
+// req: CDI-13
 #[test]
 fn files_in_subdirectories_do_not_count_whatever_the_directory_is_called() {
     let host = Host::new();
@@ -168,6 +170,7 @@ fn a_file_may_be_as_long_as_the_limit_and_no_longer() {
     );
 }
 
+// req: CDI-19
 #[test]
 fn a_directory_of_endless_specs_is_read_no_further_than_a_directory_of_small_ones() {
     let host = Host::new();
@@ -184,6 +187,7 @@ fn a_directory_of_endless_specs_is_read_no_further_than_a_directory_of_small_one
     assert_eq!(registry.devices().count(), 1);
 }
 
+// req: CDI-15
 #[test]
 fn an_invalid_spec_hides_no_other() {
     let no_edits =

@@ -206,6 +206,7 @@ fn ask(go: &Go, requests: &[Value]) -> Vec<Value> {
         .collect()
 }
 
+// req: CDI-26
 #[test]
 fn the_go_library_resolves_the_same_devices_of_the_same_directories() {
     let Some(go) = Go::find("no directory was shown to the Go library") else {

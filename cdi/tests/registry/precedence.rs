@@ -6,6 +6,7 @@ use imex_cdi::ResolveError;
 
 use crate::host::{Host, KIND, lamp, spec};
 
+// req: CDI-14
 #[test]
 fn a_later_directory_wins_device_by_device() {
     let host = Host::new();
@@ -17,6 +18,7 @@ fn a_later_directory_wins_device_by_device() {
     assert_eq!(host.file_of(&registry, "blue"), "high/z.json");
 }
 
+// req: CDI-14
 #[test]
 fn a_device_in_two_files_of_one_directory_does_not_resolve_and_the_others_do() {
     let host = Host::new();

@@ -23,6 +23,7 @@ pub struct AllowedError {
 
 impl Allowed {
     /// Whether a pod of the namespace may have the channel.
+    // req: NRI-18
     pub fn permits(&self, namespace: &str, channel: ChannelId) -> bool {
         let ranges = self.0.get(namespace).into_iter().flatten();
         ranges

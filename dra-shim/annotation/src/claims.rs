@@ -11,6 +11,7 @@ use crate::refused::Refused;
 
 /// `namespace/name` of a prepared claim that has the channel. The file is replaced as a whole,
 /// and read without a lock.
+// req: NRI-19
 pub(crate) fn claim_with(checkpoint: &Path, channel: ChannelId) -> Result<Option<String>, Refused> {
     let path = checkpoint.display();
     let bytes = match std::fs::read(checkpoint) {

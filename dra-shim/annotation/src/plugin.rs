@@ -68,6 +68,7 @@ impl Annotations {
 
     /// The adjustment with the channel, once it is recorded. Blocks on the disk. What can fail
     /// comes before the record.
+    // req: NRI-18
     fn give(
         &self,
         context: &Context,

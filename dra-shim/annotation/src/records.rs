@@ -91,6 +91,7 @@ impl Records {
     /// Records that the pod has its channel, unless a pod of another namespace has it, or
     /// `is_free` refuses, which is asked under the lock. Pods of one namespace share a channel,
     /// as those of one job do. Idempotent.
+    // req: NRI-19, NRI-20
     pub fn hold(
         &self,
         record: &Record,
@@ -125,6 +126,7 @@ impl Records {
     }
 
     /// Removes the records of all other sandboxes; returns those that it removed.
+    // req: NRI-20
     pub fn keep_only(&self, sandboxes: &BTreeSet<&str>) -> Result<Vec<Record>, Error> {
         let _lock = self.dir.lock(LOCK, LOCK_TIMEOUT)?;
         let mut gone = self.all()?;
@@ -253,6 +255,7 @@ mod tests {
         assert_eq!(counts.operations, 2);
     }
 
+    // req: NRI-20
     #[test]
     fn a_record_that_was_answered_outlives_every_later_kill() {
         let (pod, more) = (record("s1", "team-a", 3), record("s3", "team-a", 3));

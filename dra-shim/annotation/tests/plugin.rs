@@ -82,6 +82,7 @@ fn pod(id: &str, namespace: &str, channel: &str) -> PodSandbox {
     }
 }
 
+// req: NRI-18
 #[tokio::test]
 async fn a_pod_with_the_annotation_gets_the_channels_node_and_is_recorded_until_it_is_gone() {
     for release in [Release::Containerd1_7, Release::Containerd2_3] {
@@ -114,6 +115,7 @@ async fn a_pod_with_the_annotation_gets_the_channels_node_and_is_recorded_until_
     }
 }
 
+// req: NRI-18
 #[tokio::test]
 async fn a_pod_without_the_annotation_gets_nothing() {
     let node = Node::start(LIST, Options::default()).await;
@@ -126,6 +128,7 @@ async fn a_pod_without_the_annotation_gets_nothing() {
     assert_eq!(node.records(), []);
 }
 
+// req: NRI-18
 #[tokio::test]
 async fn what_the_node_does_not_allow_is_refused_and_not_recorded() {
     let node = Node::start(LIST, Options::default()).await;
@@ -145,6 +148,7 @@ async fn what_the_node_does_not_allow_is_refused_and_not_recorded() {
     assert!(off.create(&pod("s1", "team-a", "1")).await.is_err());
 }
 
+// req: NRI-19
 #[tokio::test]
 async fn pods_of_a_namespace_share_a_channel_and_another_namespace_does_not_get_it() {
     let node = Node::start(LIST, Options::default()).await;
@@ -158,6 +162,7 @@ async fn pods_of_a_namespace_share_a_channel_and_another_namespace_does_not_get_
     node.create(&pod("s3", "team-b", "2")).await.unwrap();
 }
 
+// req: NRI-19
 #[tokio::test]
 async fn a_channel_of_a_prepared_claim_is_refused_in_this_boot() {
     let node = Node::start(LIST, Options::default()).await;
@@ -194,6 +199,7 @@ async fn the_runtimes_configuration_is_the_nodes_list() {
     assert!(node.create(&pod("s2", "team-a", "1")).await.is_err());
 }
 
+// req: NRI-20
 #[tokio::test]
 async fn records_survive_a_restart_but_for_those_of_pods_that_are_gone() {
     let pods = vec![pod("s1", "team-a", "1")];

@@ -118,6 +118,7 @@ const RECORDS_LOST: &[&str] = &[
 
 /// The worst first; a cause counts as bad as the worst that it explains, and stands
 /// before it. What is equal stays in its order.
+// req: DOCTOR-2
 pub(crate) fn sort(findings: &mut [Finding]) {
     let order = Order::new(findings);
     findings.sort_by_key(|finding| {

@@ -21,6 +21,7 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     /// Whether there is neither an error nor a warning.
+    // req: DOCTOR-1
     pub fn is_healthy(&self) -> bool {
         let is_bad = |finding: &Finding| finding.severity > Severity::Info;
         !self.findings.iter().any(is_bad)

@@ -15,6 +15,7 @@ pub enum Severity {
 }
 
 /// One cause, with the evidence for it and what to do about it.
+// req: DOCTOR-3
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// A stable kebab-case word: the same cause has the same id in every

@@ -52,6 +52,7 @@ impl Root {
     /// Where `path` of the host is. Links on the way are followed within the
     /// root: `/var/run` of many hosts is a link to `/run`, which the kernel
     /// would take for this container's own. The last name may be a link itself.
+    // req: DOCTOR-5
     pub fn resolve(&self, path: &Path) -> PathBuf {
         if self.is_own() {
             return path.to_owned();
@@ -144,6 +145,7 @@ mod tests {
 
     use super::*;
 
+    // req: DOCTOR-5
     #[test]
     fn links_on_the_way_are_followed_within_the_root() {
         let dir = tempfile::tempdir().unwrap();

@@ -216,6 +216,7 @@ async fn attack(bytes: &[u8]) -> Arc<ConnectionError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
+    // req: NRI-8
     #[test]
     fn whatever_comes_ends_the_connection_and_nothing_else(
         bytes in prop_oneof![vec(any::<u8>(), 0..400), frames(), messages(), damaged()],
@@ -352,6 +353,7 @@ async fn flood(stream: &mut UnixStream, name_length: usize) -> usize {
     taken
 }
 
+// req: NRI-8
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_calls_is_slowed_down_at_sixteen_and_four_mebibytes() {
     // Small ones run into the number, large ones into the bytes.

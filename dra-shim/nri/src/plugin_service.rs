@@ -286,6 +286,7 @@ impl<P: Plugin> Serve for PluginService<P> {
             .await
     }
 
+    // req: NRI-7
     fn late(&self, method: &str, after: Duration) -> Answer {
         let refusal = Refusal::new(format_args!(
             "the NRI plugin {} did not decide within {}",
@@ -306,6 +307,7 @@ impl<P: Plugin> Serve for PluginService<P> {
         }
     }
 
+    // req: NRI-7
     fn panicked(&self, method: &str) -> Answer {
         Err(match method {
             "Configure" => self.failed(ConnectionError::Panicked("configure")),

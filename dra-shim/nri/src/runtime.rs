@@ -57,6 +57,7 @@ impl Runtime {
 /// that it does not know closes the connection. NRI 0.10 added three events; only NRI 0.12
 /// says its version, so that before it the runtime's version decides. A runtime that is
 /// neither known nor says it gets the events that all know.
+// req: NRI-2
 fn known_events(request: &ConfigureRequest) -> Events {
     let since = |version: &str, least: (u32, u32)| {
         if version_of(version).is_some_and(|version| version >= least) {
@@ -102,6 +103,7 @@ mod tests {
         runtime.events
     }
 
+    // req: NRI-2
     #[test]
     fn a_runtime_is_asked_only_for_events_that_its_version_knows() {
         for (name, version, nri, validates) in [

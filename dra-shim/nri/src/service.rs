@@ -102,6 +102,7 @@ async fn supervise<P: Plugin>(shared: Shared<P>, source: Source) {
 }
 
 /// Until the service is stopped.
+// req: NRI-5
 async fn connect_for_ever<P: Plugin>(shared: &Shared<P>, path: &Path) {
     let mut backoff = Backoff::new();
     let mut report = Report::default();

@@ -91,6 +91,7 @@ pub(crate) async fn run<P: Plugin>(shared: &Shared<P>, stream: UnixStream) -> En
 }
 
 /// Registers, and follows what the runtime does then. Returns only if it fails.
+// req: NRI-1
 async fn establish<P: Plugin>(
     shared: &Shared<P>,
     calls: Calls,
@@ -136,6 +137,7 @@ async fn establish<P: Plugin>(
     std::future::pending().await
 }
 
+// req: NRI-9
 async fn register(identity: &Identity, calls: &Calls) -> Result<(), ConnectionError> {
     let request = RegisterPluginRequest {
         plugin_name: identity.name.clone(),

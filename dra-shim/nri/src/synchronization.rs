@@ -42,6 +42,7 @@ pub(crate) enum PartError {
 
 impl Synchronization {
     /// Adds a part, and returns whether another one follows.
+    // req: NRI-3
     pub(crate) fn add(&mut self, part: &[u8]) -> Result<bool, PartError> {
         self.bytes += part.len();
         if self.bytes > MAX_BYTES {
@@ -81,6 +82,7 @@ mod tests {
         request.encode_to_vec()
     }
 
+    // req: NRI-3
     #[test]
     fn parts_are_put_together_in_their_order() {
         let mut whole = Synchronization::default();
@@ -100,6 +102,7 @@ mod tests {
         assert!(whole.pods.is_empty());
     }
 
+    // req: NRI-3
     #[test]
     fn endless_parts_end() {
         let mut whole = Synchronization::default();

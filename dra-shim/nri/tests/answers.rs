@@ -23,6 +23,7 @@ async fn a_refusal_arrives_as_the_sentence_that_the_plugin_wrote() {
     );
 }
 
+// req: NRI-7
 #[tokio::test]
 async fn a_panic_is_an_error_of_its_call_and_the_plugin_goes_on() {
     let node = Node::start(Options::default(), Late::Allow).await;
@@ -38,6 +39,7 @@ async fn a_panic_is_an_error_of_its_call_and_the_plugin_goes_on() {
         .unwrap();
 }
 
+// req: NRI-4, NRI-7
 #[tokio::test]
 async fn a_plugin_that_hangs_is_answered_for_in_time_and_stays_registered() {
     let mut node = Node::start(Options::default(), Late::Allow).await;
@@ -57,6 +59,7 @@ async fn a_plugin_that_hangs_is_answered_for_in_time_and_stays_registered() {
         .unwrap();
 }
 
+// req: NRI-7
 #[tokio::test]
 async fn a_guard_that_hangs_refuses() {
     let node = Node::start(Options::default(), Late::Refuse).await;

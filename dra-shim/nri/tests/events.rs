@@ -117,6 +117,7 @@ async fn the_newer_events_happen_where_the_runtime_knows_them() {
     }
 }
 
+// req: NRI-2
 #[tokio::test]
 async fn an_older_runtime_is_not_asked_for_events_that_it_does_not_know() {
     let node = Node::start(mk_options(Release::Containerd2_1), Late::Allow).await;

@@ -18,6 +18,7 @@ fn pods(nri: &str) -> usize {
     if nri == "0.6.1" { 1000 } else { 2500 }
 }
 
+// req: NRI-9
 #[tokio::test]
 async fn every_version_registers_synchronizes_calls_and_restarts() {
     for version in VERSIONS {

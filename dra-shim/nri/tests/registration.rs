@@ -11,6 +11,7 @@ use nri_plugin::testing::{FakeRuntime, Options, Release};
 use nri_plugin::{Events, Late, Service, StartError, State};
 use support::{LIMIT, Node, Notes, mk_container, mk_pod, mk_update, wait_state};
 
+// req: NRI-1, NRI-3
 #[tokio::test]
 async fn a_plugin_is_registered_configured_and_synchronized() {
     let directory = tempfile::tempdir().unwrap();
@@ -59,6 +60,7 @@ async fn a_plugin_is_registered_configured_and_synchronized() {
     assert_eq!(runtime.request_timeout, Duration::from_secs(2));
 }
 
+// req: NRI-5
 #[tokio::test]
 async fn a_runtime_that_restarts_has_the_plugin_again_within_two_seconds() {
     let mut node = Node::start(Options::default(), Late::Allow).await;

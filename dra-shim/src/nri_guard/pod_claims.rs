@@ -46,6 +46,7 @@ impl PodClaims {
 
     /// Whether the pod has one of these recorded claims of its namespace: one GET for a pod that is
     /// not known yet, and one more for a name that two recorded claims have.
+    // req: NRI-14
     pub(super) async fn any_is_of(
         &self,
         pod: &PodSandbox,

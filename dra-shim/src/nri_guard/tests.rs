@@ -225,6 +225,7 @@ fn doors() -> Vec<(PodSandbox, Container)> {
     ]
 }
 
+// req: NRI-12
 #[tokio::test]
 async fn every_door_is_refused_with_a_sentence_and_told_without_effect() {
     for mode in [Mode::Enforce, Mode::Warn] {
@@ -273,6 +274,7 @@ async fn every_door_is_refused_with_a_sentence_and_told_without_effect() {
     }
 }
 
+// req: NRI-13
 #[tokio::test]
 async fn a_pod_with_a_claim_starts_without_a_request_and_so_does_one_that_asks_for_nothing() {
     let guarded = Guarded::start(Mode::Enforce).await;
@@ -299,6 +301,7 @@ async fn a_pod_with_a_claim_starts_without_a_request_and_so_does_one_that_asks_f
     assert_eq!(guarded.server.requests(), [""; 0]);
 }
 
+// req: NRI-14
 #[tokio::test]
 async fn a_further_pod_of_a_shared_claim_costs_one_request_however_often_it_restarts() {
     let guarded = Guarded::start(Mode::Enforce).await;
@@ -372,6 +375,7 @@ async fn a_channel_by_annotation_is_the_pods_and_no_others() {
     );
 }
 
+// req: NRI-15
 #[tokio::test]
 async fn what_cannot_be_found_out_is_let_through_by_warn_and_refused_by_enforce() {
     for mode in [Mode::Warn, Mode::Enforce] {
@@ -411,6 +415,7 @@ async fn what_cannot_be_found_out_is_let_through_by_warn_and_refused_by_enforce(
     }
 }
 
+// req: NRI-16
 #[tokio::test]
 async fn a_privileged_container_is_told_of_and_not_refused_unless_it_asks_by_name() {
     let guarded = Guarded::start(Mode::Enforce).await;
@@ -444,6 +449,7 @@ async fn a_privileged_container_is_told_of_and_not_refused_unless_it_asks_by_nam
     assert!(guarded.counted("create", "every-device"));
 }
 
+// req: NRI-16
 #[tokio::test]
 async fn pods_of_an_exempt_namespace_are_not_judged() {
     let guarded = Guarded::start(Mode::Enforce).await;
@@ -454,6 +460,7 @@ async fn pods_of_an_exempt_namespace_are_not_judged() {
     assert!(guarded.counted("create", "exempt"));
 }
 
+// req: NRI-17
 #[tokio::test]
 async fn a_container_that_runs_already_is_told_of_and_goes_on() {
     let running = |uid: &str, container: Container| Container {

@@ -21,6 +21,7 @@ struct Door {
     is_privileged: bool,
 }
 
+// req: NRI-12
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn enforced_every_door_is_shut_and_the_event_says_why() -> Result<()> {
@@ -50,6 +51,7 @@ fn enforced_every_door_is_shut_and_the_event_says_why() -> Result<()> {
     who_may_use_every_device_is_told(&cluster, &namespace)
 }
 
+// req: NRI-12
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn warned_every_pod_starts_and_is_told() -> Result<()> {

@@ -17,6 +17,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 const PODS: usize = 20;
 const CONTAINERS: usize = 10;
 
+// req: NRI-5
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_runtime_that_restarts_has_its_guard_again_within_two_seconds() -> Result<()> {

@@ -53,6 +53,7 @@ pub(super) fn run(command: HookCommand) -> Result<Outcome, Failure> {
     }
 }
 
+// req: DOCTOR-11
 fn check(args: &CreateRuntime) -> Result<(), HookError> {
     let bundle = state::read()?.bundle;
     let container = Container::read(&bundle)?;

@@ -99,6 +99,7 @@ fn write_changes(
     Ok(())
 }
 
+// req: DOCTOR-10
 fn failure(path: &Path, registry: &Registry, error: PlanError) -> Failure {
     match error {
         PlanError::Unresolved(names) => {

@@ -171,6 +171,7 @@ fn there_is_no_colour_off_a_terminal() {
     }
 }
 
+// req: DOCTOR-6
 #[test]
 fn a_spec_cannot_send_commands_to_the_terminal() {
     let place = Place::new();

@@ -80,6 +80,7 @@ fn a_pods_container_has_the_channels_of_the_pods_claims() {
     }
 }
 
+// req: DOCTOR-11
 #[test]
 fn a_pod_without_the_claim_is_refused_with_a_sentence() {
     for annotations in [containerd("other", "default"), crio("other", "default")] {
@@ -154,6 +155,7 @@ fn a_warning_lets_the_container_start() {
     assert!(said.contains("bundle/config.json is not JSON"), "{said}");
 }
 
+// req: DOCTOR-11
 #[test]
 fn a_container_that_asks_for_nothing_starts_whatever_is_wrong_with_the_node() {
     let place = place(

@@ -47,6 +47,7 @@ fn a_config_on_one_line_stays_on_one() {
     assert!(text.contains("\"LAMP=floor\""), "{text}");
 }
 
+// req: DOCTOR-10
 #[test]
 fn every_name_that_does_not_resolve_is_explained_and_nothing_is_written() {
     let place = Place::new();

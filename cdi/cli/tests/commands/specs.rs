@@ -11,6 +11,7 @@ fn json(place: &Place, words: &str, code: i32) -> Value {
     serde_json::from_str(&place.out(words, code)).unwrap()
 }
 
+// req: DOCTOR-9
 #[test]
 fn a_healthy_host_is_listed_with_nothing_on_stderr() {
     let place = Place::new();

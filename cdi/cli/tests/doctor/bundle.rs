@@ -25,6 +25,7 @@ fn words(host: &Host) -> String {
     format!("doctor --bundle {}", host.at("bundle.tar").display())
 }
 
+// req: DOCTOR-7
 #[test]
 fn a_bundle_has_what_its_manifest_lists_and_nothing_secret() {
     let host = Host::healthy();
@@ -113,6 +114,7 @@ fn what_a_broken_file_says_is_shown_on_the_host_and_not_bundled() {
     );
 }
 
+// req: DOCTOR-7
 #[test]
 fn a_bundle_overwrites_nothing() {
     let host = Host::healthy();

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::host::{Host, KUBELET, PLUGIN, SPEC};
 use super::{stderr, stdout};
 
+// req: DOCTOR-9
 #[test]
 fn a_full_disk_behind_stdout_is_reported() {
     let host = Host::healthy();
@@ -21,6 +22,7 @@ fn a_full_disk_behind_stdout_is_reported() {
     }
 }
 
+// req: DOCTOR-6
 #[test]
 fn a_host_cannot_send_commands_to_the_terminal() {
     let host = Host::healthy();
@@ -38,6 +40,7 @@ fn a_host_cannot_send_commands_to_the_terminal() {
     }
 }
 
+// req: DOCTOR-4
 #[test]
 fn a_directory_that_cannot_be_listed_is_not_mistaken_for_an_empty_one() {
     let host = Host::healthy();
@@ -59,6 +62,7 @@ fn a_directory_that_cannot_be_listed_is_not_mistaken_for_an_empty_one() {
     assert_eq!(ids.first().map(String::as_str), Some("claim-without-spec"));
 }
 
+// req: DOCTOR-4
 #[test]
 fn a_checkpoint_that_cannot_be_read_is_not_mistaken_for_an_empty_one() {
     let host = Host::healthy();
@@ -81,6 +85,7 @@ fn unprivileged_ids(host: &Host) -> Vec<String> {
     ids.map(|id| id.unwrap().to_owned()).collect()
 }
 
+// req: DOCTOR-4
 #[test]
 fn without_rights_an_unreadable_file_is_a_finding_and_the_rest_is_examined() {
     let host = Host::healthy();

@@ -11,6 +11,7 @@ type Ids = BTreeMap<String, BTreeSet<String>>;
 /// Where the ids are: a module for each area.
 const CHECKS: &str = "../../dra-shim/doctor/src/checks";
 
+// req: DOCTOR-3
 #[test]
 fn the_readme_has_every_id_of_the_sources_in_its_area_and_no_other() {
     let mut in_sources = Ids::new();

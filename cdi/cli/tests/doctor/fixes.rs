@@ -89,6 +89,7 @@ fn from_a_debug_pod_it_is_told_once_how_commands_are_run_there() {
     assert!(text(&report, "runFixes").contains("chroot"));
 }
 
+// req: DOCTOR-5
 #[test]
 fn what_is_said_of_a_host_has_the_hosts_paths() {
     let host = Host::healthy();

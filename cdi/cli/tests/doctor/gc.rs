@@ -125,6 +125,7 @@ fn a_claim_that_was_only_started_keeps_its_spec() {
     assert!(text.contains(CLAIM) && !text.contains(uid), "{text}");
 }
 
+// req: DOCTOR-8
 #[test]
 fn without_a_trustworthy_checkpoint_nothing_is_an_orphan() {
     let checkpoint = format!("{PLUGIN}/checkpoint.json");
@@ -148,6 +149,7 @@ fn without_a_trustworthy_checkpoint_nothing_is_an_orphan() {
     }
 }
 
+// req: DOCTOR-8
 #[test]
 fn a_claim_of_kubelet_keeps_its_spec_even_if_the_plugin_lost_it() {
     let (host, path) = with_orphan();
@@ -204,6 +206,7 @@ fn a_name_that_is_not_a_uid_is_wrong_usage() {
     assert!(host.at(&path).exists());
 }
 
+// req: DOCTOR-8
 #[test]
 fn nothing_is_removed_while_a_plugin_holds_its_lock() {
     let (host, path) = with_orphan();

@@ -3,6 +3,7 @@
 use super::host::{CLAIM, Host, KUBELET, PLUGIN, SPEC, kubelet};
 use super::{stderr, stdout};
 
+// req: DOCTOR-1
 #[test]
 fn a_healthy_host_is_one_screen() {
     let host = Host::healthy();

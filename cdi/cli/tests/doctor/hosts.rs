@@ -81,6 +81,7 @@ fn check(rows: &[Row]) {
     );
 }
 
+// req: DOCTOR-1
 #[test]
 fn nothing_is_wrong_with_a_host_as_its_maker_ships_or_a_vendor_prepares_it() {
     check(&healthy::ROWS);

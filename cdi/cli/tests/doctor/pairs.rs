@@ -107,6 +107,7 @@ fn found(host: &Host) -> Vec<&'static str> {
     findings.iter().filter(|_| bad).map(|it| it.id).collect()
 }
 
+// req: DOCTOR-2
 #[test]
 fn each_thing_alone_is_first() {
     for (id, break_it) in BREAKAGES {
@@ -117,6 +118,7 @@ fn each_thing_alone_is_first() {
     }
 }
 
+// req: DOCTOR-2
 #[test]
 fn of_two_things_one_is_first_and_never_what_follows_from_them() {
     let mut wrong = Vec::new();

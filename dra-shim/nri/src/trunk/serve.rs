@@ -105,6 +105,7 @@ impl Server {
         }
     }
 
+    // req: NRI-8
     async fn permit(&self, bytes: usize) -> Option<Permit> {
         let call = Arc::clone(&self.calls).acquire_owned().await.ok()?;
         let bytes = u32::try_from(bytes).ok()?;
@@ -220,6 +221,7 @@ async fn answer<S: Serve>(
 }
 
 /// After how much of the peer's time-out it gets an answer.
+// req: NRI-4
 fn answer_after(timeout: Duration) -> Duration {
     timeout.saturating_sub((timeout / 10).min(Duration::from_millis(200)))
 }
@@ -228,6 +230,7 @@ fn answer_after(timeout: Duration) -> Duration {
 mod tests {
     use super::*;
 
+    // req: NRI-4
     #[test]
     fn an_answer_leaves_a_tenth_of_the_time_out_or_200_ms() {
         let after = |millis| answer_after(Duration::from_millis(millis)).as_millis();

@@ -67,6 +67,7 @@ impl FrameHeader {
         both.to_be_bytes()
     }
 
+    // req: NRI-6
     pub(crate) fn decode(bytes: [u8; FRAME_HEADER]) -> Result<Self, FrameError> {
         let (number, length) = halves(bytes);
         let connection =

@@ -146,6 +146,7 @@ proptest! {
     }
 }
 
+// req: NRI-6
 #[test]
 fn a_message_above_the_limit_is_neither_sent_nor_read() {
     let message = mk_message(1, 1, MAX_MESSAGE + 1);
@@ -160,6 +161,7 @@ fn a_message_above_the_limit_is_neither_sent_nor_read() {
     );
 }
 
+// req: NRI-6
 #[test]
 fn a_frame_of_an_unknown_connection_or_above_the_limit_is_refused() {
     let header = |connection: u32, length: u32| {

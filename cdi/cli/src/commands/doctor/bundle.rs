@@ -149,6 +149,7 @@ fn without_values(file: &SpecFileFacts) -> Option<Vec<u8>> {
 
 /// Environment variables and mount options, such as `password=`, keep their
 /// names; annotations and hooks' arguments are whatever a vendor puts there.
+// req: DOCTOR-7
 fn redact(value: &mut Value) {
     match value {
         Value::Object(members) => {

@@ -25,6 +25,7 @@ impl Live {
     /// checkpoints that were set aside; those in kubelet's state below `kubelet`;
     /// and those that were `named`. If none was named, it is an error that claims
     /// may be missing in the checkpoint.
+    // req: DOCTOR-8
     pub(super) fn read(plugin: &Path, kubelet: &Path, named: &[String]) -> Result<Self, GcError> {
         for uid in named {
             ClaimUid::new(uid).map_err(GcError::Uid)?;
