@@ -2,7 +2,7 @@
 # Passes the tests. What CI runs.
 #
 #   hack/test.sh --fast   no root, no cluster: format, lints, each crate alone,
-#                         dependencies, unit tests, chart render, modes, packages;
+#                         dependencies, requirements, unit tests, chart render, modes, packages;
 #                         the first run builds the cluster's programs even so, for helm
 #   hack/test.sh          all of that, then what needs root: an API server that
 #                         vanishes, every fault at every step of the kubelet plugin,
@@ -64,6 +64,9 @@ fast() {
 
     step "structure: no module circles, generated documentation up to date"
     cargo run --quiet --locked -p architecture -- check
+
+    step "requirements: each is cited by code and by a test"
+    cargo run --quiet --locked -p requirements -- check
 
     step "unit tests and doc examples"
     # nri-plugin meets NRI in Go.

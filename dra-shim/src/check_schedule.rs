@@ -47,6 +47,7 @@ impl CheckSchedule {
     }
 
     /// The recorded claims that are to be checked now.
+    // req: NODE-42
     pub(crate) fn due<'a>(
         &mut self,
         recorded: &BTreeSet<String>,

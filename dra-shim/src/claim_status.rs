@@ -110,6 +110,7 @@ impl ClaimStatusWriter {
     }
 
     /// Writes the report soon, in the background.
+    // req: NODE-40
     pub(crate) fn write(&self, report: DeviceReport) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             self.metrics.status_written("dropped");

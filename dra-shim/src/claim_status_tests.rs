@@ -79,6 +79,7 @@ async fn count(registry: &Registry, outcome: &str) -> bool {
     ))
 }
 
+// req: NODE-40
 #[tokio::test(start_paused = true)]
 async fn a_prepared_device_is_reported_in_one_request() {
     let (writer, seen, registry) = mk_writer(&[200]);
@@ -172,6 +173,7 @@ async fn the_end_of_the_process_does_not_wait_for_an_api_server_that_does_not_an
     assert_eq!(ended().await, FINISH_WITHIN);
 }
 
+// req: NODE-40
 #[tokio::test(start_paused = true)]
 async fn a_refusal_and_a_claim_that_is_gone_are_final() {
     for (code, outcome) in [
@@ -197,6 +199,7 @@ async fn reports_beyond_the_limit_are_dropped() {
     assert_eq!(seen.lock().unwrap().len(), LIMIT);
 }
 
+// req: NODE-40
 #[test]
 fn beside_reports_of_other_devices_it_adds_its_own() {
     let report = DeviceReport {

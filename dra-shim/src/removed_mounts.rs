@@ -35,6 +35,7 @@ impl RemovedMounts {
         shutdown.run_until_cancelled(self.watch()).await;
     }
 
+    // req: NODE-41
     async fn watch(&self) {
         loop {
             let mounts = self.mounts.clone();
@@ -91,6 +92,7 @@ mod tests {
         (open, mounted.into())
     }
 
+    // req: NODE-41
     #[tokio::test(start_paused = true)]
     async fn a_removed_directory_fails_liveness_even_if_there_is_one_of_its_name_again() {
         let root = tempfile::tempdir().unwrap();

@@ -92,6 +92,7 @@ impl CliqueInForce {
         *self = Self::default();
     }
 
+    // req: NODE-43
     fn is_or_comes_into_force(
         &mut self,
         id: CliqueId,

@@ -75,6 +75,7 @@ fn unregistered() -> [GpuFabricState; 5] {
     ]
 }
 
+// req: NODE-43
 #[test]
 fn a_clique_in_force_stays_so_whatever_becomes_of_one_gpu() {
     for state in unregistered() {
@@ -152,6 +153,7 @@ fn at_a_boot_one_registered_gpu_of_eight_is_not_seven_bad_ones() {
     assert_eq!(fixture.read(now, &boot(8)).code(), "clique");
 }
 
+// req: NODE-43
 #[test]
 fn a_gpu_that_never_registers_holds_the_others_back_for_as_long_as_is_said_and_no_longer() {
     let config = WatchConfig::default();

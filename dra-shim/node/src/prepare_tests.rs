@@ -55,7 +55,7 @@ fn the_channel_is_the_allocated_one() {
     );
 }
 
-// req: KUBELET-33
+// req: CD-21, KUBELET-33
 #[test]
 fn a_lost_cdi_file_is_put_back_even_when_domain_and_fabric_are_gone() {
     let disks = Disks::default();

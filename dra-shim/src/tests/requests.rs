@@ -119,7 +119,7 @@ pub(crate) fn of_table(event: &str) -> Vec<String> {
     requests
 }
 
-// req: NODE-20
+// req: NODE-20, NODE-42
 #[tokio::test]
 async fn every_call_of_kubelet_costs_what_the_table_says() {
     let running = Running::start().await;
@@ -187,6 +187,7 @@ async fn a_retry_within_a_call_costs_nothing() {
     running.plugin.shutdown().await;
 }
 
+// req: NODE-42
 #[tokio::test(start_paused = true)]
 async fn an_idle_node_and_a_restarted_api_server_cost_what_the_table_says() {
     let running = Running::start().await;

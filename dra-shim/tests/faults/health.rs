@@ -38,6 +38,7 @@ impl Node {
     }
 }
 
+// req: NODE-41
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a minute: hack/test.sh runs it"]
 async fn a_lock_that_somebody_keeps_is_a_reason_not_to_be_ready_and_none_to_be_restarted() {
@@ -57,7 +58,7 @@ async fn a_lock_that_somebody_keeps_is_a_reason_not_to_be_ready_and_none_to_be_r
     node.prepare(&claim("a")).await.unwrap();
 }
 
-// req: NODE-35
+// req: NODE-35, NODE-41
 #[tokio::test(flavor = "multi_thread")]
 async fn an_nvml_that_hangs_is_a_reason_not_to_be_ready_and_none_to_be_restarted() {
     let mut node = Node::start_early(&[HTTP], HANGS, &[]).await;

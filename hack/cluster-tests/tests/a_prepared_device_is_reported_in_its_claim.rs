@@ -6,6 +6,7 @@ use cluster_tests::fixtures::{self, DOMAINS, TestDomain};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::json;
 
+// req: NODE-40
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn the_claim_of_a_running_pod_names_its_domain_clique_and_channel() -> Result<()> {

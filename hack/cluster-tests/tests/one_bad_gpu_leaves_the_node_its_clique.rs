@@ -12,6 +12,7 @@ const NODE: u8 = 2;
 /// NVML's `GPU_IS_LOST` for the second of four GPUs.
 const LOST: &str = "nvmlDeviceGetHandleByIndex_v2@1=15";
 
+// req: NODE-43
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_gpu_that_is_lost_is_told_of_its_node_and_of_the_claims_that_are_prepared() -> Result<()> {

@@ -74,6 +74,7 @@ impl Device<'_> {
     ///
     /// "Not supported" counts only if every version fails: it may be about the
     /// version and not the GPU, and the Go driver uses the unversioned call.
+    // req: NODE-44
     pub(crate) fn fabric_info(&self) -> Result<FabricInfo, NvmlFailure> {
         let mut most_telling = NvmlFailure::SymbolMissing { call: INFO_V };
         for read in [Self::v3, Self::v2, Self::unversioned] {
@@ -174,6 +175,7 @@ fn version_weight(failure: &NvmlFailure) -> Option<u8> {
 // === impl FabricInfo ===
 
 impl FabricInfo {
+    // req: NODE-45
     fn check_written(self, call: &'static str) -> Result<Self, NvmlFailure> {
         let rest_is_zero = self.cluster_uuid == [0; 16] && self.status == 0 && self.clique_id == 0;
         if self.state == UNWRITTEN && rest_is_zero {

@@ -58,6 +58,7 @@ fn a_gpu_about_which_nothing_was_written_is_unreadable_and_not_unsupported() {
     }
 }
 
+// req: NODE-45
 #[test]
 fn a_struct_of_all_ones_is_an_unknown_state_and_names_no_clique() {
     let driver = misbehaving(r#""nvmlDeviceGetGpuFabricInfoV": "garbage""#);
@@ -81,6 +82,7 @@ fn text_is_not_read_past_its_buffer() {
     }
 }
 
+// req: NODE-45
 #[test]
 fn a_call_that_writes_behind_its_struct_does_no_harm() {
     let every = [

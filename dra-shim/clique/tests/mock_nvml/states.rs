@@ -111,6 +111,7 @@ fn a_degraded_gpu_belongs_to_the_clique_and_its_problems_are_named() {
     );
 }
 
+// req: NODE-44
 #[test]
 fn an_older_driver_gets_the_older_calls_and_names_the_same_clique() {
     for (newest, mask, summary) in [
@@ -127,6 +128,7 @@ fn an_older_driver_gets_the_older_calls_and_names_the_same_clique() {
     }
 }
 
+// req: NODE-44
 #[test]
 fn a_library_without_the_versioned_call_gets_the_unversioned_one() {
     let driver = MockDriver::lacking(&["nvmlDeviceGetGpuFabricInfoV"], &rack());
