@@ -88,6 +88,7 @@ fn in_place_keeps_owner_and_mode() {
     }
 }
 
+// req: CDI-31
 #[test]
 fn a_container_in_a_user_namespace_needs_the_hosts_node() {
     let place = Place::new();

@@ -46,6 +46,7 @@ fn stale_majors(devices: &[&PlannedDevice], host: &Host) {
 
 /// In a user namespace runc makes no nodes, but mounts the host's nodes at the same
 /// paths.
+// req: CDI-31
 fn absent_nodes(devices: &[&PlannedDevice], host: &Host) {
     let mut absent = devices
         .iter()
