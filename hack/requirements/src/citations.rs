@@ -21,7 +21,7 @@ pub(crate) struct Citation {
     pub(crate) kind: Kind,
 }
 
-/// What the citing code is, by the place where it stands.
+/// What the citing code is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Implementation,
@@ -47,36 +47,45 @@ pub(crate) fn of_all(sources: &[Source]) -> Citations {
 
 impl Citations {
     fn read(&mut self, source: &Source) {
-        let file = if is_test_file(&source.path) {
-            Kind::Test
-        } else {
-            Kind::Implementation
-        };
-        let mut modules = TestModules::default();
-        let mut is_dangling = false;
-        for (line, text) in (1..).zip(source.text.lines()) {
-            let within = modules.step(text);
-            let kind = if within { Kind::Test } else { file };
-            let at = format!("{}:{line}", source.path);
-            if is_dangling && text.trim().is_empty() {
-                let problem = "stands above an empty line instead of what it is about";
-                self.problems.push(format!("{at}: a citation {problem}"));
-            }
-            let ids = match ids_of(text) {
-                Ok(ids) => ids,
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (index, text) in lines.iter().enumerate() {
+            let line = index + 1;
+            let cited = ids_of(text).and_then(|ids| match ids.as_slice() {
+                [] => Ok((ids, Kind::Implementation)),
+                _ => Ok((ids, kind_of(&source.path, lines.iter().skip(line))?)),
+            });
+            match cited {
+                Ok((ids, kind)) => self.found.extend(ids.into_iter().map(|id| Citation {
+                    id,
+                    path: source.path.clone(),
+                    line,
+                    kind,
+                })),
                 Err(problem) => {
+                    let at = format!("{}:{line}", source.path);
                     self.problems.push(format!("{at}: {problem}: {text}"));
-                    Vec::new()
                 }
-            };
-            is_dangling = !ids.is_empty();
-            self.found.extend(ids.into_iter().map(|id| Citation {
-                id,
-                path: source.path.clone(),
-                line,
-                kind,
-            }));
+            }
         }
+    }
+}
+
+/// What a citation is about, by the lines below it.
+fn kind_of<'a>(path: &str, below: impl Iterator<Item = &'a &'a str>) -> Result<Kind, &'static str> {
+    let is_rust = path.rsplit('.').next() == Some("rs");
+    let mut below = below.map(|line| line.trim()).peekable();
+    if below.peek().is_none_or(|line| line.is_empty()) {
+        return Err("is not directly above what it is about");
+    }
+    let is_before = |line: &&str| line.starts_with("//") || line.starts_with("#[");
+    let is_test = |line: &str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+    if is_rust && below.take_while(is_before).any(is_test) {
+        return Ok(Kind::Test);
+    }
+    match is_test_file(path) {
+        true if is_rust => Err("is among tests and not above one"),
+        true => Ok(Kind::Test),
+        false => Ok(Kind::Implementation),
     }
 }
 
@@ -98,7 +107,7 @@ fn ids_of(line: &str) -> Result<Vec<Id>, &'static str> {
         .collect()
 }
 
-/// Tests are known by where they are, as people find them.
+/// Where only tests are. In Rust, the attribute says which item is one.
 fn is_test_file(path: &str) -> bool {
     let mut parts = path.split('/');
     let stem = parts.next_back().and_then(|name| name.split('.').next());
@@ -109,37 +118,6 @@ fn is_test_file(path: &str) -> bool {
         || path.starts_with("hack/cluster-tests/")
         || path.starts_with("hack/fuzz/")
         || parts.any(|part| part == "tests")
-}
-
-/// Follows the modules of a file of Rust that are for tests only. As rustfmt
-/// writes them: the brace that ends one is indented as its `mod`.
-#[derive(Debug, Default)]
-struct TestModules {
-    /// The line before was the attribute.
-    is_announced: bool,
-    /// The line that ends the module.
-    end: Option<String>,
-}
-
-// === impl TestModules ===
-
-impl TestModules {
-    /// Whether the line is within one.
-    fn step(&mut self, line: &str) -> bool {
-        if let Some(end) = &self.end {
-            if line == end {
-                self.end = None;
-            }
-            return true;
-        }
-        let text = line.trim_start();
-        if self.is_announced && text.starts_with("mod ") && text.ends_with('{') {
-            let indentation = line.len() - text.len();
-            self.end = Some(format!("{}}}", " ".repeat(indentation)));
-        }
-        self.is_announced = text == "#[cfg(test)]" || (self.is_announced && text.starts_with('#'));
-        self.end.is_some()
-    }
 }
 
 #[cfg(test)]
@@ -200,10 +178,7 @@ mod tests {
                 "x\nfn a() {} // req: CDI-1\ny",
                 "a.rs:2: a citation is a comment on",
             ),
-            (
-                "x\n// req: CDI-1\n\ny",
-                "a.rs:3: a citation stands above an empty",
-            ),
+            ("x\n// req: CDI-1\n\ny", "a.rs:2: is not directly above"),
         ] {
             let problems = citations("a.rs", text).problems;
             assert!(
@@ -214,34 +189,46 @@ mod tests {
     }
 
     #[test]
-    fn the_place_tells_tests_from_what_they_test() {
-        for (path, kind) in [
-            ("cdi/src/lib.rs", Kind::Implementation),
-            ("dra-shim/kubelet/src/testing/call.rs", Kind::Implementation),
+    fn what_is_below_and_the_place_tell_tests_from_what_they_test() {
+        let citation = "// req: CDI-1\n";
+        for (path, below, kind) in [
+            ("cdi/src/lib.rs", "fn a() {}", Some(Kind::Implementation)),
+            (
+                "cdi/src/lib.rs",
+                "/// A.\n#[must_use]\nfn a() {}",
+                Some(Kind::Implementation),
+            ),
+            ("cdi/src/lib.rs", "#[test]\nfn a() {}", Some(Kind::Test)),
+            (
+                "cdi/src/lib.rs",
+                "// b\n#[ignore]\n#[tokio::test(x)]\nfn a() {}",
+                Some(Kind::Test),
+            ),
+            (
+                "cdi/src/lib.rs",
+                "fn a() {}\n#[test]\nfn b() {}",
+                Some(Kind::Implementation),
+            ),
+            ("cdi/tests/a.rs", "#[test]\nfn a() {}", Some(Kind::Test)),
+            ("cdi/tests/a.rs", "fn helper() {}", None),
+            ("cdi/src/a_tests.rs", "fn helper() {}", None),
+            ("cdi/src/a/tests.rs", "fn helper() {}", None),
+            ("hack/cluster-tests/src/node.rs", "fn helper() {}", None),
             (
                 "deployments/helm/imex-dra/templates/a.yaml",
-                Kind::Implementation,
+                "x",
+                Some(Kind::Implementation),
             ),
-            ("cdi/tests/runc.rs", Kind::Test),
-            ("controller/src/worker/tests/life.rs", Kind::Test),
-            ("dra-shim/node/src/guard_tests.rs", Kind::Test),
-            ("dra-shim/src/nri_guard/tests.rs", Kind::Test),
-            ("hack/cluster-tests/src/node.rs", Kind::Test),
-            ("deployments/helm/test.sh", Kind::Test),
+            ("deployments/helm/test.sh", "x", Some(Kind::Test)),
         ] {
-            let expected = [("CDI-1".to_owned(), 1, kind)];
-            assert_eq!(found(path, "# req: CDI-1\nx"), expected, "{path}");
+            let citations = citations(path, &format!("{citation}{below}\n"));
+            let kinds: Vec<_> = citations.found.iter().map(|it| it.kind).collect();
+            assert_eq!(kinds, Vec::from_iter(kind), "{path}: {below}");
+            assert_eq!(
+                citations.problems.len(),
+                usize::from(kind.is_none()),
+                "{path}"
+            );
         }
-    }
-
-    #[test]
-    fn a_module_of_tests_ends_at_its_brace() {
-        let text = "// req: CDI-1\nfn a() {\n}\n\
-                    #[cfg(test)]\nmod elsewhere;\n// req: CDI-2\nfn b() {}\n\
-                    #[cfg(test)]\n#[allow(x)]\nmod tests {\n    // req: CDI-3\n    fn c() {\n    }\n\
-                    \x20   // req: CDI-4\n    fn d() {}\n}\n// req: CDI-5\nfn e() {}\n";
-        let kinds: Vec<_> = found("a/src/b.rs", text).into_iter().map(|f| f.2).collect();
-        let (out, within) = (Kind::Implementation, Kind::Test);
-        assert_eq!(kinds, [out, out, within, within, out]);
     }
 }

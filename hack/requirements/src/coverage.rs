@@ -149,8 +149,8 @@ mod tests {
     fn mk_coverage(page: &str, code: &str, test: &str) -> Coverage {
         let catalogue = Catalogue::parse(&[mk_source("docs/requirements/cdi.md", page)]);
         let code = [
-            mk_source("a/src/a.rs", code),
-            mk_source("a/tests/a.rs", test),
+            mk_source("a/src/a.rs", &format!("{code}fn a() {{}}\n")),
+            mk_source("a/tests/a.rs", &format!("{test}#[test]\nfn a() {{}}\n")),
         ];
         Coverage::new(&catalogue, &citations::of_all(&code))
     }
