@@ -108,6 +108,7 @@ fn usage_error(err: &clap::Error) -> StartError {
     StartError::from_line(&format!("{first}; see --help"))
 }
 
+// req: MODE-9
 fn fail(err: &StartError) -> ExitCode {
     // If stderr is closed, there is nobody to report to.
     let _ = writeln!(std::io::stderr(), "Error: {err}");

@@ -59,6 +59,7 @@ impl From<KubeError> for StartError {
 mod tests {
     use super::*;
 
+    // req: MODE-9
     #[test]
     fn the_line_has_error_sources_and_hint_and_no_line_break() {
         #[derive(Debug, thiserror::Error)]

@@ -91,6 +91,7 @@ impl HostFiles {
         self.read_up_to(path, MAX_BYTES)
     }
 
+    // req: DOCTOR-4
     /// As [`read`](Self::read), of a file that may be longer, up to `limit`.
     pub(crate) fn read_up_to(&self, path: &str, limit: usize) -> io::Result<Option<Vec<u8>>> {
         let at = self.resolve_target(path);
@@ -118,6 +119,7 @@ impl HostFiles {
         self.resolve_target(path).exists()
     }
 
+    // req: DOCTOR-4
     /// As [`exists`](Self::exists); an error if that cannot be examined.
     pub(crate) fn try_exists(&self, path: &str) -> io::Result<bool> {
         match self.resolve_target(path).metadata() {

@@ -10,7 +10,6 @@ const NOT_PERMITTED: i32 = 1;
 
 /// What to do about a file that the system refused this process; depends on
 /// whether it runs as root.
-// req: DOCTOR-4
 pub fn refusal_hint(error: &(dyn Error + 'static)) -> &'static str {
     hint_for(error, is_root())
 }
