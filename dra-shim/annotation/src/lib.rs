@@ -32,6 +32,6 @@ pub use allowed::{Allowed, AllowedError};
 ///
 #[cfg(feature = "plugin")]
 pub use plugin::{Annotations, Paths};
-pub use records::{RECORDS_DIR, Record, Records, records_in};
+pub use records::{RECORDS_DIR, Record, Records, Settled, records_in};
 pub use refused::Refused;
 pub use request::{ANNOTATION, NotAChannel, request};

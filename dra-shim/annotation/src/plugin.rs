@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use crate::allowed::Allowed;
 use crate::claims::claim_with;
-use crate::records::{RECORDS_DIR, Record, Records};
+use crate::records::{RECORDS_DIR, Record, Records, Settled};
 use crate::refused::Refused;
 use crate::request::{ANNOTATION, request};
 
@@ -105,9 +105,11 @@ impl Annotations {
         Ok(answer.adjustment)
     }
 
-    /// Tells of containers that were created while the plugin was away.
-    fn warn_of_containers_without(pods: &[PodSandbox], containers: &[Container]) {
+    /// The records of pods that run with their channel. Tells of containers that were created
+    /// without it while the plugin was away.
+    fn running(pods: &[PodSandbox], containers: &[Container]) -> Vec<Record> {
         let pods: BTreeMap<_, _> = pods.iter().map(|pod| (&pod.id, pod)).collect();
+        let mut running = Vec::new();
         for container in containers {
             let Some(pod) = pods.get(&container.pod_sandbox_id) else {
                 continue;
@@ -117,7 +119,9 @@ impl Annotations {
             };
             let node = format!("{CHANNEL_DIR}/channel{channel}");
             let devices = container.linux.iter().flat_map(|linux| &linux.devices);
-            if !devices.into_iter().any(|device| device.path == node) {
+            if devices.into_iter().any(|device| device.path == node) {
+                running.push(record_of(pod, channel));
+            } else {
                 warn!(
                     pod.namespace,
                     pod.name,
@@ -126,6 +130,48 @@ impl Annotations {
                 );
             }
         }
+        running.sort_by(|a, b| a.sandbox.cmp(&b.sandbox));
+        running.dedup();
+        running
+    }
+}
+
+fn record_of(pod: &PodSandbox, channel: ChannelId) -> Record {
+    Record {
+        sandbox: pod.id.clone(),
+        pod_uid: pod.uid.clone(),
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        channel: channel.get(),
+    }
+}
+
+fn log_settled(settled: Settled) {
+    for record in settled.written {
+        let Record {
+            namespace,
+            name,
+            channel,
+            ..
+        } = record;
+        warn!(
+            namespace,
+            name,
+            channel,
+            "the pod runs with the channel, and its record was missing or another; it is written again"
+        );
+    }
+    for file in settled.damaged {
+        warn!(file, "was no record, and is removed");
+    }
+    for record in settled.gone {
+        let Record {
+            namespace,
+            name,
+            channel,
+            ..
+        } = record;
+        info!(namespace, name, channel, "the pod is gone");
     }
 }
 
@@ -154,29 +200,23 @@ impl Plugin for Annotations {
         pods: &[PodSandbox],
         containers: &[Container],
     ) -> Result<Vec<ContainerUpdate>, Refusal> {
-        Self::warn_of_containers_without(pods, containers);
+        let running = Self::running(pods, containers);
         let sandboxes: BTreeSet<String> = pods.iter().map(|pod| pod.id.clone()).collect();
         let records = self.records.clone();
-        let kept = spawn_blocking(move || {
-            records.keep_only(&sandboxes.iter().map(String::as_str).collect())
+        let settled = spawn_blocking(move || {
+            let sandboxes = sandboxes.iter().map(String::as_str).collect();
+            records.settle(&running, &sandboxes)
         });
-        match kept.await {
-            Ok(Ok(gone)) => {
-                for record in gone {
-                    info!(
-                        record.namespace,
-                        record.name, record.channel, "the pod is gone"
-                    );
-                }
-            }
+        match settled.await {
+            Ok(Ok(settled)) => log_settled(settled),
             // The next connection tries again; meanwhile a channel stays with its namespace.
             Ok(Err(error)) => {
                 warn!(
                     error = error_chain(&error),
-                    "records of pods that are gone stay"
+                    "the records are not yet those of the pods that run"
                 );
             }
-            Err(error) => warn!(%error, "records of pods that are gone stay"),
+            Err(error) => warn!(%error, "the records are not yet those of the pods that run"),
         }
         Ok(Vec::new())
     }
@@ -194,13 +234,7 @@ impl Plugin for Annotations {
         if !self.shared().allowed.permits(&namespace, channel) {
             return Err(Refusal::new(Refused::NotAllowed { channel, namespace }));
         }
-        let record = Record {
-            sandbox: pod.id.clone(),
-            pod_uid: pod.uid.clone(),
-            namespace,
-            name: pod.name.clone(),
-            channel: channel.get(),
-        };
+        let record = record_of(pod, channel);
         let (this, context, container) = (self.clone(), context.clone(), container.clone());
         let given = spawn_blocking(move || this.give(&context, channel, &record, &container));
         let given = given.await.map_err(Refusal::new)?;

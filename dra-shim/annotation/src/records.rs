@@ -21,7 +21,10 @@
 //! | another container of the pod, also a restarted one | the same; the file is left as it is | the record is there |
 //! | the sandbox is removed | under the lock the file is removed | the record is gone, as is the pod |
 //! | it is removed, and the plugin is away | | the next connection removes the record |
-//! | the plugin connects, the runtime names its sandboxes | records of all others are removed | those left are removed at the next connection |
+//! | the plugin connects, the runtime names its sandboxes | records of pods that run with their channel are written if they are missing, damaged or others | those left are written at the next connection |
+//! | | then all others' and damaged files are removed | those left are removed at the next connection |
+//! | somebody damages a record | nobody is given a channel, since the damaged one may have it, until the next connection | |
+//! | somebody removes one | the pod's channel counts as free until the next connection; nothing tells of it | |
 //! | the machine boots | the tmpfs is empty | |
 
 use std::collections::BTreeSet;
@@ -64,6 +67,25 @@ pub struct Record {
     pub channel: u32,
 }
 
+/// What a connection has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settled {
+    /// Records of pods that run, and had none.
+    pub written: Vec<Record>,
+    /// Records of pods that are gone.
+    pub gone: Vec<Record>,
+    /// Names of files that were no records.
+    pub damaged: Vec<String>,
+}
+
+/// What the directory has.
+#[derive(Debug, Default)]
+struct Found {
+    records: Vec<Record>,
+    /// Names of files that are no records.
+    damaged: Vec<String>,
+}
+
 /// The records of a node. Cheap to clone; blocks on the disk.
 #[derive(Debug, Clone)]
 pub struct Records {
@@ -104,11 +126,14 @@ impl Records {
             .dir
             .lock(LOCK, LOCK_TIMEOUT)
             .map_err(Refused::Records)?;
-        let others = self.all().map_err(Refused::Records)?;
+        let others = self.read().map_err(Refused::Records)?;
+        if let Some(damaged) = others.damaged.into_iter().find(|name| *name != file) {
+            return Err(Refused::Damaged(damaged));
+        }
         let is_other = |other: &&Record| {
             other.channel == record.channel && other.namespace != record.namespace
         };
-        if let Some(other) = others.iter().find(is_other) {
+        if let Some(other) = others.records.iter().find(is_other) {
             let pod = format!("{}/{}", other.namespace, other.name);
             return Err(Refused::OtherNamespace { channel, pod });
         }
@@ -125,16 +150,33 @@ impl Records {
         self.remove(sandbox)
     }
 
-    /// Removes the records of all other sandboxes; returns those that it removed.
+    /// Makes the records those of the pods that run with their channel, and of sandboxes that the
+    /// runtime still has.
     // req: NRI-20
-    pub fn keep_only(&self, sandboxes: &BTreeSet<&str>) -> Result<Vec<Record>, Error> {
+    pub fn settle(&self, running: &[Record], sandboxes: &BTreeSet<&str>) -> Result<Settled, Error> {
         let _lock = self.dir.lock(LOCK, LOCK_TIMEOUT)?;
-        let mut gone = self.all()?;
-        gone.retain(|record| !sandboxes.contains(record.sandbox.as_str()));
-        for record in &gone {
-            self.remove(&record.sandbox)?;
+        let mut settled = Settled::default();
+        let before = self.read()?.records;
+        for record in running.iter().filter(|record| !before.contains(record)) {
+            // One that cannot be a file's name was never given a channel.
+            let (Ok(file), Ok(bytes)) = (file_name(&record.sandbox), serde_json::to_vec(record))
+            else {
+                continue;
+            };
+            self.dir.ensure(&file, &bytes, MODE)?;
+            settled.written.push(record.clone());
         }
-        Ok(gone)
+        let after = self.read()?;
+        let is_gone = |record: &Record| !sandboxes.contains(record.sandbox.as_str());
+        for record in after.records.into_iter().filter(is_gone) {
+            self.remove(&record.sandbox)?;
+            settled.gone.push(record);
+        }
+        for name in after.damaged {
+            self.dir.remove(&name)?;
+            settled.damaged.push(name);
+        }
+        Ok(settled)
     }
 
     /// Under the lock.
@@ -145,18 +187,26 @@ impl Records {
 
     /// All, by sandbox. What is no record is left out.
     pub fn all(&self) -> Result<Vec<Record>, Error> {
-        let mut records = Vec::new();
+        Ok(self.read()?.records)
+    }
+
+    fn read(&self) -> Result<Found, Error> {
+        let mut found = Found::default();
         for name in self.dir.list()? {
             let Some(sandbox) = name.strip_suffix(SUFFIX) else {
                 continue;
             };
-            // A file may be removed meanwhile.
-            let bytes = self.dir.read(&name)?.unwrap_or_default();
-            let record = serde_json::from_slice::<Record>(&bytes).ok();
-            records.extend(record.filter(|record| record.sandbox == sandbox));
+            // Without the lock, a file may be removed meanwhile.
+            let Some(bytes) = self.dir.read(&name)? else {
+                continue;
+            };
+            match serde_json::from_slice::<Record>(&bytes) {
+                Ok(record) if record.sandbox == sandbox => found.records.push(record),
+                _ => found.damaged.push(name),
+            }
         }
-        records.sort_by(|a, b| a.sandbox.cmp(&b.sandbox));
-        Ok(records)
+        found.records.sort_by(|a, b| a.sandbox.cmp(&b.sandbox));
+        Ok(found)
     }
 }
 
@@ -213,8 +263,8 @@ mod tests {
         records.release("s1").unwrap();
         records.release("s1").unwrap();
         assert!(hold(&records, &other).is_err());
-        let gone = records.keep_only(&BTreeSet::from(["s4"])).unwrap();
-        assert_eq!(gone, [second]);
+        let settled = records.settle(&[], &BTreeSet::from(["s4"])).unwrap();
+        assert_eq!(settled.gone, [second]);
         hold(&records, &other).unwrap();
         let all = records_in(scratch.path()).unwrap();
         assert_eq!(all, [other, record("s4", "team-b", 4)]);
@@ -243,11 +293,11 @@ mod tests {
                 // The sandbox is still there: the container is created again, and the record is
                 // the pod's until it goes.
                 let again = Records::new(Arc::new(crash.dir.after_kill()));
-                again.keep_only(&BTreeSet::from(["s1"])).unwrap();
+                again.settle(&[], &BTreeSet::from(["s1"])).unwrap();
                 hold(&again, &pod).unwrap();
                 hold(&again, &other).unwrap_err();
                 // It went meanwhile.
-                records.keep_only(&BTreeSet::new()).unwrap();
+                records.settle(&[], &BTreeSet::new()).unwrap();
                 assert_eq!(records.all().unwrap(), [], "{crash}");
                 hold(&records, &other).unwrap();
             },
@@ -266,7 +316,7 @@ mod tests {
                     hold(&records, record).unwrap();
                     dir.acknowledge();
                 }
-                records.keep_only(&BTreeSet::from(["s1"])).unwrap();
+                records.settle(&[], &BTreeSet::from(["s1"])).unwrap();
             },
             |crash| {
                 let found = Records::new(Arc::new(crash.dir.clone())).all().unwrap();
@@ -310,9 +360,66 @@ mod tests {
         hold(&records, &record("s1", "team-a", 3)).unwrap();
         println!("held after {:?}", began.elapsed());
         let began = Instant::now();
-        let gone = records.keep_only(&BTreeSet::from(["s1"])).unwrap();
+        let settled = records.settle(&[], &BTreeSet::from(["s1"])).unwrap();
         println!("removed after {:?}", began.elapsed());
-        assert_eq!(gone.len(), 10_000);
+        assert_eq!(settled.gone.len(), 10_000);
+    }
+
+    // req: NRI-20
+    #[test]
+    fn a_damaged_record_keeps_every_channel_until_the_runtime_says_who_has_which() {
+        let scratch = tempfile::tempdir().unwrap();
+        let records = Records::new(Arc::new(OsDir::open(scratch.path()).unwrap()));
+        let (pod, other) = (record("s1", "team-a", 3), record("s2", "team-b", 3));
+        let edited = serde_json::to_vec(&record("s9", "team-b", 4)).unwrap();
+        for damage in [&b"{"[..], b"", &edited] {
+            hold(&records, &pod).unwrap();
+            std::fs::write(scratch.path().join("s1.json"), damage).unwrap();
+            for channel in [3, 4] {
+                let refused = hold(&records, &record("s2", "team-b", channel)).unwrap_err();
+                assert!(refused.contains("s1.json"), "{refused}");
+            }
+            // Another container of the pod itself.
+            hold(&records, &pod).unwrap();
+            std::fs::write(scratch.path().join("s1.json"), damage).unwrap();
+
+            let sandboxes = BTreeSet::from(["s1", "s2"]);
+            let settled = records
+                .settle(std::slice::from_ref(&pod), &sandboxes)
+                .unwrap();
+            assert_eq!(settled.written, std::slice::from_ref(&pod));
+            assert_eq!((settled.gone, settled.damaged), (vec![], vec![]));
+            assert!(
+                hold(&records, &other)
+                    .unwrap_err()
+                    .contains("team-a/pod-s1")
+            );
+        }
+        // One of a pod that does not have its channel, or is gone.
+        std::fs::write(scratch.path().join("s1.json"), "{").unwrap();
+        let settled = records.settle(&[], &BTreeSet::from(["s1"])).unwrap();
+        assert_eq!(settled.damaged, ["s1.json"]);
+        hold(&records, &other).unwrap();
+    }
+
+    // req: NRI-20
+    #[test]
+    fn a_record_that_is_removed_or_edited_is_written_again_at_the_next_connection() {
+        let scratch = tempfile::tempdir().unwrap();
+        let records = Records::new(Arc::new(OsDir::open(scratch.path()).unwrap()));
+        let pod = record("s1", "team-a", 3);
+        let edited = serde_json::to_vec(&record("s1", "team-a", 4)).unwrap();
+        for found in [None, Some(edited)] {
+            if let Some(edited) = found {
+                std::fs::write(scratch.path().join("s1.json"), edited).unwrap();
+            }
+            let running = std::slice::from_ref(&pod);
+            let settled = records.settle(running, &BTreeSet::from(["s1"])).unwrap();
+            assert_eq!(settled.written, running);
+            assert!(hold(&records, &record("s2", "team-b", 3)).is_err());
+            let again = records.settle(running, &BTreeSet::from(["s1"])).unwrap();
+            assert_eq!(again, Settled::default());
+        }
     }
 
     #[test]

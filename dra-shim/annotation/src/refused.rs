@@ -3,6 +3,7 @@
 use durable_file::Error as FileError;
 use imex_cdi::{ChannelId, ReadMajorError};
 
+use crate::records::RECORDS_DIR;
 use crate::request::{ANNOTATION, NotAChannel};
 
 /// Why a pod does not get the channel that its annotation names.
@@ -53,6 +54,11 @@ pub enum Refused {
     /// The records cannot be read or written.
     #[error("the pod's IMEX channel cannot be recorded on this node; it is tried again")]
     Records(#[source] FileError),
+    /// A record is none: the pod that it is of may have any channel.
+    #[error(
+        "it is unknown which IMEX channels are in use on this node: the record {RECORDS_DIR}/{0} is damaged; the administrator can restart imex-annotation, which writes it again"
+    )]
+    Damaged(String),
     /// The record has no form as text. It never happens.
     #[error("the pod's IMEX channel cannot be recorded on this node; report it")]
     Encode(#[source] serde_json::Error),

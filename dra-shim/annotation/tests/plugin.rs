@@ -11,7 +11,7 @@ use dra_checkpoint::BootId;
 use durable_file::OsDir;
 use imex_annotation::{ANNOTATION, Annotations, Paths, Record, Records, records_in};
 use nri_plugin::Service;
-use nri_plugin::api::{Container, ContainerAdjustment, PodSandbox};
+use nri_plugin::api::{Container, ContainerAdjustment, LinuxContainer, LinuxDevice, PodSandbox};
 use nri_plugin::testing::{FakeRuntime, Options, Release};
 use tempfile::TempDir;
 
@@ -226,6 +226,48 @@ async fn records_survive_a_restart_but_for_those_of_pods_that_are_gone() {
     let sandboxes: Vec<_> = found.iter().map(|record| record.sandbox.as_str()).collect();
     assert_eq!(sandboxes, ["s1"]);
     restarted.shutdown().await;
+}
+
+// req: NRI-20
+#[tokio::test]
+async fn a_pod_that_runs_keeps_its_channel_when_its_record_is_lost_or_damaged() {
+    let running = Container {
+        id: "c1".to_owned(),
+        pod_sandbox_id: "s1".to_owned(),
+        linux: Some(LinuxContainer {
+            devices: vec![LinuxDevice {
+                path: "/dev/nvidia-caps-imex-channels/channel1".to_owned(),
+                ..LinuxDevice::default()
+            }],
+            ..LinuxContainer::default()
+        }),
+        ..Container::default()
+    };
+    let options = Options {
+        pods: vec![pod("s1", "team-a", "1")],
+        containers: vec![running],
+        ..Options::default()
+    };
+    let node = Node::start(LIST, options).await;
+    let mut service = node.service;
+    for damage in [None, Some("{")] {
+        service.shutdown().await;
+        node.runtime.wait_gone().await;
+        let file = node.scratch.path().join("records/s1.json");
+        match damage {
+            None => std::fs::remove_file(&file).unwrap(),
+            Some(text) => std::fs::write(&file, text).unwrap(),
+        }
+        service = self::service(node.scratch.path(), LIST);
+        node.runtime.wait_registered().await;
+        let other = pod("s2", "team-b", "1");
+        let created = node
+            .runtime
+            .create_container(&other, &Container::default())
+            .await;
+        let refused = created.unwrap_err().to_string();
+        assert!(refused.contains("by pod team-a/pod-s1"), "{refused}");
+    }
 }
 
 #[tokio::test]

@@ -155,24 +155,45 @@ mod tests {
     use super::*;
     use crate::observer::NoopObserver;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_dropped_sender_leaves_its_last_list_reported() {
+    type Stream = <HealthService as DraResourceHealth>::NodeWatchResourcesStream;
+
+    /// The stream about one device, and who could change that.
+    async fn mk_stream() -> (watch::Sender<Vec<DeviceHealth>>, Stream) {
         let (sender, devices) = watch::channel(vec![DeviceHealth {
             pool: "n1".into(),
             device: "d0".into(),
             health: Health::Unhealthy,
             message: String::new(),
         }]);
-        drop(sender);
-        let stop = CancellationToken::new();
         let service = HealthService {
             devices,
             observer: Arc::new(NoopObserver),
-            stop,
+            stop: CancellationToken::new(),
         };
         let request = Request::new(proto::NodeWatchResourcesRequest {});
         let stream = service.node_watch_resources(request).await.unwrap();
-        let reports: Vec<_> = stream.into_inner().take(2).collect().await;
+        (sender, stream.into_inner())
+    }
+
+    // req: KUBELET-51
+    #[tokio::test(start_paused = true)]
+    async fn a_report_may_be_lost_twice_before_kubelet_forgets_the_device() {
+        let (_sender, mut stream) = mk_stream().await;
+        let first = stream.next().await.unwrap().unwrap();
+        let forgets_after = first.devices[0].health_check_timeout_seconds;
+        let began = tokio::time::Instant::now();
+        for _ in 0..3 {
+            stream.next().await.unwrap().unwrap();
+        }
+        let passed = began.elapsed().as_secs();
+        assert!(passed > 0 && passed <= u64::try_from(forgets_after).unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_sender_leaves_its_last_list_reported() {
+        let (sender, stream) = mk_stream().await;
+        drop(sender);
+        let reports: Vec<_> = stream.take(2).collect().await;
         let states: Vec<_> = reports
             .into_iter()
             .map(|report| report.unwrap().devices[0].health)
