@@ -74,7 +74,8 @@ here_instead='s,REGISTRY/,localhost/,g; s,docker\.io/library/,localhost/,g'
 
 # run_block FILE: as somebody types it, with the cluster's kubectl and helm.
 run_block() {
-    (cd "$place" && "$root/hack/cluster.sh" exec bash -c 'PATH=$0:$PATH; exec bash -euo pipefail "$1"' "$scratch/bin" "$1")
+    # A loop that waits for what never comes fails here.
+    (cd "$place" && timeout 300 "$root/hack/cluster.sh" exec bash -c 'PATH=$0:$PATH; exec bash -euo pipefail "$1"' "$scratch/bin" "$1")
 }
 
 run_page() {
