@@ -6,7 +6,7 @@
 #                          and every command of docs/ either can be run or says why not
 #   hack/docs.sh [PAGE...] runs the commands (```sh) of pages of docs/ and examples/, by default of all
 #                          that have some: in order, each page on a fresh cluster of hack/cluster.sh with
-#                          GPU nodes (hack/gpu-nodes.sh). Says page and line of each that fails.
+#                          GPU nodes (hack/gpu-nodes.sh), examples on one together. Says page and line of each that fails.
 #   --keep                 leave the cluster of the last page up
 #
 # hack/docs/blocks.awk has the comments with which a page says what it needs. Here, REGISTRY is localhost,
@@ -28,7 +28,7 @@ check() {
         local cluster=
         while IFS=$'\t' read -r _ line what words; do
             case $what in
-                cluster | installed) cluster=$what ;;
+                cluster | installed | shared) cluster=$what ;;
                 unknown) say "$page:$line: nobody knows what this means: $words" && status=1 ;;
                 run | prints | refused) [ -n "$cluster" ] || { say "$page:$line: is this to be run? Then the page says on what (run: cluster), or why not (run: none)" && status=1; } ;;
             esac
@@ -78,6 +78,24 @@ run_block() {
     (cd "$place" && timeout 300 "$root/hack/cluster.sh" exec bash -c 'PATH=$0:$PATH; exec bash -euo pipefail "$1"' "$scratch/bin" "$1")
 }
 
+# need_cluster KIND WORDS: what the page begins with.
+need_cluster() {
+    local options=()
+    [ "$1" != shared ] || [ "$shared" != "$2" ] || return 0
+    shared=
+    hack/cluster.sh down
+    hack/cluster.sh up --nodes "${2%% *}"
+    if [ "$1" = cluster ]; then
+        hack/gpu-nodes.sh
+    else
+        read -ra options <<<"$2"
+        hack/install.sh "${options[@]:1}"
+    fi
+    [ "$1" != shared ] || shared=$2
+}
+# The words of the cluster that is up, if pages share it.
+shared=
+
 run_page() {
     local page=$1 number line what words file tried=0 left=0 wrong=0 begun=$SECONDS
     say "== $page"
@@ -87,16 +105,7 @@ run_page() {
         file=$scratch/blocks/$number
         sed -i "$here_instead" "$file"
         case $what in
-            cluster | installed)
-                hack/cluster.sh down
-                hack/cluster.sh up --nodes "${words%% *}"
-                if [ "$what" = cluster ]; then
-                    hack/gpu-nodes.sh
-                else
-                    # shellcheck disable=SC2046 # options
-                    hack/install.sh --set image.repository=localhost/imex-dra $([ "$words" = "${words#* }" ] || echo "${words#* }")
-                fi
-                ;;
+            cluster | installed | shared) need_cluster "$what" "$words" ;;
             none) left=$((left + 1)) ;;
             file) mkdir -p "$(dirname "$place/$words")" && cp "$file" "$place/$words" ;;
             *)

@@ -9,6 +9,8 @@
 #
 #   run: cluster NODES             before the first block: the page has a fresh cluster of so many GPU nodes
 #   run: installed NODES [--set A=B]...   likewise, and the chart is installed
+#   run: shared NODES [--set A=B]...      likewise; pages with the same comment that follow each other share
+#                                  one cluster, and leave nothing on it
 #   run: none REASON               the next block cannot be run here
 #   run: prints WORDS              it succeeds, and prints these words
 #   run: refused WORDS             it fails, and prints these words
@@ -26,7 +28,7 @@ hidden { body = body $0 "\n"; next }
     what = marker
     sub(/ .*/, "", what)
     words = substr(marker, length(what) + 2)
-    if (what ~ /^(cluster|installed)$/) { emit(FNR, what, words, ""); what = "" }
+    if (what ~ /^(cluster|installed|shared)$/) { emit(FNR, what, words, ""); what = "" }
     else if (what !~ /^(none|prints|refused|file)$/ || words == "") emit(FNR, "unknown", marker, "")
     next
 }
