@@ -17,18 +17,18 @@
 #   run: file NAME                 it is the content of a file that later blocks use
 #   run: only here                 the comment goes on, up to its end, with commands that readers do not need
 
-/^<!-- run: only here$/ { body = ""; hidden = FNR; next }
-hidden && /^-->$/ { emit(hidden, "hidden", "", body); hidden = 0; next }
-hidden { body = body $0 "\n"; next }
+/^ *<!-- run: only here$/ { body = ""; hidden = FNR; indent = match($0, /</) - 1; next }
+hidden && /^ *-->$/ { emit(hidden, "hidden", "", body); hidden = 0; next }
+hidden { body = body substr($0, indent + 1) "\n"; next }
 
-/^<!-- run: .* -->$/ {
+/^ *<!-- run: .* -->$/ && !fence {
     marker = $0
-    sub(/^<!-- run: /, "", marker)
+    sub(/^ *<!-- run: /, "", marker)
     sub(/ -->$/, "", marker)
     what = marker
     sub(/ .*/, "", what)
     words = substr(marker, length(what) + 2)
-    if (what ~ /^(cluster|installed|shared)$/) { emit(FNR, what, words, ""); what = "" }
+    if (what ~ /^(cluster|installed|shared)$/) { emit(FNR, what, words, ""); what = words = "" }
     else if (what !~ /^(none|prints|refused|file)$/ || words == "") emit(FNR, "unknown", marker, "")
     next
 }

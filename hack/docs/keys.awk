@@ -3,7 +3,7 @@
 #   awk -v charts=DIR -f keys.awk FILE...
 #
 # A command that names DIR/CHART is about that chart, one that names another (repository/chart) about
-# none of ours, all others about imex-dra. Prints FILE:LINE: and the key, and fails.
+# none of ours, as is nvidia-ctk, and all others about imex-dra. Prints FILE:LINE: and the key, and fails.
 
 FNR == 1 { command = "" }
 command == "" { start = FNR }
@@ -19,7 +19,7 @@ END { exit wrong }
 function judge(command, chart, rest, words, n, i) {
     chart = "imex-dra"
     if (match(command, /deployments\/helm\/[a-z-]+/)) chart = substr(command, RSTART + 17, RLENGTH - 17)
-    else if (command ~ /helm .*[ ](nvidia|oci:\/)\//) return
+    else if (command ~ /helm .*[ ](nvidia|oci:\/)\// || command ~ /nvidia-ctk/) return
     load(chart)
     # \, is part of a value, \. of a key.
     gsub(/\\,/, "", command)
