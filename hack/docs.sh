@@ -6,7 +6,8 @@
 #                          and every command of docs/ either can be run or says why not
 #   hack/docs.sh [PAGE...] runs the commands (```sh) of pages of docs/ and examples/, by default of all
 #                          that have some: in order, each page on a fresh cluster of hack/cluster.sh with
-#                          GPU nodes (hack/gpu-nodes.sh), examples on one together. Says page and line of each that fails.
+#                          GPU nodes (hack/gpu-nodes.sh), examples on one together. Says page and line of
+#                          each that fails. A page takes one to four minutes, all of them about ten.
 #   --keep                 leave the cluster of the last page up
 #
 # hack/docs/blocks.awk has the comments with which a page says what it needs. Here, REGISTRY is localhost,
