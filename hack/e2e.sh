@@ -2,7 +2,7 @@
 # Runs the cluster tests (hack/cluster-tests) on a real cluster of two nodes
 # with the chart installed.
 #
-#   hack/e2e.sh           all of them
+#   hack/e2e.sh           all of them, and the commands of the documentation (hack/docs.sh)
 #   hack/e2e.sh --must    those that every change must pass
 #   hack/e2e.sh NAME      the files in hack/cluster-tests/tests whose name has NAME in it
 #   hack/e2e.sh kubelet [FILTER]
@@ -197,5 +197,6 @@ case $suite in
 esac
 if [ "$suite" = all ]; then
     hack/cluster.sh down
+    hack/docs.sh
     hack/cluster/check-clean.sh
 fi

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # Installs imex-dra on the running cluster of hack/cluster.sh, as an operator
-# would: a driver on every node, the image, the chart.
+# would: a driver and the image on every node (hack/gpu-nodes.sh), the chart.
 #
 #   hack/install.sh [OPTION]...    options as of helm upgrade --install
-#
-# The driver is the mock, see hack/mock-node.sh.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -24,20 +22,7 @@ explain() {
     die "the chart's pods did not become ready; their state is above"
 }
 
-need_tools cargo cc
-nodes=$($cluster kubectl get nodes -o name | sed 's,^node/node,,')
-say "building the mock NVML and the image"
-cargo build --quiet --locked -p nvml-mock
-hack/image.sh --profile dev --out "$image"
-
-for node in $nodes; do
-    say "node$node: laying out a mock driver at $driver_root"
-    hack/mock-node.sh "$node" >/dev/null
-    $cluster kubectl label --overwrite "node/node$node" nvidia.com/gpu.present=true >/dev/null
-done
-
-say "loading the image on every node"
-$cluster load "$image"
+hack/gpu-nodes.sh
 
 # The image's name does not change with its content; an annotation that does
 # makes the pods new when the image is.

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Passes the tests. What CI runs.
 #
-#   hack/test.sh --fast   no root, no cluster: format, lints, each crate alone,
-#                         dependencies, requirements, unit tests, chart render, modes, packages;
+#   hack/test.sh --fast   no root, no cluster: format, links and keys in the documentation, lints,
+#                         each crate alone, dependencies, requirements, unit tests, chart render,
+#                         modes, packages;
 #                         the first run builds the cluster's programs even so, for helm
 #   hack/test.sh          all of that, then what needs root: an API server that
 #                         vanishes, every fault at every step of the kubelet plugin,
-#                         and the behaviours that must never break on a real cluster
-#                         (see hack/e2e.sh)
+#                         the behaviours that must never break on a real cluster
+#                         (see hack/e2e.sh), and the commands of the guides
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -38,6 +39,9 @@ fast() {
 
     step "scripts"
     git ls-files -z '*.sh' .ci/run hack/cluster/nvidia-imex hack/nvml-mock/bin | xargs -0 shellcheck --external-sources --severity=warning
+
+    step "documentation: links, anchors, keys of the chart"
+    hack/docs.sh --check
 
     step "dependencies: licences, sources, duplicates"
     cargo_tool cargo-deny "$cargo_deny_version"
@@ -154,6 +158,8 @@ case ${1-} in
         cargo test --quiet --locked -p dra-shim --test faults -- --ignored --nocapture
         step "behaviours that must never break, on a real cluster"
         hack/e2e.sh --must
+        step "documentation: its commands"
+        hack/docs.sh docs/installation.md docs/operation.md
         ;;
     *) die "unknown argument $1; usage: hack/test.sh [--fast]" ;;
 esac

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# Checks the documentation.
+#
+#   hack/docs.sh --check   no cluster: every relative link and anchor of all Markdown files leads
+#                          somewhere, every key that a documented command sets is a value of its chart,
+#                          and every command of docs/ either can be run or says why not
+#   hack/docs.sh [PAGE...] runs the commands (```sh) of pages of docs/ and examples/, by default of all
+#                          that have some: in order, each page on a fresh cluster of hack/cluster.sh with
+#                          GPU nodes (hack/gpu-nodes.sh), examples on one together. Says page and line of
+#                          each that fails. A page takes one to four minutes, all of them about ten.
+#   --keep                 leave the cluster of the last page up
+#
+# hack/docs/blocks.awk has the comments with which a page says what it needs. Here, REGISTRY is localhost,
+# and helm gets the values of the mock driver.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$root"
+
+tracked() { git ls-files --cached --others --exclude-standard -- "$@"; }
+
+check() {
+    local pages status=0 page line what words
+    mapfile -t pages < <(tracked '*.md')
+    tracked >"$scratch/files"
+    awk -v files="$scratch/files" -f hack/docs/links.awk pass=1 "${pages[@]}" pass=2 "${pages[@]}" || status=1
+    awk -v charts=deployments/helm -f hack/docs/keys.awk "${pages[@]}" || status=1
+    for page in $(tracked 'docs/*.md' 'examples/*.md'); do
+        local cluster=
+        while IFS=$'\t' read -r _ line what words; do
+            case $what in
+                cluster | installed | shared) cluster=$what ;;
+                unknown) say "$page:$line: nobody knows what this means: $words" && status=1 ;;
+                run | prints | refused) [ -n "$cluster" ] || { say "$page:$line: is this to be run? Then the page says on what (run: cluster), or why not (run: none)" && status=1; } ;;
+            esac
+        done < <(blocks "$page")
+    done
+    [ $status = 0 ] || die "what is wrong is above"
+}
+
+# blocks PAGE: what hack/docs/blocks.awk says of it.
+blocks() {
+    rm -rf "$scratch/blocks"
+    mkdir "$scratch/blocks"
+    awk -v out="$scratch/blocks" -f hack/docs/blocks.awk "$1"
+}
+
+# The directory in which readers type: the repository, without what builds make, and with images of here.
+make_workplace() {
+    local name
+    place=$scratch/place
+    rm -rf "$place"
+    mkdir -p "$place" "$scratch/bin"
+    for name in $(tracked | cut -d/ -f1 | sort -u); do
+        if [ "$name" = examples ]; then
+            cp -r examples "$place"
+            find "$place/examples" -type f -exec sed -i "$here_instead" {} +
+        else
+            ln -s "$root/$name" "$place/$name"
+        fi
+    done
+    ln -sfn "$root/out" "$place/out"
+    # What the mock driver needs, for each release of the chart.
+    cat >"$scratch/bin/helm" <<'HELM'
+#!/bin/sh
+helm=$(dirname "$(command -v kubectl)")/helm
+case " $* " in
+    *" deployments/helm/imex-dra "*) exec "$helm" "$@" --set nvidiaDriverRoot=/run/nvidia/driver,altProcDevices=/run/nvidia/driver/proc-devices ;;
+esac
+exec "$helm" "$@"
+HELM
+    chmod +x "$scratch/bin/helm"
+}
+here_instead='s,REGISTRY/,localhost/,g; s,docker\.io/library/,localhost/,g'
+
+# run_block FILE: as somebody types it, with the cluster's kubectl and helm.
+run_block() {
+    # A loop that waits for what never comes fails here.
+    (cd "$place" && timeout 300 "$root/hack/cluster.sh" exec bash -c 'PATH=$0:$PATH; exec bash -euo pipefail "$1"' "$scratch/bin" "$1")
+}
+
+# need_cluster KIND WORDS: what the page begins with.
+need_cluster() {
+    local options=()
+    [ "$1" != shared ] || [ "$shared" != "$2" ] || return 0
+    shared=
+    hack/cluster.sh down
+    hack/cluster.sh up --nodes "${2%% *}"
+    if [ "$1" = cluster ]; then
+        hack/gpu-nodes.sh
+    else
+        read -ra options <<<"$2"
+        hack/install.sh "${options[@]:1}"
+    fi
+    [ "$1" != shared ] || shared=$2
+}
+# The words of the cluster that is up, if pages share it.
+shared=
+
+run_page() {
+    local page=$1 number line what words file tried=0 left=0 wrong=0 begun=$SECONDS
+    say "== $page"
+    blocks "$page" >"$scratch/list"
+    make_workplace
+    while IFS=$'\t' read -r number line what words <&4; do
+        file=$scratch/blocks/$number
+        sed -i "$here_instead" "$file"
+        case $what in
+            cluster | installed | shared) need_cluster "$what" "$words" ;;
+            none) left=$((left + 1)) ;;
+            file) mkdir -p "$(dirname "$place/$words")" && cp "$file" "$place/$words" ;;
+            *)
+                tried=$((tried + 1))
+                run_one "$page:$line" "$what" "$words" "$file" || wrong=$((wrong + 1))
+                ;;
+        esac
+    done 4<"$scratch/list"
+    say "$page: $tried blocks run, $wrong of them failed, $left not run; $((SECONDS - begun)) s"
+    [ $wrong = 0 ]
+}
+
+run_one() {
+    local place_in_page=$1 what=$2 words=$3 file=$4 code=0
+    run_block "$file" >"$scratch/said" 2>&1 </dev/null || code=$?
+    case $what in
+        refused) [ $code != 0 ] && grep -qF -- "$words" "$scratch/said" && return ;;
+        prints) [ $code = 0 ] && grep -qF -- "$words" "$scratch/said" && return ;;
+        *) [ $code != 0 ] || return 0 ;;
+    esac
+    say "$place_in_page: $what ${words:+\"$words\" }failed, exit code $code:"
+    sed 's/^/    $ /' "$file" >&2
+    tail -n 30 "$scratch/said" | sed 's/^/    /' >&2
+    return 1
+}
+
+has_commands() { blocks "$1" | cut -f3 | grep -qxE 'run|prints|refused'; }
+
+keep=
+only_check=
+pages=()
+for argument in "$@"; do
+    case $argument in
+        --check) only_check=1 ;;
+        --keep) keep=1 ;;
+        -*) die "unknown argument $argument; usage: hack/docs.sh [--check|PAGE...] [--keep]" ;;
+        *) [ -f "$argument" ] || die "no page $argument" && pages+=("$argument") ;;
+    esac
+done
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+check
+[ -z "$only_check" ] || exit 0
+if [ ${#pages[@]} = 0 ]; then
+    for page in $(tracked 'docs/*.md' 'examples/*.md'); do
+        ! has_commands "$page" || pages+=("$page")
+    done
+fi
+trap 'rm -rf "$scratch"; [ -n "$keep" ] || hack/cluster.sh down' EXIT
+failed=()
+for page in "${pages[@]}"; do
+    run_page "$page" || failed+=("$page")
+done
+[ ${#failed[@]} = 0 ] || die "commands failed in ${failed[*]}; they are above"

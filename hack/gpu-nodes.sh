@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Makes every node of the running cluster of hack/cluster.sh a GPU host with the image on it, as an operator
+# finds them before the chart is installed.
+#
+#   hack/gpu-nodes.sh
+#
+# The driver is the mock, see hack/mock-node.sh.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$root"
+[ $# = 0 ] || die "unknown argument $1; usage: hack/gpu-nodes.sh"
+
+cluster=hack/cluster.sh
+image=out/imex-dra-image.tar
+
+need_tools cargo cc
+nodes=$($cluster kubectl get nodes -o name | sed 's,^node/node,,')
+say "building the mock NVML and the image"
+cargo build --quiet --locked -p nvml-mock
+hack/image.sh --profile dev --out "$image"
+
+for node in $nodes; do
+    say "node$node: laying out a mock driver"
+    hack/mock-node.sh "$node" >/dev/null
+    $cluster kubectl label --overwrite "node/node$node" nvidia.com/gpu.present=true >/dev/null
+done
+
+say "loading the image on every node"
+$cluster load "$image"
