@@ -66,7 +66,7 @@ impl Schema {
         // Once, though the API server names one field after the other.
         if before == StatusSchema::FULL {
             warn!(
-                "the CustomResourceDefinition of ComputeDomains on the API server is an older one: the status is written without the fields that it lacks (conditions, observedGeneration, channel); apply the one of this chart (crds/), nothing else has to follow"
+                "the CustomResourceDefinition of ComputeDomains on the API server is an older one: the status is written without the fields that it lacks (conditions, observedGeneration, channel); apply the one of this chart (crd/), nothing else has to follow"
             );
         }
         // Another request may have been on its way with the fields that are known to be missing now.

@@ -105,7 +105,7 @@ fn the_crd_that_the_chart_ships_is_the_one_that_the_program_prints() {
     let printed = String::from_utf8(output.stdout).unwrap();
     let chart = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../deployments/helm/imex-dra/crds/resource.nvidia.com_computedomains.yaml"
+        "/../deployments/helm/imex-dra/crd/resource.nvidia.com_computedomains.yaml"
     );
     let expected = std::fs::read_to_string(chart).unwrap();
     assert!(

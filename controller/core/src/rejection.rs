@@ -189,7 +189,7 @@ impl Rejection {
                 channel_lease_name(*channel)
             ),
             Self::ChannelFieldMissing => {
-                "apply the CustomResourceDefinition of this chart (crds/), which Helm does not replace".to_owned()
+                "apply the CustomResourceDefinition of this chart (crd/)".to_owned()
             }
         }
     }

@@ -14,7 +14,7 @@ const GO: &str = "go.imex.test";
 /// The file of each CRD, and the group that it gets here.
 const CRDS: [(&str, &str); 2] = [
     (
-        "deployments/helm/imex-dra/crds/resource.nvidia.com_computedomains.yaml",
+        "deployments/helm/imex-dra/crd/resource.nvidia.com_computedomains.yaml",
         OURS,
     ),
     ("controller/api/fixtures/computedomains-go.yaml", GO),

@@ -13,7 +13,7 @@ use super::kubectl;
 /// The chart's, which is ours.
 pub(crate) const OUR_CRD: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../deployments/helm/imex-dra/crds/resource.nvidia.com_computedomains.yaml"
+    "/../../deployments/helm/imex-dra/crd/resource.nvidia.com_computedomains.yaml"
 );
 
 /// The Go driver's: without conditions and observedGeneration in the status.
