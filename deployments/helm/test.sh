@@ -173,7 +173,7 @@ contains 'args: ["preflight","upgrade","--override"]' hooks
 contains 'args: ["preflight","rollback","--override"]' hooks
 contains 'args: ["preflight","uninstall","--override"]' hooks
 contains 'args: ["apply-crds","--allow-older"]' hooks
-[ "$(grep -c 'kind: Job' "$scratch/hooks.yaml")" = "$(grep -c 'hook-output-log-policy: hook-failed' "$scratch/hooks.yaml")" ] || fail "a Job's log is not printed when it fails"
+[ "$(grep -c 'kind: Job' "$scratch/hooks.yaml")" = "$(grep -c 'hook-output-log-policy: hook-succeeded,hook-failed' "$scratch/hooks.yaml")" ] || fail "the log of a Job, or a warning of it, is not printed"
 [ "$(grep -c '^kind: ' "$scratch/hooks.yaml")" = "$(grep -c 'hook-delete-policy: before-hook-creation,hook-succeeded' "$scratch/hooks.yaml")" ] || fail "a hook's object stays"
 hooks --set guard.enabled=false
 lacks 'preflight|guard' hooks
@@ -270,6 +270,7 @@ refuses "webhook.enabled=on is not a boolean: set it to true or false" "${gate[@
 refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if that is intended" "${gate[@]}" --namespace default
 # req: CHART-7
 refuses "controller.replicas=2 needs controller.leaderElection.enabled=true: without it, all replicas would write" "${gate[@]}" --set controller.leaderElection.enabled=false
+refuses "controller.pdb.minAvailable=2: with controller.replicas=2 no node of them could be drained; take a smaller one" "${gate[@]}" --set controller.pdb.minAvailable=2
 refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAME-controller and NAME-kubeletplugin must exist, and NAME-crds and NAME-guard unless crds.apply and guard.enabled are false" "${gate[@]}" --set serviceAccount.create=false
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock
@@ -285,6 +286,7 @@ refuses "chart requires kubeVersion: >=1.34.0-0 which is incompatible with Kuber
 chart=$here/imex-annotation
 golden annotation --kube-version 1.26.0 --set 'allow.team-a=1000\,1008-1015' --set allow.team-b=1001 --set altProcDevices=/opt/mock/proc/devices
 lacks 'privileged|serviceAccountName|hostNetwork|hostPID' annotation
+refuses "allow.team-a: 8-1 ends before it begins; write 1-8" --set 'allow.team-a=3\,8-1'
 refuses "allow is empty, and so every pod with the annotation would be refused: set allow.NAMESPACE to channels, such as 1,8-15"
 refuses "chart requires kubeVersion: >=1.26.0-0 which is incompatible with Kubernetes v1.25.9" --set allow.a=1 --kube-version 1.25.9
 for wrong in allow.team-a=1- allow.a/b=1 allow.a=4000 alow.a=1 kubeletRoot=kubelet; do
