@@ -49,6 +49,10 @@ impl Guarded {
                 PodLookup::new(client.clone(), NODE),
                 ClaimLookup::new(client.clone(), NODE),
             ),
+            host_devices: HostDevices::new(vec![
+                directory.path().join("etc-cdi"),
+                directory.path().join("run-cdi"),
+            ]),
             reports: Reports {
                 events: imex_runtime::Events::new(client, "test", NODE),
                 metrics,
