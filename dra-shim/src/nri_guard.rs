@@ -108,10 +108,14 @@ impl NriGuard {
     /// The names whose devices are not known by their kind.
     fn names(&self, pod: &PodSandbox, container: &Container) -> Names {
         let names = RefCell::new(Names::default());
-        asked_channels(&view::view(pod, container), self.hardware.last_major(), |name| {
-            names.borrow_mut().add(name);
-            None
-        });
+        asked_channels(
+            &view::view(pod, container),
+            self.hardware.last_major(),
+            |name| {
+                names.borrow_mut().add(name);
+                None
+            },
+        );
         names.into_inner()
     }
 
@@ -187,7 +191,10 @@ impl NriGuard {
 
     // req: NRI-13
     async fn find(&self, pod: &PodSandbox, asked: &Asked, limit: Duration) -> Finding {
-        let Asked { channels: asked, open } = asked;
+        let Asked {
+            channels: asked,
+            open,
+        } = asked;
         let channels = channels_to_explain(asked);
         let mut answers = BTreeMap::new();
         if !channels.is_empty() {

@@ -264,7 +264,12 @@ fn an_annotation_of_the_runtimes_is_for_every_container_whatever_its_key() {
 fn what_nvidias_runtime_is_asked_for_without_a_kind_is_a_gpu() {
     let resolve = |name: &QualifiedName| {
         let is_it = name.to_string() == "nvidia.com/gpu=odd";
-        is_it.then(|| vec![DeviceNode { path: NODE.to_owned(), ..DeviceNode::default() }])
+        is_it.then(|| {
+            vec![DeviceNode {
+                path: NODE.to_owned(),
+                ..DeviceNode::default()
+            }]
+        })
     };
     let found = |container| asked_channels(&container, None, resolve).requests.len();
     assert_eq!(found(env("NVIDIA_VISIBLE_DEVICES=0, odd")), 1);
@@ -273,7 +278,10 @@ fn what_nvidias_runtime_is_asked_for_without_a_kind_is_a_gpu() {
     assert_eq!(found(mount("/dev/null", volume)), 1);
     // Others have names of CDI devices only.
     assert_eq!(found(annotation("nvidia.cdi.k8s.io", "odd")), 0);
-    let requested = ContainerView { cdi_names: vec!["odd"], ..ContainerView::default() };
+    let requested = ContainerView {
+        cdi_names: vec!["odd"],
+        ..ContainerView::default()
+    };
     assert_eq!(found(requested), 0);
 }
 

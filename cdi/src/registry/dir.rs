@@ -59,11 +59,7 @@ pub enum DirError {
     },
 }
 
-pub(super) fn load(
-    path: &Path,
-    priority: usize,
-    budget: &mut Budget,
-) -> (SpecDir, Vec<SpecFile>) {
+pub(super) fn load(path: &Path, priority: usize, budget: &mut Budget) -> (SpecDir, Vec<SpecFile>) {
     let path = clean(path);
     let (state, names) = match spec_paths(&path) {
         Ok(paths) => (DirState::Listed, paths),

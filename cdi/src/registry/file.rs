@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::bounded_read::{self, FileKind, ReadError};
 use super::limits::Budget;
+use crate::bounded_read::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
 use crate::{Spec, SpecError};
 

@@ -132,7 +132,9 @@ impl HostDevices {
             Ok(Err(error)) => Found::unknown(error.to_string()),
             Err(_) => {
                 let waited = limit.as_secs_f32();
-                Found::unknown(format!("the host's CDI specs were not read within {waited:.1} s"))
+                Found::unknown(format!(
+                    "the host's CDI specs were not read within {waited:.1} s"
+                ))
             }
         }
     }
@@ -191,3 +193,7 @@ fn readable_elsewhere(error: &LoadError) -> Option<String> {
     };
     (!is_nothing).then(|| format!("{} ({})", error_chain(error), error.hint()))
 }
+
+#[cfg(test)]
+#[path = "host_devices_tests.rs"]
+mod tests;
