@@ -24,7 +24,29 @@ pub(crate) struct Input {
 const MODES: [&str; 5] = ["cdi", "jit-cdi", "auto", "csv", "legacy"];
 
 /// What no mode gives, and a guard refuses: see the README of the plugin.
-pub(crate) const NEVER_GIVEN: [&str; 0] = [];
+pub(crate) const NEVER_GIVEN: [&str; 14] = [
+    // The NRI plugin reads it, which is another program.
+    "annotation of the NRI plugin",
+    // Its prefix ends with a slash.
+    "annotation without a key",
+    // One void makes the list empty.
+    "channel and void",
+    // Without a device there is no channel.
+    "channel beside void",
+    "channel without GPUs",
+    // By its config.
+    "environment that is not accepted",
+    // As a variable; a mount for "all" is given.
+    "every channel",
+    "every channel and one",
+    "ignored channel",
+    "ignored mount of a channel",
+    "mount of a channel and nothing else",
+    "mount that is not accepted",
+    // No spec defines them.
+    "nvidia.com/imex-channel=7",
+    "runtime.nvidia.com/imex-channel=1",
+];
 
 /// The host's CDI specs, each of which runtimes find valid.
 pub(crate) const SPECS: [&str; 7] = [

@@ -23,9 +23,14 @@ pub(crate) struct Host {
 fn error_of(output: &str) -> String {
     let last = output.lines().rfind(|line| line.contains("level=error"));
     let text = last.unwrap_or(output);
-    let message = text.split_once("msg=").map_or(text, |(_, message)| message);
-    let cause = message.rsplit(": ").next().unwrap_or(message);
-    cause.trim_matches('"').to_owned()
+    let message = text
+        .split_once("msg=")
+        .map_or(text, |(_, message)| message.trim_matches('"'));
+    let causes: Vec<&str> = message.split(": ").collect();
+    let last = causes
+        .get(causes.len().saturating_sub(2)..)
+        .unwrap_or_default();
+    last.join(": ").replace('\\', "").replace('"', "'")
 }
 
 /// A line for each case, so that differences are read.

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use imex_cdi::MAX_SPEC_LEN;
+use nri_plugin::api::Mount;
 use nri_plugin::testing::Options;
+use serde_json::Value;
 
 use super::super::Mode;
 use super::super::tests::{Guarded, mk_container, mk_pod, of_claim, with_env};
@@ -248,6 +250,51 @@ async fn a_container_that_runs_already_by_such_a_name_is_told_of() {
         event.contains("IMEX channel 1 (") && event.ends_with("; it runs"),
         "{event}"
     );
+}
+
+/// What the real program did: `cdi/tests/nvidia_runtime` has the cases.
+#[tokio::test]
+async fn whatever_nvidias_runtime_gives_by_its_usual_settings_is_refused() {
+    let recorded = include_str!("../../../cdi/tests/fixtures/nvidia-runtime.json");
+    let recorded: Value = serde_json::from_str(recorded).unwrap();
+    let guarded = Guarded::start(Mode::Enforce).await;
+    for (at, spec) in recorded["specs"].as_array().unwrap().iter().enumerate() {
+        guarded.write_spec(&format!("{at}.yaml"), spec.as_str().unwrap());
+    }
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let pairs = |list: &Value| -> Vec<(String, String)> {
+        let list = list.as_array().into_iter().flatten();
+        list.map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
+    };
+    let mut refused = 0;
+    for case in recorded["cases"].as_array().unwrap() {
+        let by_setting = text(&case["name"]).ends_with(" of the config");
+        if by_setting || case["given"].as_array().unwrap().is_empty() {
+            continue;
+        }
+        let container = nri_plugin::api::Container {
+            env: case["env"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(text)
+                .collect(),
+            annotations: pairs(&case["annotations"]).into_iter().collect(),
+            mounts: pairs(&case["mounts"])
+                .into_iter()
+                .map(|(source, destination)| Mount {
+                    source,
+                    destination,
+                    ..Mount::default()
+                })
+                .collect(),
+            ..mk_container()
+        };
+        let created = guarded.create(&mk_pod("outsider"), &container).await;
+        assert!(created.is_err(), "{case}");
+        refused += 1;
+    }
+    assert!(refused > 50, "{refused}");
 }
 
 /// `cargo test --release -p dra-shim what_a_look_costs -- --ignored --nocapture`
