@@ -14,32 +14,28 @@
 //! (a link that leads out of the directory, one that is longer than any spec of devices, one of a
 //! newer version of CDI) may be read by the runtime: then it is not known what a name is.
 
+mod specs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use imex_cdi::{
-    DeviceName, DeviceNode, DirError, DirState, Kind, LoadError, LoadLimits, QualifiedName,
-    Registry, SpecDir,
+    DeviceName, DeviceNode, DirError, DirState, Kind, LoadError, QualifiedName, SpecDir,
 };
 use imex_runtime::error_chain;
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// What is read for one container: some times what a node has, in less than the runtime waits.
-const LIMITS: LoadLimits = LoadLimits {
-    files: 1024,
-    bytes: 4 << 20,
-};
+use self::specs::Specs;
 
 /// The host's CDI directories. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HostDevices {
-    dirs: Arc<[PathBuf]>,
     /// One reader at a time: however many containers start, and even if the disk hangs.
-    reader: Arc<Semaphore>,
+    specs: Arc<Mutex<Specs>>,
 }
 
 /// The devices that are looked up, by kind.
@@ -104,28 +100,20 @@ impl Found {
 impl HostDevices {
     pub(crate) fn new(dirs: Vec<PathBuf>) -> Self {
         Self {
-            dirs: dirs.into(),
-            reader: Arc::new(Semaphore::new(1)),
+            specs: Arc::new(Mutex::new(Specs::new(dirs))),
         }
     }
 
-    /// Reads the specs as they are, unless there is no name.
+    /// What the specs say now. Nothing is read where there is no name.
     pub(super) async fn look_up(&self, names: &Names, limit: Duration) -> Found {
         if names.is_empty() {
             return Found::default();
         }
-        let (dirs, names, reader) = (
-            Arc::clone(&self.dirs),
-            names.clone(),
-            Arc::clone(&self.reader),
-        );
+        let (specs, names) = (Arc::clone(&self.specs), names.clone());
         let read = async move {
-            let turn = reader.acquire_owned().await;
-            spawn_blocking(move || {
-                let _turn = turn; // kept by the reader whose caller has gone
-                read(&dirs, &names)
-            })
-            .await
+            // Kept by the reader whose caller has gone.
+            let mut specs = specs.lock_owned().await;
+            spawn_blocking(move || read(&mut specs, &names)).await
         };
         match timeout(limit, read).await {
             Ok(Ok(found)) => found,
@@ -140,8 +128,8 @@ impl HostDevices {
     }
 }
 
-fn read(dirs: &[PathBuf], names: &Names) -> Found {
-    let registry = match Registry::load_within(dirs, LIMITS) {
+fn read(specs: &mut Specs, names: &Names) -> Found {
+    let registry = match specs.current() {
         Ok(registry) => registry,
         Err(error) => return Found::unknown(format!("{error}: {}", error.hint())),
     };
@@ -195,5 +183,4 @@ fn readable_elsewhere(error: &LoadError) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "host_devices_tests.rs"]
 mod tests;

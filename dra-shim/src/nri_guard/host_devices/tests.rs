@@ -35,15 +35,22 @@ fn names(list: &[&str]) -> Names {
     names
 }
 
-/// What is found in `dir` about the name, and why that may not be all.
-fn found(dir: &Path, name: &str) -> (usize, Option<String>) {
+fn specs_of(dir: &Path) -> Specs {
+    Specs::new(vec![dir.join("etc"), dir.join("run")])
+}
+
+/// What is found about the name, and why that may not be all.
+fn found_by(specs: &mut Specs, name: &str) -> (usize, Option<String>) {
     let names = names(&[name]);
-    let found = read(&[dir.join("etc"), dir.join("run")], &names);
+    let found = read(specs, &names);
     let nodes = found.nodes(&name.parse().unwrap());
-    (
-        nodes.map_or(0, |nodes| nodes.len()),
-        found.open(&names).map(str::to_owned),
-    )
+    let open = found.open(&names).map(str::to_owned);
+    (nodes.map_or(0, |nodes| nodes.len()), open)
+}
+
+/// The same in `dir`.
+fn found(dir: &Path, name: &str) -> (usize, Option<String>) {
+    found_by(&mut specs_of(dir), name)
 }
 
 fn directories() -> tempfile::TempDir {
@@ -113,7 +120,7 @@ fn a_file_that_is_no_spec_defines_nothing_and_one_that_is_read_elsewhere_may_def
 #[test]
 fn more_specs_than_a_node_has_are_not_read_to_their_end() {
     let dir = directories();
-    for at in 0..=LIMITS.files {
+    for at in 0..=specs::LIMITS.files {
         let kind = format!("example.com/k{at}");
         fs::write(
             dir.path().join(format!("etc/{at}.json")),
@@ -137,13 +144,51 @@ fn more_specs_than_a_node_has_are_not_read_to_their_end() {
         fs::write(dir.path().join(format!("etc/{at}.json")), spec).unwrap();
     }
     let (_, open) = found(dir.path(), "example.com/long=all");
-    assert!(open.unwrap().contains("4194304 bytes"));
+    assert!(open.unwrap().contains("2097152 bytes"));
+}
+
+#[test]
+fn a_change_is_seen_at_once_whether_what_was_read_has_settled_or_not() {
+    let dir = directories();
+    let file = dir.path().join("etc/a.json");
+    let mut specs = specs_of(dir.path());
+    let fabric = "example.com/fabric=all";
+    let text = |at: usize| match at % 2 {
+        0 => with_channel("example.com/fabric"),
+        _ => with_channel("example.com/fabri2"),
+    };
+    for at in 0..20 {
+        // In place, as long as before, and perhaps within one tick of the clock.
+        fs::write(&file, text(at)).unwrap();
+        assert_eq!(found_by(&mut specs, fabric), (1 - at % 2, None));
+    }
+    for at in 0..20 {
+        fs::write(&file, text(at) + &" ".repeat(at)).unwrap();
+        for _ in 0..2 {
+            assert_eq!(found_by(&mut specs, fabric), (1 - at % 2, None));
+            specs.settle();
+        }
+    }
+    let elsewhere = dir.path().join("elsewhere");
+    fs::write(&elsewhere, text(0)).unwrap();
+    fs::remove_file(&file).unwrap();
+    symlink(&elsewhere, &file).unwrap();
+    assert_eq!(found_by(&mut specs, fabric), (1, None));
+    specs.settle();
+    fs::write(&elsewhere, "{}").unwrap();
+    assert_eq!(found_by(&mut specs, fabric), (0, None), "behind a link");
+    specs.settle();
+    fs::write(dir.path().join("run/b.json"), text(0)).unwrap();
+    assert_eq!(found_by(&mut specs, fabric), (1, None));
+    specs.settle();
+    fs::remove_file(dir.path().join("run/b.json")).unwrap();
+    assert_eq!(found_by(&mut specs, fabric), (0, None));
 }
 
 #[tokio::test]
 async fn who_waits_for_a_reader_that_hangs_is_told_so_in_time() {
     let devices = HostDevices::new(Vec::new());
-    let hangs = devices.reader.clone().acquire_owned().await.unwrap();
+    let hangs = devices.specs.clone().lock_owned().await;
     let names = names(&["example.com/fabric=all"]);
     let found = devices.look_up(&names, Duration::from_millis(10)).await;
     assert!(found.open(&names).unwrap().contains("not read within"));
@@ -255,7 +300,7 @@ async fn a_container_that_runs_already_by_such_a_name_is_told_of() {
 /// What the real program did: `cdi/tests/nvidia_runtime` has the cases.
 #[tokio::test]
 async fn whatever_nvidias_runtime_gives_by_its_usual_settings_is_refused() {
-    let recorded = include_str!("../../../cdi/tests/fixtures/nvidia-runtime.json");
+    let recorded = include_str!("../../../../cdi/tests/fixtures/nvidia-runtime.json");
     let recorded: Value = serde_json::from_str(recorded).unwrap();
     let guarded = Guarded::start(Mode::Enforce).await;
     for (at, spec) in recorded["specs"].as_array().unwrap().iter().enumerate() {
@@ -302,16 +347,29 @@ async fn whatever_nvidias_runtime_gives_by_its_usual_settings_is_refused() {
 #[ignore = "prints what the README says"]
 fn what_a_look_costs() {
     let cost = |what: &str, dir: &tempfile::TempDir| {
-        let mut times: Vec<_> = (0..50)
-            .map(|_| {
-                let start = Instant::now();
-                let (_, open) = found(dir.path(), "example.com/fabric=all");
-                assert_eq!(open, None);
-                start.elapsed()
-            })
-            .collect();
-        times.sort();
-        println!("{what}: median {:?}, most {:?}", times[25], times[49]);
+        let fabric = "example.com/fabric=all";
+        let mut specs = specs_of(dir.path());
+        let mut times = Vec::new();
+        for _ in 0..11 {
+            let start = Instant::now();
+            assert_eq!(found(dir.path(), fabric).1, None);
+            let first = start.elapsed();
+            found_by(&mut specs, fabric);
+            specs.settle();
+            let start = Instant::now();
+            found_by(&mut specs, fabric);
+            times.push((first, start.elapsed()));
+        }
+        let median = |mut times: Vec<Duration>| {
+            times.sort();
+            times[times.len() / 2]
+        };
+        let (first, later) = times.into_iter().unzip();
+        println!(
+            "{what}: read {:?}, unchanged {:?}",
+            median(first),
+            median(later)
+        );
     };
     let dir = directories();
     for at in 0..200 {
@@ -336,7 +394,7 @@ fn what_a_look_costs() {
         &dir,
     );
     let dir = directories();
-    let most = LIMITS.bytes / channels(0).len();
+    let most = specs::LIMITS.bytes / channels(0).len();
     for at in 0..most {
         fs::write(dir.path().join(format!("etc/{at}.yaml")), channels(at)).unwrap();
     }
