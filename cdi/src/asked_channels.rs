@@ -36,19 +36,19 @@ use crate::{DeviceNode, Major, QualifiedName};
 const CHANNELS_VARIABLE: &str = "NVIDIA_IMEX_CHANNELS";
 /// NVIDIA's list of devices, which may be names of CDI devices.
 const DEVICES_VARIABLE: &str = "NVIDIA_VISIBLE_DEVICES";
-/// Where NVIDIA's runtime looks for mounts of `/dev/null`, each of which is a request.
-const VOLUME_REQUESTS: &str = "/var/run/nvidia-container-devices/";
-/// Domains of annotations that list names of CDI devices: of the runtimes, of NVIDIA's NRI
-/// plugin, and of NRI's plugin `device-injector`.
-const ANNOTATIONS: [&str; 3] = [
-    "cdi.k8s.io",
-    "nvidia.cdi.k8s.io",
-    "cdi-devices.noderesource.dev",
-];
+/// Where NVIDIA's runtime looks for mounts of `/dev/null`, each of which is a request. It compares
+/// the beginning of the path's text: `...-devicesimex/3` is one, too.
+const VOLUME_REQUESTS: &str = "/var/run/nvidia-container-devices";
+/// Domain of annotations that list names of CDI devices for the runtimes, whatever follows.
+const RUNTIMES_ANNOTATION: &str = "cdi.k8s.io";
+/// The same of NVIDIA's NRI plugin, and of NRI's plugin `device-injector`, which read what
+/// follows as the container that is meant.
+const PLUGINS_ANNOTATIONS: [&str; 2] = ["nvidia.cdi.k8s.io", "cdi-devices.noderesource.dev"];
 
 /// Which channels a container asks for. `major` is that of the channels, if it is known.
 /// `resolve` returns the device nodes of a CDI device, if it knows the device; names are given
-/// to it that nobody resolves.
+/// to it that nobody resolves. What is no full name is one of `nvidia.com/gpu` to NVIDIA's
+/// runtime, unless it is configured otherwise.
 ///
 /// Linear in the container's size; no I/O but that of `resolve`.
 // req: NRI-12
@@ -83,14 +83,17 @@ pub fn asked_channels(
                 }
             }
             Some((DEVICES_VARIABLE, list)) => {
-                names.add_list(list, || AskedBy::Variable(DEVICES_VARIABLE), &mut found);
+                names.add_nvidias_list(list, || AskedBy::Variable(DEVICES_VARIABLE), &mut found);
             }
             _ => {}
         }
     }
     for (key, list) in &container.annotations {
-        if is_for(key, container.name) {
-            names.add_list(list, || AskedBy::Annotation((*key).to_owned()), &mut found);
+        let by = || AskedBy::Annotation((*key).to_owned());
+        if below(key, RUNTIMES_ANNOTATION).is_some() {
+            names.add_nvidias_list(list, by, &mut found);
+        } else if is_for(key, container.name) {
+            names.add_list(list, by, &mut found);
         }
     }
     for name in &container.cdi_names {
@@ -135,24 +138,25 @@ fn of_mount(
     }
     let by = || AskedBy::VolumeRequest(mount.destination.to_owned());
     let request = destination.strip_prefix(VOLUME_REQUESTS);
-    match request.filter(|_| source == "/dev/null") {
-        Some(request) if request.starts_with("imex/") => {
-            found.add(of_text(request.trim_start_matches("imex/")), by());
-        }
-        Some(request) if request.starts_with("cdi/") => {
-            // <vendor>/<class>=<device>, or with a third / in place of the =.
-            let name = request.trim_start_matches("cdi/");
-            let is_name = name.parse::<QualifiedName>().is_ok();
-            let name = match name.match_indices('/').nth(1) {
-                Some((at, _)) if !is_name => {
-                    let (kind, device) = name.split_at(at);
-                    format!("{kind}={}", device.trim_start_matches('/'))
-                }
-                _ => name.to_owned(),
-            };
-            names.add_list(&name, by, found);
-        }
-        _ => {}
+    let request = request.filter(|_| source == "/dev/null");
+    let Some(request) = request.map(|request| request.trim_matches('/')) else {
+        return;
+    };
+    if let Some(channel) = request.strip_prefix("imex/") {
+        found.add(of_text(channel), by());
+    } else if let Some(name) = request.strip_prefix("cdi/") {
+        // <vendor>/<class>=<device>, or with a third / in place of the =.
+        let is_name = name.parse::<QualifiedName>().is_ok();
+        let name = match name.match_indices('/').nth(1) {
+            Some((at, _)) if !is_name => {
+                let (kind, device) = name.split_at(at);
+                format!("{kind}={}", device.trim_start_matches('/'))
+            }
+            _ => name.to_owned(),
+        };
+        names.add_list(&name, by, found);
+    } else {
+        names.add_nvidias_list(request, by, found);
     }
 }
 
@@ -164,13 +168,17 @@ fn listed(list: &str) -> impl Iterator<Item = Channels> {
         .map(of_text)
 }
 
-/// Whether an annotation lists CDI devices for this container: `domain`, `domain/...`, but
+/// What follows the domain in an annotation's key: nothing, or `/...`.
+fn below<'a>(key: &'a str, domain: &str) -> Option<&'a str> {
+    let rest = key.strip_prefix(domain)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
+/// Whether an annotation of a plugin's is for this container: `domain`, `domain/...`, but
 /// not `domain/container.<another one's name>`.
 fn is_for(key: &str, container: &str) -> bool {
-    let rest = ANNOTATIONS.iter().find_map(|domain| {
-        let rest = key.strip_prefix(domain)?;
-        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
-    });
+    let mut domains = PLUGINS_ANNOTATIONS.iter();
+    let rest = domains.find_map(|domain| below(key, domain));
     rest.is_some_and(|rest| {
         let other = rest.strip_prefix("/container.");
         other.is_none_or(|name| container.is_empty() || name == container)

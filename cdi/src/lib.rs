@@ -121,8 +121,8 @@ pub use plan::{Change, HostDevice, HostNode, HostNodes, OsHost, Plan, PlanError,
 #[cfg(feature = "inject")]
 pub use registry::{
     Candidate, Conflict, DEFAULT_DIRS, DirError, DirState, Evidence, Explanation, IgnoredFile,
-    IgnoredReason, LoadError, MAX_SPEC_LEN, Registry, ResolveError, Resolved, SpecDir, SpecFile,
-    Suggestion, Verdict,
+    IgnoredReason, LimitExceeded, LoadError, LoadLimits, MAX_SPEC_LEN, Registry, ResolveError,
+    Resolved, SpecDir, SpecFile, Suggestion, Verdict,
 };
 pub use spec::{Device, EditFault, Spec, SpecError, SpecFault};
 pub use version::{SpecVersion, UnknownVersion};

@@ -11,6 +11,7 @@ mod explain;
 mod file;
 mod ignored;
 mod index;
+mod limits;
 mod resolution;
 mod suggestion;
 mod text_search;
@@ -20,6 +21,7 @@ pub use explain::{Candidate, Evidence, Explanation, Verdict};
 pub use file::{LoadError, MAX_SPEC_LEN, SpecFile};
 pub use ignored::{IgnoredFile, IgnoredReason};
 pub use index::Registry;
+pub use limits::{LimitExceeded, LoadLimits};
 pub use resolution::{Conflict, ResolveError, Resolved};
 pub use suggestion::Suggestion;
 

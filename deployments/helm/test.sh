@@ -277,6 +277,10 @@ refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an abso
 refuses "resources.computeDomains.imex.groupClaims=true needs kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true: claims of groups find their nodes by that label" "${gate[@]}" --set $imex.groupClaims=true
 refuses 'unknown nriGuard.mode "on": set off, warn or enforce' "${gate[@]}" --set nriGuard.mode=on
 refuses 'nriGuard.exemptNamespaces has "a,b", which is not the name of a namespace' "${gate[@]}" --set 'nriGuard.exemptNamespaces[0]=a\,b'
+for directory in etc/cdi /etc/cdi/ /etc/../cdi /var/run/cdi; do
+    refuses "nriGuard.cdiDirectories has \"$directory\": name directories of the host like /etc/cdi, without a slash at the end; /var/run/cdi is read in any case" "${gate[@]}" --set "nriGuard.cdiDirectories[0]=$directory"
+done
+refuses 'nriGuard.cdiDirectories names a directory twice: remove one of the two' "${gate[@]}" --set 'nriGuard.cdiDirectories={/etc/cdi,/etc/cdi}'
 refuses "controller.containers.computeDomain.env: IMEX_MODE is set by the chart from another value; set that value instead" "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=IMEX_MODE'
 refuses "kubeletPlugin.containers.computeDomains.env: NODE_NAME is set by the chart from another value; set that value instead" "${gate[@]}" --set 'kubeletPlugin.containers.computeDomains.env[0].name=NODE_NAME'
 # req: CHART-9

@@ -73,6 +73,14 @@ pub(crate) struct NriArgs {
     /// Namespaces whose pods are not judged: NAME,NAME.
     #[arg(long, env = "NRI_GUARD_EXEMPT_NAMESPACES", default_value = "")]
     nri_guard_exempt_namespaces: String,
+    /// Where the host's CDI specs are in this container: DIRECTORY,DIRECTORY.
+    #[arg(
+        long,
+        env = "NRI_GUARD_CDI_DIRECTORIES",
+        default_value = "/etc/cdi,/var/run/cdi",
+        value_delimiter = ','
+    )]
+    pub(crate) nri_guard_cdi_directories: Vec<PathBuf>,
     /// Namespace of the plugin's own pods, which need not be told that they are privileged.
     #[arg(long, env = "NAMESPACE", default_value = "")]
     pub(crate) namespace: String,

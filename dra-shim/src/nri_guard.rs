@@ -3,9 +3,10 @@
 //!
 //! ```text
 //! container ──► imex_cdi::asked_channels ──► NodeClaims::whose ──► allowed
-//!   (view)       nothing: allowed              │ Perhaps       └─► told (warn), refused (enforce)
-//!                                              ▼
-//!                                           pod_claims: one GET of the pod, once
+//!   (view)       ▲ nothing: allowed            │ Perhaps       └─► told (warn), refused (enforce)
+//!                │                             ▼
+//!          host_devices: names that     pod_claims: one GET of the pod, once
+//!          the host's CDI specs define
 //! ```
 //!
 //! Both calls are needed. The first has the clear moment to refuse; the second sees what plugins
@@ -14,6 +15,7 @@
 //! Containers that run when the guard is connected are told of, and never stopped.
 
 mod finding;
+mod host_devices;
 mod mode;
 mod pod_claims;
 mod reports;
@@ -21,6 +23,7 @@ mod reports;
 mod tests;
 mod view;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,13 +35,15 @@ use imex_cdi::{AskedChannels, ChannelId, asked_channels};
 use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
 use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service, StartError};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::info;
 
 use self::finding::{Finding, Moment};
+use self::host_devices::{Found, Names};
 use crate::monitor::HardwareMonitor;
 use crate::shared_claims::SharedClaims;
 
+pub(crate) use host_devices::HostDevices;
 pub(crate) use mode::Mode;
 pub(crate) use pod_claims::PodClaims;
 pub(crate) use reports::{Connection, Reports};
@@ -63,9 +68,25 @@ pub(crate) struct NriGuard {
     pub(crate) shared_claims: SharedClaims,
     pub(crate) hardware: Arc<HardwareMonitor>,
     pub(crate) pods: PodClaims,
+    pub(crate) host_devices: HostDevices,
     /// Where pods that have a channel by annotation are recorded. It need not exist.
     pub(crate) annotated: Arc<Path>,
     pub(crate) reports: Reports,
+}
+
+/// What a container asks for.
+struct Asked {
+    channels: AskedChannels,
+    /// Why it may ask for more.
+    open: Option<String>,
+}
+
+// === impl Asked ===
+
+impl Asked {
+    fn is_empty(&self) -> bool {
+        self.channels.is_empty() && self.open.is_none()
+    }
 }
 
 // === impl NriGuard ===
@@ -84,10 +105,32 @@ impl NriGuard {
         builder.start(self)
     }
 
-    fn asked(&self, pod: &PodSandbox, container: &Container) -> AskedChannels {
-        let view = view::view(pod, container);
-        // Names that are no devices yet are judged when they are, at the start.
-        asked_channels(&view, self.hardware.last_major(), |_| None)
+    /// The names whose devices are not known by their kind.
+    fn names(&self, pod: &PodSandbox, container: &Container) -> Names {
+        let names = RefCell::new(Names::default());
+        asked_channels(
+            &view::view(pod, container),
+            self.hardware.last_major(),
+            |name| {
+                names.borrow_mut().add(name);
+                None
+            },
+        );
+        names.into_inner()
+    }
+
+    fn asked(
+        &self,
+        pod: &PodSandbox,
+        container: &Container,
+        names: &Names,
+        found: &Found,
+    ) -> Asked {
+        let (view, major) = (view::view(pod, container), self.hardware.last_major());
+        Asked {
+            channels: asked_channels(&view, major, |name| found.nodes(name)),
+            open: found.open(names).map(str::to_owned),
+        }
     }
 
     // req: NRI-12, NRI-16
@@ -98,8 +141,13 @@ impl NriGuard {
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<(), Refusal> {
-        let asked = self.asked(pod, container);
         let limit = LOOK_UP_LIMIT.min(context.remaining().mul_f32(0.75));
+        let end = Instant::now() + limit;
+        let names = self.names(pod, container);
+        // Half of the time, so that what is certain is found out in the other one.
+        let found = self.host_devices.look_up(&names, limit / 2).await;
+        let asked = self.asked(pod, container, &names, &found);
+        let limit = end.saturating_duration_since(Instant::now());
         match self.finding_of(moment, pod, container, &asked, limit).await {
             Some(Finding::Unexplained(reason)) if self.mode == Mode::Enforce => {
                 Err(Refusal::new(reason))
@@ -120,7 +168,7 @@ impl NriGuard {
         moment: Moment,
         pod: &PodSandbox,
         container: &Container,
-        asked: &AskedChannels,
+        asked: &Asked,
         limit: Duration,
     ) -> Option<Finding> {
         if asked.is_empty() {
@@ -137,12 +185,16 @@ impl NriGuard {
         });
         let refuses = self.mode == Mode::Enforce;
         self.reports
-            .finding(moment, pod, container, asked, &finding, refuses);
+            .finding(moment, pod, container, &asked.channels, &finding, refuses);
         Some(finding)
     }
 
     // req: NRI-13
-    async fn find(&self, pod: &PodSandbox, asked: &AskedChannels, limit: Duration) -> Finding {
+    async fn find(&self, pod: &PodSandbox, asked: &Asked, limit: Duration) -> Finding {
+        let Asked {
+            channels: asked,
+            open,
+        } = asked;
         let channels = channels_to_explain(asked);
         let mut answers = BTreeMap::new();
         if !channels.is_empty() {
@@ -157,10 +209,11 @@ impl NriGuard {
         }
         let whose = |id| answers.remove(&id).unwrap_or(Whose::Nobodys);
         let found = unexplained(asked, whose);
-        if found.is_empty() {
-            return Finding::Explained;
+        match open {
+            _ if !found.is_empty() => Finding::Unexplained(sentence(&found, asked.every_device)),
+            Some(reason) => Finding::Unknown(format!("it names CDI devices, and {reason}")),
+            None => Finding::Explained,
         }
-        Finding::Unexplained(sentence(&found, asked.every_device))
     }
 
     /// Whose the channels are, as this process and the API server know it; where that does not
@@ -214,9 +267,15 @@ impl NriGuard {
 
     /// Judges containers that run already, as soon as the claims are known.
     // req: NRI-17
-    async fn look_back(self, running: Vec<(PodSandbox, Container, AskedChannels)>) {
+    async fn look_back(self, running: Vec<(PodSandbox, Container, Names)>) {
         self.shared_claims.opened().await;
-        for (pod, container, asked) in running {
+        let mut names = Names::default();
+        for (_, _, own) in &running {
+            names.extend(own);
+        }
+        let found = self.host_devices.look_up(&names, LOOK_BACK_LIMIT).await;
+        for (pod, container, names) in running {
+            let asked = self.asked(&pod, &container, &names, &found);
             self.finding_of(
                 Moment::Synchronize,
                 &pod,
@@ -270,9 +329,10 @@ impl Plugin for NriGuard {
         let mut running = Vec::new();
         for container in containers {
             if let Some(pod) = pods.get(&container.pod_sandbox_id) {
-                let asked = self.asked(pod, container);
-                if !asked.is_empty() {
-                    running.push(((*pod).clone(), container.clone(), asked));
+                let names = self.names(pod, container);
+                let by_kind = self.asked(pod, container, &names, &Found::default());
+                if !names.is_empty() || !by_kind.is_empty() {
+                    running.push(((*pod).clone(), container.clone(), names));
                 }
             }
         }

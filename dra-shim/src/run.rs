@@ -35,7 +35,7 @@ use crate::in_flight::{InFlight, dump_on_signal};
 use crate::kubelet::{KubeletConditions, KubeletServer, NOT_REGISTERED};
 use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
-use crate::nri_guard::{Connection, Mode, NriGuard, PodClaims, Reports};
+use crate::nri_guard::{Connection, HostDevices, Mode, NriGuard, PodClaims, Reports};
 use crate::pod_lookup::PodLookup;
 use crate::prepare_queue::PrepareQueue;
 use crate::reconciler::Reconciler;
@@ -143,7 +143,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let prepares = PrepareQueue::start(move || hardware.snapshot_for_claim(), heartbeat);
     let tasks = [
         tokio::spawn(parts.spec_keeper().run(shutdown.clone())),
-        tokio::spawn(parts.removed_mounts().run(shutdown.clone())),
+        tokio::spawn(parts.removed_mounts(&nri).run(shutdown.clone())),
         tokio::spawn(parts.writer_watch().run(shutdown.clone())),
         tokio::spawn(parts.checkpoint_task().run(shutdown.clone())),
         tokio::spawn(parts.reconciler().run(shutdown.clone())),
@@ -223,7 +223,7 @@ impl Parts {
         }
     }
 
-    fn removed_mounts(&self) -> RemovedMounts {
+    fn removed_mounts(&self, nri: &NriArgs) -> RemovedMounts {
         let Paths {
             registry_dir,
             data_dir,
@@ -232,8 +232,12 @@ impl Parts {
         } = &self.paths;
         // The data directory is made by this process, in one that is mounted.
         let plugins = data_dir.parent().unwrap_or(data_dir);
+        let mut mounts = vec![cdi_root.clone(), registry_dir.clone(), plugins.to_owned()];
+        if nri.nri_guard_mode != Mode::Off {
+            mounts.extend(nri.nri_guard_cdi_directories.iter().cloned());
+        }
         RemovedMounts {
-            mounts: vec![cdi_root.clone(), registry_dir.clone(), plugins.to_owned()],
+            mounts,
             heartbeat: self.liveness.add("mounts", READS_LIMIT),
         }
     }
@@ -365,6 +369,7 @@ impl Parts {
             shared_claims: self.shared_claims.clone(),
             hardware: Arc::clone(&self.hardware),
             pods: PodClaims::new(pods, self.claim_lookup()),
+            host_devices: HostDevices::new(nri.nri_guard_cdi_directories.clone()),
             annotated: Path::new(imex_annotation::RECORDS_DIR).into(),
             reports: Reports {
                 events: self.events.clone(),

@@ -10,6 +10,9 @@ const CHANNEL_CLASS: &str = "imex-channel";
 /// NVIDIA's kind of containers that manage the driver: they get all devices.
 const MANAGEMENT_KIND: (&str, &str) = ("management.nvidia.com", "gpu");
 
+/// The kind of devices that NVIDIA's runtime is asked for without a kind (`default-kind`).
+const DEFAULT_KIND: &str = "nvidia.com/gpu";
+
 /// What a name is judged by.
 pub(super) struct Names<R> {
     pub(super) major: Option<Major>,
@@ -26,6 +29,17 @@ impl<R: Fn(&QualifiedName) -> Option<Vec<DeviceNode>>> Names<R> {
                 for channels in self.channels(&name) {
                     found.add(channels, by());
                 }
+            }
+        }
+    }
+
+    /// The same of a list that NVIDIA's runtime reads: devices without a kind are GPUs.
+    pub(super) fn add_nvidias_list(&self, list: &str, by: impl Fn() -> AskedBy, found: &mut Found) {
+        for name in list.split(',').map(str::trim) {
+            match name {
+                "" | "none" | "void" => {}
+                name if name.contains('=') => self.add_list(name, &by, found),
+                device => self.add_list(&format!("{DEFAULT_KIND}={device}"), &by, found),
             }
         }
     }

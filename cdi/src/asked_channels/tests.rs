@@ -196,6 +196,9 @@ fn a_mount_of_dev_null_is_a_request_of_nvidias_where_its_runtime_looks() {
         ("cdi/nvidia.com/imex-channel/4", of_number(4)),
         ("cdi/nvidia.com/imex-channel=4", of_number(4)),
     ] {
+        // Its runtime compares the beginning of the text, not of the path.
+        let unseparated = asked(&mount("/dev/null", &format!("{root}{below}"))).requests;
+        assert_eq!(unseparated[0].channels, channels);
         let destination = format!("{root}/{below}");
         let found = asked(&mount("/dev//null", &destination)).requests;
         assert_eq!(found.len(), 1, "{below}");
@@ -246,6 +249,40 @@ fn names_of_cdi_devices_are_known_wherever_they_stand() {
     ] {
         assert!(shown(&other).is_empty(), "{other:?}");
     }
+}
+
+#[test]
+fn an_annotation_of_the_runtimes_is_for_every_container_whatever_its_key() {
+    let found = shown(&annotation(
+        "cdi.k8s.io/container.other",
+        "nvidia.com/imex-channel=1",
+    ));
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
+fn what_nvidias_runtime_is_asked_for_without_a_kind_is_a_gpu() {
+    let resolve = |name: &QualifiedName| {
+        let is_it = name.to_string() == "nvidia.com/gpu=odd";
+        is_it.then(|| {
+            vec![DeviceNode {
+                path: NODE.to_owned(),
+                ..DeviceNode::default()
+            }]
+        })
+    };
+    let found = |container| asked_channels(&container, None, resolve).requests.len();
+    assert_eq!(found(env("NVIDIA_VISIBLE_DEVICES=0, odd")), 1);
+    assert_eq!(found(annotation("cdi.k8s.io/a", "odd")), 1);
+    let volume = "/var/run/nvidia-container-devices/odd";
+    assert_eq!(found(mount("/dev/null", volume)), 1);
+    // Others have names of CDI devices only.
+    assert_eq!(found(annotation("nvidia.cdi.k8s.io", "odd")), 0);
+    let requested = ContainerView {
+        cdi_names: vec!["odd"],
+        ..ContainerView::default()
+    };
+    assert_eq!(found(requested), 0);
 }
 
 #[test]

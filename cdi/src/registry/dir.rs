@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::file::SpecFile;
+use super::limits::Budget;
 use crate::one_line::OneLine;
 
 /// A directory of spec files.
@@ -58,17 +59,22 @@ pub enum DirError {
     },
 }
 
-pub(super) fn load(path: &Path, priority: usize) -> (SpecDir, Vec<SpecFile>) {
+pub(super) fn load(path: &Path, priority: usize, budget: &mut Budget) -> (SpecDir, Vec<SpecFile>) {
     let path = clean(path);
     let (state, names) = match spec_paths(&path) {
         Ok(paths) => (DirState::Listed, paths),
         Err(state) => (state, Vec::new()),
     };
-    let files = names
-        .into_iter()
-        .map(|path| SpecFile::load(path, priority))
-        .filter(|file| !file.is_gone())
-        .collect();
+    let mut files = Vec::new();
+    for path in names {
+        if budget.is_exceeded() {
+            break;
+        }
+        let file = SpecFile::load(path, priority, budget);
+        if !file.is_gone() {
+            files.push(file);
+        }
+    }
     let dir = SpecDir {
         path,
         priority,

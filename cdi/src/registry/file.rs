@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::limits::Budget;
 use crate::bounded_read::{self, FileKind, ReadError};
 use crate::one_line::OneLine;
 use crate::{Spec, SpecError};
@@ -69,8 +70,9 @@ pub enum LoadError {
 // === impl SpecFile ===
 
 impl SpecFile {
-    pub(super) fn load(path: PathBuf, priority: usize) -> Self {
+    pub(super) fn load(path: PathBuf, priority: usize, budget: &mut Budget) -> Self {
         let text = read(&path);
+        budget.spend(text.as_ref().map_or(0, Vec::len));
         let spec = text.and_then(|text| match Spec::parse(&text) {
             Ok(spec) => Ok(Arc::new(spec)),
             Err(source) => Err(LoadError::Invalid {

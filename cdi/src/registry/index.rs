@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::dir::{self, SpecDir};
 use super::file::SpecFile;
+use super::limits::{Budget, LimitExceeded, LoadLimits};
 use super::resolution::{Conflict, ResolveError, Resolved};
 use crate::{DeviceName, Kind, QualifiedName};
 
@@ -69,13 +70,33 @@ impl Registry {
     /// root.
     // req: CDI-15
     pub fn load<D: AsRef<Path>>(dirs: &[D]) -> Self {
+        Self::read(dirs, &mut Budget::endless())
+    }
+
+    /// As [`load`](Self::load), for callers that somebody waits for.
+    ///
+    /// # Errors
+    /// The directories have more than `limits`: nothing is returned of what was read.
+    pub fn load_within<D: AsRef<Path>>(
+        dirs: &[D],
+        limits: LoadLimits,
+    ) -> Result<Self, LimitExceeded> {
+        let mut budget = Budget::of(limits);
+        let registry = Self::read(dirs, &mut budget);
+        if budget.is_exceeded() {
+            return Err(LimitExceeded { limits });
+        }
+        Ok(registry)
+    }
+
+    fn read<D: AsRef<Path>>(dirs: &[D], budget: &mut Budget) -> Self {
         let mut registry = Self {
             dirs: Vec::with_capacity(dirs.len()),
             files: Vec::new(),
             index: Vec::new(),
         };
         for (priority, dir) in dirs.iter().enumerate() {
-            let (dir, files) = dir::load(dir.as_ref(), priority);
+            let (dir, files) = dir::load(dir.as_ref(), priority, budget);
             registry.dirs.push(dir);
             registry.files.extend(files);
         }

@@ -17,8 +17,8 @@ use crate::tests::requests::of_table;
 const NODE_PATH: &str = "/dev/nvidia-caps-imex-channels/channel0";
 
 /// A guard between a runtime and an API server, both in process, on a node with claims.
-struct Guarded {
-    server: ApiServer,
+pub(super) struct Guarded {
+    pub(super) server: ApiServer,
     node: TestNode,
     runtime: FakeRuntime,
     service: Service,
@@ -27,11 +27,20 @@ struct Guarded {
 }
 
 impl Guarded {
-    async fn start(mode: Mode) -> Self {
+    pub(super) async fn start(mode: Mode) -> Self {
         Self::start_with(mode, Options::default()).await
     }
 
     async fn start_with(mode: Mode, options: Options) -> Self {
+        Self::start_on(mode, options, |_| {}).await
+    }
+
+    /// On a host that `lay_out` has made in its directory.
+    pub(super) async fn start_on(
+        mode: Mode,
+        options: Options,
+        lay_out: impl FnOnce(&Path),
+    ) -> Self {
         let server = ApiServer::default();
         server.put_domain("ns", "train", DOMAIN);
         let node = TestNode::start(&server);
@@ -39,6 +48,7 @@ impl Guarded {
         let metrics = Metrics::register(&mut registry, NODE);
         let client = server.client();
         let directory = tempfile::tempdir().unwrap();
+        lay_out(directory.path());
         let guard = NriGuard {
             mode,
             annotated: directory.path().join("annotations").into(),
@@ -49,6 +59,10 @@ impl Guarded {
                 PodLookup::new(client.clone(), NODE),
                 ClaimLookup::new(client.clone(), NODE),
             ),
+            host_devices: HostDevices::new(vec![
+                directory.path().join("etc-cdi"),
+                directory.path().join("run-cdi"),
+            ]),
             reports: Reports {
                 events: imex_runtime::Events::new(client, "test", NODE),
                 metrics,
@@ -70,7 +84,7 @@ impl Guarded {
     }
 
     /// A claim of this name, prepared for the pods with these UIDs.
-    async fn prepare(&self, claim: &str, pods: &[&str]) {
+    pub(super) async fn prepare(&self, claim: &str, pods: &[&str]) {
         self.server.put_claim("ns", claim);
         self.server.change_claim("ns", claim, |claim| {
             let consumer = |pod: &&str| json!({"resource": "pods", "name": pod, "uid": pod});
@@ -80,13 +94,24 @@ impl Guarded {
         self.server.requests();
     }
 
-    async fn create(&self, pod: &PodSandbox, container: &Container) -> Result<(), String> {
+    pub(super) async fn create(
+        &self,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), String> {
         let created = self.runtime.create_container(pod, container).await;
         created.map(drop).map_err(sentence_of)
     }
 
+    /// A CDI spec of the host's.
+    pub(super) fn write_spec(&self, name: &str, text: &str) {
+        let specs = self.directory.path().join("etc-cdi");
+        std::fs::create_dir_all(&specs).unwrap();
+        std::fs::write(specs.join(name), text).unwrap();
+    }
+
     /// The event that is written next.
-    async fn event(&self) -> String {
+    pub(super) async fn event(&self) -> String {
         loop {
             if let Some(event) = self.server.events().pop() {
                 return event;
@@ -95,7 +120,7 @@ impl Guarded {
         }
     }
 
-    fn counted(&self, moment: &str, outcome: &str) -> bool {
+    pub(super) fn counted(&self, moment: &str, outcome: &str) -> bool {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
         let series = format!(
@@ -112,7 +137,7 @@ fn sentence_of(error: CallError) -> String {
     }
 }
 
-fn mk_pod(uid: &str) -> PodSandbox {
+pub(super) fn mk_pod(uid: &str) -> PodSandbox {
     PodSandbox {
         id: format!("sandbox-of-{uid}"),
         name: uid.to_owned(),
@@ -122,7 +147,7 @@ fn mk_pod(uid: &str) -> PodSandbox {
     }
 }
 
-fn mk_container() -> Container {
+pub(super) fn mk_container() -> Container {
     Container {
         id: "c1".to_owned(),
         name: "main".to_owned(),
@@ -131,7 +156,7 @@ fn mk_container() -> Container {
     }
 }
 
-fn with_env(assignment: &str) -> Container {
+pub(super) fn with_env(assignment: &str) -> Container {
     Container {
         env: vec![assignment.to_owned()],
         ..mk_container()
@@ -175,7 +200,7 @@ fn rule(major: Option<i64>) -> LinuxDeviceCgroup {
 }
 
 /// As a runtime creates the container of a claim.
-fn of_claim(claim: &str) -> Container {
+pub(super) fn of_claim(claim: &str) -> Container {
     Container {
         cdi_devices: vec![CdiDevice {
             name: format!("k8s.compute-domain.nvidia.com/claim={claim}-channel-0"),

@@ -7,6 +7,8 @@ use cluster_tests::{Cluster, Namespace, channels, wait_until};
 use serde_json::{Value, json};
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
+/// A CDI spec of a kind that says nothing, with a channel.
+const FABRIC_SPEC: &str = "/etc/cdi/example-fabric.json";
 /// A node that somebody has made on the host, under another name.
 const ALIAS: &str = "/dev/made-by-hand";
 
@@ -48,7 +50,8 @@ fn enforced_every_door_is_shut_and_the_event_says_why() -> Result<()> {
         ensure!(phase == "Pending", "{} is {phase}", door.name);
     }
     those_with_a_claim_start(&cluster, &namespace)?;
-    who_may_use_every_device_is_told(&cluster, &namespace)
+    who_may_use_every_device_is_told(&cluster, &namespace)?;
+    a_device_of_the_same_kind_without_a_channel_is_nobodys_business(&cluster, &namespace)
 }
 
 // req: NRI-12
@@ -122,9 +125,42 @@ fn who_may_use_every_device_is_told(cluster: &Cluster, namespace: &Namespace) ->
     })
 }
 
-fn doors() -> [Door; 7] {
+/// And neither is a device that no spec defines.
+fn a_device_of_the_same_kind_without_a_channel_is_nobodys_business(
+    cluster: &Cluster,
+    namespace: &Namespace,
+) -> Result<()> {
+    let light = Door {
+        env: json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "example.com/fabric=light,example.com/nobodys=all"}]),
+        ..Door::new("light", "")
+    };
+    cluster.apply(&light.pod(namespace))?;
+    fixtures::wait_until_running(cluster, namespace, "light")?;
+    let events = cluster.events_about(&namespace.name, "light")?;
+    let told = events.iter().any(|event| event.starts_with("Channel"));
+    ensure!(!told, "its events: {events:#?}");
+    Ok(())
+}
+
+fn doors() -> [Door; 9] {
     let channel = json!("nvidia.com/imex-channel=0");
+    // containerd itself resolves neither: they are for NVIDIA's runtime and plugin.
+    let fabric = "example.com/fabric=all";
     [
+        Door {
+            env: json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": fabric}]),
+            ..Door::new(
+                "fabric",
+                "IMEX channel 9 (environment variable NVIDIA_VISIBLE_DEVICES)",
+            )
+        },
+        Door {
+            annotations: json!({"nvidia.cdi.k8s.io/container.main": fabric}),
+            ..Door::new(
+                "fabric-annotation",
+                "IMEX channel 9 (annotation nvidia.cdi.k8s.io/container.main)",
+            )
+        },
         Door {
             env: json!([{"name": "NVIDIA_IMEX_CHANNELS", "value": "0"}]),
             ..Door::new("variable", "environment variable NVIDIA_IMEX_CHANNELS")
@@ -163,6 +199,17 @@ fn make_nodes(cluster: &Cluster) -> Result<()> {
         |path: &str, minor: u32| format!("test -e {path} || mknod {path} c {major} {minor}");
     let (channel, alias) = (mknod(&format!("{CHANNELS}/channel9"), 9), mknod(ALIAS, 9));
     cluster.on_node(1, &format!("mkdir -p {CHANNELS} && {channel} && {alias}"))?;
+    let spec = json!({
+        "cdiVersion": "0.5.0",
+        "kind": "example.com/fabric",
+        "devices": [
+            {"name": "all", "containerEdits": {"deviceNodes": [{
+                "path": "/dev/fabric", "type": "c", "major": major, "minor": 9,
+            }]}},
+            {"name": "light", "containerEdits": {"env": ["LIGHT=on"]}},
+        ],
+    });
+    cluster.on_node(1, &format!("echo '{spec}' >{FABRIC_SPEC}"))?;
     Ok(())
 }
 

@@ -1,0 +1,74 @@
+//! How much of the directories is read.
+
+/// How much [`Registry::load_within`](super::Registry::load_within) reads. One file more may be
+/// read, which is never longer than [`MAX_SPEC_LEN`](crate::MAX_SPEC_LEN).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadLimits {
+    /// Spec files, of all directories together.
+    pub files: usize,
+    /// Bytes of their text, together.
+    pub bytes: usize,
+}
+
+/// The directories have more than may be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the CDI directories have more than {} spec files, or than {} bytes in them",
+    limits.files,
+    limits.bytes
+)]
+#[non_exhaustive]
+pub struct LimitExceeded {
+    /// The limits.
+    pub limits: LoadLimits,
+}
+
+/// What may still be read.
+pub(super) struct Budget {
+    left: Option<LoadLimits>,
+}
+
+// === impl LimitExceeded ===
+
+impl LimitExceeded {
+    /// A stable word for events and metrics.
+    pub fn code(&self) -> &'static str {
+        "cdi-specs-too-many"
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        "find out what writes them, and remove those of devices that are gone"
+    }
+}
+
+// === impl Budget ===
+
+impl Budget {
+    pub(super) fn of(limits: LoadLimits) -> Self {
+        Self { left: Some(limits) }
+    }
+
+    pub(super) fn endless() -> Self {
+        Self {
+            left: Some(LoadLimits {
+                files: usize::MAX,
+                bytes: usize::MAX,
+            }),
+        }
+    }
+
+    /// Counts a file of this length.
+    pub(super) fn spend(&mut self, bytes: usize) {
+        self.left = self.left.and_then(|left| {
+            Some(LoadLimits {
+                files: left.files.checked_sub(1)?,
+                bytes: left.bytes.checked_sub(bytes)?,
+            })
+        });
+    }
+
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.left.is_none()
+    }
+}
