@@ -315,7 +315,7 @@ impl Plugin for NriGuard {
 
     async fn configure(&self, _: &Context, _: &str, runtime: &Runtime) -> Result<(), Refusal> {
         let (name, version) = (&runtime.name, &runtime.version);
-        info!(mode = %self.mode, runtime = %format_args!("{name} {version}"), "the guard is connected");
+        info!(runtime = %format_args!("{name} {version}"), "the container runtime answers");
         Ok(())
     }
 
@@ -339,6 +339,8 @@ impl Plugin for NriGuard {
         if !running.is_empty() {
             tokio::spawn(self.clone().look_back(running));
         }
+        // From the answer on, the runtime asks about every container.
+        info!(mode = %self.mode, "the guard is connected");
         Ok(Vec::new())
     }
 
