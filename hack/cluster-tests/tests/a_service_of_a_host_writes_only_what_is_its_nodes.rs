@@ -51,7 +51,6 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
         ("patch", "computedomains.resource.nvidia.com", false),
         ("patch", "computedomains.resource.nvidia.com/status", false),
         ("list", "resourceslices", false),
-        ("create", "pods/exec", false),
         ("get", "leases.coordination.k8s.io", false),
     ] {
         let answer = can(verb, what);
@@ -68,9 +67,14 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
     // RBAC and the API server's own checks let it through: what is left is the policy.
     let own_with_rights = Who::kubelet("node 2 with all rights", "node2").with_all_rights();
     let neighbour_with_rights = Who::kubelet("node 1 with all rights", "node1").with_all_rights();
-    let mut nameless =
-        Who::kubelet("one of system:nodes that is no node", "node2").with_all_rights();
-    nameless.options[0] = "--as=node2".to_owned();
+    let nameless = Who {
+        name: "one of system:nodes that is no node",
+        options: vec![
+            "--as=node2".to_owned(),
+            "--as-group=system:nodes".to_owned(),
+        ],
+    }
+    .with_all_rights();
     let change =
         json!([{"op": "replace", "path": "/status/devices/0/data", "value": {"channel": 1}}]);
     let remove = json!([{"op": "remove", "path": "/status/devices/0"}]);
@@ -105,6 +109,23 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
         (&nameless, "change node 2's report", &change, Some(foreign)),
         (&Who::admin(), "change node 2's report", &change, None),
     ];
+    // kubectl reads the status before it patches, which the plugin does not.
+    let reader = [
+        "create",
+        "role",
+        "reader",
+        "--verb=get",
+        "--resource=resourceclaims/status",
+    ];
+    cluster.kubectl(&[&reader[..], &["-n", &namespace.name]].concat())?;
+    let readers = [
+        "create",
+        "rolebinding",
+        "reader",
+        "--role=reader",
+        "--group=readers",
+    ];
+    cluster.kubectl(&[&readers[..], &["-n", &namespace.name]].concat())?;
     let patch = |who: &Who, patch: &Value| {
         let patch = format!("--patch={patch}");
         let mut command = vec!["patch", "resourceclaim", claim, "-n", &namespace.name];
@@ -114,6 +135,9 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
             "--dry-run=server",
             &patch,
         ]);
+        if !who.options.is_empty() {
+            command.push("--as-group=readers");
+        }
         command.extend(who.options.iter().map(String::as_str));
         let refused = cluster.kubectl(&command).err();
         refused.map(|error| format!("{error:#}"))
