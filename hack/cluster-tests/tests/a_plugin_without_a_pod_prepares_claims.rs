@@ -61,7 +61,7 @@ impl Service {
         );
         // The plugins' other settings are as hack/install.sh has them in the chart.
         let write = format!(
-            "mkdir -p $(dirname {settings}) && rm -f {LOG} && printf '%s\\n' KUBECONFIG=$(dirname $KUBECONFIG)/kubelet-{NODE} \
+            "mkdir -p $(dirname {settings}) && rm -f {LOG} && printf '%s\\n' KUBECONFIG=$(dirname $KUBECONFIG)/kubelet-{NODE}-certificate \
              ALT_PROC_DEVICES_PATH={}/proc-devices V=4 >{settings}",
             fixtures::DRIVER_ROOT
         );
