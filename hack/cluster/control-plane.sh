@@ -44,7 +44,8 @@ client_authority() {
 client_certificate() {
     local pem=$state/kubeconfig/$1.pem
     openssl req -new "${new_key[@]}" -subj "$2" -keyout "$pem.key" -out "$pem.request" 2>/dev/null
-    openssl x509 -req -in "$pem.request" -CA "$state/api/clients.crt" -CAkey "$state/api/clients.key" -set_serial "$RANDOM" -days 3650 -out "$pem" 2>/dev/null
+    openssl x509 -req -in "$pem.request" -CA "$state/api/clients.crt" -CAkey "$state/api/clients.key" -set_serial "$RANDOM" -days 3650 \
+        -extfile <(echo extendedKeyUsage=clientAuth) -out "$pem" 2>/dev/null
     cat "$pem.key" >>"$pem"
     rm "$pem.key" "$pem.request"
     sed "s|{token: [^}]*}|{client-certificate: \"$pem\", client-key: \"$pem\"}|" "$state/kubeconfig/$1" >"$state/kubeconfig/$1-certificate"
