@@ -78,6 +78,27 @@ impl Who {
     }
 }
 
+/// Whether RBAC and the Node authorizer let somebody do this in the namespace `default`: a verb and a
+/// resource, or `RESOURCE/SUBRESOURCE`. The error has the answer.
+///
+/// # Errors
+/// If they do not.
+pub fn can_i(cluster: &Cluster, who: &[&str], verb: &str, what: &str) -> Result<()> {
+    // For kubectl, what follows a slash is the object's name.
+    let (resource, subresource) = what.split_once('/').unwrap_or((what, ""));
+    let subresource = format!("--subresource={subresource}");
+    let ask = [
+        "auth",
+        "can-i",
+        verb,
+        resource,
+        &subresource,
+        "-n",
+        "default",
+    ];
+    cluster.kubectl(&[&ask[..], who].concat()).map(drop)
+}
+
 /// Prints a row, and fails unless the answer is the one wanted: words of the refusal, or none.
 ///
 /// # Errors

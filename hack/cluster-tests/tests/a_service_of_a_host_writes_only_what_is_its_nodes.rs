@@ -9,7 +9,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
-use cluster_tests::permissions::{DRIVER, Who, new_slice, row};
+use cluster_tests::permissions::{DRIVER, Who, can_i, new_slice, row};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
@@ -30,8 +30,7 @@ fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims
     let claim = claim.context("no name")?;
     let can = |verb: &str, what: &str| {
         let who = ["--as=system:node:node1", "--as-group=system:nodes"];
-        let ask = ["auth", "can-i", verb, what, "-n", "default"];
-        cluster.kubectl(&[&ask[..], &who].concat()).is_ok()
+        can_i(&cluster, &who, verb, what).is_ok()
     };
     ensure!(!can("patch", "resourceclaims/status"), "without pods only");
 
