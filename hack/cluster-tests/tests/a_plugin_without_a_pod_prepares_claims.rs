@@ -150,6 +150,7 @@ fn next_pod(
     Ok(())
 }
 
+// req: CHART-18
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn it_takes_over_survives_its_death_and_gives_back() -> Result<()> {

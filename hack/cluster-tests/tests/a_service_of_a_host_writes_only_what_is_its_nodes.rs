@@ -13,6 +13,7 @@ use cluster_tests::permissions::{DRIVER, Who, can_i, new_slice, row};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
+// req: CHART-19
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_service_of_a_host_reports_its_own_devices_and_writes_nothing_else_of_claims() -> Result<()> {
