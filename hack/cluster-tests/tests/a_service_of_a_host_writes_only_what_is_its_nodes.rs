@@ -2,7 +2,6 @@
 //! every kubelet may: the reports of its own node's devices. The test prints its tables.
 
 #![expect(
-    clippy::print_stdout,
     clippy::too_many_lines,
     reason = "tables: printed for who reads the run, and written out"
 )]

@@ -3,7 +3,6 @@
 //! Each test prints its table.
 
 #![expect(
-    clippy::print_stdout,
     clippy::needless_pass_by_value,
     clippy::too_many_lines,
     reason = "tables: printed for who reads the run, and written out"
