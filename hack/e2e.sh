@@ -49,9 +49,11 @@ all=(
     a_group_claim_gives_one_channel_to_pods_on_both_nodes
     a_prepared_device_is_reported_in_its_claim
     who_may_write_what
+    a_service_of_a_host_writes_only_what_is_its_nodes
     the_api_server_accepts_all_that_the_chart_renders
     an_upgrade_brings_the_crd_and_keeps_channels
     an_unprivileged_plugin_prepares_claims
+    a_plugin_without_a_pod_prepares_claims
     an_uninstallation_waits_for_the_last_domain
     a_stopped_host_daemon_is_left_alone
     a_claim_deleted_under_its_running_pod_keeps_the_device

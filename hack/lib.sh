@@ -34,6 +34,7 @@ package_of() {
         cc) echo gcc libc6-dev ;;
         go) echo golang ;;
         xz) echo xz-utils ;;
+        systemd-analyze) echo systemd ;;
         python3) echo python3 python3-venv ;;
         *) echo "$1" ;;
     esac

@@ -134,6 +134,20 @@ for rendering in isolation groups; do contains 'name: resourceclaims-policy-imex
 for rendering in default label; do lacks 'name: resourceclaims-policy-imex-dra' $rendering; done
 if grep -qF -- GPU_CLIQUE "$scratch/default.yaml"; then fail "default should not contain: GPU_CLIQUE"; fi
 
+# Without pods: nothing that only they need, and with kubelet's identity its rights and their bounds.
+host=(--set kubeletPlugin.hostService.enabled=true)
+golden hostservice "${gate[@]}" "${host[@]}" -s templates/rbac-kubeletplugin.yaml -s templates/validatingadmissionpolicy-nodes.yaml
+render "${gate[@]}" "${host[@]}" --set openshift.scc=true >"$scratch/host.yaml"
+lacks 'kind: DaemonSet|name: imex-dra-kubelet-plugin|name: .*-service-account-kubeletplugin|scc-kubeletplugin' host
+contains 'name: compute-domain-default-channel.nvidia.com' host
+contains 'name: test-imex-dra-service-account-controller' host
+render "${gate[@]}" "${host[@]}" --set kubeletPlugin.hostService.identity=serviceAccount >"$scratch/host.yaml"
+lacks 'kind: DaemonSet|name: imex-dra-kubelet-plugin|system:nodes|arbitrary-node' host
+contains 'name: test-imex-dra-service-account-kubeletplugin' host
+contains 'associated-node:patch' host
+renders_as_default "${gate[@]}" --set kubeletPlugin.hostService.identity=serviceAccount
+lacks 'system:nodes|arbitrary-node' default
+
 # Claims are checked when they are created only where that is asked for.
 # req: CHART-5
 render "${gate[@]}" --set-string webhook.enabled=true >"$scratch/webhook.yaml"
@@ -275,6 +289,7 @@ refuses "serviceAccount.create=false needs serviceAccount.name: the accounts NAM
 refuses 'kubeletPlugin.kubeletRoot="kubelet" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set kubeletPlugin.kubeletRoot=kubelet
 refuses 'resources.computeDomains.imex.hostSocketPath="imex.sock" is not an absolute path: give the path on the hosts, from /' "${gate[@]}" --set $imex.hostSocketPath=imex.sock
 refuses "resources.computeDomains.imex.groupClaims=true needs kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled=true: claims of groups find their nodes by that label" "${gate[@]}" --set $imex.groupClaims=true
+refuses 'unknown kubeletPlugin.hostService.identity "node": set kubelet or serviceAccount' "${gate[@]}" --set kubeletPlugin.hostService.identity=node
 refuses 'unknown nriGuard.mode "on": set off, warn or enforce' "${gate[@]}" --set nriGuard.mode=on
 refuses 'nriGuard.exemptNamespaces has "a,b", which is not the name of a namespace' "${gate[@]}" --set 'nriGuard.exemptNamespaces[0]=a\,b'
 for directory in etc/cdi /etc/cdi/ /etc/../cdi /var/run/cdi; do

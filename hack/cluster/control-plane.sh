@@ -28,6 +28,27 @@ write_identities() {
         done
     } >"$state/api/tokens.csv"
     openssl ecparam -name prime256v1 -genkey -noout -out "$state/api/service-accounts.key"
+    client_authority
+    for k in $(seq 1 "$(node_count)"); do client_certificate "kubelet-$k" "/O=system:nodes/CN=system:node:node$k"; done
+}
+
+new_key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
+
+# Who signs the certificates of clients.
+client_authority() {
+    openssl req -x509 "${new_key[@]}" -subj /CN=clients -days 3650 -keyout "$state/api/clients.key" -out "$state/api/clients.crt" 2>/dev/null
+}
+
+# client_certificate NAME SUBJECT: a second kubeconfig of an identity, NAME-certificate, as kubeadm makes kubelet's:
+# with certificate and key in one file, which kubelet renews.
+client_certificate() {
+    local pem=$state/kubeconfig/$1.pem
+    openssl req -new "${new_key[@]}" -subj "$2" -keyout "$pem.key" -out "$pem.request" 2>/dev/null
+    openssl x509 -req -in "$pem.request" -CA "$state/api/clients.crt" -CAkey "$state/api/clients.key" -set_serial "$RANDOM" -days 3650 \
+        -extfile <(echo extendedKeyUsage=clientAuth) -out "$pem" 2>/dev/null
+    cat "$pem.key" >>"$pem"
+    rm "$pem.key" "$pem.request"
+    sed "s|{token: [^}]*}|{client-certificate: \"$pem\", client-key: \"$pem\"}|" "$state/kubeconfig/$1" >"$state/kubeconfig/$1-certificate"
 }
 
 # identity NAME USER [GROUP]: a line of the API server's token file, and a
@@ -75,6 +96,7 @@ run_apiserver() {
         --cert-dir="$state/api/certs" \
         --service-cluster-ip-range="$service_subnet" \
         --token-auth-file="$state/api/tokens.csv" \
+        --client-ca-file="$state/api/clients.crt" \
         --authorization-mode=Node,RBAC \
         --enable-admission-plugins=NodeRestriction \
         --service-account-issuer=https://kubernetes.default.svc.cluster.local \

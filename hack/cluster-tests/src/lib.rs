@@ -30,6 +30,7 @@ mod command;
 mod component;
 pub mod fixtures;
 mod namespace;
+pub mod permissions;
 pub mod plugin;
 mod program_path;
 pub mod release;

@@ -58,5 +58,7 @@ fn objects_of_the_defaults_and_of_every_option_are_valid() -> Result<()> {
     ];
     create_dry(&cluster, &namespace, &options)?;
     let unprivileged = format!("{CHART}/unprivileged.values.yaml");
-    create_dry(&cluster, &namespace, &["-f", &unprivileged])
+    create_dry(&cluster, &namespace, &["-f", &unprivileged])?;
+    let without_pods = "--set=kubeletPlugin.hostService.enabled=true";
+    create_dry(&cluster, &namespace, &[without_pods])
 }

@@ -3,103 +3,18 @@
 //! Each test prints its table.
 
 #![expect(
-    clippy::print_stdout,
     clippy::needless_pass_by_value,
     clippy::too_many_lines,
     reason = "tables: printed for who reads the run, and written out"
 )]
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
-use cluster_tests::plugin::NAMESPACE;
+use cluster_tests::permissions::{DRIVER, Who, can_i, new_slice, row};
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
-const DRIVER: &str = "compute-domain.nvidia.com";
 const KINDS: [&str; 2] = ["ResourceClaim", "ResourceClaimTemplate"];
-
-/// Who asks: a name for the table, and kubectl's options.
-struct Who {
-    name: &'static str,
-    options: Vec<String>,
-}
-
-impl Who {
-    fn admin() -> Self {
-        let (name, options) = ("an administrator", Vec::new());
-        Self { name, options }
-    }
-
-    /// The plugin's account, with the token of a pod on this node.
-    fn plugin(name: &'static str, node: &str) -> Self {
-        let node = format!("--as-user-extra=authentication.kubernetes.io/node-name={node}");
-        let options = vec![Self::account("kubeletplugin"), node];
-        Self { name, options }
-    }
-
-    fn account(component: &str) -> String {
-        format!("--as=system:serviceaccount:{NAMESPACE}:imex-dra-service-account-{component}")
-    }
-
-    /// Of another namespace, with every right that RBAC can give.
-    fn other_account(name: &'static str, namespace: &str) -> Self {
-        let options = vec![
-            format!("--as=system:serviceaccount:{namespace}:somebody"),
-            "--as-group=system:serviceaccounts".to_owned(),
-            format!("--as-group=system:serviceaccounts:{namespace}"),
-            "--as-group=system:masters".to_owned(),
-        ];
-        Self { name, options }
-    }
-
-    fn kubelet() -> Self {
-        let options = vec![
-            "--as=system:node:node1".to_owned(),
-            "--as-group=system:nodes".to_owned(),
-        ];
-        let name = "kubelet on node 1";
-        Self { name, options }
-    }
-
-    /// What the API server says to it, as a dry run; `None`: it is allowed.
-    fn refused(&self, cluster: &Cluster, verb: &str, object: &Value) -> Option<String> {
-        let mut command = vec!["kubectl", verb, "--dry-run=server", "-f", "-"];
-        if verb == "delete" {
-            command.push("--wait=false");
-        }
-        command.extend(self.options.iter().map(String::as_str));
-        let refused = cluster.script(&command, &object.to_string()).err();
-        refused.map(|error| format!("{error:#}"))
-    }
-}
-
-/// Prints a row, and fails unless the answer is the one wanted: words of the refusal, or none.
-fn row(who: &str, what: &str, refused: Option<&str>, wanted: Option<&str>) -> Result<()> {
-    let answer = if refused.is_some() {
-        "refused"
-    } else {
-        "allowed"
-    };
-    println!("| {who} | {what} | {answer} |");
-    match (refused, wanted) {
-        (None, None) => Ok(()),
-        (Some(text), Some(words)) => {
-            ensure!(text.contains(words), "{who}, {what}: not {words:?}: {text}");
-            Ok(())
-        }
-        (None, Some(words)) => bail!("{who}, {what}: allowed, and not {words:?}"),
-        (Some(text), None) => bail!("{who}, {what}: {text}"),
-    }
-}
-
-/// A slice of node 2 that does not exist yet.
-fn new_slice(name: &str, driver: &str) -> Value {
-    let pool = json!({"name": "node2", "generation": 1, "resourceSliceCount": 1});
-    json!({
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
-        "spec": {"driver": driver, "nodeName": "node2", "pool": pool, "devices": []},
-    })
-}
 
 // req: CHART-10
 #[test]
@@ -122,7 +37,7 @@ fn only_the_plugin_of_a_node_publishes_its_devices() -> Result<()> {
     };
     let other = Who::other_account("another driver, with all rights", "other-driver");
     let system = Who::other_account("a controller of Kubernetes", "kube-system");
-    let (admin, kubelet) = (Who::admin(), Who::kubelet());
+    let (admin, kubelet) = (Who::admin(), Who::kubelet("kubelet on node 1", "node1"));
     let of_node2 = "may not write a ResourceSlice of node 'node2'";
     let rows: [(&Who, &str, &str, &Value, Option<&str>); 15] = [
         (&own, "its own slice", "replace", &changed, None),
@@ -416,10 +331,8 @@ fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {
     ];
     println!("| who | in another namespace | |\n|---|---|---|");
     for (who, what, is_allowed) in rows {
-        let words: Vec<&str> = what.split(' ').collect();
-        let command = [&["auth", "can-i", "-n", "default", who][..], &words].concat();
-        // It fails where the answer is no.
-        let answer = cluster.kubectl(&command);
+        let (verb, resource) = what.split_once(' ').context("a verb and a resource")?;
+        let answer = can_i(&cluster, &[who], verb, resource);
         println!(
             "| {} | {what} | {} |",
             who.trim_start_matches("--as="),

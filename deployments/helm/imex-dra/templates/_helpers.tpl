@@ -55,6 +55,17 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ $base }}-{{ index . 1 }}
 {{- end }}
 
+{{/* "true" or "": whether the plugins are services of the hosts, and whether they are with kubelet's identity. */}}
+{{- define "imex-dra.hostService" -}}
+{{- include "imex-dra.on" (list . "kubeletPlugin.hostService.enabled") -}}
+{{- end }}
+
+{{- define "imex-dra.asKubelet" -}}
+{{- if and (include "imex-dra.hostService" .) (ne (toString .Values.kubeletPlugin.hostService.identity) "serviceAccount") -}}
+true
+{{- end -}}
+{{- end }}
+
 {{- define "imex-dra.kubeletRegistry" -}}
 {{ default (printf "%s/plugins_registry" (trimSuffix "/" .Values.kubeletPlugin.kubeletRoot)) .Values.kubeletPlugin.kubeletRegistrarDirectoryPath }}
 {{- end }}

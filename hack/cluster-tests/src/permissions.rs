@@ -1,0 +1,131 @@
+//! What API server and policies say to somebody: rows of tables, which the tests print.
+
+#![expect(clippy::print_stdout, reason = "tables, for who reads the run")]
+
+use anyhow::{Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::Cluster;
+use crate::plugin::NAMESPACE;
+
+/// The driver's name in slices and claims.
+pub const DRIVER: &str = "compute-domain.nvidia.com";
+
+/// Who asks: a name for the table, and kubectl's options.
+#[derive(Debug)]
+pub struct Who {
+    /// For the table.
+    pub name: &'static str,
+    /// Of kubectl.
+    pub options: Vec<String>,
+}
+
+impl Who {
+    /// Who may do everything.
+    pub fn admin() -> Self {
+        let (name, options) = ("an administrator", Vec::new());
+        Self { name, options }
+    }
+
+    /// The plugin's account, with the token of a pod on this node.
+    pub fn plugin(name: &'static str, node: &str) -> Self {
+        let node = format!("--as-user-extra=authentication.kubernetes.io/node-name={node}");
+        let options = vec![Self::account("kubeletplugin"), node];
+        Self { name, options }
+    }
+
+    /// The option for the account of a component of the release.
+    pub fn account(component: &str) -> String {
+        format!("--as=system:serviceaccount:{NAMESPACE}:imex-dra-service-account-{component}")
+    }
+
+    /// Of another namespace, with every right that RBAC can give.
+    pub fn other_account(name: &'static str, namespace: &str) -> Self {
+        let options = vec![
+            format!("--as=system:serviceaccount:{namespace}:somebody"),
+            "--as-group=system:serviceaccounts".to_owned(),
+            format!("--as-group=system:serviceaccounts:{namespace}"),
+            "--as-group=system:masters".to_owned(),
+        ];
+        Self { name, options }
+    }
+
+    /// The kubelet of this node.
+    pub fn kubelet(name: &'static str, node: &str) -> Self {
+        let options = vec![
+            format!("--as=system:node:{node}"),
+            "--as-group=system:nodes".to_owned(),
+        ];
+        Self { name, options }
+    }
+
+    /// With every right that RBAC can give.
+    #[must_use]
+    pub fn with_all_rights(mut self) -> Self {
+        self.options.push("--as-group=system:masters".to_owned());
+        self
+    }
+
+    /// What the API server says to it, as a dry run; `None`: it is allowed.
+    pub fn refused(&self, cluster: &Cluster, verb: &str, object: &Value) -> Option<String> {
+        let mut command = vec!["kubectl", verb, "--dry-run=server", "-f", "-"];
+        if verb == "delete" {
+            command.push("--wait=false");
+        }
+        command.extend(self.options.iter().map(String::as_str));
+        let refused = cluster.script(&command, &object.to_string()).err();
+        refused.map(|error| format!("{error:#}"))
+    }
+}
+
+/// Whether RBAC and the Node authorizer let somebody do this in the namespace `default`: a verb and a
+/// resource, or `RESOURCE/SUBRESOURCE`. The error has the answer.
+///
+/// # Errors
+/// If they do not.
+pub fn can_i(cluster: &Cluster, who: &[&str], verb: &str, what: &str) -> Result<()> {
+    // For kubectl, what follows a slash is the object's name.
+    let (resource, subresource) = what.split_once('/').unwrap_or((what, ""));
+    let subresource = format!("--subresource={subresource}");
+    let ask = [
+        "auth",
+        "can-i",
+        verb,
+        resource,
+        &subresource,
+        "-n",
+        "default",
+    ];
+    cluster.kubectl(&[&ask[..], who].concat()).map(drop)
+}
+
+/// Prints a row, and fails unless the answer is the one wanted: words of the refusal, or none.
+///
+/// # Errors
+/// As said.
+pub fn row(who: &str, what: &str, refused: Option<&str>, wanted: Option<&str>) -> Result<()> {
+    let answer = if refused.is_some() {
+        "refused"
+    } else {
+        "allowed"
+    };
+    println!("| {who} | {what} | {answer} |");
+    match (refused, wanted) {
+        (None, None) => Ok(()),
+        (Some(text), Some(words)) => {
+            ensure!(text.contains(words), "{who}, {what}: not {words:?}: {text}");
+            Ok(())
+        }
+        (None, Some(words)) => bail!("{who}, {what}: allowed, and not {words:?}"),
+        (Some(text), None) => bail!("{who}, {what}: {text}"),
+    }
+}
+
+/// A slice of node 2 that does not exist yet.
+pub fn new_slice(name: &str, driver: &str) -> Value {
+    let pool = json!({"name": "node2", "generation": 1, "resourceSliceCount": 1});
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
+        "spec": {"driver": driver, "nodeName": "node2", "pool": pool, "devices": []},
+    })
+}

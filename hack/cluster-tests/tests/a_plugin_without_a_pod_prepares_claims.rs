@@ -1,0 +1,216 @@
+//! The plugin as a service of the host (`dra-shim/compute-domain-kubelet-plugin.service`) with kubelet's
+//! kubeconfig: a process on node 1 that is started as the unit says. It takes over from the plugin's pod, gives
+//! pods their channels, survives SIGKILL, and the pod takes over again.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, CHANNEL_PATH, ChartValue, TestDomain};
+use cluster_tests::plugin::{NAMESPACE, PluginPod};
+use cluster_tests::{Cluster, Namespace, program_path, wait_until};
+
+const NODE: u8 = 1;
+const UNIT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../dra-shim/compute-domain-kubelet-plugin.service"
+);
+/// Below the node's own /run.
+const PID: &str = "/run/host-service.pid";
+const LOG: &str = "/run/host-service.log";
+
+/// The service of node 1, started by this test in systemd's place.
+struct Service {
+    cluster: Cluster,
+    /// What a shell on the node runs.
+    command: String,
+    settings: String,
+    child: Option<Child>,
+}
+
+/// The values of a key of the unit, in order.
+fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(key)?.strip_prefix('=');
+    unit.lines().filter_map(value).collect()
+}
+
+impl Service {
+    /// Installed as README.md says: program, unit, settings.
+    fn install(cluster: &Cluster) -> Result<Self> {
+        let unit = fs::read_to_string(UNIT)?;
+        let one = |key: &str| -> Result<&str> {
+            let values = values(&unit, key);
+            ensure!(values.len() == 1, "the unit's {key} is {values:?}");
+            values.first().copied().context("no value")
+        };
+        let host_name = cluster.on_node(NODE, "uname -n")?;
+        let environment = values(&unit, "Environment").join(" ");
+        let environment = environment.replace("%H", host_name.trim());
+        ensure!(!environment.contains('%'), "{environment}");
+        let settings = one("EnvironmentFile")?.trim_start_matches('-').to_owned();
+        let program = one("ExecStart")?;
+        // What a shell can do of the unit's restrictions. Its mounts end with it.
+        ensure!(one("CapabilityBoundingSet")?.is_empty() && one("ProtectSystem")? == "full");
+        ensure!(one("NoNewPrivileges")? == "yes");
+        let built = program_path("compute-domain-kubelet-plugin")?;
+        let command = format!(
+            "mount -t tmpfs tmpfs $(dirname {program}) && : >{program} && mount --bind {built} {program} && \
+             for it in /usr /etc; do mount --rbind $it $it && mount -o remount,bind,ro $it || exit; done && \
+             exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs \
+             env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin {environment} $(cat {settings}) {program} >>{LOG} 2>&1"
+        );
+        // The plugins' other settings are as hack/install.sh has them in the chart.
+        let write = format!(
+            "mkdir -p $(dirname {settings}) && rm -f {LOG} && printf '%s\\n' KUBECONFIG=$(dirname $KUBECONFIG)/kubelet-{NODE}-certificate \
+             ALT_PROC_DEVICES_PATH={}/proc-devices V=4 >{settings}",
+            fixtures::DRIVER_ROOT
+        );
+        cluster.on_node(NODE, &write)?;
+        Ok(Self {
+            cluster: cluster.clone(),
+            command,
+            settings,
+            child: None,
+        })
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let own_mounts = [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "slave",
+            "sh",
+            "-c",
+            &self.command,
+        ];
+        let node = NODE.to_string();
+        let shell = "echo $$ >\"$0\" && exec \"$@\"";
+        let child = Command::new(self.cluster.script_path())
+            .args(["exec", "--node", &node, "sh", "-c", shell, PID])
+            .args(own_mounts)
+            .stdin(Stdio::null())
+            .spawn()?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// Sends a signal to the plugin, and waits for its end.
+    fn end(&mut self, signal: &str) -> Result<()> {
+        let mut child = self.child.take().context("it does not run")?;
+        let kill = format!("kill -{signal} $(cat {PID})");
+        self.cluster.on_node(NODE, &kill)?;
+        wait_until(&self.cluster, "the plugin's process has ended", || {
+            child.try_wait()?.context("it runs").map(drop)
+        })
+    }
+
+    fn log(&self) -> Result<String> {
+        self.cluster.on_node(NODE, &format!("cat {LOG}"))
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            drop(self.end("KILL")); // ignored: the cluster's end is the process's
+        }
+        let settings = &self.settings;
+        drop(self.cluster.on_node(NODE, &format!("rm -f {settings}"))); // ignored: so is the file's
+    }
+}
+
+fn has_channel(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
+    let look = format!("test -c {CHANNEL_PATH}");
+    let (found, text) = cluster.in_pod(&namespace.name, pod, &look)?;
+    ensure!(found, "{pod} has no channel: {text}");
+    Ok(())
+}
+
+/// The pod's claim, once that of the one before is gone.
+fn claim_uid(cluster: &Cluster, namespace: &Namespace) -> Result<String> {
+    wait_until(cluster, "there is one claim", || {
+        fixtures::only_claim_uid(cluster, namespace)
+    })
+}
+
+/// The pod goes, and nothing of its claim is left; the next one gets the device.
+fn next_pod(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    domain: &TestDomain,
+    (old, new): (&str, &str),
+) -> Result<()> {
+    let claim = claim_uid(cluster, namespace)?;
+    cluster.kubectl(&["delete", "pod", old, "-n", &namespace.name, "--wait"])?;
+    fixtures::run_pod(cluster, namespace, new, NODE, Some(domain))?;
+    has_channel(cluster, namespace, new)?;
+    let traces = fixtures::traces_on_node(cluster, NODE, &claim)?;
+    ensure!(traces.is_empty(), "{old}'s claim is still there: {traces}");
+    Ok(())
+}
+
+// req: CHART-18
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn it_takes_over_survives_its_death_and_gives_back() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "without-a-pod")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    fixtures::run_pod(&cluster, &namespace, "of-pod", NODE, Some(&domain))?;
+
+    let chart = ChartValue::set(&cluster, "kubeletPlugin.hostService.enabled", "true")?;
+    let mut service = Service::install(&cluster)?;
+    wait_until(&cluster, "the plugin's pods are gone", || {
+        let selector = "imex-dra-component=kubelet-plugin";
+        let pods = cluster.items(&["pods", "-n", NAMESPACE, "-l", selector])?;
+        ensure!(pods.is_empty(), "there are {}", pods.len());
+        Ok(())
+    })?;
+    service.start()?;
+    next_pod(&cluster, &namespace, &domain, ("of-pod", "of-service"))?;
+    wait_until(&cluster, "the claim's status has the device", || {
+        let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
+        let claim = claims.first().context("no claim")?;
+        let pool = claim.pointer("/status/devices/0/pool");
+        ensure!(
+            pool.is_some_and(|pool| pool == "node1"),
+            "{:?}",
+            claim.pointer("/status")
+        );
+        Ok(())
+    })?;
+
+    service.end("KILL")?;
+    service.start()?;
+    let claim = claim_uid(&cluster, &namespace)?;
+    wait_until(&cluster, "it has started again", || {
+        let starts = service
+            .log()?
+            .matches("compute-domain-kubelet-plugin starts")
+            .count();
+        ensure!(starts == 2, "{starts} starts");
+        Ok(())
+    })?;
+    let traces = fixtures::traces_on_node(&cluster, NODE, &claim)?;
+    ensure!(traces.lines().count() == 2, "of the claim: {traces:?}");
+    has_channel(&cluster, &namespace, "of-service")?;
+    next_pod(&cluster, &namespace, &domain, ("of-service", "of-second"))?;
+    let log = service.log()?;
+    ensure!(!log.contains("forbidden"), "it lacks a right: {log}");
+
+    // The pod takes over while the service still runs.
+    drop(chart);
+    wait_until(&cluster, "the plugin's pod is ready", || {
+        let is_ready = PluginPod::on(&cluster, NODE)?.is_ready()?;
+        ensure!(is_ready, "not yet");
+        Ok(())
+    })?;
+    service.end("TERM")?;
+    let log = service.log()?;
+    ensure!(log.trim_end().ends_with("shutdown"), "its log: {log}");
+    has_channel(&cluster, &namespace, "of-second")?;
+    next_pod(&cluster, &namespace, &domain, ("of-second", "of-pod-again"))?;
+    cluster.kubectl(&["delete", "pod", "of-pod-again", "-n", &namespace.name])?;
+    domain.delete(&cluster, &namespace)
+}
