@@ -97,6 +97,9 @@ fast() {
     export HELM=$programs/bin/helm
     deployments/helm/test.sh
 
+    step "alerts and dashboard"
+    deployments/monitoring/test.sh
+
     step "the doctor beside containerd's own reading of its configuration"
     CONTAINERD=$programs/bin/containerd cargo test --quiet --locked -p host-doctor --lib -- --ignored containerd_itself
 

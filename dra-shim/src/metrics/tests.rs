@@ -85,8 +85,13 @@ async fn the_readme_has_every_metric_and_no_other() {
     fs::write(directory.path().join(dra_checkpoint::CHECKPOINT_FILE), "{}").unwrap();
     let (registry, metrics) = register_metrics("node-a", directory.path(), &events);
     give_each_a_series(&metrics);
-    let differences = metrics_table_differences(registry, include_str!("../../README.md"));
+    let readme = include_str!("../../README.md");
+    let differences = metrics_table_differences(registry, readme);
     assert_eq!(differences, Vec::<String>::new());
+    let gpus = readme.lines().find(|it| it.contains("imex_dra_gpus{"));
+    for state in GpuFabricState::CODES {
+        assert!(gpus.unwrap().contains(&format!("`{state}`")), "{state}");
+    }
 }
 
 /// A family is served once it has a series. Not `..`: one that is new belongs here, too.
