@@ -220,7 +220,9 @@ readinessProbe:
 {{- define "imex-dra.metricsPortNumber" -}}
 {{- $metrics := (get (index . 0).Values (index . 1)).metrics -}}
 {{- if include "imex-dra.on" (list (index . 0) (print (index . 1) ".metrics.enabled")) -}}
-{{- default $metrics.httpEndpoint $metrics.computeDomainHttpEndpoint | splitList ":" | last -}}
+{{- with default $metrics.httpEndpoint $metrics.computeDomainHttpEndpoint -}}
+{{- splitList ":" . | last -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 
