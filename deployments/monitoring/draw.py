@@ -98,7 +98,7 @@ def timeseries(panel, x, y, width, height, data):
         yield text(left - 6, up(part * top) + 4, number(part * top, defaults["unit"]), 10, "#57606a", text_anchor="end")
     for part in (0, 0.5, 1):
         minutes = (data.end - data.start) / 60 * part
-        yield text(left + part * (right - left), below + 14, f"{minutes:.0f} min", 10, "#57606a", text_anchor=("start", "middle", "end")[int(part * 2)])
+        yield text(left + part * (right - left), below + 14, f"{minutes:.3g} min", 10, "#57606a", text_anchor=("start", "middle", "end")[int(part * 2)])
     where = x + 12
     if not lines:
         yield text((left + right) / 2, (above + below) / 2, "no data", 12, "#57606a", text_anchor="middle")
