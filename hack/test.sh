@@ -40,13 +40,11 @@ fast() {
     step "scripts"
     git ls-files -z '*.sh' .ci/run hack/cluster/nvidia-imex hack/nvml-mock/bin | xargs -0 shellcheck --external-sources --severity=warning
 
-<<<<<<< HEAD
     step "documentation: links, anchors, keys of the chart"
     hack/docs.sh --check
-=======
+
     step "units of systemd"
     hack/units.sh
->>>>>>> f774db2 (chart: the plugin as a service of hosts: no DaemonSet, rights of kubelet's identity, their bounds; unit file)
 
     step "dependencies: licences, sources, duplicates"
     cargo_tool cargo-deny "$cargo_deny_version"
@@ -101,6 +99,9 @@ fast() {
     programs=$(hack/cluster/build.sh)
     export HELM=$programs/bin/helm
     deployments/helm/test.sh
+
+    step "alerts and dashboard"
+    deployments/monitoring/test.sh
 
     step "the doctor beside containerd's own reading of its configuration"
     CONTAINERD=$programs/bin/containerd cargo test --quiet --locked -p host-doctor --lib -- --ignored containerd_itself

@@ -62,22 +62,16 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     log.install()?;
     log_settings(&settings);
 
-    let mut registry = Registry::default();
     let channels = (settings.isolation == Isolation::Channel).then(|| namespaces.own().to_owned());
     let given = channels.as_ref().map(|_| settings.domain_channels());
     let index = SharedIndex::new(Index::new(given));
-    let metrics = Metrics::new(&mut registry, index.clone());
-    if channels.is_some() {
-        Metrics::register_channels(&mut registry, index.clone(), Timestamp::now);
-    }
-    let clique_metrics = CliqueMetrics::new(&mut registry);
     let instance = if pod_name.is_empty() {
         CONTROLLER_NAME
     } else {
         &pod_name
     };
     let events = Events::new(client.clone(), CONTROLLER_NAME, instance);
-    events.register_metrics(&mut registry);
+    let (registry, metrics, clique_metrics) = register_metrics(&index, channels.is_some(), &events);
     if let Some(server) = server {
         tokio::spawn(server.serve(readiness.clone(), registry, shutdown.clone()));
     }
@@ -125,6 +119,22 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
     }
     info!("shutdown complete");
     Ok(ExitCode::SUCCESS)
+}
+
+/// All metrics but those of conditions, which the server adds. With `isolates`, those of the channels, too.
+pub(crate) fn register_metrics(
+    index: &SharedIndex,
+    isolates: bool,
+    events: &Events,
+) -> (Registry, Metrics, CliqueMetrics) {
+    let mut registry = Registry::default();
+    let metrics = Metrics::new(&mut registry, index.clone());
+    if isolates {
+        Metrics::register_channels(&mut registry, index.clone(), Timestamp::now);
+    }
+    let clique_metrics = CliqueMetrics::new(&mut registry);
+    events.register_metrics(&mut registry);
+    (registry, metrics, clique_metrics)
 }
 
 /// Reconciles only while holding the lease, and releases it at the end. When the lease is lost, the

@@ -157,7 +157,8 @@ lacks 'configs-policy' default
 # Beside NVIDIA's chart, with all that this one can render: no object has the name of one of the other's, and
 # every selector names this chart.
 names() { awk '/^kind: / {kind = $2} /^metadata:/ {top = 1} top && /^  name: / {print kind, $2; top = 0}' "$1"; }
-all=("${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=true --set resources.computeDomains.imex.isolation=channel --set nriGuard.mode=enforce --set openshift.scc=true)
+all=("${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims=true --set resources.computeDomains.imex.isolation=channel --set nriGuard.mode=enforce --set openshift.scc=true
+    --set monitoring.podMonitor.enabled=true --set monitoring.prometheusRule.enabled=true)
 render "${all[@]}" >"$scratch/all.yaml"
 names "$scratch/all.yaml" >"$scratch/ours.txt"
 if [ "${NVIDIA_CHART:-}" ]; then
@@ -220,6 +221,20 @@ renders_without_policies() { render "${gate[@]}" --set controller.networkPolicy.
 renders_without_policies >"$scratch/open.yaml"
 lacks NetworkPolicy open
 
+# For the Prometheus operator: nothing unless asked for, one PodMonitor for each program that has metrics, by the name of their port.
+lacks 'monitoring.coreos.com' default
+contains 'runbook_url: https://git.example/imex-dra/blob/v9/controller/README.md#' everything
+[ "$(grep -c 'kind: PodMonitor' "$scratch/everything.yaml")" = 1 ] || fail "not one PodMonitor, for the plugin, where the controller has no metrics"
+monitored=(--set monitoring.podMonitor.enabled=true --set-string monitoring.prometheusRule.enabled=true)
+render "${gate[@]}" "${monitored[@]}" --set controller.metrics.metricsPath=numbers >"$scratch/monitored.yaml"
+[ "$(grep -c 'kind: PodMonitor' "$scratch/monitored.yaml")" = 2 ] || fail "not a PodMonitor for each program"
+[ "$(grep -c -- '- port: metrics' "$scratch/monitored.yaml")" = "$(grep -c -- '- name: metrics' "$scratch/monitored.yaml")" ] || fail "a PodMonitor's port is no container's"
+contains 'path: "/numbers"' monitored
+lacks 'interval:|runbook_url' monitored
+[ "$(grep -c 'alert: ' "$scratch/monitored.yaml")" = "$(grep -c -- '- alert: ' "$chart/monitoring/alerts.yaml")" ] || fail "not every alert is in the PrometheusRule"
+refuses "monitoring.podMonitor.enabled=true finds no metrics: set controller.metrics.enabled or kubeletPlugin.metrics.enabled to true, with an endpoint" \
+    "${gate[@]}" "${monitored[@]}" --set controller.metrics.enabled=false --set kubeletPlugin.metrics.computeDomainHttpEndpoint=
+
 # What an operator reads after the installation: claims of groups only where there are any.
 notes() { "$HELM" install test "$chart" --namespace imex-dra --dry-run=client "$@" | sed '1,/^NOTES:$/d'; }
 notes "${gate[@]}" "${label[@]}" >"$scratch/label-notes.yaml"
@@ -227,6 +242,10 @@ notes "${gate[@]}" "${label[@]}" --set resources.computeDomains.imex.groupClaims
 contains 'A claim of the DeviceClass compute-domain-clique-channel.nvidia.com' groups-notes
 contains 'A node has one pod with a channel at a time' label-notes
 lacks 'clique-channel' label-notes
+lacks 'metricsFrom' label-notes
+notes "${gate[@]}" "${monitored[@]}" --set 'controller.networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus' >"$scratch/monitored-notes.yaml"
+contains '* kubeletPlugin.networkPolicy.metricsFrom is empty' monitored-notes
+lacks 'controller.networkPolicy.metricsFrom' monitored-notes
 
 # NVIDIA's values files need no editing; what they say that has no meaning here is told.
 # req: CHART-6

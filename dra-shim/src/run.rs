@@ -104,11 +104,8 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     // An outage of the API server is no reason for every node's pod to be not ready.
     let api_server = readiness.add_start_condition("api-server", "it has not answered yet");
     let client = kube.client(&api_server).await?;
-    let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry, &node_name);
-    checkpoint_gauges::register(&mut registry, &paths.data_dir);
     let events = Events::new(client.clone(), PROGRAM, &node_name);
-    events.register_metrics(&mut registry);
+    let (registry, metrics) = register_metrics(&node_name, &paths.data_dir, &events);
     let health = (&readiness, &liveness);
     serve_http(&http, healthcheck_port, health, registry, &shutdown).await?;
 
@@ -173,6 +170,19 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     parts.claim_status.finish().await;
     info!("shutdown");
     ended
+}
+
+/// All metrics but those of conditions, which [`HttpServer::serve`] adds.
+pub(crate) fn register_metrics(
+    node_name: &str,
+    data_dir: &Path,
+    events: &Events,
+) -> (Registry, Arc<Metrics>) {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry, node_name);
+    checkpoint_gauges::register(&mut registry, data_dir);
+    events.register_metrics(&mut registry);
+    (registry, metrics)
 }
 
 /// Serves health on a port of its own, as kubelet's probes want it, and again

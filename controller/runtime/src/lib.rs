@@ -73,6 +73,8 @@ mod events;
 mod http;
 mod liveness;
 mod logs;
+#[cfg(feature = "testing")]
+mod metrics_table;
 mod pages;
 mod raw_object;
 mod readiness;
@@ -92,6 +94,8 @@ pub use events::Events;
 pub use http::HttpServer;
 pub use liveness::{Heartbeat, Liveness};
 pub use logs::LogFormat;
+#[cfg(feature = "testing")]
+pub use metrics_table::metrics_table_differences;
 pub use pages::{Part, for_each_page};
 pub use raw_object::RawObject;
 pub use readiness::{Readiness, ReadinessCondition};

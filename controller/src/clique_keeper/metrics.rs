@@ -36,7 +36,7 @@ impl CliqueMetrics {
     }
 
     /// What became of a label: `written`, `owned-by-others` or `failed`.
-    pub(super) fn labelled(&self, outcome: &'static str) {
+    pub(crate) fn labelled(&self, outcome: &'static str) {
         self.labels.get_or_create(&[("outcome", outcome)]).inc();
     }
 

@@ -1,8 +1,11 @@
 use compute_domain_api::crd::{ComputeDomain, ComputeDomainStatus};
 use compute_domain_core::{Domain, Index};
+use imex_runtime::{Events, metrics_table_differences};
 use k8s_openapi::jiff::Timestamp;
 
 use super::*;
+use crate::fake_api::FakeApi;
+use crate::run::register_metrics;
 use crate::testing::scrape;
 
 fn mk_domain(uid: &str, state: Option<ComputeDomainState>) -> Domain {
@@ -98,4 +101,15 @@ fn names_and_labels_are_what_dashboards_expect() {
     }
     metrics.set_leader(false);
     assert!(scrape(&registry).contains("\nimex_dra_leader 0\n"));
+}
+
+#[tokio::test]
+async fn the_readme_has_every_metric_and_no_other() {
+    let events = Events::new(FakeApi::new().client(), "test", "pod-1");
+    let (registry, metrics, cliques) = register_metrics(&SharedIndex::default(), true, &events);
+    // A family is served once it has a series.
+    metrics.failed("500");
+    cliques.labelled("written");
+    let differences = metrics_table_differences(registry, include_str!("../../README.md"));
+    assert_eq!(differences, Vec::<String>::new());
 }

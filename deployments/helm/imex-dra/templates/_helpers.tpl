@@ -227,6 +227,25 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
+{{/* (list $ VALUES): the port of the metrics of controller or kubeletPlugin; nothing if it serves none. */}}
+{{- define "imex-dra.metricsPortNumber" -}}
+{{- $metrics := (get (index . 0).Values (index . 1)).metrics -}}
+{{- if include "imex-dra.on" (list (index . 0) (print (index . 1) ".metrics.enabled")) -}}
+{{- with default $metrics.httpEndpoint $metrics.computeDomainHttpEndpoint -}}
+{{- splitList ":" . | last -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* (list $ VALUES): that port under a name, by which a PodMonitor finds it. */}}
+{{- define "imex-dra.metricsPort" -}}
+{{- with include "imex-dra.metricsPortNumber" . -}}
+ports:
+  - name: metrics
+    containerPort: {{ . }}
+{{- end }}
+{{- end }}
+
 {{/* Where the driver-managed mode keeps its objects: here, and where the Go
 driver's controller was told to by ADDITIONAL_NAMESPACES. As a JSON array. */}}
 {{- define "imex-dra.driverNamespaces" -}}
