@@ -50,22 +50,22 @@ pub(crate) const NEVER_GIVEN: [&str; 14] = [
 
 /// The host's CDI specs, each of which runtimes find valid.
 pub(crate) const SPECS: [&str; 7] = [
-    r#"{cdiVersion: 0.5.0, kind: example.com/fabric, devices: [
+    r"{cdiVersion: 0.5.0, kind: example.com/fabric, devices: [
 {name: all, containerEdits: {deviceNodes: [
 {path: /dev/nvidia-caps-imex-channels/channel0, type: c, major: 235, minor: 0},
-{path: /dev/nvidia-caps-imex-channels/channel1, type: c, major: 235, minor: 1}]}}]}"#,
-    r#"{cdiVersion: 0.5.0, kind: example.com/whole, containerEdits: {deviceNodes: [
+{path: /dev/nvidia-caps-imex-channels/channel1, type: c, major: 235, minor: 1}]}}]}",
+    r"{cdiVersion: 0.5.0, kind: example.com/whole, containerEdits: {deviceNodes: [
 {path: /dev/nvidia-caps-imex-channels/channel1, type: c, major: 235, minor: 1}]},
-devices: [{name: any, containerEdits: {env: [A=B]}}]}"#,
-    r#"{cdiVersion: 0.5.0, kind: example.com/hidden, devices: [
-{name: it, containerEdits: {deviceNodes: [{path: /dev/harmless, type: c, major: 235, minor: 1}]}}]}"#,
-    r#"{cdiVersion: 0.5.0, kind: example.com/harmless, devices: [{name: all, containerEdits: {env: [A=B]}}]}"#,
+devices: [{name: any, containerEdits: {env: [A=B]}}]}",
+    r"{cdiVersion: 0.5.0, kind: example.com/hidden, devices: [
+{name: it, containerEdits: {deviceNodes: [{path: /dev/harmless, type: c, major: 235, minor: 1}]}}]}",
+    r"{cdiVersion: 0.5.0, kind: example.com/harmless, devices: [{name: all, containerEdits: {env: [A=B]}}]}",
     r#"{cdiVersion: 0.5.0, kind: nvidia.com/imex-channel, devices: [
 {name: "0", containerEdits: {deviceNodes: [
 {path: /dev/nvidia-caps-imex-channels/channel0, type: c, major: 235, minor: 0}]}}]}"#,
-    r#"{cdiVersion: 0.5.0, kind: management.nvidia.com/gpu, devices: [
+    r"{cdiVersion: 0.5.0, kind: management.nvidia.com/gpu, devices: [
 {name: all, containerEdits: {deviceNodes: [
-{path: /dev/nvidia-caps-imex-channels/channel0, type: c, major: 235, minor: 0}]}}]}"#,
+{path: /dev/nvidia-caps-imex-channels/channel0, type: c, major: 235, minor: 0}]}}]}",
     r#"{cdiVersion: 0.5.0, kind: nvidia.com/gpu, devices: [
 {name: "0", containerEdits: {env: [A=B]}},
 {name: odd, containerEdits: {deviceNodes: [
@@ -97,7 +97,7 @@ fn container(name: &str) -> Input {
     }
 }
 
-/// With the values of NVIDIA_VISIBLE_DEVICES and NVIDIA_IMEX_CHANNELS.
+/// With the values of `NVIDIA_VISIBLE_DEVICES` and `NVIDIA_IMEX_CHANNELS`.
 fn env(name: &str, devices: Option<&str>, channels: Option<&str>) -> Input {
     let devices = devices.map(|list| format!("NVIDIA_VISIBLE_DEVICES={list}"));
     let channels = channels.map(|list| format!("NVIDIA_IMEX_CHANNELS={list}"));

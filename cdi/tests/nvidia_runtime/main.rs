@@ -134,7 +134,7 @@ fn what_is_asked_for_and_never_given_is_known() {
     let of_name = |name: &str, is_given: bool| {
         let cases = recording.cases.iter();
         let mut of_name = cases.filter(|case| case.input.name == name);
-        of_name.any(|case| !case.given.is_empty() == is_given)
+        of_name.any(|case| case.given.is_empty() != is_given)
     };
     let asking = recording
         .cases
@@ -162,7 +162,7 @@ fn the_real_programs_do_what_is_recorded() {
         .collect();
     if std::env::var_os("IMEX_UPDATE").is_some() {
         let recording = Recording {
-            toolkit: host.toolkit(),
+            toolkit: record::toolkit(),
             specs: cases::SPECS.map(str::to_owned).to_vec(),
             cases,
         };

@@ -45,6 +45,11 @@ pub(crate) fn one_case_a_line(recording: &Recording) -> String {
     )
 }
 
+/// `IMEX_NVIDIA_VERSION`: the programs themselves do not know it.
+pub(crate) fn toolkit() -> String {
+    std::env::var("IMEX_NVIDIA_VERSION").unwrap()
+}
+
 // === impl Host ===
 
 impl Host {
@@ -93,11 +98,6 @@ impl Host {
 
     fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path)
-    }
-
-    /// `IMEX_NVIDIA_VERSION`: the programs themselves do not know it.
-    pub(crate) fn toolkit(&self) -> String {
-        std::env::var("IMEX_NVIDIA_VERSION").unwrap()
     }
 
     pub(crate) fn run(&self, input: Input) -> Recorded {
@@ -194,7 +194,7 @@ impl Host {
                 lines.find(|line| *line == section);
             }
             let own = lines.take_while(|line| !line.starts_with('['));
-            own.map(|line| format!("{line}\n")).collect()
+            own.flat_map(|line| [line.as_str(), "\n"]).collect()
         };
         let mounts = "accept-nvidia-visible-devices-as-volume-mounts";
         let top = of("");

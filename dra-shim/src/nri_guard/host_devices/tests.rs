@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -381,7 +382,8 @@ fn what_a_look_costs() {
         let mut text = format!("cdiVersion: 0.5.0\nkind: example.com/c{at}\ndevices:\n");
         for id in 0..2048 {
             let node = format!("/dev/nvidia-caps-imex-channels/channel{id}");
-            text += &format!(
+            let _ = write!(
+                text,
                 "- name: \"{id}\"\n  containerEdits:\n    deviceNodes:\n    - path: {node}\n      hostPath: {node}\n"
             );
         }
