@@ -10,15 +10,14 @@ use crate::readiness::Readiness;
 /// A line for each metric that only one of the two has: the program, which serves `registry` and the
 /// gauges of its conditions, and its README, with rows `` | `NAME{LABEL,LABEL}` | meaning | ``. A family
 /// without a series is not served: give it one before.
-///
-/// # Panics
-/// If the registry cannot be encoded.
 pub fn metrics_table_differences(mut registry: Registry, readme: &str) -> Vec<String> {
     let readiness = Readiness::default();
     readiness.add_condition("any", "not met");
     readiness.register_metrics(&mut registry);
     let mut text = String::new();
-    encode(&mut text, &registry).expect("the registry can be encoded");
+    if let Err(error) = encode(&mut text, &registry) {
+        return vec![format!("the registry cannot be encoded: {error}")];
+    }
     let (served, documented) = (served(&text), documented(readme));
     let lacking = served.difference(&documented);
     let lacking = lacking.map(|metric| format!("served, and not in the README: {metric}"));

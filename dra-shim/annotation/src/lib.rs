@@ -23,6 +23,7 @@ mod allowed;
 mod claims;
 #[cfg(feature = "plugin")]
 mod plugin;
+mod record;
 mod records;
 mod refused;
 mod request;
@@ -32,6 +33,7 @@ pub use allowed::{Allowed, AllowedError};
 ///
 #[cfg(feature = "plugin")]
 pub use plugin::{Annotations, Paths};
-pub use records::{RECORDS_DIR, Record, Records, Settled, records_in};
+pub use record::{RECORDS_DIR, Record};
+pub use records::{Records, Settled, records_in};
 pub use refused::Refused;
 pub use request::{ANNOTATION, NotAChannel, request};

@@ -16,7 +16,8 @@ use tracing::{info, warn};
 
 use crate::allowed::Allowed;
 use crate::claims::claim_with;
-use crate::records::{RECORDS_DIR, Record, Records, Settled};
+use crate::record::{RECORDS_DIR, Record};
+use crate::records::{Records, Settled};
 use crate::refused::Refused;
 use crate::request::{ANNOTATION, request};
 

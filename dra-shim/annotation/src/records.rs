@@ -34,13 +34,10 @@ use std::time::Duration;
 
 use durable_file::{Dir, Error, OsDir};
 use imex_cdi::ChannelId;
-use serde::{Deserialize, Serialize};
 
+use crate::record::Record;
 use crate::refused::Refused;
 use crate::request::NotAChannel;
-
-/// Where the records are.
-pub const RECORDS_DIR: &str = "/run/imex-dra/annotations";
 
 const SUFFIX: &str = ".json";
 const LOCK: &str = "lock";
@@ -50,22 +47,6 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const MODE: u32 = 0o644;
 /// Names of files end at 255 bytes.
 const MAX_ID: usize = 200;
-
-/// A pod that has a channel by annotation.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// The runtime's id of the pod's sandbox.
-    pub sandbox: String,
-    /// The pod's UID.
-    pub pod_uid: String,
-    /// The pod's namespace.
-    pub namespace: String,
-    /// The pod's name.
-    pub name: String,
-    /// The channel's number.
-    pub channel: u32,
-}
 
 /// What a connection has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -3,7 +3,7 @@
 use durable_file::Error as FileError;
 use imex_cdi::{ChannelId, ReadMajorError};
 
-use crate::records::RECORDS_DIR;
+use crate::record::RECORDS_DIR;
 use crate::request::{ANNOTATION, NotAChannel};
 
 /// Why a pod does not get the channel that its annotation names.
