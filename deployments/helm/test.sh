@@ -137,7 +137,7 @@ if grep -qF -- GPU_CLIQUE "$scratch/default.yaml"; then fail "default should not
 # Without pods: nothing that only they need, and with kubelet's identity its rights and their bounds.
 host=(--set kubeletPlugin.hostService.enabled=true)
 golden hostservice "${gate[@]}" "${host[@]}" -s templates/rbac-kubeletplugin.yaml -s templates/validatingadmissionpolicy-nodes.yaml
-render "${gate[@]}" "${host[@]}" --set openshift.scc=true >"$scratch/host.yaml"
+render "${gate[@]}" "${host[@]}" --set openshift.scc=true --set monitoring.podMonitor.enabled=true >"$scratch/host.yaml"
 lacks 'kind: DaemonSet|name: imex-dra-kubelet-plugin|name: .*-service-account-kubeletplugin|scc-kubeletplugin' host
 contains 'name: compute-domain-default-channel.nvidia.com' host
 contains 'name: test-imex-dra-service-account-controller' host

@@ -66,6 +66,13 @@ true
 {{- end -}}
 {{- end }}
 
+{{/* The components that are pods, with the keys of their values, as a JSON object. */}}
+{{- define "imex-dra.components" -}}
+{{- $components := dict "controller" "controller" -}}
+{{- if not (include "imex-dra.hostService" .) -}}{{- $_ := set $components "kubelet-plugin" "kubeletPlugin" -}}{{- end -}}
+{{- toJson $components -}}
+{{- end }}
+
 {{- define "imex-dra.kubeletRegistry" -}}
 {{ default (printf "%s/plugins_registry" (trimSuffix "/" .Values.kubeletPlugin.kubeletRoot)) .Values.kubeletPlugin.kubeletRegistrarDirectoryPath }}
 {{- end }}
