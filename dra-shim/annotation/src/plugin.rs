@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use compute_domain_node::error_chain;
 use imex_cdi::{
@@ -39,6 +39,7 @@ pub struct Annotations {
     paths: Paths,
     records: Records,
     shared: Arc<Mutex<Shared>>,
+    containers: Arc<Mutex<Containers>>,
 }
 
 /// What a connection may change.
@@ -47,6 +48,9 @@ struct Shared {
     allowed: Allowed,
     release: NriRelease,
 }
+
+/// The ids of the containers that the runtime has told of, by sandbox with the annotation.
+type Containers = BTreeMap<String, BTreeSet<String>>;
 
 // === impl Annotations ===
 
@@ -59,6 +63,26 @@ impl Annotations {
             paths,
             records,
             shared,
+            containers: Arc::default(),
+        }
+    }
+
+    fn containers(&self) -> MutexGuard<'_, Containers> {
+        self.containers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pod has no container any more: its channel is free.
+    async fn release(&self, pod: &PodSandbox) {
+        let (records, sandbox) = (self.records.clone(), pod.id.clone());
+        let released = spawn_blocking(move || records.release(&sandbox)).await;
+        if let Ok(Err(error)) = released {
+            // The next connection removes it.
+            warn!(
+                error = error_chain(&error),
+                pod.namespace, pod.name, "the pod's record stays"
+            );
         }
     }
 
@@ -137,6 +161,20 @@ impl Annotations {
     }
 }
 
+fn ids(containers: &[Container], of: &[Record]) -> Containers {
+    let mut ids = Containers::new();
+    for record in of {
+        let of_pod = containers
+            .iter()
+            .filter(|it| it.pod_sandbox_id == record.sandbox);
+        ids.insert(
+            record.sandbox.clone(),
+            of_pod.map(|it| it.id.clone()).collect(),
+        );
+    }
+    ids
+}
+
 fn record_of(pod: &PodSandbox, channel: ChannelId) -> Record {
     Record {
         sandbox: pod.id.clone(),
@@ -178,7 +216,7 @@ fn log_settled(settled: Settled) {
 
 impl Plugin for Annotations {
     fn events(&self) -> Events {
-        Events::CREATE_CONTAINER | Events::REMOVE_POD_SANDBOX
+        Events::CREATE_CONTAINER | Events::REMOVE_CONTAINER | Events::REMOVE_POD_SANDBOX
     }
 
     /// A text from the runtime is the node's list.
@@ -202,12 +240,9 @@ impl Plugin for Annotations {
         containers: &[Container],
     ) -> Result<Vec<ContainerUpdate>, Refusal> {
         let running = Self::running(pods, containers);
-        let sandboxes: BTreeSet<String> = pods.iter().map(|pod| pod.id.clone()).collect();
+        *self.containers() = ids(containers, &running);
         let records = self.records.clone();
-        let settled = spawn_blocking(move || {
-            let sandboxes = sandboxes.iter().map(String::as_str).collect();
-            records.settle(&running, &sandboxes)
-        });
+        let settled = spawn_blocking(move || records.settle(&running));
         match settled.await {
             Ok(Ok(settled)) => log_settled(settled),
             // The next connection tries again; meanwhile a channel stays with its namespace.
@@ -236,24 +271,45 @@ impl Plugin for Annotations {
             return Err(Refusal::new(Refused::NotAllowed { channel, namespace }));
         }
         let record = record_of(pod, channel);
-        let (this, context, container) = (self.clone(), context.clone(), container.clone());
-        let given = spawn_blocking(move || this.give(&context, channel, &record, &container));
+        // Before the record, so that one that is written has a container whose end is noticed.
+        self.containers()
+            .entry(pod.id.clone())
+            .or_default()
+            .insert(container.id.clone());
+        let (this, context, asked) = (self.clone(), context.clone(), container.clone());
+        let given = spawn_blocking(move || this.give(&context, channel, &record, &asked));
         let given = given.await.map_err(Refusal::new)?;
+        if given.is_err() {
+            // Of a container that is refused the runtime tells nothing more.
+            if let Some(of_pod) = self.containers().get_mut(&pod.id) {
+                of_pod.remove(&container.id);
+            }
+        }
         given
             .map(Creation::from)
             .map_err(|refused| Refusal::new(error_chain(&refused)))
     }
 
-    async fn remove_pod_sandbox(&self, _: &Context, pod: &PodSandbox) -> Result<(), Refusal> {
-        let (records, sandbox) = (self.records.clone(), pod.id.clone());
-        let released = spawn_blocking(move || records.release(&sandbox)).await;
-        if let Ok(Err(error)) = released {
-            // The next connection removes it.
-            warn!(
-                error = error_chain(&error),
-                pod.namespace, pod.name, "the pod's record stays"
-            );
+    async fn remove_container(
+        &self,
+        _: &Context,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), Refusal> {
+        let was_last = {
+            let mut containers = self.containers();
+            let of_pod = containers.get_mut(&pod.id);
+            of_pod.is_some_and(|ids| ids.remove(&container.id) && ids.is_empty())
+        };
+        if was_last {
+            self.release(pod).await;
         }
+        Ok(())
+    }
+
+    async fn remove_pod_sandbox(&self, _: &Context, pod: &PodSandbox) -> Result<(), Refusal> {
+        self.containers().remove(&pod.id);
+        self.release(pod).await;
         Ok(())
     }
 }

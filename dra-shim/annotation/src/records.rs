@@ -11,23 +11,26 @@
 //! others are given. One that is too many keeps the channel from other namespaces, no longer
 //! than until the next connection.
 //!
+//! The end of a pod is seen by its last container: a runtime that was restarted tells nothing of
+//! the sandboxes that it had before (containerd up to 2.3), and of containers it does. kubelet
+//! removes a container that has ended only after its successor is created.
+//!
 //! | when | step | if the plugin is killed right after it |
 //! |---|---|---|
 //! | a container is created | the lock is taken | the kernel frees the lock; no record, the container starts without the plugin |
 //! | | conflicts are looked for; nothing is written if there are | the same |
 //! | | a temporary file is written and synced | the next start sweeps it |
-//! | | it is renamed to `SANDBOX.json` | the record is there, the container may start without its channel; see `remove` |
+//! | | it is renamed to `SANDBOX.json` | the record is there, the container may start without its channel: then the next connection removes it |
 //! | | the answer with the device is given | the record is there, as it should |
 //! | another container of the pod, also a restarted one | the same; the file is left as it is | the record is there |
-//! | the sandbox is removed | under the lock the file is removed | the record is gone, as is the pod |
-//! | it is removed, and the plugin is away | | the next connection removes the record |
-//! | the plugin connects, the runtime names its sandboxes | records of pods that run with their channel are written if they are missing, damaged or others | those left are written at the next connection |
-//! | | then all others' and damaged files are removed | those left are removed at the next connection |
+//! | the pod's last container, or its sandbox, is removed | under the lock the file is removed | the record is gone, as is the pod |
+//! | they are removed, and the plugin is away | | the next connection removes the record |
+//! | the plugin connects, the runtime names its containers | records of those that have their channel are written if they are missing, damaged or others | those left are written at the next connection |
+//! | | then all other files are removed | those left are removed at the next connection |
 //! | somebody damages a record | nobody is given a channel, since the damaged one may have it, until the next connection | |
 //! | somebody removes one | the pod's channel counts as free until the next connection; nothing tells of it | |
 //! | the machine boots | the tmpfs is empty | |
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +56,7 @@ const MAX_ID: usize = 200;
 pub struct Settled {
     /// Records of pods that run, and had none.
     pub written: Vec<Record>,
-    /// Records of pods that are gone.
+    /// Records of pods without a container that has the channel.
     pub gone: Vec<Record>,
     /// Names of files that were no records.
     pub damaged: Vec<String>,
@@ -131,10 +134,9 @@ impl Records {
         self.remove(sandbox)
     }
 
-    /// Makes the records those of the pods that run with their channel, and of sandboxes that the
-    /// runtime still has.
+    /// Makes the records those of the pods with a container that has its channel.
     // req: NRI-20
-    pub fn settle(&self, running: &[Record], sandboxes: &BTreeSet<&str>) -> Result<Settled, Error> {
+    pub fn settle(&self, running: &[Record]) -> Result<Settled, Error> {
         let _lock = self.dir.lock(LOCK, LOCK_TIMEOUT)?;
         let mut settled = Settled::default();
         let before = self.read()?.records;
@@ -148,8 +150,10 @@ impl Records {
             settled.written.push(record.clone());
         }
         let after = self.read()?;
-        let is_gone = |record: &Record| !sandboxes.contains(record.sandbox.as_str());
-        for record in after.records.into_iter().filter(is_gone) {
+        for record in after.records {
+            if running.contains(&record) {
+                continue;
+            }
             self.remove(&record.sandbox)?;
             settled.gone.push(record);
         }
@@ -244,7 +248,7 @@ mod tests {
         records.release("s1").unwrap();
         records.release("s1").unwrap();
         assert!(hold(&records, &other).is_err());
-        let settled = records.settle(&[], &BTreeSet::from(["s4"])).unwrap();
+        let settled = records.settle(&[record("s4", "team-b", 4)]).unwrap();
         assert_eq!(settled.gone, [second]);
         hold(&records, &other).unwrap();
         let all = records_in(scratch.path()).unwrap();
@@ -274,11 +278,11 @@ mod tests {
                 // The sandbox is still there: the container is created again, and the record is
                 // the pod's until it goes.
                 let again = Records::new(Arc::new(crash.dir.after_kill()));
-                again.settle(&[], &BTreeSet::from(["s1"])).unwrap();
+                again.settle(std::slice::from_ref(&pod)).unwrap();
                 hold(&again, &pod).unwrap();
                 hold(&again, &other).unwrap_err();
                 // It went meanwhile.
-                records.settle(&[], &BTreeSet::new()).unwrap();
+                records.settle(&[]).unwrap();
                 assert_eq!(records.all().unwrap(), [], "{crash}");
                 hold(&records, &other).unwrap();
             },
@@ -297,7 +301,7 @@ mod tests {
                     hold(&records, record).unwrap();
                     dir.acknowledge();
                 }
-                records.settle(&[], &BTreeSet::from(["s1"])).unwrap();
+                records.settle(std::slice::from_ref(&pod)).unwrap();
             },
             |crash| {
                 let found = Records::new(Arc::new(crash.dir.clone())).all().unwrap();
@@ -341,7 +345,7 @@ mod tests {
         hold(&records, &record("s1", "team-a", 3)).unwrap();
         println!("held after {:?}", began.elapsed());
         let began = Instant::now();
-        let settled = records.settle(&[], &BTreeSet::from(["s1"])).unwrap();
+        let settled = records.settle(&[record("s1", "team-a", 3)]).unwrap();
         println!("removed after {:?}", began.elapsed());
         assert_eq!(settled.gone.len(), 10_000);
     }
@@ -364,10 +368,7 @@ mod tests {
             hold(&records, &pod).unwrap();
             std::fs::write(scratch.path().join("s1.json"), damage).unwrap();
 
-            let sandboxes = BTreeSet::from(["s1", "s2"]);
-            let settled = records
-                .settle(std::slice::from_ref(&pod), &sandboxes)
-                .unwrap();
+            let settled = records.settle(std::slice::from_ref(&pod)).unwrap();
             assert_eq!(settled.written, std::slice::from_ref(&pod));
             assert_eq!((settled.gone, settled.damaged), (vec![], vec![]));
             assert!(
@@ -378,7 +379,7 @@ mod tests {
         }
         // One of a pod that does not have its channel, or is gone.
         std::fs::write(scratch.path().join("s1.json"), "{").unwrap();
-        let settled = records.settle(&[], &BTreeSet::from(["s1"])).unwrap();
+        let settled = records.settle(&[]).unwrap();
         assert_eq!(settled.damaged, ["s1.json"]);
         hold(&records, &other).unwrap();
     }
@@ -395,10 +396,10 @@ mod tests {
                 std::fs::write(scratch.path().join("s1.json"), edited).unwrap();
             }
             let running = std::slice::from_ref(&pod);
-            let settled = records.settle(running, &BTreeSet::from(["s1"])).unwrap();
+            let settled = records.settle(running).unwrap();
             assert_eq!(settled.written, running);
             assert!(hold(&records, &record("s2", "team-b", 3)).is_err());
-            let again = records.settle(running, &BTreeSet::from(["s1"])).unwrap();
+            let again = records.settle(running).unwrap();
             assert_eq!(again, Settled::default());
         }
     }

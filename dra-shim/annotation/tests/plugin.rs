@@ -71,6 +71,23 @@ fn service(scratch: &Path, list: &str) -> Service {
     builder.start(plugin).unwrap()
 }
 
+/// A container as the runtime names it, with the channel.
+fn container_with(id: &str, sandbox: &str, channel: u32) -> Container {
+    let device = LinuxDevice {
+        path: format!("/dev/nvidia-caps-imex-channels/channel{channel}"),
+        ..LinuxDevice::default()
+    };
+    Container {
+        id: id.to_owned(),
+        pod_sandbox_id: sandbox.to_owned(),
+        linux: Some(LinuxContainer {
+            devices: vec![device],
+            ..LinuxContainer::default()
+        }),
+        ..Container::default()
+    }
+}
+
 fn pod(id: &str, namespace: &str, channel: &str) -> PodSandbox {
     PodSandbox {
         id: id.to_owned(),
@@ -202,16 +219,16 @@ async fn the_runtimes_configuration_is_the_nodes_list() {
 // req: NRI-20
 #[tokio::test]
 async fn records_survive_a_restart_but_for_those_of_pods_that_are_gone() {
-    let pods = vec![pod("s1", "team-a", "1")];
-    let node = Node::start(
-        LIST,
-        Options {
-            pods,
-            ..Options::default()
-        },
-    )
-    .await;
+    // The third has ended: the runtime has its sandbox, and no container of it.
+    let pods = vec![pod("s1", "team-a", "1"), pod("s3", "team-a", "9")];
+    let options = Options {
+        pods,
+        containers: vec![container_with("c1", "s1", 1)],
+        ..Options::default()
+    };
+    let node = Node::start(LIST, options).await;
     node.create(&pod("s1", "team-a", "1")).await.unwrap();
+    node.create(&pod("s3", "team-a", "9")).await.unwrap();
     node.create(&pod("s2", "team-a", "8")).await.unwrap();
     let Node {
         scratch,
@@ -228,24 +245,39 @@ async fn records_survive_a_restart_but_for_those_of_pods_that_are_gone() {
     restarted.shutdown().await;
 }
 
+/// As containerd up to 2.3, which after its restart tells nothing of sandboxes that it had.
+// req: NRI-20
+#[tokio::test]
+async fn a_pods_channel_is_free_when_its_last_container_is_removed() {
+    let options = Options {
+        pods: vec![pod("s1", "team-a", "1")],
+        containers: vec![container_with("c1", "s1", 1)],
+        ..Options::default()
+    };
+    let node = Node::start(LIST, options).await;
+    let (job, other) = (pod("s1", "team-a", "1"), pod("s2", "team-b", "1"));
+    let again = Container {
+        id: "c2".to_owned(),
+        ..Container::default()
+    };
+    let created = node.runtime.create_container(&job, &again).await;
+    created.unwrap();
+    // One that is refused does not count: the runtime tells nothing more of it.
+    node.create(&other).await.unwrap_err();
+    let first = container_with("c1", "s1", 1);
+    node.runtime.remove_container(&job, &first).await.unwrap();
+    node.create(&other).await.unwrap_err();
+    node.runtime.remove_container(&job, &again).await.unwrap();
+    assert_eq!(node.records(), []);
+    node.create(&other).await.unwrap();
+}
+
 // req: NRI-20
 #[tokio::test]
 async fn a_pod_that_runs_keeps_its_channel_when_its_record_is_lost_or_damaged() {
-    let running = Container {
-        id: "c1".to_owned(),
-        pod_sandbox_id: "s1".to_owned(),
-        linux: Some(LinuxContainer {
-            devices: vec![LinuxDevice {
-                path: "/dev/nvidia-caps-imex-channels/channel1".to_owned(),
-                ..LinuxDevice::default()
-            }],
-            ..LinuxContainer::default()
-        }),
-        ..Container::default()
-    };
     let options = Options {
         pods: vec![pod("s1", "team-a", "1")],
-        containers: vec![running],
+        containers: vec![container_with("c1", "s1", 1)],
         ..Options::default()
     };
     let node = Node::start(LIST, options).await;
