@@ -162,6 +162,40 @@ impl From<TrunkError> for ConnectionError {
 
 // === impl UpdateError ===
 
+impl UpdateError {
+    /// One stable kebab-case word, for metrics and tests.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotRegistered => "not-registered",
+            Self::Lost => "lost",
+            Self::TimedOut(_) => "timed-out",
+            Self::Refused(_) => "refused",
+            Self::TooLong(_) => "too-long",
+        }
+    }
+
+    /// What to do about it.
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::NotRegistered => {
+                "wait until the service's state is registered, which says why it is not"
+            }
+            Self::Lost => {
+                "see in the next synchronize what the containers have, and update them again"
+            }
+            Self::TimedOut(_) => {
+                "look into the runtime's log at this time, and await no update in a method of \
+                 the plugin"
+            }
+            Self::Refused(_) => {
+                "look into the runtime's log for the update that failed, or set its \
+                 ignore_failure"
+            }
+            Self::TooLong(_) => "make several updates of it",
+        }
+    }
+}
+
 impl From<CallError> for UpdateError {
     fn from(error: CallError) -> Self {
         match error {
@@ -170,6 +204,7 @@ impl From<CallError> for UpdateError {
             CallError::Refused(status) => Self::Refused(status.message),
             CallError::TooLong(error) => Self::TooLong(error.0),
             CallError::Decode(error) => Self::Refused(format!("its answer is no answer: {error}")),
+            error @ CallError::TooMuch(_) => Self::Refused(error.to_string()),
         }
     }
 }

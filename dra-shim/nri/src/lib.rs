@@ -70,6 +70,7 @@
 //!   own, answers each in time, and makes calls.
 //! * `plugin_service` turns the runtime's calls into those of [`Plugin`]'s methods.
 //!   `synchronization` puts the pods and containers together that come in parts.
+//! * `weight` finds out how much memory a message would take, before it is decoded.
 //! * `session` is one connection from the registration on; `service` makes the next one.
 //! * `runtime` knows which events a runtime knows.
 //! * `inherited` is the connection of a plugin that the runtime has started.
@@ -105,6 +106,7 @@ mod synchronization;
 pub mod testing;
 mod trunk;
 mod updates;
+mod weight;
 mod wire;
 
 pub use builder::{ServiceBuilder, StartError};

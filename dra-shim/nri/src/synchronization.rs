@@ -2,39 +2,29 @@
 
 use prost::Message as _;
 
+use crate::api::generated::SynchronizeRequest;
 use crate::api::{Container, PodSandbox};
+use crate::weight::weight;
 
-/// Pods and containers of one synchronization. A node has some hundreds.
-const MAX_OBJECTS: usize = 65_536;
-/// Bytes of one synchronization: sixteen messages of the largest size.
-const MAX_BYTES: usize = 64 << 20;
+/// Bytes that a synchronization may take in memory. A container with two hundred variables,
+/// mounts and labels takes some 60 KB; a node has some hundreds.
+const MAX_WEIGHT: usize = 128 << 20;
 
 /// The parts that have come so far.
 #[derive(Debug, Default)]
 pub(crate) struct Synchronization {
     pub(crate) pods: Vec<PodSandbox>,
     pub(crate) containers: Vec<Container>,
-    bytes: usize,
-}
-
-/// A part. The objects are decoded after they are counted: an empty one takes two bytes
-/// in the message, and hundreds in memory.
-#[derive(Clone, PartialEq, prost::Message)]
-struct Part {
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    pods: Vec<Vec<u8>>,
-    #[prost(bytes = "vec", repeated, tag = "2")]
-    containers: Vec<Vec<u8>>,
-    /// Another part follows.
-    #[prost(bool, tag = "3")]
-    more: bool,
+    weight: usize,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PartError {
     #[error("the request cannot be decoded")]
     Decode(#[from] prost::DecodeError),
-    #[error("more than {MAX_OBJECTS} pods and containers, or {MAX_BYTES} bytes of them")]
+    #[error(
+        "the pods and containers would take more than {MAX_WEIGHT} bytes of the plugin's memory"
+    )]
     TooMuch,
 }
 
@@ -42,24 +32,17 @@ pub(crate) enum PartError {
 
 impl Synchronization {
     /// Adds a part, and returns whether another one follows.
-    // req: NRI-3
+    // req: NRI-3, NRI-8
     pub(crate) fn add(&mut self, part: &[u8]) -> Result<bool, PartError> {
-        self.bytes += part.len();
-        if self.bytes > MAX_BYTES {
+        self.weight = self
+            .weight
+            .saturating_add(weight::<SynchronizeRequest>(part));
+        if self.weight > MAX_WEIGHT {
             return Err(PartError::TooMuch);
         }
-        let part = Part::decode(part)?;
-        let before = self.pods.len() + self.containers.len();
-        if before + part.pods.len() + part.containers.len() > MAX_OBJECTS {
-            return Err(PartError::TooMuch);
-        }
-        for pod in part.pods {
-            self.pods.push(PodSandbox::decode(pod.as_slice())?);
-        }
-        for container in part.containers {
-            self.containers
-                .push(Container::decode(container.as_slice())?);
-        }
+        let part = SynchronizeRequest::decode(part)?;
+        self.pods.extend(part.pods);
+        self.containers.extend(part.containers);
         Ok(part.more)
     }
 }
@@ -67,7 +50,6 @@ impl Synchronization {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::generated::SynchronizeRequest;
 
     fn part(ids: &[&str], more: bool) -> Vec<u8> {
         let pods = ids.iter().map(|id| PodSandbox {
@@ -93,24 +75,12 @@ mod tests {
         assert_eq!(whole.containers.len(), 2);
     }
 
-    #[test]
-    fn objects_are_counted_before_they_are_decoded() {
-        // Two million empty pods in the largest message: 600 MB if they were decoded.
-        let empty_pods = [0x0a, 0x00].repeat(2 << 20);
-        let mut whole = Synchronization::default();
-        assert!(matches!(whole.add(&empty_pods), Err(PartError::TooMuch)));
-        assert!(whole.pods.is_empty());
-    }
-
     // req: NRI-3
     #[test]
     fn endless_parts_end() {
         let mut whole = Synchronization::default();
-        let large = vec![0; 4 << 20];
-        let refused = (0..=16).find_map(|_| match whole.add(&large) {
-            Err(PartError::TooMuch) => Some(()),
-            _ => None,
-        });
-        assert!(refused.is_some());
+        let pods = part(&vec!["a pod like others"; 1000], true);
+        let refused = (0..1000).find(|_| matches!(whole.add(&pods), Err(PartError::TooMuch)));
+        assert!(refused.is_some_and(|parts| parts > 20), "{refused:?}");
     }
 }

@@ -230,7 +230,7 @@ impl FakeRuntime {
         called.map(|Empty {}| ())
     }
 
-    async fn call<A: prost::Message + Default>(
+    async fn call<A: prost::Name + Default>(
         &self,
         subscribed: Events,
         method: &str,

@@ -16,8 +16,8 @@ use crate::wire::{
 
 /// Calls at once.
 const MAX_CALLS: u32 = 16;
-/// Bytes of requests at once: one of the largest. A message that is made for it takes fifty
-/// times its length when it is decoded, which is 200 MB for this.
+/// Bytes of requests at once: one of the largest. What they take when they are decoded is
+/// the service's to bound.
 const MAX_BYTES: usize = MAX_MESSAGE;
 /// The longest time-out that is believed. It bounds the arithmetic; NRI's default is 2 s.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);

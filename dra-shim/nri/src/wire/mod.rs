@@ -3,6 +3,7 @@
 
 mod assembler;
 mod envelope;
+mod fields;
 mod frame;
 mod limits;
 mod message;
@@ -11,6 +12,7 @@ mod property_tests;
 
 pub(crate) use assembler::Assembler;
 pub(crate) use envelope::{Code, Request, Response, Status};
+pub(crate) use fields::{Field, Fields};
 pub(crate) use frame::{ConnectionId, FrameError, FrameHeader};
 pub(crate) use limits::{FRAME_HEADER, MAX_MESSAGE};
 pub(crate) use message::{Message, MessageError, MessageKind};
