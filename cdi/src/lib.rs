@@ -59,6 +59,8 @@ mod capability;
 mod channel;
 mod claim;
 mod claim_specs;
+#[cfg(feature = "inject")]
+mod defined;
 mod driver_file;
 mod edits;
 mod go_serde;
@@ -90,6 +92,10 @@ pub use capability::{Capability, IMEX_MGMT_CAPABILITY};
 pub use channel::{CHANNEL_DIR, ChannelId, ChannelIdError, channel_edits, channel_node};
 pub use claim::{ClaimDevice, ClaimUid, ClaimUidError};
 pub use claim_specs::{ClaimSpecs, ClaimSpecsError, Ensured, Swept};
+/// Feature `inject`.
+///
+#[cfg(feature = "inject")]
+pub use defined::{DefinedNodes, OpenNames};
 pub use driver_file::{DriverFileError, DriverTextError};
 /// What a caller may do about an error.
 pub use durable_file::Class;

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use compute_domain_node::{NodeClaims, Whose, channels_to_explain, sentence, unexplained};
 use imex_annotation::records_in;
-use imex_cdi::{AskedChannels, ChannelId, asked_channels};
+use imex_cdi::{AskedChannels, ChannelId, DefinedNodes, OpenNames, asked_channels};
 use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
 use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service, StartError};
 use tokio::task::spawn_blocking;
@@ -39,7 +39,6 @@ use tokio::time::{Instant, timeout};
 use tracing::info;
 
 use self::finding::{Finding, Moment};
-use self::host_devices::{Found, Names};
 use crate::monitor::HardwareMonitor;
 use crate::shared_claims::SharedClaims;
 
@@ -106,8 +105,8 @@ impl NriGuard {
     }
 
     /// The names whose devices are not known by their kind.
-    fn names(&self, pod: &PodSandbox, container: &Container) -> Names {
-        let names = RefCell::new(Names::default());
+    fn names(&self, pod: &PodSandbox, container: &Container) -> OpenNames {
+        let names = RefCell::new(OpenNames::default());
         asked_channels(
             &view::view(pod, container),
             self.hardware.last_major(),
@@ -123,8 +122,8 @@ impl NriGuard {
         &self,
         pod: &PodSandbox,
         container: &Container,
-        names: &Names,
-        found: &Found,
+        names: &OpenNames,
+        found: &DefinedNodes,
     ) -> Asked {
         let (view, major) = (view::view(pod, container), self.hardware.last_major());
         Asked {
@@ -267,9 +266,9 @@ impl NriGuard {
 
     /// Judges containers that run already, as soon as the claims are known.
     // req: NRI-17
-    async fn look_back(self, running: Vec<(PodSandbox, Container, Names)>) {
+    async fn look_back(self, running: Vec<(PodSandbox, Container, OpenNames)>) {
         self.shared_claims.opened().await;
-        let mut names = Names::default();
+        let mut names = OpenNames::default();
         for (_, _, own) in &running {
             names.extend(own);
         }
@@ -330,7 +329,7 @@ impl Plugin for NriGuard {
         for container in containers {
             if let Some(pod) = pods.get(&container.pod_sandbox_id) {
                 let names = self.names(pod, container);
-                let by_kind = self.asked(pod, container, &names, &Found::default());
+                let by_kind = self.asked(pod, container, &names, &DefinedNodes::default());
                 if !names.is_empty() || !by_kind.is_empty() {
                     running.push(((*pod).clone(), container.clone(), names));
                 }

@@ -28,6 +28,9 @@ pub(crate) struct CreateRuntime {
     /// Channels for containers that are of no pod: numbers and ranges (0,3-7), or all.
     #[arg(long, value_name = "CHANNELS")]
     pub(crate) allow: Option<Channels>,
+    /// A namespace whose pods are not judged, as that of the GPU operator. May be repeated.
+    #[arg(long = "exempt-namespace", value_name = "NAMESPACE")]
+    pub(crate) exempt_namespaces: Vec<String>,
     /// Tells on stderr what it would refuse, and lets every container start.
     #[arg(long)]
     pub(crate) warn: bool,

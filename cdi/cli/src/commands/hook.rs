@@ -7,21 +7,22 @@
 //! ```
 //!
 //! Most containers ask for no channel: for them nothing but the config and `/proc/devices`
-//! is read.
+//! is read. Those that name CDI devices are looked up in all specs of the host, as the guard
+//! does: NVIDIA's runtime has settings of its own for which file wins.
 
 mod container;
 mod error;
 mod records;
 mod state;
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread;
 
 use compute_domain_node::{Unexplained, Whose, asks_for, sentence, unexplained};
 use host_doctor::Host;
 use imex_cdi::{
-    AskedChannels, CHANNEL_DRIVER, ChannelId, DeviceNode, Major, QualifiedName, asked_channels,
+    AskedChannels, CHANNEL_DRIVER, ChannelId, DefinedNodes, Major, OpenNames, asked_channels,
 };
 
 use self::container::{Container, Pod};
@@ -59,31 +60,45 @@ fn check(args: &CreateRuntime) -> Result<(), HookError> {
     let container = Container::read(&bundle)?;
     let specs = HostSpecs::open(&args.specs).map_err(HookError::Host)?;
     let host = specs.host();
-    let asked = asked(&container, &specs, &host);
-    if asked.is_empty() {
+    let pod = container.pod();
+    let is_exempt = |pod: &Pod<'_>| args.exempt_namespaces.iter().any(|it| it == pod.namespace);
+    if pod.as_ref().is_some_and(is_exempt) {
         return Ok(());
     }
-    match container.pod() {
-        Some(pod) => check_pod(&asked, pod, &args.kubelet, &host),
-        None => check_allowed(&asked, args.allow.as_ref()),
+    let (asked, open) = asked(&container, &specs, &host);
+    if !asked.is_empty() {
+        match pod {
+            Some(pod) => check_pod(&asked, pod, &args.kubelet, &host)?,
+            None => check_allowed(&asked, args.allow.as_ref())?,
+        }
+    }
+    match open {
+        // Whatever the names are, it is allowed.
+        Some(_) if pod.is_none() && args.allow == Some(Channels::All) => Ok(()),
+        Some(reason) => Err(HookError::Unknown(reason)),
+        None => Ok(()),
     }
 }
 
-fn asked(container: &Container, specs: &HostSpecs, host: &Host) -> AskedChannels {
+/// What the container asks for, and why it may ask for more.
+fn asked(container: &Container, specs: &HostSpecs, host: &Host) -> (AskedChannels, Option<String>) {
     let major = host
         .majors()
         .and_then(|majors| majors.major_of(CHANNEL_DRIVER));
     let major = major.and_then(|major| Major::new(u32::try_from(major).ok()?).ok());
-    // Read only for a container that names CDI devices.
-    let registry = OnceCell::new();
-    let nodes = |name: &QualifiedName| -> Option<Vec<DeviceNode>> {
-        let registry = registry.get_or_init(|| specs.registry());
-        let found = registry.resolve(name).ok()?;
-        let edits = [found.spec.container_edits(), &found.device.container_edits];
-        let nodes = edits.into_iter().flat_map(|edits| &edits.device_nodes);
-        Some(nodes.cloned().collect())
-    };
-    asked_channels(&container.view(), major, nodes)
+    let view = container.view();
+    let names = RefCell::new(OpenNames::default());
+    let asked = asked_channels(&view, major, |name| {
+        names.borrow_mut().add(name);
+        None
+    });
+    let names = names.into_inner();
+    if names.is_empty() {
+        return (asked, None);
+    }
+    let found = DefinedNodes::read(&specs.registry(), &names);
+    let asked = asked_channels(&view, major, |name| found.nodes(name));
+    (asked, found.open(&names).map(str::to_owned))
 }
 
 fn check_pod(

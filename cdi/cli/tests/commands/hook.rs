@@ -193,7 +193,7 @@ fn claims_of_an_earlier_boot_are_not_prepared() {
 #[test]
 fn names_of_cdi_devices_are_resolved_on_the_host() {
     let lamp = |device| json!({"process": {"env": [format!("NVIDIA_VISIBLE_DEVICES={device}")]}});
-    let place = place(&lamp("nvidia.com/imex-channel=0"));
+    let place = readable_place(&lamp("nvidia.com/imex-channel=0"));
     let (code, said) = judge(&place, HOOK);
     assert_eq!(code, Some(1));
     assert!(
@@ -205,6 +205,78 @@ fn names_of_cdi_devices_are_resolved_on_the_host() {
         &lamp("example.com/lamp=floor").to_string(),
     );
     assert_eq!(judge(&place, HOOK).0, Some(0));
+}
+
+/// A config of a pod's container that names this CDI device, and has none of it yet.
+fn naming(device: &str) -> Value {
+    json!({
+        "annotations": containerd("other", "gpu-operator"),
+        "process": {"env": [format!("NVIDIA_VISIBLE_DEVICES={device}")]},
+    })
+}
+
+/// A spec with the device `all` that has channel 5, which its path does not show.
+const FABRIC: &str = r#"{"cdiVersion": "0.5.0", "kind": "example.com/fabric", "devices": [
+    {"name": "all", "containerEdits": {"deviceNodes": [
+        {"path": "/dev/x", "type": "c", "major": 235, "minor": 5}]}}]}"#;
+
+/// As [`place`], and every spec of the host can be read.
+fn readable_place(config: &Value) -> Place {
+    let place = place(config);
+    std::fs::remove_file(place.at("host/etc/cdi/example.com-net.yaml")).unwrap();
+    place
+}
+
+// req: DOCTOR-11
+#[test]
+fn every_spec_that_defines_a_name_counts_whichever_wins() {
+    let place = readable_place(&naming("example.com/fabric=all"));
+    place.write("host/etc/cdi/fabric.json", FABRIC);
+    let (code, said) = judge(&place, HOOK);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("IMEX channel 5 ("), "{said}");
+    // Of higher priority, and harmless: the one that wins in the usual order.
+    std::fs::create_dir_all(place.at("host/var/run/cdi")).unwrap();
+    let harmless = FABRIC.replace("235", "1");
+    place.write("host/var/run/cdi/fabric.json", &harmless);
+    assert_eq!(judge(&place, HOOK), (Some(1), said));
+    std::fs::remove_file(place.at("host/etc/cdi/fabric.json")).unwrap();
+    assert_eq!(judge(&place, HOOK), (Some(0), String::new()));
+}
+
+// req: DOCTOR-11
+#[test]
+fn a_spec_that_only_a_runtime_can_read_may_define_the_name() {
+    let place = readable_place(&naming("nobodys.com/a=b"));
+    assert_eq!(judge(&place, HOOK), (Some(0), String::new()));
+    place.write("host/etc/cdi/odd.json", &FABRIC.replace("0.5.0", "9.0.0"));
+    let (code, said) = judge(&place, HOOK);
+    assert_eq!(code, Some(3));
+    assert!(
+        said.contains("cannot be found out") && said.contains("odd.json"),
+        "{said}"
+    );
+    let (code, told) = judge(&place, &format!("{HOOK} --warn"));
+    assert_eq!((code, told), (Some(0), said));
+    // One that names no such device starts.
+    place.write(
+        "bundle/config.json",
+        &with_channel(&containerd(POD, "default")).to_string(),
+    );
+    assert_eq!(judge(&place, HOOK), (Some(0), String::new()));
+}
+
+#[test]
+fn pods_of_an_exempt_namespace_are_not_judged() {
+    let place = place(&naming("management.nvidia.com/gpu=all"));
+    assert_eq!(judge(&place, HOOK).0, Some(1));
+    let exempt = format!("{HOOK} --exempt-namespace other --exempt-namespace gpu-operator");
+    assert_eq!(judge(&place, &exempt), (Some(0), String::new()));
+    // A container that is of no pod is in no namespace.
+    place.write("bundle/config.json", &with_channel(&json!({})).to_string());
+    assert_eq!(judge(&place, &exempt).0, Some(1));
+    let (code, _) = judge(&place, &format!("{HOOK} --exempt-namespace x"));
+    assert_eq!(code, Some(1));
 }
 
 #[test]

@@ -15,6 +15,11 @@ pub(super) enum HookError {
     /// The sentence, with what to do.
     #[error("{0}")]
     Refused(String),
+    /// The file or directory, why, and what to do.
+    #[error(
+        "it cannot be found out which IMEX channels the container asks for: it names CDI devices, and {0}"
+    )]
+    Unknown(String),
     #[error("the check of the container's IMEX channels took longer than {} s", .0.as_secs())]
     Late(Duration),
     #[error("cannot read the container's state from standard input")]
@@ -48,7 +53,7 @@ impl CommandError for HookError {
     fn hint(&self) -> Option<Cow<'static, str>> {
         const RUNTIME: &str = "have an OCI runtime run it as a hook of createRuntime";
         Some(match self {
-            Self::Refused(_) => return None,
+            Self::Refused(_) | Self::Unknown(_) => return None,
             Self::Late(_) => {
                 "look for a file system that does not answer, or raise --timeout".into()
             }
