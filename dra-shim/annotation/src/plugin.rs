@@ -280,7 +280,8 @@ impl Plugin for Annotations {
         let given = spawn_blocking(move || this.give(&context, channel, &record, &asked));
         let given = given.await.map_err(Refusal::new)?;
         if given.is_err() {
-            // Of a container that is refused the runtime tells nothing more.
+            // It has nothing. containerd tells of its removal, which is not that of a container
+            // with the channel; other runtimes may not.
             if let Some(of_pod) = self.containers().get_mut(&pod.id) {
                 of_pod.remove(&container.id);
             }

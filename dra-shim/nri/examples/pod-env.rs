@@ -7,7 +7,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use nri_plugin::api::{Container, ContainerAdjustment, PodSandbox};
-use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service};
+use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
 struct PodEnv;
@@ -17,11 +17,6 @@ impl Plugin for PodEnv {
         Events::CREATE_CONTAINER
     }
 
-    async fn configure(&self, _: &Context, _: &str, runtime: &Runtime) -> Result<(), Refusal> {
-        tracing::info!(runtime.name, runtime.version, "connected");
-        Ok(())
-    }
-
     async fn create_container(
         &self,
         _: &Context,
@@ -29,8 +24,7 @@ impl Plugin for PodEnv {
         container: &Container,
     ) -> Result<Creation, Refusal> {
         if let Some(reason) = pod.annotations.get("pod-env.example.com/refuse") {
-            let name = &container.name;
-            return Err(Refusal::new(format_args!("container {name}: {reason}")));
+            return Err(Refusal::new(format!("container {}: {reason}", container.name)));
         }
         let adjustment = ContainerAdjustment::default()
             .with_env("POD_NAME", &pod.name)
@@ -42,13 +36,11 @@ impl Plugin for PodEnv {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     tracing_subscriber::fmt().init();
-    match run().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    let Err(error) = run().await else {
+        return ExitCode::SUCCESS;
+    };
+    tracing::error!("{error}");
+    ExitCode::FAILURE
 }
 
 async fn run() -> Result<(), Box<dyn Error>> {
@@ -62,7 +54,6 @@ async fn run() -> Result<(), Box<dyn Error>> {
         // Only a plugin that the runtime has started gets here.
         error = service.ended() => return Err(format!("{error}; {}", error.hint()).into()),
         _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
     }
     service.shutdown().await;
     Ok(())

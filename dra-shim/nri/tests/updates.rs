@@ -6,7 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
+use nri_plugin::api::{Container, ContainerEviction, ContainerUpdate, PodSandbox};
 use nri_plugin::testing::{FakeRuntime, Options};
 use nri_plugin::{
     Changes, Context, Creation, Events, Late, Plugin, Refusal, Service, UpdateError, Updates,
@@ -110,6 +110,8 @@ async fn an_update_that_fails_is_an_error_unless_it_may_fail() {
     let error = updates.update(vec![mk_update("good"), mk_update("bad")].into());
     let error = error.await.unwrap_err();
     assert!(matches!(error, UpdateError::Refused(_)), "{error}");
+    assert_eq!(error.code(), "refused");
+    assert!(error.hint().contains("ignore_failure"), "{}", error.hint());
     let may_fail = ContainerUpdate {
         ignore_failure: true,
         ..mk_update("bad")
@@ -117,6 +119,30 @@ async fn an_update_that_fails_is_an_error_unless_it_may_fail() {
     let failed = updates.update(vec![may_fail].into()).await.unwrap();
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!(wait_updates(&node.runtime, 2).await.len(), 2);
+}
+
+#[tokio::test]
+async fn an_eviction_goes_to_the_runtime_with_its_reason() {
+    let node = Node::start(Options::default(), Late::Allow).await;
+    wait_state(&node.service, nri_plugin::State::is_registered).await;
+    let changes = Changes {
+        updates: Vec::new(),
+        evictions: vec![ContainerEviction {
+            container_id: "greedy".into(),
+            reason: "it has taken too much".into(),
+        }],
+    };
+    let failed = node.service.updates().update(changes.clone()).await;
+    assert!(failed.unwrap().is_empty());
+    assert_eq!(wait_updates(&node.runtime, 1).await, [changes]);
+}
+
+#[tokio::test]
+async fn an_update_without_a_registration_says_so() {
+    let error = Updates::default().update(vec![mk_update("x")].into()).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.code(), "not-registered");
+    assert!(error.hint().contains("state"), "{}", error.hint());
 }
 
 #[tokio::test]

@@ -94,6 +94,18 @@ impl Guarded {
         self.server.requests();
     }
 
+    /// A claim of this name, prepared for a group of pods.
+    async fn prepare_for_group(&self, claim: &str, group: &str) {
+        self.server.put_claim("ns", claim);
+        self.server.change_claim("ns", claim, |claim| {
+            claim["status"]["reservedFor"] = json!([{
+                "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": group, "uid": group,
+            }]);
+        });
+        self.node.prepare("ns", claim).await.unwrap();
+        self.server.requests();
+    }
+
     pub(super) async fn create(
         &self,
         pod: &PodSandbox,
@@ -324,6 +336,25 @@ async fn a_pod_with_a_claim_starts_without_a_request_and_so_does_one_that_asks_f
         "not channel 0"
     );
     assert_eq!(guarded.server.requests(), [""; 0]);
+}
+
+/// A claim that is reserved for a group names no pod: the pod that names the claim is of the group.
+// req: NRI-14
+#[tokio::test]
+async fn a_pod_of_the_group_that_a_claim_is_reserved_for_starts_and_no_other() {
+    let guarded = Guarded::start(Mode::Enforce).await;
+    guarded.prepare_for_group("train-1", "workers").await;
+    guarded.server.put_pod("ns", "train-1", "Pending");
+    let mut member = mk_pod("pod-of-the-claim");
+    member.name = "pod".to_owned();
+    let container = of_claim("train-1");
+    guarded.create(&member, &container).await.unwrap();
+    let start = guarded.runtime.start_container(&member, &container);
+    start.await.unwrap();
+    assert!(guarded.counted("create", "explained"));
+    // One that names no claim, and says that it is the group.
+    let sentence = guarded.create(&mk_pod("workers"), &container).await;
+    assert!(sentence.unwrap_err().contains("has it, for other pods"));
 }
 
 // req: NRI-14
