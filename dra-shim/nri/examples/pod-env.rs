@@ -1,7 +1,6 @@
 //! Puts the pod's name and namespace into the environment of each of its containers, and
-//! refuses containers of a pod with the annotation `pod-env.example.com/refuse`.
-//!
-//! On a node, as root: `pod-env [SOCKET]`.
+//! refuses containers of a pod with the annotation `pod-env.example.com/refuse`. On a node, as
+//! root: `pod-env [SOCKET]`.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -24,7 +23,8 @@ impl Plugin for PodEnv {
         container: &Container,
     ) -> Result<Creation, Refusal> {
         if let Some(reason) = pod.annotations.get("pod-env.example.com/refuse") {
-            return Err(Refusal::new(format!("container {}: {reason}", container.name)));
+            let name = &container.name;
+            return Err(Refusal::new(format!("container {name}: {reason}")));
         }
         let adjustment = ContainerAdjustment::default()
             .with_env("POD_NAME", &pod.name)

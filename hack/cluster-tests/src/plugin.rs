@@ -88,6 +88,16 @@ impl PluginPod {
         self.cluster.kubectl(&["logs", "-n", NAMESPACE, &self.name])
     }
 
+    /// What it serves at `/metrics`.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn metrics(&self) -> Result<String> {
+        let name = &self.name;
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}:8081/proxy/metrics");
+        self.cluster.kubectl(&["get", "--raw", &path])
+    }
+
     /// Kills the plugin's process on its node with SIGKILL.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
-use cluster_tests::fixtures::{self, ChartValue};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use cluster_tests::fixtures::{self, ChartValue, TestDomain};
 use cluster_tests::plugin::PluginPod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
@@ -86,6 +86,100 @@ fn a_guard_that_is_killed_while_pods_start_fails_none_of_them() -> Result<()> {
     Ok(())
 }
 
+// req: NRI-5
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_runtime_that_is_killed_while_pods_start_has_no_failure_of_ours() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
+    let namespace = Namespace::create(&cluster, "guard-runtime-killed")?;
+    // What the API server says of the ten before the runtime is killed: how many have the state.
+    for (round, (at_least, state)) in [
+        (1, "/spec/nodeName"),
+        (1, "/status/podIP"),
+        (1, "/status/containerStatuses/0/state/running"),
+        (5, "/status/containerStatuses/0/state/running"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let pods: Vec<String> = (0..10).map(|pod| format!("pod-{round}-{pod}")).collect();
+        let manifests: Vec<_> = pods
+            .iter()
+            .map(|pod| restarting(&pod_with(&namespace, pod, 1)))
+            .collect::<Result<_>>()?;
+        cluster.apply(&manifests.join("\n"))?;
+        wait_until(&cluster, &format!("{at_least} have {state}"), || {
+            let now = cluster.items(&["pods", "-n", &namespace.name])?;
+            let of_round = now.iter().filter(|pod| is_of_round(pod, round));
+            let found = of_round.filter(|pod| pod.pointer(state).is_some()).count();
+            ensure!(found >= at_least, "{found} have it");
+            Ok(())
+        })?;
+        cluster.script(&["kill", "containerd-1"], "")?;
+        cluster.script(&["start", "containerd-1"], "")?;
+        for pod in &pods {
+            fixtures::wait_until_running(&cluster, &namespace, pod)?;
+            nothing_of_ours_failed(&cluster, &namespace, pod)?;
+        }
+    }
+    Ok(())
+}
+
+// req: NRI-12
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn two_guards_in_an_update_refuse_whom_one_refuses_and_nobody_else() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let _enforce = ChartValue::set(&cluster, "nriGuard.mode", "enforce")?;
+    let namespace = Namespace::create(&cluster, "guard-update")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    fixtures::create_claim(&cluster, &namespace, "shared", &domain)?;
+    // It keeps the claim prepared.
+    fixtures::run_pod_with_claim(&cluster, &namespace, "keeper", 1, "shared")?;
+    let daemon_set = [
+        "daemonset/imex-dra-kubelet-plugin",
+        "-n",
+        cluster_tests::plugin::NAMESPACE,
+    ];
+    let rollout = |verb: &str| cluster.kubectl(&[&["rollout", verb], &daemon_set[..]].concat());
+    rollout("restart")?;
+    let finished = std::thread::scope(|scope| {
+        let status = scope.spawn(|| rollout("status"));
+        let mut rounds = 0;
+        let mut after = 0;
+        while after < 3 {
+            after += u32::from(status.is_finished());
+            let with = format!("with-{rounds}");
+            fixtures::create_pod_with_claim(&cluster, &namespace, &with, 1, "shared")?;
+            cluster.apply(&pod_with(&namespace, &format!("without-{rounds}"), 1))?;
+            rounds += 1;
+        }
+        let status = status.join().map_err(|_| anyhow!("the thread panicked"))?;
+        status.map(|_| rounds)
+    });
+    let rounds = finished?;
+    println!("{rounds} pods with the claim and as many without in an update");
+    ensure!(rounds > 5, "the update was over after {rounds} pods");
+    for round in 0..rounds {
+        let with = format!("with-{round}");
+        fixtures::wait_until_running(&cluster, &namespace, &with)?;
+        nothing_of_ours_failed(&cluster, &namespace, &with)?;
+        let without = format!("without-{round}");
+        wait_until(&cluster, &format!("{without} is refused"), || {
+            let events = cluster.events_about(&namespace.name, &without)?;
+            let of_guard = |event: &String| event.contains("the container asks for IMEX channel");
+            ensure!(events.iter().any(of_guard), "its events: {events:#?}");
+            Ok(())
+        })?;
+        let pod = cluster.json(&["get", "pod", &without, "-n", &namespace.name])?;
+        let status = pod.pointer("/status/containerStatuses/0/state");
+        let is_waiting = status.is_some_and(|state| state.get("waiting").is_some());
+        ensure!(is_waiting, "{without} was let in: {status:?}");
+    }
+    Ok(())
+}
+
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn two_hundred_containers_at_once_start_and_are_told() -> Result<()> {
@@ -157,6 +251,29 @@ fn nothing_failed(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result
     let failed = events.iter().find(|event| event.starts_with("Failed"));
     ensure!(failed.is_none(), "{pod}: {failed:?}");
     Ok(())
+}
+
+/// The runtime's own end fails starts; that the guard is not there, or is there again, does not.
+fn nothing_of_ours_failed(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
+    let events = cluster.events_about(&namespace.name, pod)?;
+    let failed = events.iter().find(|event| {
+        let words = ["NRI", "nri", "imex-dra", "IMEX"];
+        event.starts_with("Failed") && words.iter().any(|word| event.contains(word))
+    });
+    ensure!(failed.is_none(), "{pod}: {failed:?}");
+    Ok(())
+}
+
+fn is_of_round(pod: &Value, round: usize) -> bool {
+    let name = pod.pointer("/metadata/name").and_then(Value::as_str);
+    name.is_some_and(|name| name.starts_with(&format!("pod-{round}-")))
+}
+
+/// The same pod, whose containers are started again when their start fails.
+fn restarting(pod: &str) -> Result<String> {
+    let mut pod: Value = serde_json::from_str(pod)?;
+    pod["spec"]["restartPolicy"] = json!("Always");
+    Ok(pod.to_string())
 }
 
 /// On node 1, with containers that ask for a channel.

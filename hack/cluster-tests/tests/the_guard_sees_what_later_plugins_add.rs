@@ -1,0 +1,147 @@
+//! A plugin of the runtime that comes after the guard adds a channel to a container that the guard
+//! has let pass: it is refused before it starts.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use cluster_tests::fixtures::{self, ChartValue};
+use cluster_tests::plugin::PluginPod;
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::json;
+
+/// A kind that says nothing, with a channel.
+const SPEC: &str = "/etc/cdi/example-late.json";
+
+/// The plugin on node 1. It ends with its standard input.
+struct Late(Child);
+
+// req: NRI-12
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_channel_that_a_later_plugin_adds_is_refused_before_the_start() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let major = fixtures::mock_major(&cluster, 1)?;
+    let spec = json!({
+        "cdiVersion": "0.5.0",
+        "kind": "example.com/late",
+        "devices": [
+            {"name": "channel", "containerEdits": {"deviceNodes": [{
+                "path": "/dev/late", "type": "c", "major": major, "minor": 9,
+            }]}},
+            {"name": "light", "containerEdits": {"env": ["LIGHT=on"]}},
+        ],
+    });
+    cluster.on_node(1, &format!("mkdir -p /etc/cdi && echo '{spec}' >{SPEC}"))?;
+    let _enforce = ChartValue::set(&cluster, "nriGuard.mode", "enforce")?;
+    let plugin = PluginPod::on(&cluster, 1)?;
+    let namespace = Namespace::create(&cluster, "guard-late")?;
+    let _late = Late::start(&cluster)?;
+    for (pod, what, asked) in [
+        ("node", "node", format!("{major}:9")),
+        ("cdi", "cdi", "example.com/late=channel".to_owned()),
+    ] {
+        let before = refused_at_start(&plugin)?;
+        cluster.apply(&pod_with(&namespace, pod, what, &asked))?;
+        wait_until(&cluster, &format!("{pod} is refused at its start"), || {
+            let events = cluster.events_about(&namespace.name, pod)?;
+            let refused = events.iter().any(|event| {
+                event.starts_with("Failed: ")
+                    && event.contains("start")
+                    && event.contains("the container asks for IMEX channel 9 (device /dev/late)")
+            });
+            ensure!(refused, "its events: {events:#?}");
+            Ok(())
+        })?;
+        ensure!(
+            refused_at_start(&plugin)? > before,
+            "{pod}: it is not counted"
+        );
+        never_ran(&cluster, &namespace, pod)?;
+    }
+    // The plugin itself is nobody's business.
+    cluster.apply(&pod_with(
+        &namespace,
+        "light",
+        "cdi",
+        "example.com/late=light",
+    ))?;
+    fixtures::wait_until_running(&cluster, &namespace, "light")?;
+    let (_, light) = cluster.in_pod(&namespace.name, "light", "echo light is $LIGHT")?;
+    ensure!(
+        light.contains("light is on"),
+        "the plugin did nothing: {light}"
+    );
+    cluster.on_node(1, &format!("rm {SPEC}")).map(drop)
+}
+
+fn never_ran(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<()> {
+    let pod = cluster.json(&["get", "pod", pod, "-n", &namespace.name])?;
+    let status = pod.pointer("/status/containerStatuses/0");
+    let state = status.and_then(|status| status.pointer("/state/running"));
+    let ended = status.and_then(|status| status.pointer("/lastState/terminated/startedAt"));
+    let started = ended.and_then(|time| time.as_str()).unwrap_or("1970-01-01");
+    ensure!(
+        state.is_none() && started.starts_with("1970-"),
+        "it ran: {status:?}"
+    );
+    Ok(())
+}
+
+/// The count of the plugin's metric.
+fn refused_at_start(plugin: &PluginPod) -> Result<u64> {
+    let metrics = plugin.metrics()?;
+    let series = "imex_dra_guarded_containers_total{moment=\"start\",outcome=\"refused\"} ";
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series));
+    line.map_or(Ok(0), |count| Ok(count.parse()?))
+}
+
+fn pod_with(namespace: &Namespace, name: &str, what: &str, asked: &str) -> String {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace.name,
+            "annotations": {format!("late.example.com/{what}"): asked},
+        },
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "nodeSelector": {"kubernetes.io/hostname": "node1"},
+            "containers": [{
+                "name": "main",
+                "image": "localhost/busybox:1",
+                "imagePullPolicy": "Never",
+                "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+            }],
+        },
+    })
+    .to_string()
+}
+
+// === impl Late ===
+
+impl Late {
+    fn start(cluster: &Cluster) -> Result<Self> {
+        let program = env!("CARGO_BIN_EXE_late-plugin");
+        let mut child = Command::new(cluster.script_path())
+            .args(["exec", "--node", "1", program, "/var/run/nri/nri.sock"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("late-plugin does not start")?;
+        let output = child.stdout.take().context("no standard output")?;
+        let late = Self(child);
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        ensure!(line == "registered\n", "late-plugin says {line:?}");
+        Ok(late)
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        drop(self.0.wait());
+    }
+}
