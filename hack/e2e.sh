@@ -29,6 +29,7 @@ must=(
     echo_driver_serves_a_pod
     doctor_finds_a_healthy_node_healthy
     each_domain_has_a_channel_of_its_own
+    no_channel_without_a_claim
     a_missing_driver_is_reported_and_retried
     killed_and_restarted_components_recover
 )

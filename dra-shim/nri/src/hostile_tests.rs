@@ -68,7 +68,12 @@ fn mk_service(target: Target) -> (Service, UnixStream) {
     (service.unwrap(), UnixStream::from_std(theirs).unwrap())
 }
 
-fn message(connection: ConnectionId, stream: u32, kind: MessageKind, payload: Vec<u8>) -> Vec<u8> {
+pub(crate) fn message(
+    connection: ConnectionId,
+    stream: u32,
+    kind: MessageKind,
+    payload: Vec<u8>,
+) -> Vec<u8> {
     let message = Message {
         stream,
         kind,
@@ -77,7 +82,12 @@ fn message(connection: ConnectionId, stream: u32, kind: MessageKind, payload: Ve
     message.encode(connection).unwrap()
 }
 
-fn request(stream: u32, method: &str, payload: &impl prost::Message, timeout: Duration) -> Vec<u8> {
+pub(crate) fn request(
+    stream: u32,
+    method: &str,
+    payload: &impl prost::Message,
+    timeout: Duration,
+) -> Vec<u8> {
     let request = Request {
         service: crate::plugin_service::PLUGIN_SERVICE.into(),
         method: method.into(),

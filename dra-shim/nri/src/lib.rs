@@ -88,6 +88,8 @@ pub mod api;
 mod backoff;
 mod builder;
 mod context;
+#[cfg(test)]
+mod death_tests;
 mod error;
 mod events;
 #[cfg(test)]

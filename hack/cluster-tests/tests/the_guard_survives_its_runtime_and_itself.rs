@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 const CONNECTED: &str = "the guard is connected";
 /// How soon it has to be.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Containers at once: this many pods, each with as many as kubelet starts one after the other.
-const PODS: usize = 20;
-const CONTAINERS: usize = 10;
+/// Pods at once, nearly all that kubelet takes (110), and containers of each, which kubelet starts
+/// one after the other.
+const PODS: usize = 100;
+const CONTAINERS: usize = 2;
 
 // req: NRI-5
 #[test]
@@ -160,7 +161,7 @@ fn two_guards_in_an_update_refuse_whom_one_refuses_and_nobody_else() -> Result<(
     });
     let rounds = finished?;
     println!("{rounds} pods with the claim and as many without in an update");
-    ensure!(rounds > 5, "the update was over after {rounds} pods");
+    ensure!(rounds > 3, "the update was over before a pod was made");
     for round in 0..rounds {
         let with = format!("with-{round}");
         fixtures::wait_until_running(&cluster, &namespace, &with)?;
@@ -182,7 +183,7 @@ fn two_guards_in_an_update_refuse_whom_one_refuses_and_nobody_else() -> Result<(
 
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
-fn two_hundred_containers_at_once_start_and_are_told() -> Result<()> {
+fn two_hundred_containers_of_a_hundred_pods_at_once_start_and_are_told() -> Result<()> {
     let cluster = Cluster::connect()?;
     let _warn = ChartValue::set(&cluster, "nriGuard.mode", "warn")?;
     let namespace = Namespace::create(&cluster, "guard-many")?;
