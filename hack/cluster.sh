@@ -33,9 +33,10 @@
 #
 # IMEX_CLUSTER_DIR       the state directory ($IMEX_CACHE/cluster/state)
 # IMEX_CLUSTER_DEADLINE  seconds after which `up` gives up (120)
-# IMEX_CLUSTER_KUBELET   another program as the nodes' kubelet, such as the one that
-#                        hack/cluster/old-kubelet.sh builds (1.34, for a run by hand):
-#                        IMEX_CLUSTER_KUBELET=$(hack/cluster/old-kubelet.sh)/kubelet
+# IMEX_CLUSTER_KUBERNETES  another Kubernetes, of those that hack/cluster/other-kubernetes.sh
+#                        builds: 1.34 or 1.37, for a run by hand
+# IMEX_CLUSTER_KUBELET   another program as the nodes' kubelet, as with an older kubelet:
+#                        IMEX_CLUSTER_KUBELET=$(hack/cluster/other-kubernetes.sh 1.34)/kubelet
 # IMEX_CLUSTER_GATES     the kubelets' feature gates, such as "A: true, B: false"
 # IMEX_CLUSTER_AUDIT     an audit policy (a file): the API server writes the requests
 #                        that it selects to the log `audit`, one JSON object a line
@@ -107,7 +108,11 @@ up() {
     [[ $nodes =~ ^[1-9][0-9]?$ ]] || die "--nodes takes a number from 1 to 99, not '$nodes'"
     check_machine
     local programs
-    programs=$("$here/build.sh")/bin
+    if [ -n "${IMEX_CLUSTER_KUBERNETES-}" ]; then
+        programs=$("$here/other-kubernetes.sh" "$IMEX_CLUSTER_KUBERNETES")
+    else
+        programs=$("$here/build.sh")/bin
+    fi
     local kubelet=${IMEX_CLUSTER_KUBELET:-$programs/kubelet}
     [[ $kubelet = /* && -x $kubelet ]] || die "IMEX_CLUSTER_KUBELET is '$kubelet', which is no absolute path of a program"
     local policy=${IMEX_CLUSTER_AUDIT-}

@@ -10,13 +10,15 @@
 #                         drivers of dra-kubelet on the real kubelet (tests/kubelet),
 #                         and a table of the results; needs no chart. FILTER: those
 #                         whose name has it in it. Another kubelet, once by hand:
-#                         IMEX_CLUSTER_KUBELET=$(hack/cluster/old-kubelet.sh)/kubelet hack/e2e.sh kubelet
+#                         IMEX_CLUSTER_KUBELET=$(hack/cluster/other-kubernetes.sh 1.34)/kubelet hack/e2e.sh kubelet
 #   hack/e2e.sh controller [FILTER]
 #                         compute-domain-controller as a process against the real
 #                         API server (tests/controller), killed, paused and refused,
 #                         with the CRD and no chart; and a table. By hand:
 #                         CREATE_DELETE_PAIRS=10000 hack/e2e.sh controller around_crashes
 #   --keep                leave the cluster up
+#
+# IMEX_CLUSTER_KUBERNETES=1.34 or 1.37: on that Kubernetes, by hand (hack/cluster/other-kubernetes.sh).
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

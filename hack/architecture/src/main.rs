@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! sources ───────────► modules ──► circles: none may exist
-//!         └──────────► machines: none that knows x86-64 alone
+//!         ├──────────► machines: none that knows x86-64 alone
+//!         └──────────► events: each has its row in the documentation
 //! cargo metadata ────► crates  ─┐
 //! the state machines ► states  ─┴► generated blocks of the documentation: compared, or written
 //! ```
@@ -16,6 +17,7 @@
 mod crates;
 mod document;
 mod error;
+mod events;
 mod machines;
 mod modules;
 mod states;
@@ -64,6 +66,7 @@ fn run(command: Command, output: &mut impl Write) -> Result<(), Error> {
         Command::Check => {
             check_circles(&workspace, output)?;
             check_machines(&workspace, output)?;
+            check_events(&workspace, output)?;
             match document::update(&workspace.workspace_root, &blocks(&workspace), false)? {
                 paths if paths.is_empty() => Ok(()),
                 paths => Err(Error::OutOfDate { paths }),
@@ -112,14 +115,25 @@ fn check_circles(workspace: &Workspace, output: &mut impl Write) -> Result<(), E
 }
 
 fn check_machines(workspace: &Workspace, output: &mut impl Write) -> Result<(), Error> {
-    let findings = machines::findings(&workspace.workspace_root)?;
-    for finding in &findings {
-        writeln!(output, "{finding}").map_err(Error::Output)?;
-    }
-    match findings.len() {
+    match print(&machines::findings(&workspace.workspace_root)?, output)? {
         0 => Ok(()),
         found => Err(Error::OneMachine(found)),
     }
+}
+
+fn check_events(workspace: &Workspace, output: &mut impl Write) -> Result<(), Error> {
+    match print(&events::findings(&workspace.workspace_root)?, output)? {
+        0 => Ok(()),
+        found => Err(Error::Events(found)),
+    }
+}
+
+/// Returns how many there are.
+fn print(findings: &[String], output: &mut impl Write) -> Result<usize, Error> {
+    for finding in findings {
+        writeln!(output, "{finding}").map_err(Error::Output)?;
+    }
+    Ok(findings.len())
 }
 
 fn count_modules(workspace: &Workspace, output: &mut impl Write) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! `examples/one-clique.yaml`, as it is: all pods of its Job are on nodes of one NVLink clique, and one for
+//! `examples/one-clique/one-clique.yaml`, as it is: all pods of its Job are on nodes of one NVLink clique, and one for
 //! which that has no room waits, although another clique has.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const EXAMPLE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../examples/one-clique.yaml"
+    "/../../examples/one-clique/one-clique.yaml"
 );
 
 #[test]
