@@ -20,6 +20,17 @@ fn copy(root: &Path, from: &str, to: &str) {
     fs::copy(from, to).unwrap();
 }
 
+/// Runs it with these arguments.
+fn run(program: &RootProgram, args: &[&str]) -> std::process::Output {
+    loop {
+        match program.command().args(args).output() {
+            // A sibling test forked while the file was being written, and holds it open until its exec.
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {}
+            output => break output.unwrap(),
+        }
+    }
+}
+
 fn find(root: &Path, name: &str) -> Result<RootProgram, RootProgramError> {
     RootProgram::find(&DriverRoot::new(root), name)
 }
@@ -30,13 +41,13 @@ fn a_program_is_run_by_the_loader_of_its_root_and_sees_the_callers_files() {
     let dir = tempfile::tempdir().unwrap();
     root_with(dir.path(), "/bin/cat", "imex");
     let program = find(dir.path(), "imex").unwrap();
-    let output = program.command().arg("/proc/self/maps").output().unwrap();
+    let output = run(&program, &["/proc/self/maps"]);
     let maps = String::from_utf8(output.stdout).unwrap();
     let files = maps
         .lines()
         .filter_map(|line| line.split_whitespace().nth(5));
     let code: Vec<_> = files
-        .filter(|file| file.starts_with('/') && !file.contains("locale"))
+        .filter(|file| file.contains(".so") || file.ends_with("/imex"))
         .collect();
     let root = fs::canonicalize(dir.path()).unwrap();
     assert!(code.iter().any(|file| file.contains("libc.so")), "{maps}");
@@ -59,7 +70,7 @@ fn the_root_of_a_driver_container_is_searched_too_and_its_own_loader_taken() {
     let program = find(dir.path(), "imex").unwrap();
     assert_eq!(program.root().path(), nested);
     assert!(Path::new(program.command().get_program()).starts_with(&nested));
-    assert!(program.command().status().unwrap().success());
+    assert!(run(&program, &[]).status.success());
 }
 
 #[test]
@@ -75,7 +86,7 @@ fn a_loader_behind_an_absolute_link_is_that_of_the_root() {
         Path::new(program.command().get_program()),
         dir.path().join("usr/real-loader")
     );
-    assert!(program.command().status().unwrap().success());
+    assert!(run(&program, &[]).status.success());
 }
 
 // req: DM-2
@@ -111,12 +122,5 @@ fn a_script_and_a_program_below_slash_are_run_as_they_are() {
     assert_eq!(program.to_string(), script.display().to_string());
     let own = RootProgram::find(&DriverRoot::new("/"), "sh").unwrap();
     assert_eq!(own.loader, None);
-    assert!(
-        own.command()
-            .arg("-c")
-            .arg("exit 0")
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(run(&own, &["-c", "exit 0"]).status.success());
 }
