@@ -153,6 +153,11 @@ impl Core {
         }
     }
 
+    /// Whether this node is in no clique.
+    pub(crate) fn has_nothing_to_run(&self) -> bool {
+        matches!(self.fabric, Fabric::NoClique(_))
+    }
+
     /// What the object of that clique says.
     pub(crate) fn membership(&mut self, membership: Result<Membership, String>) {
         if let Ok(Membership { seat, peers, .. }) = &membership {

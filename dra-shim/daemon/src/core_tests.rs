@@ -333,7 +333,8 @@ fn a_process_that_has_not_answered_yet_is_not_signalled() {
 // req: DM-3
 #[test]
 fn only_another_place_starts_it_anew() {
-    let changes: [(fn(&mut Membership), StartReason); 3] = [
+    type Change = fn(&mut Membership);
+    let changes: [(Change, StartReason); 3] = [
         (|it| it.seat.index = 5, StartReason::Index),
         (|it| it.seat.length = 9, StartReason::List),
         (|it| it.seat.clique = "d.0".to_owned(), StartReason::Clique),

@@ -103,6 +103,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         reports: Reports::new(events, &pod),
         metrics,
         ready,
+        of_start: [api_server, watched],
         heartbeat: liveness.add("supervisor", SUPERVISOR_LIMIT),
         orphans: Orphans::adopt(),
         watch: None,

@@ -55,6 +55,8 @@ pub(crate) struct Supervisor {
     pub(crate) reports: Reports,
     pub(crate) metrics: Metrics,
     pub(crate) ready: ReadinessCondition,
+    /// Those of the API server, which readiness waits for once.
+    pub(crate) of_start: [ReadinessCondition; 2],
     pub(crate) heartbeat: Heartbeat,
     pub(crate) orphans: Orphans,
     pub(crate) watch: Option<CliqueWatch>,
@@ -109,6 +111,10 @@ impl Supervisor {
     fn follow_clique(&mut self) {
         let Some(clique) = self.core.clique() else {
             self.watch = None;
+            if self.core.has_nothing_to_run() {
+                // The API server is never asked, so that readiness would wait for its answer for ever.
+                self.of_start.iter().for_each(ReadinessCondition::set_met);
+            }
             return;
         };
         if self

@@ -48,7 +48,8 @@ fn a_member_has_its_seat_and_the_peers_with_an_address() {
 // req: DM-3
 #[test]
 fn whoever_is_no_member_is_told_why() {
-    let cases: [(fn(&mut ComputeDomainCliqueRoot), &str); 7] = [
+    type Change = fn(&mut ComputeDomainCliqueRoot);
+    let cases: [(Change, &str); 7] = [
         (|it| it.list_length = None, "has no listLength"),
         (
             |it| it.name_scheme = None,
