@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    // req: DM-7
+    // req: DAEMON-7
     #[test]
     fn a_child_that_dies_with_its_thread_is_killed_when_that_ends() {
         let mut child = std::thread::spawn(|| {

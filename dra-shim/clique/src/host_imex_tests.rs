@@ -134,7 +134,7 @@ fn the_program_runs_inside_the_hosts_root_and_gets_the_socket() {
     }
 }
 
-// req: DM-2
+// req: DAEMON-2
 #[test]
 fn outside_of_its_root_the_program_gets_the_socket_and_needs_no_capability() {
     let root = root_with_a_shell("");

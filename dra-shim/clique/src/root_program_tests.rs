@@ -35,7 +35,7 @@ fn find(root: &Path, name: &str) -> Result<RootProgram, RootProgramError> {
     RootProgram::find(&DriverRoot::new(root), name)
 }
 
-// req: DM-2
+// req: DAEMON-2
 #[test]
 fn a_program_is_run_by_the_loader_of_its_root_and_sees_the_callers_files() {
     let dir = tempfile::tempdir().unwrap();
@@ -61,7 +61,7 @@ fn a_program_is_run_by_the_loader_of_its_root_and_sees_the_callers_files() {
     );
 }
 
-// req: DM-2
+// req: DAEMON-2
 #[test]
 fn the_root_of_a_driver_container_is_searched_too_and_its_own_loader_taken() {
     let dir = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ fn a_loader_behind_an_absolute_link_is_that_of_the_root() {
     assert!(run(&program, &[]).status.success());
 }
 
-// req: DM-2
+// req: DAEMON-2
 #[test]
 fn what_is_missing_is_named_with_where_it_was_looked_for() {
     let dir = tempfile::tempdir().unwrap();

@@ -36,7 +36,7 @@ pub(crate) struct CliqueWatch {
 
 impl CliqueWatch {
     /// One list of one name, then one watch of it: what other cliques do costs this daemon nothing.
-    // req: DM-3
+    // req: DAEMON-3
     pub(crate) fn start(client: Client, namespace: &str, clique: &str) -> Self {
         let api: Api<Raw> = Api::namespaced(client, namespace);
         let one = watcher::Config::default().fields(&format!("metadata.name={clique}"));

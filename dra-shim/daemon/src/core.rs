@@ -9,20 +9,22 @@
 //! [`Seat`] alone; a peer's new address is a signal. What becomes unknown (NVML hangs, the API server is
 //! away, the object is gone) changes nothing of a process that runs: programs that import memory die with it.
 
+pub(crate) mod action;
 pub(crate) mod backoff;
 pub(crate) mod facts;
 pub(crate) mod membership;
 pub(crate) mod names;
 mod process;
 mod state;
+mod steps;
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use compute_domain_api::resident::DaemonState;
 
+use self::action::{Action, Plan};
 use self::facts::{Answer, Exit, Fabric, Report, StartReason};
-use self::membership::{Me, Membership, Peers, Seat};
+use self::membership::{Me, Membership};
 use self::process::Process;
 
 /// How often files are compared with what they should be: kubelet rewrites a pod's hosts file when it
@@ -31,43 +33,6 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// After a write that failed.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// Something that has to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Write the hosts file, unless it is so already; then tell [`Core::names_written`].
-    WriteNames {
-        addresses: Vec<(IpAddr, String)>,
-        own_name: String,
-    },
-    /// Write configuration and node list and start `nvidia-imex`; if that fails, tell [`Core::exited`].
-    Start { seat: Seat, reason: StartReason },
-    /// SIGUSR1: names have new addresses.
-    Signal,
-    /// SIGTERM; then tell [`Core::exited`].
-    Terminate,
-    /// SIGKILL.
-    Kill,
-    /// Ask `nvidia-imex-ctl`; then tell [`Core::answered`] with this run.
-    Ask { run: u64 },
-    /// Read the fabric soon.
-    ReadFabric,
-    /// Write the state, unless it is so already; if that fails, tell [`Core::publish_failed`].
-    Publish {
-        state: DaemonState,
-        /// Why the pod is not ready.
-        unready: Option<String>,
-    },
-    /// Tell people.
-    Report(Report),
-}
-
-/// What `nvidia-imex` should be run with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Plan {
-    seat: Seat,
-    peers: Peers,
-}
 
 /// The hosts file.
 #[derive(Debug)]

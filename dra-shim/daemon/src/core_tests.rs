@@ -1,8 +1,10 @@
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use compute_domain_api::resident::{DaemonPhase, NameScheme};
 use proptest::prelude::*;
 
+use super::membership::{Peers, Seat};
 use super::process::SIGNAL_PAUSE;
 use super::*;
 
@@ -212,7 +214,7 @@ impl World {
     }
 }
 
-// req: DM-1
+// req: DAEMON-1
 #[test]
 fn a_node_without_a_clique_is_ready_and_runs_nothing() {
     let mut world = World::new();
@@ -235,7 +237,7 @@ fn a_node_without_a_clique_is_ready_and_runs_nothing() {
     assert_eq!(world.process, None);
 }
 
-// req: DM-1
+// req: DAEMON-1
 #[test]
 fn nvml_that_answers_no_more_changes_nothing_and_no_clique_ends_the_process() {
     let mut world = World::ready();
@@ -252,7 +254,7 @@ fn nvml_that_answers_no_more_changes_nothing_and_no_clique_ends_the_process() {
     assert_eq!((world.starts.len(), &world.process), (1, &None));
 }
 
-// req: DM-3
+// req: DAEMON-3
 #[test]
 fn it_starts_when_it_is_a_member_and_is_ready_when_nvidia_imex_is() {
     let mut world = World::new();
@@ -280,7 +282,7 @@ fn it_starts_when_it_is_a_member_and_is_ready_when_nvidia_imex_is() {
     );
 }
 
-// req: DM-4
+// req: DAEMON-4
 #[test]
 fn a_peer_that_joins_is_one_signal_and_one_that_leaves_is_none() {
     let mut world = World::ready();
@@ -298,7 +300,7 @@ fn a_peer_that_joins_is_one_signal_and_one_that_leaves_is_none() {
     );
 }
 
-// req: DM-4
+// req: DAEMON-4
 #[test]
 fn of_many_changes_within_five_seconds_the_last_one_is_signalled_too() {
     let mut world = World::ready();
@@ -317,7 +319,7 @@ fn of_many_changes_within_five_seconds_the_last_one_is_signalled_too() {
     assert_eq!(world.signals.len(), 2);
 }
 
-// req: DM-4
+// req: DAEMON-4
 #[test]
 fn a_process_that_has_not_answered_yet_is_not_signalled() {
     let mut world = World::new();
@@ -330,7 +332,7 @@ fn a_process_that_has_not_answered_yet_is_not_signalled() {
     assert_eq!(world.signals.len(), 1);
 }
 
-// req: DM-3
+// req: DAEMON-3
 #[test]
 fn only_another_place_starts_it_anew() {
     type Change = fn(&mut Membership);
@@ -359,7 +361,7 @@ fn only_another_place_starts_it_anew() {
     }
 }
 
-// req: DM-5
+// req: DAEMON-5
 #[test]
 fn one_that_does_not_end_after_sigterm_is_killed() {
     let mut world = World::ready();
@@ -383,7 +385,7 @@ fn what_is_not_known_any_more_changes_nothing_of_what_runs() {
     assert_eq!((world.starts.len(), world.phase()), (1, DaemonPhase::Ready));
 }
 
-// req: DM-5
+// req: DAEMON-5
 #[test]
 fn one_that_has_ended_is_started_again_after_pauses_that_grow() {
     let mut world = World::ready();
@@ -401,7 +403,7 @@ fn one_that_has_ended_is_started_again_after_pauses_that_grow() {
     assert_eq!(world.reports, vec![Report::Ended(mk_exit()); 4]);
 }
 
-// req: DM-6
+// req: DAEMON-6
 #[test]
 fn while_another_has_the_session_it_waits_and_takes_over() {
     let mut world = World::ready();
@@ -429,7 +431,7 @@ fn while_another_has_the_session_it_waits_and_takes_over() {
     assert_eq!(world.phase(), DaemonPhase::Ready);
 }
 
-// req: DM-6
+// req: DAEMON-6
 #[test]
 fn one_that_hangs_is_not_ready_is_reported_once_and_not_restarted() {
     let mut world = World::ready();
@@ -454,7 +456,7 @@ fn one_that_hangs_is_not_ready_is_reported_once_and_not_restarted() {
     assert_eq!(world.phase(), DaemonPhase::Ready);
 }
 
-// req: DM-4
+// req: DAEMON-4
 #[test]
 fn names_that_cannot_be_written_are_a_reason_and_are_tried_again() {
     let mut world = World::new();
@@ -475,7 +477,7 @@ fn names_that_cannot_be_written_are_a_reason_and_are_tried_again() {
     );
 }
 
-// req: DM-4, DM-8
+// req: DAEMON-4, DAEMON-8
 #[test]
 fn files_are_looked_at_again_every_few_seconds_though_nothing_happens() {
     let mut world = World::ready();
@@ -486,7 +488,7 @@ fn files_are_looked_at_again_every_few_seconds_though_nothing_happens() {
     assert_eq!(world.phase(), DaemonPhase::Ready);
 }
 
-// req: DM-10
+// req: DAEMON-10
 #[test]
 fn a_pod_that_is_about_to_be_replaced_says_so_and_goes_on() {
     let mut world = World::ready();
@@ -582,7 +584,7 @@ impl World {
 proptest! {
     /// However things happen, once they stop everything is as if they had happened alone. `World` itself
     /// refuses a second process, a second question, and a signal too early.
-    // req: DM-3, DM-4, DM-5
+    // req: DAEMON-3, DAEMON-4, DAEMON-5
     #[test]
     fn in_any_order_of_events_the_process_ends_up_right(
         events in happenings(),

@@ -36,7 +36,7 @@ impl Files {
     }
 
     /// Makes the directory, and writes what `nvidia-imex` reads when it starts.
-    // req: DM-3
+    // req: DAEMON-3
     pub(crate) fn write_config(&self, seat: &Seat) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let mut names = String::new();
@@ -107,7 +107,7 @@ mod tests {
         (temporary, files)
     }
 
-    // req: DM-3
+    // req: DAEMON-3
     #[test]
     fn the_node_list_has_every_name_of_the_clique() {
         let (_dir, files) = mk_files();

@@ -20,7 +20,7 @@ const NAME_PREFIX: &str = "compute-domain-daemon-";
 /// written.
 ///
 /// Whoever reads it meanwhile sees the lines of others unchanged, and old and new addresses mixed.
-// req: DM-4
+// req: DAEMON-4
 pub(crate) fn ensure(path: &Path, addresses: &[(IpAddr, String)]) -> io::Result<bool> {
     let current = fs::read_to_string(path)?;
     let wanted = render(&current, addresses);
@@ -88,7 +88,7 @@ mod tests {
         (dir, path)
     }
 
-    // req: DM-4
+    // req: DAEMON-4
     #[test]
     fn lines_of_others_are_kept_and_the_same_addresses_write_nothing() {
         let (_dir, path) = mk_file(KUBELETS);
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(inode(&path), before, "the file was replaced");
     }
 
-    // req: DM-4
+    // req: DAEMON-4
     #[test]
     fn whatever_is_left_of_an_earlier_write_goes_away() {
         let addresses = mk_addresses(&[("10.0.0.1", 0)]);

@@ -50,7 +50,7 @@ impl Imex {
     ///
     /// # Errors
     /// What is missing and where it was looked for, for people.
-    // req: DM-2, DM-7
+    // req: DAEMON-2, DAEMON-7
     pub(crate) fn start(root: &DriverRoot, config: &Path) -> Result<Self, String> {
         let program = RootProgram::find(root, "nvidia-imex")
             .map_err(|error| format!("{error}; {}", error.hint()))?;
@@ -137,7 +137,7 @@ impl Exit {
     }
 }
 
-// req: DM-5
+// req: DAEMON-5
 fn describe(status: ExitStatus) -> (String, &'static str) {
     if let Some(number) = status.signal() {
         let name =
@@ -160,7 +160,7 @@ fn describe(status: ExitStatus) -> (String, &'static str) {
 }
 
 /// Each line of its output is a line of this daemon's log.
-// req: DM-9
+// req: DAEMON-9
 fn read(
     stream: impl AsyncRead + Unpin + Send + 'static,
     output: Arc<Mutex<Output>>,
@@ -199,7 +199,7 @@ fn printable(line: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    // req: DM-5
+    // req: DAEMON-5
     #[test]
     fn an_end_is_told_in_words() {
         for (raw, how, class) in [

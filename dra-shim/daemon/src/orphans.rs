@@ -18,7 +18,7 @@ pub(crate) struct Orphans {
 
 impl Orphans {
     /// From now on, orphans of this process's descendants are its children, even if it is not PID 1.
-    // req: DM-7
+    // req: DAEMON-7
     pub(crate) fn adopt() -> Self {
         // It fails before Linux 3.4; then only PID 1 gets them.
         let _ = prctl::set_child_subreaper(true);

@@ -28,7 +28,7 @@ impl Reports {
         Self { events, pod }
     }
 
-    // req: DM-5, DM-6
+    // req: DAEMON-5, DAEMON-6
     pub(crate) fn tell(&self, report: &Report) {
         match report {
             Report::Ended(exit) => {

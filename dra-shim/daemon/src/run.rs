@@ -108,6 +108,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode, StartError> {
         orphans: Orphans::adopt(),
         watch: None,
         imex: None,
+        unwritten: None,
         told: None,
     };
     supervisor.run(shutdown).await;

@@ -18,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::clique_watch::{CliqueWatch, Seen};
+use crate::core::Core;
+use crate::core::action::Action;
 use crate::core::facts::{Exit, Fabric, StartReason};
 use crate::core::membership::{Me, Membership, Seat};
-use crate::core::{Action, Core};
 use crate::files::Files;
 use crate::hosts;
 use crate::imex::Imex;
@@ -61,6 +62,8 @@ pub(crate) struct Supervisor {
     pub(crate) orphans: Orphans,
     pub(crate) watch: Option<CliqueWatch>,
     pub(crate) imex: Option<Imex>,
+    /// Why the state could not be written the last time, if it could not.
+    pub(crate) unwritten: Option<String>,
     /// The state that was logged last.
     pub(crate) told: Option<DaemonState>,
 }
@@ -128,7 +131,7 @@ impl Supervisor {
         }
     }
 
-    // req: DM-1
+    // req: DAEMON-1
     fn read_fabric(&mut self) {
         let fabric = self.fabric.latest().fabric;
         let reason = fabric.to_string();
@@ -254,9 +257,19 @@ impl Supervisor {
             Some(reason) => self.ready.set_unmet(reason),
         }
         self.metrics.state(&state);
-        if let Err(error) = self.files.write_state(&state) {
-            warn!(path = %self.files.state().display(), %error, "cannot write the state");
+        let error = self.files.write_state(&state).err();
+        let error = error.map(|error| error.to_string());
+        if error.is_some() {
             self.core.publish_failed(Instant::now());
+        }
+        if error != self.unwritten {
+            match &error {
+                Some(error) => {
+                    warn!(path = %self.files.state().display(), error, "cannot write the state")
+                }
+                None => info!("the state is written again"),
+            }
+            self.unwritten = error;
         }
         let is_news = |told: &DaemonState| {
             (told.phase, &told.clique, told.index) != (state.phase, &state.clique, state.index)
@@ -275,7 +288,7 @@ impl Supervisor {
     }
 
     /// No claim is prepared any more; `nvidia-imex` tells its peers, and ends.
-    // req: DM-7
+    // req: DAEMON-7
     async fn end(mut self) {
         if let Some(imex) = &self.imex {
             imex.signal(Signal::SIGTERM);

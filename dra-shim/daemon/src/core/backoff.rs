@@ -37,7 +37,7 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    // req: DM-5
+    // req: DAEMON-5
     #[test]
     fn pauses_double_up_to_half_a_minute_and_are_short_again_after_a_steady_minute() {
         let mut backoff = Backoff::default();

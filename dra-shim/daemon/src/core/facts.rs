@@ -67,7 +67,7 @@ pub(crate) enum Report {
 
 impl Exit {
     /// For people.
-    // req: DM-5, DM-6
+    // req: DAEMON-5, DAEMON-6
     pub(crate) fn sentence(&self) -> String {
         if self.in_use {
             return "another nvidia-imex has the IMEX session of this node's driver (NV_ERR_IN_USE): the host's own service, or a daemon of NVIDIA's DRA driver; this one starts when that has ended".to_owned();

@@ -53,7 +53,7 @@ impl Membership {
     ///
     /// # Errors
     /// Why this node is no member yet, as one sentence for people.
-    // req: DM-3
+    // req: DAEMON-3
     pub(crate) fn read(
         clique: &str,
         object: &ComputeDomainCliqueRoot,

@@ -35,7 +35,7 @@ fn read(object: &ComputeDomainCliqueRoot) -> Result<Membership, String> {
     Membership::read(CLIQUE, object, &mk_me())
 }
 
-// req: DM-3
+// req: DAEMON-3
 #[test]
 fn a_member_has_its_seat_and_the_peers_with_an_address() {
     let membership = read(&mk_object()).unwrap();
@@ -45,7 +45,7 @@ fn a_member_has_its_seat_and_the_peers_with_an_address() {
     assert!(!membership.is_draining);
 }
 
-// req: DM-3
+// req: DAEMON-3
 #[test]
 fn whoever_is_no_member_is_told_why() {
     type Change = fn(&mut ComputeDomainCliqueRoot);
@@ -89,7 +89,7 @@ fn a_peer_with_this_pods_address_or_a_bad_index_is_left_out() {
     assert_eq!(read(&object).unwrap().peers, Peers::new());
 }
 
-// req: DM-10
+// req: DAEMON-10
 #[test]
 fn only_the_mark_of_this_pod_drains_it() {
     for (mark, drains) in [("pod-b", true), ("pod-before", false), ("", false)] {

@@ -1,17 +1,14 @@
-//! The one process: when it is started, signalled, asked and ended.
+//! The one process, and what is known of it.
 
 use std::time::{Duration, Instant};
 
+use crate::core::action::{Action, Plan};
 use crate::core::facts::{Answer, Report, StartReason};
 use crate::core::membership::{Peers, Seat};
 use crate::core::names::has_news;
-use crate::core::{Action, Core, Plan};
 
 /// `nvidia-imex` ignores a signal within 5 s of the last one, and nothing sends it again.
 pub(crate) const SIGNAL_PAUSE: Duration = Duration::from_secs(5);
-
-/// How long it may take to tell its peers that it ends.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How often it is asked while it starts, while it should be ready and is not, and while it is ready.
 const ASK_STARTING: Duration = Duration::from_millis(100);
@@ -46,66 +43,20 @@ pub(crate) struct Up {
     pub(crate) seat: Seat,
     pub(crate) since: Instant,
     /// The addresses that it has looked up, or was told to look up.
-    told: Peers,
+    pub(super) told: Peers,
     /// The last answer.
     pub(crate) answer: Option<Answer>,
     silences: u32,
-    is_asked: bool,
-    next_ask: Instant,
+    pub(super) is_asked: bool,
+    pub(super) next_ask: Instant,
 }
 
-// === impl Core ===
+// === impl Up ===
 
-impl Core {
-    pub(crate) fn run_process(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        match (&mut self.process, &self.plan) {
-            (Process::Down { until, .. }, Some(plan)) => {
-                if *until <= now && self.names.failure.is_none() {
-                    let plan = plan.clone();
-                    self.start(&plan, now, actions);
-                }
-            }
-            (Process::Down { .. }, None) => {}
-            (Process::Up(up), Some(plan)) if up.seat == plan.seat => {
-                if up
-                    .signal_due_at(plan, self.last_signal)
-                    .is_some_and(|at| at <= now)
-                    && self.names.failure.is_none()
-                {
-                    up.told.clone_from(&plan.peers);
-                    self.last_signal = Some(now);
-                    actions.push(Action::Signal);
-                }
-                if !up.is_asked && up.next_ask <= now {
-                    up.is_asked = true;
-                    actions.push(Action::Ask { run: up.run });
-                }
-            }
-            (Process::Up(up), plan) => {
-                let reason = up.moved_to(plan.as_ref());
-                self.next_reason = reason;
-                self.process = Process::Ending {
-                    kill_at: Some(now + PATIENCE),
-                };
-                actions.push(Action::Report(Report::Moved(reason)));
-                actions.push(Action::Terminate);
-            }
-            (Process::Ending { kill_at }, _) => {
-                if kill_at.take_if(|at| *at <= now).is_some() {
-                    actions.push(Action::Kill);
-                }
-            }
-        }
-    }
-
-    fn start(&mut self, plan: &Plan, now: Instant, actions: &mut Vec<Action>) {
-        self.runs += 1;
-        actions.push(Action::Start {
-            seat: plan.seat.clone(),
-            reason: self.next_reason,
-        });
-        self.process = Process::Up(Up {
-            run: self.runs,
+impl Up {
+    pub(super) fn new(run: u64, plan: &Plan, now: Instant) -> Self {
+        Self {
+            run,
             seat: plan.seat.clone(),
             since: now,
             told: plan.peers.clone(),
@@ -113,32 +64,13 @@ impl Core {
             silences: 0,
             is_asked: false,
             next_ask: now + ASK_STARTING,
-        });
-    }
-
-    /// `None` while it waits for an event.
-    pub(crate) fn process_wakes_at(&self) -> Option<Instant> {
-        match (&self.process, &self.plan) {
-            (Process::Down { until, .. }, Some(_)) if self.names.failure.is_none() => Some(*until),
-            (Process::Down { .. }, _) => None,
-            (Process::Up(up), plan) => {
-                let ask = (!up.is_asked).then_some(up.next_ask);
-                let plan = plan.as_ref().filter(|_| self.names.failure.is_none());
-                let signal = plan.and_then(|plan| up.signal_due_at(plan, self.last_signal));
-                [ask, signal].into_iter().flatten().min()
-            }
-            (Process::Ending { kill_at }, _) => *kill_at,
         }
     }
-}
 
-// === impl Up ===
-
-impl Up {
     /// When SIGUSR1 is to be sent, if it is. Never before the first answer: a process that has not
     /// installed its handler is killed by it.
-    // req: DM-4
-    fn signal_due_at(&self, plan: &Plan, last: Option<Instant>) -> Option<Instant> {
+    // req: DAEMON-4
+    pub(super) fn signal_due_at(&self, plan: &Plan, last: Option<Instant>) -> Option<Instant> {
         if self.answer.is_none() || !has_news(&plan.peers, &self.told) {
             return None;
         }
@@ -146,7 +78,7 @@ impl Up {
     }
 
     /// Why it cannot go on as it is.
-    fn moved_to(&self, plan: Option<&Plan>) -> StartReason {
+    pub(super) fn moved_to(&self, plan: Option<&Plan>) -> StartReason {
         match plan.map(|plan| &plan.seat) {
             Some(seat) if seat.clique != self.seat.clique => StartReason::Clique,
             Some(seat) if seat.index != self.seat.index => StartReason::Index,
@@ -155,7 +87,7 @@ impl Up {
         }
     }
 
-    // req: DM-6
+    // req: DAEMON-6
     pub(crate) fn answered(&mut self, answer: Answer, now: Instant) -> Vec<Action> {
         self.is_asked = false;
         let Answer::Silent(limit) = answer else {

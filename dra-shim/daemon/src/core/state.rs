@@ -10,7 +10,7 @@ use crate::core::process::{Process, Up};
 
 impl Core {
     /// The state for the kubelet plugin, and why the pod is not ready.
-    // req: DM-8, DM-10
+    // req: DAEMON-8, DAEMON-10
     pub(crate) fn state(&self) -> (DaemonState, Option<String>) {
         let unready = self.unready();
         let is_draining = self.membership.as_ref().is_ok_and(|it| it.is_draining);

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::node::Node;
 use crate::{CLIQUE, driver, entry, ready_node};
 
-// req: DM-4
+// req: DAEMON-4
 #[test]
 fn a_peer_that_joins_is_connected_after_one_signal_and_no_restart() {
     let (network, api, first) = ready_node();
@@ -36,7 +36,7 @@ fn a_peer_that_joins_is_connected_after_one_signal_and_no_restart() {
     assert!(!first.log().contains("SIGUSR1 ignored"), "{}", first.log());
 }
 
-// req: DM-3
+// req: DAEMON-3
 #[test]
 fn another_index_starts_nvidia_imex_anew() {
     let (_network, api, node) = ready_node();
@@ -57,7 +57,7 @@ fn another_index_starts_nvidia_imex_anew() {
     node.until("told", |_| api.events() == ["ImexRestarted"]);
 }
 
-// req: DM-10
+// req: DAEMON-10
 #[test]
 fn a_pod_that_is_to_be_replaced_says_so_in_its_state_and_stays_ready() {
     let (_network, api, node) = ready_node();
@@ -73,7 +73,7 @@ fn a_pod_that_is_to_be_replaced_says_so_in_its_state_and_stays_ready() {
     assert_eq!(node.imex_pids().len(), 1);
 }
 
-// req: DM-1
+// req: DAEMON-1
 #[test]
 fn a_node_in_another_clique_joins_that_one() {
     let (_network, api, node) = ready_node();

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use crate::node::Node;
 use crate::{Api, CLIQUE, Network, driver, entry, ready_node};
 
-// req: DM-5
+// req: DAEMON-5
 #[test]
 fn nvidia_imex_that_was_killed_is_back_and_people_are_told() {
     let (_network, api, node) = ready_node();
@@ -21,7 +21,7 @@ fn nvidia_imex_that_was_killed_is_back_and_people_are_told() {
     assert!(node.log().contains("killed by SIGKILL"), "{}", node.log());
 }
 
-// req: DM-6
+// req: DAEMON-6
 #[test]
 fn nvidia_imex_that_hangs_is_not_ready_and_not_restarted() {
     let (_network, api, node) = ready_node();
@@ -36,7 +36,7 @@ fn nvidia_imex_that_hangs_is_not_ready_and_not_restarted() {
     assert_eq!(node.imex_pids().len(), 1);
 }
 
-// req: DM-6
+// req: DAEMON-6
 #[test]
 fn while_another_has_the_session_it_waits_and_then_takes_over() {
     let (network, api) = (Network::new(), Api::start());
@@ -53,7 +53,7 @@ fn while_another_has_the_session_it_waits_and_then_takes_over() {
     assert_eq!(node.metric("imex_dra_imex_exits_total{how=\"in-use\"}"), 1);
 }
 
-// req: DM-5
+// req: DAEMON-5
 #[test]
 fn a_crash_loop_is_counted_and_ends_by_itself() {
     let (network, api) = (Network::new(), Api::start());
@@ -68,7 +68,7 @@ fn a_crash_loop_is_counted_and_ends_by_itself() {
     node.until_ready();
 }
 
-// req: DM-2
+// req: DAEMON-2
 #[test]
 fn a_driver_without_nvidia_imex_is_told_with_where_it_was_looked_for_until_it_is_installed() {
     let (network, api) = (Network::new(), Api::start());
@@ -87,7 +87,7 @@ fn a_driver_without_nvidia_imex_is_told_with_where_it_was_looked_for_until_it_is
     node.until_ready();
 }
 
-// req: DM-1
+// req: DAEMON-1
 #[test]
 fn nvml_that_hangs_holds_neither_health_nor_the_end_up() {
     let (network, api) = (Network::new(), Api::start());

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use crate::node::{KUBELETS_HOSTS, Node, is_alive};
 use crate::{Api, CLIQUE, Network, driver, entry, ready_node};
 
-// req: DM-2, DM-3, DM-8, DM-9
+// req: DAEMON-2, DAEMON-3, DAEMON-8, DAEMON-9
 #[test]
 fn a_member_is_ready_as_soon_as_nvidia_imex_is_and_costs_one_list_and_one_watch() {
     let (_network, api, node) = ready_node();
@@ -42,7 +42,7 @@ fn a_member_is_ready_as_soon_as_nvidia_imex_is_and_costs_one_list_and_one_watch(
     assert_eq!(node.metric("imex_dra_imex_members"), 1);
 }
 
-// req: DM-1
+// req: DAEMON-1
 #[test]
 fn a_node_without_a_clique_is_ready_and_one_that_is_no_member_says_why_it_is_not() {
     let (network, api) = (Network::new(), Api::start());
@@ -73,7 +73,7 @@ fn a_node_without_a_clique_is_ready_and_one_that_is_no_member_says_why_it_is_not
     node.until_ready();
 }
 
-// req: DM-7
+// req: DAEMON-7
 #[test]
 fn sigterm_ends_it_within_a_second_even_if_nvidia_imex_does_not_end() {
     for stops in [false, true] {
@@ -93,7 +93,7 @@ fn sigterm_ends_it_within_a_second_even_if_nvidia_imex_does_not_end() {
     }
 }
 
-// req: DM-7
+// req: DAEMON-7
 #[test]
 fn nvidia_imex_dies_with_a_daemon_that_is_killed() {
     let (_network, _api, mut node) = ready_node();
@@ -105,7 +105,7 @@ fn nvidia_imex_dies_with_a_daemon_that_is_killed() {
     node.until_ready();
 }
 
-// req: DM-7
+// req: DAEMON-7
 #[test]
 fn orphans_are_reaped() {
     let (_network, _api, node) = ready_node();
@@ -132,7 +132,7 @@ fn zombies_of(pid: i32) -> usize {
         .count()
 }
 
-// req: DM-4
+// req: DAEMON-4
 #[test]
 fn a_hosts_file_that_kubelet_has_written_anew_is_repaired() {
     let (_network, _api, node) = ready_node();

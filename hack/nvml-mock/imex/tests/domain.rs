@@ -1,5 +1,11 @@
 //! Several daemons on loopback addresses, each with its own hosts file, as in pods.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test ends where its expectation fails"
+)]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::process::CommandExt as _;

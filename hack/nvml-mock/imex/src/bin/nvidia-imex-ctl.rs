@@ -106,7 +106,7 @@ fn parse() -> Result<Args, String> {
     let mut args = std::env::args().skip(1);
     let socket = |path: &str| Target::Endpoint(Endpoint::Socket(path.into()));
     while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "-q" => question = Some(Question::State),
             "-N" => question = Some(Question::Domain),
