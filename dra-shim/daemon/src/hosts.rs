@@ -9,6 +9,10 @@ use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 const BEGIN: &str = "# Written by compute-domain-daemon: the members of this node's clique.";
 const END: &str = "# End of the members.";
@@ -16,12 +20,44 @@ const END: &str = "# End of the members.";
 /// How every name of a node list begins, whatever clique it is of.
 const NAME_PREFIX: &str = "compute-domain-daemon-";
 
+/// A disk that takes longer is reported.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// [`ensure`], and whether the own name has the own address then.
+///
+/// # Errors
+/// Why not, as one sentence for people.
+// req: DAEMON-8
+pub(crate) async fn write(
+    path: &Path,
+    addresses: Vec<(IpAddr, String)>,
+    (own, own_name): (IpAddr, String),
+) -> Result<bool, String> {
+    let (file, name) = (path.to_owned(), own_name.clone());
+    let written = spawn_blocking(move || {
+        let was_written = ensure(&file, &addresses)?;
+        Ok::<_, io::Error>((was_written, resolve(&file, &name)?))
+    });
+    let path = path.display();
+    let failed = |error: &dyn std::fmt::Display| format!("cannot write {path}: {error}");
+    match timeout(LIMIT, written).await {
+        Ok(Ok(Ok((was_written, Some(found))))) if found == own => Ok(was_written),
+        Ok(Ok(Ok((_, found)))) => {
+            let found = found.map_or_else(|| "nothing".to_owned(), |it| it.to_string());
+            Err(format!("{own_name} is {found} in {path}, and not {own}"))
+        }
+        Ok(Ok(Err(error))) => Err(failed(&error)),
+        Ok(Err(error)) => Err(failed(&error)),
+        Err(_) => Err(failed(&format!("no answer within {} s", LIMIT.as_secs()))),
+    }
+}
+
 /// Makes the file have these addresses, and no others for names of any node list. Returns whether it was
 /// written.
 ///
 /// Whoever reads it meanwhile sees the lines of others unchanged, and old and new addresses mixed.
 // req: DAEMON-4
-pub(crate) fn ensure(path: &Path, addresses: &[(IpAddr, String)]) -> io::Result<bool> {
+fn ensure(path: &Path, addresses: &[(IpAddr, String)]) -> io::Result<bool> {
     let current = fs::read_to_string(path)?;
     let wanted = render(&current, addresses);
     if current == wanted {
@@ -35,7 +71,7 @@ pub(crate) fn ensure(path: &Path, addresses: &[(IpAddr, String)]) -> io::Result<
 }
 
 /// The address that a name has in the file: that of the first line that has it, as resolvers read it.
-pub(crate) fn resolve(path: &Path, name: &str) -> io::Result<Option<IpAddr>> {
+fn resolve(path: &Path, name: &str) -> io::Result<Option<IpAddr>> {
     let text = fs::read_to_string(path)?;
     let mut lines = text.lines().filter_map(|line| {
         let mut words = line.split('#').next()?.split_whitespace();
@@ -130,10 +166,33 @@ mod tests {
         assert_eq!(resolved("d"), None);
     }
 
-    #[test]
-    fn a_file_that_is_not_there_is_not_made() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = ensure(&dir.path().join("hosts"), &[]).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    // req: DAEMON-8
+    #[tokio::test]
+    async fn the_own_name_has_to_have_the_own_address() {
+        let (dir, path) = mk_file(KUBELETS);
+        let addresses = || mk_addresses(&[("10.0.0.1", 0), ("10.0.0.2", 1)]);
+        let (own, name) = addresses().remove(1);
+        assert_eq!(
+            write(&path, addresses(), (own, name.clone())).await,
+            Ok(true)
+        );
+        assert_eq!(
+            write(&path, addresses(), (own, name.clone())).await,
+            Ok(false)
+        );
+        for (name, reason) in [
+            (addresses().remove(0).1, "is 10.0.0.1 in"),
+            ("x".to_owned(), "is nothing in"),
+        ] {
+            let error = write(&path, addresses(), (own, name)).await.unwrap_err();
+            assert!(
+                error.contains(reason) && error.ends_with("and not 10.0.0.2"),
+                "{error}"
+            );
+        }
+        let missing = dir.path().join("missing");
+        let error = write(&missing, addresses(), (own, name)).await.unwrap_err();
+        assert!(error.contains("missing: No such file"), "{error}");
+        assert!(!missing.exists());
     }
 }

@@ -12,7 +12,6 @@ use nix::sys::signal::Signal;
 use nvml_clique::{DriverRoot, FabricWatch};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::spawn_blocking;
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -32,9 +31,6 @@ use crate::reports::Reports;
 
 /// How long `nvidia-imex` may take to end when the daemon ends, so that this takes a second in all.
 const LAST_PATIENCE: Duration = Duration::from_millis(800);
-
-/// A disk that takes longer to write a hosts file is reported.
-const HOSTS_LIMIT: Duration = Duration::from_secs(5);
 
 /// How often orphans are looked for, see [`Orphans`].
 const ORPHANS_EVERY: Duration = Duration::from_secs(5);
@@ -190,31 +186,12 @@ impl Supervisor {
     }
 
     async fn write_names(&mut self, addresses: Vec<(IpAddr, String)>, own_name: String) {
-        let (path, own) = (self.hosts_file.clone(), self.me.address);
-        let written = spawn_blocking(move || {
-            let was_written = hosts::ensure(&path, &addresses)?;
-            Ok::<_, std::io::Error>((was_written, hosts::resolve(&path, &own_name)?, own_name))
-        });
-        let result = match timeout(HOSTS_LIMIT, written).await {
-            Ok(Ok(Ok((was_written, found, own_name)))) => {
-                if was_written {
-                    self.metrics.names_written();
-                }
-                if found == Some(own) {
-                    Ok(())
-                } else {
-                    Err(format!(
-                        "{own_name} is {found:?} in the hosts file, and not {own}"
-                    ))
-                }
-            }
-            Ok(Ok(Err(error))) => Err(error.to_string()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer within {} s", HOSTS_LIMIT.as_secs())),
-        };
-        let path = self.hosts_file.display();
-        let result = result.map_err(|error| format!("cannot write {path}: {error}"));
-        self.core.names_written(result, Instant::now());
+        let own = (self.me.address, own_name);
+        let written = hosts::write(&self.hosts_file, addresses, own).await;
+        if written == Ok(true) {
+            self.metrics.names_written();
+        }
+        self.core.names_written(written.map(drop), Instant::now());
     }
 
     fn start(&mut self, seat: &Seat, reason: StartReason) {
@@ -263,11 +240,11 @@ impl Supervisor {
             self.core.publish_failed(Instant::now());
         }
         if error != self.unwritten {
-            match &error {
-                Some(error) => {
-                    warn!(path = %self.files.state().display(), error, "cannot write the state")
-                }
-                None => info!("the state is written again"),
+            let path = self.files.state();
+            if let Some(error) = &error {
+                warn!(path = %path.display(), error, "cannot write the state");
+            } else {
+                info!(path = %path.display(), "the state is written again");
             }
             self.unwritten = error;
         }
