@@ -37,6 +37,10 @@ kernel and host
   --channels N           ImexChannelCount (2048)
   --imex-state WORD      what nvidia-imex-ctl -q says (READY); FAIL fails, HANG hangs
   --imex-socket PATH     the only socket it answers for (any)
+  --imex-programs DIR    nvidia-imex and nvidia-imex-ctl of the package imex-mock (target/debug), with this
+                         machine's loader and C library, instead of a script that reads --imex-state; with
+                         --imex-state too, nvidia-imex-ctl answers that instead of asking nvidia-imex
+  --imex-fault KEY=VALUE what goes wrong in them (repeat): see hack/nvml-mock/imex/src/faults.rs
   --shell FILE           a static shell to put at bin/sh, so that the root can be entered
 USAGE
 }
@@ -60,7 +64,9 @@ errors=() delays=() hangs=()
 major=
 with_major=yes
 channels=2048
-imex_state=READY
+imex_state=
+imex_programs=
+imex_faults=()
 imex_socket=
 shell=
 
@@ -98,6 +104,11 @@ while [ $# -gt 0 ]; do
         --channels) is_number "$2" "$1" && channels=$2 ;;
         --imex-state) imex_state=$2 ;;
         --imex-socket) imex_socket=$2 ;;
+        --imex-programs) imex_programs=$2 ;;
+        --imex-fault)
+            [[ $2 =~ ^[A-Z_]+=.+$ ]] || die "--imex-fault needs KEY=VALUE, not '$2'"
+            imex_faults+=("$2")
+            ;;
         --shell) shell=$2 ;;
         *) die "unknown option $1 (see --help)" ;;
     esac
@@ -262,12 +273,42 @@ DeviceFileModify: 1
 CAPABILITY
 }
 
-put_tools() {
-    local tool
-    for tool in nvidia-smi nvidia-imex-ctl; do
-        put "$driver_root/usr/bin/$tool" 755 <"$root/hack/nvml-mock/bin/$tool"
+# The programs' loader, where they ask for it, and the libraries that they are linked to, as ldd tells.
+put_loader() {
+    local word
+    for word in $(ldd "$1"); do
+        [[ $word = /* ]] || continue
+        case $word in
+            */ld-linux*) put "$driver_root$word" 755 <"$word" ;;
+            *) put "$library_dir/$(basename "$word")" <"$word" ;;
+        esac
     done
-    printf '%s\n%s\n' "$imex_state" "$imex_socket" | put "$driver_root/imex-state"
+}
+
+put_imex_programs() {
+    local tool
+    for tool in nvidia-imex nvidia-imex-ctl; do
+        [ -x "$imex_programs/$tool" ] || die "no $tool in $imex_programs; run: cargo build -p imex-mock"
+        put_loader "$imex_programs/$tool"
+        put "$driver_root/usr/bin/$tool" 755 <"$imex_programs/$tool"
+    done
+    printf '%s\n' "${imex_faults[@]}" | put "$driver_root/imex-faults"
+}
+
+put_tools() {
+    put "$driver_root/usr/bin/nvidia-smi" 755 <"$root/hack/nvml-mock/bin/nvidia-smi"
+    if [ -n "$imex_programs" ]; then
+        put_imex_programs
+    else
+        imex_state=${imex_state:-READY}
+        put "$driver_root/usr/bin/nvidia-imex-ctl" 755 <"$root/hack/nvml-mock/bin/nvidia-imex-ctl"
+        rm -f "$driver_root/usr/bin/nvidia-imex" "$driver_root/imex-faults"
+    fi
+    if [ -n "$imex_state" ]; then
+        printf '%s\n%s\n' "$imex_state" "$imex_socket" | put "$driver_root/imex-state"
+    else
+        rm -f "$driver_root/imex-state"
+    fi
     [ -z "$shell" ] || put "$driver_root/bin/sh" 755 <"$shell"
 }
 
@@ -299,4 +340,8 @@ if [ "$with_major" = yes ]; then
 else
     echo "  channels       none in $driver_root/proc-devices"
 fi
-echo "  nvidia-imex    $imex_state${imex_socket:+ at $imex_socket} ($driver_root/imex-state)"
+if [ -n "$imex_state" ]; then
+    echo "  nvidia-imex    $imex_state${imex_socket:+ at $imex_socket} ($driver_root/imex-state)"
+else
+    echo "  nvidia-imex    $driver_root/usr/bin/nvidia-imex${imex_faults:+ (${imex_faults[*]})}"
+fi

@@ -63,6 +63,31 @@ pub(crate) fn chroot(command: &mut Command, root: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The child is killed (SIGKILL) when the thread that starts it ends, and so when this process does, however
+/// it ends.
+///
+/// For daemons that must not outlive whoever supervises them. Start it on a thread that lives as long as the
+/// process does: the kernel's signal is about threads.
+#[expect(
+    unsafe_code,
+    reason = "the standard library offers no safe way to set a child's PR_SET_PDEATHSIG before exec"
+)]
+pub fn die_with_this_thread(command: &mut Command) {
+    let parent = nix::unistd::getpid();
+    // SAFETY: the closure runs between fork and exec and makes two system calls; it touches no lock,
+    // heap or state that another thread may have held at the fork.
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // A parent that died before that sends no signal any more.
+            if nix::unistd::getppid() != parent {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            Ok(())
+        });
+    }
+}
+
 /// Runs `command` until it exits, for up to `timeout`, and returns the first
 /// `max_output` bytes of each output stream. More output is read and discarded.
 /// The program gets no standard input.
@@ -250,6 +275,23 @@ mod tests {
             assert!(Instant::now() < give_up, "still runs: {stat}");
             std::thread::sleep(TICK);
         }
+    }
+
+    // req: DAEMON-7
+    #[test]
+    fn a_child_that_dies_with_its_thread_is_killed_when_that_ends() {
+        let mut child = std::thread::spawn(|| {
+            let mut command = sh("sleep 1000");
+            die_with_this_thread(&mut command);
+            command.spawn().unwrap()
+        })
+        .join()
+        .unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(9)
+        );
     }
 
     #[test]

@@ -120,6 +120,26 @@ impl DriverRoot {
         self.find(name, &TOOL_DIRS, |_| Ok(()))
     }
 
+    /// Where roots within this one are searched, relative to it.
+    pub(crate) const fn nested_places() -> &'static [&'static str] {
+        &NESTED_ROOTS
+    }
+
+    /// The directories of libraries that there are, as paths without a link below the root, each once.
+    pub(crate) fn library_dirs(&self) -> Vec<PathBuf> {
+        let mut dirs = Vec::new();
+        for dir in LIBRARY_DIRS.iter().chain(&["lib"]) {
+            let Ok(inside) = resolve::path_inside(&self.path, Path::new(dir)) else {
+                continue;
+            };
+            let dir = self.path.join(inside);
+            if dir.is_dir() && !dirs.contains(&dir) {
+                dirs.push(dir);
+            }
+        }
+        dirs
+    }
+
     fn find(
         &self,
         name: &str,

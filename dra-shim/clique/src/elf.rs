@@ -1,13 +1,16 @@
-//! Checks that a file is a complete shared library that this process can load.
+//! Checks that a file is a complete shared library that this process can load, and reads which loader a
+//! program asks for.
 //!
 //! The dynamic loader maps the segments that the headers announce without
 //! looking at the file's size. Loading a library that is still being copied
 //! therefore kills the process (SIGBUS).
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::not_found::RejectReason;
 
@@ -23,9 +26,13 @@ const PROGRAM_HEADER_LEN: usize = 56;
 const SEGMENT_AT: usize = 8;
 const SEGMENT_LEN_AT: usize = 32;
 
+/// The longest path of Linux (`PATH_MAX`).
+const MAX_PATH: u64 = 4096;
+
 const MAGIC: [u8; 4] = *b"\x7fELF";
 const TYPE_SHARED: u64 = 3;
 const SEGMENT_LOAD: u64 = 1;
+const SEGMENT_INTERPRETER: u64 = 3;
 const CLASS_64: u8 = 2;
 const LITTLE_ENDIAN: u8 = 1;
 
@@ -56,6 +63,37 @@ pub(crate) fn check_loadable(path: &Path) -> Result<(), RejectReason> {
         }
     }
     Ok(())
+}
+
+/// The loader that a program asks for (`PT_INTERP`); `None` for one that asks for none, and for what is no
+/// program of the 64-bit class.
+pub(crate) fn interpreter(path: &Path) -> io::Result<Option<PathBuf>> {
+    let file = File::open(path)?;
+    let mut header = [0; HEADER_LEN];
+    match file.read_exact_at(&mut header, 0) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(e) => return Err(e),
+    }
+    let [m0, m1, m2, m3, class, order, ..] = header;
+    if [m0, m1, m2, m3] != MAGIC || class != CLASS_64 || order != LITTLE_ENDIAN {
+        return Ok(None);
+    }
+    let headers = ProgramHeaders::of(&header);
+    for index in 0..headers.count {
+        let at = headers.at.saturating_add(index * headers.len);
+        let mut segment = [0; PROGRAM_HEADER_LEN];
+        file.read_exact_at(&mut segment, at)?;
+        if number::<4>(&segment, 0) == SEGMENT_INTERPRETER {
+            let from = number::<8>(&segment, SEGMENT_AT);
+            let len = number::<8>(&segment, SEGMENT_LEN_AT).min(MAX_PATH);
+            let mut name = vec![0; usize::try_from(len).unwrap_or(0)];
+            file.read_exact_at(&mut name, from)?;
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            return Ok(Some(PathBuf::from(OsStr::from_bytes(name))));
+        }
+    }
+    Ok(None)
 }
 
 fn check_size(needed: u64, size: u64) -> Result<(), RejectReason> {
@@ -91,11 +129,17 @@ fn program_headers(header: &[u8; HEADER_LEN]) -> Result<ProgramHeaders, RejectRe
     if number::<2>(header, TYPE_AT) != TYPE_SHARED {
         return Err(RejectReason::NotALibrary);
     }
-    Ok(ProgramHeaders {
-        at: number::<8>(header, PROGRAM_HEADERS_AT),
-        len: number::<2>(header, PROGRAM_HEADER_LEN_AT),
-        count: number::<2>(header, PROGRAM_HEADER_COUNT_AT),
-    })
+    Ok(ProgramHeaders::of(header))
+}
+
+impl ProgramHeaders {
+    fn of(header: &[u8; HEADER_LEN]) -> Self {
+        Self {
+            at: number::<8>(header, PROGRAM_HEADERS_AT),
+            len: number::<2>(header, PROGRAM_HEADER_LEN_AT),
+            count: number::<2>(header, PROGRAM_HEADER_COUNT_AT),
+        }
+    }
 }
 
 /// Why a file that ends within its header is rejected: one that begins like a

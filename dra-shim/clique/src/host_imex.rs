@@ -11,16 +11,30 @@ use crate::command::{self, Error};
 use crate::driver_root::DriverRoot;
 use crate::not_found::DriverFileNotFound;
 use crate::printable::{Printable, one_line};
+use crate::root_program::{RootProgram, RootProgramError};
 
 /// The host IMEX daemon (`nvidia-imex`), asked through its own `nvidia-imex-ctl`.
 ///
 /// The program and the socket belong to one root, that of the operating system
 /// that runs the daemon. That is the host's root, which need not be the
 /// driver's: a driver container has neither.
+///
+/// Where the driver runs the daemon, [`outside`](Self::outside) of any root but the caller's, only the program
+/// is the driver root's.
 #[derive(Debug, Clone)]
 pub struct HostImex {
     root: DriverRoot,
     socket: PathBuf,
+    runs: Runs,
+}
+
+/// How the program is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    /// In its root, which is entered.
+    Inside,
+    /// In the caller's root, by the loader of its own.
+    Outside,
 }
 
 /// Why the daemon does not count as ready.
@@ -30,6 +44,9 @@ pub enum HostImexError {
     /// There is no `nvidia-imex-ctl` below the root.
     #[error("cannot ask the host's nvidia-imex: no nvidia-imex-ctl under {}", Printable(&.0.root))]
     ToolMissing(#[source] DriverFileNotFound),
+    /// There is one, and it cannot be run outside of its root.
+    #[error("cannot run nvidia-imex-ctl")]
+    Program(#[source] RootProgramError),
     /// The program could not be run.
     #[error("cannot run {} in root {}", Printable(tool), Printable(root))]
     Start {
@@ -96,6 +113,18 @@ impl HostImex {
         Self {
             root,
             socket: socket.into(),
+            runs: Runs::Inside,
+        }
+    }
+
+    /// The daemon that listens on `socket`, a path of the caller's own. `nvidia-imex-ctl` is looked up below
+    /// `root` and the roots [within it](DriverRoot::with_nested), and run by the loader of the root that has
+    /// it: no capability is needed. Does no I/O.
+    pub fn outside(root: DriverRoot, socket: impl Into<PathBuf>) -> Self {
+        Self {
+            root,
+            socket: socket.into(),
+            runs: Runs::Outside,
         }
     }
 
@@ -116,6 +145,10 @@ impl HostImex {
 
     /// The tool as a command that will run in its root, still without arguments.
     fn tool(&self) -> Result<Command, HostImexError> {
+        if self.runs == Runs::Outside {
+            let program = RootProgram::find(&self.root, TOOL)?;
+            return Ok(program.command());
+        }
         let found = self
             .root
             .find_tool(TOOL)
@@ -187,6 +220,7 @@ impl HostImexError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::ToolMissing(_) => "imex-ctl-missing",
+            Self::Program(_) => "imex-ctl-not-runnable",
             Self::Start { .. } => "imex-ctl-not-started",
             Self::TimedOut { .. } => "imex-ctl-timed-out",
             Self::Failed { .. } => "imex-ctl-failed",
@@ -200,6 +234,7 @@ impl HostImexError {
             Self::ToolMissing(_) => {
                 "install the nvidia-imex package of the driver's branch on the host, or leave the host socket path empty"
             }
+            Self::Program(error) => error.hint(),
             Self::Start { .. } => {
                 "the program and its libraries must be complete under the host's root, and entering it needs CAP_SYS_CHROOT"
             }
@@ -212,6 +247,15 @@ impl HostImexError {
             Self::NotReady { .. } => {
                 "on the host: nvidia-imex-ctl -N shows which peers are missing; every node of nodes_config.cfg must run nvidia-imex"
             }
+        }
+    }
+}
+
+impl From<RootProgramError> for HostImexError {
+    fn from(error: RootProgramError) -> Self {
+        match error {
+            RootProgramError::NotFound(missing) => Self::ToolMissing(missing),
+            other => Self::Program(other),
         }
     }
 }

@@ -134,6 +134,34 @@ fn the_program_runs_inside_the_hosts_root_and_gets_the_socket() {
     }
 }
 
+// req: DAEMON-2
+#[test]
+fn outside_of_its_root_the_program_gets_the_socket_and_needs_no_capability() {
+    let root = root_with_a_shell("");
+    // It prints nothing, whatever it is asked.
+    fs::copy("/bin/true", root.path().join("usr/bin/nvidia-imex-ctl")).unwrap();
+    let imex = HostImex::outside(DriverRoot::new(root.path()), "/run/imex.sock");
+    let error = loop {
+        match imex.check_ready(TIMEOUT).unwrap_err() {
+            // As below: the file that was copied is still open in a sibling's child.
+            HostImexError::Start { source, .. }
+                if source.kind() == io::ErrorKind::ExecutableFileBusy => {}
+            error => break error,
+        }
+    };
+    assert_eq!(error.code(), "imex-not-ready", "{error}");
+    assert_eq!(
+        error.to_string(),
+        "the host's nvidia-imex at /run/imex.sock is not READY: no output"
+    );
+    let nothing = tempfile::tempdir().unwrap();
+    let imex = HostImex::outside(DriverRoot::new(nothing.path()), "/run/imex.sock");
+    assert_eq!(
+        imex.check_ready(TIMEOUT).unwrap_err().code(),
+        "imex-ctl-missing"
+    );
+}
+
 #[test]
 fn the_workspaces_mock_of_the_tool_is_understood() {
     let mock = "../../hack/nvml-mock/bin/nvidia-imex-ctl";

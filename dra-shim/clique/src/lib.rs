@@ -27,6 +27,7 @@
 //!   [`NodeFabricState`]; the table of its transitions is in the repository's
 //!   ARCHITECTURE.md, under "States".
 //! * [`HostImex`] asks the host IMEX daemon (`nvidia-imex`) whether it is ready.
+//! * [`RootProgram`] runs a program of a driver root by that root's own dynamic loader, outside of it.
 //!
 //! # Modules
 //!
@@ -40,10 +41,11 @@
 //! | read NVML | `load_path` (load a replaced file), `current_call` (where a read hangs); `sys` (the C interface); `probe_error`, `probe` |
 //! | the node | `node_state` (the state machine); `gpu_groups` (many GPUs in one line), `pending`; `fabric` |
 //! | watch it | `watch_config`, `reading`; `watch` |
-//! | ask the daemon | [`command`] (a program under a deadline); `host_imex` |
+//! | ask the daemon | [`command`] (a program under a deadline), `root_program` (one of a driver root); `host_imex` |
 //!
 //! Everything is synchronous. `unsafe` is confined to two places: NVML's C
-//! interface (`sys`), and entering the host's root (one function of `command`).
+//! interface (`sys`), and what a child does between fork and exec (two functions of `command`: entering the
+//! host's root, dying with its parent).
 
 mod clique_id;
 mod clique_in_force;
@@ -67,6 +69,7 @@ mod probe;
 mod probe_error;
 mod reading;
 mod resolve;
+mod root_program;
 mod sys;
 mod watch;
 mod watch_config;
@@ -84,6 +87,7 @@ pub use pending::{Pending, PendingGpu};
 pub use probe::{FabricProbe, NvmlProbe};
 pub use probe_error::{NoLibrary, ProbeError};
 pub use reading::Reading;
+pub use root_program::{RootProgram, RootProgramError};
 pub use watch::FabricWatch;
 pub use watch_config::WatchConfig;
 

@@ -1,0 +1,157 @@
+//! What controller, IMEX daemon and kubelet plugin agree on in the driver-managed mode, where one
+//! `nvidia-imex` runs on each node for good.
+//!
+//! ```text
+//! controller ──ComputeDomainClique──> daemon ──files below IMEXD_DIR──> kubelet plugin
+//!      ^                                                                      │
+//!      └──────────────── attributes of the node's device ────────────────────┘
+//! ```
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The label of `ComputeDomainCliques` that the controller keeps for resident daemons, with the value
+/// `true`. Those of the Go driver have none.
+pub const RESIDENT_LABEL: &str = "imex-dra/resident";
+
+/// The label of `ComputeDomainCliques`, as the Go driver has it: the clique's name.
+pub const CLIQUE_ID_LABEL: &str = "resource.nvidia.com/computeDomain.cliqueID";
+
+/// Where the daemon of a node keeps what others on the node read, on the host and in the pods.
+pub const IMEXD_DIR: &str = "/run/imex-dra/imexd";
+
+/// The configuration of `nvidia-imex`, below [`IMEXD_DIR`].
+pub const CONFIG_FILE: &str = "imexd.cfg";
+
+/// Its node list: one host name a line, below [`IMEXD_DIR`].
+pub const NODE_LIST_FILE: &str = "nodes.cfg";
+
+/// Its command socket, which `nvidia-imex-ctl` asks, below [`IMEXD_DIR`].
+pub const SOCKET_FILE: &str = "imexd.sock";
+
+/// A [`DaemonState`] as JSON, below [`IMEXD_DIR`]. Replaced by a rename.
+pub const STATE_FILE: &str = "state.json";
+
+/// The attribute of a node's device that says that no claim has a record on the node since its daemon
+/// is draining. The value is the UID of the daemon's pod.
+pub const DRAINED_ATTRIBUTE: &str = "drained";
+
+/// Members of an IMEX domain, unless the operator says otherwise: the nodes of one NVL72 rack.
+pub const DEFAULT_MAX_NODES: u32 = 18;
+
+/// How the host names in node lists are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NameScheme {
+    /// `compute-domain-daemon-HASH-NNNN`: ten hexadecimal digits of the clique's name, four decimal
+    /// digits of the index. The hash keeps daemons of different cliques from taking each other for
+    /// members when an address is used again.
+    #[default]
+    #[serde(rename = "hash10")]
+    Hash10,
+}
+
+/// What a daemon says of itself to the kubelet plugin of its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DaemonState {
+    /// `/proc/sys/kernel/random/boot_id` when it was written: one of another boot says nothing.
+    pub boot_id: String,
+    /// UID of the daemon's pod.
+    #[serde(rename = "podUID")]
+    pub pod_uid: String,
+    /// The clique that it is a member of; empty: none.
+    pub clique: String,
+    /// Its index in the node list; -1: none yet.
+    pub index: i64,
+    /// Its address.
+    pub address: String,
+    /// Whether claims may be prepared.
+    pub phase: DaemonPhase,
+    /// Why not, as one sentence for people; empty if they may.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// Whether claims may be prepared on a daemon's node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DaemonPhase {
+    /// `nvidia-imex` is not ready.
+    Starting,
+    /// It is.
+    Ready,
+    /// The pod is about to be replaced: no claim is prepared any more, and those that are keep it.
+    Draining,
+}
+
+// === impl NameScheme ===
+
+impl NameScheme {
+    /// The host name of the member `index` of `clique`.
+    ///
+    /// The same on all machines and in all releases: daemons compare their node lists.
+    pub fn host_name(self, clique: &str, index: u32) -> String {
+        match self {
+            Self::Hash10 => format!("compute-domain-daemon-{:010x}-{index:04}", hash40(clique)),
+        }
+    }
+
+    /// The names of all members, in the order of the node list.
+    pub fn host_names(self, clique: &str, length: u32) -> impl Iterator<Item = String> {
+        (0..length).map(move |index| self.host_name(clique, index))
+    }
+}
+
+impl fmt::Display for NameScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hash10 => f.write_str("hash10"),
+        }
+    }
+}
+
+/// The upper 40 bits of 64-bit FNV-1a: enough to tell the cliques of a cluster apart, and the same for ever.
+fn hash40(text: &str) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
+    text.bytes().fold(OFFSET, hash) >> 24
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_name_is_the_same_for_ever_and_differs_between_cliques() {
+        let scheme = NameScheme::Hash10;
+        let name = scheme.host_name("a1b2c3d4-e5f6-7890-abcd-ef1234567890.0", 17);
+        assert_eq!(name, "compute-domain-daemon-a99fc74e23-0017");
+        assert_ne!(
+            name,
+            scheme.host_name("a1b2c3d4-e5f6-7890-abcd-ef1234567890.1", 17)
+        );
+        // A label of DNS has 63 characters at most.
+        assert!(name.len() <= 63);
+    }
+
+    #[test]
+    fn a_node_list_has_each_index_once_in_order() {
+        let names: Vec<_> = NameScheme::Hash10.host_names("c.0", 3).collect();
+        let ends: Vec<_> = names
+            .iter()
+            .map(|name| name.rsplit_once('-').unwrap().1)
+            .collect();
+        assert_eq!(ends, ["0000", "0001", "0002"]);
+    }
+
+    #[test]
+    fn a_state_is_read_as_it_was_written() {
+        let json = r#"{"bootId":"b","podUID":"p","clique":"c.0","index":3,"address":"10.0.0.1","phase":"draining"}"#;
+        let state: DaemonState = serde_json::from_str(json).unwrap();
+        assert_eq!(state.phase, DaemonPhase::Draining);
+        let again = serde_json::to_string(&state).unwrap();
+        assert_eq!(serde_json::from_str::<DaemonState>(&again).unwrap(), state);
+    }
+}

@@ -1,0 +1,99 @@
+//! The command line.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use compute_domain_api::resident::IMEXD_DIR;
+use imex_runtime::{HttpArgs, KubeArgs, LogArgs};
+
+/// Runs one nvidia-imex for this node, whose peers are the nodes of its NVLink clique.
+#[derive(Debug, Parser)]
+#[command(name = "compute-domain-daemon", version)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Name of the node that this runs on.
+    #[arg(long, env = "NODE_NAME")]
+    pub(crate) node_name: String,
+    #[command(flatten)]
+    pub(crate) pod: PodArgs,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) imex: ImexArgs,
+    #[command(flatten)]
+    pub(crate) kube: KubeArgs,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon; the default.
+    Run,
+    /// Ask the daemon of this container whether it is ready: code 0 if it is, else 1 and the reason.
+    Check,
+}
+
+/// The pod that this runs in.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Pod")]
+#[expect(clippy::struct_field_names, reason = "they are the names of flags")]
+pub(crate) struct PodArgs {
+    /// Name of this pod.
+    #[arg(long, env = "POD_NAME")]
+    pub(crate) pod_name: String,
+    /// Its namespace, in which the cliques' objects are.
+    #[arg(long, env = "POD_NAMESPACE")]
+    pub(crate) pod_namespace: String,
+    /// Its UID.
+    #[arg(long, env = "POD_UID")]
+    pub(crate) pod_uid: String,
+    /// Its address, by which the other members know it.
+    #[arg(long, env = "POD_IP")]
+    pub(crate) pod_ip: IpAddr,
+}
+
+/// Where files are.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Paths")]
+pub(crate) struct PathArgs {
+    /// Where the root of the NVIDIA driver, or of the host, is in this container.
+    #[arg(long, env = "DRIVER_ROOT_CTR_PATH", default_value = "/driver-root")]
+    pub(crate) container_driver_root: PathBuf,
+    /// Directory of nvidia-imex's files, at the same path for the kubelet plugin.
+    #[arg(long, env = "IMEXD_DIR", default_value = IMEXD_DIR)]
+    pub(crate) imexd_dir: PathBuf,
+    /// The hosts file of this container.
+    #[arg(long, env = "HOSTS_FILE", default_value = "/etc/hosts")]
+    pub(crate) hosts_file: PathBuf,
+}
+
+/// How nvidia-imex is run.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "nvidia-imex")]
+#[expect(clippy::struct_field_names, reason = "they are the names of flags")]
+pub(crate) struct ImexArgs {
+    /// Port on which the members of a clique listen for each other.
+    #[arg(long, env = "IMEX_PORT", default_value_t = 50000)]
+    pub(crate) imex_port: u16,
+    /// Port of commands on this pod's loopback interface.
+    #[arg(long, env = "IMEX_COMMAND_PORT", default_value_t = 50005)]
+    pub(crate) imex_command_port: u16,
+    /// Seconds that nvidia-imex may take to say its state; twice without an answer is a hang.
+    #[arg(long, env = "IMEX_QUERY_TIMEOUT", default_value = "5", value_parser = parse_seconds)]
+    pub(crate) imex_query_timeout: Duration,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds")?;
+    if !(0.1..=60.0).contains(&seconds) {
+        return Err("must be from 0.1 to 60 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}

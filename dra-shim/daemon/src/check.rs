@@ -1,0 +1,64 @@
+//! `compute-domain-daemon check`: is the daemon of this container ready?
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use imex_runtime::StartError;
+
+/// It answers from memory.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Why the daemon cannot be asked.
+#[derive(Debug)]
+struct CheckError(String);
+
+impl std::fmt::Display for CheckError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CheckError {}
+
+/// Asks `/readyz` of the daemon that serves `endpoint`, and prints its answer. Code 0: it is ready.
+///
+/// # Errors
+/// It cannot be asked.
+pub(crate) fn run(endpoint: &str) -> Result<ExitCode, StartError> {
+    let error = |text: String| {
+        let hint = "set --http-endpoint (HTTP_ENDPOINT) as the daemon has it, and see its log";
+        StartError::new(&CheckError(text), hint)
+    };
+    let address = address(endpoint)
+        .ok_or_else(|| error(format!("the daemon serves no address {endpoint:?}")))?;
+    let answer = ask(address)
+        .map_err(|err| error(format!("the daemon at {address} does not answer: {err}")))?;
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    // Whoever reads it may be gone.
+    let _ = io::stdout().write_all(body.as_bytes());
+    let is_ready = answer.split(' ').nth(1) == Some("200");
+    Ok(if is_ready {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// `:PORT` is served on all interfaces, and so on the loopback interface.
+fn address(endpoint: &str) -> Option<SocketAddr> {
+    if let Some(port) = endpoint.strip_prefix(':') {
+        return Some((Ipv4Addr::LOCALHOST, port.parse().ok()?).into());
+    }
+    endpoint.replace("localhost:", "127.0.0.1:").parse().ok()
+}
+
+fn ask(address: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: daemon\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}

@@ -1,0 +1,239 @@
+//! What there is to do, without doing it: facts go in, actions come out, and time is a parameter.
+//!
+//! ```text
+//! fabric, membership ──> Core::decide ──> WriteNames, Start, Signal, Terminate, Kill, Ask, Publish, Report
+//! names_written, started, exited, answered ──┘                          (run in this order by `supervisor`)
+//! ```
+//!
+//! The process goes through [`Process`]: down, up, ending. What decides whether it is started anew is its
+//! [`Seat`] alone; a peer's new address is a signal. What becomes unknown (NVML hangs, the API server is
+//! away, the object is gone) changes nothing of a process that runs: programs that import memory die with it.
+
+pub(crate) mod action;
+pub(crate) mod backoff;
+pub(crate) mod facts;
+pub(crate) mod membership;
+pub(crate) mod names;
+mod process;
+mod state;
+mod steps;
+
+use std::time::{Duration, Instant};
+
+use compute_domain_api::resident::DaemonState;
+
+use self::action::{Action, Plan};
+use self::facts::{Answer, Exit, Fabric, Report, StartReason};
+use self::membership::{Me, Membership};
+use self::process::Process;
+
+/// How often files are compared with what they should be: kubelet rewrites a pod's hosts file when it
+/// starts a container, and anybody may remove the state.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// After a write that failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The hosts file.
+#[derive(Debug)]
+struct Names {
+    /// What it has, as far as is known.
+    written: Option<Plan>,
+    /// Why it has not what it should.
+    failure: Option<String>,
+    next_check: Instant,
+}
+
+/// All that the daemon knows.
+#[derive(Debug)]
+pub(crate) struct Core {
+    me: Me,
+    boot_id: String,
+    fabric: Fabric,
+    membership: Result<Membership, String>,
+    /// The last membership that was one.
+    plan: Option<Plan>,
+    names: Names,
+    process: Process,
+    backoff: backoff::Backoff,
+    last_signal: Option<Instant>,
+    /// Why the next start is one.
+    next_reason: StartReason,
+    runs: u64,
+    published: Option<(DaemonState, Option<String>)>,
+    next_publish: Instant,
+}
+
+// === impl Core ===
+
+impl Core {
+    pub(crate) fn new(me: Me, boot_id: String, now: Instant) -> Self {
+        Self {
+            me,
+            boot_id,
+            fabric: Fabric::Unknown("NVML has not been read yet".to_owned()),
+            membership: Err("the clique is not known yet".to_owned()),
+            plan: None,
+            names: Names {
+                written: None,
+                failure: None,
+                next_check: now,
+            },
+            process: Process::Down {
+                until: now,
+                why: "nvidia-imex has not been started yet".to_owned(),
+            },
+            backoff: backoff::Backoff::default(),
+            last_signal: None,
+            next_reason: StartReason::First,
+            runs: 0,
+            published: None,
+            next_publish: now,
+        }
+    }
+
+    /// NVML was read. What is not known changes nothing that was.
+    pub(crate) fn fabric(&mut self, fabric: Fabric) {
+        match &fabric {
+            Fabric::NoClique(_) => {
+                self.membership = Err("this node is in no clique".to_owned());
+                self.plan = None;
+            }
+            Fabric::Clique(clique) if self.clique() != Some(clique) => {
+                self.membership = Err(format!(
+                    "ComputeDomainClique {clique} has not been read yet"
+                ));
+            }
+            Fabric::Clique(_) | Fabric::Unknown(_) => {}
+        }
+        self.fabric = fabric;
+    }
+
+    /// The clique of this node, whose object is to be watched; `None`: none.
+    pub(crate) fn clique(&self) -> Option<&str> {
+        match &self.fabric {
+            Fabric::Clique(clique) => Some(clique),
+            Fabric::Unknown(_) => self.plan.as_ref().map(|plan| plan.seat.clique.as_str()),
+            Fabric::NoClique(_) => None,
+        }
+    }
+
+    /// Whether this node is in no clique.
+    pub(crate) fn has_nothing_to_run(&self) -> bool {
+        matches!(self.fabric, Fabric::NoClique(_))
+    }
+
+    /// What the object of that clique says.
+    pub(crate) fn membership(&mut self, membership: Result<Membership, String>) {
+        if let Ok(Membership { seat, peers, .. }) = &membership {
+            self.plan = Some(Plan {
+                seat: seat.clone(),
+                peers: peers.clone(),
+            });
+        }
+        self.membership = membership;
+    }
+
+    /// The hosts file was written, or was right: whether its own name has the own address there.
+    pub(crate) fn names_written(&mut self, result: Result<(), String>, now: Instant) {
+        let is_new = result.is_err() && self.names.failure.is_none();
+        self.names.failure = result.err();
+        self.names.next_check = now + if is_new { RETRY } else { UPKEEP };
+        self.names.written.clone_from(&self.plan);
+    }
+
+    /// The state could not be written: it is written again.
+    pub(crate) fn publish_failed(&mut self, now: Instant) {
+        self.published = None;
+        self.next_publish = now + RETRY;
+    }
+
+    /// `nvidia-imex` has ended, or could not be started. Returns what people are told.
+    pub(crate) fn exited(&mut self, exit: &Exit, now: Instant) -> Vec<Action> {
+        let Process::Up(up) = &self.process else {
+            self.process = Process::Down {
+                until: now,
+                why: "nvidia-imex is started again".to_owned(),
+            };
+            return Vec::new();
+        };
+        self.next_reason = StartReason::Exited;
+        let pause = if exit.in_use {
+            backoff::IN_USE
+        } else {
+            self.backoff.after(now.duration_since(up.since))
+        };
+        self.process = Process::Down {
+            until: now + pause,
+            why: exit.sentence(),
+        };
+        // It may have ended since the GPUs left their clique.
+        vec![
+            Action::ReadFabric,
+            Action::Report(Report::Ended(exit.clone())),
+        ]
+    }
+
+    /// `nvidia-imex-ctl` has answered, or not. An answer about an earlier process is of no interest.
+    pub(crate) fn answered(&mut self, run: u64, answer: Answer, now: Instant) -> Vec<Action> {
+        match &mut self.process {
+            Process::Up(up) if up.run == run => up.answered(answer, now),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What there is to do now. Call it again after the actions are done, until there are none.
+    pub(crate) fn decide(&mut self, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.write_names(now, &mut actions);
+        // What follows depends on how that goes.
+        if actions.is_empty() {
+            self.run_process(now, &mut actions);
+        }
+        self.publish(now, &mut actions);
+        actions
+    }
+
+    /// When [`decide`](Self::decide) has something to do even if nothing is told until then.
+    pub(crate) fn wake_at(&self) -> Instant {
+        let process = self.process_wakes_at();
+        let publish = self.next_publish;
+        let names = self.plan.as_ref().map(|_| self.names.next_check);
+        [process, names]
+            .into_iter()
+            .flatten()
+            .fold(publish, Instant::min)
+    }
+
+    fn write_names(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let Some(plan) = &self.plan else { return };
+        let is_new = self.names.written.as_ref() != Some(plan);
+        if !is_new && now < self.names.next_check {
+            return;
+        }
+        // Answered by `names_written`; if not, it comes again with the next look.
+        self.names.next_check = now + UPKEEP;
+        actions.push(Action::WriteNames {
+            addresses: names::addresses(&plan.seat, &plan.peers, self.me.address),
+            own_name: plan.seat.own_name(),
+        });
+    }
+
+    fn publish(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let (state, unready) = self.state();
+        let is_same = self
+            .published
+            .as_ref()
+            .is_some_and(|(last, reason)| *last == state && *reason == unready);
+        if is_same && now < self.next_publish {
+            return;
+        }
+        self.next_publish = now + UPKEEP;
+        self.published = Some((state.clone(), unready.clone()));
+        actions.push(Action::Publish { state, unready });
+    }
+}
+
+#[cfg(test)]
+#[path = "core_tests.rs"]
+mod tests;

@@ -1,0 +1,45 @@
+//! What the core wants done.
+
+use std::net::IpAddr;
+
+use compute_domain_api::resident::DaemonState;
+
+use crate::core::facts::{Report, StartReason};
+use crate::core::membership::{Peers, Seat};
+
+/// Something that has to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Write the hosts file, unless it is so already; then tell `Core::names_written`.
+    WriteNames {
+        addresses: Vec<(IpAddr, String)>,
+        own_name: String,
+    },
+    /// Write configuration and node list and start `nvidia-imex`; if that fails, tell `Core::exited`.
+    Start { seat: Seat, reason: StartReason },
+    /// SIGUSR1: names have new addresses.
+    Signal,
+    /// SIGTERM; then tell `Core::exited`.
+    Terminate,
+    /// SIGKILL.
+    Kill,
+    /// Ask `nvidia-imex-ctl`; then tell `Core::answered` with this run.
+    Ask { run: u64 },
+    /// Read the fabric soon.
+    ReadFabric,
+    /// Write the state, unless it is so already; if that fails, tell `Core::publish_failed`.
+    Publish {
+        state: DaemonState,
+        /// Why the pod is not ready.
+        unready: Option<String>,
+    },
+    /// Tell people.
+    Report(Report),
+}
+
+/// What `nvidia-imex` should be run with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) seat: Seat,
+    pub(crate) peers: Peers,
+}

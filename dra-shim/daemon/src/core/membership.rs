@@ -1,0 +1,123 @@
+//! What a `ComputeDomainClique` says of this node.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use compute_domain_api::clique::{CliqueDaemon, ComputeDomainCliqueRoot};
+use compute_domain_api::resident::NameScheme;
+
+/// Who this daemon is. None of it changes while the process lives.
+#[derive(Debug, Clone)]
+pub(crate) struct Me {
+    pub(crate) node: String,
+    pub(crate) pod_uid: String,
+    pub(crate) address: IpAddr,
+}
+
+/// What `nvidia-imex` reads once, when it starts: with another one, it has to be started anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) clique: String,
+    /// Its line in the node list.
+    pub(crate) index: u32,
+    /// The lines of the node list.
+    pub(crate) length: u32,
+    pub(crate) scheme: NameScheme,
+}
+
+/// The addresses of the other members, by index.
+pub(crate) type Peers = BTreeMap<u32, IpAddr>;
+
+/// This node as a member of its clique.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Membership {
+    pub(crate) seat: Seat,
+    pub(crate) peers: Peers,
+    /// This pod is about to be replaced.
+    pub(crate) is_draining: bool,
+}
+
+// === impl Seat ===
+
+impl Seat {
+    /// Its host name.
+    pub(crate) fn own_name(&self) -> String {
+        self.scheme.host_name(&self.clique, self.index)
+    }
+}
+
+// === impl Membership ===
+
+impl Membership {
+    /// Reads the object of `clique`.
+    ///
+    /// # Errors
+    /// Why this node is no member yet, as one sentence for people.
+    // req: DAEMON-3
+    pub(crate) fn read(
+        clique: &str,
+        object: &ComputeDomainCliqueRoot,
+        me: &Me,
+    ) -> Result<Self, String> {
+        let (Some(length), Some(scheme)) = (object.list_length, object.name_scheme) else {
+            return Err(format!(
+                "ComputeDomainClique {clique} has no listLength or nameScheme: it is not the controller's"
+            ));
+        };
+        let own = object.daemons.iter().find(|it| it.node_name == me.node);
+        let own = own.ok_or_else(|| {
+            format!(
+                "node {} is not in ComputeDomainClique {clique}: the controller has not added it, or its {length} places are taken (events of the node say so)",
+                me.node
+            )
+        })?;
+        let index = place(own, length)?;
+        let known_as: Option<IpAddr> = own.ip_address.parse().ok();
+        if known_as != Some(me.address) {
+            return Err(format!(
+                "ComputeDomainClique {clique} has the address {:?} for this node, and this pod's is {}",
+                own.ip_address, me.address
+            ));
+        }
+        let others = || object.daemons.iter().filter(|it| it.node_name != me.node);
+        if let Some(twin) = others().find(|it| it.index == own.index) {
+            return Err(format!(
+                "nodes {} and {} have the same index {index} in ComputeDomainClique {clique}",
+                me.node, twin.node_name
+            ));
+        }
+        let peers = others().filter_map(|it| peer(it, length, me)).collect();
+        Ok(Self {
+            seat: Seat {
+                clique: clique.to_owned(),
+                index,
+                length,
+                scheme,
+            },
+            peers,
+            is_draining: !me.pod_uid.is_empty() && own.draining == me.pod_uid,
+        })
+    }
+}
+
+fn place(own: &CliqueDaemon, length: u32) -> Result<u32, String> {
+    let index = u32::try_from(own.index).ok();
+    index.filter(|index| *index < length).ok_or_else(|| {
+        format!(
+            "the index of node {} is {}, and the node list has {length} lines",
+            own.node_name, own.index
+        )
+    })
+}
+
+/// A member with an address. One with ours is a node whose pod is gone and whose address this pod has
+/// got: `nvidia-imex` would take that line for its own.
+fn peer(member: &CliqueDaemon, length: u32, me: &Me) -> Option<(u32, IpAddr)> {
+    let index = place(member, length).ok()?;
+    let address = member.ip_address.parse().ok()?;
+    (address != me.address).then_some((index, address))
+}
+
+#[cfg(test)]
+#[path = "membership_tests.rs"]
+mod tests;

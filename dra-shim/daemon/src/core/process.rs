@@ -1,0 +1,122 @@
+//! The one process, and what is known of it.
+
+use std::time::{Duration, Instant};
+
+use crate::core::action::{Action, Plan};
+use crate::core::facts::{Answer, Report, StartReason};
+use crate::core::membership::{Peers, Seat};
+use crate::core::names::has_news;
+
+/// `nvidia-imex` ignores a signal within 5 s of the last one, and nothing sends it again.
+pub(crate) const SIGNAL_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often it is asked while it starts, while it should be ready and is not, and while it is ready.
+const ASK_STARTING: Duration = Duration::from_millis(100);
+const ASK_UNREADY: Duration = Duration::from_secs(1);
+const ASK_READY: Duration = Duration::from_secs(5);
+
+/// How long it is starting.
+const STARTING: Duration = Duration::from_secs(10);
+
+/// This many answers in a row that do not come are a hang; one may be a machine that is busy.
+const SILENCES: u32 = 2;
+
+#[derive(Debug)]
+pub(crate) enum Process {
+    /// There is none; the next may start then.
+    Down {
+        until: Instant,
+        /// Why there is none.
+        why: String,
+    },
+    Up(Up),
+    /// It was told to end, and is killed then.
+    Ending {
+        kill_at: Option<Instant>,
+    },
+}
+
+/// A process that runs.
+#[derive(Debug)]
+pub(crate) struct Up {
+    pub(crate) run: u64,
+    pub(crate) seat: Seat,
+    pub(crate) since: Instant,
+    /// The addresses that it has looked up, or was told to look up.
+    pub(super) told: Peers,
+    /// The last answer.
+    pub(crate) answer: Option<Answer>,
+    silences: u32,
+    pub(super) is_asked: bool,
+    pub(super) next_ask: Instant,
+}
+
+// === impl Up ===
+
+impl Up {
+    pub(super) fn new(run: u64, plan: &Plan, now: Instant) -> Self {
+        Self {
+            run,
+            seat: plan.seat.clone(),
+            since: now,
+            told: plan.peers.clone(),
+            answer: None,
+            silences: 0,
+            is_asked: false,
+            next_ask: now + ASK_STARTING,
+        }
+    }
+
+    /// When SIGUSR1 is to be sent, if it is. Never before the first answer: a process that has not
+    /// installed its handler is killed by it.
+    // req: DAEMON-4
+    pub(super) fn signal_due_at(&self, plan: &Plan, last: Option<Instant>) -> Option<Instant> {
+        if self.answer.is_none() || !has_news(&plan.peers, &self.told) {
+            return None;
+        }
+        Some(last.map_or(self.since, |last| last + SIGNAL_PAUSE))
+    }
+
+    /// Why it cannot go on as it is.
+    pub(super) fn moved_to(&self, plan: Option<&Plan>) -> StartReason {
+        match plan.map(|plan| &plan.seat) {
+            Some(seat) if seat.clique != self.seat.clique => StartReason::Clique,
+            Some(seat) if seat.index != self.seat.index => StartReason::Index,
+            Some(_) => StartReason::List,
+            None => StartReason::Clique,
+        }
+    }
+
+    // req: DAEMON-6
+    pub(crate) fn answered(&mut self, answer: Answer, now: Instant) -> Vec<Action> {
+        self.is_asked = false;
+        let Answer::Silent(limit) = answer else {
+            self.silences = 0;
+            self.next_ask = now + self.pause_after(&answer, now);
+            self.answer = Some(answer);
+            return Vec::new();
+        };
+        self.silences += 1;
+        self.next_ask = now;
+        if self.silences < SILENCES {
+            return Vec::new();
+        }
+        let so_long = limit * self.silences;
+        self.answer = Some(Answer::Silent(so_long));
+        if self.silences > SILENCES {
+            return Vec::new();
+        }
+        vec![Action::Report(Report::Silent(so_long))]
+    }
+
+    fn pause_after(&self, answer: &Answer, now: Instant) -> Duration {
+        if *answer == Answer::Ready {
+            return ASK_READY;
+        }
+        if now.duration_since(self.since) < STARTING {
+            ASK_STARTING
+        } else {
+            ASK_UNREADY
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What the daemon says of itself.
+
+use compute_domain_api::resident::{DaemonPhase, DaemonState};
+
+use crate::core::Core;
+use crate::core::facts::{Answer, Fabric};
+use crate::core::process::{Process, Up};
+
+// === impl Core ===
+
+impl Core {
+    /// The state for the kubelet plugin, and why the pod is not ready.
+    // req: DAEMON-8, DAEMON-10
+    pub(crate) fn state(&self) -> (DaemonState, Option<String>) {
+        let unready = self.unready();
+        let is_draining = self.membership.as_ref().is_ok_and(|it| it.is_draining);
+        let (phase, reason) = match (&unready, is_draining) {
+            (_, true) => (
+                DaemonPhase::Draining,
+                "this node's IMEX daemon is about to be replaced".to_owned(),
+            ),
+            (Some(reason), false) => (DaemonPhase::Starting, reason.clone()),
+            (None, false) => (DaemonPhase::Ready, String::new()),
+        };
+        let seat = self.membership.as_ref().ok().map(|it| &it.seat);
+        let state = DaemonState {
+            boot_id: self.boot_id.clone(),
+            pod_uid: self.me.pod_uid.clone(),
+            clique: self.clique().unwrap_or_default().to_owned(),
+            index: seat.map_or(-1, |seat| i64::from(seat.index)),
+            address: self.me.address.to_string(),
+            phase,
+            reason,
+        };
+        (state, unready)
+    }
+
+    fn unready(&self) -> Option<String> {
+        match &self.fabric {
+            // There is nothing to run.
+            Fabric::NoClique(_) => return None,
+            Fabric::Unknown(reason) if self.plan.is_none() => {
+                return Some(format!("the clique of this node is not known: {reason}"));
+            }
+            Fabric::Unknown(_) | Fabric::Clique(_) => {}
+        }
+        if let Err(reason) = &self.membership {
+            return Some(reason.clone());
+        }
+        match &self.process {
+            Process::Down { .. } if self.names.failure.is_some() => self.names.failure.clone(),
+            Process::Down { why, .. } => Some(why.clone()),
+            Process::Ending { .. } => Some("nvidia-imex is started again".to_owned()),
+            Process::Up(up) => self.unready_of(up),
+        }
+    }
+
+    fn unready_of(&self, up: &Up) -> Option<String> {
+        let plan = self.plan.as_ref()?;
+        if up.seat != plan.seat {
+            return Some("nvidia-imex is started again".to_owned());
+        }
+        if self.names.failure.is_some() {
+            return self.names.failure.clone();
+        }
+        if self.names.written.as_ref().map(|it| &it.seat) != Some(&plan.seat) {
+            return Some("the hosts file is being written".to_owned());
+        }
+        match &up.answer {
+            None => Some("nvidia-imex has not answered yet".to_owned()),
+            Some(Answer::Ready) => None,
+            Some(Answer::NotReady(answer)) => Some(answer.clone()),
+            Some(Answer::Silent(so_long)) => Some(format!(
+                "nvidia-imex runs and has not answered for {} s; it is not restarted, since programs that import memory would die with it",
+                so_long.as_secs()
+            )),
+        }
+    }
+}

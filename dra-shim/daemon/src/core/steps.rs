@@ -1,0 +1,80 @@
+//! The steps of the one process: when it is started, signalled, asked and ended.
+
+use std::time::{Duration, Instant};
+
+use crate::core::Core;
+use crate::core::action::{Action, Plan};
+use crate::core::facts::Report;
+use crate::core::process::{Process, Up};
+
+/// How long it may take to tell its peers that it ends.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+// === impl Core ===
+
+impl Core {
+    pub(crate) fn run_process(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        match (&mut self.process, &self.plan) {
+            (Process::Down { until, .. }, Some(plan)) => {
+                if *until <= now && self.names.failure.is_none() {
+                    let plan = plan.clone();
+                    self.start(&plan, now, actions);
+                }
+            }
+            (Process::Down { .. }, None) => {}
+            (Process::Up(up), Some(plan)) if up.seat == plan.seat => {
+                if up
+                    .signal_due_at(plan, self.last_signal)
+                    .is_some_and(|at| at <= now)
+                    && self.names.failure.is_none()
+                {
+                    up.told.clone_from(&plan.peers);
+                    self.last_signal = Some(now);
+                    actions.push(Action::Signal);
+                }
+                if !up.is_asked && up.next_ask <= now {
+                    up.is_asked = true;
+                    actions.push(Action::Ask { run: up.run });
+                }
+            }
+            (Process::Up(up), plan) => {
+                let reason = up.moved_to(plan.as_ref());
+                self.next_reason = reason;
+                self.process = Process::Ending {
+                    kill_at: Some(now + PATIENCE),
+                };
+                actions.push(Action::Report(Report::Moved(reason)));
+                actions.push(Action::Terminate);
+            }
+            (Process::Ending { kill_at }, _) => {
+                if kill_at.take_if(|at| *at <= now).is_some() {
+                    actions.push(Action::Kill);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, plan: &Plan, now: Instant, actions: &mut Vec<Action>) {
+        self.runs += 1;
+        actions.push(Action::Start {
+            seat: plan.seat.clone(),
+            reason: self.next_reason,
+        });
+        self.process = Process::Up(Up::new(self.runs, plan, now));
+    }
+
+    /// `None` while it waits for an event.
+    pub(crate) fn process_wakes_at(&self) -> Option<Instant> {
+        match (&self.process, &self.plan) {
+            (Process::Down { until, .. }, Some(_)) if self.names.failure.is_none() => Some(*until),
+            (Process::Down { .. }, _) => None,
+            (Process::Up(up), plan) => {
+                let ask = (!up.is_asked).then_some(up.next_ask);
+                let plan = plan.as_ref().filter(|_| self.names.failure.is_none());
+                let signal = plan.and_then(|plan| up.signal_due_at(plan, self.last_signal));
+                [ask, signal].into_iter().flatten().min()
+            }
+            (Process::Ending { kill_at }, _) => *kill_at,
+        }
+    }
+}

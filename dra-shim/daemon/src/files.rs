@@ -1,0 +1,147 @@
+//! The directory that the daemon shares with `nvidia-imex` and with the kubelet plugin.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use compute_domain_api::resident::{
+    CONFIG_FILE, DaemonState, NODE_LIST_FILE, SOCKET_FILE, STATE_FILE,
+};
+
+use crate::core::membership::Seat;
+
+/// The directory, and what `nvidia-imex` is told beside the members.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    pub(crate) dir: PathBuf,
+    /// Where the members listen for each other.
+    pub(crate) port: u16,
+    /// Where commands are served inside the pod, beside the socket.
+    pub(crate) command_port: u16,
+}
+
+// === impl Files ===
+
+impl Files {
+    pub(crate) fn config(&self) -> PathBuf {
+        self.dir.join(CONFIG_FILE)
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.join(SOCKET_FILE)
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.dir.join(STATE_FILE)
+    }
+
+    /// Makes the directory, and writes what `nvidia-imex` reads when it starts.
+    // req: DAEMON-3
+    pub(crate) fn write_config(&self, seat: &Seat) -> io::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        let mut names = String::new();
+        for name in seat.scheme.host_names(&seat.clique, seat.length) {
+            names.extend([name.as_str(), "\n"]);
+        }
+        ensure(&self.dir.join(NODE_LIST_FILE), names.as_bytes())?;
+        ensure(&self.config(), self.config_text().as_bytes())?;
+        Ok(())
+    }
+
+    /// Writes the state, unless it is so already.
+    pub(crate) fn write_state(&self, state: &DaemonState) -> io::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        let mut text = serde_json::to_vec(state)?;
+        text.push(b'\n');
+        ensure(&self.state(), &text)
+    }
+
+    /// In the foreground; logs to its output, which this daemon reads; commands from this pod only.
+    fn config_text(&self) -> String {
+        let Self {
+            port, command_port, ..
+        } = self;
+        let (nodes, socket) = (self.dir.join(NODE_LIST_FILE), self.socket());
+        format!(
+            "# Written by compute-domain-daemon before each start of nvidia-imex.\n\
+             DAEMONIZE=0\n\
+             LOG_LEVEL=4\n\
+             LOG_FILE_NAME=\n\
+             SERVER_PORT={port}\n\
+             IMEX_NODE_CONFIG_FILE={}\n\
+             IMEX_WAIT_FOR_QUORUM=RECOVERY\n\
+             IMEX_CMD_ENABLED=1\n\
+             IMEX_CMD_UNIX_DOMAIN_PATH={}\n\
+             IMEX_CMD_BIND_INTERFACE_IP=127.0.0.1\n\
+             IMEX_CMD_PORT={command_port}\n",
+            nodes.display(),
+            socket.display(),
+        )
+    }
+}
+
+/// Readers see the old content or the new one. Not durable: the directory is gone after a reboot, as is
+/// all that it speaks of.
+fn ensure(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|current| current == content) {
+        return Ok(());
+    }
+    let new = path.with_extension("new");
+    fs::write(&new, content)?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use compute_domain_api::resident::{DaemonPhase, NameScheme};
+
+    use super::*;
+
+    fn mk_files() -> (tempfile::TempDir, Files) {
+        let temporary = tempfile::tempdir().unwrap();
+        let files = Files {
+            dir: temporary.path().join("made/anew"),
+            port: 50000,
+            command_port: 50005,
+        };
+        (temporary, files)
+    }
+
+    // req: DAEMON-3
+    #[test]
+    fn the_node_list_has_every_name_of_the_clique() {
+        let (_dir, files) = mk_files();
+        let seat = Seat {
+            clique: "c.0".to_owned(),
+            index: 1,
+            length: 3,
+            scheme: NameScheme::Hash10,
+        };
+        files.write_config(&seat).unwrap();
+        let names = fs::read_to_string(files.dir.join("nodes.cfg")).unwrap();
+        assert_eq!(names.lines().count(), 3);
+        assert_eq!(names.lines().nth(1), Some(seat.own_name().as_str()));
+        let config = fs::read_to_string(files.config()).unwrap();
+        let socket = format!("IMEX_CMD_UNIX_DOMAIN_PATH={}\n", files.socket().display());
+        assert!(config.contains(&socket), "{config}");
+    }
+
+    #[test]
+    fn a_state_that_somebody_removed_is_written_again() {
+        let (_dir, files) = mk_files();
+        let state = DaemonState {
+            boot_id: "b".to_owned(),
+            pod_uid: "p".to_owned(),
+            clique: String::new(),
+            index: -1,
+            address: "10.0.0.1".to_owned(),
+            phase: DaemonPhase::Starting,
+            reason: "r".to_owned(),
+        };
+        files.write_state(&state).unwrap();
+        fs::remove_dir_all(&files.dir).unwrap();
+        files.write_state(&state).unwrap();
+        let read = serde_json::from_slice::<DaemonState>(&fs::read(files.state()).unwrap());
+        assert_eq!(read.unwrap(), state);
+    }
+}

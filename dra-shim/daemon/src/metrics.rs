@@ -1,0 +1,173 @@
+//! Metrics.
+
+use compute_domain_api::resident::{DaemonPhase, DaemonState};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::core::facts::{Answer, Exit, StartReason};
+
+type ByLabel = Family<[(&'static str, &'static str); 1], Counter>;
+
+/// What the daemon counts. Clones share the series.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Metrics {
+    starts: ByLabel,
+    exits: ByLabel,
+    signals: Counter,
+    queries: ByLabel,
+    names_written: Counter,
+    index: Gauge,
+    members: Gauge,
+    phase: Family<[(&'static str, &'static str); 1], Gauge>,
+}
+
+const EXITS: [&str; 4] = ["code", "signal", "in-use", "not-started"];
+const ANSWERS: [&str; 3] = ["ready", "not-ready", "silent"];
+const PHASES: [(DaemonPhase, &str); 3] = [
+    (DaemonPhase::Starting, "starting"),
+    (DaemonPhase::Ready, "ready"),
+    (DaemonPhase::Draining, "draining"),
+];
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// All series are there from the beginning, so that none appears with its first count.
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let of = |family: &ByLabel, name, values: &[&'static str]| {
+            for value in values {
+                drop(family.get_or_create(&[(name, *value)]));
+            }
+        };
+        of(
+            &metrics.starts,
+            "reason",
+            &StartReason::ALL.map(StartReason::label),
+        );
+        of(&metrics.exits, "how", &EXITS);
+        of(&metrics.queries, "answer", &ANSWERS);
+        metrics.index.set(-1);
+        metrics.register_counters(registry);
+        metrics.register_gauges(registry);
+        metrics
+    }
+
+    fn register_counters(&self, registry: &mut Registry) {
+        registry.register(
+            "imex_dra_imex_starts",
+            "Starts of nvidia-imex, by reason",
+            self.starts.clone(),
+        );
+        registry.register(
+            "imex_dra_imex_exits",
+            "Ends of nvidia-imex that nobody asked for, by how",
+            self.exits.clone(),
+        );
+        registry.register(
+            "imex_dra_imex_signals",
+            "SIGUSR1 to nvidia-imex, since names had new addresses",
+            self.signals.clone(),
+        );
+        registry.register(
+            "imex_dra_imex_queries",
+            "Questions to nvidia-imex for its state, by answer",
+            self.queries.clone(),
+        );
+        registry.register(
+            "imex_dra_imex_hosts_writes",
+            "Writes of the hosts file, since members changed or somebody else wrote it",
+            self.names_written.clone(),
+        );
+    }
+
+    fn register_gauges(&self, registry: &mut Registry) {
+        registry.register(
+            "imex_dra_imex_index",
+            "Index of this node in the node list of its clique; -1: none",
+            self.index.clone(),
+        );
+        registry.register(
+            "imex_dra_imex_members",
+            "Members of the clique with an address, this node included",
+            self.members.clone(),
+        );
+        registry.register(
+            "imex_dra_imex_phase",
+            "1 for the phase that the kubelet plugin is told, else 0",
+            self.phase.clone(),
+        );
+    }
+
+    pub(crate) fn started(&self, reason: StartReason) {
+        let label = [("reason", reason.label())];
+        self.starts.get_or_create(&label).inc();
+    }
+
+    pub(crate) fn ended(&self, exit: &Exit) {
+        self.exits.get_or_create(&[("how", exit.class)]).inc();
+    }
+
+    pub(crate) fn signalled(&self) {
+        self.signals.inc();
+    }
+
+    pub(crate) fn answered(&self, answer: &Answer) {
+        let answer = match answer {
+            Answer::Ready => "ready",
+            Answer::NotReady(_) => "not-ready",
+            Answer::Silent(_) => "silent",
+        };
+        self.queries.get_or_create(&[("answer", answer)]).inc();
+    }
+
+    pub(crate) fn names_written(&self) {
+        self.names_written.inc();
+    }
+
+    pub(crate) fn members(&self, count: usize) {
+        self.members.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn state(&self, state: &DaemonState) {
+        self.index.set(state.index);
+        for (phase, label) in PHASES {
+            let is_it = i64::from(phase == state.phase);
+            self.phase.get_or_create(&[("phase", label)]).set(is_it);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use imex_runtime::metrics_table_differences;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_table_in_the_readme_has_what_is_served() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.state(&DaemonState {
+            boot_id: String::new(),
+            pod_uid: String::new(),
+            clique: String::new(),
+            index: -1,
+            address: String::new(),
+            phase: DaemonPhase::Ready,
+            reason: String::new(),
+        });
+        let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            let answer = http::Response::builder().status(404);
+            answer.body(kube::client::Body::empty())
+        });
+        let client = kube::Client::new(nobody, "default");
+        imex_runtime::Events::new(client, "test", "pod").register_metrics(&mut registry);
+        assert_eq!(
+            metrics_table_differences(registry, include_str!("../README.md")),
+            Vec::<String>::new()
+        );
+    }
+}

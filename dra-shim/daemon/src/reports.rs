@@ -1,0 +1,70 @@
+//! What people are told: lines of the log, and events about this pod.
+
+use imex_runtime::Events;
+use k8s_openapi::api::core::v1::ObjectReference;
+use tracing::{info, warn};
+
+use crate::args::PodArgs;
+use crate::core::facts::{Report, StartReason};
+
+/// Tells people.
+pub(crate) struct Reports {
+    events: Events,
+    pod: ObjectReference,
+}
+
+// === impl Reports ===
+
+impl Reports {
+    pub(crate) fn new(events: Events, pod: &PodArgs) -> Self {
+        let pod = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            namespace: Some(pod.pod_namespace.clone()),
+            name: Some(pod.pod_name.clone()),
+            uid: Some(pod.pod_uid.clone()),
+            ..ObjectReference::default()
+        };
+        Self { events, pod }
+    }
+
+    // req: DAEMON-5, DAEMON-6
+    pub(crate) fn tell(&self, report: &Report) {
+        match report {
+            Report::Ended(exit) => {
+                let reason = match exit.class {
+                    "in-use" => "ImexSessionInUse",
+                    "not-started" => "ImexNotStarted",
+                    _ => "ImexEnded",
+                };
+                let note = exit.sentence();
+                warn!(how = exit.class, "{note}");
+                self.events.warning(&self.pod, reason, "Supervise", &note);
+            }
+            Report::Silent(so_long) => {
+                let note = format!(
+                    "nvidia-imex runs and does not answer ({} s); it is not restarted, since programs that import memory would die with it: once this node has no workload, delete this pod",
+                    so_long.as_secs()
+                );
+                warn!("{note}");
+                self.events
+                    .warning(&self.pod, "ImexHangs", "Supervise", &note);
+            }
+            Report::Moved(reason) => {
+                let note = format!("nvidia-imex is started anew: {}", moved(*reason));
+                info!(reason = reason.label(), "{note}");
+                self.events
+                    .normal(&self.pod, "ImexRestarted", "Supervise", &note);
+            }
+        }
+    }
+}
+
+fn moved(reason: StartReason) -> &'static str {
+    match reason {
+        StartReason::Clique => "this node has left its clique",
+        StartReason::Index => "this node has another index in its clique",
+        StartReason::List => "the node list of the clique has changed",
+        StartReason::First | StartReason::Exited => "it had ended",
+    }
+}

@@ -1,0 +1,309 @@
+//! Does what the core decides, and tells it what comes of it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use compute_domain_api::resident::{DaemonPhase, DaemonState};
+use imex_runtime::{Heartbeat, ReadinessCondition};
+use kube::Client;
+use nix::sys::signal::Signal;
+use nvml_clique::{DriverRoot, FabricWatch};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::clique_watch::{CliqueWatch, Seen};
+use crate::core::Core;
+use crate::core::action::Action;
+use crate::core::facts::{Exit, Fabric, StartReason};
+use crate::core::membership::{Me, Membership, Seat};
+use crate::files::Files;
+use crate::hosts;
+use crate::imex::Imex;
+use crate::metrics::Metrics;
+use crate::orphans::Orphans;
+use crate::query::{Answered, Query};
+use crate::reports::Reports;
+
+/// How long `nvidia-imex` may take to end when the daemon ends, so that this takes a second in all.
+const LAST_PATIENCE: Duration = Duration::from_millis(800);
+
+/// How often orphans are looked for, see [`Orphans`].
+const ORPHANS_EVERY: Duration = Duration::from_secs(5);
+
+/// Everything that the core's actions need.
+pub(crate) struct Supervisor {
+    pub(crate) core: Core,
+    pub(crate) me: Me,
+    pub(crate) namespace: String,
+    /// A client for the watch, whose condition it sets.
+    pub(crate) watching: Client,
+    pub(crate) driver_root: DriverRoot,
+    pub(crate) fabric: FabricWatch,
+    pub(crate) fabric_changed: Arc<Notify>,
+    pub(crate) files: Files,
+    pub(crate) hosts_file: PathBuf,
+    pub(crate) query: Query,
+    pub(crate) answers: UnboundedReceiver<Answered>,
+    pub(crate) reports: Reports,
+    pub(crate) metrics: Metrics,
+    pub(crate) ready: ReadinessCondition,
+    /// Those of the API server, which readiness waits for once.
+    pub(crate) of_start: [ReadinessCondition; 2],
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) orphans: Orphans,
+    pub(crate) watch: Option<CliqueWatch>,
+    pub(crate) imex: Option<Imex>,
+    /// Why the state could not be written the last time, if it could not.
+    pub(crate) unwritten: Option<String>,
+    /// The state that was logged last.
+    pub(crate) told: Option<DaemonState>,
+}
+
+// === impl Supervisor ===
+
+impl Supervisor {
+    /// Until `shutdown`. Runs on the main thread, with which `nvidia-imex` dies.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+        let mut orphans = tokio::time::interval(ORPHANS_EVERY);
+        loop {
+            self.heartbeat.beat();
+            tokio::select! {
+                () = self.act() => {}
+                () = shutdown.cancelled() => break,
+            }
+            let wake_at = self.core.wake_at();
+            tokio::select! {
+                () = shutdown.cancelled() => break,
+                () = self.fabric_changed.notified() => self.read_fabric(),
+                seen = next_seen(&mut self.watch) => self.seen(&seen),
+                exit = next_exit(&mut self.imex) => self.exited(&exit).await,
+                Some((run, answer)) = self.answers.recv() => {
+                    self.metrics.answered(&answer);
+                    let actions = self.core.answered(run, answer, Instant::now());
+                    self.perform(actions).await;
+                }
+                _ = orphans.tick() => self.orphans.look(self.imex.as_ref().map(Imex::pid)),
+                () = sleep_until(wake_at.into()) => {}
+            }
+        }
+        self.end().await;
+    }
+
+    /// Does what there is to do, until there is nothing.
+    async fn act(&mut self) {
+        self.follow_clique();
+        loop {
+            let actions = self.core.decide(Instant::now());
+            if actions.is_empty() {
+                return;
+            }
+            self.perform(actions).await;
+        }
+    }
+
+    /// Watches the object of the clique that NVML reports.
+    fn follow_clique(&mut self) {
+        let Some(clique) = self.core.clique() else {
+            self.watch = None;
+            if self.core.has_nothing_to_run() {
+                // The API server is never asked, so that readiness would wait for its answer for ever.
+                self.of_start.iter().for_each(ReadinessCondition::set_met);
+            }
+            return;
+        };
+        if self
+            .watch
+            .as_ref()
+            .is_none_or(|watch| watch.clique != clique)
+        {
+            info!(clique, "watching the members of this node's clique");
+            let client = self.watching.clone();
+            self.watch = Some(CliqueWatch::start(client, &self.namespace, clique));
+        }
+    }
+
+    // req: DAEMON-1
+    fn read_fabric(&mut self) {
+        let fabric = self.fabric.latest().fabric;
+        let reason = fabric.to_string();
+        self.core.fabric(match fabric {
+            nvml_clique::Fabric::Clique(clique) => Fabric::Clique(clique.id.to_string()),
+            nvml_clique::Fabric::NoClique(_) => Fabric::NoClique(reason),
+            _ => Fabric::Unknown(reason),
+        });
+    }
+
+    fn seen(&mut self, seen: &Seen) {
+        let Some(watch) = &self.watch else { return };
+        let clique = watch.clique.as_str();
+        let membership = match seen {
+            Seen::Object(object) => Membership::read(clique, object, &self.me),
+            Seen::Absent => Err(format!(
+                "there is no ComputeDomainClique {clique} in namespace {}: the controller makes it",
+                self.namespace
+            )),
+            Seen::Unreadable(error) => Err(format!(
+                "ComputeDomainClique {clique} cannot be read: {error}"
+            )),
+        };
+        if let Ok(membership) = &membership {
+            self.metrics.members(membership.peers.len() + 1);
+        }
+        self.core.membership(membership);
+    }
+
+    async fn exited(&mut self, exit: &Exit) {
+        self.imex = None;
+        let actions = self.core.exited(exit, Instant::now());
+        if !actions.is_empty() {
+            self.metrics.ended(exit);
+        }
+        self.perform(actions).await;
+    }
+
+    async fn perform(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::WriteNames {
+                    addresses,
+                    own_name,
+                } => self.write_names(addresses, own_name).await,
+                Action::Start { seat, reason } => self.start(&seat, reason),
+                Action::Signal => self.signal(),
+                Action::Terminate => self.imex.iter().for_each(|it| it.signal(Signal::SIGTERM)),
+                Action::Kill => self.imex.iter().for_each(Imex::kill),
+                Action::Ask { run } => self.query.ask(run),
+                Action::ReadFabric => self.fabric.read_now(),
+                Action::Publish { state, unready } => self.publish(state, unready.as_deref()),
+                Action::Report(report) => self.reports.tell(&report),
+            }
+        }
+    }
+
+    async fn write_names(&mut self, addresses: Vec<(IpAddr, String)>, own_name: String) {
+        let own = (self.me.address, own_name);
+        let written = hosts::write(&self.hosts_file, addresses, own).await;
+        if written == Ok(true) {
+            self.metrics.names_written();
+        }
+        self.core.names_written(written.map(drop), Instant::now());
+    }
+
+    fn start(&mut self, seat: &Seat, reason: StartReason) {
+        info!(
+            clique = seat.clique,
+            index = seat.index,
+            length = seat.length,
+            reason = reason.label(),
+            "nvidia-imex starts"
+        );
+        self.metrics.started(reason);
+        let config = self.files.config();
+        let written = self.files.write_config(seat);
+        let started = written
+            .map_err(|error| format!("cannot write {}: {error}", config.display()))
+            .and_then(|()| Imex::start(&self.driver_root, &config));
+        match started {
+            Ok(imex) => self.imex = Some(imex),
+            Err(reason) => {
+                let exit = Exit::not_started(reason);
+                self.metrics.ended(&exit);
+                for action in self.core.exited(&exit, Instant::now()) {
+                    if let Action::Report(report) = action {
+                        self.reports.tell(&report);
+                    }
+                }
+            }
+        }
+    }
+
+    fn signal(&self) {
+        info!("members have new addresses: SIGUSR1 to nvidia-imex");
+        self.metrics.signalled();
+        self.imex.iter().for_each(|it| it.signal(Signal::SIGUSR1));
+    }
+
+    fn publish(&mut self, state: DaemonState, unready: Option<&str>) {
+        match unready {
+            None => self.ready.set_met(),
+            Some(reason) => self.ready.set_unmet(reason),
+        }
+        self.metrics.state(&state);
+        let error = self.files.write_state(&state).err();
+        let error = error.map(|error| error.to_string());
+        if error.is_some() {
+            self.core.publish_failed(Instant::now());
+        }
+        if error != self.unwritten {
+            let path = self.files.state();
+            if let Some(error) = &error {
+                warn!(path = %path.display(), error, "cannot write the state");
+            } else {
+                info!(path = %path.display(), "the state is written again");
+            }
+            self.unwritten = error;
+        }
+        let is_news = |told: &DaemonState| {
+            (told.phase, &told.clique, told.index) != (state.phase, &state.clique, state.index)
+        };
+        if self.told.as_ref().is_none_or(is_news) {
+            let DaemonState {
+                clique,
+                index,
+                phase,
+                reason,
+                ..
+            } = &state;
+            info!(clique, index, ?phase, reason, "state");
+            self.told = Some(state);
+        }
+    }
+
+    /// No claim is prepared any more; `nvidia-imex` tells its peers, and ends.
+    // req: DAEMON-7
+    async fn end(mut self) {
+        if let Some(imex) = &self.imex {
+            imex.signal(Signal::SIGTERM);
+        }
+        let (state, _) = self.core.state();
+        let state = DaemonState {
+            phase: DaemonPhase::Starting,
+            reason: "this node's IMEX daemon has ended".to_owned(),
+            ..state
+        };
+        if let Err(error) = self.files.write_state(&state) {
+            warn!(%error, "cannot write the state");
+        }
+        let Some(mut imex) = self.imex.take() else {
+            return;
+        };
+        tokio::select! {
+            exit = imex.ended() => info!("nvidia-imex has ended: {}", exit.how),
+            () = sleep(LAST_PATIENCE) => {
+                warn!("nvidia-imex has not ended within 0.8 s after SIGTERM, and is killed");
+                imex.kill();
+                // The kernel may need a moment; it dies with this process anyway.
+                let _ = timeout(LAST_PATIENCE / 8, imex.ended()).await;
+            }
+        }
+    }
+}
+
+async fn next_seen(watch: &mut Option<CliqueWatch>) -> Seen {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_exit(imex: &mut Option<Imex>) -> Exit {
+    match imex {
+        Some(imex) => imex.ended().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,105 @@
+//! What the controller changes.
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::node::Node;
+use crate::{CLIQUE, driver, entry, ready_node};
+
+// req: DAEMON-4
+#[test]
+fn a_peer_that_joins_is_connected_after_one_signal_and_no_restart() {
+    let (network, api, first) = ready_node();
+    let mut second = Node::new(&network, &api, 2, &driver());
+    second.start();
+    api.put(CLIQUE, &[entry(&first, 0), entry(&second, 1)]);
+    second.until_ready();
+    first.until("connected", |node| node.link(0, 1) == "CONNECTED");
+    second.until("connected", |node| node.link(1, 0) == "CONNECTED");
+    first.until("signalled", |node| {
+        node.metric("imex_dra_imex_signals_total") == 1
+    });
+    let log = first.log();
+    assert!(
+        log.contains("SIGUSR1: all names are resolved again"),
+        "{log}"
+    );
+    // It leaves, and comes back as another pod with another address.
+    second.signal(Signal::SIGTERM);
+    second.wait();
+    let mut third = Node::new(&network, &api, 3, &driver());
+    third.start();
+    api.put(CLIQUE, &[entry(&first, 0), entry(&third, 1)]);
+    third.until_ready();
+    first.until("connected", |node| node.link(0, 1) == "CONNECTED");
+    assert_eq!(first.imex_pids().len(), 1);
+    assert!(!first.log().contains("SIGUSR1 ignored"), "{}", first.log());
+}
+
+// req: DAEMON-3
+#[test]
+fn another_index_starts_nvidia_imex_anew() {
+    let (_network, api, node) = ready_node();
+    api.put(CLIQUE, &[entry(&node, 2)]);
+    node.until("moved", |node| {
+        node.state()["index"] == 2 && node.phase() == "ready"
+    });
+    let log = node.log();
+    assert!(
+        log.contains("nvidia-imex: Identified this node as ID 2,"),
+        "{log}"
+    );
+    assert_eq!(node.imex_pids().len(), 2);
+    assert_eq!(
+        node.metric("imex_dra_imex_starts_total{reason=\"index\"}"),
+        1
+    );
+    node.until("told", |_| api.events() == ["ImexRestarted"]);
+}
+
+// req: DAEMON-10
+#[test]
+fn a_pod_that_is_to_be_replaced_says_so_in_its_state_and_stays_ready() {
+    let (_network, api, node) = ready_node();
+    let mut own = entry(&node, 0);
+    own["draining"] = json!("the pod before");
+    api.put(CLIQUE, std::slice::from_ref(&own));
+    own["draining"] = json!(node.pod_uid());
+    api.put(CLIQUE, &[own]);
+    node.until("draining", |node| node.phase() == "draining");
+    assert_eq!(node.get("/readyz").0, 200);
+    api.put(CLIQUE, &[entry(&node, 0)]);
+    node.until_ready();
+    assert_eq!(node.imex_pids().len(), 1);
+}
+
+// req: DAEMON-1
+#[test]
+fn a_node_in_another_clique_joins_that_one() {
+    let (_network, api, node) = ready_node();
+    let other = "6ba7b810-9dad-11d1-80b4-00c04fd430c8.7";
+    api.put(other, &[entry(&node, 3)]);
+    let mut options = driver();
+    options[1] = other;
+    node.lay_out(&options);
+    // NVML is read when nvidia-imex has ended, and else every five minutes.
+    node.signal_imex(Signal::SIGKILL);
+    node.until("moved", |node| {
+        node.state()["clique"] == other && node.state()["index"] == 3 && node.phase() == "ready"
+    });
+}
+
+#[test]
+fn an_api_server_that_is_away_changes_nothing() {
+    let (_network, api, node) = ready_node();
+    api.set_down(true);
+    node.signal_imex(Signal::SIGKILL);
+    node.until("back", |node| node.imex_pids().len() == 2);
+    node.until_ready();
+    // What happened meanwhile is seen when it is back.
+    api.set_down(false);
+    api.put(CLIQUE, &[entry(&node, 1)]);
+    node.until("moved", |node| {
+        node.state()["index"] == 1 && node.phase() == "ready"
+    });
+}

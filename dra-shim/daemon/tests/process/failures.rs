@@ -1,0 +1,109 @@
+//! What goes wrong with `nvidia-imex` and NVML.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::node::Node;
+use crate::{Api, CLIQUE, Network, driver, entry, ready_node};
+
+// req: DAEMON-5
+#[test]
+fn nvidia_imex_that_was_killed_is_back_and_people_are_told() {
+    let (_network, api, node) = ready_node();
+    let before = *node.imex_pids().last().unwrap();
+    node.signal_imex(Signal::SIGKILL);
+    node.until("back", |node| node.imex_pids().len() == 2);
+    node.until_ready();
+    assert_ne!(*node.imex_pids().last().unwrap(), before);
+    assert_eq!(node.metric("imex_dra_imex_exits_total{how=\"signal\"}"), 1);
+    node.until("told", |_| api.events() == ["ImexEnded"]);
+    assert!(node.log().contains("killed by SIGKILL"), "{}", node.log());
+}
+
+// req: DAEMON-6
+#[test]
+fn nvidia_imex_that_hangs_is_not_ready_and_not_restarted() {
+    let (_network, api, node) = ready_node();
+    node.break_with("HANG=1\n");
+    node.until("not ready", |node| node.get("/readyz").0 == 503);
+    assert_eq!(node.phase(), "starting");
+    let reason = node.state()["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("has not answered for"), "{reason}");
+    node.until("told", |_| api.events() == ["ImexHangs"]);
+    node.break_with("\n");
+    node.until_ready();
+    assert_eq!(node.imex_pids().len(), 1);
+}
+
+// req: DAEMON-6
+#[test]
+fn while_another_has_the_session_it_waits_and_then_takes_over() {
+    let (network, api) = (Network::new(), Api::start());
+    let mut node = Node::new(&network, &api, 1, &driver());
+    node.break_with("IN_USE=1\n");
+    api.put(CLIQUE, &[entry(&node, 0)]);
+    node.start();
+    node.until("told", |node| {
+        node.get("/readyz").1.contains("NV_ERR_IN_USE")
+    });
+    node.until("told", |_| api.events() == ["ImexSessionInUse"]);
+    node.break_with("\n");
+    node.until_ready();
+    assert_eq!(node.metric("imex_dra_imex_exits_total{how=\"in-use\"}"), 1);
+}
+
+// req: DAEMON-5
+#[test]
+fn a_crash_loop_is_counted_and_ends_by_itself() {
+    let (network, api) = (Network::new(), Api::start());
+    let mut node = Node::new(&network, &api, 1, &driver());
+    node.break_with("CRASH_AFTER_MS=1\n");
+    api.put(CLIQUE, &[entry(&node, 0)]);
+    node.start();
+    node.until("counted", |node| {
+        node.get("/readyz").0 == 503 && node.metric("imex_dra_imex_exits_total{how=\"code\"}") >= 3
+    });
+    node.break_with("\n");
+    node.until_ready();
+}
+
+// req: DAEMON-2
+#[test]
+fn a_driver_without_nvidia_imex_is_told_with_where_it_was_looked_for_until_it_is_installed() {
+    let (network, api) = (Network::new(), Api::start());
+    let mut node = Node::new(&network, &api, 1, &driver());
+    let program = node.path("driver/usr/bin/nvidia-imex");
+    fs::rename(&program, node.path("kept")).unwrap();
+    api.put(CLIQUE, &[entry(&node, 0)]);
+    node.start();
+    node.until("told", |node| {
+        node.get("/readyz")
+            .1
+            .contains("nvidia-imex is in none of the 8 usual places below")
+    });
+    node.until("told", |_| api.events() == ["ImexNotStarted"]);
+    fs::rename(node.path("kept"), &program).unwrap();
+    node.until_ready();
+}
+
+// req: DAEMON-1
+#[test]
+fn nvml_that_hangs_holds_neither_health_nor_the_end_up() {
+    let (network, api) = (Network::new(), Api::start());
+    let mut options = driver();
+    options.extend(["--hang", "nvmlInitWithFlags"]);
+    let mut node = Node::new(&network, &api, 1, &options);
+    node.start();
+    node.until("told", |node| {
+        node.phase() == "starting" && node.get("/livez").0 == 200
+    });
+    let (status, reason) = node.get("/readyz");
+    assert_eq!(status, 503);
+    assert!(
+        reason.contains("the clique of this node is not known"),
+        "{reason}"
+    );
+    node.signal(Signal::SIGTERM);
+    assert_eq!(node.wait().code(), Some(0));
+}

@@ -1,0 +1,127 @@
+//! Dials one other node, again and again.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::domain::{Domain, Woken};
+use crate::node_list::Hosts;
+
+/// The pauses between attempts.
+const SHORTEST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(3);
+
+/// For a connection, and for each answer.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// How often an idle connection looks whether the daemon ends or dials anew.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How a connection ended.
+enum Ended {
+    /// It was lost, or never made.
+    Lost,
+    /// The other node will not have us, or is another one.
+    Refused(String),
+    /// This daemon ended it.
+    Woken(Woken),
+}
+
+/// Keeps a connection to the node of line `index` until the daemon ends. The name is looked up for
+/// each attempt.
+pub fn run(domain: &Domain, hosts: &Hosts, index: usize) {
+    let mut pause = SHORTEST;
+    loop {
+        let round = domain.round();
+        let woken = match connect(domain, hosts, index, round) {
+            Ended::Woken(woken) => woken,
+            ended => {
+                if let Ended::Refused(reason) = ended {
+                    crate::program::log(&format!("node {index}: {reason}"));
+                }
+                domain.wait(round, pause)
+            }
+        };
+        pause = match woken {
+            Woken::End => return,
+            Woken::NewRound => SHORTEST,
+            Woken::Timeout => LONGEST.min(pause * 2),
+        };
+    }
+}
+
+fn connect(domain: &Domain, hosts: &Hosts, index: usize, round: u64) -> Ended {
+    let name = domain.nodes.names().get(index).map_or("", String::as_str);
+    let Some(address) = hosts.resolve(name) else {
+        return Ended::Lost;
+    };
+    let target = SocketAddr::new(address, domain.port);
+    let Ok(stream) = TcpStream::connect_timeout(&target, LIMIT) else {
+        return Ended::Lost;
+    };
+    let mut was_connected = false;
+    let ended = greet(domain, &stream, index).and_then(|refused| {
+        if let Some(reason) = refused {
+            return Ok(Ended::Refused(reason));
+        }
+        domain.set_link(index, "CONNECTED", Some(address));
+        was_connected = true;
+        keep(domain, &stream, round)
+    });
+    let ended = ended.unwrap_or(Ended::Lost);
+    match &ended {
+        Ended::Refused(_) => domain.set_link(index, "INVALID", Some(address)),
+        _ if was_connected => domain.set_link(index, "RECOVERING", Some(address)),
+        _ => {}
+    }
+    ended
+}
+
+/// `HELLO` with our line and list; why we are refused.
+fn greet(domain: &Domain, stream: &TcpStream, index: usize) -> io::Result<Option<String>> {
+    stream.set_read_timeout(Some(LIMIT))?;
+    let (own, list) = (domain.own, domain.nodes.fingerprint());
+    let mut writer = stream;
+    writer.write_all(format!("HELLO {own} {list:016x}\n").as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    let answer = answer.trim();
+    if answer == format!("WELCOME {index}") {
+        return Ok(None);
+    }
+    if answer.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(Some(format!("not accepted: {answer}")))
+}
+
+/// Until one side ends it. The other one says `BYE` or just vanishes.
+fn keep(domain: &Domain, stream: &TcpStream, round: u64) -> io::Result<Ended> {
+    stream.set_read_timeout(Some(TICK))?;
+    let mut line = String::new();
+    let mut reader = BufReader::new(stream);
+    loop {
+        match reader.read_line(&mut line) {
+            Ok(0) => return Ok(Ended::Lost),
+            Ok(_) if line.trim() == "BYE" => return Ok(Ended::Lost),
+            Ok(_) => line.clear(),
+            Err(err) if is_timeout(&err) => {}
+            Err(err) => return Err(err),
+        }
+        let woken = domain.look(round);
+        if woken == Woken::End {
+            let mut writer = stream;
+            writer.write_all(b"BYE\n")?;
+        }
+        if woken != Woken::Timeout {
+            return Ok(Ended::Woken(woken));
+        }
+    }
+}
+
+fn is_timeout(err: &io::Error) -> bool {
+    matches!(
+        err.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}

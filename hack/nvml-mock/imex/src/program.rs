@@ -1,0 +1,48 @@
+//! Where a program runs, and how it speaks.
+
+use std::env;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The driver root that this program was started from: what is before `/usr/bin/` in its name, else its
+/// own directory. The name and not `/proc/self/exe`, which is the loader's if that was started instead.
+pub fn driver_root() -> PathBuf {
+    let name = env::args_os().next().unwrap_or_default();
+    root_of(Path::new(&name))
+}
+
+fn root_of(program: &Path) -> PathBuf {
+    let bin = program.parent().unwrap_or_else(|| Path::new(""));
+    let root = bin
+        .ends_with("usr/bin")
+        .then(|| bin.parent().and_then(Path::parent))
+        .flatten()
+        .unwrap_or(bin);
+    if root.as_os_str().is_empty() {
+        return PathBuf::from(".");
+    }
+    root.to_owned()
+}
+
+/// One line of the daemon's log, at once.
+pub fn log(line: &str) {
+    // Whoever reads it may be gone.
+    let _ = writeln!(io::stdout().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_is_what_is_before_usr_bin() {
+        for (program, root) in [
+            ("/driver-root/usr/bin/nvidia-imex", "/driver-root"),
+            ("/usr/bin/nvidia-imex", "/"),
+            ("/some/dir/nvidia-imex", "/some/dir"),
+            ("nvidia-imex", "."),
+        ] {
+            assert_eq!(root_of(Path::new(program)), Path::new(root), "{program}");
+        }
+    }
+}
