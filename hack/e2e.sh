@@ -17,6 +17,9 @@
 #                         with the CRD and no chart; and a table. By hand:
 #                         CREATE_DELETE_PAIRS=10000 hack/e2e.sh controller around_crashes
 #   --keep                leave the cluster up
+#
+# IMEX_CLUSTER_IMAGE=FILE: with this image, see hack/gpu-nodes.sh. Programs that tests start
+# themselves are dev builds all the same.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
