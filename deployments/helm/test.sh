@@ -217,8 +217,8 @@ lacks maxSurge unavailable
 render "${gate[@]}" -f "$chart/unprivileged.values.yaml" >"$scratch/unprivileged.yaml"
 render "${gate[@]}" -f "$chart/unprivileged.values.yaml" -f "$chart/unprivileged-cdi.values.yaml" >"$scratch/cdi.yaml"
 for rendering in unprivileged cdi; do lacks 'privileged: true' $rendering; done
-contains NVIDIA_VISIBLE_DEVICES unprivileged
-lacks NVIDIA_VISIBLE_DEVICES cdi
+contains 'value: all' unprivileged
+lacks 'value: all$' cdi
 contains 'cdi-devices.noderesource.dev/container.compute-domains: ' cdi
 
 # Ingress: nobody, or who asks for metrics.

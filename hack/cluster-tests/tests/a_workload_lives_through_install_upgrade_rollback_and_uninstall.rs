@@ -248,11 +248,12 @@ fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
     workload.goes_on("a refused uninstallation")?;
     let knowingly = [&["--no-hooks"][..], &WAIT].concat();
     helm(&cluster, "uninstall", &knowingly)?;
-    let pods = cluster.kubectl(&["get", "pods", "-n", NAMESPACE, "-o", "name"])?;
-    ensure!(
-        !pods.contains("kubelet-plugin") && !pods.contains("controller"),
-        "still there: {pods}"
-    );
+    wait_until(&cluster, "no program of the chart runs", || {
+        let running = "--field-selector=status.phase=Running";
+        let pods = cluster.items(&["pods", "-n", NAMESPACE, running])?;
+        ensure!(pods.is_empty(), "there are {}", pods.len());
+        Ok(())
+    })?;
     workload.goes_on("the uninstallation")?;
 
     install(&cluster, &values)?;
