@@ -19,6 +19,8 @@
 #   --keep                leave the cluster up
 #
 # IMEX_CLUSTER_KUBERNETES=1.34 or 1.37: on that Kubernetes, by hand (hack/cluster/other-kubernetes.sh).
+# IMEX_CLUSTER_IMAGE=FILE: with this image, see hack/gpu-nodes.sh. Programs that tests start
+# themselves are dev builds all the same.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -58,6 +60,8 @@ all=(
     an_unprivileged_plugin_prepares_claims
     a_plugin_without_a_pod_prepares_claims
     an_uninstallation_waits_for_the_last_domain
+    a_workload_lives_through_install_upgrade_rollback_and_uninstall
+    objects_of_nvidias_chart_are_left_alone
     a_stopped_host_daemon_is_left_alone
     a_claim_deleted_under_its_running_pod_keeps_the_device
     a_cdi_directory_removed_on_the_host_is_mounted_again

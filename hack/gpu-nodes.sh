@@ -5,6 +5,9 @@
 #   hack/gpu-nodes.sh
 #
 # The driver is the mock, see hack/mock-node.sh.
+#
+# IMEX_CLUSTER_IMAGE     an archive of hack/image.sh, such as that of a release; without it, a
+#                        dev build is made
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -12,13 +15,14 @@ cd "$root"
 [ $# = 0 ] || die "unknown argument $1; usage: hack/gpu-nodes.sh"
 
 cluster=hack/cluster.sh
-image=out/imex-dra-image.tar
+image=${IMEX_CLUSTER_IMAGE:-out/imex-dra-image.tar}
+[ -z "${IMEX_CLUSTER_IMAGE-}" ] || [ -r "$image" ] || die "IMEX_CLUSTER_IMAGE is '$image', which is no readable file"
 
 need_tools cargo cc
 nodes=$($cluster kubectl get nodes -o name | sed 's,^node/node,,')
 say "building the mock NVML and the image"
 cargo build --quiet --locked -p nvml-mock
-hack/image.sh --profile dev --out "$image"
+[ "${IMEX_CLUSTER_IMAGE-}" ] || hack/image.sh --profile dev --out "$image"
 
 for node in $nodes; do
     say "node$node: laying out a mock driver"

@@ -3,6 +3,8 @@
 # would: a driver and the image on every node (hack/gpu-nodes.sh), the chart.
 #
 #   hack/install.sh [OPTION]...    options as of helm upgrade --install
+#
+# IMEX_CLUSTER_IMAGE: as for hack/gpu-nodes.sh.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -11,7 +13,7 @@ cd "$root"
 cluster=hack/cluster.sh
 driver_root=/run/nvidia/driver
 namespace=imex-dra
-image=out/imex-dra-image.tar
+image=${IMEX_CLUSTER_IMAGE:-out/imex-dra-image.tar}
 
 explain() {
     {

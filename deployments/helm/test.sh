@@ -212,6 +212,15 @@ contains 'maxSurge: 10%' default
 render "${gate[@]}" --set kubeletPlugin.updateStrategy.rollingUpdate.maxUnavailable=1 >"$scratch/unavailable.yaml"
 lacks maxSurge unavailable
 
+# Without privileges: the GPUs' device nodes come from NVIDIA's runtime, or from a CDI spec and from nowhere else.
+# req: CHART-17
+render "${gate[@]}" -f "$chart/unprivileged.values.yaml" >"$scratch/unprivileged.yaml"
+render "${gate[@]}" -f "$chart/unprivileged.values.yaml" -f "$chart/unprivileged-cdi.values.yaml" >"$scratch/cdi.yaml"
+for rendering in unprivileged cdi; do lacks 'privileged: true' $rendering; done
+contains 'value: all' unprivileged
+lacks 'value: all$' cdi
+contains 'cdi-devices.noderesource.dev/container.compute-domains: ' cdi
+
 # Ingress: nobody, or who asks for metrics.
 # req: CHART-15
 [ "$(grep -c 'policyTypes: \[Ingress\]' "$scratch/default.yaml")" = 2 ] || fail "ingress is not limited for both components"

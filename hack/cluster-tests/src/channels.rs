@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use crate::{Cluster, Namespace, fixtures};
 
 /// Where the device nodes of channels are in a container.
-const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
+pub const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
 
 /// The pod has the device node of this channel alone, and may open it.
 ///

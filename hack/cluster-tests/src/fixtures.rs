@@ -110,6 +110,25 @@ pub fn create_pod_anywhere(
     cluster.apply(&pod_manifest(namespace, name, None, Some(domain)))
 }
 
+/// As [`create_pod`], with a container that runs this shell command and ends.
+///
+/// # Errors
+/// As [`Cluster::script`].
+pub fn create_pod_that(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    name: &str,
+    node: u8,
+    domain: &TestDomain,
+    command: &str,
+) -> Result<()> {
+    let manifest = pod_manifest(namespace, name, Some(node), Some(domain));
+    let mut manifest: Value = serde_json::from_str(&manifest)?;
+    let place = manifest.pointer_mut("/spec/containers/0/command/2");
+    *place.context("no command")? = json!(command);
+    cluster.apply(&manifest.to_string())
+}
+
 /// As [`create_pod`], and waits until the pod is running.
 ///
 /// # Errors

@@ -66,9 +66,46 @@ impl Who {
         self
     }
 
+    /// Who has the plugin's account with a token that is bound to this node: no impersonation. For an hour.
+    ///
+    /// # Errors
+    /// If there is no such account, or the token is another one's.
+    pub fn with_token(cluster: &Cluster, name: &'static str, node: &str) -> Result<Self> {
+        let token = format!("--token={}", plugin_token(cluster, node)?);
+        let who = ["auth", "whoami", "--output=json", &token];
+        let who: Value = serde_json::from_str(&cluster.kubectl(&who)?)?;
+        let user = who.pointer("/status/userInfo/username");
+        let extra = who.pointer("/status/userInfo/extra");
+        let bound = extra.and_then(|it| it.get("authentication.kubernetes.io/node-name"));
+        let account = Self::account("kubeletplugin");
+        ensure!(
+            user == Some(&json!(account.trim_start_matches("--as=")))
+                && bound == Some(&json!([node])),
+            "{who}"
+        );
+        let options = vec![token];
+        Ok(Self { name, options })
+    }
+
     /// What the API server says to it, as a dry run; `None`: it is allowed.
     pub fn refused(&self, cluster: &Cluster, verb: &str, object: &Value) -> Option<String> {
-        let mut command = vec!["kubectl", verb, "--dry-run=server", "-f", "-"];
+        self.tries(cluster, verb, object, &["--dry-run=server"])
+    }
+
+    /// As [`Who::refused`], and what is allowed is done.
+    pub fn is_kept_from(&self, cluster: &Cluster, verb: &str, object: &Value) -> Option<String> {
+        self.tries(cluster, verb, object, &[])
+    }
+
+    fn tries(
+        &self,
+        cluster: &Cluster,
+        verb: &str,
+        object: &Value,
+        options: &[&str],
+    ) -> Option<String> {
+        let mut command = vec!["kubectl", verb, "-f", "-"];
+        command.extend(options);
         if verb == "delete" {
             command.push("--wait=false");
         }
@@ -99,6 +136,33 @@ pub fn can_i(cluster: &Cluster, who: &[&str], verb: &str, what: &str) -> Result<
     cluster.kubectl(&[&ask[..], who].concat()).map(drop)
 }
 
+/// Prints a table of who may do what, as [`can_i`]: a verb, a resource and perhaps a name.
+///
+/// # Errors
+/// If a row is not as it says.
+pub fn rights(cluster: &Cluster, title: &str, rows: &[(&str, &str, bool)]) -> Result<()> {
+    println!("| who | {title} | |\n|---|---|---|");
+    for (who, what, is_allowed) in rows {
+        let words: Vec<&str> = what.split(' ').collect();
+        let answer = match words[..] {
+            [verb, resource] => can_i(cluster, &[who], verb, resource),
+            [verb, resource, name] => {
+                let object = format!("{resource}/{name}");
+                let ask = ["auth", "can-i", verb, &object, who];
+                cluster.kubectl(&ask).map(drop)
+            }
+            _ => bail!("not a verb and a resource: {what}"),
+        };
+        println!(
+            "| {} | {what} | {} |",
+            who.trim_start_matches("--as="),
+            if answer.is_ok() { "allowed" } else { "refused" }
+        );
+        ensure!(answer.is_ok() == *is_allowed, "{who} {what}: {answer:?}");
+    }
+    Ok(())
+}
+
 /// Prints a row, and fails unless the answer is the one wanted: words of the refusal, or none.
 ///
 /// # Errors
@@ -123,9 +187,26 @@ pub fn row(who: &str, what: &str, refused: Option<&str>, wanted: Option<&str>) -
 
 /// A slice of node 2 that does not exist yet.
 pub fn new_slice(name: &str, driver: &str) -> Value {
-    let pool = json!({"name": "node2", "generation": 1, "resourceSliceCount": 1});
+    new_slice_of("node2", name, driver)
+}
+
+/// A slice of this node that does not exist yet.
+pub fn new_slice_of(node: &str, name: &str, driver: &str) -> Value {
+    let pool = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
     json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
-        "spec": {"driver": driver, "nodeName": "node2", "pool": pool, "devices": []},
+        "spec": {"driver": driver, "nodeName": node, "pool": pool, "devices": []},
     })
+}
+
+/// A token of the plugin's account that is bound to this node, as an administrator makes it for a service.
+///
+/// # Errors
+/// If there is no such account or node.
+pub fn plugin_token(cluster: &Cluster, node: &str) -> Result<String> {
+    let account = "imex-dra-service-account-kubeletplugin";
+    let name = format!("--bound-object-name={node}");
+    let token = ["create", "token", account, "-n", NAMESPACE, &name];
+    let token = cluster.kubectl(&[&token[..], &["--bound-object-kind=Node"]].concat())?;
+    Ok(token.trim().to_owned())
 }

@@ -1,6 +1,7 @@
 //! The chart's release, as `hack/install.sh` has made it.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde_json::Value;
 
 use crate::Cluster;
 
@@ -22,6 +23,16 @@ pub fn helm(cluster: &Cluster, verb: &str, args: &[&str]) -> Result<String> {
     cluster.script(&[&command[..], args].concat(), "")
 }
 
+/// As [`helm`], which has to fail. Returns what it printed.
+///
+/// # Errors
+/// If helm succeeds.
+pub fn helm_refuses(cluster: &Cluster, verb: &str, args: &[&str]) -> Result<String> {
+    let refused = helm(cluster, verb, args).err();
+    let refused = refused.with_context(|| format!("helm {verb} {args:?} is not refused"))?;
+    Ok(format!("{refused:#}"))
+}
+
 /// Upgrades the release with its values and these, and waits until its pods are ready.
 ///
 /// # Errors
@@ -29,4 +40,44 @@ pub fn helm(cluster: &Cluster, verb: &str, args: &[&str]) -> Result<String> {
 pub fn upgrade(cluster: &Cluster, options: &[&str]) -> Result<()> {
     let common = [CHART, "--reuse-values", "--wait", "--timeout=120s"];
     helm(cluster, "upgrade", &[&common[..], options].concat()).map(drop)
+}
+
+/// The values that the release was given, for [`install`].
+///
+/// # Errors
+/// If there is no release.
+pub fn values(cluster: &Cluster) -> Result<String> {
+    let get = ["helm", "get", "values", RELEASE, "--namespace=imex-dra"];
+    cluster.script(&[&get[..], &["--output=json"]].concat(), "")
+}
+
+/// Installs the release with these values, and waits until its pods are ready.
+///
+/// # Errors
+/// If they are not, or there is a release already.
+pub fn install(cluster: &Cluster, values: &str) -> Result<()> {
+    let install = ["helm", "install", RELEASE, CHART, "--namespace=imex-dra"];
+    let options = ["--wait", "--timeout=120s", "--values=-"];
+    cluster
+        .script(&[&install[..], &options].concat(), values)
+        .map(drop)
+}
+
+/// The number of the newest revision.
+///
+/// # Errors
+/// If there is no release.
+pub fn revision(cluster: &Cluster) -> Result<String> {
+    let status: Value = serde_json::from_str(&helm(cluster, "status", &["--output=json"])?)?;
+    let version = status.get("version").context("no revision")?;
+    Ok(version.to_string())
+}
+
+/// Goes back to a revision, and waits until its pods are ready.
+///
+/// # Errors
+/// As [`upgrade`].
+pub fn roll_back(cluster: &Cluster, revision: &str) -> Result<()> {
+    let back = [revision, "--wait", "--timeout=120s"];
+    helm(cluster, "rollback", &back).map(drop)
 }

@@ -1,14 +1,17 @@
 //! The plugin as a service of the host (`dra-shim/compute-domain-kubelet-plugin.service`) with kubelet's
 //! kubeconfig: a process on node 1 that is started as the unit says. It takes over from the plugin's pod, gives
-//! pods their channels, survives SIGKILL, and the pod takes over again.
+//! pods their channels, survives SIGKILL, and the pod takes over again. With a token of the plugin's account that is
+//! bound to the node it does its work, too.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, CHANNEL_PATH, ChartValue, TestDomain};
+use cluster_tests::permissions::{DRIVER, plugin_token};
 use cluster_tests::plugin::{NAMESPACE, PluginPod};
 use cluster_tests::{Cluster, Namespace, program_path, wait_until};
+use serde_json::Value;
 
 const NODE: u8 = 1;
 const UNIT: &str = concat!(
@@ -18,6 +21,14 @@ const UNIT: &str = concat!(
 /// Below the node's own /run.
 const PID: &str = "/run/host-service.pid";
 const LOG: &str = "/run/host-service.log";
+/// Those of the plugin's account.
+const KUBECONFIG: &str = "/run/host-service.kubeconfig";
+const TOKEN: &str = "/run/host-service.token";
+
+/// Kubelet's own kubeconfig, for a shell on the node.
+fn of_kubelet() -> String {
+    format!("$(dirname $KUBECONFIG)/kubelet-{NODE}-certificate")
+}
 
 /// The service of node 1, started by this test in systemd's place.
 struct Service {
@@ -36,7 +47,7 @@ fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
 
 impl Service {
     /// Installed as README.md says: program, unit, settings.
-    fn install(cluster: &Cluster) -> Result<Self> {
+    fn install(cluster: &Cluster, kubeconfig: &str) -> Result<Self> {
         let unit = fs::read_to_string(UNIT)?;
         let one = |key: &str| -> Result<&str> {
             let values = values(&unit, key);
@@ -61,7 +72,7 @@ impl Service {
         );
         // The plugins' other settings are as hack/install.sh has them in the chart.
         let write = format!(
-            "mkdir -p $(dirname {settings}) && rm -f {LOG} && printf '%s\\n' KUBECONFIG=$(dirname $KUBECONFIG)/kubelet-{NODE}-certificate \
+            "mkdir -p $(dirname {settings}) && rm -f {LOG} && printf '%s\\n' KUBECONFIG={kubeconfig} \
              ALT_PROC_DEVICES_PATH={}/proc-devices V=4 >{settings}",
             fixtures::DRIVER_ROOT
         );
@@ -116,7 +127,8 @@ impl Drop for Service {
             drop(self.end("KILL")); // ignored: the cluster's end is the process's
         }
         let settings = &self.settings;
-        drop(self.cluster.on_node(NODE, &format!("rm -f {settings}"))); // ignored: so is the file's
+        let remove = format!("rm -f {settings} {KUBECONFIG} {TOKEN}");
+        drop(self.cluster.on_node(NODE, &remove)); // ignored: so is the files'
     }
 }
 
@@ -150,6 +162,29 @@ fn next_pod(
     Ok(())
 }
 
+fn wait_until_pods_are_gone(cluster: &Cluster) -> Result<()> {
+    wait_until(cluster, "the plugin's pods are gone", || {
+        let selector = "imex-dra-component=kubelet-plugin";
+        let pods = cluster.items(&["pods", "-n", NAMESPACE, "-l", selector])?;
+        ensure!(pods.is_empty(), "there are {}", pods.len());
+        Ok(())
+    })
+}
+
+fn wait_until_reported(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+    wait_until(cluster, "the claim's status has the device", || {
+        let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
+        let claim = claims.first().context("no claim")?;
+        let pool = claim.pointer("/status/devices/0/pool");
+        ensure!(
+            pool.is_some_and(|pool| pool == "node1"),
+            "{:?}",
+            claim.pointer("/status")
+        );
+        Ok(())
+    })
+}
+
 // req: CHART-18
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
@@ -160,26 +195,11 @@ fn it_takes_over_survives_its_death_and_gives_back() -> Result<()> {
     fixtures::run_pod(&cluster, &namespace, "of-pod", NODE, Some(&domain))?;
 
     let chart = ChartValue::set(&cluster, "kubeletPlugin.hostService.enabled", "true")?;
-    let mut service = Service::install(&cluster)?;
-    wait_until(&cluster, "the plugin's pods are gone", || {
-        let selector = "imex-dra-component=kubelet-plugin";
-        let pods = cluster.items(&["pods", "-n", NAMESPACE, "-l", selector])?;
-        ensure!(pods.is_empty(), "there are {}", pods.len());
-        Ok(())
-    })?;
+    let mut service = Service::install(&cluster, &of_kubelet())?;
+    wait_until_pods_are_gone(&cluster)?;
     service.start()?;
     next_pod(&cluster, &namespace, &domain, ("of-pod", "of-service"))?;
-    wait_until(&cluster, "the claim's status has the device", || {
-        let claims = cluster.items(&["resourceclaims", "-n", &namespace.name])?;
-        let claim = claims.first().context("no claim")?;
-        let pool = claim.pointer("/status/devices/0/pool");
-        ensure!(
-            pool.is_some_and(|pool| pool == "node1"),
-            "{:?}",
-            claim.pointer("/status")
-        );
-        Ok(())
-    })?;
+    wait_until_reported(&cluster, &namespace)?;
 
     service.end("KILL")?;
     service.start()?;
@@ -212,5 +232,54 @@ fn it_takes_over_survives_its_death_and_gives_back() -> Result<()> {
     has_channel(&cluster, &namespace, "of-second")?;
     next_pod(&cluster, &namespace, &domain, ("of-second", "of-pod-again"))?;
     cluster.kubectl(&["delete", "pod", "of-pod-again", "-n", &namespace.name])?;
+    domain.delete(&cluster, &namespace)
+}
+
+/// The node's own slice, by its UID.
+fn slice_uid(cluster: &Cluster) -> Result<String> {
+    let ours = format!("--field-selector=spec.driver={DRIVER},spec.nodeName=node{NODE}");
+    let slices = cluster.items(&["resourceslices", &ours])?;
+    let slice = slices.first().context("no slice")?;
+    let uid = slice.pointer("/metadata/uid").and_then(Value::as_str);
+    Ok(uid.context("no UID")?.to_owned())
+}
+
+// req: CHART-18
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn with_a_token_of_its_node_it_publishes_prepares_and_reports() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "with-a-token")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let identity = "kubeletPlugin.hostService.identity";
+    let identity = ChartValue::set(&cluster, identity, "serviceAccount")?;
+    let chart = ChartValue::set(&cluster, "kubeletPlugin.hostService.enabled", "true")?;
+    let mut service = Service::install(&cluster, KUBECONFIG)?;
+    let token = plugin_token(&cluster, &format!("node{NODE}"))?;
+    let write = format!(
+        "umask 077 && echo {token} >{TOKEN} && \
+         sed 's|token: [^}}]*|tokenFile: {TOKEN}|' $(dirname $KUBECONFIG)/kubelet-{NODE} >{KUBECONFIG} && \
+         grep -q tokenFile {KUBECONFIG}"
+    );
+    cluster.on_node(NODE, &write)?;
+    wait_until_pods_are_gone(&cluster)?;
+
+    service.start()?;
+    fixtures::run_pod(&cluster, &namespace, "of-service", NODE, Some(&domain))?;
+    has_channel(&cluster, &namespace, "of-service")?;
+    wait_until_reported(&cluster, &namespace)?;
+    let slice = slice_uid(&cluster)?;
+    let selector = format!("--field-selector=spec.nodeName=node{NODE}");
+    cluster.kubectl(&["delete", "resourceslices", &selector])?;
+    wait_until(&cluster, "it has published its device again", || {
+        ensure!(slice_uid(&cluster)? != slice, "it is not deleted");
+        Ok(())
+    })?;
+    next_pod(&cluster, &namespace, &domain, ("of-service", "of-second"))?;
+    let log = service.log()?;
+    ensure!(!log.contains("forbidden"), "it lacks a right: {log}");
+    service.end("TERM")?;
+    drop((chart, identity));
+    cluster.kubectl(&["delete", "pod", "of-second", "-n", &namespace.name])?;
     domain.delete(&cluster, &namespace)
 }

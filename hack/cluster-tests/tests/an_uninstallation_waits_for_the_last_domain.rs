@@ -1,12 +1,11 @@
 //! The chart is not uninstalled while `ComputeDomains` need it: helm says which, and nothing has changed. Then it
 //! goes with everything but the `CustomResourceDefinition`, and can be installed again.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::plugin::PluginPod;
-use cluster_tests::release::{CHART, helm, upgrade};
+use cluster_tests::release::{helm, helm_refuses, install, revision, roll_back, upgrade, values};
 use cluster_tests::{Cluster, Namespace};
-use serde_json::Value;
 
 const HOOKS: &str = "jobs,serviceaccounts,clusterroles,clusterrolebindings";
 
@@ -15,12 +14,6 @@ fn traces_of_hooks(cluster: &Cluster) -> Result<String> {
     let names = cluster.kubectl(&["get", HOOKS, "-A", "-o", "name"])?;
     let of_hooks = |name: &&str| name.contains("imex-dra-guard") || name.contains("imex-dra-crds");
     Ok(names.lines().filter(of_hooks).collect::<Vec<_>>().join(" "))
-}
-
-/// Fails with the error of what was to be refused.
-fn refused<T>(result: Result<T>) -> Result<String> {
-    let err = result.err().context("it is not refused")?;
-    Ok(format!("{err:#}"))
 }
 
 // req: CHART-12, CHART-13, CHART-14
@@ -37,31 +30,18 @@ fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Resul
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     let plugin = PluginPod::on(&cluster, 1)?;
 
-    let said = refused(helm(&cluster, "uninstall", &["--wait", "--timeout=120s"]))?;
+    let said = helm_refuses(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
     ensure!(
         said.contains("1 ComputeDomain would be left without a driver (uninstall/train)"),
         "helm says: {said}"
     );
     ensure!(plugin.is_ready()?, "the plugin is not ready");
     // Helm has noted that it began. A rollback to the same revision sets that back.
-    let status = helm(&cluster, "status", &["-o", "json"])?;
-    let status: Value = serde_json::from_str(&status)?;
-    let revision = status["version"].to_string();
-    let back = [revision.as_str(), "--wait", "--timeout=120s"];
-    helm(&cluster, "rollback", &back)?;
+    roll_back(&cluster, &revision(&cluster)?)?;
     let status = helm(&cluster, "status", &["-o", "json"])?;
     ensure!(status.contains("\"status\":\"deployed\""), "{status}");
 
-    let get = [
-        "helm",
-        "get",
-        "values",
-        "imex-dra",
-        "--namespace=imex-dra",
-        "-o",
-        "json",
-    ];
-    let values = cluster.script(&get, "")?;
+    let values = values(&cluster)?;
     cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
     domain.delete(&cluster, &namespace)?;
     helm(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
@@ -70,8 +50,6 @@ fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Resul
     let crd = cluster.kubectl(&["get", "crd", fixtures::DOMAINS, "-o", "name"])?;
     ensure!(!crd.is_empty(), "the CustomResourceDefinition is gone");
 
-    let install = ["helm", "install", "imex-dra", CHART, "--namespace=imex-dra"];
-    let options = ["--wait", "--timeout=120s", "-f", "-"];
-    cluster.script(&[&install[..], &options].concat(), &values)?;
+    install(&cluster, &values)?;
     TestDomain::create(&cluster, &namespace, "again", "Single")?.delete(&cluster, &namespace)
 }

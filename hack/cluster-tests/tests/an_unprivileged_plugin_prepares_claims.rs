@@ -1,12 +1,23 @@
 //! The plugin of the chart's `unprivileged.values.yaml` has no privilege and no capability, and gives pods their
-//! channels all the same.
+//! channels all the same. With `unprivileged-cdi.values.yaml` it may open the device nodes of a CDI spec of its node.
+
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
+use cluster_tests::plugin::{NAMESPACE, PluginPod};
 use cluster_tests::release::{CHART, upgrade};
-use cluster_tests::{Cluster, Namespace};
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::json;
 
 const CONTAINER: &str = "kubeletPlugin.containers.computeDomains";
+const NODES: [u8; 2] = [1, 2];
+/// As NVIDIA's driver numbers it. There is no driver: past the device cgroup, the kernel finds none.
+const DEVICE: &str = "/dev/nvidiactl";
+const NO_DRIVER: &str = "No such device or address";
+/// On each node.
+const SPEC: &str = "/etc/cdi/nvidia.yaml";
+const LOG: &str = "/run/device-injector.log";
 
 /// Sets the chart's values back.
 struct Privileged(Cluster);
@@ -15,24 +26,30 @@ impl Drop for Privileged {
     fn drop(&mut self) {
         let context = format!("--set-json={CONTAINER}.securityContext={{\"privileged\":true}}");
         let env = format!("--set-json={CONTAINER}.env=[]");
+        let annotation = "cdi-devices\\.noderesource\\.dev/container\\.compute-domains";
+        let annotation = format!("--set=kubeletPlugin.podAnnotations.{annotation}=null");
         // ignored: if it fails, the next test does, too
         drop(upgrade(
             &self.0,
-            &["--set=guard.override=true", &context, &env],
+            &["--set=guard.override=true", &context, &env, &annotation],
         ));
     }
 }
 
-// req: CHART-17
-#[test]
-#[ignore = "needs the cluster of hack/e2e.sh"]
-fn a_pod_gets_its_channel_and_loses_it() -> Result<()> {
-    let cluster = Cluster::connect()?;
-    let namespace = Namespace::create(&cluster, "unprivileged")?;
-    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
-    let _back = Privileged(cluster.clone());
-    let values = format!("{CHART}/unprivileged.values.yaml");
-    upgrade(&cluster, &["-f", &values])?;
+/// Upgrades the release with values files of the chart.
+fn upgrade_with(cluster: &Cluster, files: &[&str]) -> Result<Privileged> {
+    let back = Privileged(cluster.clone());
+    let files = files
+        .iter()
+        .map(|file| format!("--values={CHART}/{file}.values.yaml"));
+    let files: Vec<String> = files.collect();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    upgrade(cluster, &files)?;
+    Ok(back)
+}
+
+/// The plugins' processes have no capability.
+fn has_no_capability(cluster: &Cluster) -> Result<()> {
     let capabilities = cluster.on_node(
         1,
         "for it in /proc/[0-9]*; do case $(tr '\\0' ' ' <$it/cmdline 2>/dev/null) in compute-domain-kubelet-plugin*) grep CapEff $it/status;; esac; done",
@@ -43,7 +60,103 @@ fn a_pod_gets_its_channel_and_loses_it() -> Result<()> {
         !capabilities.is_empty() && sets.all(|set| set.ends_with("\t0000000000000000")),
         "{capabilities}"
     );
-    fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
+    Ok(())
+}
+
+/// A domain's pod gets its channel, and gives it back.
+fn prepares(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
+    let domain = TestDomain::create(cluster, namespace, "train", "Single")?;
+    fixtures::run_pod(cluster, namespace, "worker", 1, Some(&domain))?;
     cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
-    domain.delete(&cluster, &namespace)
+    domain.delete(cluster, namespace)
+}
+
+// req: CHART-17
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_pod_gets_its_channel_and_loses_it() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "unprivileged")?;
+    let _back = upgrade_with(&cluster, &["unprivileged"])?;
+    has_no_capability(&cluster)?;
+    prepares(&cluster, &namespace)
+}
+
+/// Each node with NVIDIA's CDI spec, and with a stand-in for containerd's device-injector, until this is dropped.
+struct CdiHosts {
+    cluster: Cluster,
+    injectors: Vec<Child>,
+}
+
+impl CdiHosts {
+    fn set_up(cluster: &Cluster) -> Result<Self> {
+        let mut hosts = Self {
+            cluster: cluster.clone(),
+            injectors: Vec::new(),
+        };
+        let node = json!({"path": DEVICE, "type": "c", "major": 195, "minor": 255});
+        let device = json!({"name": "all", "containerEdits": {"deviceNodes": [node]}});
+        let spec = json!({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [device]});
+        let injector = env!("CARGO_BIN_EXE_device-injector");
+        for node in NODES {
+            let write = format!("mkdir -p /etc/cdi && echo '{spec}' >{SPEC} && rm -f {LOG}");
+            cluster.on_node(node, &write)?;
+            let run = format!("exec '{injector}' /run/nri/nri.sock >{LOG}");
+            let child = Command::new(cluster.script_path())
+                .args(["exec", "--node", &node.to_string(), "sh", "-c", &run])
+                .stdin(Stdio::null())
+                .spawn()?;
+            hosts.injectors.push(child);
+            wait_until(cluster, "the runtime knows the injector", || {
+                let log = cluster.on_node(node, &format!("cat {LOG}"))?;
+                ensure!(log == "registered\n", "it says {log:?}");
+                Ok(())
+            })?;
+        }
+        Ok(hosts)
+    }
+}
+
+impl Drop for CdiHosts {
+    fn drop(&mut self) {
+        for injector in &mut self.injectors {
+            drop(injector.kill()); // ignored: the cluster's end is the process's
+            drop(injector.wait());
+        }
+        for node in NODES {
+            let remove = format!("rm -f {SPEC} {LOG}");
+            drop(self.cluster.on_node(node, &remove)); // ignored: so is the files'
+        }
+    }
+}
+
+/// What the kernel says to the plugin's container when it opens the device.
+fn opening(cluster: &Cluster, node: u8) -> Result<String> {
+    let pod = PluginPod::on(cluster, node)?.name;
+    // A program of the image that opens any file, since it has no shell.
+    let open = ["cdi-gen", "validate", DEVICE];
+    let exec = ["exec", "-n", NAMESPACE, &pod, "--"];
+    let opened = cluster.kubectl(&[&exec[..], &open].concat()).err();
+    Ok(opened.map_or_else(|| "opened".to_owned(), |err| format!("{err:#}")))
+}
+
+// req: CHART-17
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn it_may_open_the_device_nodes_of_a_cdi_spec_of_its_node() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "unprivileged-cdi")?;
+    let _hosts = CdiHosts::set_up(&cluster)?;
+    let back = upgrade_with(&cluster, &["unprivileged"])?;
+    let said = opening(&cluster, 1)?;
+    ensure!(said.contains("No such file"), "without CDI: {said}");
+    drop(back);
+
+    let _back = upgrade_with(&cluster, &["unprivileged", "unprivileged-cdi"])?;
+    has_no_capability(&cluster)?;
+    for node in NODES {
+        let said = opening(&cluster, node)?;
+        ensure!(said.contains(NO_DRIVER), "on node {node}: {said}");
+    }
+    prepares(&cluster, &namespace)
 }

@@ -1,12 +1,38 @@
 //! Every object that the chart can render is held against the API server's schemas and checks, unknown fields
 //! included, in a dry run.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use cluster_tests::release::CHART;
 use cluster_tests::{Cluster, Namespace};
 
-/// Renders the chart under names that no release of it has, and has the objects created in a dry run.
-fn create_dry(cluster: &Cluster, namespace: &Namespace, options: &[&str]) -> Result<()> {
+/// The Prometheus operator's kinds, until this is dropped.
+struct MonitoringKinds(Cluster);
+
+impl MonitoringKinds {
+    const CRDS: &str = include_str!("fixtures/monitoring-crds.yaml");
+
+    fn define(cluster: &Cluster) -> Result<Self> {
+        let defined = Self(cluster.clone());
+        cluster.apply(Self::CRDS)?;
+        let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
+        let names = [
+            "crd/podmonitors.monitoring.coreos.com",
+            "crd/prometheusrules.monitoring.coreos.com",
+        ];
+        cluster.kubectl(&[&wait[..], &names].concat())?;
+        Ok(defined)
+    }
+}
+
+impl Drop for MonitoringKinds {
+    fn drop(&mut self) {
+        let delete = ["kubectl", "delete", "-f", "-", "--timeout=60s"];
+        drop(self.0.script(&delete, Self::CRDS)); // ignored: the next run applies them again
+    }
+}
+
+/// Renders the chart under names that no release of it has.
+fn render(cluster: &Cluster, namespace: &Namespace, options: &[&str]) -> Result<String> {
     let name = format!("--namespace={}", namespace.name);
     let template = [
         "helm",
@@ -17,7 +43,11 @@ fn create_dry(cluster: &Cluster, namespace: &Namespace, options: &[&str]) -> Res
         "--set=nameOverride=dry",
     ];
     let classes = "--set=featureGates.HostManagedIMEX=true";
-    let rendered = cluster.script(&[&template[..], &[classes], options].concat(), "")?;
+    cluster.script(&[&template[..], &[classes], options].concat(), "")
+}
+
+/// Has the objects created in a dry run.
+fn create_dry(cluster: &Cluster, rendered: &str) -> Result<()> {
     let objects = rendered.matches("\nkind: ").count();
     ensure!(objects > 25, "only {objects} objects are rendered");
     // apply: DeviceClasses have the same names as those of the release.
@@ -29,7 +59,7 @@ fn create_dry(cluster: &Cluster, namespace: &Namespace, options: &[&str]) -> Res
         "-f",
         "-",
     ];
-    let applied = cluster.script(&apply, &rendered)?;
+    let applied = cluster.script(&apply, rendered)?;
     let accepted = applied
         .lines()
         .filter(|line| line.contains("(server dry run)"));
@@ -46,7 +76,8 @@ fn create_dry(cluster: &Cluster, namespace: &Namespace, options: &[&str]) -> Res
 fn objects_of_the_defaults_and_of_every_option_are_valid() -> Result<()> {
     let cluster = Cluster::connect()?;
     let namespace = Namespace::create(&cluster, "dry-run")?;
-    create_dry(&cluster, &namespace, &[])?;
+    let _kinds = MonitoringKinds::define(&cluster)?;
+    create_dry(&cluster, &render(&cluster, &namespace, &[])?)?;
     let everything = format!("{CHART}/../golden/everything.values.yaml");
     let here = format!("--set=namespaceOverride={}", namespace.name);
     let options = [
@@ -56,9 +87,25 @@ fn objects_of_the_defaults_and_of_every_option_are_valid() -> Result<()> {
         "--set=aggregatedClusterRoles=true",
         "--set=nameOverride=dry",
     ];
-    create_dry(&cluster, &namespace, &options)?;
-    let unprivileged = format!("{CHART}/unprivileged.values.yaml");
-    create_dry(&cluster, &namespace, &["-f", &unprivileged])?;
+    let everything = render(&cluster, &namespace, &options)?;
+    create_dry(&cluster, &everything)?;
+    for (right, wrong) in [
+        ("honorLabels", "honourLabels"),
+        ("\n      for", "\n      since"),
+    ] {
+        let misspelt = everything.replacen(&format!("{right}: "), &format!("{wrong}: "), 1);
+        let err = create_dry(&cluster, &misspelt).err();
+        let err = err.with_context(|| format!("{wrong} is accepted"))?;
+        let text = format!("{err:#}");
+        ensure!(
+            text.contains("unknown field") && text.contains(wrong.trim()),
+            "{text}"
+        );
+    }
+    for values in ["unprivileged", "unprivileged-cdi"] {
+        let values = format!("{CHART}/{values}.values.yaml");
+        create_dry(&cluster, &render(&cluster, &namespace, &["-f", &values])?)?;
+    }
     let without_pods = "--set=kubeletPlugin.hostService.enabled=true";
-    create_dry(&cluster, &namespace, &[without_pods])
+    create_dry(&cluster, &render(&cluster, &namespace, &[without_pods])?)
 }

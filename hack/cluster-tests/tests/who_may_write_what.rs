@@ -1,5 +1,6 @@
 //! What the chart's policies and roles allow and refuse, on the real API server: who may write
-//! slices, which claims are refused when they are created, what the programs may not do.
+//! slices, which claims are refused when they are created, what the programs and the Jobs of an installation may
+//! not do.
 //! Each test prints its table.
 
 #![expect(
@@ -10,7 +11,8 @@
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, ChartValue, TestDomain};
-use cluster_tests::permissions::{DRIVER, Who, can_i, new_slice, row};
+use cluster_tests::permissions::{DRIVER, Who, can_i, new_slice, new_slice_of, rights, row};
+use cluster_tests::release::CHART;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
 
@@ -140,6 +142,57 @@ fn only_the_plugin_of_a_node_publishes_its_devices() -> Result<()> {
         refused.as_deref(),
         None,
     )
+}
+
+/// The only slice of this driver on the node.
+fn slice_of(cluster: &Cluster, node: &str) -> Result<Value> {
+    let ours = format!("--field-selector=spec.driver={DRIVER},spec.nodeName={node}");
+    let slices = cluster.items(&["resourceslices", &ours])?;
+    let [slice] = <[Value; 1]>::try_from(slices)
+        .ok()
+        .context("not one slice")?;
+    Ok(slice)
+}
+
+// req: CHART-10
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_stolen_token_of_node_1_writes_slices_of_node_1_alone() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let token = Who::with_token(&cluster, "who has node 1's token", "node1")?;
+    let (own, foreign) = (slice_of(&cluster, "node1")?, slice_of(&cluster, "node2")?);
+    let (new, forged) = (
+        new_slice_of("node1", "by-token", DRIVER),
+        new_slice("forged-by-token", DRIVER),
+    );
+    let of_node2 = Some("may not write a ResourceSlice of node 'node2'");
+    println!("| who | does, and not as a dry run | |\n|---|---|---|");
+    for (verb, what, object, wanted) in [
+        ("create", "a slice of node 2", &forged, of_node2),
+        ("delete", "node 2's slice", &foreign, of_node2),
+        ("create", "a slice of node 1", &new, None),
+        ("delete", "node 1's slice", &own, None),
+    ] {
+        let refused = token.is_kept_from(&cluster, verb, object);
+        row(
+            token.name,
+            &format!("{verb}: {what}"),
+            refused.as_deref(),
+            wanted,
+        )?;
+    }
+    ensure!(slice_of(&cluster, "node2")? == foreign, "node 2's slice");
+    // Nobody else publishes for its node: the plugin there removes the one and makes the other again.
+    wait_until(&cluster, "the plugin has put it right", || {
+        let slice = slice_of(&cluster, "node1")?;
+        let uid = |slice: &Value| slice.pointer("/metadata/uid").cloned();
+        ensure!(uid(&slice) != uid(&own), "it is not deleted");
+        ensure!(
+            slice.pointer("/metadata/name") != new.pointer("/metadata/name"),
+            "it is that of the token"
+        );
+        Ok(())
+    })
 }
 
 /// What claims ask for, and words of the refusal.
@@ -329,16 +382,110 @@ fn the_programs_may_do_nothing_but_what_they_do() -> Result<()> {
         (&controller, "get leases", false),
         (&controller, "impersonate users", false),
     ];
-    println!("| who | in another namespace | |\n|---|---|---|");
-    for (who, what, is_allowed) in rows {
-        let (verb, resource) = what.split_once(' ').context("a verb and a resource")?;
-        let answer = can_i(&cluster, &[who], verb, resource);
-        println!(
-            "| {} | {what} | {} |",
-            who.trim_start_matches("--as="),
-            if answer.is_ok() { "allowed" } else { "refused" }
-        );
-        ensure!(answer.is_ok() == is_allowed, "{who} {what}: {answer:?}");
+    let rows = rows.map(|(who, what, is_allowed)| (who.as_str(), what, is_allowed));
+    rights(&cluster, "in another namespace", &rows)
+}
+
+/// The accounts of the Jobs around an installation and their rights, which the chart has only while they run,
+/// until this is dropped.
+struct HookAccounts(Cluster, String);
+
+impl HookAccounts {
+    fn create(cluster: &Cluster) -> Result<Self> {
+        let template = [
+            "helm",
+            "template",
+            "imex-dra",
+            CHART,
+            "--namespace=imex-dra",
+            "--set=featureGates.HostManagedIMEX=true",
+            "--show-only=templates/hooks.yaml",
+        ];
+        let rendered = cluster.script(&template, "")?;
+        let objects = rendered.split("\n---\n");
+        let objects: Vec<&str> = objects.filter(|it| !it.contains("\nkind: Job")).collect();
+        ensure!(objects.len() == 6, "not two accounts: {rendered}");
+        let accounts = Self(cluster.clone(), objects.join("\n---\n"));
+        cluster.apply(&accounts.1)?;
+        Ok(accounts)
     }
+}
+
+impl Drop for HookAccounts {
+    fn drop(&mut self) {
+        let delete = ["kubectl", "delete", "-f", "-", "--ignore-not-found"];
+        drop(self.0.script(&delete, &self.1)); // ignored: Helm deletes them before it makes them
+    }
+}
+
+// req: CHART-11, CHART-14
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_jobs_around_an_installation_may_do_nothing_but_what_they_do() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let (guard, crds) = (Who::account("guard"), Who::account("crds"));
+    let (guard, crds) = (guard.as_str(), crds.as_str());
+    let domains = "list computedomains.resource.nvidia.com";
+    let between = [
+        (guard, domains, false),
+        (crds, domains, false),
+        (crds, "create customresourcedefinitions", false),
+    ];
+    rights(&cluster, "between installations", &between)?;
+    let accounts = HookAccounts::create(&cluster)?;
+    // RBAC knows of a role some moments after it was made.
+    wait_until(&cluster, "the accounts have their rights", || {
+        for who in [guard, crds] {
+            can_i(
+                &cluster,
+                &[who],
+                "list",
+                "computedomains.resource.nvidia.com",
+            )?;
+        }
+        Ok(())
+    })?;
+    let crd = "patch customresourcedefinitions computedomains.resource.nvidia.com";
+    let other_crd = "patch customresourcedefinitions gateways.gateway.networking.k8s.io";
+    let during = [
+        (guard, domains, true),
+        (guard, "list resourceclaimtemplates", true),
+        (guard, "get computedomains.resource.nvidia.com", false),
+        (guard, "delete computedomains.resource.nvidia.com", false),
+        (guard, "patch computedomains.resource.nvidia.com", false),
+        (guard, "create resourceclaimtemplates", false),
+        (guard, "list resourceclaims", false),
+        (guard, "list customresourcedefinitions", false),
+        (guard, crd, false),
+        (guard, "list pods", false),
+        (guard, "list secrets", false),
+        (guard, "create jobs", false),
+        (guard, "impersonate users", false),
+        (crds, domains, true),
+        (crds, crd, true),
+        (crds, "create customresourcedefinitions", true),
+        (crds, other_crd, false),
+        (crds, "patch customresourcedefinitions", false),
+        (crds, "list customresourcedefinitions", false),
+        (
+            crds,
+            "delete customresourcedefinitions computedomains.resource.nvidia.com",
+            false,
+        ),
+        (
+            crds,
+            "update customresourcedefinitions computedomains.resource.nvidia.com",
+            false,
+        ),
+        (crds, "patch computedomains.resource.nvidia.com", false),
+        (crds, "delete computedomains.resource.nvidia.com", false),
+        (crds, "list resourceclaimtemplates", false),
+        (crds, "list secrets", false),
+        (crds, "create pods", false),
+        (crds, "create clusterrolebindings", false),
+        (crds, "impersonate users", false),
+    ];
+    rights(&cluster, "during an installation", &during)?;
+    drop(accounts);
     Ok(())
 }

@@ -1,0 +1,294 @@
+//! A workload with a channel runs through each step of the chart's life: its container sees nothing of them, and pods
+//! that start meanwhile get their channels. In the end nothing is left in the cluster but the
+//! `CustomResourceDefinition`, and nothing on the nodes but an empty checkpoint with its lock.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use cluster_tests::channels::CHANNELS;
+use cluster_tests::fixtures::{self, CHANNEL_PATH, ChartValue, TestDomain};
+use cluster_tests::plugin::{NAMESPACE, PluginPod};
+use cluster_tests::release::{helm, helm_refuses, install, revision, roll_back, upgrade, values};
+use cluster_tests::{Cluster, Namespace, wait_until};
+use serde_json::Value;
+
+const WAIT: [&str; 2] = ["--wait", "--timeout=120s"];
+const ISOLATION: &str = "resources.computeDomains.imex.isolation";
+
+/// A pod on node 1 whose container has a channel, and was started once.
+struct Workload {
+    cluster: Cluster,
+    namespace: String,
+    container: Value,
+    channels: String,
+}
+
+impl Workload {
+    const POD: &str = "worker";
+
+    fn run(cluster: &Cluster, namespace: &Namespace, domain: &TestDomain) -> Result<Self> {
+        fixtures::run_pod(cluster, namespace, Self::POD, 1, Some(domain))?;
+        let mut workload = Self {
+            cluster: cluster.clone(),
+            namespace: namespace.name.clone(),
+            container: Value::Null,
+            channels: String::new(),
+        };
+        workload.container = workload.container()?;
+        workload.channels = workload.channels()?;
+        Ok(workload)
+    }
+
+    /// What kubelet says of the container: its id, when it started, how often.
+    fn container(&self) -> Result<Value> {
+        let get = ["get", "pod", Self::POD, "-n", &self.namespace];
+        let pod = self.cluster.json(&get)?;
+        let status = pod.pointer("/status/containerStatuses/0");
+        status.cloned().context("it has no container")
+    }
+
+    /// What `ls -l` says of its channels: the numbers of each.
+    fn channels(&self) -> Result<String> {
+        let look = format!("cd {CHANNELS} && ls -l channel*");
+        let (found, text) = self.cluster.in_pod(&self.namespace, Self::POD, &look)?;
+        ensure!(found, "it has no channel: {text}");
+        Ok(text)
+    }
+
+    /// The container has its channel, and is the one that has been there from the beginning.
+    fn goes_on(&self, after: &str) -> Result<()> {
+        let channels = self.channels().context(format!("after {after}"))?;
+        let then = &self.channels;
+        ensure!(channels == *then, "after {after}: {channels}, not {then}");
+        let (now, then) = (self.container()?, &self.container);
+        ensure!(now == *then, "after {after}: {now}, not {then}");
+        Ok(())
+    }
+}
+
+/// The plugin's pod on this node, once it is not the one of before.
+fn another_plugin(cluster: &Cluster, node: u8, before: &PluginPod) -> Result<PluginPod> {
+    wait_until(cluster, "the node has a new plugin alone", || {
+        let plugin = PluginPod::on(cluster, node)?;
+        ensure!(plugin.name != before.name, "{} is there", plugin.name);
+        Ok(plugin)
+    })
+}
+
+/// Pods on node 2 that look for their channel and end, one after another, while `meanwhile` runs. Returns
+/// how many.
+fn short_pods(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    domain: &TestDomain,
+    prefix: &str,
+    meanwhile: impl FnOnce() -> Result<()>,
+) -> Result<u32> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let pods = scope.spawn(|| -> Result<u32> {
+            let mut pods = 0;
+            while !over.load(Ordering::Relaxed) {
+                short_pod(cluster, namespace, domain, &format!("{prefix}-{pods}"))?;
+                pods += 1;
+            }
+            Ok(pods)
+        });
+        let outcome = meanwhile();
+        over.store(true, Ordering::Relaxed);
+        let pods = pods.join().map_err(|_| anyhow!("a panic"))?;
+        outcome.and(pods)
+    })
+}
+
+fn short_pod(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    domain: &TestDomain,
+    name: &str,
+) -> Result<()> {
+    let looks = format!("test -c {CHANNEL_PATH}");
+    fixtures::create_pod_that(cluster, namespace, name, 2, domain, &looks)?;
+    wait_until(cluster, &format!("{name} has ended"), || {
+        let get = ["get", "pod", name, "-n", &namespace.name];
+        let phase = cluster.kubectl(&[&get[..], &["-o", "jsonpath={.status.phase}"]].concat())?;
+        let events = || cluster.events_about(&namespace.name, name);
+        // What fails is not worth the wait.
+        match phase.as_str() {
+            "Succeeded" => Ok(Ok(())),
+            "Failed" => Ok(Err(anyhow!("{name} has failed: {:?}", events()?))),
+            phase => bail!("its phase is {phase:?}; {:?}", events()?),
+        }
+    })??;
+    let events = cluster.events_about(&namespace.name, name)?;
+    let failed = events.iter().find(|it| it.starts_with("FailedPrepare"));
+    ensure!(failed.is_none(), "{name} met a gap: {failed:?}");
+    let delete = ["delete", "pod", name, "-n", &namespace.name, "--wait"];
+    cluster.kubectl(&delete).map(drop)
+}
+
+// req: CHART-16
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn an_upgrade_and_a_rollback_meet_no_pod() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "steps")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let workload = Workload::run(&cluster, &namespace, &domain)?;
+    let (former, given) = (revision(&cluster)?, values(&cluster)?);
+    let plugin = |node| PluginPod::on(&cluster, node);
+    let (first, second) = (plugin(1)?, plugin(2)?);
+
+    let pods = short_pods(&cluster, &namespace, &domain, "upgrade", || {
+        upgrade(&cluster, &["--set=logVerbosity=5"])
+    })?;
+    println!("{pods} pods started and ended during the upgrade");
+    workload.goes_on("the upgrade")?;
+    let first = another_plugin(&cluster, 1, &first)?;
+    let second = another_plugin(&cluster, 2, &second)?;
+    ensure!(values(&cluster)? != given, "the upgrade changed nothing");
+
+    let pods = short_pods(&cluster, &namespace, &domain, "rollback", || {
+        roll_back(&cluster, &former)
+    })?;
+    println!("{pods} pods started and ended during the rollback to revision {former}");
+    workload.goes_on("the rollback")?;
+    another_plugin(&cluster, 1, &first)?;
+    another_plugin(&cluster, 2, &second)?;
+    let now = values(&cluster)?;
+    ensure!(now == given, "the values are {now}, not {given}");
+    Ok(())
+}
+
+// req: CHART-13
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn a_rollback_to_isolation_none_waits_for_the_last_channel() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "back-to-none")?;
+    // An earlier test may have left it true.
+    upgrade(&cluster, &["--set=guard.override=false"])?;
+    let (with_none, given) = (revision(&cluster)?, values(&cluster)?);
+    let _isolation = ChartValue::set(&cluster, ISOLATION, "channel")?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let workload = Workload::run(&cluster, &namespace, &domain)?;
+    let plugin = PluginPod::on(&cluster, 1)?;
+
+    let back = [&[with_none.as_str()][..], &WAIT].concat();
+    let said = helm_refuses(&cluster, "rollback", &back)?;
+    let words = "1 ComputeDomain has an IMEX channel of their own, which isolation none ends (back-to-none/train)";
+    ensure!(said.contains(words), "helm says: {said}");
+    let now = PluginPod::on(&cluster, 1)?;
+    ensure!(now.name == plugin.name, "{} is a new plugin", now.name);
+    workload.goes_on("a refused rollback")?;
+
+    cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
+    domain.delete(&cluster, &namespace)?;
+    helm(&cluster, "rollback", &back)?;
+    let now = values(&cluster)?;
+    ensure!(now == given, "the values are {now}, not {given}");
+    Ok(())
+}
+
+/// All objects of the cluster that are the release's or the programs': `KIND/NAME`. Not those that report what
+/// has been.
+fn ours(cluster: &Cluster) -> Result<Vec<String>> {
+    let kinds = cluster.kubectl(&["api-resources", "--verbs=list", "-o", "name"])?;
+    let is_report = |kind: &&str| !kind.starts_with("events");
+    let kinds: Vec<&str> = kinds.lines().filter(is_report).collect();
+    ensure!(kinds.len() > 40, "only {} kinds: {kinds:?}", kinds.len());
+    let mut ours = Vec::new();
+    for object in cluster.items(&[&kinds.join(","), "-A"])? {
+        let part = |at: &str| object.pointer(at).map(Value::to_string).unwrap_or_default();
+        let marks = [
+            "/metadata/name",
+            "/metadata/labels",
+            "/metadata/annotations",
+            "/metadata/ownerReferences",
+            "/metadata/finalizers",
+            "/spec/driver",
+        ];
+        let marks = marks.map(part).concat();
+        let words = ["imex", "compute-domain", "computedomain"];
+        if words.iter().any(|word| marks.contains(word)) {
+            let (kind, name) = (part("/kind"), part("/metadata/name"));
+            ours.push(format!("{kind}/{name}").replace('"', ""));
+        }
+    }
+    ours.sort();
+    ours.dedup();
+    Ok(ours)
+}
+
+/// What the plugin's directories on the node have in them.
+fn files(cluster: &Cluster, node: u8) -> Result<String> {
+    let driver = "compute-domain.nvidia.com";
+    let list = format!(
+        "cd /var/lib/kubelet && ls -A plugins/{driver}; ls -A plugins_registry | grep {driver}; \
+         ls -A /var/run/cdi | grep compute-domain; cat plugins/{driver}/checkpoint.json | grep -o preparedClaims; true"
+    );
+    cluster.on_node(node, &list)
+}
+
+// req: CHART-12, CHART-13, CHART-14
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn an_uninstallation_meets_no_pod_and_leaves_the_crd() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let namespace = Namespace::create(&cluster, "last-steps")?;
+    upgrade(&cluster, &["--set=guard.override=false"])?;
+    let domain = TestDomain::create(&cluster, &namespace, "train", "Single")?;
+    let workload = Workload::run(&cluster, &namespace, &domain)?;
+    let claim = fixtures::only_claim_uid(&cluster, &namespace)?;
+    let values = values(&cluster)?;
+
+    let said = helm_refuses(&cluster, "uninstall", &WAIT)?;
+    ensure!(said.contains("(last-steps/train)"), "helm says: {said}");
+    workload.goes_on("a refused uninstallation")?;
+    let knowingly = [&["--no-hooks"][..], &WAIT].concat();
+    helm(&cluster, "uninstall", &knowingly)?;
+    wait_until(&cluster, "no program of the chart runs", || {
+        let running = "--field-selector=status.phase=Running";
+        let pods = cluster.items(&["pods", "-n", NAMESPACE, running])?;
+        ensure!(pods.is_empty(), "there are {}", pods.len());
+        Ok(())
+    })?;
+    workload.goes_on("the uninstallation")?;
+
+    install(&cluster, &values)?;
+    workload.goes_on("the installation")?;
+    let show = ["exec", "-n", NAMESPACE, &PluginPod::on(&cluster, 1)?.name];
+    let show = [&show[..], &["--", "cdi-gen", "checkpoint", "show"]].concat();
+    let known = cluster.kubectl(&show)?;
+    ensure!(known.contains(&claim), "{claim} is not known: {known}");
+    let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
+    ensure!(traces.lines().count() == 2, "of the claim: {traces:?}");
+    cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
+    let traces = fixtures::traces_on_node(&cluster, 1, &claim)?;
+    ensure!(traces.is_empty(), "left of the claim: {traces}");
+    domain.delete(&cluster, &namespace)?;
+
+    helm(&cluster, "uninstall", &WAIT)?;
+    // The garbage collector, and kubelet, which waits before it deletes slices of a driver that has gone.
+    wait_until(&cluster, "the cluster has the CRD and no more", || {
+        let left = ours(&cluster)?;
+        // Of hack/install.sh, not of the chart; what is in it, Kubernetes makes in every namespace.
+        let namespace = format!("Namespace/{NAMESPACE}");
+        let crd = [
+            "APIService/v1beta1.resource.nvidia.com",
+            "CustomResourceDefinition/computedomains.resource.nvidia.com",
+        ];
+        let left: Vec<_> = left.iter().filter(|it| **it != namespace).collect();
+        ensure!(left == crd, "left: {left:?}");
+        Ok(())
+    })?;
+    for node in [1, 2] {
+        let files = files(&cluster, node)?;
+        ensure!(
+            files == "checkpoint.json\npu.lock\n",
+            "on node {node}: {files:?}"
+        );
+    }
+    install(&cluster, &values)
+}
