@@ -119,7 +119,8 @@ fn unlisted(dir: &SpecDir) -> Option<String> {
 
 /// Why a runtime may have a file that is not read here.
 fn readable_elsewhere(error: &LoadError) -> Option<String> {
-    let is_newer = error.field() == Some("cdiVersion");
+    // One that declares less than it has is refused by runtimes, too.
+    let is_newer = error.code() == "cdi-version-unknown";
     let is_nothing = match error {
         LoadError::Invalid { .. } => !is_newer,
         // Opening it would do something, or wait: Go's library reads none of them to an end.

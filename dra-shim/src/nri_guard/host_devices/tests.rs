@@ -90,6 +90,9 @@ fn a_file_that_is_no_spec_defines_nothing_and_one_that_is_read_elsewhere_may_def
         "",
         "{",
         r#"{"cdiVersion": "0.5.0", "kind": "a.com/b", "devices": []}"#,
+        // Needs 0.5.0, and is refused by runtimes for saying less.
+        r#"{"cdiVersion": "0.3.0", "kind": "a.com/b", "devices": [{"name": "c", "containerEdits":
+            {"deviceNodes": [{"path": "/dev/x", "hostPath": "/dev/y"}]}}]}"#,
     ] {
         fs::write(&file, text).unwrap();
         assert_eq!(found(dir.path(), "a.com/b=c"), nothing, "{text}");
