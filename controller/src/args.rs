@@ -185,3 +185,20 @@ fn parse_bool(text: &str) -> Result<bool, &'static str> {
         _ => Err("must be true or false"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_has_every_option() {
+        let text = reference::program_page(Args::command());
+        reference::assert_page(
+            "compute-domain-controller.md",
+            env!("CARGO_PKG_NAME"),
+            &text,
+        );
+    }
+}

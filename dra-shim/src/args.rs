@@ -140,7 +140,16 @@ impl PathArgs {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    #[test]
+    fn the_reference_has_every_option() {
+        let text = reference::program_page(Args::command());
+        let page = "compute-domain-kubelet-plugin.md";
+        reference::assert_page(page, env!("CARGO_PKG_NAME"), &text);
+    }
 
     fn paths(args: &[&str]) -> Paths {
         Args::parse_from([&["x", "--node-name=n"], args].concat())

@@ -100,3 +100,16 @@ async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     service.shutdown().await;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_has_every_option() {
+        let text = reference::program_page(Args::command());
+        reference::assert_page("imex-annotation.md", env!("CARGO_PKG_NAME"), &text);
+    }
+}

@@ -189,3 +189,26 @@ fn every_property_has_a_type() {
     }
     walk("", schema(&our_crd()));
 }
+
+#[test]
+fn the_reference_has_every_field() {
+    let crd = our_crd();
+    let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
+        .as_array()
+        .unwrap();
+    let text =
+        |column: &Value, name: &str| reference::cell(column[name].as_str().unwrap_or_default());
+    let columns = columns.iter().map(|column| {
+        let [name, path, meaning] = ["name", "jsonPath", "description"].map(|it| text(column, it));
+        format!("| {name} | `{path}` | {meaning} |\n")
+    });
+    let page = format!(
+        "# ComputeDomain\n\n`{}`, namespaced. {}.\n\n## Fields\n\n{}\n## Columns of kubectl get\n\n\
+         | column | field | |\n|---|---|---|\n{}",
+        crate::names::API_VERSION,
+        schema(&crd)["description"].as_str().unwrap(),
+        reference::fields_table(schema(&crd)),
+        columns.collect::<String>()
+    );
+    reference::assert_page("computedomain.md", env!("CARGO_PKG_NAME"), &page);
+}

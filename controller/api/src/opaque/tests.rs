@@ -229,3 +229,49 @@ fn the_config_in_a_template_decodes_to_the_same_config() {
         );
     }
 }
+
+/// What the fields of all kinds are.
+fn meaning(field: &str) -> String {
+    match field {
+        "apiVersion" => format!("`{API_VERSION}`; required"),
+        "kind" => "as the title; required".to_owned(),
+        "domainID" => "UID of the ComputeDomain; required".to_owned(),
+        "allocationMode" => {
+            "`Single`: one channel; also if it is absent or empty. `All`: every channel of the \
+            node, which this driver refuses in Prepare, as it does any other value"
+                .to_owned()
+        }
+        other => panic!("the reference does not say what {other} is"),
+    }
+}
+
+#[test]
+fn the_reference_has_every_field_of_every_kind() {
+    let kinds = [
+        (
+            ConfigKind::Channel,
+            ComputeDomainChannelConfig::KIND,
+            "Of the claims of workloads. The controller writes it into the template of a ComputeDomain; \
+             nobody has to write one by hand.",
+        ),
+        (
+            ConfigKind::Daemon,
+            ComputeDomainDaemonConfig::KIND,
+            "Of the claims of IMEX daemons in NVIDIA's driver-managed mode. Such claims are known and \
+             refused.",
+        ),
+    ];
+    let mut page = "# Opaque configs of claims\n\n`spec.devices.config[].opaque.parameters` of a ResourceClaim, \
+        for the driver `compute-domain.nvidia.com`. Unknown and duplicate fields are errors; names are \
+        case-sensitive; null means absent.\n"
+        .to_owned();
+    for (kind, name, words) in kinds {
+        let rows = kind
+            .fields()
+            .iter()
+            .map(|field| format!("| `{field}` | {} |\n", meaning(field)));
+        let rows: String = rows.collect();
+        page = format!("{page}\n## {name}\n\n{words}\n\n| field | |\n|---|---|\n{rows}");
+    }
+    reference::assert_page("opaque-configs.md", env!("CARGO_PKG_NAME"), &page);
+}
