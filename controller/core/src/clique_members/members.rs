@@ -46,6 +46,8 @@ pub(super) struct Entry {
     look_at: Option<Instant>,
     /// The Node is known not to exist any more.
     gone: bool,
+    /// Whether its address is that of a daemon that is a member.
+    is_current: bool,
 }
 
 /// What evaluating a clique has led to.
@@ -164,6 +166,7 @@ impl Members {
                 Fate::Stays(again) => evaluated.wake(again),
             }
         }
+        self.blank_reused_addresses();
         self.empty_since = match (&self.observed, self.entries.is_empty()) {
             (Some(_), true) => Some(self.empty_since.unwrap_or(now)),
             _ => None,
@@ -217,6 +220,18 @@ impl Members {
         daemons.any(|daemon| daemon.node_name == node && daemon.pod_uid == pod)
     }
 
+    /// An IMEX daemon finds its index by its address: no other member may have it.
+    fn blank_reused_addresses(&mut self) {
+        let current = self.entries.values().filter(|entry| entry.is_current);
+        let addresses: BTreeSet<_> = current.map(|it| it.daemon.ip_address.clone()).collect();
+        let former = self.entries.values_mut().filter(|entry| !entry.is_current);
+        for entry in former.filter(|it| addresses.contains(&it.daemon.ip_address)) {
+            // Nor does a daemon run at an address that another pod has got.
+            entry.daemon.ip_address.clear();
+            entry.daemon.pod_uid.clear();
+        }
+    }
+
     fn free_indices(&self, length: u32) -> Vec<u32> {
         let taken: BTreeSet<_> = self.entries.values().map(|it| it.daemon.index).collect();
         let mut free: Vec<_> = (0..length)
@@ -255,6 +270,7 @@ impl Entry {
             looks: 0,
             look_at: None,
             gone: false,
+            is_current: false,
         }
     }
 
@@ -275,13 +291,9 @@ impl Entry {
         self.look_at = Some(now + pause.min(LONGEST_LOOK));
     }
 
-    /// The mark that its daemon's pod is to be replaced; `None` takes it away.
-    pub(super) fn set_draining(&mut self, pod: Option<&str>) {
-        self.daemon.draining = pod.unwrap_or_default().to_owned();
-    }
-
     // req: DM-3, DM-4
     fn update(&mut self, standing: Standing, now: Instant) -> Fate {
+        self.is_current = false;
         match standing {
             Standing::Member {
                 pod,
@@ -313,8 +325,15 @@ impl Entry {
                 }
                 Fate::Stays(self.since.map(|since| since + FREE_AFTER))
             }
-            Standing::Left { has_settled } => {
+            Standing::Left {
+                former_may_run,
+                has_settled,
+            } => {
+                let former = std::mem::take(&mut self.daemon.pod_uid);
                 self.set_pod(None);
+                if former_may_run {
+                    self.daemon.pod_uid = former;
+                }
                 if self.is_over(has_settled, now) {
                     return Fate::Freed;
                 }
@@ -346,6 +365,7 @@ impl Entry {
     }
 
     fn set_pod(&mut self, pod: Option<&PodFacts>) {
+        self.is_current = pod.is_some();
         let daemon = &mut self.daemon;
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         daemon.pod_uid = text(pod.map(|pod| &*pod.uid));

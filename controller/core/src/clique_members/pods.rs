@@ -119,12 +119,6 @@ impl Pods {
         able.max_by_key(|pod| (pod.created, pod.uid.clone()))
     }
 
-    /// Whether a daemon of this pod, at this address, may run on the node.
-    pub(super) fn may_run(&self, node: &str, uid: &str, address: &str) -> bool {
-        self.on(node)
-            .any(|pod| *pod.uid == *uid && *pod.address == *address)
-    }
-
     /// All pods of the node.
     pub(super) fn on(&self, node: &str) -> impl Iterator<Item = &DaemonPod> {
         let uids = self.of_node.get(node).into_iter().flatten();

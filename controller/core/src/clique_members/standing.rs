@@ -41,7 +41,9 @@ pub(super) enum Standing {
     },
     /// Its node is in another clique now, or in none.
     Left {
-        /// Whether its daemon is known not to be a member here any more.
+        /// Whether the daemon that was a member may run.
+        former_may_run: bool,
+        /// Whether it is known not to be a member here any more.
         has_settled: bool,
     },
     /// Nobody has said in which clique its node is.
@@ -70,8 +72,10 @@ impl World<'_> {
             Some(Said::Nothing) | None => None,
         };
         if has_said == Some(false) {
+            let former_may_run = self.former_may_run(daemon);
             return Standing::Left {
-                has_settled: self.has_settled(clique, name),
+                former_may_run,
+                has_settled: !former_may_run || self.has_settled(clique, name),
             };
         }
         let uid = node.map_or(daemon.node_uid.as_str(), |node| &node.uid);
@@ -80,8 +84,11 @@ impl World<'_> {
             return Standing::Unknown { is_known_to_live };
         }
         let pod = self.pods.member_on(name).map(PodFacts::new);
-        let is_same_daemon =
-            |pod: &PodFacts| *pod.uid == *daemon.pod_uid && *pod.address == *daemon.ip_address;
+        // Without an address, it has been in another clique in between, and has had this index before.
+        let is_same_daemon = |pod: &PodFacts| {
+            *pod.uid == *daemon.pod_uid
+                && (daemon.ip_address.is_empty() || *pod.address == *daemon.ip_address)
+        };
         if is_same_node || pod.as_ref().is_some_and(is_same_daemon) {
             return Standing::Member {
                 pod,
@@ -93,7 +100,7 @@ impl World<'_> {
             uid: uid.into(),
             pod,
             takes_over: has_said.is_some(),
-            former_may_run: self.pods.may_run(name, &daemon.pod_uid, &daemon.ip_address),
+            former_may_run: self.former_may_run(daemon),
         }
     }
 
@@ -103,15 +110,15 @@ impl World<'_> {
             .nodes
             .of(clique)
             .filter(|name| !members.entries.contains_key(*name));
-        let candidate = |name: &Box<str>| {
+        let candidate = |name: &str| {
             let node = self.nodes.get(name).filter(|node| node.slice.is_some())?;
             Some(Candidate {
-                node: name.clone(),
+                node: name.into(),
                 uid: node.uid.clone(),
                 pod: PodFacts::new(self.pods.member_on(name)?),
             })
         };
-        new.filter_map(candidate).collect()
+        new.filter_map(|name| candidate(name)).collect()
     }
 
     /// Whether no daemon of the clique runs, nor of one that is to come.
@@ -127,17 +134,25 @@ impl World<'_> {
         let with_daemon = cliques.filter(|other| {
             let members = self.cliques.get(*other);
             let entry = members.and_then(|members| members.entries.get(node));
-            entry.is_some_and(|entry| !entry.daemon.pod_uid.is_empty())
+            entry.is_some_and(|entry| !entry.daemon.ip_address.is_empty())
         });
         let with_daemon: Vec<_> = with_daemon.collect();
         matches!(with_daemon[..], [only] if **only == *clique)
     }
 
-    /// A daemon follows its node into another clique within a moment, and is ready again only there.
+    /// Whether the daemon that the entry is about may run: its pod, and not at another address, which
+    /// it has only after a new start.
+    fn former_may_run(&self, daemon: &CliqueDaemon) -> bool {
+        let address = daemon.ip_address.as_str();
+        let is_it = |pod: &DaemonPod| {
+            *pod.uid == *daemon.pod_uid && (address.is_empty() || *pod.address == *address)
+        };
+        self.pods.on(&daemon.node_name).any(is_it)
+    }
+
+    /// A daemon follows its node into another clique within a moment, and is ready again only there: its
+    /// entry here has no address any more.
     fn has_settled(&self, left: &str, name: &str) -> bool {
-        if !self.pods.may_run_on(name) {
-            return true;
-        }
         let Some(pod) = self.pods.member_on(name).filter(|pod| pod.ready) else {
             return false;
         };

@@ -52,10 +52,10 @@ impl Controller {
         let members = &mut self.members;
         match server.watches[watch].remove(0) {
             Event::Slice(slice) => {
-                members.apply_slice(&NodeSlice::new(&slice.object()).unwrap(), now)
+                members.apply_slice(&NodeSlice::new(&slice.object()).unwrap(), now);
             }
             Event::SliceGone(slice) => {
-                members.remove_slice(&NodeSlice::new(&slice.object()).unwrap(), now)
+                members.remove_slice(&NodeSlice::new(&slice.object()).unwrap(), now);
             }
             Event::Pod(pod) => members.apply_pod(&pod.object(), now),
             Event::PodGone(uid) => members.remove_pod(&uid, now),

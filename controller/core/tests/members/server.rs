@@ -112,7 +112,7 @@ impl Server {
     pub(crate) fn delete_clique(&mut self, name: &str, version: &str) -> bool {
         let fits =
             |it: &&ComputeDomainClique| it.metadata.resource_version.as_deref() == Some(version);
-        if self.cliques.get(name).filter(fits).is_none() {
+        if !self.cliques.get(name).as_ref().is_some_and(fits) {
             return false;
         }
         self.writes += 1;
@@ -132,7 +132,7 @@ impl Slice {
                 device["taints"] = json!([{ "key": "compute-domain.nvidia.com/no-clique", "effect": "NoSchedule" }]);
             }
             Some(Said::Clique(clique)) => {
-                device["attributes"]["clique"] = json!({ "string": clique })
+                device["attributes"]["clique"] = json!({ "string": clique });
             }
         }
         serde_json::from_value(json!({
