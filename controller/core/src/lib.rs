@@ -45,7 +45,6 @@
 
 mod channel_lease;
 mod channels;
-mod clique_members;
 mod cliques;
 mod content;
 mod decide;
@@ -73,7 +72,6 @@ mod waiting;
 
 pub use channel_lease::{ChannelLease, channel_of_lease};
 pub use channels::{ChannelCounts, ObservedChannels};
-pub use clique_members::{CliqueMembers, DaemonPod, MemberCounts, MemberStep, Surplus};
 pub use cliques::{Clique, CliqueFinding, Cliques};
 pub use content::{Content, leaves_out_only};
 pub use decide::{Decision, Findings, Outcome, Request, decide};
