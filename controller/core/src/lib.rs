@@ -36,9 +36,6 @@
 //! [`NodeCliques`] and [`GroupPools`] are about nodes, not `ComputeDomains`: which label a node's clique
 //! gives it, and which channels can be allocated to the pods of a group in one clique.
 //!
-//! [`CliqueMembers`] is for the driver-managed mode, which the controller does not have yet: which node has
-//! which index in the node list of its clique's IMEX daemons. Only tests use it so far.
-//!
 //! This is the host-managed mode, in which the operator runs `nvidia-imex` on the hosts. The
 //! driver-managed mode of the Go driver runs it in pods instead and creates `DaemonSets` and
 //! further templates. Such objects are recognised and reported, never changed.
